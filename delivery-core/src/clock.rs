@@ -1,0 +1,80 @@
+//! Time as an input.
+//!
+//! Nothing in this crate asks the operating system for the time except [`SystemClock`]. Rules take an instant as an
+//! argument; everything else holds an [`Arc<dyn Clock>`](Clock). A test replaces it and lives through five days of
+//! mail retries in a millisecond.
+//!
+//! # Implementing `Clock`
+//!
+//! `now` may jump in either direction (an operator sets the clock, a leap second is smeared); `monotonic` may not go
+//! back. Limits are measured on `monotonic`, expiry on `now`.
+//!
+//! ```
+//! use std::time::Duration;
+//! use chrono::{DateTime, Utc};
+//! use delivery_core::Clock;
+//!
+//! /// A clock that stands still.
+//! #[derive(Debug)]
+//! struct Frozen(DateTime<Utc>);
+//!
+//! impl Clock for Frozen {
+//!     fn now(&self) -> DateTime<Utc> { self.0 }
+//!     fn monotonic(&self) -> Duration { Duration::ZERO }
+//! }
+//! ```
+
+use std::fmt::Debug;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, SecondsFormat, SubsecRound, Utc};
+
+/// Where the time comes from. See the [module documentation](self) for how to implement it.
+pub trait Clock: Debug + Send + Sync + 'static {
+    /// The current time of day.
+    fn now(&self) -> DateTime<Utc>;
+
+    /// Time elapsed since some fixed instant of this process; never decreases.
+    fn monotonic(&self) -> Duration;
+}
+
+/// The operating system's clocks: the default.
+#[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
+pub struct SystemClock;
+
+static ORIGIN: LazyLock<Instant> = LazyLock::new(instant_now);
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this file owns the system's clocks")]
+    fn now(&self) -> DateTime<Utc> {
+        Utc::now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        ORIGIN.elapsed()
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this file owns the system's clocks")]
+fn instant_now() -> Instant {
+    Instant::now()
+}
+
+/// Writes an instant the way every answer and letter shows it: RFC 3339, UTC, whole seconds, `Z`.
+///
+/// ```
+/// # use chrono::DateTime;
+/// let at = DateTime::from_timestamp(1_795_255_200, 999_000_000).unwrap();
+/// assert_eq!(delivery_core::clock::timestamp(at), "2026-11-21T10:00:00Z");
+/// ```
+#[must_use]
+pub fn timestamp(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Secs, true)
+}
+
+/// Drops the fraction of a second, so that what is stored is what is shown.
+pub(crate) fn whole_seconds(at: DateTime<Utc>) -> DateTime<Utc> {
+    at.trunc_subsecs(0)
+}

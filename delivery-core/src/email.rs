@@ -1,0 +1,158 @@
+//! A buyer's e-mail address, parsed once.
+
+use std::fmt;
+use std::str::FromStr;
+
+use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
+
+use crate::text::Invalid;
+
+/// The longest address SMTP can carry in a path of 256 octets with its angle brackets (RFC 5321, 4.5.3.1.3).
+const MAX_BYTES: usize = 254;
+/// The longest local part (RFC 5321, 4.5.3.1.1).
+const MAX_LOCAL: usize = 64;
+
+const EXPECTED: Invalid = Invalid::expected("must be an e-mail address such as buyer@example.com");
+
+/// An e-mail address a key can be sent to.
+///
+/// At most 254 bytes; one `@`; an ASCII dot-atom as local part, of at most 64 bytes, kept as written; a DNS host name
+/// with at least one dot, lower-cased, its labels in ASCII form (`bücher.example` becomes `xn--bcher-kva.example`).
+/// No display name, quoted local part, IP address or control character: whatever has such a form cannot smuggle a
+/// header, a second recipient or an SMTP command.
+///
+/// `Debug` shows the domain alone, since logs outlive their purpose.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Email(String);
+
+impl Email {
+    /// The address as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The part behind the `@`, lower-case ASCII.
+    #[must_use]
+    pub fn domain(&self) -> &str {
+        self.0.rsplit_once('@').map_or("", |(_, domain)| domain)
+    }
+}
+
+impl FromStr for Email {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        if text.len() > MAX_BYTES {
+            return Err(EXPECTED);
+        }
+        let (local, domain) = text.split_once('@').ok_or(EXPECTED)?;
+        if !is_dot_atom(local) {
+            return Err(EXPECTED);
+        }
+        let address = format!("{local}@{}", host_name(domain)?);
+        // The ASCII form of a domain can be longer than what was written.
+        if address.len() > MAX_BYTES { Err(EXPECTED) } else { Ok(Self(address)) }
+    }
+}
+
+impl fmt::Display for Email {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Email {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Email(…@{})", self.domain())
+    }
+}
+
+/// `dot-atom-text` of RFC 5322, 3.2.3.
+fn is_dot_atom(local: &str) -> bool {
+    let atext = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~".contains(&byte);
+    local.len() <= MAX_LOCAL && local.split('.').all(|atom| !atom.is_empty() && atom.bytes().all(atext))
+}
+
+/// The ASCII form of a host name with a dot whose last label is not a number (that would be an IP address).
+fn host_name(domain: &str) -> Result<String, Invalid> {
+    if domain.chars().any(char::is_control) {
+        return Err(EXPECTED);
+    }
+    let ascii = Uts46::new()
+        .to_ascii(domain.as_bytes(), AsciiDenyList::STD3, Hyphens::CheckFirstLast, DnsLength::Verify)
+        .map_err(|_| EXPECTED)?;
+    let (_, top) = ascii.rsplit_once('.').ok_or(EXPECTED)?;
+    if top.bytes().all(|byte| byte.is_ascii_digit()) { Err(EXPECTED) } else { Ok(ascii.into_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_are_accepted() {
+        let local = "l".repeat(64);
+        for (text, stored) in [
+            ("buyer@example.com", "buyer@example.com"),
+            ("Buyer@EXAMPLE.com", "Buyer@example.com"),
+            ("o'brien+tag@b.c.example.com", "o'brien+tag@b.c.example.com"),
+            ("!#$%&*+-/=?^_`{|}~@example.com", "!#$%&*+-/=?^_`{|}~@example.com"),
+            ("{{7*7}}@example.com", "{{7*7}}@example.com"),
+            ("user@bücher.example", "user@xn--bcher-kva.example"),
+            ("user@xn--bcher-kva.example", "user@xn--bcher-kva.example"),
+            (&format!("{local}@example.com"), &format!("{local}@example.com")),
+        ] {
+            assert_eq!(text.parse::<Email>().map(|email| email.to_string()), Ok(stored.to_owned()));
+        }
+    }
+
+    #[test]
+    fn addresses_that_are_refused() {
+        let long_local = format!("{}@example.com", "l".repeat(65));
+        let long_domain = format!("a@{}.com", ["b"; 60].map(|b| b.repeat(5)).join("."));
+        for text in [
+            "",
+            " ",
+            "a",
+            "a@",
+            "@example.com",
+            "a@b@example.com",
+            "a b@example.com",
+            "a..b@example.com",
+            ".a@example.com",
+            "a.@example.com",
+            "\"a\"@example.com",
+            "Eve <eve@example.com>",
+            "a@example.com,b@example.com",
+            "a@example.com\r\nBcc: x@y.example",
+            "a@example.com\n",
+            "a\0@example.com",
+            "a\u{85}b@example.com",
+            "ä@example.com",
+            "a@localhost",
+            "a@example.com.",
+            "a@.example.com",
+            "a@exa..mple.com",
+            "a@-example.com",
+            "a@example-.com",
+            "a@exam ple.com",
+            "a@exam_ple.com",
+            "a@127.0.0.1",
+            "a@[127.0.0.1]",
+            "a@[IPv6:::1]",
+            "a@1.2.3.4.5",
+            "a@exa\u{0}mple.com",
+            "https://a@example.com/",
+            &long_local,
+            &long_domain,
+        ] {
+            assert_eq!(text.parse::<Email>(), Err(EXPECTED), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn debug_hides_the_person() {
+        assert_eq!(format!("{:?}", "buyer@example.com".parse::<Email>().unwrap()), "Email(…@example.com)");
+    }
+}

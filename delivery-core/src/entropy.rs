@@ -1,0 +1,50 @@
+//! Chance as an input.
+//!
+//! Key ids, generated secrets and retry jitter draw from an [`Entropy`]. [`SystemEntropy`] is cryptographically secure
+//! and the default; `testing::SeededEntropy` repeats itself, for tests only.
+//!
+//! # Implementing `Entropy`
+//!
+//! Fill every byte. An implementation used in production must be unpredictable: a key's id is 74 random bits beside a
+//! timestamp. (Keys cannot be forged even when ids are guessed, because they carry a MAC; but ids must not repeat.)
+//!
+//! ```
+//! use delivery_core::Entropy;
+//!
+//! /// For a test that wants to know the id in advance.
+//! #[derive(Debug)]
+//! struct Sevens;
+//!
+//! impl Entropy for Sevens {
+//!     fn fill(&self, bytes: &mut [u8]) { bytes.fill(7) }
+//! }
+//! ```
+
+use std::fmt::Debug;
+
+use rand::Rng;
+
+/// Where random bytes come from. See the [module documentation](self) for how to implement it.
+pub trait Entropy: Debug + Send + Sync + 'static {
+    /// Overwrites every byte of `bytes` with a random one.
+    fn fill(&self, bytes: &mut [u8]);
+}
+
+/// The thread-local CSPRNG of the `rand` crate (ChaCha12, seeded and reseeded by the operating system): the default.
+#[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
+pub struct SystemEntropy;
+
+impl Entropy for SystemEntropy {
+    #[expect(clippy::disallowed_methods, reason = "this file owns the system's randomness")]
+    fn fill(&self, bytes: &mut [u8]) {
+        rand::rng().fill_bytes(bytes);
+    }
+}
+
+/// A number in `0.0..1.0`, of 32 random bits.
+pub(crate) fn fraction(entropy: &dyn Entropy) -> f64 {
+    let mut bytes = [0; 4];
+    entropy.fill(&mut bytes);
+    f64::from(u32::from_le_bytes(bytes)) / (f64::from(u32::MAX) + 1.0)
+}

@@ -1,0 +1,181 @@
+//! Rate limits: exact sliding windows behind a small trait.
+//!
+//! # Implementing `RateLimiter`
+//!
+//! [`admit`](RateLimiter::admit) decides and counts in one step, for one subject at a time. The promise, which the
+//! conformance cases in `testing` check: in *any* window of the quota's length at most `limit` requests are admitted; a
+//! request that fits is never refused; a refusal counts for nothing; and the same request fits again exactly after
+//! `retry_after`. Subjects do not influence each other, except that an implementation under attack may let *new*
+//! subjects share an allowance: never more than the quota, sometimes less.
+//!
+//! ```
+//! use async_trait::async_trait;
+//! use delivery_core::limit::{Decision, LimitError, Quota, RateLimiter, Subject};
+//!
+//! /// A host that limits in its reverse proxy.
+//! #[derive(Debug)]
+//! struct Elsewhere;
+//!
+//! #[async_trait]
+//! impl RateLimiter for Elsewhere {
+//!     async fn admit(&self, _: &Subject, quota: Quota) -> Result<Decision, LimitError> {
+//!         Ok(Decision::Admitted { remaining: quota.limit().get(), reset: quota.window() })
+//!     }
+//! }
+//! ```
+
+mod memory;
+mod window;
+
+use std::error::Error;
+use std::fmt::Debug;
+use std::net::{IpAddr, Ipv4Addr};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use thiserror::Error;
+
+pub use self::memory::MemoryLimiter;
+use crate::text::Invalid;
+
+/// Decides whether a request may pass. See the [module documentation](self) for how to implement it.
+#[async_trait]
+pub trait RateLimiter: Debug + Send + Sync + 'static {
+    /// Counts a request of `subject` if it fits into `quota`, and says so; otherwise counts nothing and says when it fits.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitError`] if the limiter cannot decide; the request is then answered 503.
+    async fn admit(&self, subject: &Subject, quota: Quota) -> Result<Decision, LimitError>;
+}
+
+/// So many requests in any window of so long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Quota {
+    limit: NonZeroU32,
+    window: Duration,
+}
+
+/// Which of the service's limits is meant; its name stands in the `RateLimit` headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Policy {
+    /// Fetches, per key.
+    Product,
+    /// Validations, per address.
+    Validate,
+    /// Webhook calls, per address.
+    Webhook,
+    /// Admin calls, per address, over all admin endpoints.
+    Admin,
+    /// Fetches with a key that does not verify, per address.
+    Failures,
+}
+
+/// Who is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Identity {
+    /// One key, by its id.
+    Key(u128),
+    /// An IPv4 client, by its address.
+    V4(Ipv4Addr),
+    /// An IPv6 client, by its /64: whoever has one address of such a network has all of them.
+    V6(u64),
+    /// A client whose address the host does not know; all of them share one allowance.
+    Unknown,
+}
+
+/// Who is counted, under which limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "a pair")]
+pub struct Subject {
+    /// Under which limit.
+    pub policy: Policy,
+    /// Who.
+    pub identity: Identity,
+}
+
+/// What a limiter decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "a request passes or it does not")]
+pub enum Decision {
+    /// The request passes and was counted.
+    Admitted {
+        /// How many more would pass now.
+        remaining: u32,
+        /// Until the oldest counted request leaves the window.
+        reset: Duration,
+    },
+    /// The request does not pass and was not counted.
+    Refused {
+        /// The same request fits after exactly this time, if no other comes first.
+        retry_after: Duration,
+    },
+}
+
+/// The limiter could not decide.
+#[derive(Debug, Error)]
+#[error("the rate limiter cannot decide: {reason}")]
+pub struct LimitError {
+    reason: &'static str,
+    #[source]
+    source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+impl Quota {
+    /// `limit` requests, 1 or more, in any 60 seconds.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] if `limit` is 0.
+    pub fn per_minute(limit: u32) -> Result<Self, Invalid> {
+        let limit = NonZeroU32::new(limit).ok_or(Invalid::expected("must be 1 or more requests per minute"))?;
+        Ok(Self { limit, window: Duration::from_mins(1) })
+    }
+
+    /// How many requests.
+    #[must_use]
+    pub fn limit(self) -> NonZeroU32 {
+        self.limit
+    }
+
+    /// In any window of this length.
+    #[must_use]
+    pub fn window(self) -> Duration {
+        self.window
+    }
+}
+
+impl Policy {
+    /// The name in the `RateLimit` headers.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Product => "product",
+            Self::Validate => "validate",
+            Self::Webhook => "webhook",
+            Self::Admin => "admin",
+            Self::Failures => "failures",
+        }
+    }
+}
+
+impl From<IpAddr> for Identity {
+    /// `::ffff:a.b.c.d` is the IPv4 address it stands for; other IPv6 addresses count by their /64.
+    fn from(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Self::V4(address),
+            IpAddr::V6(address) => Self::V6((u128::from(address) >> 64) as u64),
+        }
+    }
+}
+
+impl LimitError {
+    /// An error with its reason, lower-case and without secrets, and its cause for the log.
+    #[must_use]
+    pub fn new(reason: &'static str, source: Option<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { reason, source }
+    }
+}

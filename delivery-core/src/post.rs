@@ -1,0 +1,133 @@
+//! A public post: news about products, listed by category.
+
+use chrono::{DateTime, Utc};
+
+use crate::clock::whole_seconds;
+use crate::product::checked_content;
+use crate::text::{Invalid, line};
+
+/// A post's number: 1 or more, given by the catalog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PostId(i64);
+
+/// A post's category: 1 to 64 characters without control characters, compared exactly.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Category(String);
+
+/// A post as a seller writes it, checked; a [`Catalog`](crate::store::Catalog) gives it a number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewPost {
+    title: String,
+    category: Category,
+    content: String,
+    published_at: DateTime<Utc>,
+}
+
+/// A post under its number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Post {
+    id: PostId,
+    facts: NewPost,
+}
+
+impl PostId {
+    /// Reads a post's number.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] below 1.
+    pub fn new(id: i64) -> Result<Self, Invalid> {
+        if id >= 1 { Ok(Self(id)) } else { Err(Invalid::expected("must be an integer of 1 or more")) }
+    }
+
+    /// The number, 1 or more.
+    #[must_use]
+    pub fn get(self) -> i64 {
+        self.0
+    }
+}
+
+impl Category {
+    /// Reads a category.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] unless it has 1 to 64 characters and no control characters.
+    pub fn new(name: impl Into<String>) -> Result<Self, Invalid> {
+        let name = name.into();
+        if line(&name, 1, 64) {
+            Ok(Self(name))
+        } else {
+            Err(Invalid::expected("must be 1 to 64 characters without control characters"))
+        }
+    }
+
+    /// The category's name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl NewPost {
+    /// A post of `published_at`, kept in whole seconds; one of the future is not listed before its time.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] unless `title` has 1 to 200 characters and no control characters.
+    pub fn new(title: impl Into<String>, category: Category, published_at: DateTime<Utc>) -> Result<Self, Invalid> {
+        let title = title.into();
+        if !line(&title, 1, 200) {
+            return Err(Invalid::expected("must be 1 to 200 characters without control characters"));
+        }
+        Ok(Self { title, category, content: String::new(), published_at: whole_seconds(published_at) })
+    }
+
+    /// Sets the text: at most 1 MiB, no control characters but line breaks and tabs.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] for anything else.
+    pub fn content(mut self, content: impl Into<String>) -> Result<Self, Invalid> {
+        self.content = checked_content(content.into())?;
+        Ok(self)
+    }
+}
+
+impl Post {
+    /// A post under its number.
+    #[must_use]
+    pub fn new(id: PostId, facts: NewPost) -> Self {
+        Self { id, facts }
+    }
+
+    /// The number.
+    #[must_use]
+    pub fn id(&self) -> PostId {
+        self.id
+    }
+
+    /// The title, one line.
+    #[must_use]
+    pub fn title(&self) -> &str {
+        &self.facts.title
+    }
+
+    /// The category.
+    #[must_use]
+    pub fn category(&self) -> &Category {
+        &self.facts.category
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn content(&self) -> &str {
+        &self.facts.content
+    }
+
+    /// When it is, or was, published.
+    #[must_use]
+    pub fn published_at(&self) -> DateTime<Utc> {
+        self.facts.published_at
+    }
+}

@@ -1,0 +1,320 @@
+//! A digital product and its price.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+use rust_decimal::Decimal;
+
+use crate::terms::OwnTerms;
+use crate::text::{Invalid, line, prose};
+
+/// The largest content of a product or post, in bytes: 1 MiB.
+pub const MAX_CONTENT: usize = 1 << 20;
+
+/// A product's number: 1 or more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProductId(i64);
+
+/// A price without currency: 0 ≤ price < 10^15, at most four fraction digits, numerically exact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Price(Decimal);
+
+/// A product as a seller describes it, checked; a [`Catalog`](crate::store::Catalog) gives it a number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewProduct {
+    name: String,
+    description: String,
+    kind: String,
+    content: String,
+    price: Price,
+    terms: OwnTerms,
+}
+
+/// A product that can be sold and fetched.
+///
+/// Hand out the same `Arc<Product>` again and again where you can: the product keeps its encoded answer, so that a
+/// fetch copies no content.
+#[derive(Debug, Clone)]
+pub struct Product {
+    id: ProductId,
+    facts: NewProduct,
+    encoded: OnceLock<Bytes>,
+}
+
+/// A product as a list shows it: without its content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "stores build it")]
+pub struct Listing {
+    /// The number.
+    pub id: ProductId,
+    /// The name.
+    pub name: String,
+    /// The description; may be empty.
+    pub description: String,
+    /// The type.
+    pub kind: String,
+    /// The price.
+    pub price: Price,
+}
+
+impl Listing {
+    /// The entry of `product` in a list.
+    #[must_use]
+    pub fn of(product: &Product) -> Self {
+        Self {
+            id: product.id,
+            name: product.name().to_owned(),
+            description: product.description().to_owned(),
+            kind: product.kind().to_owned(),
+            price: product.price(),
+        }
+    }
+}
+
+impl ProductId {
+    /// Reads a product's number.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] below 1.
+    pub fn new(id: i64) -> Result<Self, Invalid> {
+        if id >= 1 { Ok(Self(id)) } else { Err(Invalid::expected("must be an integer of 1 or more")) }
+    }
+
+    /// The number, 1 or more.
+    #[must_use]
+    pub fn get(self) -> i64 {
+        self.0
+    }
+}
+
+impl fmt::Display for ProductId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Price {
+    /// The amount, without trailing zeros.
+    #[must_use]
+    pub fn amount(self) -> Decimal {
+        self.0
+    }
+}
+
+impl TryFrom<Decimal> for Price {
+    type Error = Invalid;
+
+    fn try_from(amount: Decimal) -> Result<Self, Invalid> {
+        let amount = amount.normalize();
+        let accepted =
+            !amount.is_sign_negative() && amount < Decimal::from(1_000_000_000_000_000_i64) && amount.scale() <= 4;
+        accepted
+            .then_some(Self(amount))
+            .ok_or(Invalid::expected("must be a number from 0 to below 10^15 with at most 4 fraction digits"))
+    }
+}
+
+impl FromStr for Price {
+    type Err = Invalid;
+
+    /// Reads a JSON number: `9.99`, `1e2`.
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let parsed = Decimal::from_str_exact(text).or_else(|_| Decimal::from_scientific(text));
+        // What `Decimal` cannot hold is far outside of the range, so the range's own message is the right one.
+        Self::try_from(parsed.unwrap_or(Decimal::NEGATIVE_ONE))
+    }
+}
+
+impl fmt::Display for Price {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl NewProduct {
+    /// A digital product without description, free of charge, on the host's default terms.
+    ///
+    /// `name` has 1 to 200 characters and no control characters; `content`, usually Markdown, has 1 byte to
+    /// [`MAX_CONTENT`] and no control characters but line breaks and tabs.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] if `name` is not that; check `content` with [`content`](Self::content).
+    pub fn new(name: impl Into<String>) -> Result<Self, Invalid> {
+        let name = name.into();
+        if !line(&name, 1, 200) {
+            return Err(Invalid::expected("must be 1 to 200 characters without control characters"));
+        }
+        let (description, kind, content) = (String::new(), "digital".to_owned(), String::new());
+        Ok(Self { name, description, kind, content, price: Price::default(), terms: OwnTerms::default() })
+    }
+
+    /// Sets what the buyer gets: at most [`MAX_CONTENT`] bytes, no control characters but line breaks and tabs.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] for anything else.
+    pub fn content(mut self, content: impl Into<String>) -> Result<Self, Invalid> {
+        self.content = checked_content(content.into())?;
+        Ok(self)
+    }
+
+    /// Sets the description: at most 2,000 characters, no control characters but line breaks and tabs.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] for anything else.
+    pub fn description(mut self, description: impl Into<String>) -> Result<Self, Invalid> {
+        self.description = description.into();
+        if self.description.chars().count() <= 2000 && prose(&self.description) {
+            Ok(self)
+        } else {
+            Err(Invalid::expected("must be at most 2000 characters, of control characters only line breaks and tabs"))
+        }
+    }
+
+    /// Sets the type, `digital` by default: 1 to 64 characters without control characters.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] for anything else.
+    pub fn kind(mut self, kind: impl Into<String>) -> Result<Self, Invalid> {
+        self.kind = kind.into();
+        if line(&self.kind, 1, 64) {
+            Ok(self)
+        } else {
+            Err(Invalid::expected("must be 1 to 64 characters without control characters"))
+        }
+    }
+
+    /// Sets the price.
+    #[must_use]
+    pub fn price(mut self, price: Price) -> Self {
+        self.price = price;
+        self
+    }
+
+    /// Sets the terms of the keys issued for this product.
+    #[must_use]
+    pub fn terms(mut self, terms: OwnTerms) -> Self {
+        self.terms = terms;
+        self
+    }
+}
+
+impl Product {
+    /// A product under its number.
+    #[must_use]
+    pub fn new(id: ProductId, facts: NewProduct) -> Self {
+        Self { id, facts, encoded: OnceLock::new() }
+    }
+
+    /// The number.
+    #[must_use]
+    pub fn id(&self) -> ProductId {
+        self.id
+    }
+
+    /// The name, one line.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.facts.name
+    }
+
+    /// The description; may be empty.
+    #[must_use]
+    pub fn description(&self) -> &str {
+        &self.facts.description
+    }
+
+    /// The type, called `type` on the wire.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        &self.facts.kind
+    }
+
+    /// What the buyer gets.
+    #[must_use]
+    pub fn content(&self) -> &str {
+        &self.facts.content
+    }
+
+    /// The price.
+    #[must_use]
+    pub fn price(&self) -> Price {
+        self.facts.price
+    }
+
+    /// The terms of the keys issued for this product, as far as it has its own.
+    #[must_use]
+    pub fn terms(&self) -> OwnTerms {
+        self.facts.terms
+    }
+
+    /// The answer that shows this product, encoded on first use and kept: escaping 2 KB costs half a request.
+    pub(crate) fn encoded(&self, encode: impl FnOnce(&Self) -> Bytes) -> Bytes {
+        self.encoded.get_or_init(|| encode(self)).clone()
+    }
+}
+
+impl PartialEq for Product {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id && self.facts == other.facts
+    }
+}
+
+impl Eq for Product {}
+
+/// The rule for the content of products and posts.
+pub(crate) fn checked_content(content: String) -> Result<String, Invalid> {
+    if content.len() <= MAX_CONTENT && prose(&content) {
+        Ok(content)
+    } else {
+        Err(Invalid::expected("must be at most 1 MiB of text, of control characters only line breaks and tabs"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_stay_exact() {
+        for (text, shown) in [
+            ("0", Some("0")),
+            ("-0.0", Some("0")),
+            ("9.99", Some("9.99")),
+            ("0.1", Some("0.1")),
+            ("100", Some("100")),
+            ("1e2", Some("100")),
+            ("1E-4", Some("0.0001")),
+            ("9.9900000", Some("9.99")),
+            ("999999999999999.9999", Some("999999999999999.9999")),
+            ("1000000000000000", None),
+            ("0.00001", None),
+            ("-1", None),
+            ("1e308", None),
+            ("1e-308", None),
+            ("NaN", None),
+        ] {
+            assert_eq!(text.parse::<Price>().ok().map(|price| price.to_string()).as_deref(), shown, "{text}");
+        }
+    }
+
+    #[test]
+    fn fields_out_of_range_are_refused() {
+        let product = || NewProduct::new("Guide").unwrap();
+        assert!(NewProduct::new("").is_err());
+        assert!(NewProduct::new("n".repeat(201)).is_err());
+        assert!(NewProduct::new("a\nb").is_err());
+        assert!(product().content("c".repeat(MAX_CONTENT)).is_ok());
+        assert!(product().content("c".repeat(MAX_CONTENT + 1)).is_err());
+        assert!(product().content("# Title\r\n\ttext").is_ok());
+        assert!(product().content("\u{1b}[31m").is_err());
+        assert!(product().description("d".repeat(2001)).is_err());
+        assert!(product().kind("").is_err());
+    }
+}

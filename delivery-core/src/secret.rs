@@ -1,0 +1,149 @@
+//! Shared secrets: compared in constant time, never shown.
+
+use std::fmt;
+use std::str::FromStr;
+
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
+
+use crate::text::Invalid;
+
+/// The shortest secret that is accepted, in characters.
+pub const MIN_SECRET: usize = 16;
+
+const EXPECTED: Invalid = Invalid::expected("must be at least 16 characters without control characters");
+
+/// The secret that the commerce platform sends with an order.
+#[derive(Clone)]
+pub struct WebhookSecret(Digested);
+
+/// The bearer token of the admin endpoints.
+#[derive(Clone)]
+pub struct AdminToken(Digested);
+
+/// A secret that keys are signed with; zeroised when dropped.
+#[derive(Clone)]
+pub struct SigningSecret(Zeroizing<String>);
+
+/// A secret of which only the SHA-256 digest is kept: comparing digests takes the same time whatever the lengths and
+/// wherever the difference.
+#[derive(Clone)]
+struct Digested([u8; 32]);
+
+impl Digested {
+    fn of(secret: &str) -> Result<Self, Invalid> {
+        acceptable(secret).then(|| Self(Sha256::digest(secret).into())).ok_or(EXPECTED)
+    }
+
+    fn matches(&self, presented: &[u8]) -> bool {
+        let presented: [u8; 32] = Sha256::digest(presented).into();
+        self.0.ct_eq(&presented).into()
+    }
+}
+
+fn acceptable(secret: &str) -> bool {
+    secret.chars().count() >= MIN_SECRET && !secret.chars().any(char::is_control)
+}
+
+impl WebhookSecret {
+    /// Whether this is the secret; constant time.
+    #[must_use]
+    pub fn matches(&self, presented: &str) -> bool {
+        self.0.matches(presented.as_bytes())
+    }
+}
+
+impl AdminToken {
+    /// Whether this is the token; constant time.
+    #[must_use]
+    pub fn matches(&self, presented: &[u8]) -> bool {
+        self.0.matches(presented)
+    }
+}
+
+impl SigningSecret {
+    /// The secret itself, for deriving keys from it.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for WebhookSecret {
+    type Err = Invalid;
+
+    fn from_str(secret: &str) -> Result<Self, Invalid> {
+        Digested::of(secret).map(Self)
+    }
+}
+
+impl FromStr for AdminToken {
+    type Err = Invalid;
+
+    fn from_str(secret: &str) -> Result<Self, Invalid> {
+        Digested::of(secret).map(Self)
+    }
+}
+
+impl FromStr for SigningSecret {
+    type Err = Invalid;
+
+    fn from_str(secret: &str) -> Result<Self, Invalid> {
+        acceptable(secret).then(|| Self(Zeroizing::new(secret.to_owned()))).ok_or(EXPECTED)
+    }
+}
+
+impl fmt::Debug for WebhookSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WebhookSecret(…)")
+    }
+}
+
+impl fmt::Debug for AdminToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AdminToken(…)")
+    }
+}
+
+impl fmt::Debug for SigningSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SigningSecret(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: &str = "0123456789abcdef";
+
+    #[test]
+    fn only_the_very_secret_matches() {
+        let secret: WebhookSecret = SECRET.parse().unwrap();
+        let token: AdminToken = SECRET.parse().unwrap();
+        for (presented, matches) in [
+            (SECRET, true),
+            ("0123456789abcde", false),
+            ("0123456789abcdef ", false),
+            ("0123456789ABCDEF", false),
+            ("", false),
+        ] {
+            assert_eq!(secret.matches(presented), matches, "{presented:?}");
+            assert_eq!(token.matches(presented.as_bytes()), matches, "{presented:?}");
+        }
+    }
+
+    #[test]
+    fn short_secrets_are_refused_and_none_is_shown() {
+        assert_eq!("0123456789abcde".parse::<SigningSecret>().err(), Some(EXPECTED));
+        assert_eq!("0123456789abcde\n".parse::<WebhookSecret>().err(), Some(EXPECTED));
+        for shown in [
+            format!("{:?}", SECRET.parse::<WebhookSecret>().unwrap()),
+            format!("{:?}", SECRET.parse::<AdminToken>().unwrap()),
+            format!("{:?}", SECRET.parse::<SigningSecret>().unwrap()),
+        ] {
+            assert!(shown.ends_with("(…)") && !shown.contains(SECRET));
+        }
+    }
+}

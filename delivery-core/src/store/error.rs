@@ -1,0 +1,68 @@
+//! What a store's failure means to its caller.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+type Source = Arc<dyn Error + Send + Sync>;
+
+/// A store could not do what it was asked.
+///
+/// It displays without secrets and without data; the cause is kept as [`source`](Error::source), for the log alone.
+#[derive(Debug, Clone, Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The database is away, full, overloaded or closed: the same call may succeed later. Answered 503.
+    #[error("the store is unavailable: {reason}")]
+    Unavailable {
+        /// Why, in a few lower-case words.
+        reason: &'static str,
+        /// The cause.
+        #[source]
+        source: Option<Source>,
+    },
+    /// What was read is not what a store of this version writes. Answered 500.
+    #[error("the store holds what it should not: {what}")]
+    Corrupt {
+        /// What was found, in a few lower-case words.
+        what: &'static str,
+        /// The cause.
+        #[source]
+        source: Option<Source>,
+    },
+    /// The store was made with none of the signing secrets it is used with now.
+    #[error(
+        "the store was made with none of these signing secrets: its keys would all be invalid; start with the secret it was made with"
+    )]
+    ForeignSecret,
+    /// This store does not do such a thing, on purpose: products are managed elsewhere. Answered 404.
+    #[error("not supported by this store")]
+    Unsupported,
+}
+
+impl StoreError {
+    /// A failure that may pass.
+    #[must_use]
+    pub fn unavailable(reason: &'static str) -> Self {
+        Self::Unavailable { reason, source: None }
+    }
+
+    /// A failure that may pass, with its cause.
+    #[must_use]
+    pub fn unavailable_because(reason: &'static str, source: impl Error + Send + Sync + 'static) -> Self {
+        Self::Unavailable { reason, source: Some(Arc::new(source)) }
+    }
+
+    /// Data that cannot be.
+    #[must_use]
+    pub fn corrupt(what: &'static str) -> Self {
+        Self::Corrupt { what, source: None }
+    }
+
+    /// Data that cannot be, with its cause.
+    #[must_use]
+    pub fn corrupt_because(what: &'static str, source: impl Error + Send + Sync + 'static) -> Self {
+        Self::Corrupt { what, source: Some(Arc::new(source)) }
+    }
+}

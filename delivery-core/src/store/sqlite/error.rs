@@ -1,0 +1,134 @@
+//! What can go wrong when a database file is opened, and what SQLite's own errors mean.
+
+use std::path::PathBuf;
+
+use sqlx::migrate::MigrateError;
+use thiserror::Error;
+
+use crate::store::StoreError;
+
+/// A database file could not be opened. The message is for the operator and names the remedy.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SqliteError {
+    /// The directory is missing.
+    #[error("{} does not exist: make the directory of the database file first", path.display())]
+    NoDirectory {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Another process uses the file.
+    #[error(
+        "{} is in use by another process: one process owns a SQLite file; several servers share a PostgreSQL database instead",
+        path.display()
+    )]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file or its directory cannot be written to.
+    #[error("{} cannot be written to: the database file and its directory must be writable", path.display())]
+    ReadOnly {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The file is something else.
+    #[error("{} is not a SQLite database, or is damaged", path.display())]
+    NotADatabase {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// A later version of this software migrated the file.
+    #[error("{} was used with a newer version of this software: its schema has step {step}, unknown here", path.display())]
+    NewerSchema {
+        /// The file.
+        path: PathBuf,
+        /// The first migration that is unknown here.
+        step: i64,
+    },
+    /// There is no space left.
+    #[error("{} cannot grow: no space is left on its disk", path.display())]
+    DiskFull {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// The library in use would not keep the promise of durability.
+    #[error("SQLite {found} does not keep what this store promises: {why}")]
+    Unfit {
+        /// The library's version.
+        found: String,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// Anything else.
+    #[error("{} cannot be opened", path.display())]
+    Other {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl SqliteError {
+    /// The meaning of an error while opening `path`.
+    pub(super) fn while_opening(path: PathBuf, source: sqlx::Error) -> Self {
+        match primary_code(&source) {
+            // SQLITE_PERM, SQLITE_READONLY, SQLITE_CANTOPEN: the directory is known to exist.
+            Some(3 | 8 | 14) => Self::ReadOnly { path, source: Box::new(source) },
+            // SQLITE_CORRUPT, SQLITE_NOTADB
+            Some(11 | 26) => Self::NotADatabase { path, source },
+            Some(13) => Self::DiskFull { path, source },
+            _ => Self::Other { path, source: Box::new(source) },
+        }
+    }
+
+    /// The meaning of an error while migrating `path`.
+    pub(super) fn while_migrating(path: PathBuf, error: MigrateError) -> Self {
+        match error {
+            MigrateError::VersionMissing(step) | MigrateError::VersionTooNew(step, _) => {
+                Self::NewerSchema { path, step }
+            }
+            MigrateError::Execute(source) | MigrateError::ExecuteMigration(source, _) => {
+                Self::while_opening(path, source)
+            }
+            other => Self::Other { path, source: Box::new(other) },
+        }
+    }
+}
+
+/// The meaning of an error while the store is in use.
+///
+/// What concerns the file, the disk or the machine may pass: [`StoreError::Unavailable`]. What concerns a statement or a
+/// row does not.
+pub(super) fn store_error(error: sqlx::Error) -> StoreError {
+    match primary_code(&error) {
+        // SQLITE_ERROR, SQLITE_CORRUPT, SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_RANGE, SQLITE_NOTADB
+        Some(1 | 11 | 18 | 19 | 20 | 25 | 26) => StoreError::corrupt_because("the database refused a statement", error),
+        Some(13) => StoreError::unavailable_because("no space is left on the disk", error),
+        None if matches!(
+            error,
+            sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. } | sqlx::Error::ColumnNotFound(_)
+        ) =>
+        {
+            StoreError::corrupt_because("a column has another type", error)
+        }
+        _ => StoreError::unavailable_because("the database does not answer", error),
+    }
+}
+
+/// SQLite's primary result code: the low byte of the extended one.
+fn primary_code(error: &sqlx::Error) -> Option<u32> {
+    let code: u32 = error.as_database_error()?.code()?.parse().ok()?;
+    Some(code & 0xff)
+}

@@ -1,0 +1,124 @@
+//! Folding: the counts of appended uses are added to their keys' rows, many at a time.
+//!
+//! A use costs one appended row when it happens. Folding touches each key's row once for all of its uses in the slice,
+//! in the order of the rows, and moves the mark in the same transaction: a crash in between changes no count.
+
+use std::collections::{HashMap, VecDeque};
+
+use chrono::{DateTime, Utc};
+use sqlx::sqlite::SqliteConnection;
+use sqlx::{Executor, Row};
+
+use super::error::store_error;
+use super::rows;
+use super::view::View;
+use super::write::{Scribe, json};
+use crate::key::KeyId;
+use crate::store::StoreError;
+
+/// Fold when so many uses wait: also what a start reads, some milliseconds' worth.
+pub(super) const AT: usize = 16 * 1024;
+/// Fold so many at once; commits wait meanwhile.
+const SLICE: usize = 8 * 1024;
+/// Forget so many uses in one commit.
+const PRUNE: i64 = 10_000;
+
+/// At the start: shows the keys with unfolded uses in view, and answers these uses' keys, oldest first.
+pub(super) async fn recover(connection: &mut SqliteConnection, view: &View) -> Result<VecDeque<KeyId>, StoreError> {
+    const SQL: &str = concat!(
+        "SELECT t.uses, t.last, ",
+        rows::key_columns!(),
+        " FROM (SELECT key, count(*) AS uses, max(number) AS last FROM delivery_use \
+                WHERE number > (SELECT number FROM delivery_fold) GROUP BY key) t \
+          JOIN delivery_key k ON k.number = t.key"
+    );
+    let mut ids = HashMap::new();
+    for row in sqlx::query(SQL).fetch_all(&mut *connection).await.map_err(store_error)? {
+        let mut entry = rows::entry(&row)?;
+        let (uses, last): (u32, i64) = (rows::column(&row, "uses")?, rows::column(&row, "last")?);
+        entry.key = entry.key.with_used(entry.key.used() + u64::from(uses));
+        entry.unfolded = uses;
+        entry.last_use = Some(last);
+        ids.insert(entry.number, entry.key.id());
+        view.keys.insert(entry.key.id(), entry);
+    }
+    let uses =
+        sqlx::query("SELECT key FROM delivery_use WHERE number > (SELECT number FROM delivery_fold) ORDER BY number")
+            .fetch_all(connection)
+            .await
+            .map_err(store_error)?;
+    let key = |row| rows::column::<i64>(row, "key").map(|number| ids.get(&number).copied());
+    uses.iter().map(|row| key(row)?.ok_or(StoreError::corrupt("a use without its key"))).collect()
+}
+
+/// Folds everything.
+pub(super) async fn all(scribe: &mut Scribe) -> Result<(), StoreError> {
+    while !scribe.tail.is_empty() {
+        slice(scribe).await?;
+    }
+    Ok(())
+}
+
+/// Folds the oldest uses.
+pub(super) async fn slice(scribe: &mut Scribe) -> Result<(), StoreError> {
+    let taken = scribe.tail.len().min(SLICE);
+    let mut folded: HashMap<KeyId, u32> = HashMap::new();
+    for id in scribe.tail.iter().take(taken) {
+        *folded.entry(*id).or_default() += 1;
+    }
+    let mut entries = Vec::with_capacity(folded.len());
+    for (id, uses) in folded {
+        let entry = scribe.view.keys.peek(&id).ok_or(StoreError::corrupt("an unfolded key that is not in view"))?;
+        entries.push((entry, uses));
+    }
+    entries.sort_unstable_by_key(|(entry, _)| entry.number);
+    let counted: Vec<(i64, u64, Option<i64>)> = entries
+        .iter()
+        .map(|(entry, uses)| {
+            let later = u64::from(entry.unfolded.saturating_sub(*uses));
+            (entry.number, entry.key.used().saturating_sub(later), entry.last_use)
+        })
+        .collect();
+    commit(&mut scribe.connection, &json(&counted)?, taken).await?;
+    scribe.tail.drain(..taken);
+    // Before the first entry may be evicted, see `View::folds`.
+    scribe.view.folded();
+    for (mut entry, uses) in entries {
+        entry.unfolded = entry.unfolded.saturating_sub(uses);
+        scribe.view.keys.insert(entry.key.id(), entry);
+    }
+    Ok(())
+}
+
+async fn commit(connection: &mut SqliteConnection, counted: &str, uses: usize) -> Result<(), StoreError> {
+    const SQL: &str = "UPDATE delivery_key SET used = j.value->>1, last_use = j.value->>2 \
+                       FROM json_each(?) j WHERE delivery_key.number = j.value->>0";
+    connection.execute("BEGIN IMMEDIATE").await.map_err(store_error)?;
+    let uses = i64::try_from(uses).unwrap_or(i64::MAX);
+    let written = async {
+        sqlx::query(SQL).bind(counted).execute(&mut *connection).await?;
+        sqlx::query("UPDATE delivery_fold SET number = number + ?").bind(uses).execute(&mut *connection).await?;
+        connection.execute("COMMIT").await
+    };
+    if let Err(error) = written.await {
+        // After a full disk SQLite has rolled back itself, and this has nothing to undo.
+        let _ = connection.execute("ROLLBACK").await;
+        return Err(store_error(error));
+    }
+    Ok(())
+}
+
+/// Forgets the oldest uses up to the first that is not older than `before`, at most a slice of them: how many, and
+/// whether there may be more. Everything is folded when this is called.
+pub(super) async fn prune(connection: &mut SqliteConnection, before: DateTime<Utc>) -> Result<(u64, bool), StoreError> {
+    const SQL: &str = "DELETE FROM delivery_use WHERE number < ?2 AND number < coalesce( \
+                       (SELECT number FROM delivery_use WHERE number < ?2 AND at >= ?1 ORDER BY number LIMIT 1), ?2)";
+    let oldest = sqlx::query("SELECT min(number) AS oldest FROM delivery_use").fetch_one(&mut *connection).await;
+    let Some(oldest) = oldest.map_err(store_error)?.try_get::<Option<i64>, _>("oldest").map_err(store_error)? else {
+        return Ok((0, false));
+    };
+    let upper = oldest.saturating_add(PRUNE);
+    let delete = sqlx::query(SQL).bind(before.timestamp_millis()).bind(upper);
+    let pruned = delete.execute(connection).await.map_err(store_error)?.rows_affected();
+    Ok((pruned, pruned == PRUNE.unsigned_abs()))
+}

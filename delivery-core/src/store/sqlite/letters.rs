@@ -1,0 +1,94 @@
+//! The queue of letters in SQL. A lease is a due time in the future and a fence: whoever claims a letter raises it, and
+//! only the receipt with the newest one settles.
+
+use chrono::{DateTime, Utc};
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+
+use super::error::store_error;
+use super::rows::{self, column, milliseconds, parsed};
+use super::view::View;
+use super::write::json;
+use crate::key::Key;
+use crate::store::{Letter, LetterId, MessageId, Outcome, Receipt, StoreError};
+
+const WAITING: i64 = 0;
+const SENT: i64 = 1;
+const PARKED: i64 = 2;
+
+pub(super) async fn claim(
+    connection: &mut SqliteConnection,
+    view: &View,
+    (now, lease_until): (DateTime<Utc>, DateTime<Utc>),
+    limit: usize,
+) -> Result<Vec<Letter>, StoreError> {
+    const DUE: &str = concat!(
+        "SELECT l.number AS letter, l.message_id, l.attempts, l.fence, l.queued_at, ",
+        rows::key_columns!(),
+        " FROM delivery_letter l JOIN delivery_key k ON k.number = l.key \
+          WHERE l.state = 0 AND l.due_at <= ? ORDER BY l.due_at, l.number LIMIT ?"
+    );
+    const LEASE: &str = "UPDATE delivery_letter SET due_at = ?, attempts = attempts + 1, fence = fence + 1 \
+                         WHERE number IN (SELECT value FROM json_each(?))";
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let due = sqlx::query(DUE).bind(now.timestamp_millis()).bind(limit);
+    let found = due.fetch_all(&mut *connection).await.map_err(store_error)?;
+    let letters: Vec<Letter> = found.iter().map(|row| letter(row, view)).collect::<Result<_, _>>()?;
+    let numbers: Vec<i64> = letters.iter().map(|letter| letter.receipt.letter.get()).collect();
+    let lease = sqlx::query(LEASE).bind(lease_until.timestamp_millis()).bind(json(&numbers)?);
+    lease.execute(connection).await.map_err(store_error)?;
+    Ok(letters)
+}
+
+/// A letter as the claim that is under way leases it.
+fn letter(row: &SqliteRow, view: &View) -> Result<Letter, StoreError> {
+    Ok(Letter {
+        receipt: Receipt { letter: LetterId::new(column(row, "letter")?), fence: column::<i64>(row, "fence")? + 1 },
+        message_id: parsed(MessageId::new(column::<String>(row, "message_id")?), "message id")?,
+        key: key(row, view)?,
+        attempt: column::<u32>(row, "attempts")?.saturating_add(1),
+        queued_at: milliseconds(column(row, "queued_at")?)?,
+    })
+}
+
+/// The key of a joined row, with the uses that are not folded.
+pub(super) fn key(row: &SqliteRow, view: &View) -> Result<Key, StoreError> {
+    let id = rows::key_id(row)?;
+    view.keys.peek(&id).map_or_else(|| rows::entry(row).map(|entry| entry.key), |entry| Ok(entry.key))
+}
+
+pub(super) async fn settle(
+    connection: &mut SqliteConnection,
+    receipt: Receipt,
+    outcome: &Outcome,
+) -> Result<(), StoreError> {
+    const SETTLE: &str = "UPDATE delivery_letter SET state = ?, due_at = coalesce(?, queued_at), reason = ?, \
+                          attempts = attempts - ?, fence = fence + 1 WHERE number = ? AND fence = ? AND state = 0";
+    let (state, due_at, reason, given_back) = match outcome {
+        Outcome::Sent { at } => (SENT, Some(at), None, 0),
+        Outcome::Retry { due, reason } => (WAITING, Some(due), Some(reason), 0),
+        Outcome::Park { at, reason } => (PARKED, Some(at), Some(reason), 0),
+        Outcome::Release => (WAITING, None, None, 1),
+    };
+    sqlx::query(SETTLE)
+        .bind(state)
+        .bind(due_at.map(DateTime::timestamp_millis))
+        .bind(reason)
+        .bind(given_back)
+        .bind(receipt.letter.get())
+        .bind(receipt.fence)
+        .execute(connection)
+        .await
+        .map(drop)
+        .map_err(store_error)
+}
+
+pub(super) async fn unpark(
+    connection: &mut SqliteConnection,
+    letter: LetterId,
+    now: DateTime<Utc>,
+) -> Result<bool, StoreError> {
+    const UNPARK: &str = "UPDATE delivery_letter SET state = 0, attempts = 0, reason = NULL, queued_at = ?1, due_at = ?1 \
+                          WHERE number = ?2 AND state = 2";
+    let update = sqlx::query(UNPARK).bind(now.timestamp_millis()).bind(letter.get());
+    Ok(update.execute(connection).await.map_err(store_error)?.rows_affected() > 0)
+}

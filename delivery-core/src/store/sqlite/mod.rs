@@ -1,0 +1,213 @@
+//! The embedded default: one file, one process, every count on disk before it is answered.
+//!
+//! ```text
+//! find ──► view (exact, in memory) ──► reader connections (a key that is not in view)
+//! change, issue, … ──► committer ──► writer connection ──► disk ──► view ──► answer
+//! ```
+//!
+//! One task writes ([`commit`](super::commit)); readers run beside it. [`view`] holds the keys in use exactly as the
+//! last commit left them. A counted use is a row appended to `delivery_use`; [`fold`] adds the counts to the keys' rows
+//! later, many at a time.
+
+mod catalog;
+mod error;
+mod fold;
+mod letters;
+mod open;
+mod plan;
+mod read;
+mod rows;
+mod view;
+mod write;
+
+use std::fmt;
+use std::fs::File;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use sqlx::SqlitePool;
+use tokio::sync::oneshot;
+
+pub use self::error::SqliteError;
+use self::view::View;
+use self::write::{Answer, Operation};
+use super::commit::Committer;
+use super::{
+    Catalog, Issue, KeyQuery, Ledger, Letter, LetterId, MessageId, Outcome, Page, ParkedLetter, PostQuery, Receipt,
+    StoreError, Use, UseId,
+};
+use crate::key::{Change, Fingerprint, Key, KeyId, NewKey, Refusal};
+use crate::post::{NewPost, Post};
+use crate::product::{Listing, NewProduct, Product, ProductId};
+
+/// Keys, orders, letters, products and posts in one SQLite file that this process owns.
+///
+/// Durable through a crash of process or machine: WAL with `synchronous=FULL`, set and read back at the start. A
+/// second process is refused by a lock beside the file (`….lock`); several servers share a PostgreSQL database instead.
+///
+/// Call [`close`](Ledger::close) at shutdown, or drop the last handle inside the runtime; what was acknowledged is safe
+/// either way.
+pub struct SqliteStore {
+    committer: Mutex<Option<Committer<Operation, Answer>>>,
+    ended: Mutex<Option<oneshot::Receiver<()>>>,
+    readers: SqlitePool,
+    view: Arc<View>,
+    /// Held as long as any part of the store lives.
+    _lock: Arc<File>,
+}
+
+impl SqliteStore {
+    /// Opens the database file at `path`, making and migrating it as needed. The directory must exist.
+    ///
+    /// # Errors
+    ///
+    /// [`SqliteError`] says which of the many ways to fail it was, in a sentence for the operator.
+    pub async fn open(path: impl AsRef<Path>) -> Result<Self, SqliteError> {
+        open::open(path.as_ref()).await
+    }
+
+    fn committer(&self) -> Result<Committer<Operation, Answer>, StoreError> {
+        let committer = self.committer.lock().unwrap_or_else(PoisonError::into_inner);
+        committer.clone().ok_or(StoreError::unavailable("closed"))
+    }
+
+    async fn submit(&self, operation: Operation) -> Result<Answer, StoreError> {
+        self.committer()?.submit(operation).await
+    }
+}
+
+/// An answer of another kind than its operation's would be a fault of this file.
+fn mismatch<T>(_: Answer) -> Result<T, StoreError> {
+    Err(StoreError::corrupt("an answer to another operation"))
+}
+
+#[async_trait]
+impl Ledger for SqliteStore {
+    async fn enroll(&self, ring: &[Fingerprint]) -> Result<(), StoreError> {
+        match self.submit(Operation::Enroll(ring.to_vec())).await? {
+            Answer::Enrolled(true) => Ok(()),
+            Answer::Enrolled(false) => Err(StoreError::ForeignSecret),
+            other => mismatch(other),
+        }
+    }
+
+    async fn issue(&self, key: NewKey, letter: Option<MessageId>) -> Result<Issue, StoreError> {
+        match self.submit(Operation::Issue(Arc::new(key), letter)).await? {
+            Answer::Issued(issue) => Ok(issue),
+            other => mismatch(other),
+        }
+    }
+
+    async fn find(&self, id: KeyId) -> Result<Option<Key>, StoreError> {
+        read::find(&self.readers, &self.view, id).await
+    }
+
+    async fn change(&self, id: KeyId, change: Change) -> Result<Option<Result<Key, Refusal>>, StoreError> {
+        match self.submit(Operation::Change(id, change)).await? {
+            Answer::Changed(changed) => Ok(changed),
+            other => mismatch(other),
+        }
+    }
+
+    async fn search(&self, query: &KeyQuery) -> Result<Page<Key, KeyId>, StoreError> {
+        read::search(&self.readers, &self.view, query).await
+    }
+
+    async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError> {
+        read::history(&self.readers, &self.view, id, before, limit).await
+    }
+
+    async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
+        let mut total = 0;
+        loop {
+            match self.submit(Operation::Prune(before)).await? {
+                Answer::Pruned(pruned, true) => total += pruned,
+                Answer::Pruned(pruned, false) => return Ok(total + pruned),
+                other => return mismatch(other),
+            }
+        }
+    }
+
+    async fn claim_letters(
+        &self,
+        now: DateTime<Utc>,
+        lease_until: DateTime<Utc>,
+        limit: usize,
+    ) -> Result<Vec<Letter>, StoreError> {
+        // A worker asks every second; a read tells without a commit that nothing is due.
+        if !read::letters_due(&self.readers, now).await? {
+            return Ok(Vec::new());
+        }
+        match self.submit(Operation::Claim { now, lease_until, limit }).await? {
+            Answer::Claimed(letters) => Ok(letters),
+            other => mismatch(other),
+        }
+    }
+
+    async fn settle_letter(&self, receipt: Receipt, outcome: Outcome) -> Result<(), StoreError> {
+        self.submit(Operation::Settle(receipt, outcome)).await.map(drop)
+    }
+
+    async fn parked_letters(&self, limit: usize) -> Result<Vec<ParkedLetter>, StoreError> {
+        read::parked_letters(&self.readers, &self.view, limit).await
+    }
+
+    async fn unpark_letter(&self, letter: LetterId, now: DateTime<Utc>) -> Result<bool, StoreError> {
+        match self.submit(Operation::Unpark(letter, now)).await? {
+            Answer::Unparked(found) => Ok(found),
+            other => mismatch(other),
+        }
+    }
+
+    async fn ping(&self) -> Result<(), StoreError> {
+        self.committer()?;
+        read::ping(&self.readers).await
+    }
+
+    async fn close(&self) {
+        self.committer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(ended) = ended {
+            // An error means that the task has ended already.
+            let _ = ended.await;
+        }
+        self.readers.close().await;
+    }
+}
+
+#[async_trait]
+impl Catalog for SqliteStore {
+    async fn product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
+        catalog::product(&self.readers, &self.view, id).await
+    }
+
+    async fn products(&self) -> Result<Arc<Vec<Listing>>, StoreError> {
+        catalog::products(&self.readers, &self.view).await
+    }
+
+    async fn add_product(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {
+        match self.submit(Operation::AddProduct(product)).await? {
+            Answer::Product(product) => Ok(product),
+            other => mismatch(other),
+        }
+    }
+
+    async fn posts(&self, query: &PostQuery) -> Result<Vec<Post>, StoreError> {
+        catalog::posts(&self.readers, query).await
+    }
+
+    async fn add_post(&self, post: NewPost) -> Result<Post, StoreError> {
+        match self.submit(Operation::AddPost(post)).await? {
+            Answer::Post(post) => Ok(post),
+            other => mismatch(other),
+        }
+    }
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteStore").field("view", &self.view).finish_non_exhaustive()
+    }
+}

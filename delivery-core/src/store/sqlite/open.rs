@@ -1,0 +1,114 @@
+//! Opening: lock, version, journal, schema, and the uses that were not folded when the process last ended.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use sqlx::migrate::Migrator;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions, Row};
+
+use super::write::Scribe;
+use super::{SqliteError, SqliteStore, View};
+use crate::store::commit::Committer;
+
+/// 3.51.3 has the fix of the WAL-reset bug, which could corrupt a database: <https://sqlite.org/wal.html#walresetbug>.
+const OLDEST: [u32; 3] = [3, 51, 3];
+/// Connections that read beside the writer; a query holds one for a fraction of a millisecond.
+const READERS: u32 = 4;
+/// How long a reader waits for a connection before the answer is "unavailable".
+const ACQUIRE: Duration = Duration::from_secs(3);
+
+static MIGRATIONS: Migrator = {
+    let migrations = sqlx::migrate!("src/store/sqlite/migrations");
+    Migrator { table_name: std::borrow::Cow::Borrowed("_delivery_migrations"), ..migrations }
+};
+
+pub(super) async fn open(path: &Path) -> Result<SqliteStore, SqliteError> {
+    let lock = Arc::new(lock(path)?);
+    let failed = |source| SqliteError::while_opening(path.to_owned(), source);
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .busy_timeout(Duration::from_secs(5))
+        .foreign_keys(false)
+        .disable_statement_logging();
+    let mut writer = options.connect().await.map_err(failed)?;
+    check(&mut writer, path).await?;
+    MIGRATIONS
+        .run_direct(None, &mut writer, false)
+        .await
+        .map_err(|error| SqliteError::while_migrating(path.to_owned(), error))?;
+    let readers = SqlitePoolOptions::new()
+        .max_connections(READERS)
+        .acquire_timeout(ACQUIRE)
+        .connect_with(options.clone().create_if_missing(false).pragma("query_only", "1"))
+        .await
+        .map_err(failed)?;
+    let view = Arc::new(View::new());
+    let scribe = Scribe::start(writer, view.clone(), lock.clone())
+        .await
+        .map_err(|source| SqliteError::Other { path: path.to_owned(), source: Box::new(source) })?;
+    let (committer, ended) = Committer::start(scribe);
+    Ok(SqliteStore {
+        committer: Mutex::new(Some(committer)),
+        ended: Mutex::new(Some(ended)),
+        readers,
+        view,
+        _lock: lock,
+    })
+}
+
+/// Takes the lock beside the file. It is a file of its own: closing a descriptor of the database itself would drop the
+/// locks that SQLite holds on it (POSIX), and the operating system frees it however the process ends.
+fn lock(path: &Path) -> Result<File, SqliteError> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !directory.is_dir() {
+        return Err(SqliteError::NoDirectory { path: directory.to_owned() });
+    }
+    if path.is_dir() {
+        let source = "it is a directory".into();
+        return Err(SqliteError::Other { path: path.to_owned(), source });
+    }
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".lock");
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(PathBuf::from(beside))
+        .map_err(|source| SqliteError::ReadOnly { path: path.to_owned(), source: Box::new(source) })?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(SqliteError::InUse { path: path.to_owned() }),
+        Err(TryLockError::Error(source)) => Err(SqliteError::Other { path: path.to_owned(), source: Box::new(source) }),
+    }
+}
+
+/// Reads back what durability rests on.
+async fn check(writer: &mut SqliteConnection, path: &Path) -> Result<(), SqliteError> {
+    let row = sqlx::query(
+        "SELECT sqlite_version() AS version, (SELECT journal_mode FROM pragma_journal_mode) AS journal, \
+         (SELECT synchronous FROM pragma_synchronous) AS synchronous",
+    )
+    .fetch_one(&mut *writer)
+    .await
+    .map_err(|source| SqliteError::while_opening(path.to_owned(), source))?;
+    let found: String = row.try_get("version").unwrap_or_default();
+    let version: Vec<u32> = found.split('.').filter_map(|part| part.parse().ok()).collect();
+    let unfit = |why| Err(SqliteError::Unfit { found: found.clone(), why });
+    if version.as_slice() < OLDEST.as_slice() {
+        return unfit("it is older than 3.51.3, which fixed a bug that could corrupt the database");
+    }
+    if row.try_get::<String, _>("journal").ok().as_deref() != Some("wal") {
+        return unfit("its journal cannot be a write-ahead log here (a network file system?)");
+    }
+    // 2 is FULL: a commit is on the disk before it is answered.
+    if row.try_get::<i64, _>("synchronous").ok() != Some(2) {
+        return unfit("it does not sync each commit");
+    }
+    Ok(())
+}

@@ -1,0 +1,237 @@
+//! What a batch comes to, worked out in memory: the rules are applied to keys as earlier operations of the batch leave
+//! them, and nothing is visible until it is committed.
+
+use std::collections::HashMap;
+
+use sqlx::sqlite::SqliteConnection;
+
+use super::error::store_error;
+use super::rows;
+use super::view::Entry;
+use super::write::{Answer, Operation, Scribe, json, load};
+use crate::key::{Change, Key, KeyId, NewKey};
+use crate::store::{Issue, StoreError};
+
+type Identity = (String, String, i64);
+type KeyRow = (i64, String, u16, i64, String, Option<String>, Option<String>, i64, i64, i64);
+type LetterRow = (i64, i64, String, i64);
+type UseRow = (i64, i64, i64, Option<i64>);
+
+/// A planned batch.
+#[derive(Default)]
+pub(super) struct Plan {
+    /// Keys as the batch leaves them.
+    keys: HashMap<KeyId, Entry>,
+    orders: HashMap<Identity, Key>,
+    answers: Vec<Option<Answer>>,
+    new_keys: Vec<KeyRow>,
+    new_letters: Vec<LetterRow>,
+    new_uses: Vec<UseRow>,
+    used: Vec<KeyId>,
+    revoked: Vec<KeyId>,
+    others: bool,
+}
+
+impl Plan {
+    /// Plans `operations`, reading what is not in view.
+    pub(super) async fn of(scribe: &mut Scribe, operations: &[Operation]) -> Result<Self, StoreError> {
+        let mut plan = Self::default();
+        plan.read_keys(scribe, operations).await?;
+        plan.read_orders(scribe, operations).await?;
+        for operation in operations {
+            let answer = match operation {
+                Operation::Change(id, change) => Some(Answer::Changed(plan.change(scribe, *id, change))),
+                Operation::Issue(key, letter) => {
+                    let letter = letter.as_ref().map(|id| id.as_str().to_owned());
+                    Some(Answer::Issued(plan.issue(scribe, key.as_ref().clone(), letter)))
+                }
+                _ => {
+                    plan.others = true;
+                    None
+                }
+            };
+            plan.answers.push(answer);
+        }
+        Ok(plan)
+    }
+
+    /// Whether there is anything to write.
+    pub(super) fn writes(&self) -> bool {
+        self.others || !self.new_keys.is_empty() || !self.new_uses.is_empty() || !self.revoked.is_empty()
+    }
+
+    /// Whether all there is to write is uses.
+    pub(super) fn is_one_statement(&self) -> bool {
+        !self.others && self.new_keys.is_empty() && self.revoked.is_empty() && !self.new_uses.is_empty()
+    }
+
+    /// Writes keys, letters and uses: one statement for all rows of a table.
+    pub(super) async fn write(&self, connection: &mut SqliteConnection) -> Result<(), StoreError> {
+        const KEYS: &str = "INSERT INTO delivery_key \
+            (number, id, ring, product, email, source, order_id, issued_at, expires_at, max_uses) \
+            SELECT value->>0, unhex(value->>1), value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, \
+                   value->>8, value->>9 FROM json_each(?)";
+        const LETTERS: &str = "INSERT INTO delivery_letter (number, key, message_id, queued_at, due_at) \
+            SELECT value->>0, value->>1, value->>2, value->>3, value->>3 FROM json_each(?)";
+        const USES: &str = "INSERT INTO delivery_use (number, key, at, previous) \
+            SELECT value->>0, value->>1, value->>2, value->>3 FROM json_each(?)";
+        const REVOKE: &str = "UPDATE delivery_key SET revoked_at = ? WHERE number = ?";
+        insert(connection, KEYS, &self.new_keys).await?;
+        insert(connection, LETTERS, &self.new_letters).await?;
+        insert(connection, USES, &self.new_uses).await?;
+        for entry in self.revoked.iter().filter_map(|id| self.keys.get(id)) {
+            let at = entry.key.revoked_at().map(|at| at.timestamp_millis());
+            let update = sqlx::query(REVOKE).bind(at).bind(entry.number);
+            update.execute(&mut *connection).await.map_err(store_error)?;
+        }
+        Ok(())
+    }
+
+    /// Notes the answer of an operation that [`write`](Self::write) does not cover.
+    pub(super) fn answer(&mut self, index: usize, answer: Answer) {
+        if let Some(place) = self.answers.get_mut(index) {
+            *place = Some(answer);
+        }
+    }
+
+    /// After the commit: shows everyone what was written, and answers.
+    pub(super) fn publish(self, scribe: &mut Scribe) -> impl Iterator<Item = Answer> + use<> {
+        scribe.last_key += count(self.new_keys.len());
+        scribe.last_letter += count(self.new_letters.len());
+        scribe.last_use += count(self.new_uses.len());
+        scribe.tail.extend(self.used);
+        for (id, entry) in self.keys {
+            scribe.view.keys.insert(id, entry);
+        }
+        self.answers.into_iter().flatten().inspect({
+            let view = scribe.view.clone();
+            move |answer| {
+                if let Answer::Product(product) = answer {
+                    view.keep_product(product.clone());
+                    view.product_added();
+                }
+            }
+        })
+    }
+
+    fn change(&mut self, scribe: &Scribe, id: KeyId, change: &Change) -> Option<Result<Key, crate::key::Refusal>> {
+        let entry = self.keys.get_mut(&id)?;
+        let changed = match entry.key.apply(change) {
+            Ok(changed) => changed,
+            Err(refusal) => return Some(Err(refusal)),
+        };
+        match change {
+            Change::Use { at, .. } => {
+                let number = scribe.last_use + 1 + count(self.new_uses.len());
+                self.new_uses.push((number, entry.number, at.timestamp_millis(), entry.last_use));
+                self.used.push(id);
+                entry.last_use = Some(number);
+                entry.unfolded += 1;
+            }
+            Change::Revoke { .. } => {
+                if entry.key.revoked_at() != changed.revoked_at() {
+                    self.revoked.push(id);
+                }
+            }
+        }
+        entry.key = changed.clone();
+        Some(Ok(changed))
+    }
+
+    fn issue(&mut self, scribe: &Scribe, key: NewKey, letter: Option<String>) -> Issue {
+        let identity = identity(&key);
+        if let Some(existing) = identity.as_ref().and_then(|identity| self.orders.get(identity)) {
+            return Issue::Existing(existing.clone());
+        }
+        let number = scribe.last_key + 1 + count(self.new_keys.len());
+        let (source, order_id) =
+            identity.clone().map_or((None, None), |(source, order_id, _)| (Some(source), Some(order_id)));
+        self.new_keys.push((
+            number,
+            data_encoding::HEXUPPER.encode(key.id.as_bytes()),
+            key.ring.get(),
+            key.product.get(),
+            key.email.as_str().to_owned(),
+            source,
+            order_id,
+            key.issued_at.timestamp(),
+            key.expires_at.timestamp(),
+            key.limit.as_count(),
+        ));
+        if let Some(message_id) = letter {
+            let letter = scribe.last_letter + 1 + count(self.new_letters.len());
+            self.new_letters.push((letter, number, message_id, key.issued_at.timestamp_millis()));
+        }
+        let key = Key::from(key);
+        if let Some(identity) = identity {
+            self.orders.insert(identity, key.clone());
+        }
+        self.keys.insert(key.id(), Entry { key: key.clone(), number, last_use: None, unfolded: 0 });
+        Issue::New(key)
+    }
+
+    async fn read_keys(&mut self, scribe: &mut Scribe, operations: &[Operation]) -> Result<(), StoreError> {
+        let mut missing = Vec::new();
+        for operation in operations {
+            let Operation::Change(id, _) = operation else { continue };
+            if self.keys.contains_key(id) {
+                continue;
+            }
+            match scribe.view.keys.get(id) {
+                Some(entry) => drop(self.keys.insert(*id, entry)),
+                None => missing.push(*id),
+            }
+        }
+        load(&mut scribe.connection, &missing, &mut self.keys).await
+    }
+
+    async fn read_orders(&mut self, scribe: &mut Scribe, operations: &[Operation]) -> Result<(), StoreError> {
+        const SQL: &str = concat!(
+            "SELECT ",
+            rows::key_columns!(),
+            " FROM json_each(?) j JOIN delivery_key k \
+              ON k.order_id = j.value->>1 AND k.source = j.value->>0 AND k.product = j.value->>2"
+        );
+        let mut identities: Vec<Identity> = Vec::new();
+        for operation in operations {
+            if let Operation::Issue(key, _) = operation {
+                identities.extend(identity(key));
+            }
+        }
+        if identities.is_empty() {
+            return Ok(());
+        }
+        let query = sqlx::query(SQL).bind(json(&identities)?);
+        let found = query.fetch_all(&mut scribe.connection).await.map_err(store_error)?;
+        for row in &found {
+            let entry = rows::entry(row)?;
+            // The row does not count the uses that are not folded; the view does.
+            let key = scribe.view.keys.get(&entry.key.id()).map_or(entry.key, |known| known.key);
+            if let Some(identity) = identity(key.granted()) {
+                self.orders.insert(identity, key);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn identity(key: &NewKey) -> Option<Identity> {
+    let order = key.order.as_ref()?;
+    Some((order.source.as_str().to_owned(), order.id.as_str().to_owned(), key.product.get()))
+}
+
+async fn insert(
+    connection: &mut SqliteConnection,
+    sql: &'static str,
+    rows: &Vec<impl serde::Serialize>,
+) -> Result<(), StoreError> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(sql).bind(json(rows)?).execute(connection).await.map(drop).map_err(store_error)
+}
+
+/// A batch is far smaller than 2^63.
+fn count(len: usize) -> i64 {
+    i64::try_from(len).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,222 @@
+//! The writer: plans a batch in memory, writes it in as few statements as there are kinds of rows, commits, and only
+//! then lets anyone see it.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use sqlx::sqlite::SqliteConnection;
+use sqlx::{Connection, Executor};
+
+use super::error::store_error;
+use super::plan::Plan;
+use super::view::{Entry, View};
+use super::{fold, letters};
+use crate::key::{Change, Fingerprint, Key, KeyId, NewKey, Refusal};
+use crate::post::{NewPost, Post};
+use crate::product::{NewProduct, Product};
+use crate::store::commit::Writer;
+use crate::store::{Issue, Letter, LetterId, MessageId, Outcome, Receipt, StoreError};
+
+/// Something to commit.
+pub(super) enum Operation {
+    Enroll(Vec<Fingerprint>),
+    Issue(Arc<NewKey>, Option<MessageId>),
+    Change(KeyId, Change),
+    /// One slice: the caller goes on until nothing is left, and others get their turn between.
+    Prune(DateTime<Utc>),
+    Claim {
+        now: DateTime<Utc>,
+        lease_until: DateTime<Utc>,
+        limit: usize,
+    },
+    Settle(Receipt, Outcome),
+    Unpark(LetterId, DateTime<Utc>),
+    AddProduct(NewProduct),
+    AddPost(NewPost),
+}
+
+/// What it came to.
+pub(super) enum Answer {
+    Enrolled(bool),
+    Issued(Issue),
+    Changed(Option<Result<Key, Refusal>>),
+    /// How many uses were forgotten, and whether there is more to do.
+    Pruned(u64, bool),
+    Claimed(Vec<Letter>),
+    Settled,
+    Unparked(bool),
+    Product(Arc<Product>),
+    Post(Post),
+}
+
+/// The one who writes.
+pub(super) struct Scribe {
+    pub(super) connection: SqliteConnection,
+    pub(super) view: Arc<View>,
+    /// The keys of the uses that are not folded, oldest first.
+    pub(super) tail: VecDeque<KeyId>,
+    /// Number of the newest row.
+    pub(super) last_key: i64,
+    pub(super) last_use: i64,
+    pub(super) last_letter: i64,
+    _lock: Arc<File>,
+}
+
+impl Scribe {
+    /// Takes over a migrated database: counts the uses that were not folded and knows the newest rows.
+    pub(super) async fn start(
+        mut connection: SqliteConnection,
+        view: Arc<View>,
+        lock: Arc<File>,
+    ) -> Result<Self, StoreError> {
+        let (last_key, last_use, last_letter): (i64, i64, i64) = sqlx::query_as(
+            "SELECT coalesce((SELECT max(number) FROM delivery_key), 0), \
+                    max(coalesce((SELECT max(number) FROM delivery_use), 0), (SELECT number FROM delivery_fold)), \
+                    coalesce((SELECT max(number) FROM delivery_letter), 0)",
+        )
+        .fetch_one(&mut connection)
+        .await
+        .map_err(store_error)?;
+        let tail = fold::recover(&mut connection, &view).await?;
+        Ok(Self { connection, view, tail, last_key, last_use, last_letter, _lock: lock })
+    }
+
+    async fn write(&mut self, operations: &[Operation]) -> Result<Vec<Answer>, StoreError> {
+        if operations.iter().any(|operation| matches!(operation, Operation::Prune(_))) {
+            // Only what is folded may be forgotten.
+            fold::all(self).await?;
+        }
+        let mut plan = Plan::of(self, operations).await?;
+        let mut answers = Vec::with_capacity(operations.len());
+        if plan.is_one_statement() {
+            // A statement of its own is a transaction of its own: one trip to SQLite's thread instead of three.
+            plan.write(&mut self.connection).await?;
+        } else if plan.writes() {
+            self.connection.execute("BEGIN IMMEDIATE").await.map_err(store_error)?;
+            let written = match plan.write(&mut self.connection).await {
+                Ok(()) => self.write_others(operations, &mut plan).await,
+                Err(error) => Err(error),
+            };
+            let committed = match written {
+                Ok(()) => self.connection.execute("COMMIT").await.map(drop).map_err(store_error),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = committed {
+                // SQLite may have rolled back already (disk full): then this one fails, and there is nothing to undo.
+                let _ = self.connection.execute("ROLLBACK").await;
+                return Err(error);
+            }
+        }
+        answers.extend(plan.publish(self));
+        Ok(answers)
+    }
+
+    /// The operations that do not concern keys and uses: rare, one statement or two each.
+    async fn write_others(&mut self, operations: &[Operation], plan: &mut Plan) -> Result<(), StoreError> {
+        for (index, operation) in operations.iter().enumerate() {
+            let connection = &mut self.connection;
+            let answer = match operation {
+                Operation::Issue(..) | Operation::Change(..) => continue,
+                Operation::Enroll(ring) => Answer::Enrolled(enroll(connection, ring).await?),
+                Operation::Prune(before) => {
+                    let (pruned, more) = fold::prune(connection, *before).await?;
+                    Answer::Pruned(pruned, more)
+                }
+                Operation::Claim { now, lease_until, limit } => {
+                    Answer::Claimed(letters::claim(connection, &self.view, (*now, *lease_until), *limit).await?)
+                }
+                Operation::Settle(receipt, outcome) => {
+                    letters::settle(connection, *receipt, outcome).await?;
+                    Answer::Settled
+                }
+                Operation::Unpark(letter, now) => Answer::Unparked(letters::unpark(connection, *letter, *now).await?),
+                Operation::AddProduct(product) => {
+                    Answer::Product(super::catalog::add_product(connection, product).await?)
+                }
+                Operation::AddPost(post) => Answer::Post(super::catalog::add_post(connection, post).await?),
+            };
+            plan.answer(index, answer);
+        }
+        Ok(())
+    }
+}
+
+impl Writer for Scribe {
+    type Operation = Operation;
+    type Answer = Answer;
+
+    async fn commit(&mut self, operations: &[Operation]) -> Result<Vec<Answer>, StoreError> {
+        let written = self.write(operations).await;
+        if let Err(error) = &written {
+            tracing::error!(error = error as &dyn std::error::Error, "nothing of a batch was committed");
+        }
+        written
+    }
+
+    async fn upkeep(&mut self) {
+        if self.tail.len() >= fold::AT
+            && let Err(error) = fold::slice(self).await
+        {
+            tracing::warn!(error = &error as &dyn std::error::Error, "uses are not folded yet; will be tried again");
+        }
+    }
+
+    async fn finish(mut self) {
+        if let Err(error) = fold::all(&mut self).await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "uses are folded at the next start");
+        }
+        if let Err(error) = self.connection.close().await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the database was not closed in order");
+        }
+    }
+}
+
+/// Keys that are not in view, loaded by the writer: nobody else changes them.
+pub(super) async fn load(
+    connection: &mut SqliteConnection,
+    missing: &[KeyId],
+    into: &mut HashMap<KeyId, Entry>,
+) -> Result<(), StoreError> {
+    const SQL: &str = concat!(
+        "SELECT ",
+        super::rows::key_columns!(),
+        " FROM json_each(?) j JOIN delivery_key k ON k.id = unhex(j.value)"
+    );
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<String> = missing.iter().map(|id| data_encoding::HEXUPPER.encode(id.as_bytes())).collect();
+    let rows = sqlx::query(SQL).bind(json(&ids)?).fetch_all(connection).await.map_err(store_error)?;
+    for row in &rows {
+        let entry = super::rows::entry(row)?;
+        into.insert(entry.key.id(), entry);
+    }
+    Ok(())
+}
+
+/// Rows for one statement, as a JSON array of arrays.
+pub(super) fn json(rows: &impl serde::Serialize) -> Result<String, StoreError> {
+    serde_json::to_string(rows).map_err(|error| StoreError::corrupt_because("rows that are no JSON", error))
+}
+
+async fn enroll(connection: &mut SqliteConnection, ring: &[Fingerprint]) -> Result<bool, StoreError> {
+    let stored: Vec<Vec<u8>> = sqlx::query_scalar("SELECT fingerprint FROM delivery_ring")
+        .fetch_all(&mut *connection)
+        .await
+        .map_err(store_error)?;
+    let known: Vec<Fingerprint> =
+        stored.into_iter().filter_map(|bytes| bytes.try_into().ok()).map(Fingerprint::from_bytes).collect();
+    if !Fingerprint::accepts(&known, ring) {
+        return Ok(false);
+    }
+    for fingerprint in ring {
+        sqlx::query("INSERT INTO delivery_ring (fingerprint) VALUES (?) ON CONFLICT DO NOTHING")
+            .bind(fingerprint.as_bytes().as_slice())
+            .execute(&mut *connection)
+            .await
+            .map_err(store_error)?;
+    }
+    Ok(true)
+}

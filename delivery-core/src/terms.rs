@@ -1,0 +1,221 @@
+//! What a key allows: for how long, and how often.
+
+use std::num::{NonZeroU16, NonZeroU32};
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use crate::clock::whole_seconds;
+use crate::text::Invalid;
+
+/// The longest validity in days: a century.
+pub const MAX_DAYS: u16 = 36_500;
+/// The largest use limit that is not "unlimited": what a signed 32-bit column holds.
+pub const MAX_USES: u32 = i32::MAX as u32;
+
+/// The instant shown for a key that never expires, `9999-12-31T23:59:59Z`: the last second RFC 3339 can write.
+pub const NEVER: DateTime<Utc> = match DateTime::from_timestamp(253_402_300_799, 0) {
+    Some(never) => never,
+    None => DateTime::<Utc>::MAX_UTC,
+};
+
+/// How long a key is valid from its issue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Validity {
+    /// So many times 24 hours, 1 to [`MAX_DAYS`].
+    Days(Days),
+    /// For ever; shown as [`NEVER`].
+    Never,
+}
+
+/// A number of days, 1 to [`MAX_DAYS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Days(NonZeroU16);
+
+/// How often a key may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum UseLimit {
+    /// Exactly so many times, 1 to [`MAX_USES`].
+    Uses(Uses),
+    /// Without a limit.
+    Unlimited,
+}
+
+/// A number of uses, 1 to [`MAX_USES`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Uses(NonZeroU32);
+
+/// The terms a key is issued under.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "a key has exactly these two terms; a host writes them as a literal")]
+pub struct Terms {
+    /// How long it is valid.
+    pub validity: Validity,
+    /// How often it may be used.
+    pub limit: UseLimit,
+}
+
+/// Terms that may be left out, for whoever comes next to fill in: a request, then the product, then the host's default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[expect(clippy::exhaustive_structs, reason = "mirrors `Terms`")]
+pub struct OwnTerms {
+    /// How long, if said.
+    pub validity: Option<Validity>,
+    /// How often, if said.
+    pub limit: Option<UseLimit>,
+}
+
+impl Validity {
+    /// Reads the number that the API uses: 1 to [`MAX_DAYS`] days, or -1 for never.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] for any other number.
+    pub fn from_days(days: i64) -> Result<Self, Invalid> {
+        const EXPECTED: Invalid = Invalid::expected("must be 1 to 36500 days, or -1 for a key that never expires");
+        if days == -1 {
+            return Ok(Self::Never);
+        }
+        let days = u16::try_from(days).ok().filter(|days| *days <= MAX_DAYS).and_then(NonZeroU16::new);
+        days.map(|days| Self::Days(Days(days))).ok_or(EXPECTED)
+    }
+
+    /// The number the API shows: days, or -1 for never.
+    #[must_use]
+    pub fn as_days(self) -> i64 {
+        match self {
+            Self::Days(days) => i64::from(days.get()),
+            Self::Never => -1,
+        }
+    }
+
+    /// The instant from which a key issued at `issued_at` is expired: whole seconds, never beyond [`NEVER`].
+    #[must_use]
+    pub fn expiry(self, issued_at: DateTime<Utc>) -> DateTime<Utc> {
+        match self {
+            Self::Never => NEVER,
+            Self::Days(days) => whole_seconds(issued_at)
+                .checked_add_signed(TimeDelta::days(i64::from(days.get())))
+                .map_or(NEVER, |expiry| expiry.min(NEVER)),
+        }
+    }
+}
+
+impl Days {
+    /// The number, 1 to [`MAX_DAYS`].
+    #[must_use]
+    pub fn get(self) -> u16 {
+        self.0.get()
+    }
+}
+
+impl UseLimit {
+    /// Reads the number that the API uses: 1 to [`MAX_USES`], or -1 for unlimited.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] for any other number.
+    pub fn from_count(count: i64) -> Result<Self, Invalid> {
+        const EXPECTED: Invalid = Invalid::expected("must be 1 to 2147483647 uses, or -1 for no limit");
+        if count == -1 {
+            return Ok(Self::Unlimited);
+        }
+        let count = u32::try_from(count).ok().filter(|count| *count <= MAX_USES).and_then(NonZeroU32::new);
+        count.map(|count| Self::Uses(Uses(count))).ok_or(EXPECTED)
+    }
+
+    /// The number the API shows: uses, or -1 for unlimited.
+    #[must_use]
+    pub fn as_count(self) -> i64 {
+        match self {
+            Self::Uses(uses) => i64::from(uses.get()),
+            Self::Unlimited => -1,
+        }
+    }
+
+    /// Whether a key that was used `used` times may be used once more.
+    #[must_use]
+    pub fn allows(self, used: u64) -> bool {
+        match self {
+            Self::Uses(most) => used < u64::from(most.get()),
+            Self::Unlimited => true,
+        }
+    }
+}
+
+impl Uses {
+    /// The number, 1 to [`MAX_USES`].
+    #[must_use]
+    pub fn get(self) -> u32 {
+        self.0.get()
+    }
+}
+
+impl Default for Terms {
+    /// 365 days, unlimited.
+    fn default() -> Self {
+        const YEAR: NonZeroU16 = NonZeroU16::new(365).unwrap();
+        Self { validity: Validity::Days(Days(YEAR)), limit: UseLimit::Unlimited }
+    }
+}
+
+impl OwnTerms {
+    /// These terms, with what they leave out taken from `other`.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self { validity: self.validity.or(other.validity), limit: self.limit.or(other.limit) }
+    }
+
+    /// These terms, with what they leave out taken from `default`.
+    #[must_use]
+    pub fn unwrap_or(self, default: Terms) -> Terms {
+        Terms { validity: self.validity.unwrap_or(default.validity), limit: self.limit.unwrap_or(default.limit) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::timestamp;
+
+    #[test]
+    fn numbers_that_are_terms() {
+        for (days, accepted) in [
+            (1, true),
+            (36_500, true),
+            (-1, true),
+            (0, false),
+            (-2, false),
+            (36_501, false),
+            (i64::MAX, false),
+            (i64::MIN, false),
+        ] {
+            assert_eq!(Validity::from_days(days).map(Validity::as_days).ok(), accepted.then_some(days));
+        }
+        for (uses, accepted) in [
+            (1, true),
+            (2_147_483_647, true),
+            (-1, true),
+            (0, false),
+            (-2, false),
+            (2_147_483_648, false),
+            (i64::MAX, false),
+            (i64::MIN, false),
+        ] {
+            assert_eq!(UseLimit::from_count(uses).map(UseLimit::as_count).ok(), accepted.then_some(uses));
+        }
+    }
+
+    #[test]
+    fn expiry_is_whole_days_from_the_second_of_issue_and_never_beyond_the_calendar() {
+        let at = |text: &str| text.parse::<DateTime<Utc>>().unwrap();
+        for (days, issued, expiry) in [
+            (1, "2026-11-21T10:00:00.999Z", "2026-11-22T10:00:00Z"),
+            (365, "2027-11-21T10:00:00Z", "2028-11-20T10:00:00Z"),
+            (-1, "2026-11-21T10:00:00Z", "9999-12-31T23:59:59Z"),
+            (36_500, "9999-01-01T00:00:00Z", "9999-12-31T23:59:59Z"),
+        ] {
+            assert_eq!(timestamp(Validity::from_days(days).unwrap().expiry(at(issued))), expiry);
+        }
+        assert_eq!(Validity::from_days(36_500).unwrap().expiry(DateTime::<Utc>::MAX_UTC), NEVER);
+    }
+}

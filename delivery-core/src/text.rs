@@ -1,0 +1,61 @@
+//! The rule for text from outside: how long, and which characters.
+
+use thiserror::Error;
+
+/// A value was refused; displays as what would have been accepted, and never repeats the value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("{expected}")]
+pub struct Invalid {
+    expected: &'static str,
+}
+
+impl Invalid {
+    /// A refusal that tells its reader what is accepted, as a phrase that follows the field's name: `"must be …"`.
+    #[must_use]
+    pub const fn expected(expected: &'static str) -> Self {
+        Self { expected }
+    }
+}
+
+/// Accepts `text` of `min..=max` characters without control characters.
+pub(crate) fn line(text: &str, min: usize, max: usize) -> bool {
+    // A character takes at most four bytes: a long text is refused without being counted.
+    text.len() <= max * 4 && (min..=max).contains(&text.chars().count()) && !text.chars().any(char::is_control)
+}
+
+/// Accepts `text` whose only control characters are line breaks and tabs.
+pub(crate) fn prose(text: &str) -> bool {
+    !text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_counts_characters_and_has_no_control_characters() {
+        for (text, min, max, accepted) in [
+            ("", 0, 5, true),
+            ("", 1, 5, false),
+            ("abcde", 1, 5, true),
+            ("abcdef", 1, 5, false),
+            ("äöüß€", 1, 5, true),
+            ("a\nb", 1, 5, false),
+            ("a\tb", 1, 5, false),
+            ("a\0b", 1, 5, false),
+            ("a\u{7f}b", 1, 5, false),
+            ("a\u{85}b", 1, 5, false),
+            ("a b", 1, 5, true),
+            ("\u{202e}ab", 1, 5, true),
+        ] {
+            assert_eq!(line(text, min, max), accepted, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn prose_allows_line_breaks_and_tabs_alone() {
+        for (text, accepted) in [("a\r\n\tb", true), ("a\0", false), ("\u{1b}[31m", false), ("a\u{85}", false)] {
+            assert_eq!(prose(text), accepted, "{text:?}");
+        }
+    }
+}
