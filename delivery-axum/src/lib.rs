@@ -1,1 +1,65 @@
-//! x
+//! The delivery API in an axum application.
+//!
+//! [`router`] has every endpoint and merges into, or nests under, any [`Router`]; [`Grant`] guards routes of the host's
+//! own with a key. What the API answers is decided in [`delivery_core::http`]; this crate converts.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use axum::{Router, routing::get};
+//! use delivery_core::{Delivery, key::{Keyring, Prefix}, store::MemoryStore, testing::RecordingMailer};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let keyring = Keyring::new(Prefix::default(), &["a signing secret, kept".parse()?])?;
+//! let (webhook, admin) = ("the platform's secret".parse()?, "the seller's token".parse()?);
+//! let mailer = Arc::new(RecordingMailer::default());
+//! let delivery = Delivery::builder(Arc::new(MemoryStore::new()), mailer, keyring, webhook, admin).build();
+//! let app: Router = Router::new()
+//!     .route("/", get(|| async { "hello" }))
+//!     .merge(delivery_axum::router(delivery));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Serve it with `into_make_service_with_connect_info::<SocketAddr>()`, so that limits count per client address. Without
+//! it the API works too, but all clients share one allowance for each limit that counts per address.
+
+mod exchange;
+mod grant;
+
+use std::convert::Infallible;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::response::Response;
+use axum::routing::any;
+use delivery_core::Delivery;
+use delivery_core::http::{Endpoint, Reply};
+
+pub use self::grant::{Grant, Refused};
+
+/// Every endpoint of the API, as a router that merges into or nests under the host's.
+///
+/// Paths and methods that are not the API's are left to the host; see [`not_found`] for the fallback that our servers use.
+#[expect(clippy::needless_pass_by_value, reason = "the router keeps it; a host hands over its handle")]
+pub fn router<S: Clone + Send + Sync + 'static>(delivery: Delivery) -> Router<S> {
+    Endpoint::ALL.into_iter().fold(Router::new(), |router, endpoint| {
+        let delivery = delivery.clone();
+        let answer = move |request: Request| {
+            let delivery = delivery.clone();
+            async move { Ok::<_, Infallible>(exchange::answer(endpoint, &delivery, request).await) }
+        };
+        router.route(endpoint.path(), any(answer))
+    })
+}
+
+/// The API's answer to a path that is none of its own, for a host that wants it as fallback.
+#[expect(clippy::unused_async, reason = "axum takes async functions as handlers")]
+pub async fn not_found() -> Response {
+    exchange::response(Reply::not_found())
+}
+
+/// The API's answer to a request whose handler panicked: for a host's panic-catching layer.
+#[must_use]
+pub fn internal() -> Response {
+    exchange::response(Reply::internal())
+}

@@ -1,16 +1,74 @@
-//! x
+//! A seller sells digital products; a commerce platform takes the money and calls a webhook. This crate issues one API key
+//! for that purchase, e-mails it to the buyer, and from then on checks the key and serves the product, counting uses, until
+//! it expires or is used up.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use delivery_core::key::{Keyring, Prefix};
+//! use delivery_core::{Delivery, http::{Call, Endpoint}, product::NewProduct, store::MemoryStore};
+//! # use delivery_core::mail::{MailError, Mailer, Message};
+//! # #[derive(Debug)] struct Terminal;
+//! # #[async_trait::async_trait] impl Mailer for Terminal {
+//! #     async fn send(&self, _: &Message) -> Result<(), MailError> { Ok(()) }
+//! # }
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let keyring = Keyring::new(Prefix::default(), &["a signing secret, kept".parse()?])?;
+//! let (webhook, admin) = ("the platform's secret".parse()?, "the seller's token".parse()?);
+//! let store = Arc::new(MemoryStore::new());
+//! let delivery = Delivery::builder(store, Arc::new(Terminal), keyring, webhook, admin).build();
+//! let running = delivery.start().await?;
+//!
+//! delivery.add_product(NewProduct::new("Field Guide")?.content("# Hello")?).await?;
+//! let order = br#"{"order_id":"1001","product_id":1,"customer_email":"buyer@example.com","secret":"the platform's secret"}"#;
+//! let reply = Endpoint::Order.call(&delivery, Call::new(http::Method::POST).json(&order[..])).await;
+//! assert_eq!(reply.status(), 200);
+//! running.stop().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Mount it with `delivery-axum`. What is what, from the ground up:
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`clock`], [`entropy`] | time and chance as inputs |
+//! | [`email`], [`order`], [`product`], [`post`], [`terms`], [`secret`] | values, parsed once |
+//! | [`limit`] | exact rate limits |
+//! | [`key`] | the rules of a key, and its text |
+//! | [`store`] | the ports to storage; the stores |
+//! | [`mail`] | the letter and its way to the buyer |
+//! | [`delivery`] | the use cases |
+//! | [`http`] | the use cases on the wire, as values |
+//!
+//! # Features
+//!
+//! All are additive and off by default; none changes a signature.
+//!
+//! * `sqlite`: `store::SqliteStore`, the durable store in one file.
+//! * `smtp`: `mail::SmtpMailer`, and `mail::FolderMailer`, which writes the same messages as `.eml` files.
+//! * `testing`: the `testing` module: conformance cases, strategies, and doubles for time, chance and mail.
+
 pub mod clock;
+pub mod delivery;
 pub mod email;
 pub mod entropy;
+pub mod error;
+pub mod http;
 pub mod key;
 pub mod limit;
+pub mod mail;
 pub mod order;
 pub mod post;
 pub mod product;
 pub mod secret;
 pub mod store;
 pub mod terms;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod text;
-pub use clock::Clock;
-pub use entropy::Entropy;
-pub use text::Invalid;
+
+pub use self::clock::{Clock, SystemClock};
+pub use self::delivery::Delivery;
+pub use self::entropy::{Entropy, SystemEntropy};
+pub use self::error::ErrorCode;
+pub use self::text::Invalid;

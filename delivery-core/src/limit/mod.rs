@@ -97,6 +97,22 @@ pub struct Subject {
     pub identity: Identity,
 }
 
+/// The quotas of all policies. `Default` has the published ones: 100, 60, 30, 10 and 60 requests per minute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal with `..Default::default()`")]
+pub struct Quotas {
+    /// Fetches, per key.
+    pub product: Quota,
+    /// Validations, per address.
+    pub validate: Quota,
+    /// Webhook calls, per address.
+    pub webhook: Quota,
+    /// Admin calls, per address, over all admin endpoints.
+    pub admin: Quota,
+    /// Fetches with a key that does not verify, per address.
+    pub failures: Quota,
+}
+
 /// What a limiter decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "a request passes or it does not")]
@@ -145,6 +161,38 @@ impl Quota {
     #[must_use]
     pub fn window(self) -> Duration {
         self.window
+    }
+}
+
+impl Quotas {
+    /// The quota of `policy`.
+    #[must_use]
+    pub fn of(&self, policy: Policy) -> Quota {
+        match policy {
+            Policy::Product => self.product,
+            Policy::Validate => self.validate,
+            Policy::Webhook => self.webhook,
+            Policy::Admin => self.admin,
+            Policy::Failures => self.failures,
+        }
+    }
+}
+
+impl Default for Quotas {
+    fn default() -> Self {
+        const fn a_minute(limit: u32) -> Quota {
+            // A limit of 0 would not compile below.
+            #[expect(clippy::unwrap_used, reason = "evaluated by the compiler alone")]
+            let limit = NonZeroU32::new(limit).unwrap();
+            Quota { limit, window: Duration::from_mins(1) }
+        }
+        Self {
+            product: const { a_minute(100) },
+            validate: const { a_minute(60) },
+            webhook: const { a_minute(30) },
+            admin: const { a_minute(10) },
+            failures: const { a_minute(60) },
+        }
     }
 }
 

@@ -1,0 +1,189 @@
+//! Putting a service together.
+
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use tokio::sync::{Notify, OnceCell};
+
+use super::{Delivery, Inner};
+use crate::clock::{Clock, SystemClock};
+use crate::entropy::{Entropy, SystemEntropy};
+use crate::key::Keyring;
+use crate::limit::{MemoryLimiter, Quotas, RateLimiter};
+use crate::mail::{Mailer, Outbox, Sender, Templates};
+use crate::secret::{AdminToken, WebhookSecret};
+use crate::store::{Catalog, Ledger};
+use crate::terms::Terms;
+
+/// Puts a [`Delivery`] together: what is required came as arguments to [`Delivery::builder`], the rest has defaults.
+///
+/// Every value was checked when it was parsed, so [`build`](Self::build) cannot fail.
+#[derive(Debug)]
+pub struct Builder {
+    ledger: Arc<dyn Ledger>,
+    catalog: Arc<dyn Catalog>,
+    mailer: Arc<dyn Mailer>,
+    keyring: Keyring,
+    webhook_secret: WebhookSecret,
+    admin_token: AdminToken,
+    limiter: Option<Arc<dyn RateLimiter>>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    templates: Templates,
+    sender: Sender,
+    base_url: String,
+    quotas: Quotas,
+    terms: Terms,
+    trusted_proxies: Vec<IpNet>,
+    list_details: bool,
+}
+
+impl Delivery {
+    /// Starts to put a service together: where things are kept, how letters are sent, what keys are signed with, and the
+    /// secrets of the platform and the seller.
+    #[must_use]
+    pub fn builder<S: Ledger + Catalog>(
+        store: Arc<S>,
+        mailer: Arc<dyn Mailer>,
+        keyring: Keyring,
+        webhook_secret: WebhookSecret,
+        admin_token: AdminToken,
+    ) -> Builder {
+        Builder {
+            ledger: store.clone(),
+            catalog: store,
+            mailer,
+            keyring,
+            webhook_secret,
+            admin_token,
+            limiter: None,
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(SystemEntropy),
+            templates: Templates::default(),
+            sender: Sender::default(),
+            base_url: "http://localhost".to_owned(),
+            quotas: Quotas::default(),
+            terms: Terms::default(),
+            trusted_proxies: Vec::new(),
+            list_details: false,
+        }
+    }
+}
+
+impl Builder {
+    /// Takes products and posts from elsewhere than the store: the host's own tables.
+    #[must_use]
+    pub fn catalog(mut self, catalog: Arc<dyn Catalog>) -> Self {
+        self.catalog = catalog;
+        self
+    }
+
+    /// Limits requests elsewhere than in this process.
+    #[must_use]
+    pub fn limiter(mut self, limiter: Arc<dyn RateLimiter>) -> Self {
+        self.limiter = Some(limiter);
+        self
+    }
+
+    /// Sets the limits; by default the published ones.
+    #[must_use]
+    pub fn quotas(mut self, quotas: Quotas) -> Self {
+        self.quotas = quotas;
+        self
+    }
+
+    /// Sets the terms of keys where neither the request nor the product says otherwise; by default 365 days, unlimited.
+    #[must_use]
+    pub fn terms(mut self, terms: Terms) -> Self {
+        self.terms = terms;
+        self
+    }
+
+    /// Sets who letters come from.
+    #[must_use]
+    pub fn sender(mut self, sender: Sender) -> Self {
+        self.sender = sender;
+        self
+    }
+
+    /// Sets what letters look like.
+    #[must_use]
+    pub fn templates(mut self, templates: Templates) -> Self {
+        self.templates = templates;
+        self
+    }
+
+    /// Sets the address that buyers see in letters, where the API is mounted: `https://shop.example`.
+    #[must_use]
+    pub fn base_url(mut self, base_url: impl Into<String>) -> Self {
+        let base_url: String = base_url.into();
+        base_url.trim_end_matches('/').clone_into(&mut self.base_url);
+        self
+    }
+
+    /// Believes `X-Forwarded-For` from these networks; by default from nobody.
+    #[must_use]
+    pub fn trusted_proxies(mut self, networks: Vec<IpNet>) -> Self {
+        self.trusted_proxies = networks;
+        self
+    }
+
+    /// Shows description and price in the public list of products; by default they stay out.
+    #[must_use]
+    pub fn list_details(mut self, show: bool) -> Self {
+        self.list_details = show;
+        self
+    }
+
+    /// Takes the time from elsewhere than the system, for tests.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Takes randomness from elsewhere than the system, for tests.
+    #[must_use]
+    pub fn entropy(mut self, entropy: Arc<dyn Entropy>) -> Self {
+        self.entropy = entropy;
+        self
+    }
+
+    /// The service. Letters are sent once it is [started](Delivery::start).
+    #[must_use]
+    pub fn build(self) -> Delivery {
+        let keyring = Arc::new(self.keyring);
+        let wake = Arc::new(Notify::new());
+        let outbox = Outbox {
+            ledger: self.ledger.clone(),
+            catalog: self.catalog.clone(),
+            mailer: self.mailer,
+            keyring: keyring.clone(),
+            clock: self.clock.clone(),
+            entropy: self.entropy.clone(),
+            templates: self.templates,
+            sender: self.sender,
+            base_url: self.base_url,
+            wake: wake.clone(),
+        };
+        let limiter = self.limiter.unwrap_or_else(|| Arc::new(MemoryLimiter::new(self.clock.clone())));
+        let inner = Inner {
+            ledger: self.ledger,
+            catalog: self.catalog,
+            limiter,
+            clock: self.clock,
+            entropy: self.entropy,
+            keyring,
+            webhook_secret: self.webhook_secret,
+            admin_token: self.admin_token,
+            quotas: self.quotas,
+            terms: self.terms,
+            trusted_proxies: self.trusted_proxies,
+            list_details: self.list_details,
+            outbox: Arc::new(outbox),
+            wake,
+            enrolled: OnceCell::new(),
+        };
+        Delivery { inner: Arc::new(inner) }
+    }
+}

@@ -1,0 +1,94 @@
+//! What a buyer does with a key.
+
+use std::sync::Arc;
+
+use super::{Delivery, Error};
+use crate::key::{Change, Key, KeyId};
+use crate::product::{Product, ProductId};
+
+impl Delivery {
+    /// The number of a key that was made here; `None` for any other text. Costs one MAC: no I/O.
+    #[must_use]
+    pub fn verify(&self, key: &str) -> Option<KeyId> {
+        self.inner.keyring.verify(key).map(|verified| verified.id)
+    }
+
+    /// Whether a key could be used now. Counts nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownKey`], [`Error::Refused`] (expired before exhausted), or [`Error::Store`].
+    pub async fn validate(&self, key: &str) -> Result<Key, Error> {
+        let key = self.find(self.verify(key).ok_or(Error::UnknownKey)?).await?;
+        match key.check(self.inner.clock.now()) {
+            Ok(()) => Ok(key),
+            Err(refusal) => Err(Error::refused(refusal, key)),
+        }
+    }
+
+    /// Uses a verified key once for `product`, and hands the product out. The use is counted durably before this answers;
+    /// a refusal counts none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownKey`], [`Error::Refused`] (expired, wrong product, exhausted, in this order),
+    /// [`Error::UnknownProduct`] instead of a wrong product if there is no such product, or [`Error::Store`].
+    pub async fn fetch(&self, key: KeyId, product: ProductId) -> Result<Arc<Product>, Error> {
+        // The product first: a use must not be counted for what cannot be served.
+        let Some(found) = self.inner.catalog.product(product).await? else {
+            return Err(self.without_product(key, product).await);
+        };
+        let change = Change::Use { product, at: self.inner.clock.now() };
+        match self.inner.ledger.change(key, change).await?.ok_or(Error::UnknownKey)? {
+            Ok(_) => Ok(found),
+            Err(refusal) => Err(Error::refused(refusal, self.find(key).await?)),
+        }
+    }
+
+    /// What [`fetch`](Self::fetch) would hand out, without using the key: for HEAD.
+    ///
+    /// # Errors
+    ///
+    /// As for [`fetch`](Self::fetch).
+    pub async fn peek(&self, key: KeyId, product: ProductId) -> Result<Arc<Product>, Error> {
+        let Some(found) = self.inner.catalog.product(product).await? else {
+            return Err(self.without_product(key, product).await);
+        };
+        let known = self.find(key).await?;
+        match known.apply(&Change::Use { product, at: self.inner.clock.now() }) {
+            Ok(_) => Ok(found),
+            Err(refusal) => Err(Error::refused(refusal, known)),
+        }
+    }
+
+    /// Uses a key once for `product` without fetching anything: for a host that serves the product itself.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownKey`], [`Error::Refused`] (expired, wrong product, exhausted, in this order), or [`Error::Store`].
+    pub async fn count_use(&self, key: KeyId, product: ProductId) -> Result<Key, Error> {
+        let change = Change::Use { product, at: self.inner.clock.now() };
+        match self.inner.ledger.change(key, change).await?.ok_or(Error::UnknownKey)? {
+            Ok(key) => Ok(key),
+            Err(refusal) => Err(Error::refused(refusal, self.find(key).await?)),
+        }
+    }
+
+    async fn find(&self, id: KeyId) -> Result<Key, Error> {
+        self.inner.ledger.find(id).await?.ok_or(Error::UnknownKey)
+    }
+
+    /// What stands before "no such product" in the order of checks: an unknown or expired key.
+    async fn without_product(&self, id: KeyId, product: ProductId) -> Error {
+        let key = match self.find(id).await {
+            Ok(key) => key,
+            Err(error) => return error,
+        };
+        match key.apply(&Change::Use { product, at: self.inner.clock.now() }) {
+            Err(refusal @ (crate::key::Refusal::Revoked { .. } | crate::key::Refusal::Expired { .. })) => {
+                Error::refused(refusal, key)
+            }
+            _ => Error::UnknownProduct,
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The use cases: what a buyer, a commerce platform and a seller can do.
+//!
+//! [`Delivery`] is the handle that a host keeps and clones. It knows no HTTP; [`http`](crate::http) puts it on the wire,
+//! and a host may call it directly.
+
+mod builder;
+mod buyer;
+mod orders;
+mod running;
+mod seller;
+
+use std::fmt;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use thiserror::Error;
+use tokio::sync::{Notify, OnceCell};
+
+pub use self::builder::Builder;
+pub use self::orders::Issued;
+pub use self::running::Running;
+use crate::clock::Clock;
+use crate::entropy::Entropy;
+use crate::error::ErrorCode;
+use crate::key::{Key, Keyring, Refusal};
+use crate::limit::{Quotas, RateLimiter};
+use crate::mail::Outbox;
+use crate::secret::{AdminToken, WebhookSecret};
+use crate::store::{Catalog, Ledger, StoreError};
+use crate::terms::Terms;
+
+/// The whole service behind one handle. Cloning is cheap, and clones are the same service.
+#[derive(Clone)]
+pub struct Delivery {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) catalog: Arc<dyn Catalog>,
+    pub(crate) limiter: Arc<dyn RateLimiter>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) keyring: Arc<Keyring>,
+    pub(crate) webhook_secret: WebhookSecret,
+    pub(crate) admin_token: AdminToken,
+    pub(crate) quotas: Quotas,
+    pub(crate) terms: Terms,
+    pub(crate) trusted_proxies: Vec<IpNet>,
+    pub(crate) list_details: bool,
+    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) wake: Arc<Notify>,
+    pub(crate) enrolled: OnceCell<()>,
+}
+
+/// Why a use case did not do what was asked.
+#[derive(Debug, Clone, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The key was not made here, is unknown or was revoked; which of these is nobody's business.
+    #[error("the key is not valid")]
+    UnknownKey,
+    /// The key is known, and does not allow what was asked.
+    #[error("the key does not allow it: {refusal}")]
+    Refused {
+        /// Why.
+        refusal: Refusal,
+        /// The key as it stands.
+        key: Box<Key>,
+    },
+    /// There is no such product.
+    #[error("there is no such product")]
+    UnknownProduct,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Error {
+    /// The code that the API answers with.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::UnknownKey => ErrorCode::InvalidKey,
+            Self::Refused { refusal, .. } => match refusal {
+                Refusal::Revoked { .. } => ErrorCode::InvalidKey,
+                Refusal::Expired { .. } => ErrorCode::ExpiredKey,
+                Refusal::WrongProduct { .. } => ErrorCode::WrongProduct,
+                Refusal::Exhausted { .. } => ErrorCode::ExceededUses,
+            },
+            Self::UnknownProduct | Self::Store(StoreError::Unsupported) => ErrorCode::NotFound,
+            Self::Store(StoreError::Unavailable { .. }) => ErrorCode::Unavailable,
+            Self::Store(_) => ErrorCode::Internal,
+        }
+    }
+
+    /// A refusal of `key`; a revoked key is as good as unknown.
+    fn refused(refusal: Refusal, key: Key) -> Self {
+        match refusal {
+            Refusal::Revoked { .. } => Self::UnknownKey,
+            refusal => Self::Refused { refusal, key: Box::new(key) },
+        }
+    }
+}
+
+impl fmt::Debug for Delivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { ledger, catalog, limiter, outbox, quotas, terms, .. } = self.inner.as_ref();
+        f.debug_struct("Delivery")
+            .field("ledger", ledger)
+            .field("catalog", catalog)
+            .field("limiter", limiter)
+            .field("outbox", outbox)
+            .field("quotas", quotas)
+            .field("terms", terms)
+            .finish_non_exhaustive()
+    }
+}

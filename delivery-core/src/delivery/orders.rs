@@ -1,0 +1,92 @@
+//! From a paid order to a key and a letter.
+
+use crate::email::Email;
+use crate::key::{Key, KeyId, KeyText, NewKey};
+use crate::order::{Order, OrderRef};
+use crate::product::ProductId;
+use crate::store::{Issue, MessageId};
+use crate::terms::OwnTerms;
+
+use super::{Delivery, Error};
+
+/// An issued key, with its text.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Issued {
+    /// The key.
+    pub key: Key,
+    /// Its text, for the buyer.
+    pub text: KeyText,
+    /// Whether it was issued by this call, and not by an earlier one for the same order and product.
+    pub new: bool,
+}
+
+impl Delivery {
+    /// Issues the key of a paid order and queues its letter, in one commit. However often and however concurrently the
+    /// same order is told, it has one key and one letter; later calls answer with the first key, whatever address they
+    /// name. The key has the product's own terms, or else the host's default.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownProduct`], or [`Error::Store`]; nothing was issued then.
+    pub async fn order(&self, order: Order) -> Result<Issued, Error> {
+        let Order { reference, product, email } = order;
+        let issued = self.issue(product, email.clone(), OwnTerms::default(), Some(reference), true).await?;
+        if issued.key.email() != &email {
+            let order = issued.key.granted().order.as_ref().map(|order| order.id.as_str());
+            tracing::warn!(order, key = %issued.key.id(), "an order came again with another e-mail address; its key stays where it went");
+        }
+        Ok(issued)
+    }
+
+    /// Issues a key by hand, on `terms` as far as they say, else on the product's own or the host's default; queues a
+    /// letter if `send_email`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownProduct`], or [`Error::Store`]; nothing was issued then.
+    pub async fn issue_by_hand(
+        &self,
+        product: ProductId,
+        email: Email,
+        terms: OwnTerms,
+        send_email: bool,
+    ) -> Result<Issued, Error> {
+        self.issue(product, email, terms, None, send_email).await
+    }
+
+    async fn issue(
+        &self,
+        product: ProductId,
+        email: Email,
+        terms: OwnTerms,
+        order: Option<OrderRef>,
+        send_email: bool,
+    ) -> Result<Issued, Error> {
+        self.enroll().await?;
+        let inner = &self.inner;
+        let product = inner.catalog.product(product).await?.ok_or(Error::UnknownProduct)?;
+        let terms = terms.or(product.terms()).unwrap_or(inner.terms);
+        let id = KeyId::random(inner.clock.as_ref(), inner.entropy.as_ref());
+        let identity = (id, inner.keyring.newest());
+        let key = NewKey::on_terms(identity, product.id(), email, terms, inner.clock.now());
+        let key = NewKey { order, ..key };
+        let letter = if send_email { Some(self.message_id(id)?) } else { None };
+        let (key, new) = match inner.ledger.issue(key, letter).await? {
+            Issue::New(key) => (key, true),
+            Issue::Existing(key) => (key, false),
+        };
+        if new && send_email {
+            inner.wake.notify_one();
+        }
+        let text = inner.keyring.text(key.id(), key.granted().ring);
+        Ok(Issued { key, text, new })
+    }
+
+    /// A key has one letter, so its number names the letter too.
+    fn message_id(&self, key: KeyId) -> Result<MessageId, Error> {
+        let domain = self.inner.outbox.sender.domain();
+        MessageId::new(format!("{key}@{domain}"))
+            .map_err(|error| crate::store::StoreError::corrupt_because("a sender without a domain", error).into())
+    }
+}

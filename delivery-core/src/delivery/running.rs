@@ -1,0 +1,68 @@
+//! Starting and stopping.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::Delivery;
+use crate::mail::Outbox;
+use crate::store::StoreError;
+
+/// A started service. Stop it at shutdown; dropping it stops sending too, without waiting.
+#[derive(Debug)]
+#[must_use = "dropping it stops sending letters"]
+pub struct Running {
+    delivery: Delivery,
+    stop: watch::Sender<bool>,
+    worker: JoinHandle<()>,
+}
+
+impl Delivery {
+    /// Starts sending letters, in a task of the current Tokio runtime, after making sure that the store was made with one
+    /// of the keyring's secrets.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::ForeignSecret`] if it was not; another [`StoreError`] if the store does not answer.
+    pub async fn start(&self) -> Result<Running, StoreError> {
+        self.enroll().await?;
+        let (stop, stopped) = watch::channel(false);
+        let worker = tokio::spawn(self.inner.outbox.clone().run(stopped));
+        Ok(Running { delivery: self.clone(), stop, worker })
+    }
+
+    /// The outbox, for hosts and tests that send letters at times of their own.
+    #[must_use]
+    pub fn outbox(&self) -> Arc<Outbox> {
+        self.inner.outbox.clone()
+    }
+
+    /// Answers if the store answers: for a readiness probe.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if it does not.
+    pub async fn ready(&self) -> Result<(), StoreError> {
+        self.inner.ledger.ping().await
+    }
+
+    /// Makes sure, once, that the store knows a secret of the keyring.
+    pub(super) async fn enroll(&self) -> Result<(), StoreError> {
+        let inner = &self.inner;
+        inner.enrolled.get_or_try_init(|| async { inner.ledger.enroll(&inner.keyring.fingerprints()).await }).await?;
+        Ok(())
+    }
+}
+
+impl Running {
+    /// Stops sending: what is under way is finished within seconds or given back, then the store is closed.
+    pub async fn stop(self) {
+        // Fails if the worker has ended already.
+        let _ = self.stop.send(true);
+        if self.worker.await.is_err() {
+            tracing::error!("the outbox had panicked; its letters are sent after the next start");
+        }
+        self.delivery.inner.ledger.close().await;
+    }
+}

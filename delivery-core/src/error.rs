@@ -1,0 +1,102 @@
+//! One table of error codes: code, status, and the sentence a stranger may read.
+
+use std::fmt;
+
+/// What went wrong, as the API tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorCode {
+    /// A required parameter is missing.
+    MissingParams,
+    /// A parameter is present but malformed.
+    InvalidParams,
+    /// The key is not valid.
+    InvalidKey,
+    /// A wrong webhook secret, a wrong or missing admin token.
+    Unauthorized,
+    /// The key has expired.
+    ExpiredKey,
+    /// The key's uses are spent.
+    ExceededUses,
+    /// The key unlocks another product.
+    WrongProduct,
+    /// The resource is not found.
+    NotFound,
+    /// The endpoint takes another method.
+    MethodNotAllowed,
+    /// The body is over the limit.
+    PayloadTooLarge,
+    /// The body is not JSON.
+    UnsupportedMediaType,
+    /// Too many requests.
+    RateLimited,
+    /// A fault of ours.
+    Internal,
+    /// The database is away, full, or shutting down.
+    Unavailable,
+}
+
+impl ErrorCode {
+    /// Every code.
+    pub const ALL: [Self; 14] = [
+        Self::MissingParams,
+        Self::InvalidParams,
+        Self::InvalidKey,
+        Self::Unauthorized,
+        Self::ExpiredKey,
+        Self::ExceededUses,
+        Self::WrongProduct,
+        Self::NotFound,
+        Self::MethodNotAllowed,
+        Self::PayloadTooLarge,
+        Self::UnsupportedMediaType,
+        Self::RateLimited,
+        Self::Internal,
+        Self::Unavailable,
+    ];
+
+    /// The code on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        self.row().0
+    }
+
+    /// The HTTP status.
+    #[must_use]
+    pub fn status(self) -> u16 {
+        self.row().1
+    }
+
+    /// The sentence, where there is nothing more exact to say.
+    #[must_use]
+    pub fn message(self) -> &'static str {
+        self.row().2
+    }
+
+    fn row(self) -> (&'static str, u16, &'static str) {
+        match self {
+            Self::MissingParams => ("MISSING_PARAMS", 400, "A required parameter is missing."),
+            Self::InvalidParams => ("INVALID_PARAMS", 400, "A parameter is malformed."),
+            Self::InvalidKey => ("INVALID_KEY", 401, "The key is not valid."),
+            Self::Unauthorized => ("UNAUTHORIZED", 401, "The credentials are missing or wrong."),
+            Self::ExpiredKey => ("EXPIRED_KEY", 403, "The key has expired."),
+            Self::ExceededUses => ("EXCEEDED_USES", 403, "All uses of the key are spent."),
+            Self::WrongProduct => ("WRONG_PRODUCT", 403, "The key is for another product."),
+            Self::NotFound => ("NOT_FOUND", 404, "There is no such thing."),
+            Self::MethodNotAllowed => ("METHOD_NOT_ALLOWED", 405, "This address takes another method."),
+            Self::PayloadTooLarge => ("PAYLOAD_TOO_LARGE", 413, "The body is too large."),
+            Self::UnsupportedMediaType => {
+                ("UNSUPPORTED_MEDIA_TYPE", 415, "The body must be application/json in UTF-8, not compressed.")
+            }
+            Self::RateLimited => ("RATE_LIMITED", 429, "Too many requests: try again after the time given."),
+            Self::Internal => ("INTERNAL", 500, "The request failed through no fault of yours."),
+            Self::Unavailable => ("UNAVAILABLE", 503, "The service is not available at the moment: try again shortly."),
+        }
+    }
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

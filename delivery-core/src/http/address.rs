@@ -1,0 +1,96 @@
+//! Who is calling: the peer, or the client that trusted proxies speak for.
+
+use std::net::IpAddr;
+
+use ::http::HeaderMap;
+use ipnet::IpNet;
+
+use crate::limit::Identity;
+
+const FORWARDED_FOR: &str = "x-forwarded-for";
+
+/// The client that a call counts for.
+///
+/// That is the peer, unless the peer is a trusted proxy. Then `X-Forwarded-For`, all of its fields as one list, is walked
+/// from the right, over trusted hops, to the first address that is not trusted: what stands left of it is the client's own
+/// invention. An entry that is no address ends the walk at the hop before it.
+pub(super) fn client(peer: Option<IpAddr>, headers: &HeaderMap, trusted: &[IpNet]) -> Identity {
+    let Some(peer) = peer else { return Identity::Unknown };
+    let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(&address));
+    let mut client = peer.to_canonical();
+    if trusted.is_empty() || !is_trusted(client) {
+        return client.into();
+    }
+    let fields: Vec<_> = headers.get_all(FORWARDED_FOR).iter().collect();
+    for field in fields.into_iter().rev() {
+        let Ok(list) = field.to_str() else { return client.into() };
+        for entry in list.rsplit(',') {
+            let Some(address) = address(entry.trim()) else { return client.into() };
+            client = address;
+            if !is_trusted(client) {
+                return client.into();
+            }
+        }
+    }
+    client.into()
+}
+
+/// An address with or without a port, as proxies write it: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]:80`.
+fn address(entry: &str) -> Option<IpAddr> {
+    let bare = entry.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(entry);
+    let address = bare.parse().ok().or_else(|| entry.parse::<std::net::SocketAddr>().ok().map(|socket| socket.ip()));
+    address.map(|address: IpAddr| address.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn walk(peer: &str, fields: &[&str], trusted: &[&str]) -> Identity {
+        let headers = fields.iter().map(|field| (FORWARDED_FOR.parse().unwrap(), field.parse().unwrap())).collect();
+        let trusted: Vec<IpNet> = trusted.iter().map(|network| network.parse().unwrap()).collect();
+        client(peer.parse().ok(), &headers, &trusted)
+    }
+
+    fn is(address: &str) -> Identity {
+        address.parse::<IpAddr>().unwrap().into()
+    }
+
+    #[test]
+    fn the_walk_ends_at_the_first_untrusted_hop() {
+        let proxies = ["10.0.0.0/8", "fd00::/8"];
+        for (peer, fields, expected) in [
+            ("192.0.2.1", vec!["203.0.113.9"], "192.0.2.1"),
+            ("10.0.0.1", vec![], "10.0.0.1"),
+            ("10.0.0.1", vec!["203.0.113.9"], "203.0.113.9"),
+            ("::ffff:10.0.0.1", vec!["203.0.113.9"], "203.0.113.9"),
+            ("10.0.0.1", vec!["1.2.3.4, 203.0.113.9"], "203.0.113.9"),
+            ("10.0.0.1", vec!["1.2.3.4", "203.0.113.9"], "203.0.113.9"),
+            ("10.0.0.1", vec!["1.2.3.4, 203.0.113.9, 10.9.9.9"], "203.0.113.9"),
+            ("10.0.0.1", vec!["203.0.113.9", "10.9.9.9"], "203.0.113.9"),
+            ("10.0.0.1", vec!["10.1.1.1, 10.2.2.2"], "10.1.1.1"),
+            ("10.0.0.1", vec!["203.0.113.9, unknown, 10.2.2.2"], "10.2.2.2"),
+            ("10.0.0.1", vec!["203.0.113.9:4711"], "203.0.113.9"),
+            ("10.0.0.1", vec!["[2001:db8::1]:4711"], "2001:db8::1"),
+            ("10.0.0.1", vec!["::ffff:203.0.113.9"], "203.0.113.9"),
+            ("fd00::1", vec!["2001:db8::1"], "2001:db8::1"),
+        ] {
+            assert_eq!(walk(peer, &fields, &proxies), is(expected), "{peer} {fields:?}");
+        }
+        assert_eq!(walk("10.0.0.1", &["203.0.113.9"], &[]), is("10.0.0.1"));
+        assert_eq!(client(None, &HeaderMap::new(), &[]), Identity::Unknown);
+    }
+
+    proptest! {
+        /// Whatever a client writes into the header, the address its own proxy adds is the one that counts.
+        #[test]
+        fn a_client_cannot_choose_its_address(forged in "[ -~]{0,60}", real: [u8; 4]) {
+            let real = IpAddr::from(real);
+            prop_assume!(!"10.0.0.0/8".parse::<IpNet>().unwrap().contains(&real));
+            let field = format!("{forged}, {real}");
+            prop_assert_eq!(walk("10.0.0.1", &[&field], &["10.0.0.0/8"]), real.into());
+        }
+    }
+}

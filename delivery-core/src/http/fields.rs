@@ -1,0 +1,254 @@
+//! Reading what a client sent: one rule for a missing, a malformed and a good value, in queries and in JSON.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use ::http::{HeaderMap, header};
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::{Body, Call};
+use crate::error::ErrorCode;
+use crate::text::Invalid;
+
+/// What is wrong with a request: a code, and a sentence that names the field and never repeats its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    code: ErrorCode,
+    message: Cow<'static, str>,
+}
+
+impl Fault {
+    pub(super) fn missing(field: &str) -> Self {
+        Self { code: ErrorCode::MissingParams, message: format!("{field} is missing.").into() }
+    }
+
+    pub(super) fn malformed(field: &str, expected: Invalid) -> Self {
+        Self { code: ErrorCode::InvalidParams, message: format!("{field} {expected}.").into() }
+    }
+
+    pub(super) fn invalid(message: &'static str) -> Self {
+        Self { code: ErrorCode::InvalidParams, message: message.into() }
+    }
+
+    /// The code.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        self.code
+    }
+
+    /// The sentence.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl From<ErrorCode> for Fault {
+    fn from(code: ErrorCode) -> Self {
+        Self { code, message: code.message().into() }
+    }
+}
+
+/// The members of a JSON object, each still as text.
+pub(super) struct Fields<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'a> Fields<'a> {
+    /// The body of `call` as bytes, if it is JSON of an acceptable size.
+    pub(super) fn text(call: &'a Call) -> Result<&'a [u8], Fault> {
+        let bytes = match &call.body {
+            Body::Complete(bytes) => bytes,
+            Body::TooLarge => return Err(ErrorCode::PayloadTooLarge.into()),
+            Body::Broken => return Err(Fault::invalid("The body is incomplete.")),
+        };
+        if is_json(&call.headers) { Ok(bytes) } else { Err(ErrorCode::UnsupportedMediaType.into()) }
+    }
+
+    /// Reads one object: broken JSON, anything but an object, and a name that comes twice are faults.
+    pub(super) fn parse(body: &'a [u8]) -> Result<Self, Fault> {
+        const EXPECTED: &str = "The body must be one JSON object in which no name comes twice.";
+        let text = std::str::from_utf8(body).map_err(|_| Fault::invalid(EXPECTED))?;
+        serde_json::from_str(text).map_err(|_| Fault::invalid(EXPECTED))
+    }
+
+    /// A text; absent, `null` and `""` are missing.
+    pub(super) fn text_of(&self, field: &str) -> Result<Option<String>, Fault> {
+        let Some(raw) = self.raw(field) else { return Ok(None) };
+        let text: String = serde_json::from_str(raw.get())
+            .map_err(|_| Fault::malformed(field, Invalid::expected("must be a string")))?;
+        Ok(Some(text).filter(|text| !text.is_empty()))
+    }
+
+    pub(super) fn required_text(&self, field: &str) -> Result<String, Fault> {
+        self.text_of(field)?.ok_or_else(|| Fault::missing(field))
+    }
+
+    /// A text read as `T`.
+    pub(super) fn parsed<T: std::str::FromStr<Err = Invalid>>(&self, field: &str) -> Result<Option<T>, Fault> {
+        self.text_of(field)?.map(|text| text.parse()).transpose().map_err(|expected| Fault::malformed(field, expected))
+    }
+
+    /// An integer read by `read`.
+    pub(super) fn integer<T>(
+        &self,
+        field: &str,
+        read: impl FnOnce(i64) -> Result<T, Invalid>,
+    ) -> Result<Option<T>, Fault> {
+        self.raw(field).map(|raw| integer(field, raw.get(), read)).transpose()
+    }
+
+    /// A number as it was written.
+    pub(super) fn number<T: std::str::FromStr<Err = Invalid>>(&self, field: &str) -> Result<Option<T>, Fault> {
+        let Some(raw) = self.raw(field) else { return Ok(None) };
+        let written = raw.get();
+        if !written.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
+            return Err(Fault::malformed(field, Invalid::expected("must be a number")));
+        }
+        written.parse().map(Some).map_err(|expected| Fault::malformed(field, expected))
+    }
+
+    pub(super) fn boolean(&self, field: &str) -> Result<Option<bool>, Fault> {
+        let read = |raw: &RawValue| serde_json::from_str(raw.get());
+        let value = self.raw(field).map(read).transpose();
+        value.map_err(|_| Fault::malformed(field, Invalid::expected("must be true or false")))
+    }
+
+    fn raw(&self, field: &str) -> Option<&'a RawValue> {
+        let (_, raw) = self.0.iter().find(|(name, _)| name == field)?;
+        Some(*raw).filter(|raw| raw.get() != "null")
+    }
+}
+
+/// Reads an integer as JSON writes it: no sign but `-`, no leading zero, no fraction, no exponent. The same in queries.
+pub(super) fn integer<T>(field: &str, text: &str, read: impl FnOnce(i64) -> Result<T, Invalid>) -> Result<T, Fault> {
+    const EXPECTED: Invalid = Invalid::expected("must be an integer");
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let canonical = !digits.is_empty()
+        && digits.bytes().all(|byte| byte.is_ascii_digit())
+        && (digits == "0" || !digits.starts_with('0'));
+    if !canonical {
+        return Err(Fault::malformed(field, EXPECTED));
+    }
+    // What no 64 bits can hold is out of every range, on its own side.
+    let number = text.parse().unwrap_or(if text.starts_with('-') { i64::MIN } else { i64::MAX });
+    read(number).map_err(|expected| Fault::malformed(field, expected))
+}
+
+/// `application/json`, with no charset or UTF-8, and no content coding.
+fn is_json(headers: &HeaderMap) -> bool {
+    let one = |name| {
+        let mut values = headers.get_all(name).iter();
+        let first = values.next().and_then(|value| value.to_str().ok());
+        first.filter(|_| values.next().is_none())
+    };
+    if headers.contains_key(header::CONTENT_ENCODING)
+        && !one(header::CONTENT_ENCODING).is_some_and(|coding| coding.trim().eq_ignore_ascii_case("identity"))
+    {
+        return false;
+    }
+    let Some(content_type) = one(header::CONTENT_TYPE) else { return false };
+    let mut parts = content_type.split(';').map(str::trim);
+    let essence = parts.next().is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"));
+    essence
+        && parts.filter(|parameter| !parameter.is_empty()).all(|parameter| match parameter.split_once('=') {
+            Some((name, value)) if name.trim().eq_ignore_ascii_case("charset") => {
+                value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
+            }
+            _ => false,
+        })
+}
+
+impl<'a, 'de: 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = Vec<(String, &'de RawValue)>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields: Vec<(String, &'de RawValue)> = Vec::new();
+                let mut names = std::collections::HashSet::new();
+                while let Some((name, value)) = map.next_entry::<String, &'de RawValue>()? {
+                    if !names.insert(name.clone()) {
+                        return Err(A::Error::custom("a name comes twice"));
+                    }
+                    fields.push((name, value));
+                }
+                Ok(fields)
+            }
+        }
+
+        deserializer.deserialize_map(Object).map(Fields)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_json_in_utf_8_is_json() {
+        for (content_type, accepted) in [
+            ("application/json", true),
+            ("Application/JSON; charset=\"UTF-8\"", true),
+            ("application/json;", true),
+            ("application/json; charset=iso-8859-1", false),
+            ("application/json; version=1", false),
+            ("application/json-patch+json", false),
+            ("text/plain", false),
+            ("", false),
+        ] {
+            let headers = [(header::CONTENT_TYPE, content_type.parse().unwrap())].into_iter().collect();
+            assert_eq!(is_json(&headers), accepted, "{content_type}");
+        }
+        assert!(!is_json(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn integers_are_json_integers() {
+        for (text, number) in [
+            ("0", Some(0)),
+            ("-1", Some(-1)),
+            ("9223372036854775807", Some(i64::MAX)),
+            ("99999999999999999999", Some(i64::MAX)),
+            ("-99999999999999999999", Some(i64::MIN)),
+            ("01", None),
+            ("+1", None),
+            ("1.0", None),
+            ("1e2", None),
+            ("٥", None),
+            (" 1", None),
+            ("-", None),
+            ("", None),
+        ] {
+            assert_eq!(integer("n", text, Ok).ok(), number, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn objects() {
+        for (body, accepted) in [
+            ("{}", true),
+            (r#"{"a":1,"b":[[[]]]}"#, true),
+            (r#"{"a":1,"a":1}"#, false),
+            (r#"{"a":1,"\u0061":1}"#, false),
+            ("[]", false),
+            ("null", false),
+            ("{} x", false),
+            ("{", false),
+            ("", false),
+            ("\u{feff}{}", false),
+        ] {
+            assert_eq!(Fields::parse(body.as_bytes()).is_ok(), accepted, "{body}");
+        }
+        assert!(Fields::parse(b"{\"a\":\"\xff\"}").is_err());
+        assert!(
+            Fields::parse(format!("{{\"a\":{}", "[".repeat(60_000)).as_bytes()).is_err(),
+            "depth does not overflow"
+        );
+    }
+}

@@ -1,0 +1,126 @@
+//! Query parameters, and the key wherever it stands.
+
+use std::borrow::Cow;
+
+use ::http::{HeaderMap, header};
+use percent_encoding::percent_decode_str;
+
+use super::Call;
+use super::fields::Fault;
+use crate::text::Invalid;
+
+const READABLE: Invalid = Invalid::expected("must be UTF-8 without control characters");
+const ONE_KEY: &str = "Send the key once: as ?key=, as Authorization: Bearer, or as X-API-Key.";
+
+/// One parameter: absent and empty are missing (`None`); twice, not UTF-8 or with control characters is a fault.
+pub(super) fn parameter<'a>(call: &'a Call, name: &str) -> Result<Option<Cow<'a, str>>, Fault> {
+    let mut found = None;
+    for pair in call.query.as_deref().unwrap_or_default().split('&') {
+        let (raw_name, raw_value) = pair.split_once('=').unwrap_or((pair, ""));
+        if decoded(raw_name).is_none_or(|decoded| decoded != name) {
+            continue;
+        }
+        if found.is_some() {
+            return Err(Fault::malformed(name, Invalid::expected("must come once")));
+        }
+        let value = decoded(raw_value).ok_or_else(|| Fault::malformed(name, READABLE))?;
+        if value.chars().any(char::is_control) {
+            return Err(Fault::malformed(name, READABLE));
+        }
+        found = Some(value);
+    }
+    Ok(found.filter(|value| !value.is_empty()))
+}
+
+/// The key of a call: from the query, a bearer token or `X-API-Key`. The same key in several places is one key.
+pub(super) fn key(call: &Call) -> Result<Cow<'_, str>, Fault> {
+    let places = [parameter(call, "key")?, bearer(&call.headers)?, api_key(&call.headers)?];
+    let mut keys = places.into_iter().flatten();
+    let key = keys.next().ok_or_else(|| Fault::missing("key"))?;
+    if keys.all(|other| other == key) { Ok(key) } else { Err(Fault::invalid(ONE_KEY)) }
+}
+
+/// The token of `Authorization: Bearer`; another scheme is none.
+pub(super) fn bearer(headers: &HeaderMap) -> Result<Option<Cow<'_, str>>, Fault> {
+    let Some(value) = single(headers, &header::AUTHORIZATION)? else { return Ok(None) };
+    let Some((scheme, token)) = value.split_once(' ') else { return Ok(None) };
+    let token = token.trim_matches(' ');
+    Ok((scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(Cow::Borrowed(token)))
+}
+
+fn api_key(headers: &HeaderMap) -> Result<Option<Cow<'_, str>>, Fault> {
+    let value = single(headers, &header::HeaderName::from_static("x-api-key"))?;
+    Ok(value.filter(|value| !value.is_empty()).map(Cow::Borrowed))
+}
+
+fn single<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Result<Option<&'a str>, Fault> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(Fault::invalid(ONE_KEY));
+    }
+    value.to_str().map(Some).map_err(|_| Fault::invalid(ONE_KEY))
+}
+
+/// `application/x-www-form-urlencoded`, strictly UTF-8.
+fn decoded(raw: &str) -> Option<Cow<'_, str>> {
+    if !raw.contains(['%', '+']) {
+        return Some(Cow::Borrowed(raw));
+    }
+    let spaced = raw.replace('+', " ");
+    percent_decode_str(&spaced).decode_utf8().ok().map(|text| Cow::Owned(text.into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters() {
+        for (query, value) in [
+            ("key=a", Ok(Some("a"))),
+            ("x=1&key=a%20b+c&y", Ok(Some("a b c"))),
+            ("%6bey=a", Ok(Some("a"))),
+            ("key=", Ok(None)),
+            ("key", Ok(None)),
+            ("", Ok(None)),
+            ("=&=", Ok(None)),
+            ("key[]=a", Ok(None)),
+            ("key=a;product_id=1", Ok(Some("a;product_id=1"))),
+            ("key=a&key=a", Err(())),
+            ("key=&key=", Err(())),
+            ("key=%FF", Err(())),
+            ("key=%C0%80", Err(())),
+            ("key=a%0A", Err(())),
+            ("key=a%00", Err(())),
+            ("key=%C2%85", Err(())),
+        ] {
+            let call = Call::new(::http::Method::GET).query(query);
+            assert_eq!(parameter(&call, "key").map_err(|_| ()), value.map(|v| v.map(Cow::Borrowed)), "{query}");
+        }
+    }
+
+    #[test]
+    fn a_key_comes_from_one_place_or_the_same_from_several() {
+        for (query, headers, expected) in [
+            ("key=a", vec![], Ok("a")),
+            ("", vec![("authorization", "bEaReR a")], Ok("a")),
+            ("", vec![("x-api-key", "a")], Ok("a")),
+            ("key=a", vec![("x-api-key", "a"), ("authorization", "Bearer a")], Ok("a")),
+            ("key=", vec![("x-api-key", "a")], Ok("a")),
+            ("key=a", vec![("x-api-key", "b")], Err("INVALID_PARAMS")),
+            ("", vec![("authorization", "Bearer a"), ("x-api-key", "b")], Err("INVALID_PARAMS")),
+            ("", vec![("authorization", "Bearer a"), ("authorization", "Bearer a")], Err("INVALID_PARAMS")),
+            ("", vec![("authorization", "Bearer ")], Err("MISSING_PARAMS")),
+            ("", vec![("authorization", "Basic a")], Err("MISSING_PARAMS")),
+            ("", vec![("authorization", "a")], Err("MISSING_PARAMS")),
+            ("", vec![], Err("MISSING_PARAMS")),
+        ] {
+            let call = headers.iter().fold(Call::new(::http::Method::GET).query(query), |call, (name, value)| {
+                call.header(header::HeaderName::from_static(name), value.parse().unwrap())
+            });
+            let found = key(&call).map(Cow::into_owned).map_err(|fault| fault.code().as_str());
+            assert_eq!(found.as_deref().map_err(|code| *code), expected, "{query} {headers:?}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! A [`Message`] as MIME, by lettre.
+
+use lettre::message::header::{ContentTransferEncoding, ContentType, HeaderName, HeaderValue};
+use lettre::message::{Body, Mailbox, MultiPart, SinglePart};
+use lettre::{Address, Message as Mime};
+
+use super::{MailError, Message};
+
+pub(super) fn compose(message: &Message) -> Result<Mime, MailError> {
+    let unusable = |what: &str| MailError::permanent(format!("the {what} address cannot be written in a message"));
+    let from: Address = message.from.address().parse().map_err(|_| unusable("sender's"))?;
+    let to: Address = message.to.as_str().parse().map_err(|_| unusable("buyer's"))?;
+    // RFC 3834: what a program sends says so, and no vacation responder answers it.
+    let automatic = HeaderValue::new(HeaderName::new_from_ascii_str("Auto-Submitted"), "auto-generated".to_owned());
+    Mime::builder()
+        .from(Mailbox::new(message.from.name().map(str::to_owned), from))
+        .to(Mailbox::new(None, to))
+        .subject(message.subject.clone())
+        .date(message.date.into())
+        .message_id(Some(message.message_id.to_string()))
+        .raw_header(automatic)
+        .multipart(
+            MultiPart::alternative()
+                .singlepart(part(ContentType::TEXT_PLAIN, &message.text)?)
+                .singlepart(part(ContentType::TEXT_HTML, &message.html)?),
+        )
+        .map_err(|error| MailError::permanent("the message cannot be put together").because(error))
+}
+
+/// Quoted-printable whatever the text: every line is short ASCII then, and no bare CR or dot reaches the wire, where
+/// lettre before 0.11.24 would not escape it (RUSTSEC-2026-0561).
+fn part(kind: ContentType, text: &str) -> Result<SinglePart, MailError> {
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
+    let body = Body::new_with_encoding(text, ContentTransferEncoding::QuotedPrintable)
+        .map_err(|_| MailError::permanent("the letter's text cannot be encoded"))?;
+    Ok(SinglePart::builder().content_type(kind).body(body))
+}

@@ -1,0 +1,137 @@
+//! From a commit to a letter in the buyer's mailbox.
+//!
+//! A letter is queued in the same transaction as its key. The [`Outbox`] leases what is due, renders it, hands it to a
+//! [`Mailer`] outside any transaction, and settles the lease with what became of it.
+//!
+//! # Implementing `Mailer`
+//!
+//! [`send`](Mailer::send) answers `Ok` once somebody else is responsible for the message: a mail server said 250, a
+//! provider's API said 2xx. It says [`MailError::permanent`] only for what no later attempt can mend, such as an unknown
+//! recipient; everything else is [`MailError::transient`] and tried again for days. The same message can come twice, with
+//! the same `Message-ID`, after a crash or a time-out: pass the id on, so that the other side can recognise it. The
+//! message holds a key: log nothing of it. Calls come concurrently, and each is cut off after [`SEND_TIMEOUT`].
+//!
+//! ```
+//! use async_trait::async_trait;
+//! use delivery_core::mail::{MailError, Mailer, Message};
+//!
+//! /// Prints instead of sending.
+//! #[derive(Debug)]
+//! struct Terminal;
+//!
+//! #[async_trait]
+//! impl Mailer for Terminal {
+//!     async fn send(&self, message: &Message) -> Result<(), MailError> {
+//!         println!("To: {}\nSubject: {}\n\n{}", message.to, message.subject, message.text);
+//!         Ok(())
+//!     }
+//! }
+//! ```
+
+#[cfg(feature = "smtp")]
+mod folder;
+mod letter;
+#[cfg(feature = "smtp")]
+mod mime;
+mod outbox;
+mod retry;
+mod sender;
+#[cfg(feature = "smtp")]
+mod smtp;
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use thiserror::Error;
+
+#[cfg(feature = "smtp")]
+pub use self::folder::FolderMailer;
+pub use self::letter::{TemplateError, Templates};
+pub use self::outbox::{Outbox, Worked};
+pub use self::sender::Sender;
+#[cfg(feature = "smtp")]
+pub use self::smtp::{SmtpError, SmtpMailer};
+use crate::email::Email;
+use crate::store::MessageId;
+
+/// How long one attempt to send may take. A mail server may think for minutes (RFC 5321, 4.5.3.2), but one that takes
+/// longer than this for a letter of some kilobytes hangs; the letter is tried again.
+pub const SEND_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Sends a message. See the [module documentation](self) for how to implement it.
+#[async_trait]
+pub trait Mailer: fmt::Debug + Send + Sync + 'static {
+    /// Makes somebody else responsible for delivering `message`.
+    ///
+    /// # Errors
+    ///
+    /// [`MailError`] if nobody took it, permanent if nobody ever will.
+    async fn send(&self, message: &Message) -> Result<(), MailError>;
+}
+
+/// A message ready to be sent. It contains a key, so `Debug` shows neither body nor recipient.
+#[derive(Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a mailer must see every field")]
+pub struct Message {
+    /// Who sends it.
+    pub from: Sender,
+    /// Who gets it.
+    pub to: Email,
+    /// The subject, one line.
+    pub subject: String,
+    /// The body as plain text.
+    pub text: String,
+    /// The body as HTML.
+    pub html: String,
+    /// The same for each attempt at the same letter.
+    pub message_id: MessageId,
+    /// When it was rendered.
+    pub date: DateTime<Utc>,
+}
+
+/// A message was not taken.
+///
+/// Its text is kept with the letter and logged: no secrets, no body; a mail server's own words are welcome.
+#[derive(Debug, Error)]
+#[error("{reason}")]
+pub struct MailError {
+    permanent: bool,
+    reason: String,
+    #[source]
+    source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+impl MailError {
+    /// A failure that may pass.
+    #[must_use]
+    pub fn transient(reason: impl Into<String>) -> Self {
+        Self { permanent: false, reason: reason.into(), source: None }
+    }
+
+    /// A failure that no later attempt can mend.
+    #[must_use]
+    pub fn permanent(reason: impl Into<String>) -> Self {
+        Self { permanent: true, reason: reason.into(), source: None }
+    }
+
+    /// The same failure with its cause, for the log.
+    #[must_use]
+    pub fn because(self, source: impl Error + Send + Sync + 'static) -> Self {
+        Self { source: Some(Box::new(source)), ..self }
+    }
+
+    /// Whether no later attempt can mend it.
+    #[must_use]
+    pub fn is_permanent(&self) -> bool {
+        self.permanent
+    }
+}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message").field("message_id", &self.message_id.as_str()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,97 @@
+//! Who letters come from.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::text::{Invalid, line};
+
+const EXPECTED: Invalid =
+    Invalid::expected("must be an address such as shop@example.com or Shop Name <shop@example.com>");
+
+/// The sender of letters: an address, with or without a name before it. Unlike a buyer's, its domain needs no dot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sender {
+    name: Option<String>,
+    address: String,
+}
+
+impl Sender {
+    /// The name shown, one line without quotes or angle brackets.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// The address.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The part of the address behind the `@`.
+    #[must_use]
+    pub fn domain(&self) -> &str {
+        self.address.rsplit_once('@').map_or("", |(_, domain)| domain)
+    }
+}
+
+impl Default for Sender {
+    /// `Digital Delivery <delivery@localhost>`
+    fn default() -> Self {
+        Self { name: Some("Digital Delivery".to_owned()), address: "delivery@localhost".to_owned() }
+    }
+}
+
+impl FromStr for Sender {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let (name, address) = match text.trim().strip_suffix('>') {
+            Some(front) => front.split_once('<').ok_or(EXPECTED)?,
+            None => ("", text.trim()),
+        };
+        let name = name.trim().trim_matches('"');
+        let (local, domain) = address.split_once('@').ok_or(EXPECTED)?;
+        let visible = |part: &str| {
+            !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_graphic() && !b"<>@,;:\"()[]\\".contains(&byte))
+        };
+        if line(name, 0, 100) && !name.contains(['<', '>', '"']) && visible(local) && visible(domain) {
+            Ok(Self { name: (!name.is_empty()).then(|| name.to_owned()), address: address.to_owned() })
+        } else {
+            Err(EXPECTED)
+        }
+    }
+}
+
+impl fmt::Display for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "{name} <{}>", self.address),
+            None => f.write_str(&self.address),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn senders() {
+        for (text, shown) in [
+            ("shop@example.com", Some("shop@example.com")),
+            ("Shop <shop@example.com>", Some("Shop <shop@example.com>")),
+            ("\"Müller & Söhne\" <shop@localhost>", Some("Müller & Söhne <shop@localhost>")),
+            ("<shop@example.com>", Some("shop@example.com")),
+            ("Shop", None),
+            ("Shop <shop>", None),
+            ("Shop <a@b> <c@d>", None),
+            ("Shop\r\nBcc: x@y.example <shop@example.com>", None),
+            ("a@b@c", None),
+            ("", None),
+        ] {
+            assert_eq!(text.parse::<Sender>().ok().map(|sender| sender.to_string()).as_deref(), shown, "{text:?}");
+        }
+        assert_eq!(Sender::default().to_string().parse(), Ok(Sender::default()));
+    }
+}

@@ -1,0 +1,168 @@
+//! Letters by SMTP.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lettre::transport::smtp::PoolConfig;
+use lettre::transport::smtp::authentication::Credentials;
+use lettre::transport::smtp::client::{Tls, TlsParameters};
+use lettre::{AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
+use percent_encoding::percent_decode_str;
+use thiserror::Error;
+use url::{Host, Url};
+
+use super::{MailError, Mailer, Message, SEND_TIMEOUT, mime};
+
+/// Connections held open at once.
+const CONNECTIONS: u32 = 8;
+/// How long connecting and each command may take.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Sends through one SMTP server, over a pool of connections.
+///
+/// Parsed from a URL: `smtps://user:password@host:465` for implicit TLS, `smtp://user:password@host:587?tls=required`
+/// for STARTTLS, `smtp://host:port` in clear for this machine alone, `smtp://host:port?tls=none` in clear wherever that is
+/// asked for. A user's or password's reserved characters are percent-encoded. Certificates are verified against the
+/// system's roots. Parse it inside a Tokio runtime.
+#[derive(Clone)]
+pub struct SmtpMailer {
+    transport: AsyncSmtpTransport<Tokio1Executor>,
+    server: String,
+}
+
+/// A URL that is no SMTP server's. It repeats nothing of the URL, which may hold a password.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SmtpError {
+    /// It has another form.
+    #[error(
+        "must be smtp://user:password@host:587?tls=required, smtps://user:password@host:465 or, on this machine, smtp://localhost:25"
+    )]
+    Malformed,
+    /// It would send keys and the password in clear through a network.
+    #[error("smtp:// to another machine needs ?tls=required, or ?tls=none if keys and password may travel in clear")]
+    Clear,
+    /// The TLS library refuses the host.
+    #[error("TLS cannot be set up for this host")]
+    Tls(#[source] lettre::transport::smtp::Error),
+}
+
+impl FromStr for SmtpMailer {
+    type Err = SmtpError;
+
+    fn from_str(url: &str) -> Result<Self, SmtpError> {
+        let url = Url::parse(url).map_err(|_| SmtpError::Malformed)?;
+        let host = url.host_str().filter(|host| !host.is_empty()).ok_or(SmtpError::Malformed)?;
+        if !matches!(url.path(), "" | "/") || url.fragment().is_some() {
+            return Err(SmtpError::Malformed);
+        }
+        let options: Vec<(String, String)> = url.query_pairs().into_owned().collect();
+        let tls = match options.as_slice() {
+            [] => None,
+            [(name, value)] if name == "tls" => Some(value.as_str()),
+            _ => return Err(SmtpError::Malformed),
+        };
+        let parameters = || TlsParameters::new(host.to_owned()).map_err(SmtpError::Tls);
+        let (tls, port) = match (url.scheme(), tls) {
+            ("smtps", None) => (Tls::Wrapper(parameters()?), 465),
+            ("smtp", Some("required")) => (Tls::Required(parameters()?), 587),
+            ("smtp", Some("none")) => (Tls::None, 25),
+            ("smtp", None) if is_this_machine(&url) => (Tls::None, 25),
+            ("smtp", None) => return Err(SmtpError::Clear),
+            _ => return Err(SmtpError::Malformed),
+        };
+        let port = url.port().unwrap_or(port);
+        let mut builder = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(host)
+            .port(port)
+            .tls(tls)
+            .timeout(Some(COMMAND_TIMEOUT))
+            .pool_config(PoolConfig::new().max_size(CONNECTIONS));
+        if !url.username().is_empty() {
+            let decode = |text| percent_decode_str(text).decode_utf8().map_err(|_| SmtpError::Malformed);
+            let (user, password) = (decode(url.username())?, decode(url.password().unwrap_or_default())?);
+            builder = builder.credentials(Credentials::new(user.into_owned(), password.into_owned()));
+        }
+        Ok(Self { transport: builder.build(), server: format!("{host}:{port}") })
+    }
+}
+
+#[async_trait]
+impl Mailer for SmtpMailer {
+    async fn send(&self, message: &Message) -> Result<(), MailError> {
+        let mime = mime::compose(message)?;
+        // lettre's own timeout ends after connecting: https://github.com/lettre/lettre/issues/1021
+        match tokio::time::timeout(SEND_TIMEOUT, self.transport.send(mime)).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(failure(error)),
+            Err(_) => Err(MailError::transient("the mail server did not answer in time")),
+        }
+    }
+}
+
+/// What a failure means for the letter.
+///
+/// Only a reply about this recipient or message is final. A refused login or a missing extension (530, 535, 538, …)
+/// concerns every letter and is the seller's to mend: letters wait meanwhile.
+fn failure(error: lettre::transport::smtp::Error) -> MailError {
+    let code = error.status().map(u16::from);
+    match code {
+        Some(code @ (501 | 510 | 511 | 521 | 541 | 550..=556)) => {
+            MailError::permanent(format!("the mail server refused the letter for good ({code})")).because(error)
+        }
+        Some(code) => MailError::transient(format!("the mail server did not take the letter ({code})")).because(error),
+        None => MailError::transient("the mail server cannot be reached or broke off").because(error),
+    }
+}
+
+fn is_this_machine(url: &Url) -> bool {
+    match url.host() {
+        // `smtp` is no special scheme, so that the URL parser leaves IPv4 addresses as names.
+        Some(Host::Domain(name)) => {
+            name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+        }
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+impl fmt::Debug for SmtpMailer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SmtpMailer").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn urls() {
+        for (url, accepted) in [
+            ("smtp://localhost:2525", Some("localhost:2525")),
+            ("smtp://127.0.0.1", Some("127.0.0.1:25")),
+            ("smtp://[::1]:25", Some("[::1]:25")),
+            ("smtp://user:p%40ss@mail.example.com:587?tls=required", Some("mail.example.com:587")),
+            ("smtp://mail.example.com?tls=required", Some("mail.example.com:587")),
+            ("smtp://mail.example.com?tls=none", Some("mail.example.com:25")),
+            ("smtps://user:pass@mail.example.com", Some("mail.example.com:465")),
+            ("smtp://mail.example.com", None),
+            ("smtp://mail.example.com?tls=maybe", None),
+            ("smtp://mail.example.com?tls=required&x=1", None),
+            ("http://mail.example.com", None),
+            ("smtp://", None),
+            ("mail.example.com:25", None),
+            ("", None),
+        ] {
+            assert_eq!(url.parse::<SmtpMailer>().ok().map(|mailer| mailer.server).as_deref(), accepted, "{url}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_password_is_never_shown() {
+        let mailer: SmtpMailer = "smtps://user:hunter2hunter2@mail.example.com".parse().unwrap();
+        assert_eq!(format!("{mailer:?}"), r#"SmtpMailer { server: "mail.example.com:465", .. }"#);
+    }
+}

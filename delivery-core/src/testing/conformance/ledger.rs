@@ -1,0 +1,324 @@
+//! Keys and orders.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use tokio::task::JoinSet;
+
+use super::letters::{
+    a_claimed_letter_is_leased_until_its_time_is_over, a_letter_is_claimed_by_one_of_many,
+    a_parked_letter_waits_for_the_seller, a_receipt_settles_once_and_only_with_the_newest_lease,
+    a_released_letter_is_due_at_once_and_its_attempt_not_counted,
+    a_retried_letter_is_due_at_its_time_with_its_attempts_counted, a_sent_letter_is_never_due_again,
+    letters_come_oldest_first_and_no_more_than_asked_for,
+};
+use super::{Case, cases};
+use crate::key::{Change, Fingerprint, Key, KeyId, NewKey, Refusal, RingVersion, Standing};
+use crate::order::{OrderRef, Source};
+use crate::product::ProductId;
+use crate::store::{Issue, KeyQuery, Ledger, MessageId, StoreError};
+use crate::terms::{Terms, UseLimit, Validity};
+
+/// What every [`Ledger`] promises.
+pub const LEDGER: &[Case<dyn Ledger>] = cases![
+    an_issued_key_is_found_as_it_was_issued,
+    an_unknown_key_is_not_found_and_not_changed,
+    a_use_is_counted_and_answered_with_the_key_as_it_stands,
+    a_refused_change_changes_nothing,
+    a_revoked_key_stays_revoked,
+    of_many_racing_uses_exactly_the_limit_is_granted,
+    uses_of_different_keys_do_not_mix,
+    an_order_and_product_have_one_key_however_many_calls_race,
+    a_replayed_order_answers_with_its_key_as_it_stands_and_queues_no_letter,
+    another_product_source_or_order_is_another_purchase,
+    a_key_issued_by_hand_has_no_order_and_is_always_new,
+    keys_are_searched_by_every_field_newest_first_in_pages,
+    history_has_every_use_newest_first_in_pages,
+    pruned_history_is_forgotten_and_counts_stay,
+    a_ring_with_a_known_secret_is_accepted_and_a_foreign_one_refused,
+    an_operation_whose_caller_goes_away_happens_entirely_or_not_at_all,
+    letters_come_oldest_first_and_no_more_than_asked_for,
+    a_letter_is_claimed_by_one_of_many,
+    a_claimed_letter_is_leased_until_its_time_is_over,
+    a_sent_letter_is_never_due_again,
+    a_retried_letter_is_due_at_its_time_with_its_attempts_counted,
+    a_released_letter_is_due_at_once_and_its_attempt_not_counted,
+    a_receipt_settles_once_and_only_with_the_newest_lease,
+    a_parked_letter_waits_for_the_seller,
+];
+
+type Port = Arc<dyn Ledger>;
+
+const RACERS: usize = 100;
+
+pub(super) fn now() -> DateTime<Utc> {
+    DateTime::from_timestamp(1_795_255_200, 0).unwrap_or_default()
+}
+
+/// The `index`th key of a test: later ones have greater ids, as time-ordered ids do.
+pub(super) fn key(index: u8, uses: i64) -> NewKey {
+    let mut id = [0x11; 16];
+    id[0] = index;
+    let limit = UseLimit::from_count(uses).expect("in range");
+    let terms = Terms { validity: Validity::from_days(1).expect("in range"), limit };
+    let email = format!("buyer{}@example.com", index % 2).parse().expect("an address");
+    let issued_at = now() + TimeDelta::seconds(i64::from(index));
+    NewKey::on_terms((KeyId::from_bytes(id), RingVersion::from_stored(513)), product(1), email, terms, issued_at)
+}
+
+fn product(id: i64) -> ProductId {
+    ProductId::new(id).expect("1 or more")
+}
+
+fn order(id: &str) -> OrderRef {
+    OrderRef { source: Source::webhook(), id: id.parse().expect("a number") }
+}
+
+pub(super) fn message_id(name: &str) -> MessageId {
+    MessageId::new(format!("{name}@example.com")).expect("an id")
+}
+
+fn use_at(at: DateTime<Utc>) -> Change {
+    Change::Use { product: product(1), at }
+}
+
+async fn issue(ledger: &Port, key: NewKey) -> Key {
+    match ledger.issue(key, None).await.expect("issued") {
+        Issue::New(key) => key,
+        Issue::Existing(_) => panic!("a new key was expected"),
+    }
+}
+
+async fn letters(ledger: &Port) -> usize {
+    let later = now() + TimeDelta::days(365);
+    ledger.claim_letters(later, later, 1000).await.expect("claimed").len()
+}
+
+async fn an_issued_key_is_found_as_it_was_issued(ledger: Port) {
+    let granted = NewKey { limit: UseLimit::Unlimited, ..key(1, 3) }.bought_with(order("Bestellung ä'\"; --"));
+    let issued = issue(&ledger, granted.clone()).await;
+    assert_eq!(issued, Key::from(granted.clone()));
+    assert_eq!(ledger.find(granted.id).await.expect("found"), Some(issued));
+}
+
+async fn an_unknown_key_is_not_found_and_not_changed(ledger: Port) {
+    let unknown = key(1, 1).id;
+    assert_eq!(ledger.find(unknown).await.expect("answered"), None);
+    assert_eq!(ledger.change(unknown, use_at(now())).await.expect("answered"), None);
+    assert!(ledger.history(unknown, None, 10).await.expect("answered").items.is_empty());
+}
+
+async fn a_use_is_counted_and_answered_with_the_key_as_it_stands(ledger: Port) {
+    let id = issue(&ledger, key(1, -1)).await.id();
+    for count in 1..=3 {
+        let changed = ledger.change(id, use_at(now())).await.expect("changed").expect("known").expect("granted");
+        assert_eq!(changed.used(), count);
+        assert_eq!(ledger.find(id).await.expect("found"), Some(changed));
+    }
+}
+
+async fn a_refused_change_changes_nothing(ledger: Port) {
+    let issued = issue(&ledger, key(1, 1)).await;
+    let other = Change::Use { product: product(2), at: now() };
+    let expired = use_at(issued.expires_at());
+    for (change, refusal) in [
+        (other, Refusal::WrongProduct { granted: product(1) }),
+        (expired, Refusal::Expired { since: issued.expires_at() }),
+    ] {
+        assert_eq!(ledger.change(issued.id(), change).await.expect("answered"), Some(Err(refusal)));
+        assert_eq!(ledger.find(issued.id()).await.expect("found").as_ref(), Some(&issued));
+    }
+    assert!(ledger.history(issued.id(), None, 10).await.expect("answered").items.is_empty());
+}
+
+async fn a_revoked_key_stays_revoked(ledger: Port) {
+    let id = issue(&ledger, key(1, -1)).await.id();
+    for at in [now(), now() + TimeDelta::hours(1)] {
+        let revoked =
+            ledger.change(id, Change::Revoke { at }).await.expect("changed").expect("known").expect("revoked");
+        assert_eq!(revoked.revoked_at(), Some(now()), "revoking again changes nothing");
+    }
+    assert_eq!(ledger.change(id, use_at(now())).await.expect("answered"), Some(Err(Refusal::Revoked { at: now() })));
+    assert_eq!(ledger.find(id).await.expect("found").and_then(|key| key.revoked_at()), Some(now()));
+}
+
+async fn of_many_racing_uses_exactly_the_limit_is_granted(ledger: Port) {
+    let id = issue(&ledger, key(1, 37)).await.id();
+    let mut racers = JoinSet::new();
+    for _ in 0..RACERS {
+        let ledger = ledger.clone();
+        racers.spawn(async move { ledger.change(id, use_at(now())).await.expect("answered").expect("known") });
+    }
+    let results = racers.join_all().await;
+    let mut counts: Vec<u64> = results.iter().flatten().map(Key::used).collect();
+    counts.sort_unstable();
+    assert_eq!(counts, (1..=37).collect::<Vec<_>>(), "each use has a count of its own");
+    assert_eq!(ledger.find(id).await.expect("found").map(|key| key.used()), Some(37));
+    assert_eq!(ledger.history(id, None, 1000).await.expect("read").items.len(), 37);
+}
+
+async fn uses_of_different_keys_do_not_mix(ledger: Port) {
+    let mut racers = JoinSet::new();
+    for index in 1..=10 {
+        let id = issue(&ledger, key(index, -1)).await.id();
+        for _ in 0..index {
+            let ledger = ledger.clone();
+            racers.spawn(async move { ledger.change(id, use_at(now())).await });
+        }
+    }
+    racers.join_all().await;
+    for index in 1..=10 {
+        let found = ledger.find(key(index, -1).id).await.expect("found").expect("known");
+        assert_eq!(found.used(), u64::from(index));
+    }
+}
+
+async fn an_order_and_product_have_one_key_however_many_calls_race(ledger: Port) {
+    let mut racers = JoinSet::new();
+    for index in 0..u8::try_from(RACERS).expect("few") {
+        let ledger = ledger.clone();
+        let granted = key(index, 1).bought_with(order("race"));
+        racers
+            .spawn(async move { ledger.issue(granted, Some(message_id(&format!("m{index}")))).await.expect("issued") });
+    }
+    let issued = racers.join_all().await;
+    assert_eq!(issued.iter().filter(|issue| matches!(issue, Issue::New(_))).count(), 1);
+    let mut keys: Vec<KeyId> = issued.into_iter().map(|issue| issue.into_key().id()).collect();
+    keys.dedup();
+    assert_eq!(keys.len(), 1, "every call answers with the same key");
+    assert_eq!(letters(&ledger).await, 1);
+    let found = ledger.search(&KeyQuery { limit: 10, ..KeyQuery::default() }).await.expect("searched");
+    assert_eq!(found.items.len(), 1);
+}
+
+async fn a_replayed_order_answers_with_its_key_as_it_stands_and_queues_no_letter(ledger: Port) {
+    let first = key(1, 5).bought_with(order("A"));
+    ledger.issue(first.clone(), Some(message_id("first"))).await.expect("issued");
+    ledger.change(first.id, use_at(now())).await.expect("changed");
+    let replay =
+        NewKey { email: "other@example.com".parse().expect("an address"), ..key(2, 9) }.bought_with(order("A"));
+    let answer = ledger.issue(replay.clone(), Some(message_id("second"))).await.expect("answered");
+    let stands = ledger.find(first.id).await.expect("found").expect("known");
+    assert_eq!(answer, Issue::Existing(stands));
+    assert_eq!(ledger.find(replay.id).await.expect("answered"), None);
+    assert_eq!(letters(&ledger).await, 1);
+}
+
+async fn another_product_source_or_order_is_another_purchase(ledger: Port) {
+    let elsewhere = OrderRef { source: "elsewhere".parse().expect("a source"), ..order("A") };
+    for (index, product_id, order) in
+        [(1, 1, order("A")), (2, 2, order("A")), (3, 1, elsewhere), (4, 1, order("a")), (5, 1, order("A "))]
+    {
+        issue(&ledger, NewKey { product: product(product_id), ..key(index, 1) }.bought_with(order)).await;
+    }
+}
+
+async fn a_key_issued_by_hand_has_no_order_and_is_always_new(ledger: Port) {
+    for index in 1..=3 {
+        assert_eq!(issue(&ledger, key(index, 1)).await.granted().order, None);
+    }
+    assert_eq!(letters(&ledger).await, 0, "no letter was asked for");
+}
+
+async fn keys_are_searched_by_every_field_newest_first_in_pages(ledger: Port) {
+    for index in 1..=9 {
+        let granted = NewKey { product: product(i64::from(index % 3) + 1), ..key(index, 1) };
+        issue(&ledger, if index == 4 { granted.bought_with(order("four")) } else { granted }).await;
+    }
+    let spend = |index| Change::Use { product: product(i64::from(index % 3) + 1), at: now() };
+    ledger.change(key(2, 1).id, spend(2)).await.expect("changed");
+    ledger.change(key(3, 1).id, Change::Revoke { at: now() }).await.expect("changed");
+    let standing = |standing| KeyQuery { standing: Some((standing, now())), ..KeyQuery::default() };
+    let email = |text: &str| KeyQuery { email: text.parse().ok(), ..KeyQuery::default() };
+    for (query, expected) in [
+        (KeyQuery::default(), vec![9, 8, 7, 6, 5, 4, 3, 2, 1]),
+        (email("buyer0@example.com"), vec![8, 6, 4, 2]),
+        (email("nobody@example.com"), vec![]),
+        (KeyQuery { product: Some(product(1)), ..KeyQuery::default() }, vec![9, 6, 3]),
+        (KeyQuery { product: Some(product(2)), ..email("buyer1@example.com") }, vec![7, 1]),
+        (KeyQuery { order: Some(order("four")), ..KeyQuery::default() }, vec![4]),
+        (KeyQuery { order: Some(order("five")), ..KeyQuery::default() }, vec![]),
+        (standing(Standing::Exhausted), vec![2]),
+        (standing(Standing::Revoked), vec![3]),
+        (standing(Standing::Valid), vec![9, 8, 7, 6, 5, 4, 1]),
+        (standing(Standing::Expired), vec![]),
+    ] {
+        for limit in [1, 2, 100] {
+            let (mut found, mut before) = (Vec::new(), None);
+            loop {
+                let page = ledger.search(&KeyQuery { before, limit, ..query.clone() }).await.expect("searched");
+                assert!(page.items.len() <= limit);
+                found.extend(page.items.iter().map(|key| key.id().as_bytes()[0]));
+                before = page.next;
+                if before.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(found, expected, "{query:?} in pages of {limit}");
+        }
+    }
+}
+
+async fn history_has_every_use_newest_first_in_pages(ledger: Port) {
+    let (id, other) = (issue(&ledger, key(1, -1)).await.id(), issue(&ledger, key(2, -1)).await.id());
+    let at = |minute| now() + TimeDelta::minutes(minute) + TimeDelta::milliseconds(7);
+    for minute in 0..7 {
+        ledger.change(id, use_at(at(minute))).await.expect("changed");
+        ledger.change(other, use_at(at(minute))).await.expect("changed");
+    }
+    for limit in [1, 3, 7, 100] {
+        let (mut found, mut before) = (Vec::new(), None);
+        loop {
+            let page = ledger.history(id, before, limit).await.expect("read");
+            found.extend(page.items.iter().map(|used| used.at));
+            before = page.next;
+            if before.is_none() {
+                break;
+            }
+        }
+        assert_eq!(found, (0..7).rev().map(at).collect::<Vec<_>>(), "in pages of {limit}");
+    }
+}
+
+async fn pruned_history_is_forgotten_and_counts_stay(ledger: Port) {
+    let id = issue(&ledger, key(1, -1)).await.id();
+    let at = |minute| now() + TimeDelta::minutes(minute);
+    for minute in 0..5 {
+        ledger.change(id, use_at(at(minute))).await.expect("changed");
+    }
+    assert_eq!(ledger.prune_history(at(3)).await.expect("pruned"), 3);
+    assert_eq!(ledger.prune_history(at(3)).await.expect("pruned"), 0);
+    let left = ledger.history(id, None, 10).await.expect("read");
+    assert_eq!(left.items.iter().map(|used| used.at).collect::<Vec<_>>(), [at(4), at(3)]);
+    assert_eq!(ledger.find(id).await.expect("found").map(|key| key.used()), Some(5));
+    ledger.change(id, use_at(at(6))).await.expect("changed");
+    assert_eq!(ledger.find(id).await.expect("found").map(|key| key.used()), Some(6));
+}
+
+async fn a_ring_with_a_known_secret_is_accepted_and_a_foreign_one_refused(ledger: Port) {
+    let [old, new, foreign] = [1, 2, 3].map(|byte| Fingerprint::from_bytes([byte; 16]));
+    ledger.enroll(&[old]).await.expect("a new ledger takes any ring");
+    assert!(matches!(ledger.enroll(&[foreign]).await, Err(StoreError::ForeignSecret)));
+    ledger.enroll(&[new, old]).await.expect("rotation: the old secret is known");
+    ledger.enroll(&[new]).await.expect("the old secret is retired");
+    assert!(matches!(ledger.enroll(&[foreign]).await, Err(StoreError::ForeignSecret)));
+}
+
+async fn an_operation_whose_caller_goes_away_happens_entirely_or_not_at_all(ledger: Port) {
+    let id = issue(&ledger, key(1, -1)).await.id();
+    for index in 0..RACERS {
+        let ledger = ledger.clone();
+        let caller = tokio::spawn(async move { ledger.change(id, use_at(now())).await });
+        if index % 2 == 0 {
+            tokio::task::yield_now().await;
+        }
+        caller.abort();
+        // Joined or aborted, both are fine.
+        let _ = caller.await;
+    }
+    ledger.change(id, use_at(now())).await.expect("changed");
+    let used = ledger.find(id).await.expect("found").expect("known").used();
+    let history = ledger.history(id, None, 1000).await.expect("read").items.len() as u64;
+    assert!((1..=RACERS as u64 + 1).contains(&used));
+    assert_eq!(used, history, "a use is counted and remembered, or neither");
+}

@@ -1,0 +1,42 @@
+//! Every promise of the ports, over every implementation: one named test for each pair.
+
+use std::future::Future;
+
+use delivery_core::limit::MemoryLimiter;
+use delivery_core::store::{MemoryStore, SqliteStore};
+use delivery_core::testing::conformance::{CATALOG, LEDGER, RATE_LIMITER};
+use libtest_mimic::{Arguments, Trial};
+
+fn main() {
+    let mut trials = Vec::new();
+    for case in LEDGER {
+        trials.push(trial("memory", case.name(), || case.run(|| async { MemoryStore::new() })));
+        trials.push(trial("sqlite", case.name(), || async {
+            let folder = tempfile::tempdir().unwrap();
+            case.run(|| sqlite(&folder)).await;
+        }));
+    }
+    for case in CATALOG {
+        trials.push(trial("memory", case.name(), || case.run(|| async { MemoryStore::new() })));
+        trials.push(trial("sqlite", case.name(), || async {
+            let folder = tempfile::tempdir().unwrap();
+            case.run(|| sqlite(&folder)).await;
+        }));
+    }
+    for case in RATE_LIMITER {
+        trials.push(trial("in_process", case.name(), || case.run(|clock| MemoryLimiter::new(clock))));
+    }
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
+
+async fn sqlite(folder: &tempfile::TempDir) -> SqliteStore {
+    SqliteStore::open(folder.path().join("delivery.db")).await.unwrap()
+}
+
+fn trial<F: Future<Output = ()>>(port: &str, promise: &str, run: impl FnOnce() -> F + Send + 'static) -> Trial {
+    Trial::test(format!("{port}::{promise}"), move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        runtime.block_on(run());
+        Ok(())
+    })
+}
