@@ -20,7 +20,7 @@
 //! # }
 //! ```
 
-#![expect(clippy::panic, clippy::expect_used, reason = "tests report by panicking")]
+#![expect(clippy::panic, clippy::expect_used, clippy::missing_panics_doc, reason = "tests report by panicking")]
 
 pub mod conformance;
 pub mod strategies;

@@ -1,0 +1,93 @@
+//! From settings to a service: store, mailer, secrets, limits.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use delivery_core::Delivery;
+use delivery_core::delivery::Running;
+use delivery_core::mail::{FolderMailer, Mailer, SmtpMailer};
+use delivery_core::store::{Catalog, Ledger, MemoryStore, SqliteStore, StoreError};
+
+use super::secrets::Secrets;
+use super::settings::{Database, Settings};
+use super::{Refusal, explain};
+
+/// A started service.
+pub struct Service {
+    pub delivery: Delivery,
+    pub running: Running,
+    pub secrets: Secrets,
+}
+
+/// Makes the data folder, opens the store, and starts the service that listens on `address`.
+pub async fn assemble(settings: &Settings, address: SocketAddr) -> Result<Service, Refusal> {
+    make_folder(settings).map_err(|error| {
+        format!(
+            "DATA_DIR (--data-dir) must be a folder that can be made and written to; {}: {error}",
+            settings.data_dir.display()
+        )
+    })?;
+    let mailer: Arc<dyn Mailer> = match &settings.smtp_url {
+        Some(url) => Arc::new(url.parse::<SmtpMailer>()?),
+        None => Arc::new(FolderMailer::open(settings.data_dir.join("mail"))?),
+    };
+    // The store first: a second server on the same folder is refused before it makes secrets.
+    match &settings.database {
+        Database::Sqlite(path) => start(settings, address, mailer, Arc::new(SqliteStore::open(path).await?)).await,
+        Database::Memory => start(settings, address, mailer, Arc::new(MemoryStore::new())).await,
+    }
+}
+
+async fn start<S: Ledger + Catalog>(
+    settings: &Settings,
+    address: SocketAddr,
+    mailer: Arc<dyn Mailer>,
+    store: Arc<S>,
+) -> Result<Service, Refusal> {
+    let secrets = Secrets::load(settings)?;
+    let base_url = settings.base_url.as_ref().map_or_else(|| format!("http://{address}"), ToString::to_string);
+    let (keyring, webhook, admin) = (secrets.keyring.clone(), secrets.webhook.clone(), secrets.admin.clone());
+    let delivery = Delivery::builder(store, mailer, keyring, webhook, admin)
+        .base_url(base_url)
+        .sender(settings.mail_from.clone())
+        .quotas(settings.quotas)
+        .terms(settings.terms)
+        .trusted_proxies(settings.trusted_proxies.clone())
+        .build();
+    let running = match delivery.start().await {
+        Ok(running) => running,
+        Err(StoreError::ForeignSecret) => {
+            secrets.forget();
+            return Err(
+                "KEY_SECRET (--key-secret): the database was made with none of these secrets, so every key that was \
+                        sold would be invalid; start with the secret it was made with"
+                    .into(),
+            );
+        }
+        Err(error) => return Err(error.into()),
+    };
+    report_parked(&delivery).await;
+    Ok(Service { delivery, running, secrets })
+}
+
+fn make_folder(settings: &Settings) -> std::io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(&settings.data_dir)
+}
+
+/// Tells the seller of letters that need a hand.
+async fn report_parked(delivery: &Delivery) {
+    match delivery.parked_letters(100).await {
+        Ok(parked) => {
+            for letter in parked {
+                let (key, order) =
+                    (letter.key.id(), letter.key.granted().order.as_ref().map(|order| order.id.as_str()));
+                tracing::warn!(%key, order, reason = letter.reason, "a letter was never sent: the buyer has no key");
+            }
+        }
+        Err(error) => tracing::warn!("parked letters cannot be read: {}", explain(&error)),
+    }
+}

@@ -1,0 +1,43 @@
+//! What the first start prints: where things are, and three lines to try.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use super::secrets::Secrets;
+
+/// The greeting of a start that made secrets; later starts are silent about them.
+pub fn greeting(secrets: &Secrets, data_dir: &Path, address: SocketAddr) -> Option<String> {
+    if secrets.made.is_empty() {
+        return None;
+    }
+    let base = format!("http://{address}");
+    let file = quoted(&secrets.file);
+    let answer = quoted(&data_dir.join("first-order.json"));
+    // Configured secrets are not repeated: their variables are, for a shell that has them.
+    let secret = |name: &str| match secrets.configured.contains(&name) {
+        true => format!("${name}"),
+        false => format!("$(sed -n 's/^{name}=//p' {file})"),
+    };
+    let (admin, webhook) = (secret("ADMIN_TOKEN"), secret("WEBHOOK_SECRET"));
+    Some(format!(
+        r##"
+  Digital delivery at {base}
+  Secrets were made: {path}
+
+  Add a product, send a paid order, fetch the product with its key:
+
+curl -s {base}/api/admin/product -H "Authorization: Bearer {admin}" -H "Content-Type: application/json" -d '{{"name":"Field Guide","content":"# Field Guide\n\nThank you for reading.","price":9.99}}'; echo
+curl -s {base}/api/webhook/order -H "Content-Type: application/json" -d '{{"order_id":"first","product_id":1,"customer_email":"buyer@example.com","secret":"'"{webhook}"'"}}' | tee {answer}; echo
+curl -s "{base}/api/product?product_id=1" -H "Authorization: Bearer $(sed -n 's/.*"api_key":"\([^"]*\)".*/\1/p' {answer})"; echo
+
+"##,
+        path = secrets.file.display(),
+    ))
+}
+
+/// A path as one word of a shell.
+fn quoted(path: &Path) -> String {
+    let path = path.display().to_string();
+    let plain = path.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
+    if plain { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
+}

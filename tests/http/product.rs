@@ -1,0 +1,43 @@
+//! `GET /api/product`.
+
+use crate::row::{Row, row};
+
+pub fn rows() -> Vec<Row> {
+    vec![
+        row("product::fetch_counts_a_use", "GET /api/product?key={VALID}&product_id=1"),
+        row("product::key_in_bearer", "GET /api/product?product_id=1").header("authorization", "Bearer {VALID}"),
+        row("product::key_in_x_api_key", "GET /api/product?product_id=1").header("x-api-key", "{VALID}"),
+        row("product::same_key_in_two_places", "GET /api/product?product_id=1&key={VALID}")
+            .header("x-api-key", "{VALID}"),
+        row("product::two_different_keys", "GET /api/product?product_id=1&key={VALID}").header("x-api-key", "other"),
+        row("product::last_use", "GET /api/product?key={LIMITED}&product_id=1").times(2),
+        row("product::one_use_too_many", "GET /api/product?key={LIMITED}&product_id=1").times(3),
+        row("product::head_counts_no_use", "HEAD /api/product?key={LIMITED}&product_id=1").times(5),
+        row("product::head_of_a_spent_key", "HEAD /api/product?key={SPENT}&product_id=1"),
+        row("product::missing_key", "GET /api/product?product_id=1"),
+        row("product::missing_product", "GET /api/product?key={VALID}"),
+        row("product::empty_product", "GET /api/product?key={VALID}&product_id="),
+        row("product::product_is_no_integer", "GET /api/product?key={VALID}&product_id=1.0"),
+        row("product::product_with_sign", "GET /api/product?key={VALID}&product_id=%2B1"),
+        row("product::product_zero", "GET /api/product?key={VALID}&product_id=0"),
+        row("product::product_beyond_64_bits", "GET /api/product?key={VALID}&product_id=9223372036854775808"),
+        row("product::product_twice", "GET /api/product?key={VALID}&product_id=1&product_id=2"),
+        row("product::parameters_come_before_the_key", "GET /api/product?key={FORGED}&product_id=x"),
+        row("product::forged_key", "GET /api/product?key={FORGED}&product_id=1"),
+        row("product::revoked_key", "GET /api/product?key={REVOKED}&product_id=1"),
+        row("product::expired_key", "GET /api/product?key={EXPIRED}&product_id=1"),
+        row("product::expired_comes_before_wrong_product", "GET /api/product?key={EXPIRED}&product_id=2"),
+        row("product::expired_comes_before_unknown_product", "GET /api/product?key={EXPIRED}&product_id=99"),
+        row("product::wrong_product", "GET /api/product?key={VALID}&product_id=2"),
+        row("product::wrong_product_comes_before_exhausted", "GET /api/product?key={SPENT}&product_id=2"),
+        row("product::unknown_product", "GET /api/product?key={VALID}&product_id=99"),
+        row("product::spent_key", "GET /api/product?key={SPENT}&product_id=1"),
+        row("product::wrong_method", "POST /api/product?key={VALID}&product_id=1"),
+        row("product::limit_per_key_reached", "GET /api/product?key={VALID}&product_id=1").times(100),
+        row("product::limit_per_key_exceeded", "GET /api/product?key={VALID}&product_id=1").times(101),
+        row("product::limit_comes_before_revoked", "GET /api/product?key={REVOKED}&product_id=1").times(101),
+        row("product::failures_limit_exceeded", "GET /api/product?key={FORGED}&product_id=1").times(61),
+        row("product::store_away", "GET /api/product?key={VALID}&product_id=1").store_away(),
+        row("product::fault_of_ours_is_told_to_the_log_alone", "GET /api/product?key={VALID}&product_id=666"),
+    ]
+}
