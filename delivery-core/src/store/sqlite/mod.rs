@@ -54,8 +54,8 @@ pub struct SqliteStore {
     ended: Mutex<Option<oneshot::Receiver<()>>>,
     readers: SqlitePool,
     view: Arc<View>,
-    /// Held as long as any part of the store lives.
-    _lock: Arc<File>,
+    /// Held by the writer too: nobody else opens the file before both are done with it.
+    lock: Mutex<Option<Arc<File>>>,
 }
 
 impl SqliteStore {
@@ -174,6 +174,7 @@ impl Ledger for SqliteStore {
             let _ = ended.await;
         }
         self.readers.close().await;
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 

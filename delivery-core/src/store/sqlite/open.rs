@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sqlx::migrate::Migrator;
+use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Row};
 
@@ -38,10 +38,7 @@ pub(super) async fn open(path: &Path) -> Result<SqliteStore, SqliteError> {
         .disable_statement_logging();
     let mut writer = options.connect().await.map_err(failed)?;
     check(&mut writer, path).await?;
-    MIGRATIONS
-        .run_direct(None, &mut writer, false)
-        .await
-        .map_err(|error| SqliteError::while_migrating(path.to_owned(), error))?;
+    migrate(&mut writer).await.map_err(|error| SqliteError::while_migrating(path.to_owned(), error))?;
     let readers = SqlitePoolOptions::new()
         .max_connections(READERS)
         .acquire_timeout(ACQUIRE)
@@ -58,8 +55,13 @@ pub(super) async fn open(path: &Path) -> Result<SqliteStore, SqliteError> {
         ended: Mutex::new(Some(ended)),
         readers,
         view,
-        _lock: lock,
+        lock: Mutex::new(Some(lock)),
     })
+}
+
+/// Brings the schema up to date.
+pub(super) async fn migrate(writer: &mut SqliteConnection) -> Result<(), MigrateError> {
+    MIGRATIONS.run_direct(None, writer, false).await
 }
 
 /// Takes the lock beside the file. It is a file of its own: closing a descriptor of the database itself would drop the

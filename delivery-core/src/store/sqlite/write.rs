@@ -220,3 +220,77 @@ async fn enroll(connection: &mut SqliteConnection, ring: &[Fingerprint]) -> Resu
     }
     Ok(true)
 }
+
+#[cfg(test)]
+mod tests {
+    use sqlx::ConnectOptions;
+    use sqlx::sqlite::SqliteConnectOptions;
+
+    use super::*;
+    use crate::key::RingVersion;
+    use crate::terms::{Terms, Validity};
+
+    fn key(number: u128) -> Operation {
+        let identity = (KeyId::from_bytes(number.to_be_bytes()), RingVersion::from_stored(1));
+        let terms = Terms { validity: Validity::Never, ..Terms::default() };
+        let (product, email) = (crate::product::ProductId::new(1).unwrap(), "a@example.com".parse().unwrap());
+        Operation::Issue(Arc::new(NewKey::on_terms(identity, product, email, terms, DateTime::UNIX_EPOCH)), None)
+    }
+
+    fn spend(number: u128) -> Operation {
+        let product = crate::product::ProductId::new(1).unwrap();
+        Operation::Change(KeyId::from_bytes(number.to_be_bytes()), Change::Use { product, at: DateTime::UNIX_EPOCH })
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_is_unavailable_loses_nothing_and_heals() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = SqliteConnectOptions::new().filename(folder.path().join("full.db")).create_if_missing(true);
+        let mut connection = options.connect().await.unwrap();
+        super::super::open::migrate(&mut connection).await.unwrap();
+        let lock = Arc::new(tempfile::tempfile().unwrap());
+        let mut scribe = Scribe::start(connection, Arc::new(View::new()), lock).await.unwrap();
+        scribe.commit(&[key(0), spend(0)]).await.unwrap();
+        // SQLite answers a file at its page limit like a full disk: SQLITE_FULL.
+        let pages: i64 = sqlx::query_scalar("PRAGMA page_count").fetch_one(&mut scribe.connection).await.unwrap();
+        let limit = sqlx::AssertSqlSafe(format!("PRAGMA max_page_count = {pages}"));
+        sqlx::query(limit).execute(&mut scribe.connection).await.unwrap();
+
+        let mut committed = 1;
+        let error = loop {
+            match scribe.commit(&[key(committed), spend(0)]).await {
+                Ok(_) => committed += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+        assert!(error.to_string().contains("no space"), "{error}");
+        let used = |scribe: &Scribe| scribe.view.keys.get(&KeyId::from_bytes([0; 16])).unwrap().key.used();
+        let before = used(&scribe);
+        assert!(scribe.commit(&[key(committed), spend(0)]).await.is_err());
+        assert_eq!(used(&scribe), before, "what was not committed is not seen");
+
+        sqlx::query("PRAGMA max_page_count = 1000000").execute(&mut scribe.connection).await.unwrap();
+        scribe.commit(&[key(committed), spend(0)]).await.unwrap();
+        assert_eq!(used(&scribe), before + 1);
+        let keys: i64 =
+            sqlx::query_scalar("SELECT count(*) FROM delivery_key").fetch_one(&mut scribe.connection).await.unwrap();
+        assert_eq!(u128::try_from(keys).unwrap(), committed + 1);
+    }
+
+    #[tokio::test]
+    async fn one_operation_that_the_database_refuses_takes_no_other_down() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Arc::new(super::super::SqliteStore::open(folder.path().join("x.db")).await.unwrap());
+        let issue = |number: u128| {
+            let Operation::Issue(key, _) = key(number) else { unreachable!() };
+            let store = store.clone();
+            async move { crate::store::Ledger::issue(store.as_ref(), key.as_ref().clone(), None).await }
+        };
+        issue(1).await.unwrap();
+        // The same id again breaks a unique index; its neighbours in the batch are committed all the same.
+        let (one, twice, two) = tokio::join!(issue(2), issue(1), issue(3));
+        assert!(one.is_ok() && two.is_ok());
+        assert!(matches!(twice, Err(StoreError::Corrupt { .. })));
+    }
+}

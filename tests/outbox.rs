@@ -1,0 +1,156 @@
+//! The way of a letter, over five days that pass in milliseconds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delivery_core::Delivery;
+use delivery_core::key::{Keyring, Prefix};
+use delivery_core::mail::Worked;
+use delivery_core::order::{Order, OrderRef, Source};
+use delivery_core::product::{NewProduct, ProductId};
+use delivery_core::store::MemoryStore;
+use delivery_core::testing::{Behaviour, ManualClock, RecordingMailer, SeededEntropy};
+
+struct Post {
+    delivery: Delivery,
+    mailer: Arc<RecordingMailer>,
+    clock: Arc<ManualClock>,
+}
+
+impl Post {
+    async fn open() -> Self {
+        let (mailer, clock) = (Arc::new(RecordingMailer::default()), Arc::new(ManualClock::default()));
+        let keyring = Keyring::new(Prefix::default(), &["a secret for letters".parse().unwrap()]).unwrap();
+        let (webhook, admin) = ("the platform's secret".parse().unwrap(), "the-seller's-token".parse().unwrap());
+        let delivery = Delivery::builder(Arc::new(MemoryStore::new()), mailer.clone(), keyring, webhook, admin)
+            .clock(clock.clone())
+            .entropy(Arc::new(SeededEntropy::new(7)))
+            .base_url("https://shop.example/")
+            .build();
+        delivery.add_product(NewProduct::new("Field Guide").unwrap().content("x").unwrap()).await.unwrap();
+        Self { delivery, mailer, clock }
+    }
+
+    async fn order(&self, id: &str) -> String {
+        let reference = OrderRef { source: Source::webhook(), id: id.parse().unwrap() };
+        let (product, email) = (ProductId::new(1).unwrap(), "buyer@example.com".parse().unwrap());
+        let issued = self.delivery.order(Order { reference, product, email }).await.unwrap();
+        issued.text.expose().to_owned()
+    }
+
+    async fn work(&self) -> (usize, usize, usize) {
+        let Worked { sent, deferred, parked, .. } = self.delivery.outbox().work().await.unwrap();
+        (sent, deferred, parked)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_letter_brings_the_key_and_is_sent_once() {
+    let post = Post::open().await;
+    let key = post.order("A").await;
+    assert_eq!(post.work().await, (1, 0, 0));
+    assert_eq!(post.work().await, (0, 0, 0));
+    let letter = post.mailer.accepted().remove(0);
+    assert_eq!((letter.subject.as_str(), letter.to.as_str()), ("Your key for Field Guide", "buyer@example.com"));
+    // The HTML is escaped, slashes too.
+    for body in [&letter.text, &letter.html.replace("&#x2f;", "/")] {
+        assert!(body.contains(&key) && body.contains("https://shop.example/api/product?product_id=1"));
+    }
+    assert!(post.delivery.validate(&key).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mail_server_that_is_down_for_days_delays_a_letter_and_loses_none() {
+    let post = Post::open().await;
+    post.mailer.otherwise(Behaviour::FailTransient);
+    post.order("A").await;
+    for _ in 0..4 * 24 * 60 {
+        post.work().await;
+        post.clock.advance(Duration::from_mins(1));
+    }
+    let tried = post.mailer.attempts();
+    assert!((12..=16).contains(&tried), "soon at first, patiently later: {tried}");
+    post.mailer.otherwise(Behaviour::Accept);
+    post.clock.advance(Duration::from_hours(15));
+    assert_eq!(post.work().await, (1, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_five_days_a_letter_is_parked_and_can_be_sent_again() {
+    let post = Post::open().await;
+    post.mailer.otherwise(Behaviour::FailTransient);
+    post.order("A").await;
+    let mut parked = 0;
+    for _ in 0..5 * 24 + 1 {
+        parked += post.work().await.2;
+        post.clock.advance(Duration::from_hours(1));
+    }
+    assert_eq!(parked, 1);
+    let letter = post.delivery.parked_letters(10).await.unwrap().remove(0);
+    assert_eq!(letter.reason, "scripted to fail");
+    post.mailer.otherwise(Behaviour::Accept);
+    assert!(post.delivery.resend_letter(letter.letter).await.unwrap());
+    assert_eq!(post.work().await, (1, 0, 0));
+    assert!(post.delivery.parked_letters(10).await.unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_bad_letter_stops_no_other() {
+    for (behaviour, ends) in [
+        (Behaviour::FailPermanent, (20, 0, 1)),
+        (Behaviour::FailTransient, (20, 1, 0)),
+        (Behaviour::Panic, (20, 1, 0)),
+        (Behaviour::Hang, (20, 1, 0)),
+    ] {
+        let post = Post::open().await;
+        post.mailer.then(behaviour);
+        for order in 0..21 {
+            post.order(&order.to_string()).await;
+        }
+        assert_eq!(post.work().await, ends, "{behaviour:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_hangs_up_after_the_dot_gets_the_same_message_id_again() {
+    let post = Post::open().await;
+    post.mailer.then(Behaviour::AcceptThenFail);
+    post.order("A").await;
+    assert_eq!(post.work().await, (0, 1, 0));
+    post.clock.advance(Duration::from_secs(6));
+    assert_eq!(post.work().await, (1, 0, 0));
+    let accepted = post.mailer.accepted();
+    assert_eq!(accepted.len(), 2);
+    assert_eq!(accepted[0].message_id, accepted[1].message_id);
+    assert_eq!(accepted[0].text, accepted[1].text);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_started_service_sends_by_itself_and_gives_back_what_hangs_at_the_end() {
+    let post = Post::open().await;
+    let running = post.delivery.start().await.unwrap();
+    post.order("A").await;
+    while post.mailer.accepted().is_empty() {
+        tokio::time::advance(Duration::from_millis(100)).await;
+    }
+    post.mailer.then(Behaviour::Hang);
+    post.order("B").await;
+    while post.mailer.attempts() < 2 {
+        tokio::time::advance(Duration::from_millis(100)).await;
+    }
+    running.stop().await;
+    assert_eq!(post.work().await, (1, 0, 0), "the lease was given back: the letter is due at once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_webhook_never_waits_for_the_mail_server() {
+    let post = Post::open().await;
+    post.mailer.otherwise(Behaviour::Hang);
+    let running = post.delivery.start().await.unwrap();
+    let before = tokio::time::Instant::now();
+    for order in 0..100 {
+        post.order(&order.to_string()).await;
+    }
+    assert_eq!(before.elapsed(), Duration::ZERO, "on a paused clock, waiting for anything would take time");
+    drop(running);
+}

@@ -1,0 +1,180 @@
+//! What only a store on disk can promise: restarts, faults of the file, counts across folding.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use delivery_core::key::{Change, KeyId, NewKey, RingVersion};
+use delivery_core::order::{OrderRef, Source};
+use delivery_core::product::{NewProduct, ProductId};
+use delivery_core::store::{Catalog, Issue, Ledger, MessageId, SqliteError, SqliteStore};
+use delivery_core::terms::{Terms, UseLimit, Validity};
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+
+fn now() -> DateTime<Utc> {
+    DateTime::from_timestamp(1_795_255_200, 0).unwrap()
+}
+
+fn key(number: u128, uses: i64) -> NewKey {
+    let terms = Terms { validity: Validity::Never, limit: UseLimit::from_count(uses).unwrap() };
+    let identity = (KeyId::from_bytes(number.to_be_bytes()), RingVersion::from_stored(1));
+    NewKey::on_terms(identity, ProductId::new(1).unwrap(), "a@example.com".parse().unwrap(), terms, now())
+}
+
+fn spend(second: i64) -> Change {
+    Change::Use { product: ProductId::new(1).unwrap(), at: now() + TimeDelta::seconds(second) }
+}
+
+async fn open(folder: &TempDir) -> SqliteStore {
+    SqliteStore::open(folder.path().join("delivery.db")).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_loses_nothing_and_doubles_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let order = OrderRef { source: Source::webhook(), id: "A".parse().unwrap() };
+    let letter = Some(MessageId::new("a@example.com").unwrap());
+    for round in 0..50_u64 {
+        let store = open(&folder).await;
+        let granted = key(u128::from(round) + 1, -1).bought_with(order.clone());
+        let issued = store.issue(granted, letter.clone()).await.unwrap();
+        assert_eq!(matches!(issued, Issue::New(_)), round == 0, "one key, however many restarts later");
+        let issued = issued.into_key();
+        assert_eq!(issued.used(), round);
+        store.change(issued.id(), spend(0)).await.unwrap().unwrap().unwrap();
+        if round % 2 == 0 {
+            store.close().await;
+        }
+        // In the other rounds it is dropped as it is, with uses that are not folded.
+        drop(store);
+        wait_for_lock(folder.path()).await;
+    }
+    let store = open(&folder).await;
+    let later = now() + TimeDelta::days(1);
+    assert_eq!(store.claim_letters(later, later, 10).await.unwrap().len(), 1);
+    assert_eq!(store.history(key(1, 1).id, None, 1000).await.unwrap().items.len(), 50);
+}
+
+/// The writer of a dropped store lets go of the file at its next turn.
+async fn wait_for_lock(folder: &Path) {
+    let lock = std::fs::File::options().write(true).open(folder.join("delivery.db.lock")).unwrap();
+    tokio::task::spawn_blocking(move || lock.lock().unwrap()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn counts_stay_exact_across_folding_and_restart() {
+    const KEYS: u128 = 40;
+    const USES: u64 = 1000;
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(open(&folder).await);
+    for number in 1..=KEYS {
+        store.issue(key(number, -1), None).await.unwrap();
+    }
+    let mut users = JoinSet::new();
+    for number in 1..=KEYS {
+        let store = store.clone();
+        users.spawn(async move {
+            for count in 1..=USES {
+                let used = store.change(key(number, -1).id, spend(0)).await.unwrap().unwrap().unwrap();
+                assert_eq!(used.used(), count);
+                assert_eq!(store.find(used.id()).await.unwrap().unwrap().used(), count);
+            }
+        });
+    }
+    users.join_all().await;
+    drop(store);
+    wait_for_lock(folder.path()).await;
+    let store = open(&folder).await;
+    for number in 1..=KEYS {
+        assert_eq!(store.find(key(number, -1).id).await.unwrap().unwrap().used(), USES);
+        let history = store.history(key(number, -1).id, None, 1000).await.unwrap();
+        assert_eq!(history.items.len(), 1000);
+        assert_eq!(history.next, None);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crash_between_append_and_fold_changes_no_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder).await;
+    store.issue(key(1, 5), None).await.unwrap();
+    for _ in 0..3 {
+        store.change(key(1, 5).id, spend(0)).await.unwrap().unwrap().unwrap();
+    }
+    // What a crash leaves behind: the files as they are now, nothing folded, nothing closed.
+    let crashed = tempfile::tempdir().unwrap();
+    for file in ["delivery.db", "delivery.db-wal"] {
+        std::fs::copy(folder.path().join(file), crashed.path().join(file)).unwrap();
+    }
+    let store = open(&crashed).await;
+    for used in [4, 5] {
+        let changed = store.change(key(1, 5).id, spend(0)).await.unwrap().unwrap().unwrap();
+        assert_eq!(changed.used(), used);
+    }
+    assert!(store.change(key(1, 5).id, spend(0)).await.unwrap().unwrap().is_err());
+}
+
+#[tokio::test]
+async fn every_way_opening_can_fail_has_its_own_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let error = |result: Result<SqliteStore, SqliteError>| result.err().unwrap().to_string();
+
+    let missing = error(SqliteStore::open(path("none/delivery.db")).await);
+    assert!(missing.contains("does not exist"), "{missing}");
+
+    std::fs::write(path("text.db"), "this is no database, but a text of more than a hundred bytes. ".repeat(20))
+        .unwrap();
+    let text = error(SqliteStore::open(path("text.db")).await);
+    assert!(text.contains("not a SQLite database"), "{text}");
+
+    let _open = SqliteStore::open(path("used.db")).await.unwrap();
+    let used = error(SqliteStore::open(path("used.db")).await);
+    assert!(used.contains("in use by another process") && used.contains("PostgreSQL"), "{used}");
+
+    drop(SqliteStore::open(path("newer.db")).await.unwrap());
+    let lock = std::fs::File::options().write(true).open(path("newer.db.lock")).unwrap();
+    tokio::task::spawn_blocking(move || lock.lock().unwrap()).await.unwrap();
+    add_newer_migration(&path("newer.db")).await;
+    let newer = error(SqliteStore::open(path("newer.db")).await);
+    assert!(newer.contains("newer version") && newer.contains("9999"), "{newer}");
+}
+
+async fn add_newer_migration(path: &Path) {
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path);
+    let mut connection = sqlx::ConnectOptions::connect(&options).await.unwrap();
+    sqlx::query("INSERT INTO _delivery_migrations (version, description, success, checksum, execution_time) VALUES (9999, 'later', 1, x'00', 0)")
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    sqlx::Connection::close(connection).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_tables_are_prefixed_and_hold_no_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder).await;
+    store.add_product(NewProduct::new("x").unwrap()).await.unwrap();
+    store.close().await;
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(folder.path().join("delivery.db"));
+    let mut connection = sqlx::ConnectOptions::connect(&options).await.unwrap();
+    let tables: Vec<String> =
+        sqlx::query_scalar("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+            .fetch_all(&mut connection)
+            .await
+            .unwrap();
+    assert!(tables.len() > 5);
+    assert!(tables.iter().all(|table| table.starts_with("delivery_") || table == "_delivery_migrations"), "{tables:?}");
+}
+
+#[tokio::test]
+async fn a_closed_store_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder).await;
+    store.close().await;
+    assert!(store.ping().await.is_err());
+    assert!(store.issue(key(1, 1), None).await.is_err());
+    assert!(store.find(key(1, 1).id).await.is_err());
+    let _again = open(&folder).await;
+}
