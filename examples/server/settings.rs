@@ -102,7 +102,7 @@ impl Arguments {
         };
         let smtp_url = set(self.smtp_url);
         if let Some(url) = &smtp_url {
-            read("SMTP_URL", url, |url| url.parse::<delivery_core::mail::SmtpMailer>())?;
+            read("SMTP_URL", url, str::parse::<delivery_core::mail::SmtpMailer>)?;
         }
         let quota = |name, text: &str| {
             let number =

@@ -14,9 +14,12 @@ pub fn greeting(secrets: &Secrets, data_dir: &Path, address: SocketAddr) -> Opti
     let file = quoted(&secrets.file);
     let answer = quoted(&data_dir.join("first-order.json"));
     // Configured secrets are not repeated: their variables are, for a shell that has them.
-    let secret = |name: &str| match secrets.configured.contains(&name) {
-        true => format!("${name}"),
-        false => format!("$(sed -n 's/^{name}=//p' {file})"),
+    let secret = |name: &str| {
+        if secrets.configured.contains(&name) {
+            format!("${name}")
+        } else {
+            format!("$(sed -n 's/^{name}=//p' {file})")
+        }
     };
     let (admin, webhook) = (secret("ADMIN_TOKEN"), secret("WEBHOOK_SECRET"));
     Some(format!(

@@ -1,0 +1,181 @@
+//! What things cost: `cargo bench --bench delivery`. Compare ratios inside one run; absolute figures are the machine's.
+
+use std::future::Future;
+use std::hint::black_box;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::http::Request;
+use chrono::{DateTime, Utc};
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use delivery_core::key::{Change, Key, KeyId, Keyring, NewKey, Prefix, RingVersion};
+use delivery_core::limit::{Identity, MemoryLimiter, Policy, Quota, Quotas, RateLimiter, Subject};
+use delivery_core::mail::{MailError, Mailer, Message};
+use delivery_core::order::{OrderRef, Source};
+use delivery_core::product::{NewProduct, ProductId};
+use delivery_core::store::{Catalog, Ledger, MemoryStore, MessageId, SqliteStore};
+use delivery_core::terms::{OwnTerms, Terms};
+use delivery_core::{Delivery, SystemClock};
+use tokio::runtime::Runtime;
+use tower::ServiceExt;
+
+criterion_group!(benches, keyring, rules, limiter, ledgers, requests);
+criterion_main!(benches);
+
+fn now() -> DateTime<Utc> {
+    DateTime::from_timestamp(1_795_255_200, 0).unwrap()
+}
+
+fn ring() -> Keyring {
+    Keyring::new(Prefix::default(), &["a secret to sign keys with".parse().unwrap()]).unwrap()
+}
+
+fn new_key(number: u128) -> NewKey {
+    let identity = (KeyId::from_bytes(number.to_be_bytes()), RingVersion::from_stored(1));
+    let email = "buyer@example.com".parse().unwrap();
+    NewKey::on_terms(identity, ProductId::new(1).unwrap(), email, Terms::default(), now())
+}
+
+fn spend() -> Change {
+    Change::Use { product: ProductId::new(1).unwrap(), at: now() }
+}
+
+fn keyring(criterion: &mut Criterion) {
+    let (ring, id) = (ring(), KeyId::from_bytes([7; 16]));
+    let text = ring.text(id, ring.newest());
+    let forged = text.expose().replace("dlv_", "dlv_0")[..text.expose().len()].to_owned();
+    let mut group = criterion.benchmark_group("keyring");
+    group.bench_function("mint", |bencher| bencher.iter(|| ring.text(black_box(id), ring.newest())));
+    group.bench_function("verify", |bencher| bencher.iter(|| ring.verify(black_box(text.expose()))));
+    group.bench_function("refuse", |bencher| bencher.iter(|| ring.verify(black_box(&forged))));
+    group.finish();
+}
+
+fn rules(criterion: &mut Criterion) {
+    let (key, change) = (Key::from(new_key(1)), spend());
+    criterion.bench_function("rules/apply", |bencher| bencher.iter(|| black_box(&key).apply(black_box(&change))));
+}
+
+fn limiter(criterion: &mut Criterion) {
+    let runtime = Runtime::new().unwrap();
+    let limiter = MemoryLimiter::new(Arc::new(SystemClock::default()));
+    let quota = Quota::per_minute(100).unwrap();
+    let mut group = criterion.benchmark_group("limiter");
+    let key = Subject { policy: Policy::Product, identity: Identity::Key(1) };
+    group.bench_function("one_key", |bencher| bencher.to_async(&runtime).iter(|| limiter.admit(&key, quota)));
+    let mut address = 0_u32;
+    group.bench_function("a_million_addresses", |bencher| {
+        bencher.to_async(&runtime).iter(|| {
+            address = (address + 1) % 1_000_000;
+            let identity = Identity::V4(Ipv4Addr::from_bits(address));
+            let (limiter, subject) = (&limiter, Subject { policy: Policy::Validate, identity });
+            async move { limiter.admit(&subject, quota).await }
+        });
+    });
+    group.finish();
+}
+
+fn ledgers(criterion: &mut Criterion) {
+    let runtime = Runtime::new().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let sqlite = runtime.block_on(SqliteStore::open(folder.path().join("bench.db"))).unwrap();
+    ledger(criterion, &runtime, "memory", &MemoryStore::new());
+    ledger(criterion, &runtime, "sqlite", &sqlite);
+}
+
+/// Each measurement is a round of `callers` operations at once.
+fn ledger(criterion: &mut Criterion, runtime: &Runtime, name: &str, ledger: &dyn Ledger) {
+    const KEYS: u128 = 10_000;
+    runtime.block_on(async {
+        let issued = (1..=KEYS).map(|number| ledger.issue(new_key(number), None));
+        all(issued).await;
+    });
+    let mut next = KEYS;
+    let mut group = criterion.benchmark_group(format!("ledger/{name}"));
+    for callers in [1_u64, 64] {
+        group.throughput(Throughput::Elements(callers));
+        group.bench_function(format!("change/{callers}"), |bencher| {
+            bencher.to_async(runtime).iter(|| {
+                next += u128::from(callers);
+                let ids = (0..callers).map(|caller| new_key((next * 7919 + u128::from(caller)) % KEYS + 1).id);
+                all(ids.map(|id| ledger.change(id, spend())).collect::<Vec<_>>())
+            });
+        });
+        group.bench_function(format!("issue/{callers}"), |bencher| {
+            bencher.to_async(runtime).iter_batched(
+                || {
+                    let numbers = next + 1..=next + u128::from(callers);
+                    next += u128::from(callers);
+                    numbers.map(order).collect::<Vec<_>>()
+                },
+                |orders| {
+                    all(orders.into_iter().map(|(key, letter)| ledger.issue(key, Some(letter))).collect::<Vec<_>>())
+                },
+                BatchSize::SmallInput,
+            );
+        });
+    }
+    group.finish();
+}
+
+fn order(number: u128) -> (NewKey, MessageId) {
+    let reference = OrderRef { source: Source::webhook(), id: number.to_string().parse().unwrap() };
+    (new_key(number).bought_with(reference), MessageId::new(format!("{number}@example.com")).unwrap())
+}
+
+/// Runs all of them at once on this task.
+async fn all<F: Future<Output: std::fmt::Debug>>(futures: impl IntoIterator<Item = F>) {
+    let mut waiting: Vec<_> = futures.into_iter().map(Box::pin).collect();
+    std::future::poll_fn(|context| {
+        waiting.retain_mut(|future| future.as_mut().poll(context).is_pending());
+        if waiting.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+}
+
+#[derive(Debug)]
+struct Nowhere;
+
+#[async_trait]
+impl Mailer for Nowhere {
+    async fn send(&self, _: &Message) -> Result<(), MailError> {
+        Ok(())
+    }
+}
+
+fn requests(criterion: &mut Criterion) {
+    let runtime = Runtime::new().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let store = runtime.block_on(SqliteStore::open(folder.path().join("bench.db"))).unwrap();
+    let store = Arc::new(store);
+    let (webhook, admin) = ("a webhook's secret".parse().unwrap(), "an-admins-own-token".parse().unwrap());
+    let plenty = Quota::per_minute(u32::MAX).unwrap();
+    let quotas = Quotas { product: plenty, validate: plenty, webhook: plenty, admin: plenty, failures: plenty };
+    let delivery = Delivery::builder(store.clone(), Arc::new(Nowhere), ring(), webhook, admin).quotas(quotas).build();
+    let key = runtime.block_on(async {
+        let product = NewProduct::new("Guide").unwrap().content("A line of Markdown.\n".repeat(100)).unwrap();
+        let product = store.add_product(product).await.unwrap();
+        let email = "buyer@example.com".parse().unwrap();
+        delivery.issue_by_hand(product.id(), email, OwnTerms::default(), false).await.unwrap().text
+    });
+    let router: axum::Router = delivery_axum::router(delivery);
+    let request = |target: String| {
+        let router = router.clone();
+        async move {
+            let mut request = Request::get(target).body(Body::empty()).unwrap();
+            request.extensions_mut().insert(ConnectInfo(SocketAddr::new(IpAddr::from([127, 0, 0, 1]), 1)));
+            router.oneshot(request).await.unwrap()
+        }
+    };
+    let validate = format!("/api/validate?key={}", key.expose());
+    let forged = validate.replace("dlv_", "dlv_0");
+    let fetch = format!("/api/product?key={}&product_id=1", key.expose());
+    let mut group = criterion.benchmark_group("request");
+    for (name, target) in [("validate", validate), ("forged", forged), ("fetch", fetch)] {
+        group.bench_function(name, |bencher| bencher.to_async(&runtime).iter(|| request(target.clone())));
+    }
+    group.finish();
+}
