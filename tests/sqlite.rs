@@ -56,6 +56,18 @@ async fn a_restart_loses_nothing_and_doubles_nothing() {
     assert_eq!(store.history(key(1, 1).id, None, 1000).await.unwrap().items.len(), 50);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_order_a_thousand_restarts_later_is_the_same_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let order = OrderRef { source: Source::webhook(), id: "A".parse().unwrap() };
+    for round in 1..=1000 {
+        let store = open(&folder).await;
+        let issued = store.issue(key(round, -1).bought_with(order.clone()), None).await.unwrap();
+        assert_eq!(issued.into_key().id(), key(1, -1).id);
+        store.close().await;
+    }
+}
+
 /// The writer of a dropped store lets go of the file at its next turn.
 async fn wait_for_lock(folder: &Path) {
     let lock = std::fs::File::options().write(true).open(folder.join("delivery.db.lock")).unwrap();

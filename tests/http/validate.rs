@@ -40,6 +40,9 @@ pub fn rows() -> Vec<Row> {
             .header("x-forwarded-for", "1.2.3.4, 203.0.113.1")
             .from("10.0.0.1")
             .times(61),
+        row("validate::clients_without_an_address_share_one_allowance", "GET /api/validate?key={VALID}")
+            .from("")
+            .times(61),
         row("validate::store_away", "GET /api/validate?key={VALID}").store_away(),
         row("validate::forged_key_asks_no_store", "GET /api/validate?key={FORGED}").store_away(),
     ]
