@@ -13,7 +13,6 @@
 //! retiring the oldest one renumbers nothing.
 
 use std::fmt;
-use std::str::FromStr;
 use std::sync::LazyLock;
 
 use data_encoding::{Encoding, Specification};
@@ -24,8 +23,8 @@ use thiserror::Error;
 use zeroize::Zeroize;
 
 use super::KeyId;
+use super::parts::{Fingerprint, KeyText, Prefix, RingVersion};
 use crate::secret::SigningSecret;
-use crate::text::Invalid;
 
 const VERSION: usize = 2;
 const ID: usize = 16;
@@ -59,18 +58,6 @@ pub struct Keyring {
     older: Vec<Signer>,
 }
 
-/// What every key begins with, before the underscore: 1 to 16 lower-case ASCII letters or digits; `dlv` by default.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Prefix(String);
-
-/// Which secret of a ring signed a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct RingVersion(u16);
-
-/// What a database remembers of a signing secret, to recognise it: 16 bytes from which nothing can be signed.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Fingerprint([u8; 16]);
-
 /// A key that proved itself: made with a secret of this ring. Whether it is known, or any good, is another question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -78,10 +65,6 @@ pub struct Verified {
     /// The key's number.
     pub id: KeyId,
 }
-
-/// A key's text: secret, zeroised when dropped, shown only by [`expose`](Self::expose).
-#[derive(Clone, PartialEq, Eq)]
-pub struct KeyText(String);
 
 /// A ring that cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -203,83 +186,6 @@ impl Signer {
 /// HMAC takes a key of any length, so the error arm is never taken; it starts from the empty key rather than panic.
 fn hmac(key: &[u8]) -> Hmac<Sha256> {
     Hmac::new_from_slice(key).unwrap_or_else(|_| Hmac::new(&hmac::digest::Key::<Hmac<Sha256>>::default()))
-}
-
-impl RingVersion {
-    /// The number a store keeps.
-    #[must_use]
-    pub fn get(self) -> u16 {
-        self.0
-    }
-
-    /// The version from the number a store kept.
-    #[must_use]
-    pub fn from_stored(version: u16) -> Self {
-        Self(version)
-    }
-}
-
-impl Fingerprint {
-    /// The bytes a store keeps.
-    #[must_use]
-    pub fn as_bytes(&self) -> &[u8; 16] {
-        &self.0
-    }
-
-    /// The fingerprint from the bytes a store kept.
-    #[must_use]
-    pub fn from_bytes(bytes: [u8; 16]) -> Self {
-        Self(bytes)
-    }
-
-    /// Whether a store that was used with the secrets `known` may be used with `ring`: it knows one of them, or none at
-    /// all because it is new.
-    #[must_use]
-    pub fn accepts(known: &[Self], ring: &[Self]) -> bool {
-        known.is_empty() || ring.iter().any(|fingerprint| known.contains(fingerprint))
-    }
-}
-
-impl Default for Prefix {
-    fn default() -> Self {
-        Self("dlv".to_owned())
-    }
-}
-
-impl FromStr for Prefix {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
-        let accepted = (1..=16).contains(&text.len())
-            && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-        accepted.then(|| Self(text.to_owned())).ok_or(Invalid::expected("must be 1 to 16 lower-case letters or digits"))
-    }
-}
-
-impl KeyText {
-    /// The text itself: for the buyer, and nobody else.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl Drop for KeyText {
-    fn drop(&mut self) {
-        self.0.zeroize();
-    }
-}
-
-impl fmt::Debug for KeyText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("KeyText(…)")
-    }
-}
-
-impl fmt::Debug for Fingerprint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Fingerprint(…)")
-    }
 }
 
 impl fmt::Debug for Keyring {

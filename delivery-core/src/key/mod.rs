@@ -3,6 +3,7 @@
 //! A [`Key`] is a value. [`Key::apply`] is the only way it changes; [`Keyring`] is the only way it becomes text.
 
 mod keyring;
+mod parts;
 mod rules;
 
 use std::fmt;
@@ -11,7 +12,8 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use uuid::{Builder, Uuid};
 
-pub use self::keyring::{Fingerprint, KeyText, Keyring, KeyringError, Prefix, RingVersion, Verified};
+pub use self::keyring::{Keyring, KeyringError, Verified};
+pub use self::parts::{Fingerprint, KeyText, Prefix, RingVersion};
 pub use self::rules::{Change, Refusal, Standing};
 use crate::clock::{Clock, whole_seconds};
 use crate::email::Email;
