@@ -96,6 +96,15 @@ impl Server {
     }
 }
 
+/// No test leaves a process behind, failed or not.
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It has ended already where the test ended it.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
 const SECRET: &str = "the-platforms-secret";
 const TOKEN: &str = "the-sellers-own-token";
 const CONFIGURED: [(&str, &str); 3] =
@@ -136,7 +145,9 @@ fn the_first_start_prints_three_lines_that_work_and_later_starts_are_silent() {
         "{output}"
     );
     server.terminate();
-    assert_eq!(Server::start(&folder, &[]).printed, "");
+    let later = Server::start(&folder, &[]);
+    assert_eq!(later.printed, "");
+    later.terminate();
 }
 
 #[test]

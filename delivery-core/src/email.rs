@@ -88,7 +88,29 @@ fn host_name(domain: &str) -> Result<String, Invalid> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        /// Whatever is accepted can stand in a header and in an SMTP command as it is, and stays what it is.
+        #[test]
+        fn what_is_accepted_is_harmless_and_parses_to_itself(text in "[ -~äß。\u{0}-\u{a0}\u{200b}\u{202e}]{0,30}(@[a-z.äß-]{0,20})?") {
+            if let Ok(email) = text.parse::<Email>() {
+                let stored = email.as_str();
+                prop_assert!(stored.is_ascii() && stored.len() <= MAX_BYTES);
+                prop_assert!(!stored.contains(|c: char| c.is_ascii_control() || " ,;:<>()[]\"\\".contains(c)), "{stored:?}");
+                prop_assert_eq!(stored.matches('@').count(), 1);
+                prop_assert!(email.domain().contains('.') && email.domain() == email.domain().to_lowercase());
+                prop_assert_eq!(stored.parse::<Email>(), Ok(email.clone()));
+            }
+        }
+
+        #[test]
+        fn ordinary_addresses_are_accepted_as_they_are(text in "[a-z0-9+_-]{1,20}(\\.[a-z0-9+_-]{1,20}){0,2}@([a-z]{1,20}\\.){1,3}[a-z]{2,10}") {
+            prop_assert_eq!(text.parse::<Email>().map(|email| email.to_string()), Ok(text));
+        }
+    }
 
     #[test]
     fn addresses_that_are_accepted() {
