@@ -18,7 +18,7 @@ impl Model {
         match *change {
             Change::Revoke { at } => {
                 if self.revoked.is_none() {
-                    self.revoked = Some(at);
+                    self.revoked = Some(at); // strategies make whole milliseconds
                 }
                 Ok(())
             }

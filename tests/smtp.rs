@@ -111,9 +111,13 @@ async fn what_a_refusal_means_for_the_letter() {
         (Script::AtRecipient("450 mailbox busy"), false),
         (Script::AtRecipient("451 greylisted"), false),
         (Script::AtRecipient("550 no such user"), true),
+        (Script::AtRecipient("550 5.1.1 no such user"), true),
+        (Script::AtRecipient("550 5.7.1 your address is blocked"), false),
+        (Script::AtRecipient("550 5.4.5 daily quota spent"), false),
+        (Script::AtRecipient("554 relay denied"), false),
         (Script::AtRecipient("530 log in first"), false),
         (Script::AtEnd("452 full"), false),
-        (Script::AtEnd("554 refused"), true),
+        (Script::AtEnd("554 5.7.1 refused"), false),
         (Script::HangUpAfterTheDot, false),
     ] {
         let (mailer, _) = serve(script).await;

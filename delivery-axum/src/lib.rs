@@ -10,7 +10,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let keyring = Keyring::new(Prefix::default(), &["a signing secret, kept".parse()?])?;
-//! let (webhook, admin) = ("the platform's secret".parse()?, "the seller's token".parse()?);
+//! let (webhook, admin) = ("the platform's secret".parse()?, "the-seller's-token".parse()?);
 //! let mailer = Arc::new(RecordingMailer::default());
 //! let delivery = Delivery::builder(Arc::new(MemoryStore::new()), mailer, keyring, webhook, admin).build();
 //! let app: Router = Router::new()

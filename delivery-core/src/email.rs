@@ -69,21 +69,26 @@ impl fmt::Debug for Email {
 }
 
 /// `dot-atom-text` of RFC 5322, 3.2.3.
-fn is_dot_atom(local: &str) -> bool {
+pub(crate) fn is_dot_atom(local: &str) -> bool {
     let atext = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~".contains(&byte);
     local.len() <= MAX_LOCAL && local.split('.').all(|atom| !atom.is_empty() && atom.bytes().all(atext))
 }
 
-/// The ASCII form of a host name with a dot whose last label is not a number (that would be an IP address).
+/// A host name with a dot whose last label is not a number (that would be an IP address).
 fn host_name(domain: &str) -> Result<String, Invalid> {
-    if domain.chars().any(char::is_control) {
-        return Err(EXPECTED);
-    }
-    let ascii = Uts46::new()
-        .to_ascii(domain.as_bytes(), AsciiDenyList::STD3, Hyphens::CheckFirstLast, DnsLength::Verify)
-        .map_err(|_| EXPECTED)?;
+    let ascii = ascii_domain(domain).ok_or(EXPECTED)?;
     let (_, top) = ascii.rsplit_once('.').ok_or(EXPECTED)?;
-    if top.bytes().all(|byte| byte.is_ascii_digit()) { Err(EXPECTED) } else { Ok(ascii.into_owned()) }
+    if top.bytes().all(|byte| byte.is_ascii_digit()) { Err(EXPECTED) } else { Ok(ascii) }
+}
+
+/// The ASCII form of a domain, with or without a dot.
+pub(crate) fn ascii_domain(domain: &str) -> Option<String> {
+    if domain.chars().any(char::is_control) {
+        return None;
+    }
+    let ascii =
+        Uts46::new().to_ascii(domain.as_bytes(), AsciiDenyList::STD3, Hyphens::CheckFirstLast, DnsLength::Verify);
+    ascii.ok().map(std::borrow::Cow::into_owned)
 }
 
 #[cfg(test)]

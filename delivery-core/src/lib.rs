@@ -13,7 +13,7 @@
 //! # }
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let keyring = Keyring::new(Prefix::default(), &["a signing secret, kept".parse()?])?;
-//! let (webhook, admin) = ("the platform's secret".parse()?, "the seller's token".parse()?);
+//! let (webhook, admin) = ("the platform's secret".parse()?, "the-seller's-token".parse()?);
 //! let store = Arc::new(MemoryStore::new());
 //! let delivery = Delivery::builder(store, Arc::new(Terminal), keyring, webhook, admin).build();
 //! let running = delivery.start().await?;

@@ -81,8 +81,11 @@ impl FromStr for WebhookSecret {
 impl FromStr for AdminToken {
     type Err = Invalid;
 
-    fn from_str(secret: &str) -> Result<Self, Invalid> {
-        Digested::of(secret).map(Self)
+    /// Only what can stand behind `Authorization: Bearer` as it is.
+    fn from_str(token: &str) -> Result<Self, Invalid> {
+        const EXPECTED: Invalid = Invalid::expected("must be at least 16 characters of visible ASCII without spaces");
+        let visible = token.bytes().all(|byte| byte.is_ascii_graphic());
+        Digested::of(token).ok().filter(|_| visible).map(Self).ok_or(EXPECTED)
     }
 }
 
@@ -137,6 +140,9 @@ mod tests {
     #[test]
     fn short_secrets_are_refused_and_none_is_shown() {
         assert_eq!("0123456789abcde".parse::<SigningSecret>().err(), Some(EXPECTED));
+        assert!(
+            "0123456789 abcdef".parse::<AdminToken>().is_err() && "0123456789abcdéf".parse::<AdminToken>().is_err()
+        );
         assert_eq!("0123456789abcde\n".parse::<WebhookSecret>().err(), Some(EXPECTED));
         for shown in [
             format!("{:?}", SECRET.parse::<WebhookSecret>().unwrap()),

@@ -4,7 +4,7 @@ use crate::email::Email;
 use crate::key::{Key, KeyId, KeyText, NewKey};
 use crate::order::{Order, OrderRef};
 use crate::product::ProductId;
-use crate::store::{Issue, MessageId};
+use crate::store::{Issue, KeyQuery, MessageId};
 use crate::terms::OwnTerms;
 
 use super::{Delivery, Error};
@@ -65,7 +65,9 @@ impl Delivery {
     ) -> Result<Issued, Error> {
         self.enroll().await?;
         let inner = &self.inner;
-        let product = inner.catalog.product(product).await?.ok_or(Error::UnknownProduct)?;
+        let Some(product) = inner.catalog.product(product).await? else {
+            return self.issued_before(product, order).await?.ok_or(Error::UnknownProduct);
+        };
         let terms = terms.or(product.terms()).unwrap_or(inner.terms);
         let id = KeyId::random(inner.clock.as_ref(), inner.entropy.as_ref());
         let identity = (id, inner.keyring.newest());
@@ -81,6 +83,17 @@ impl Delivery {
         }
         let text = inner.keyring.text(key.id(), key.granted().ring);
         Ok(Issued { key, text, new })
+    }
+
+    /// The key of an order whose product is not sold any more: a replay is answered as long as there is a key.
+    async fn issued_before(&self, product: ProductId, order: Option<OrderRef>) -> Result<Option<Issued>, Error> {
+        let Some(order) = order else { return Ok(None) };
+        let query = KeyQuery { order: Some(order), product: Some(product), limit: 1, ..KeyQuery::default() };
+        let key = self.inner.ledger.search(&query).await?.items.pop();
+        Ok(key.map(|key| {
+            let text = self.inner.keyring.text(key.id(), key.granted().ring);
+            Issued { key, text, new: false }
+        }))
     }
 
     /// A key has one letter, so its number names the letter too.

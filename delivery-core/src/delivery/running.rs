@@ -1,6 +1,7 @@
 //! Starting and stopping.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -28,7 +29,7 @@ impl Delivery {
     pub async fn start(&self) -> Result<Running, StoreError> {
         self.enroll().await?;
         let (stop, stopped) = watch::channel(false);
-        let worker = tokio::spawn(self.inner.outbox.clone().run(stopped));
+        let worker = tokio::spawn(supervise(self.inner.outbox.clone(), stopped));
         Ok(Running { delivery: self.clone(), stop, worker })
     }
 
@@ -55,14 +56,21 @@ impl Delivery {
     }
 }
 
+/// Keeps the outbox working: a host's store that panics must not end the sending of letters unnoticed.
+async fn supervise(outbox: Arc<Outbox>, stop: watch::Receiver<bool>) {
+    while let Err(error) = tokio::spawn(outbox.clone().run(stop.clone())).await {
+        tracing::error!(%error, "the outbox panicked and starts again; its letters are sent once their leases are over");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
 impl Running {
     /// Stops sending: what is under way is finished within seconds or given back, then the store is closed.
     pub async fn stop(self) {
         // Fails if the worker has ended already.
         let _ = self.stop.send(true);
-        if self.worker.await.is_err() {
-            tracing::error!("the outbox had panicked; its letters are sent after the next start");
-        }
+        // Fails only if the runtime is shutting down.
+        let _ = self.worker.await;
         self.delivery.inner.ledger.close().await;
     }
 }

@@ -37,6 +37,10 @@ fn parameters(call: &Call) -> Result<(Option<String>, usize), Fault> {
     const EXPECTED: Invalid = Invalid::expected("must be an integer of 1 or more");
     let at_least_one = |limit: i64| if limit >= 1 { Ok(limit.min(MOST_POSTS)) } else { Err(EXPECTED) };
     let limit = match query::parameter(call, "limit")? {
+        // However large: above 100 it is 100.
+        Some(text) if text.len() > 18 && text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0') => {
+            usize::try_from(MOST_POSTS).unwrap_or(DEFAULT_POSTS)
+        }
         Some(text) => usize::try_from(integer("limit", &text, at_least_one)?).unwrap_or(DEFAULT_POSTS),
         None => DEFAULT_POSTS,
     };

@@ -45,7 +45,7 @@ impl Reply {
     #[must_use]
     pub fn failure(error: &Error) -> Self {
         let code = error.code();
-        match code {
+        let reply = match code {
             ErrorCode::Unavailable => {
                 tracing::warn!(error = error as &dyn std::error::Error, "a request was answered 503");
                 Self::unavailable()
@@ -56,7 +56,8 @@ impl Reply {
             }
             ErrorCode::InvalidKey => Self::error(code).challenge(),
             code => Self::error(code),
-        }
+        };
+        reply.confidential()
     }
 
     /// The status.
@@ -137,7 +138,9 @@ impl Reply {
         }
     }
 
+    /// Sets a field; the last value counts.
     fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.retain(|(set, _)| *set != name);
         self.headers.push((name, value));
         self
     }

@@ -1,6 +1,6 @@
 //! The rules of a key: total functions of the key and the change, without clock or I/O.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, SubsecRound, Utc};
 use thiserror::Error;
 
 use super::Key;
@@ -20,7 +20,7 @@ pub enum Change {
     },
     /// It is withdrawn, for good. Revoking again changes nothing.
     Revoke {
-        /// When.
+        /// When; kept to the millisecond.
         at: DateTime<Utc>,
     },
 }
@@ -87,7 +87,9 @@ impl Key {
                 self.check_uses()?;
                 Ok(Self { used: self.used.saturating_add(1), ..self.clone() })
             }
-            Change::Revoke { at } => Ok(Self { revoked_at: self.revoked_at.or(Some(at)), ..self.clone() }),
+            Change::Revoke { at } => {
+                Ok(Self { revoked_at: self.revoked_at.or(Some(at.trunc_subsecs(3))), ..self.clone() })
+            }
         }
     }
 

@@ -4,58 +4,67 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use super::window::Window;
-use super::{Decision, Identity, LimitError, Quota, RateLimiter, Subject};
+use super::{Decision, Identity, LimitError, Policy, Quota, RateLimiter, Subject};
 use crate::clock::Clock;
 
-/// Shards keep threads from waiting for each other; a power of two.
+/// Shards keep threads from waiting for each other; each policy has its own, so that a flood of addresses takes no room
+/// from keys.
 const SHARDS: usize = 64;
-/// Identities remembered by default, over all policies.
+const POLICIES: usize = 5;
+/// Identities remembered by default for each policy.
 const DEFAULT_CAPACITY: usize = 1 << 20;
+/// A full shard is swept so often, not for each newcomer.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// Rate limits of one process: an exact sliding window for each subject.
 ///
-/// Memory is bounded. Subjects whose requests have all left the window are forgotten; when `capacity` subjects are
-/// live at once, *new* ones share the allowance of their neighbourhood (an IPv4 /16, an IPv6 /16, one of 256 groups
-/// of keys). A live subject is never evicted: an attacker with a million addresses could otherwise reset its own count.
+/// Memory is bounded. Subjects whose requests have all left the window are forgotten; when `capacity` subjects of a policy
+/// are live at once, *new* ones share the allowance of their neighbourhood (an IPv4 /16, an IPv6 /16, one of 256 groups of
+/// keys) until nothing of it is left in the window. A live subject is never evicted: an attacker with a million addresses
+/// could otherwise reset its own count.
 pub struct MemoryLimiter {
     clock: Arc<dyn Clock>,
     hasher: RandomState,
     shards: Vec<Mutex<Shard>>,
     shard_capacity: usize,
+    /// Whether any neighbourhood ever had to share: until then nobody looks there.
+    crowded: AtomicBool,
 }
 
 #[derive(Default)]
 struct Shard {
-    windows: HashMap<Subject, (Window, Quota)>,
-    /// Windows of neighbourhoods, at most 3 × 65,536 for each policy over all shards.
-    shared: HashMap<Subject, (Window, Quota)>,
+    windows: Windows,
+    /// Windows of neighbourhoods, at most 65,536 for each policy over all shards.
+    shared: Windows,
     /// Forget what is over when so many windows are held: doubled after each sweep, so that sweeping costs each
     /// request a constant on average.
     sweep_at: usize,
-    /// When that was done last: a full shard is swept once a second, not for each newcomer.
+    /// When that was done last.
     swept: Duration,
 }
 
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
+type Windows = HashMap<Subject, (Window, Quota)>;
 
 impl MemoryLimiter {
-    /// A limiter that measures time on `clock` and remembers up to a million subjects.
+    /// A limiter that measures time on `clock` and remembers up to a million subjects of each policy.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self::with_capacity(clock, DEFAULT_CAPACITY)
     }
 
-    /// A limiter that remembers `capacity` subjects, in shards of at least one.
+    /// A limiter that remembers `capacity` subjects of each policy, in shards of at least one.
     #[must_use]
     pub fn with_capacity(clock: Arc<dyn Clock>, capacity: usize) -> Self {
-        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { clock, hasher: RandomState::new(), shards, shard_capacity: capacity.div_ceil(SHARDS).max(1) }
+        let shards = (0..SHARDS * POLICIES).map(|_| Mutex::default()).collect();
+        let shard_capacity = capacity.div_ceil(SHARDS).max(1);
+        Self { clock, hasher: RandomState::new(), shards, shard_capacity, crowded: AtomicBool::new(false) }
     }
 
     /// How many subjects are remembered now.
@@ -70,20 +79,47 @@ impl MemoryLimiter {
         self.len() == 0
     }
 
-    fn shard(&self, subject: &Subject) -> Option<&Mutex<Shard>> {
+    fn shard(&self, subject: &Subject) -> Option<MutexGuard<'_, Shard>> {
         let hash = usize::try_from(self.hasher.hash_one(subject) >> 32).unwrap_or_default();
-        self.shards.get(hash % SHARDS)
+        let policy = match subject.policy {
+            Policy::Product => 0,
+            Policy::Validate => 1,
+            Policy::Webhook => 2,
+            Policy::Admin => 3,
+            Policy::Failures => 4,
+        };
+        self.shards.get(policy * SHARDS + hash % SHARDS).map(lock)
     }
 
     fn decide(&self, subject: &Subject, quota: Quota) -> Option<Decision> {
-        let now = self.clock.monotonic();
-        if let Some(decision) = lock(self.shard(subject)?).admit(subject, quota, now, self.shard_capacity) {
-            return Some(decision);
+        if self.crowded.load(Ordering::Relaxed) && !self.shard(subject)?.windows.contains_key(subject) {
+            // A newcomer who has shared would get a second allowance with a window of its own.
+            if let Some(decision) = self.admit_shared(subject, quota, false)? {
+                return Some(decision);
+            }
         }
+        let mut shard = self.shard(subject)?;
+        // The time is read under the lock: it must not run backwards inside a window.
+        let decision = shard.admit(subject, quota, self.clock.monotonic(), self.shard_capacity);
+        drop(shard);
+        if decision.is_some() {
+            return decision;
+        }
+        self.crowded.store(true, Ordering::Relaxed);
+        self.admit_shared(subject, quota, true)?
+    }
+
+    /// Decides by the neighbourhood's window: if it is live, or if it may be `opened`.
+    #[expect(clippy::option_option, reason = "no shard, or no live window")]
+    fn admit_shared(&self, subject: &Subject, quota: Quota, opened: bool) -> Option<Option<Decision>> {
         let neighbourhood = neighbourhood(subject);
-        let mut shard = lock(self.shard(&neighbourhood)?);
-        let (window, _) = shard.shared.entry(neighbourhood).or_insert_with(|| (Window::default(), quota));
-        Some(window.admit(now, quota))
+        let mut shard = self.shard(&neighbourhood)?;
+        let now = self.clock.monotonic();
+        let live = shard.shared.get(&neighbourhood).is_some_and(|(window, _)| !window.is_over(now, quota));
+        Some((live || opened).then(|| {
+            let (window, _) = shard.shared.entry(neighbourhood).or_insert_with(|| (Window::default(), quota));
+            window.admit(now, quota)
+        }))
     }
 }
 
@@ -121,7 +157,7 @@ fn neighbourhood(subject: &Subject) -> Subject {
 }
 
 /// A panic elsewhere leaves a window as it was before or after a count; both are usable.
-fn lock(shard: &Mutex<Shard>) -> std::sync::MutexGuard<'_, Shard> {
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -141,12 +177,11 @@ impl fmt::Debug for MemoryLimiter {
 #[cfg(test)]
 mod tests {
     use std::net::IpAddr;
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::AtomicU64;
 
     use chrono::{DateTime, Utc};
 
     use super::*;
-    use crate::limit::Policy;
 
     #[derive(Debug, Default)]
     struct Seconds(AtomicU64);
@@ -183,6 +218,25 @@ mod tests {
             limiter.decide(&subject(index), quota);
         }
         assert!((0..100).all(|index| !refused(subject(index))), "what is over makes room for exact windows again");
+    }
+
+    #[test]
+    fn who_shared_an_allowance_gets_no_second_one_when_there_is_room_again() {
+        let clock = Arc::new(Seconds::default());
+        let limiter = MemoryLimiter::with_capacity(clock.clone(), 64);
+        let quota = Quota::per_minute(2).unwrap();
+        let admitted = |subject: Subject| matches!(limiter.decide(&subject, quota), Some(Decision::Admitted { .. }));
+        for index in 0..10_000 {
+            admitted(subject(index));
+        }
+        // Of a neighbourhood of its own, so that its allowance is its own too.
+        clock.0.store(59, Ordering::Relaxed);
+        let newcomer = subject(u32::MAX);
+        assert!(admitted(newcomer) && admitted(newcomer) && !admitted(newcomer));
+        clock.0.store(61, Ordering::Relaxed);
+        assert!(!admitted(newcomer), "the others have left, but its own two requests have not");
+        clock.0.store(119, Ordering::Relaxed);
+        assert!(admitted(newcomer));
     }
 
     #[test]

@@ -7,9 +7,15 @@ use lettre::{Address, Message as Mime};
 use super::{MailError, Message};
 
 pub(super) fn compose(message: &Message) -> Result<Mime, MailError> {
-    let unusable = |what: &str| MailError::permanent(format!("the {what} address cannot be written in a message"));
-    let from: Address = message.from.address().parse().map_err(|_| unusable("sender's"))?;
-    let to: Address = message.to.as_str().parse().map_err(|_| unusable("buyer's"))?;
+    // The sender's address is the seller's to mend, for every letter; the buyer's is this letter's alone.
+    let from: Address =
+        message.from.address().parse().map_err(|error| {
+            MailError::transient("the sender's address cannot be written in a message").because(error)
+        })?;
+    let to: Address =
+        message.to.as_str().parse().map_err(|error| {
+            MailError::permanent("the buyer's address cannot be written in a message").because(error)
+        })?;
     // RFC 3834: what a program sends says so, and no vacation responder answers it.
     let automatic = HeaderValue::new(HeaderName::new_from_ascii_str("Auto-Submitted"), "auto-generated".to_owned());
     Mime::builder()

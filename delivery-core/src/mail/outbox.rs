@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use tokio::sync::{Notify, watch};
-use tokio::task::{self, JoinSet};
+use tokio::task::{self, JoinError, JoinSet};
 
 use super::letter::Templates;
 use super::retry;
@@ -82,13 +82,17 @@ impl Outbox {
     pub async fn work(self: &Arc<Self>) -> Result<Worked, StoreError> {
         let mut worked = Worked::default();
         let mut under_way = UnderWay::default();
+        let mut failed = None;
         loop {
-            self.claim(&mut under_way).await?;
-            match self.next(&mut under_way).await {
-                Some(End::Sent) => worked.sent += 1,
-                Some(End::Deferred) => worked.deferred += 1,
-                Some(End::Parked) => worked.parked += 1,
-                None => return Ok(worked),
+            if failed.is_none() {
+                failed = self.claim(&mut under_way).await.err();
+            }
+            let joined = under_way.tasks.join_next_with_id().await;
+            let Some(joined) = joined else { return failed.map_or(Ok(worked), Err) };
+            match self.end(&mut under_way, joined).await {
+                End::Sent => worked.sent += 1,
+                End::Deferred => worked.deferred += 1,
+                End::Parked => worked.parked += 1,
             }
         }
     }
@@ -106,14 +110,21 @@ impl Outbox {
                 continue;
             }
             tokio::select! {
-                Some(_) = self.next(&mut under_way) => {}
+                // Only what loses nothing when another branch is first: a letter is concluded below.
+                Some(joined) = under_way.tasks.join_next_with_id() => {
+                    self.end(&mut under_way, joined).await;
+                }
                 () = self.wake.notified(), if under_way.room() > 0 => {}
                 () = tokio::time::sleep(POLL) => {}
                 // An error: the handle was dropped, and nobody will say stop.
                 changed = stop.changed() => if changed.is_err() { break },
             }
         }
-        let rest = async { while self.next(&mut under_way).await.is_some() {} };
+        let rest = async {
+            while let Some(joined) = under_way.tasks.join_next_with_id().await {
+                self.end(&mut under_way, joined).await;
+            }
+        };
         if tokio::time::timeout(GRACE, rest).await.is_err() {
             under_way.tasks.abort_all();
             for (_, letter) in under_way.letters.drain() {
@@ -144,18 +155,15 @@ impl Outbox {
         Ok(claimed)
     }
 
-    /// Waits for the next letter to come to its end; `None` if none is under way.
-    async fn next(&self, under_way: &mut UnderWay) -> Option<End> {
-        let (id, end) = match under_way.tasks.join_next_with_id().await? {
+    /// Takes note of a letter's end; one whose task panicked is concluded here.
+    async fn end(&self, under_way: &mut UnderWay, joined: Result<(task::Id, End), JoinError>) -> End {
+        let (id, end) = match joined {
             Ok((id, end)) => (id, Some(end)),
             Err(error) => (error.id(), None),
         };
-        let letter = under_way.letters.remove(&id);
-        match (end, letter) {
-            (None, Some(letter)) => {
-                Some(self.conclude(&letter, Err(MailError::transient("the mailer panicked"))).await)
-            }
-            (end, _) => Some(end.unwrap_or(End::Deferred)),
+        match (end, under_way.letters.remove(&id)) {
+            (None, Some(letter)) => self.conclude(&letter, Err(MailError::transient("the mailer panicked"))).await,
+            (end, _) => end.unwrap_or(End::Deferred),
         }
     }
 
@@ -166,9 +174,9 @@ impl Outbox {
     }
 
     async fn deliver(&self, letter: &Letter) -> Result<(), MailError> {
-        let message = self.render(letter).await?;
-        let sent = tokio::time::timeout(SEND_TIMEOUT, self.mailer.send(&message)).await;
-        sent.unwrap_or_else(|_| Err(MailError::transient("the mailer took longer than a minute")))
+        let attempt = async { self.mailer.send(&self.render(letter).await?).await };
+        let sent = tokio::time::timeout(SEND_TIMEOUT, attempt).await;
+        sent.unwrap_or_else(|_| Err(MailError::transient("sending took longer than a minute")))
     }
 
     async fn render(&self, letter: &Letter) -> Result<Message, MailError> {
@@ -202,15 +210,17 @@ impl Outbox {
             }
             Err(error) => error,
         };
-        let reason = error.to_string();
+        // A mail server may quote the letter in its answer; neither the log nor the store keeps a key.
+        let text = self.keyring.text(key, letter.key.granted().ring);
+        let reason = error.to_string().replace(text.expose(), "…");
+        let said = chain(&error).replace(text.expose(), "…");
         let due = retry::due(attempt, letter.queued_at, now, fraction(self.entropy.as_ref()));
         if let Some(due) = due.filter(|_| !error.is_permanent()) {
             let next = crate::clock::timestamp(due);
-            tracing::warn!(%key, attempt, next, error = &error as &dyn std::error::Error, "letter not sent yet");
+            tracing::warn!(%key, attempt, next, error = said, "letter not sent yet");
             (Outcome::Retry { due, reason }, End::Deferred)
         } else {
-            let error = &error as &dyn std::error::Error;
-            tracing::error!(%key, attempt, error, "letter parked: the buyer has no key");
+            tracing::error!(%key, attempt, error = said, "letter parked: the buyer has no key");
             (Outcome::Park { at: now, reason }, End::Parked)
         }
     }
@@ -224,6 +234,12 @@ impl Outbox {
             }
         }
     }
+}
+
+/// An error with its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    std::iter::successors(error.source(), |error| error.source())
+        .fold(error.to_string(), |said, cause| format!("{said}: {cause}"))
 }
 
 impl UnderWay {

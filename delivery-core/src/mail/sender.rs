@@ -3,7 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::email::{ascii_domain, is_dot_atom};
 use crate::text::{Invalid, line};
+
+const MAX_DOMAIN: usize = 200;
 
 const EXPECTED: Invalid =
     Invalid::expected("must be an address such as shop@example.com or Shop Name <shop@example.com>");
@@ -52,11 +55,10 @@ impl FromStr for Sender {
         };
         let name = name.trim().trim_matches('"');
         let (local, domain) = address.split_once('@').ok_or(EXPECTED)?;
-        let visible = |part: &str| {
-            !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_graphic() && !b"<>@,;:\"()[]\\".contains(&byte))
-        };
-        if line(name, 0, 100) && !name.contains(['<', '>', '"']) && visible(local) && visible(domain) {
-            Ok(Self { name: (!name.is_empty()).then(|| name.to_owned()), address: address.to_owned() })
+        // A letter's `Message-ID` has the domain behind a UUID, in at most 250 characters.
+        let domain = ascii_domain(domain).filter(|domain| domain.len() <= MAX_DOMAIN).ok_or(EXPECTED)?;
+        if line(name, 0, 100) && !name.contains(['<', '>', '"']) && is_dot_atom(local) {
+            Ok(Self { name: (!name.is_empty()).then(|| name.to_owned()), address: format!("{local}@{domain}") })
         } else {
             Err(EXPECTED)
         }
@@ -88,6 +90,9 @@ mod tests {
             ("Shop <a@b> <c@d>", None),
             ("Shop\r\nBcc: x@y.example <shop@example.com>", None),
             ("a@b@c", None),
+            ("a..b@example.com", None),
+            ("a@-example.com", None),
+            ("a@b..example", None),
             ("", None),
         ] {
             assert_eq!(text.parse::<Sender>().ok().map(|sender| sender.to_string()).as_deref(), shown, "{text:?}");

@@ -15,12 +15,13 @@ use url::{Host, Url};
 
 use super::{MailError, Mailer, Message, SEND_TIMEOUT, mime};
 
-/// Connections held open at once.
-const CONNECTIONS: u32 = 8;
+/// No connection is used twice. A send that is cut off by its deadline leaves replies under way on its connection, and
+/// lettre would put it back into the pool: the next letter would read them as its own, and be taken for sent.
+const IDLE_CONNECTIONS: u32 = 0;
 /// How long connecting and each command may take.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Sends through one SMTP server, over a pool of connections.
+/// Sends through one SMTP server, each letter over a connection of its own.
 ///
 /// Parsed from a URL: `smtps://user:password@host:465` for implicit TLS, `smtp://user:password@host:587?tls=required`
 /// for STARTTLS, `smtp://host:port` in clear for this machine alone, `smtp://host:port?tls=none` in clear wherever that is
@@ -78,7 +79,7 @@ impl FromStr for SmtpMailer {
             .port(port)
             .tls(tls)
             .timeout(Some(COMMAND_TIMEOUT))
-            .pool_config(PoolConfig::new().max_size(CONNECTIONS));
+            .pool_config(PoolConfig::new().max_size(IDLE_CONNECTIONS));
         if !url.username().is_empty() {
             let decode = |text| percent_decode_str(text).decode_utf8().map_err(|_| SmtpError::Malformed);
             let (user, password) = (decode(url.username())?, decode(url.password().unwrap_or_default())?);
@@ -103,16 +104,29 @@ impl Mailer for SmtpMailer {
 
 /// What a failure means for the letter.
 ///
-/// Only a reply about this recipient or message is final. A refused login or a missing extension (530, 535, 538, …)
-/// concerns every letter and is the seller's to mend: letters wait meanwhile.
+/// Only a reply about this very recipient is final. A blocked sender, a refused login, a spent quota concerns every letter
+/// and is the seller's to mend: letters wait meanwhile, and are parked on day five.
 fn failure(error: lettre::transport::smtp::Error) -> MailError {
     let code = error.status().map(u16::from);
+    let said = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
     match code {
-        Some(code @ (501 | 510 | 511 | 521 | 541 | 550..=556)) => {
-            MailError::permanent(format!("the mail server refused the letter for good ({code})")).because(error)
+        Some(code) if is_about_the_recipient(code, &said) => {
+            MailError::permanent(format!("the mail server knows no such recipient ({code})")).because(error)
         }
         Some(code) => MailError::transient(format!("the mail server did not take the letter ({code})")).because(error),
         None => MailError::transient("the mail server cannot be reached or broke off").because(error),
+    }
+}
+
+/// By the enhanced status code where the server gives one (RFC 3463, 3.2 and 3.3), else by the plain one.
+fn is_about_the_recipient(code: u16, said: &str) -> bool {
+    const NO_SUCH_MAILBOX: [&str; 6] = ["5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.2.1"];
+    let enhanced = said.split_whitespace().next().filter(|word| {
+        word.starts_with("5.") && word.split('.').count() == 3 && word.bytes().all(|b| b == b'.' || b.is_ascii_digit())
+    });
+    match enhanced {
+        Some(enhanced) => (500..600).contains(&code) && NO_SUCH_MAILBOX.contains(&enhanced),
+        None => matches!(code, 550 | 551 | 553),
     }
 }
 

@@ -113,7 +113,8 @@ pub trait Ledger: Debug + Send + Sync + 'static {
     /// [`StoreError`] if the store cannot tell.
     async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError>;
 
-    /// Forgets when keys were used before `before`, and how often that was; counts stay as they are.
+    /// Forgets when keys were used before `before`, and answers how many uses that were; counts stay as they are. A key's
+    /// history then ends at its newest forgotten use.
     ///
     /// # Errors
     ///

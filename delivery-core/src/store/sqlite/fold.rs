@@ -6,13 +6,13 @@
 use std::collections::{HashMap, VecDeque};
 
 use chrono::{DateTime, Utc};
+use sqlx::Executor;
 use sqlx::sqlite::SqliteConnection;
-use sqlx::{Executor, Row};
 
 use super::error::store_error;
 use super::rows;
 use super::view::View;
-use super::write::{Scribe, json};
+use super::write::{Scribe, json, rolled_back};
 use crate::key::KeyId;
 use crate::store::StoreError;
 
@@ -79,7 +79,11 @@ pub(super) async fn slice(scribe: &mut Scribe) -> Result<(), StoreError> {
             (entry.number, entry.key.used().saturating_sub(later), entry.last_use)
         })
         .collect();
-    commit(&mut scribe.connection, &json(&counted)?, taken).await?;
+    let folded = commit(&mut scribe.connection, &json(&counted)?, taken).await;
+    if folded.is_err() {
+        scribe.lost = !rolled_back(&mut scribe.connection).await;
+    }
+    folded?;
     scribe.tail.drain(..taken);
     // Before the first entry may be evicted, see `View::folds`.
     scribe.view.folded();
@@ -95,30 +99,28 @@ async fn commit(connection: &mut SqliteConnection, counted: &str, uses: usize) -
                        FROM json_each(?) j WHERE delivery_key.number = j.value->>0";
     connection.execute("BEGIN IMMEDIATE").await.map_err(store_error)?;
     let uses = i64::try_from(uses).unwrap_or(i64::MAX);
-    let written = async {
-        sqlx::query(SQL).bind(counted).execute(&mut *connection).await?;
-        sqlx::query("UPDATE delivery_fold SET number = number + ?").bind(uses).execute(&mut *connection).await?;
-        connection.execute("COMMIT").await
-    };
-    if let Err(error) = written.await {
-        // After a full disk SQLite has rolled back itself, and this has nothing to undo.
-        let _ = connection.execute("ROLLBACK").await;
-        return Err(store_error(error));
-    }
-    Ok(())
+    sqlx::query(SQL).bind(counted).execute(&mut *connection).await.map_err(store_error)?;
+    let mark = sqlx::query("UPDATE delivery_fold SET number = number + ?").bind(uses);
+    mark.execute(&mut *connection).await.map_err(store_error)?;
+    connection.execute("COMMIT").await.map(drop).map_err(store_error)
 }
 
-/// Forgets the oldest uses up to the first that is not older than `before`, at most a slice of them: how many, and
-/// whether there may be more. Everything is folded when this is called.
-pub(super) async fn prune(connection: &mut SqliteConnection, before: DateTime<Utc>) -> Result<(u64, bool), StoreError> {
-    const SQL: &str = "DELETE FROM delivery_use WHERE number < ?2 AND number < coalesce( \
-                       (SELECT number FROM delivery_use WHERE number < ?2 AND at >= ?1 ORDER BY number LIMIT 1), ?2)";
-    let oldest = sqlx::query("SELECT min(number) AS oldest FROM delivery_use").fetch_one(&mut *connection).await;
-    let Some(oldest) = oldest.map_err(store_error)?.try_get::<Option<i64>, _>("oldest").map_err(store_error)? else {
-        return Ok((0, false));
-    };
-    let upper = oldest.saturating_add(PRUNE);
-    let delete = sqlx::query(SQL).bind(before.timestamp_millis()).bind(upper);
+/// Forgets the uses before `before` among a slice of numbers from `from` on: how many, and where the next slice begins.
+///
+/// Only what is folded: a use of the same batch is not, and must still be counted after a crash.
+pub(super) async fn prune(
+    connection: &mut SqliteConnection,
+    before: DateTime<Utc>,
+    from: i64,
+) -> Result<(u64, Option<i64>), StoreError> {
+    const SLICE: &str = "SELECT min(number) AS first, (SELECT number FROM delivery_fold) AS folded FROM delivery_use \
+                         WHERE number >= ?";
+    const DELETE: &str = "DELETE FROM delivery_use WHERE number BETWEEN ? AND ? AND at < ?";
+    let slice = sqlx::query(SLICE).bind(from).fetch_one(&mut *connection).await.map_err(store_error)?;
+    let (first, folded): (Option<i64>, i64) = (rows::column(&slice, "first")?, rows::column(&slice, "folded")?);
+    let Some(first) = first.filter(|first| *first <= folded) else { return Ok((0, None)) };
+    let last = first.saturating_add(PRUNE - 1).min(folded);
+    let delete = sqlx::query(DELETE).bind(first).bind(last).bind(before.timestamp_millis());
     let pruned = delete.execute(connection).await.map_err(store_error)?.rows_affected();
-    Ok((pruned, pruned == PRUNE.unsigned_abs()))
+    Ok((pruned, Some(last + 1).filter(|_| last < folded)))
 }

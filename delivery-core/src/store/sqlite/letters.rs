@@ -29,10 +29,23 @@ pub(super) async fn claim(
     );
     const LEASE: &str = "UPDATE delivery_letter SET due_at = ?, attempts = attempts + 1, fence = fence + 1 \
                          WHERE number IN (SELECT value FROM json_each(?))";
+    const PARK: &str =
+        "UPDATE delivery_letter SET state = 2, due_at = ?, reason = 'it cannot be read' WHERE number = ?";
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let due = sqlx::query(DUE).bind(now.timestamp_millis()).bind(limit);
     let found = due.fetch_all(&mut *connection).await.map_err(store_error)?;
-    let letters: Vec<Letter> = found.iter().map(|row| letter(row, view)).collect::<Result<_, _>>()?;
+    let mut letters = Vec::with_capacity(found.len());
+    for row in &found {
+        match letter(row, view) {
+            Ok(letter) => letters.push(letter),
+            // One that cannot be read must not stop the others for ever.
+            Err(error) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "a letter cannot be read, and is parked");
+                let park = sqlx::query(PARK).bind(now.timestamp_millis()).bind(column::<i64>(row, "letter")?);
+                park.execute(&mut *connection).await.map_err(store_error)?;
+            }
+        }
+    }
     let numbers: Vec<i64> = letters.iter().map(|letter| letter.receipt.letter.get()).collect();
     let lease = sqlx::query(LEASE).bind(lease_until.timestamp_millis()).bind(json(&numbers)?);
     lease.execute(connection).await.map_err(store_error)?;

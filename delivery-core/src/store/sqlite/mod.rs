@@ -101,7 +101,7 @@ impl Ledger for SqliteStore {
     }
 
     async fn find(&self, id: KeyId) -> Result<Option<Key>, StoreError> {
-        read::find(&self.readers, &self.view, id).await
+        Ok(read::find(&self.readers, &self.view, id).await?.map(|entry| entry.key))
     }
 
     async fn change(&self, id: KeyId, change: Change) -> Result<Option<Result<Key, Refusal>>, StoreError> {
@@ -120,11 +120,11 @@ impl Ledger for SqliteStore {
     }
 
     async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        let mut total = 0;
+        let (mut total, mut from) = (0, 0);
         loop {
-            match self.submit(Operation::Prune(before)).await? {
-                Answer::Pruned(pruned, true) => total += pruned,
-                Answer::Pruned(pruned, false) => return Ok(total + pruned),
+            match self.submit(Operation::Prune { before, from }).await? {
+                Answer::Pruned(pruned, Some(next)) => (total, from) = (total + pruned, next),
+                Answer::Pruned(pruned, None) => return Ok(total + pruned),
                 other => return mismatch(other),
             }
         }
@@ -162,7 +162,7 @@ impl Ledger for SqliteStore {
     }
 
     async fn ping(&self) -> Result<(), StoreError> {
-        self.committer()?;
+        self.submit(Operation::Ping).await?;
         read::ping(&self.readers).await
     }
 

@@ -26,6 +26,8 @@ static MIGRATIONS: Migrator = {
 };
 
 pub(super) async fn open(path: &Path) -> Result<SqliteStore, SqliteError> {
+    // Through a link it is the same file, and the same lock.
+    let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let lock = Arc::new(lock(path)?);
     let failed = |source| SqliteError::while_opening(path.to_owned(), source);
     let options = SqliteConnectOptions::new()
@@ -46,7 +48,7 @@ pub(super) async fn open(path: &Path) -> Result<SqliteStore, SqliteError> {
         .await
         .map_err(failed)?;
     let view = Arc::new(View::new());
-    let scribe = Scribe::start(writer, view.clone(), lock.clone())
+    let scribe = Scribe::start(writer, options, view.clone(), lock.clone())
         .await
         .map_err(|source| SqliteError::Other { path: path.to_owned(), source: Box::new(source) })?;
     let (committer, ended) = Committer::start(scribe);

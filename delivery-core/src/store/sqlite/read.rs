@@ -7,28 +7,29 @@ use sqlx::sqlite::SqliteRow;
 use super::error::store_error;
 use super::letters;
 use super::rows::{self, column, milliseconds};
-use super::view::View;
+use super::view::{Entry, View};
 use crate::key::{Key, KeyId};
 use crate::store::{KeyQuery, LetterId, Page, ParkedLetter, StoreError, Use, UseId, page_size};
 
+const STANDING_SLICE: usize = 1000;
+
 /// A key: from the view, or from its row, which then tells all (see [`View`]).
-pub(super) async fn find(readers: &SqlitePool, view: &View, id: KeyId) -> Result<Option<Key>, StoreError> {
+pub(super) async fn find(readers: &SqlitePool, view: &View, id: KeyId) -> Result<Option<Entry>, StoreError> {
     const SQL: &str = concat!("SELECT ", rows::key_columns!(), " FROM delivery_key k WHERE k.id = ?");
     if let Some(entry) = view.keys.get(&id) {
-        return Ok(Some(entry.key));
+        return Ok(Some(entry));
     }
     let place = match view.keys.get_value_or_guard_async(&id).await {
-        Ok(entry) => return Ok(Some(entry.key)),
+        Ok(entry) => return Ok(Some(entry)),
         Err(place) => place,
     };
     let row = sqlx::query(SQL).bind(id.as_bytes().as_slice()).fetch_optional(readers).await.map_err(store_error)?;
     let Some(row) = row else { return Ok(None) };
     let entry = rows::entry(&row)?;
-    let key = entry.key.clone();
-    match place.insert(entry) {
-        Ok(()) => Ok(Some(key)),
+    match place.insert(entry.clone()) {
+        Ok(()) => Ok(Some(entry)),
         // The writer changed the key meanwhile: its entry is the newer one.
-        Err(_) => Ok(Some(view.keys.get(&id).map_or(key, |entry| entry.key))),
+        Err(_) => Ok(Some(view.keys.get(&id).unwrap_or(entry))),
     }
 }
 
@@ -41,10 +42,12 @@ pub(super) async fn search(
     let size = query.page_size();
     let mut items = Vec::new();
     let mut before = query.before;
+    // Standing is judged here, key by key: a rare one must not cost a query for every few rows.
+    let slice = if query.standing.is_some() { (size + 1).max(STANDING_SLICE) } else { size + 1 };
     loop {
-        let found = candidates(readers, view, query, before, size + 1).await?;
+        let found = candidates(readers, view, query, before, slice).await?;
         let last = found.last().map(Key::id);
-        let exhausted = found.len() <= size;
+        let exhausted = found.len() < slice;
         items.extend(found.into_iter().filter(|key| query.fits(key)));
         if exhausted || items.len() > size {
             break;
@@ -117,10 +120,7 @@ pub(super) async fn history(
     const BEFORE: &str = "SELECT u.previous FROM delivery_use u JOIN delivery_key k ON k.number = u.key \
                           WHERE u.number = ? AND k.id = ?";
     let newest = match before {
-        None => {
-            find(readers, view, id).await?;
-            view.keys.peek(&id).and_then(|entry| entry.last_use)
-        }
+        None => find(readers, view, id).await?.and_then(|entry| entry.last_use),
         Some(before) => {
             let previous = sqlx::query_scalar(BEFORE).bind(before.get()).bind(id.as_bytes().as_slice());
             previous.fetch_optional(readers).await.map_err(store_error)?.flatten()
@@ -154,18 +154,23 @@ pub(super) async fn parked_letters(
     );
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let found = sqlx::query(SQL).bind(limit).fetch_all(readers).await.map_err(store_error)?;
-    let parked = found.iter().map(|row| {
-        Ok(ParkedLetter {
+    let parked = |row: &SqliteRow| {
+        Ok::<_, StoreError>(ParkedLetter {
             letter: LetterId::new(column(row, "letter")?),
             key: letters::key(row, view)?,
             attempts: column(row, "attempts")?,
             parked_at: milliseconds(column(row, "due_at")?)?,
             reason: column(row, "reason")?,
         })
-    });
-    parked.collect()
+    };
+    // One that cannot be read hides no other.
+    Ok(found.iter().filter_map(|row| parked(row).inspect_err(unreadable).ok()).collect())
 }
 
 pub(super) async fn ping(readers: &SqlitePool) -> Result<(), StoreError> {
     sqlx::query("SELECT number FROM delivery_fold").fetch_one(readers).await.map(drop).map_err(store_error)
+}
+
+fn unreadable(error: &StoreError) {
+    tracing::error!(error = error as &dyn std::error::Error, "a parked letter cannot be read");
 }

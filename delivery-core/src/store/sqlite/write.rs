@@ -6,8 +6,8 @@ use std::fs::File;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use sqlx::sqlite::SqliteConnection;
-use sqlx::{Connection, Executor};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions, Connection, Executor};
 
 use super::error::store_error;
 use super::plan::Plan;
@@ -25,7 +25,10 @@ pub(super) enum Operation {
     Issue(Arc<NewKey>, Option<MessageId>),
     Change(KeyId, Change),
     /// One slice: the caller goes on until nothing is left, and others get their turn between.
-    Prune(DateTime<Utc>),
+    Prune {
+        before: DateTime<Utc>,
+        from: i64,
+    },
     Claim {
         now: DateTime<Utc>,
         lease_until: DateTime<Utc>,
@@ -35,6 +38,8 @@ pub(super) enum Operation {
     Unpark(LetterId, DateTime<Utc>),
     AddProduct(NewProduct),
     AddPost(NewPost),
+    /// Nothing: to see whether the writer answers.
+    Ping,
 }
 
 /// What it came to.
@@ -42,8 +47,8 @@ pub(super) enum Answer {
     Enrolled(bool),
     Issued(Issue),
     Changed(Option<Result<Key, Refusal>>),
-    /// How many uses were forgotten, and whether there is more to do.
-    Pruned(u64, bool),
+    /// How many uses were forgotten, and where the next slice begins.
+    Pruned(u64, Option<i64>),
     Claimed(Vec<Letter>),
     Settled,
     Unparked(bool),
@@ -61,30 +66,56 @@ pub(super) struct Scribe {
     pub(super) last_key: i64,
     pub(super) last_use: i64,
     pub(super) last_letter: i64,
+    options: SqliteConnectOptions,
+    /// Whether the connection is in a state that nobody knows.
+    pub(super) lost: bool,
     _lock: Arc<File>,
 }
 
 impl Scribe {
     /// Takes over a migrated database: counts the uses that were not folded and knows the newest rows.
     pub(super) async fn start(
-        mut connection: SqliteConnection,
+        connection: SqliteConnection,
+        options: SqliteConnectOptions,
         view: Arc<View>,
         lock: Arc<File>,
     ) -> Result<Self, StoreError> {
+        let tail = VecDeque::new();
+        let (last_key, last_use, last_letter) = (0, 0, 0);
+        let mut scribe =
+            Self { connection, view, tail, last_key, last_use, last_letter, options, lost: false, _lock: lock };
+        scribe.recover().await?;
+        Ok(scribe)
+    }
+
+    /// Takes up work on a new connection: the old one could not even roll back.
+    async fn revive(&mut self) -> Result<(), StoreError> {
+        self.connection = self.options.connect().await.map_err(store_error)?;
+        self.recover().await?;
+        self.lost = false;
+        tracing::warn!("the database connection was lost and is there again");
+        Ok(())
+    }
+
+    async fn recover(&mut self) -> Result<(), StoreError> {
         let (last_key, last_use, last_letter): (i64, i64, i64) = sqlx::query_as(
             "SELECT coalesce((SELECT max(number) FROM delivery_key), 0), \
                     max(coalesce((SELECT max(number) FROM delivery_use), 0), (SELECT number FROM delivery_fold)), \
                     coalesce((SELECT max(number) FROM delivery_letter), 0)",
         )
-        .fetch_one(&mut connection)
+        .fetch_one(&mut self.connection)
         .await
         .map_err(store_error)?;
-        let tail = fold::recover(&mut connection, &view).await?;
-        Ok(Self { connection, view, tail, last_key, last_use, last_letter, _lock: lock })
+        self.tail = fold::recover(&mut self.connection, &self.view).await?;
+        (self.last_key, self.last_use, self.last_letter) = (last_key, last_use, last_letter);
+        Ok(())
     }
 
     async fn write(&mut self, operations: &[Operation]) -> Result<Vec<Answer>, StoreError> {
-        if operations.iter().any(|operation| matches!(operation, Operation::Prune(_))) {
+        if self.lost {
+            self.revive().await?;
+        }
+        if operations.iter().any(|operation| matches!(operation, Operation::Prune { .. })) {
             // Only what is folded may be forgotten.
             fold::all(self).await?;
         }
@@ -104,8 +135,7 @@ impl Scribe {
                 Err(error) => Err(error),
             };
             if let Err(error) = committed {
-                // SQLite may have rolled back already (disk full): then this one fails, and there is nothing to undo.
-                let _ = self.connection.execute("ROLLBACK").await;
+                self.lost = !rolled_back(&mut self.connection).await;
                 return Err(error);
             }
         }
@@ -120,10 +150,11 @@ impl Scribe {
             let answer = match operation {
                 Operation::Issue(..) | Operation::Change(..) => continue,
                 Operation::Enroll(ring) => Answer::Enrolled(enroll(connection, ring).await?),
-                Operation::Prune(before) => {
-                    let (pruned, more) = fold::prune(connection, *before).await?;
-                    Answer::Pruned(pruned, more)
+                Operation::Prune { before, from } => {
+                    let (pruned, next) = fold::prune(connection, *before, *from).await?;
+                    Answer::Pruned(pruned, next)
                 }
+                Operation::Ping => Answer::Settled,
                 Operation::Claim { now, lease_until, limit } => {
                     Answer::Claimed(letters::claim(connection, &self.view, (*now, *lease_until), *limit).await?)
                 }
@@ -169,6 +200,16 @@ impl Writer for Scribe {
         }
         if let Err(error) = self.connection.close().await {
             tracing::warn!(error = &error as &dyn std::error::Error, "the database was not closed in order");
+        }
+    }
+}
+
+/// Makes sure that no transaction is open. SQLite may have rolled back already (disk full), and says so.
+pub(super) async fn rolled_back(connection: &mut SqliteConnection) -> bool {
+    match connection.execute("ROLLBACK").await {
+        Ok(_) => true,
+        Err(error) => {
+            error.as_database_error().is_some_and(|error| error.message().contains("no transaction is active"))
         }
     }
 }
@@ -223,9 +264,6 @@ async fn enroll(connection: &mut SqliteConnection, ring: &[Fingerprint]) -> Resu
 
 #[cfg(test)]
 mod tests {
-    use sqlx::ConnectOptions;
-    use sqlx::sqlite::SqliteConnectOptions;
-
     use super::*;
     use crate::key::RingVersion;
     use crate::terms::{Terms, Validity};
@@ -249,7 +287,7 @@ mod tests {
         let mut connection = options.connect().await.unwrap();
         super::super::open::migrate(&mut connection).await.unwrap();
         let lock = Arc::new(tempfile::tempfile().unwrap());
-        let mut scribe = Scribe::start(connection, Arc::new(View::new()), lock).await.unwrap();
+        let mut scribe = Scribe::start(connection, options, Arc::new(View::new()), lock).await.unwrap();
         scribe.commit(&[key(0), spend(0)]).await.unwrap();
         // SQLite answers a file at its page limit like a full disk: SQLITE_FULL.
         let pages: i64 = sqlx::query_scalar("PRAGMA page_count").fetch_one(&mut scribe.connection).await.unwrap();
@@ -276,6 +314,28 @@ mod tests {
         let keys: i64 =
             sqlx::query_scalar("SELECT count(*) FROM delivery_key").fetch_one(&mut scribe.connection).await.unwrap();
         assert_eq!(u128::try_from(keys).unwrap(), committed + 1);
+    }
+
+    #[tokio::test]
+    async fn a_use_that_shares_its_commit_with_a_prune_is_still_counted_after_a_crash() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.db");
+        let options = SqliteConnectOptions::new().filename(&path).create_if_missing(true);
+        let start = async |options: SqliteConnectOptions| {
+            let mut connection = options.connect().await.unwrap();
+            super::super::open::migrate(&mut connection).await.unwrap();
+            let lock = Arc::new(tempfile::tempfile().unwrap());
+            Scribe::start(connection, options, Arc::new(View::new()), lock).await.unwrap()
+        };
+        let mut scribe = start(options.clone()).await;
+        scribe.commit(&[key(1), key(2)]).await.unwrap();
+        scribe.commit(&[spend(1)]).await.unwrap();
+        let prune = Operation::Prune { before: DateTime::from_timestamp(1, 0).unwrap(), from: 0 };
+        scribe.commit(&[spend(1), prune, spend(2)]).await.unwrap();
+        drop(scribe);
+        let scribe = start(options).await;
+        let used = |number: u128| scribe.view.keys.get(&KeyId::from_bytes(number.to_be_bytes())).unwrap().key.used();
+        assert_eq!((used(1), used(2)), (2, 1));
     }
 
     #[tokio::test]
