@@ -2,22 +2,32 @@
 
 mod server;
 
-use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use axum::extract::State;
-use axum::http::StatusCode;
+use axum::body::Body;
+use axum::extract::{ConnectInfo, State};
+use axum::http::{Request, StatusCode};
 use axum::routing::get;
 use axum::{Json, Router};
 use clap::Parser;
 use delivery_core::Delivery;
+use delivery_core::delivery::Running;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
 use serde_json::{Value, json};
 use server::assemble::{Service, assemble};
 use server::settings::Arguments;
 use server::{Refusal, explain};
 use tokio::net::TcpListener;
+use tower::ServiceExt;
+use tower_http::catch_panic::CatchPanicLayer;
 
+/// How long a client may take over the head of a request, and a connection be idle.
+const HEADERS: Duration = Duration::from_secs(15);
 /// How long open requests may take once the server is asked to stop.
 const GRACE: Duration = Duration::from_secs(25);
 
@@ -43,8 +53,9 @@ async fn run() -> Result<(), Refusal> {
     if let Some(greeting) = server::welcome::greeting(&secrets, &settings.data_dir, address) {
         println!("{greeting}");
     }
+    let stop = server::signal::stop()?;
     println!("listening on http://{address}");
-    serve(listener, app(delivery)).await?;
+    serve(listener, app(delivery), &running, stop).await;
     running.stop().await;
     Ok(())
 }
@@ -56,6 +67,7 @@ fn app(delivery: Delivery) -> Router {
         .with_state(delivery.clone())
         .merge(delivery_axum::router(delivery))
         .fallback(delivery_axum::not_found)
+        .layer(CatchPanicLayer::custom(|_| delivery_axum::internal()))
 }
 
 async fn ready(State(delivery): State<Delivery>) -> (StatusCode, Json<Value>) {
@@ -69,26 +81,39 @@ async fn ready(State(delivery): State<Delivery>) -> (StatusCode, Json<Value>) {
 }
 
 /// Serves until asked to stop, and then until open requests are answered or their time is over.
-async fn serve(listener: TcpListener, app: Router) -> Result<(), Refusal> {
-    let (stopping, stopped) = tokio::sync::oneshot::channel();
-    let service = app.into_make_service_with_connect_info::<SocketAddr>();
-    let serving = axum::serve(listener, service).with_graceful_shutdown(async move {
-        server::signal::stop().await;
-        // The other end waits below.
-        let _ = stopping.send(());
-    });
-    let out_of_time = async {
-        if stopped.await.is_ok() {
-            tokio::time::sleep(GRACE).await;
-        } else {
-            std::future::pending::<()>().await;
-        }
-    };
-    tokio::select! {
-        served = serving => Ok(served?),
-        () = out_of_time => {
-            tracing::warn!("some requests did not end in time and were cut off");
-            Ok(())
-        }
+///
+/// `axum::serve` sets no deadline on headers, and one slow client a thousand times over would hold every descriptor.
+async fn serve(listener: TcpListener, app: Router, running: &Running, stop: impl Future<Output = ()>) {
+    let connections = GracefulShutdown::new();
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEADERS);
+    let mut stop = std::pin::pin!(stop);
+    loop {
+        let (stream, peer) = tokio::select! {
+            () = &mut stop => break,
+            accepted = listener.accept() => match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // No descriptor is free, or the client is gone already: others may be luckier in a moment.
+                    tracing::warn!(%error, "a connection was not accepted");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            },
+        };
+        // Answers are single writes: waiting to fill a packet would only delay them.
+        let _ = stream.set_nodelay(true);
+        let app = app.clone();
+        let service = service_fn(move |request: Request<Incoming>| {
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(ConnectInfo(peer));
+            app.clone().oneshot(request)
+        });
+        tokio::spawn(connections.watch(http.serve_connection(TokioIo::new(stream), service)));
+    }
+    drop(listener);
+    running.stop_sending();
+    if tokio::time::timeout(GRACE, connections.shutdown()).await.is_err() {
+        tracing::warn!("some requests did not end in time and were cut off");
     }
 }

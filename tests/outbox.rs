@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use delivery_core::Delivery;
 use delivery_core::key::{Keyring, Prefix};
-use delivery_core::mail::Worked;
+use delivery_core::mail::{MailError, Mailer, Message, Worked};
 use delivery_core::order::{Order, OrderRef, Source};
 use delivery_core::product::{NewProduct, ProductId};
 use delivery_core::store::MemoryStore;
@@ -19,10 +19,15 @@ struct Post {
 
 impl Post {
     async fn open() -> Self {
+        let mailer = Arc::new(RecordingMailer::default());
+        Self { mailer: mailer.clone(), ..Self::open_with(mailer).await }
+    }
+
+    async fn open_with(sends: Arc<dyn Mailer>) -> Self {
         let (mailer, clock) = (Arc::new(RecordingMailer::default()), Arc::new(ManualClock::default()));
         let keyring = Keyring::new(Prefix::default(), &["a secret for letters".parse().unwrap()]).unwrap();
         let (webhook, admin) = ("the platform's secret".parse().unwrap(), "the-seller's-token".parse().unwrap());
-        let delivery = Delivery::builder(Arc::new(MemoryStore::new()), mailer.clone(), keyring, webhook, admin)
+        let delivery = Delivery::builder(Arc::new(MemoryStore::new()), sends, keyring, webhook, admin)
             .clock(clock.clone())
             .entropy(Arc::new(SeededEntropy::new(7)))
             .base_url("https://shop.example/")
@@ -109,6 +114,26 @@ async fn one_bad_letter_stops_no_other() {
         }
         assert_eq!(post.work().await, ends, "{behaviour:?}");
     }
+}
+
+/// Answers like a mail filter that quotes what it refuses.
+#[derive(Debug)]
+struct Quoting;
+
+#[async_trait::async_trait]
+impl Mailer for Quoting {
+    async fn send(&self, message: &Message) -> Result<(), MailError> {
+        Err(MailError::permanent(format!("refused: {}", message.text)))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mail_server_that_quotes_the_letter_puts_no_key_into_the_store() {
+    let post = Post::open_with(Arc::new(Quoting)).await;
+    let key = post.order("A").await;
+    assert_eq!(post.work().await, (0, 0, 1));
+    let reason = post.delivery.parked_letters(10).await.unwrap().remove(0).reason;
+    assert!(reason.starts_with("refused: Thank you") && !reason.contains(&key), "{reason}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,7 +10,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The example beside this test's binary: cargo builds both.
+/// The example beside this test's binary. `cargo test` builds both; `cargo test --test server` alone does not build the
+/// example anew.
 fn binary() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     test.parent().and_then(Path::parent).unwrap().join("examples/axum_server")
@@ -239,11 +240,17 @@ fn what_makes_no_sense_is_a_refusal_that_names_the_setting_and_repeats_no_secret
         ("DATABASE_URL", "mysql://x", "sqlite://PATH"),
         ("WEBHOOK_SECRET", "hunter2", "16 characters"),
         ("ADMIN_TOKEN", "hunter2", "16 characters"),
+        ("ADMIN_TOKEN", "sixteen characters", "without spaces"),
+        ("ADMIN_TOKEN", "шестнадцать-знаков", "visible ASCII"),
         ("KEY_SECRET", "long-enough-for-one,hunter2", "16 characters"),
         ("SMTP_URL", "http://user:hunter2@mail.example.com", "smtp://"),
         ("SMTP_URL", "smtp://user:hunter2@mail.example.com", "tls=required"),
         ("MAIL_FROM", "nobody", "address"),
+        ("MAIL_FROM", "a..b@example.com", "address"),
         ("BASE_URL", "ftp://x", "https://"),
+        ("BASE_URL", "https://user:hunter2@shop.example", "https://"),
+        ("BASE_URL", "https://shop.example/#top", "https://"),
+        ("DATABASE_URL", "sqlite://nowhere/delivery.db", "does not exist"),
         ("TRUSTED_PROXIES", "10.0.0.0/8,everyone", "networks"),
         ("LIMIT_PRODUCT", "0", "1 or more"),
         ("LIMIT_VALIDATE", "-1", "1 or more"),
@@ -261,9 +268,21 @@ fn what_makes_no_sense_is_a_refusal_that_names_the_setting_and_repeats_no_secret
         assert!(!output.status.success(), "{name}={value}");
         assert!(said.contains(name) && said.contains(takes), "{name}={value}: {said}");
         assert!(!said.contains("hunter2"), "{said}");
+        let touched = fs::read_dir(&folder).unwrap().count();
+        assert!(touched == 0 || name == "DATABASE_URL", "{name}={value}: nothing is made before every setting is good");
         let listens = String::from_utf8(output.stdout).unwrap().contains("listening");
         assert!(!listens);
     }
+}
+
+#[test]
+fn an_empty_variable_counts_as_not_set() {
+    let folder = folder();
+    let empty = ["DATA_DIR", "DATABASE_URL", "WEBHOOK_SECRET", "SMTP_URL", "MAIL_FROM", "BASE_URL", "TRUSTED_PROXIES"];
+    let limits = ["LIMIT_PRODUCT", "LIMIT_VALIDATE", "KEY_DAYS", "KEY_USES", "RUST_LOG"];
+    let settings: Vec<_> = empty.into_iter().chain(limits).map(|name| (name, "")).collect();
+    Server::start(&folder, &settings).terminate();
+    assert!(folder.path().join("delivery-data/secrets.env").exists());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! SMTP against a scripted server on loopback.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use delivery_core::mail::{FolderMailer, Mailer, Message, SmtpMailer};
@@ -20,16 +21,25 @@ enum Script {
 
 /// Serves connections by `script`, and keeps what came as data.
 async fn serve(script: Script) -> (SmtpMailer, Arc<Mutex<Vec<String>>>) {
+    let (mailer, received, _) = serve_counting(script).await;
+    (mailer, received)
+}
+
+/// The same, and how many connections came.
+async fn serve_counting(script: Script) -> (SmtpMailer, Arc<Mutex<Vec<String>>>, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mailer = format!("smtp://{}", listener.local_addr().unwrap()).parse().unwrap();
     let received = Arc::new(Mutex::new(Vec::new()));
     let kept = received.clone();
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = connections.clone();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
+            counted.fetch_add(1, Ordering::Relaxed);
             tokio::spawn(converse(stream, script, kept.clone()));
         }
     });
-    (mailer, received)
+    (mailer, received, connections)
 }
 
 async fn converse(stream: TcpStream, script: Script, received: Arc<Mutex<Vec<String>>>) -> std::io::Result<()> {
@@ -103,6 +113,16 @@ async fn an_accepted_message_arrives_whole() {
     let text = parsed.body_text(0).unwrap().replace("\r\n", "\n");
     assert_eq!(text.trim_end(), sent.text.replace('\r', "\n").trim_end());
     assert!(parsed.body_html(0).unwrap().contains(&sent.html));
+}
+
+/// A reply that comes too late for one letter must not be taken for the next one's.
+#[tokio::test]
+async fn no_two_letters_share_a_connection() {
+    let (mailer, received, connections) = serve_counting(Script::Accept).await;
+    for _ in 0..3 {
+        mailer.send(&message()).await.unwrap();
+    }
+    assert_eq!((received.lock().unwrap().len(), connections.load(Ordering::Relaxed)), (3, 3));
 }
 
 #[tokio::test]

@@ -128,6 +128,20 @@ async fn a_crash_between_append_and_fold_changes_no_count() {
 }
 
 #[tokio::test]
+async fn a_letter_that_was_under_way_at_a_crash_is_due_at_the_next_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder).await;
+    store.issue(key(1, 1), Some(MessageId::new("a@example.com").unwrap())).await.unwrap();
+    let claim = async |store: &SqliteStore| {
+        store.claim_letters(now(), now() + TimeDelta::minutes(5), 10).await.unwrap().pop().map(|letter| letter.attempt)
+    };
+    assert_eq!(claim(&store).await, Some(1));
+    assert_eq!(claim(&store).await, None);
+    store.close().await;
+    assert_eq!(claim(&open(&folder).await).await, Some(2));
+}
+
+#[tokio::test]
 async fn every_way_opening_can_fail_has_its_own_words() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);

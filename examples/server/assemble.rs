@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use delivery_core::Delivery;
@@ -34,9 +35,14 @@ pub async fn assemble(settings: &Settings, address: SocketAddr) -> Result<Servic
     };
     // The store first: a second server on the same folder is refused before it makes secrets.
     match &settings.database {
-        Database::Sqlite(path) => start(settings, address, mailer, Arc::new(SqliteStore::open(path).await?)).await,
+        Database::Sqlite(path) => start(settings, address, mailer, Arc::new(open(path).await?)).await,
         Database::Memory => start(settings, address, mailer, Arc::new(MemoryStore::new())).await,
     }
+}
+
+async fn open(path: &Path) -> Result<SqliteStore, Refusal> {
+    let opened = SqliteStore::open(path).await;
+    opened.map_err(|error| format!("DATABASE_URL (--database-url): {}", explain(&error)).into())
 }
 
 async fn start<S: Ledger + Catalog>(

@@ -5,9 +5,8 @@ use tracing_subscriber::EnvFilter;
 /// Starts logging. A filter that makes no sense is a refusal.
 pub fn start() -> Result<(), super::Refusal> {
     let filter = match std::env::var("RUST_LOG") {
-        Ok(filter) if !filter.is_empty() => super::settings::read("RUST_LOG", &filter, |filter| {
-            EnvFilter::try_new(filter).map_err(|_| "must be a log filter such as info or delivery_core=debug,warn")
-        })?,
+        Ok(filter) if !filter.is_empty() => EnvFilter::try_new(filter)
+            .map_err(|_| "RUST_LOG must be a log filter such as info or delivery_core=debug,warn")?,
         _ => EnvFilter::new("info"),
     };
     let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());

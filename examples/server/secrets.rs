@@ -5,12 +5,12 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use delivery_core::key::{Keyring, Prefix};
-use delivery_core::secret::{AdminToken, SigningSecret, WebhookSecret};
+use delivery_core::key::Keyring;
+use delivery_core::secret::{AdminToken, WebhookSecret};
 use delivery_core::{Entropy, SystemEntropy};
 
 use super::Refusal;
-use super::settings::{Settings, read};
+use super::settings::{Settings, keyring, read};
 
 const NAMES: [&str; 3] = ["WEBHOOK_SECRET", "ADMIN_TOKEN", "KEY_SECRET"];
 
@@ -44,12 +44,7 @@ impl Secrets {
         let [webhook, admin, ring] = NAMES.map(|name| (name, value(name)));
         let webhook = read(webhook.0, &webhook.1, str::parse)?;
         let admin = read(admin.0, &admin.1, str::parse)?;
-        let keyring = read(ring.0, &ring.1, |ring| {
-            let secrets =
-                ring.split(',').map(str::trim).map(str::parse::<SigningSecret>).collect::<Result<Vec<_>, _>>();
-            Keyring::new(Prefix::default(), &secrets.map_err(|error| error.to_string())?)
-                .map_err(|error| error.to_string())
-        })?;
+        let keyring = read(ring.0, &ring.1, keyring)?;
         if !made.is_empty() {
             keep(&file, &kept).map_err(|error| format!("{} cannot be written: {error}", file.display()))?;
         }
@@ -79,10 +74,16 @@ fn kept(file: &Path) -> Result<BTreeMap<String, String>, Refusal> {
 
 fn keep(file: &Path, secrets: &BTreeMap<String, String>) -> std::io::Result<()> {
     let unfinished = file.with_extension("tmp");
+    // A file of that name, or a link, that somebody else laid there is not written through.
+    if let Err(error) = fs::remove_file(&unfinished)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        return Err(error);
+    }
     let mut options = OpenOptions::new();
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut out = options.create(true).write(true).truncate(true).open(&unfinished)?;
+    let mut out = options.create_new(true).write(true).open(&unfinished)?;
     writeln!(out, "# Made on first start. Keep it: without KEY_SECRET every key that was sold is invalid.")?;
     for (name, value) in secrets {
         writeln!(out, "{name}={value}")?;

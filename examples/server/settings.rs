@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Parser;
+use delivery_core::key::{Keyring, Prefix};
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::mail::Sender;
+use delivery_core::secret::{AdminToken, SigningSecret, WebhookSecret};
 use delivery_core::terms::{Terms, UseLimit, Validity};
 use ipnet::IpNet;
 use url::Url;
@@ -18,12 +20,12 @@ use super::Refusal;
 #[expect(clippy::doc_markdown, reason = "the text of --help, where Markdown would show")]
 #[command(version, after_help = "RUST_LOG sets the log filter, info by default. An empty variable counts as not set.")]
 pub struct Arguments {
-    /// Address and port to listen on; port 0 takes a free one
-    #[arg(long, env, default_value = "127.0.0.1:8080")]
-    bind: String,
-    /// Folder of the database file, letters and generated secrets
-    #[arg(long, env, default_value = "./delivery-data")]
-    data_dir: String,
+    /// Address and port to listen on; port 0 takes a free one [default: 127.0.0.1:8080]
+    #[arg(long, env)]
+    bind: Option<String>,
+    /// Folder of the database file, letters and generated secrets [default: ./delivery-data]
+    #[arg(long, env)]
+    data_dir: Option<String>,
     /// sqlite://PATH, or memory: to keep nothing [default: sqlite://DATA_DIR/delivery.db]
     #[arg(long, env, hide_env_values = true)]
     database_url: Option<String>,
@@ -39,36 +41,36 @@ pub struct Arguments {
     /// smtp://user:pass@host:587?tls=required or smtps://… [default: letters become files in DATA_DIR/mail]
     #[arg(long, env, hide_env_values = true)]
     smtp_url: Option<String>,
-    /// Sender of letters
-    #[arg(long, env, default_value = "Digital Delivery <delivery@localhost>")]
-    mail_from: String,
+    /// Sender of letters [default: Digital Delivery <delivery@localhost>]
+    #[arg(long, env)]
+    mail_from: Option<String>,
     /// Address that buyers see [default: http://BIND]
     #[arg(long, env)]
     base_url: Option<String>,
     /// Networks whose X-Forwarded-For is believed, comma-separated
     #[arg(long, env)]
     trusted_proxies: Option<String>,
-    /// Fetches per minute and key
-    #[arg(long, env, default_value = "100")]
-    limit_product: String,
-    /// Validations per minute and address
-    #[arg(long, env, default_value = "60")]
-    limit_validate: String,
-    /// Webhook calls per minute and address
-    #[arg(long, env, default_value = "30")]
-    limit_webhook: String,
-    /// Admin calls per minute and address
-    #[arg(long, env, default_value = "10")]
-    limit_admin: String,
-    /// Fetches with a key that does not verify, per minute and address
-    #[arg(long, env, default_value = "60")]
-    limit_failures: String,
-    /// Days a key is valid where neither order nor product says otherwise; -1 for ever
-    #[arg(long, env, default_value = "365", allow_hyphen_values = true)]
-    key_days: String,
-    /// Uses of a key where neither order nor product says otherwise; -1 without limit
-    #[arg(long, env, default_value = "-1", allow_hyphen_values = true)]
-    key_uses: String,
+    /// Fetches per minute and key [default: 100]
+    #[arg(long, env)]
+    limit_product: Option<String>,
+    /// Validations per minute and address [default: 60]
+    #[arg(long, env)]
+    limit_validate: Option<String>,
+    /// Webhook calls per minute and address [default: 30]
+    #[arg(long, env)]
+    limit_webhook: Option<String>,
+    /// Admin calls per minute and address [default: 10]
+    #[arg(long, env)]
+    limit_admin: Option<String>,
+    /// Fetches with a key that does not verify, per minute and address [default: 60]
+    #[arg(long, env)]
+    limit_failures: Option<String>,
+    /// Days a key is valid where neither order nor product says otherwise; -1 for ever [default: 365]
+    #[arg(long, env, allow_hyphen_values = true)]
+    key_days: Option<String>,
+    /// Uses of a key where neither order nor product says otherwise; -1 without limit [default: -1]
+    #[arg(long, env, allow_hyphen_values = true)]
+    key_uses: Option<String>,
 }
 
 /// Settings that make sense.
@@ -95,7 +97,7 @@ pub enum Database {
 impl Arguments {
     /// Checks every setting; a refusal names the setting and what it takes, and repeats no value.
     pub fn check(self) -> Result<Settings, Refusal> {
-        let data_dir = PathBuf::from(&self.data_dir);
+        let data_dir = PathBuf::from(or(self.data_dir, "./delivery-data"));
         let database = match set(self.database_url) {
             None => Database::Sqlite(data_dir.join("delivery.db")),
             Some(url) => database(&url)?,
@@ -109,37 +111,54 @@ impl Arguments {
                 read(name, text, |text| text.parse::<u32>().map_err(|_| "must be 1 or more requests per minute"))?;
             read(name, text, |_| Quota::per_minute(number))
         };
+        let (webhook_secret, admin_token, key_secret) =
+            (set(self.webhook_secret), set(self.admin_token), set(self.key_secret));
+        check_secrets(webhook_secret.as_deref(), admin_token.as_deref(), key_secret.as_deref())?;
         let base_url = set(self.base_url).map(|url| read("BASE_URL", &url, web_address)).transpose()?;
         Ok(Settings {
-            bind: read("BIND", &self.bind, |text| {
+            bind: read("BIND", &or(self.bind, "127.0.0.1:8080"), |text| {
                 SocketAddr::from_str(text).map_err(|_| "must be an address and a port such as 127.0.0.1:8080")
             })?,
             data_dir,
             database,
-            webhook_secret: set(self.webhook_secret),
-            admin_token: set(self.admin_token),
-            key_secret: set(self.key_secret),
+            webhook_secret,
+            admin_token,
+            key_secret,
             smtp_url,
-            mail_from: read("MAIL_FROM", &self.mail_from, str::parse)?,
+            mail_from: read("MAIL_FROM", &or(self.mail_from, "Digital Delivery <delivery@localhost>"), str::parse)?,
             base_url,
             trusted_proxies: networks(&set(self.trusted_proxies).unwrap_or_default())?,
             quotas: Quotas {
-                product: quota("LIMIT_PRODUCT", &self.limit_product)?,
-                validate: quota("LIMIT_VALIDATE", &self.limit_validate)?,
-                webhook: quota("LIMIT_WEBHOOK", &self.limit_webhook)?,
-                admin: quota("LIMIT_ADMIN", &self.limit_admin)?,
-                failures: quota("LIMIT_FAILURES", &self.limit_failures)?,
+                product: quota("LIMIT_PRODUCT", &or(self.limit_product, "100"))?,
+                validate: quota("LIMIT_VALIDATE", &or(self.limit_validate, "60"))?,
+                webhook: quota("LIMIT_WEBHOOK", &or(self.limit_webhook, "30"))?,
+                admin: quota("LIMIT_ADMIN", &or(self.limit_admin, "10"))?,
+                failures: quota("LIMIT_FAILURES", &or(self.limit_failures, "60"))?,
             },
             terms: Terms {
-                validity: read("KEY_DAYS", &self.key_days, |text| {
+                validity: read("KEY_DAYS", &or(self.key_days, "365"), |text| {
                     Validity::from_days(text.parse().unwrap_or_default()).map_err(|error| error.to_string())
                 })?,
-                limit: read("KEY_USES", &self.key_uses, |text| {
+                limit: read("KEY_USES", &or(self.key_uses, "-1"), |text| {
                     UseLimit::from_count(text.parse().unwrap_or_default()).map_err(|error| error.to_string())
                 })?,
             },
         })
     }
+}
+
+/// Refuses bad secrets before the folder is made; [`Secrets`](super::secrets::Secrets) reads them later.
+fn check_secrets(webhook: Option<&str>, admin: Option<&str>, ring: Option<&str>) -> Result<(), Refusal> {
+    webhook.map(|secret| read("WEBHOOK_SECRET", secret, str::parse::<WebhookSecret>)).transpose()?;
+    admin.map(|token| read("ADMIN_TOKEN", token, str::parse::<AdminToken>)).transpose()?;
+    ring.map(|ring| read("KEY_SECRET", ring, keyring)).transpose()?;
+    Ok(())
+}
+
+/// A ring of secrets, newest first, comma-separated.
+pub fn keyring(ring: &str) -> Result<Keyring, String> {
+    let secrets = ring.split(',').map(str::trim).map(str::parse::<SigningSecret>).collect::<Result<Vec<_>, _>>();
+    Keyring::new(Prefix::default(), &secrets.map_err(|error| error.to_string())?).map_err(|error| error.to_string())
 }
 
 /// Reads one setting; the error names it.
@@ -152,6 +171,10 @@ fn set(value: Option<String>) -> Option<String> {
     value.filter(|value| !value.is_empty())
 }
 
+fn or(value: Option<String>, default: &str) -> String {
+    set(value).unwrap_or_else(|| default.to_owned())
+}
+
 fn database(url: &str) -> Result<Database, Refusal> {
     let parse = |url: &str| match url.strip_prefix("sqlite://") {
         _ if url == "memory:" => Ok(Database::Memory),
@@ -162,8 +185,12 @@ fn database(url: &str) -> Result<Database, Refusal> {
 }
 
 fn web_address(text: &str) -> Result<Url, &'static str> {
-    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.query().is_none());
-    url.ok_or("must be an address such as https://shop.example")
+    // Paths are appended to it, and it is mailed to buyers.
+    let plain = |url: &Url| {
+        let credentials = !url.username().is_empty() || url.password().is_some();
+        matches!(url.scheme(), "http" | "https") && !credentials && url.query().is_none() && url.fragment().is_none()
+    };
+    Url::parse(text).ok().filter(plain).ok_or("must be an address such as https://shop.example")
 }
 
 fn networks(list: &str) -> Result<Vec<IpNet>, Refusal> {

@@ -1,18 +1,18 @@
 //! Being asked to stop.
 
+use std::future::Future;
+use std::io;
+
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Resolves at SIGTERM or Ctrl-C.
-pub async fn stop() {
-    let terminated = async {
-        match signal(SignalKind::terminate()) {
-            Ok(mut signals) => drop(signals.recv().await),
-            Err(_) => std::future::pending().await,
+/// Listens for SIGTERM and Ctrl-C from now on; the future resolves at the first of them.
+pub fn stop() -> io::Result<impl Future<Output = ()> + Send + 'static> {
+    let (mut terminated, mut interrupted) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = terminated.recv() => {}
+            _ = interrupted.recv() => {}
         }
-    };
-    tokio::select! {
-        () = terminated => {}
-        Ok(()) = tokio::signal::ctrl_c() => {}
-    }
-    tracing::info!("stopping: finishing open requests");
+        tracing::info!("stopping: finishing open requests");
+    })
 }

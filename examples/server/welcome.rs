@@ -11,8 +11,10 @@ pub fn greeting(secrets: &Secrets, data_dir: &Path, address: SocketAddr) -> Opti
         return None;
     }
     let base = format!("http://{address}");
-    let file = quoted(&secrets.file);
-    let answer = quoted(&data_dir.join("first-order.json"));
+    // Absolute: the lines are pasted into another terminal, which may be anywhere.
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let file = quoted(&absolute(&secrets.file));
+    let answer = quoted(&absolute(&data_dir.join("first-order.json")));
     // Configured secrets are not repeated: their variables are, for a shell that has them.
     let secret = |name: &str| {
         if secrets.configured.contains(&name) {
@@ -34,7 +36,7 @@ curl -s {base}/api/webhook/order -H "Content-Type: application/json" -d '{{"orde
 curl -s "{base}/api/product?product_id=1" -H "Authorization: Bearer $(sed -n 's/.*"api_key":"\([^"]*\)".*/\1/p' {answer})"; echo
 
 "##,
-        path = secrets.file.display(),
+        path = absolute(&secrets.file).display(),
     ))
 }
 

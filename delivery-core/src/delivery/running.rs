@@ -65,10 +65,16 @@ async fn supervise(outbox: Arc<Outbox>, stop: watch::Receiver<bool>) {
 }
 
 impl Running {
-    /// Stops sending: what is under way is finished within seconds or given back, then the store is closed.
-    pub async fn stop(self) {
+    /// Begins to stop sending, and returns at once: a server calls this when it stops accepting, so that letters under way
+    /// and open requests are finished side by side.
+    pub fn stop_sending(&self) {
         // Fails if the worker has ended already.
         let _ = self.stop.send(true);
+    }
+
+    /// Stops sending: what is under way is finished within seconds or given back, then the store is closed.
+    pub async fn stop(self) {
+        self.stop_sending();
         // Fails only if the runtime is shutting down.
         let _ = self.worker.await;
         self.delivery.inner.ledger.close().await;

@@ -29,7 +29,7 @@ pub enum Body {
     Complete(Bytes),
     /// It is larger than the endpoint's limit; the rest was not read.
     TooLarge,
-    /// The connection broke off, or the body's framing is broken.
+    /// The connection broke off, the body's framing is broken, or it did not come in time.
     Broken,
 }
 

@@ -59,7 +59,7 @@ impl<'a> Fields<'a> {
         let bytes = match &call.body {
             Body::Complete(bytes) => bytes,
             Body::TooLarge => return Err(ErrorCode::PayloadTooLarge.into()),
-            Body::Broken => return Err(Fault::invalid("The body is incomplete.")),
+            Body::Broken => return Err(Fault::invalid("The body is incomplete, or did not come in time.")),
         };
         if is_json(&call.headers) { Ok(bytes) } else { Err(ErrorCode::UnsupportedMediaType.into()) }
     }

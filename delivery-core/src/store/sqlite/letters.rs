@@ -27,7 +27,7 @@ pub(super) async fn claim(
         " FROM delivery_letter l JOIN delivery_key k ON k.number = l.key \
           WHERE l.state = 0 AND l.due_at <= ? ORDER BY l.due_at, l.number LIMIT ?"
     );
-    const LEASE: &str = "UPDATE delivery_letter SET due_at = ?, attempts = attempts + 1, fence = fence + 1 \
+    const LEASE: &str = "UPDATE delivery_letter SET leased = 1, due_at = ?, attempts = attempts + 1, fence = fence + 1 \
                          WHERE number IN (SELECT value FROM json_each(?))";
     const PARK: &str =
         "UPDATE delivery_letter SET state = 2, due_at = ?, reason = 'it cannot be read' WHERE number = ?";
@@ -74,7 +74,7 @@ pub(super) async fn settle(
     receipt: Receipt,
     outcome: &Outcome,
 ) -> Result<(), StoreError> {
-    const SETTLE: &str = "UPDATE delivery_letter SET state = ?, due_at = coalesce(?, queued_at), reason = ?, \
+    const SETTLE: &str = "UPDATE delivery_letter SET leased = 0, state = ?, due_at = coalesce(?, queued_at), reason = ?, \
                           attempts = attempts - ?, fence = fence + 1 WHERE number = ? AND fence = ? AND state = 0";
     let (state, due_at, reason, given_back) = match outcome {
         Outcome::Sent { at } => (SENT, Some(at), None, 0),
@@ -93,6 +93,12 @@ pub(super) async fn settle(
         .await
         .map(drop)
         .map_err(store_error)
+}
+
+/// At the start: whoever held a lease is gone, for one process owns the file. Its letters are due at once.
+pub(super) async fn end_leases(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    const END: &str = "UPDATE delivery_letter SET leased = 0, due_at = queued_at, fence = fence + 1 WHERE leased = 1";
+    sqlx::query(END).execute(connection).await.map(drop).map_err(store_error)
 }
 
 pub(super) async fn unpark(

@@ -84,6 +84,7 @@ impl Scribe {
         let (last_key, last_use, last_letter) = (0, 0, 0);
         let mut scribe =
             Self { connection, view, tail, last_key, last_use, last_letter, options, lost: false, _lock: lock };
+        letters::end_leases(&mut scribe.connection).await?;
         scribe.recover().await?;
         Ok(scribe)
     }

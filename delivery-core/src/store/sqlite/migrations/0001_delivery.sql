@@ -67,6 +67,7 @@ CREATE TABLE delivery_letter (
     key        INTEGER NOT NULL,
     message_id TEXT NOT NULL,
     state      INTEGER NOT NULL DEFAULT 0, -- 0 waiting, 1 sent, 2 parked
+    leased     INTEGER NOT NULL DEFAULT 0,
     attempts   INTEGER NOT NULL DEFAULT 0,
     fence      INTEGER NOT NULL DEFAULT 0,
     queued_at  INTEGER NOT NULL,
@@ -74,4 +75,5 @@ CREATE TABLE delivery_letter (
     reason     TEXT
 ) STRICT;
 CREATE INDEX delivery_letter_waiting ON delivery_letter (due_at, number) WHERE state = 0;
+CREATE INDEX delivery_letter_leased ON delivery_letter (number) WHERE leased = 1;
 CREATE INDEX delivery_letter_parked ON delivery_letter (number) WHERE state = 2;

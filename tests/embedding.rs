@@ -1,0 +1,114 @@
+//! Inside a host: a catalog of its own, and a body that never comes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use delivery_core::Delivery;
+use delivery_core::http::{Call, Endpoint};
+use delivery_core::key::{Keyring, Prefix};
+use delivery_core::product::{Listing, NewProduct, Product, ProductId};
+use delivery_core::store::{Catalog, MemoryStore, StoreError};
+use delivery_core::testing::RecordingMailer;
+use http::Method;
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+/// One book, until it is withdrawn.
+#[derive(Debug)]
+struct Shelf {
+    book: Arc<Product>,
+    withdrawn: AtomicBool,
+}
+
+#[async_trait]
+impl Catalog for Shelf {
+    async fn product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
+        let there = id == self.book.id() && !self.withdrawn.load(Ordering::Relaxed);
+        Ok(there.then(|| self.book.clone()))
+    }
+
+    async fn products(&self) -> Result<Arc<Vec<Listing>>, StoreError> {
+        Ok(Arc::new(vec![Listing::of(&self.book)]))
+    }
+}
+
+fn host() -> (Delivery, Arc<Shelf>) {
+    let book = NewProduct::new("The Book").unwrap().content("# Chapter 1").unwrap();
+    let book = Arc::new(Product::new(ProductId::new(42).unwrap(), book));
+    let shelf = Arc::new(Shelf { book, withdrawn: AtomicBool::new(false) });
+    let keyring = Keyring::new(Prefix::default(), &["a secret of the host".parse().unwrap()]).unwrap();
+    let (webhook, admin) = ("the platform's secret".parse().unwrap(), "the-seller's-token".parse().unwrap());
+    let mailer = Arc::new(RecordingMailer::default());
+    let delivery =
+        Delivery::builder(Arc::new(MemoryStore::new()), mailer, keyring, webhook, admin).catalog(shelf.clone()).build();
+    (delivery, shelf)
+}
+
+async fn call(delivery: &Delivery, endpoint: Endpoint, call: Call) -> (u16, Value) {
+    let reply = endpoint.call(delivery, call).await;
+    (reply.status().as_u16(), serde_json::from_slice(reply.body()).unwrap())
+}
+
+fn order(id: &str) -> Call {
+    let secret = "the platform's secret";
+    let body = json!({ "order_id": id, "product_id": 42, "customer_email": "a@example.com", "secret": secret });
+    Call::new(Method::POST).json(body.to_string())
+}
+
+#[tokio::test]
+async fn an_order_of_a_withdrawn_product_is_still_answered_with_its_key() {
+    let (delivery, shelf) = host();
+    let (status, sold) = call(&delivery, Endpoint::Order, order("A")).await;
+    assert_eq!(status, 200);
+    shelf.withdrawn.store(true, Ordering::Relaxed);
+    assert_eq!(call(&delivery, Endpoint::Order, order("A")).await, (200, sold.clone()), "a replay, however late");
+    assert_eq!(call(&delivery, Endpoint::Order, order("B")).await.0, 404, "nothing new is sold");
+    let query = format!("product_id=42&key={}", sold["api_key"].as_str().unwrap());
+    assert_eq!(call(&delivery, Endpoint::Product, Call::new(Method::GET).query(&*query)).await.0, 404);
+    let (_, key) = call(&delivery, Endpoint::Validate, Call::new(Method::GET).query(query)).await;
+    assert_eq!(key["used_count"], 0, "what is not served is not counted");
+}
+
+#[tokio::test]
+async fn products_managed_elsewhere_cannot_be_added_here() {
+    let (delivery, _) = host();
+    let token = "Bearer the-seller's-token".parse().unwrap();
+    let add = Call::new(Method::POST).json(r#"{"name":"x","content":"y"}"#).header(http::header::AUTHORIZATION, token);
+    assert_eq!(call(&delivery, Endpoint::AddProduct, add).await.0, 404);
+    let listed = call(&delivery, Endpoint::Products, Call::new(Method::GET)).await;
+    assert_eq!(listed.1["products"][0]["id"], 42);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_never_comes_is_given_up_in_time() {
+    let (delivery, _) = host();
+    let router: Router = delivery_axum::router(delivery);
+    let request = Request::post("/api/webhook/order").header("content-type", "application/json");
+    #[expect(clippy::disallowed_methods, reason = "the paused clock of the runtime")]
+    let started = tokio::time::Instant::now();
+    let response = router.oneshot(request.body(Body::new(Never)).unwrap()).await.unwrap();
+    assert_eq!(response.status(), 400);
+    assert_eq!(started.elapsed().as_secs(), 10);
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    assert!(String::from_utf8_lossy(&body).contains("INVALID_PARAMS"));
+}
+
+/// A body without a byte and without an end.
+struct Never;
+
+impl http_body::Body for Never {
+    type Data = bytes::Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<Self::Data>, Self::Error>>> {
+        std::task::Poll::Pending
+    }
+}
