@@ -16,6 +16,7 @@ mod letters;
 mod open;
 mod plan;
 mod read;
+mod ring;
 mod rows;
 mod view;
 mod write;

@@ -12,7 +12,7 @@ use sqlx::{ConnectOptions, Connection, Executor};
 use super::error::store_error;
 use super::plan::Plan;
 use super::view::{Entry, View};
-use super::{fold, letters};
+use super::{fold, letters, ring};
 use crate::key::{Change, Fingerprint, Key, KeyId, NewKey, Refusal};
 use crate::post::{NewPost, Post};
 use crate::product::{NewProduct, Product};
@@ -150,7 +150,7 @@ impl Scribe {
             let connection = &mut self.connection;
             let answer = match operation {
                 Operation::Issue(..) | Operation::Change(..) => continue,
-                Operation::Enroll(ring) => Answer::Enrolled(enroll(connection, ring).await?),
+                Operation::Enroll(fingerprints) => Answer::Enrolled(ring::enroll(connection, fingerprints).await?),
                 Operation::Prune { before, from } => {
                     let (pruned, next) = fold::prune(connection, *before, *from).await?;
                     Answer::Pruned(pruned, next)
@@ -241,26 +241,6 @@ pub(super) async fn load(
 /// Rows for one statement, as a JSON array of arrays.
 pub(super) fn json(rows: &impl serde::Serialize) -> Result<String, StoreError> {
     serde_json::to_string(rows).map_err(|error| StoreError::corrupt_because("rows that are no JSON", error))
-}
-
-async fn enroll(connection: &mut SqliteConnection, ring: &[Fingerprint]) -> Result<bool, StoreError> {
-    let stored: Vec<Vec<u8>> = sqlx::query_scalar("SELECT fingerprint FROM delivery_ring")
-        .fetch_all(&mut *connection)
-        .await
-        .map_err(store_error)?;
-    let known: Vec<Fingerprint> =
-        stored.into_iter().filter_map(|bytes| bytes.try_into().ok()).map(Fingerprint::from_bytes).collect();
-    if !Fingerprint::accepts(&known, ring) {
-        return Ok(false);
-    }
-    for fingerprint in ring {
-        sqlx::query("INSERT INTO delivery_ring (fingerprint) VALUES (?) ON CONFLICT DO NOTHING")
-            .bind(fingerprint.as_bytes().as_slice())
-            .execute(&mut *connection)
-            .await
-            .map_err(store_error)?;
-    }
-    Ok(true)
 }
 
 #[cfg(test)]

@@ -1,0 +1,28 @@
+//! The fingerprints of the secrets that keys of this file are signed with.
+
+use sqlx::sqlite::SqliteConnection;
+
+use super::error::store_error;
+use crate::key::Fingerprint;
+use crate::store::StoreError;
+
+/// Remembers a ring; whether the file accepts it.
+pub(super) async fn enroll(connection: &mut SqliteConnection, ring: &[Fingerprint]) -> Result<bool, StoreError> {
+    let stored: Vec<Vec<u8>> = sqlx::query_scalar("SELECT fingerprint FROM delivery_ring")
+        .fetch_all(&mut *connection)
+        .await
+        .map_err(store_error)?;
+    let known: Vec<Fingerprint> =
+        stored.into_iter().filter_map(|bytes| bytes.try_into().ok()).map(Fingerprint::from_bytes).collect();
+    if !Fingerprint::accepts(&known, ring) {
+        return Ok(false);
+    }
+    for fingerprint in ring {
+        sqlx::query("INSERT INTO delivery_ring (fingerprint) VALUES (?) ON CONFLICT DO NOTHING")
+            .bind(fingerprint.as_bytes().as_slice())
+            .execute(&mut *connection)
+            .await
+            .map_err(store_error)?;
+    }
+    Ok(true)
+}
