@@ -10,7 +10,6 @@ use axum::extract::{ConnectInfo, State};
 use axum::http::{Request, StatusCode};
 use axum::routing::get;
 use axum::{Json, Router};
-use clap::Parser;
 use delivery_core::Delivery;
 use delivery_core::delivery::Running;
 use hyper::body::Incoming;
@@ -43,7 +42,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run() -> Result<(), Refusal> {
-    let settings = Arguments::parse().check()?;
+    let settings = Arguments::read().check()?;
     server::log::start()?;
     let listener = TcpListener::bind(settings.bind)
         .await

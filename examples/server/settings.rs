@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::Parser;
+use clap::builder::Resettable;
+use clap::{Arg, CommandFactory, FromArgMatches, Parser};
 use delivery_core::key::{Keyring, Prefix};
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::mail::Sender;
@@ -20,12 +21,12 @@ use super::Refusal;
 #[expect(clippy::doc_markdown, reason = "the text of --help, where Markdown would show")]
 #[command(version, after_help = "RUST_LOG sets the log filter, info by default. An empty variable counts as not set.")]
 pub struct Arguments {
-    /// Address and port to listen on; port 0 takes a free one [default: 127.0.0.1:8080]
-    #[arg(long, env)]
-    bind: Option<String>,
-    /// Folder of the database file, letters and generated secrets [default: ./delivery-data]
-    #[arg(long, env)]
-    data_dir: Option<String>,
+    /// Address and port to listen on; port 0 takes a free one
+    #[arg(long, env, default_value = "127.0.0.1:8080")]
+    bind: String,
+    /// Folder of the database file, letters and generated secrets
+    #[arg(long, env, default_value = "./delivery-data")]
+    data_dir: String,
     /// sqlite://PATH, or memory: to keep nothing [default: sqlite://DATA_DIR/delivery.db]
     #[arg(long, env, hide_env_values = true)]
     database_url: Option<String>,
@@ -41,36 +42,36 @@ pub struct Arguments {
     /// smtp://user:pass@host:587?tls=required or smtps://… [default: letters become files in DATA_DIR/mail]
     #[arg(long, env, hide_env_values = true)]
     smtp_url: Option<String>,
-    /// Sender of letters [default: Digital Delivery <delivery@localhost>]
-    #[arg(long, env)]
-    mail_from: Option<String>,
+    /// Sender of letters
+    #[arg(long, env, default_value = "Digital Delivery <delivery@localhost>")]
+    mail_from: String,
     /// Address that buyers see [default: http://BIND]
     #[arg(long, env)]
     base_url: Option<String>,
     /// Networks whose X-Forwarded-For is believed, comma-separated
     #[arg(long, env)]
     trusted_proxies: Option<String>,
-    /// Fetches per minute and key [default: 100]
-    #[arg(long, env)]
-    limit_product: Option<String>,
-    /// Validations per minute and address [default: 60]
-    #[arg(long, env)]
-    limit_validate: Option<String>,
-    /// Webhook calls per minute and address [default: 30]
-    #[arg(long, env)]
-    limit_webhook: Option<String>,
-    /// Admin calls per minute and address [default: 10]
-    #[arg(long, env)]
-    limit_admin: Option<String>,
-    /// Fetches with a key that does not verify, per minute and address [default: 60]
-    #[arg(long, env)]
-    limit_failures: Option<String>,
-    /// Days a key is valid where neither order nor product says otherwise; -1 for ever [default: 365]
-    #[arg(long, env, allow_hyphen_values = true)]
-    key_days: Option<String>,
-    /// Uses of a key where neither order nor product says otherwise; -1 without limit [default: -1]
-    #[arg(long, env, allow_hyphen_values = true)]
-    key_uses: Option<String>,
+    /// Fetches per minute and key
+    #[arg(long, env, default_value = "100")]
+    limit_product: String,
+    /// Validations per minute and address
+    #[arg(long, env, default_value = "60")]
+    limit_validate: String,
+    /// Webhook calls per minute and address
+    #[arg(long, env, default_value = "30")]
+    limit_webhook: String,
+    /// Admin calls per minute and address
+    #[arg(long, env, default_value = "10")]
+    limit_admin: String,
+    /// Fetches with a key that does not verify, per minute and address
+    #[arg(long, env, default_value = "60")]
+    limit_failures: String,
+    /// Days a key is valid where neither order nor product says otherwise; -1 for ever
+    #[arg(long, env, default_value = "365", allow_hyphen_values = true)]
+    key_days: String,
+    /// Uses of a key where neither order nor product says otherwise; -1 without limit
+    #[arg(long, env, default_value = "-1", allow_hyphen_values = true)]
+    key_uses: String,
 }
 
 /// Settings that make sense.
@@ -95,14 +96,21 @@ pub enum Database {
 }
 
 impl Arguments {
+    /// Reads flags and environment. An empty variable counts as not set, as deployment tools leave them.
+    pub fn read() -> Self {
+        let is_empty = |arg: &Arg| arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());
+        let command = Self::command().mut_args(|arg| if is_empty(&arg) { arg.env(Resettable::Reset) } else { arg });
+        Self::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+    }
+
     /// Checks every setting; a refusal names the setting and what it takes, and repeats no value.
     pub fn check(self) -> Result<Settings, Refusal> {
-        let data_dir = PathBuf::from(or(self.data_dir, "./delivery-data"));
-        let database = match set(self.database_url) {
+        let data_dir = PathBuf::from(&self.data_dir);
+        let database = match self.database_url {
             None => Database::Sqlite(data_dir.join("delivery.db")),
             Some(url) => database(&url)?,
         };
-        let smtp_url = set(self.smtp_url);
+        let smtp_url = self.smtp_url;
         if let Some(url) = &smtp_url {
             read("SMTP_URL", url, str::parse::<delivery_core::mail::SmtpMailer>)?;
         }
@@ -111,12 +119,11 @@ impl Arguments {
                 read(name, text, |text| text.parse::<u32>().map_err(|_| "must be 1 or more requests per minute"))?;
             read(name, text, |_| Quota::per_minute(number))
         };
-        let (webhook_secret, admin_token, key_secret) =
-            (set(self.webhook_secret), set(self.admin_token), set(self.key_secret));
+        let (webhook_secret, admin_token, key_secret) = (self.webhook_secret, self.admin_token, self.key_secret);
         check_secrets(webhook_secret.as_deref(), admin_token.as_deref(), key_secret.as_deref())?;
-        let base_url = set(self.base_url).map(|url| read("BASE_URL", &url, web_address)).transpose()?;
+        let base_url = self.base_url.map(|url| read("BASE_URL", &url, web_address)).transpose()?;
         Ok(Settings {
-            bind: read("BIND", &or(self.bind, "127.0.0.1:8080"), |text| {
+            bind: read("BIND", &self.bind, |text| {
                 SocketAddr::from_str(text).map_err(|_| "must be an address and a port such as 127.0.0.1:8080")
             })?,
             data_dir,
@@ -125,21 +132,21 @@ impl Arguments {
             admin_token,
             key_secret,
             smtp_url,
-            mail_from: read("MAIL_FROM", &or(self.mail_from, "Digital Delivery <delivery@localhost>"), str::parse)?,
+            mail_from: read("MAIL_FROM", &self.mail_from, str::parse)?,
             base_url,
-            trusted_proxies: networks(&set(self.trusted_proxies).unwrap_or_default())?,
+            trusted_proxies: networks(&self.trusted_proxies.unwrap_or_default())?,
             quotas: Quotas {
-                product: quota("LIMIT_PRODUCT", &or(self.limit_product, "100"))?,
-                validate: quota("LIMIT_VALIDATE", &or(self.limit_validate, "60"))?,
-                webhook: quota("LIMIT_WEBHOOK", &or(self.limit_webhook, "30"))?,
-                admin: quota("LIMIT_ADMIN", &or(self.limit_admin, "10"))?,
-                failures: quota("LIMIT_FAILURES", &or(self.limit_failures, "60"))?,
+                product: quota("LIMIT_PRODUCT", &self.limit_product)?,
+                validate: quota("LIMIT_VALIDATE", &self.limit_validate)?,
+                webhook: quota("LIMIT_WEBHOOK", &self.limit_webhook)?,
+                admin: quota("LIMIT_ADMIN", &self.limit_admin)?,
+                failures: quota("LIMIT_FAILURES", &self.limit_failures)?,
             },
             terms: Terms {
-                validity: read("KEY_DAYS", &or(self.key_days, "365"), |text| {
+                validity: read("KEY_DAYS", &self.key_days, |text| {
                     Validity::from_days(text.parse().unwrap_or_default()).map_err(|error| error.to_string())
                 })?,
-                limit: read("KEY_USES", &or(self.key_uses, "-1"), |text| {
+                limit: read("KEY_USES", &self.key_uses, |text| {
                     UseLimit::from_count(text.parse().unwrap_or_default()).map_err(|error| error.to_string())
                 })?,
             },
@@ -165,14 +172,6 @@ pub fn keyring(ring: &str) -> Result<Keyring, String> {
 pub fn read<T, E: ToString>(name: &str, text: &str, parse: impl FnOnce(&str) -> Result<T, E>) -> Result<T, Refusal> {
     let flag = name.to_ascii_lowercase().replace('_', "-");
     parse(text).map_err(|expected| format!("{name} (--{flag}) {}", expected.to_string()).into())
-}
-
-fn set(value: Option<String>) -> Option<String> {
-    value.filter(|value| !value.is_empty())
-}
-
-fn or(value: Option<String>, default: &str) -> String {
-    set(value).unwrap_or_else(|| default.to_owned())
 }
 
 fn database(url: &str) -> Result<Database, Refusal> {

@@ -7,6 +7,7 @@ mod catalog;
 mod ledger;
 mod letters;
 mod limiter;
+mod orders;
 
 use std::future::Future;
 use std::pin::Pin;

@@ -57,7 +57,8 @@ async fn products_are_listed_by_number(catalog: Port) {
 }
 
 async fn posts_are_listed_newest_first_by_category_and_time(catalog: Port) {
-    for (title, category, minutes) in [("old", "news", 0), ("new", "news", 2), ("tip", "tips", 1), ("soon", "news", 9)]
+    for (title, category, minutes) in
+        [("old", "news", 0), ("new", "news", 2), ("tip", "tips", 1), ("tip too", "tips", 1), ("soon", "news", 9)]
     {
         let category = Category::new(category).expect("a category");
         let post = NewPost::new(title, category, now() + TimeDelta::minutes(minutes)).expect("a title");
@@ -65,8 +66,8 @@ async fn posts_are_listed_newest_first_by_category_and_time(catalog: Port) {
     }
     let category = |name| Some(Category::new(name).expect("a category"));
     for (category, limit, expected) in [
-        (None, 10, vec!["new", "tip", "old"]),
-        (None, 2, vec!["new", "tip"]),
+        (None, 10, vec!["new", "tip too", "tip", "old"]),
+        (None, 2, vec!["new", "tip too"]),
         (category("news"), 10, vec!["new", "old"]),
         (category("NEWS"), 10, vec![]),
         (category("%"), 10, vec![]),

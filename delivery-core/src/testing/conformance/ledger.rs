@@ -12,6 +12,13 @@ use super::letters::{
     a_retried_letter_is_due_at_its_time_with_its_attempts_counted, a_sent_letter_is_never_due_again,
     letters_come_oldest_first_and_no_more_than_asked_for,
 };
+use super::orders::{
+    a_key_issued_by_hand_has_no_order_and_is_always_new,
+    a_replayed_order_answers_with_its_key_as_it_stands_and_queues_no_letter,
+    an_order_and_product_have_one_key_however_many_calls_race,
+    an_order_whose_caller_goes_away_has_a_key_and_a_letter_or_neither,
+    another_product_source_or_order_is_another_purchase,
+};
 use super::{Case, cases};
 use crate::key::{Change, Fingerprint, Key, KeyId, NewKey, Refusal, RingVersion, Standing};
 use crate::order::{OrderRef, Source};
@@ -37,6 +44,9 @@ pub const LEDGER: &[Case<dyn Ledger>] = cases![
     pruned_history_is_forgotten_and_counts_stay,
     a_ring_with_a_known_secret_is_accepted_and_a_foreign_one_refused,
     an_operation_whose_caller_goes_away_happens_entirely_or_not_at_all,
+    an_order_whose_caller_goes_away_has_a_key_and_a_letter_or_neither,
+    a_page_has_at_least_one_and_at_most_a_thousand,
+    a_ledger_in_use_answers_a_ping,
     letters_come_oldest_first_and_no_more_than_asked_for,
     a_letter_is_claimed_by_one_of_many,
     a_claimed_letter_is_leased_until_its_time_is_over,
@@ -47,9 +57,9 @@ pub const LEDGER: &[Case<dyn Ledger>] = cases![
     a_parked_letter_waits_for_the_seller,
 ];
 
-type Port = Arc<dyn Ledger>;
+pub(super) type Port = Arc<dyn Ledger>;
 
-const RACERS: usize = 100;
+pub(super) const RACERS: usize = 100;
 
 pub(super) fn now() -> DateTime<Utc> {
     DateTime::from_timestamp(1_795_255_200, 0).unwrap_or_default()
@@ -66,11 +76,11 @@ pub(super) fn key(index: u8, uses: i64) -> NewKey {
     NewKey::on_terms((KeyId::from_bytes(id), RingVersion::from_stored(513)), product(1), email, terms, issued_at)
 }
 
-fn product(id: i64) -> ProductId {
+pub(super) fn product(id: i64) -> ProductId {
     ProductId::new(id).expect("1 or more")
 }
 
-fn order(id: &str) -> OrderRef {
+pub(super) fn order(id: &str) -> OrderRef {
     OrderRef { source: Source::webhook(), id: id.parse().expect("a number") }
 }
 
@@ -78,20 +88,15 @@ pub(super) fn message_id(name: &str) -> MessageId {
     MessageId::new(format!("{name}@example.com")).expect("an id")
 }
 
-fn use_at(at: DateTime<Utc>) -> Change {
+pub(super) fn use_at(at: DateTime<Utc>) -> Change {
     Change::Use { product: product(1), at }
 }
 
-async fn issue(ledger: &Port, key: NewKey) -> Key {
+pub(super) async fn issue(ledger: &Port, key: NewKey) -> Key {
     match ledger.issue(key, None).await.expect("issued") {
         Issue::New(key) => key,
         Issue::Existing(_) => panic!("a new key was expected"),
     }
-}
-
-async fn letters(ledger: &Port) -> usize {
-    let later = now() + TimeDelta::days(365);
-    ledger.claim_letters(later, later, 1000).await.expect("claimed").len()
 }
 
 async fn an_issued_key_is_found_as_it_was_issued(ledger: Port) {
@@ -173,53 +178,6 @@ async fn uses_of_different_keys_do_not_mix(ledger: Port) {
     }
 }
 
-async fn an_order_and_product_have_one_key_however_many_calls_race(ledger: Port) {
-    let mut racers = JoinSet::new();
-    for index in 0..u8::try_from(RACERS).expect("few") {
-        let ledger = ledger.clone();
-        let granted = key(index, 1).bought_with(order("race"));
-        racers
-            .spawn(async move { ledger.issue(granted, Some(message_id(&format!("m{index}")))).await.expect("issued") });
-    }
-    let issued = racers.join_all().await;
-    assert_eq!(issued.iter().filter(|issue| matches!(issue, Issue::New(_))).count(), 1);
-    let mut keys: Vec<KeyId> = issued.into_iter().map(|issue| issue.into_key().id()).collect();
-    keys.dedup();
-    assert_eq!(keys.len(), 1, "every call answers with the same key");
-    assert_eq!(letters(&ledger).await, 1);
-    let found = ledger.search(&KeyQuery { limit: 10, ..KeyQuery::default() }).await.expect("searched");
-    assert_eq!(found.items.len(), 1);
-}
-
-async fn a_replayed_order_answers_with_its_key_as_it_stands_and_queues_no_letter(ledger: Port) {
-    let first = key(1, 5).bought_with(order("A"));
-    ledger.issue(first.clone(), Some(message_id("first"))).await.expect("issued");
-    ledger.change(first.id, use_at(now())).await.expect("changed");
-    let replay =
-        NewKey { email: "other@example.com".parse().expect("an address"), ..key(2, 9) }.bought_with(order("A"));
-    let answer = ledger.issue(replay.clone(), Some(message_id("second"))).await.expect("answered");
-    let stands = ledger.find(first.id).await.expect("found").expect("known");
-    assert_eq!(answer, Issue::Existing(stands));
-    assert_eq!(ledger.find(replay.id).await.expect("answered"), None);
-    assert_eq!(letters(&ledger).await, 1);
-}
-
-async fn another_product_source_or_order_is_another_purchase(ledger: Port) {
-    let elsewhere = OrderRef { source: "elsewhere".parse().expect("a source"), ..order("A") };
-    for (index, product_id, order) in
-        [(1, 1, order("A")), (2, 2, order("A")), (3, 1, elsewhere), (4, 1, order("a")), (5, 1, order("A "))]
-    {
-        issue(&ledger, NewKey { product: product(product_id), ..key(index, 1) }.bought_with(order)).await;
-    }
-}
-
-async fn a_key_issued_by_hand_has_no_order_and_is_always_new(ledger: Port) {
-    for index in 1..=3 {
-        assert_eq!(issue(&ledger, key(index, 1)).await.granted().order, None);
-    }
-    assert_eq!(letters(&ledger).await, 0, "no letter was asked for");
-}
-
 async fn keys_are_searched_by_every_field_newest_first_in_pages(ledger: Port) {
     for index in 1..=9 {
         let granted = NewKey { product: product(i64::from(index % 3) + 1), ..key(index, 1) };
@@ -229,6 +187,8 @@ async fn keys_are_searched_by_every_field_newest_first_in_pages(ledger: Port) {
     ledger.change(key(2, 1).id, spend(2)).await.expect("changed");
     ledger.change(key(3, 1).id, Change::Revoke { at: now() }).await.expect("changed");
     let standing = |standing| KeyQuery { standing: Some((standing, now())), ..KeyQuery::default() };
+    let tomorrow = now() + TimeDelta::days(1) + TimeDelta::seconds(4);
+    let tomorrow = |standing| KeyQuery { standing: Some((standing, tomorrow)), ..KeyQuery::default() };
     let email = |text: &str| KeyQuery { email: text.parse().ok(), ..KeyQuery::default() };
     for (query, expected) in [
         (KeyQuery::default(), vec![9, 8, 7, 6, 5, 4, 3, 2, 1]),
@@ -242,6 +202,8 @@ async fn keys_are_searched_by_every_field_newest_first_in_pages(ledger: Port) {
         (standing(Standing::Revoked), vec![3]),
         (standing(Standing::Valid), vec![9, 8, 7, 6, 5, 4, 1]),
         (standing(Standing::Expired), vec![]),
+        (tomorrow(Standing::Expired), vec![4, 2, 1]),
+        (tomorrow(Standing::Valid), vec![9, 8, 7, 6, 5]),
     ] {
         for limit in [1, 2, 100] {
             let (mut found, mut before) = (Vec::new(), None);
@@ -321,4 +283,19 @@ async fn an_operation_whose_caller_goes_away_happens_entirely_or_not_at_all(ledg
     let history = ledger.history(id, None, 1000).await.expect("read").items.len() as u64;
     assert!((1..=RACERS as u64 + 1).contains(&used));
     assert_eq!(used, history, "a use is counted and remembered, or neither");
+}
+
+async fn a_page_has_at_least_one_and_at_most_a_thousand(ledger: Port) {
+    for index in 1..=3 {
+        issue(&ledger, key(index, 1)).await;
+    }
+    for (limit, found) in [(0, 1), (1, 1), (1000, 3), (usize::MAX, 3)] {
+        let page = ledger.search(&KeyQuery { limit, ..KeyQuery::default() }).await.expect("searched");
+        assert_eq!(page.items.len(), found);
+    }
+}
+
+async fn a_ledger_in_use_answers_a_ping(ledger: Port) {
+    issue(&ledger, key(1, 1)).await;
+    ledger.ping().await.expect("answered");
 }

@@ -1,14 +1,10 @@
 //! The queue of letters.
 
-use std::sync::Arc;
-
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::task::JoinSet;
 
-use super::ledger::{key, message_id, now};
-use crate::store::{Ledger, Letter, Outcome, Receipt};
-
-type Port = Arc<dyn Ledger>;
+use super::ledger::{Port, key, message_id, now};
+use crate::store::{Letter, Outcome, Receipt};
 
 fn at(minutes: i64) -> DateTime<Utc> {
     now() + TimeDelta::minutes(minutes)
