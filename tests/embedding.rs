@@ -1,4 +1,4 @@
-//! Inside a host: a catalog of its own, and a body that never comes.
+//! Inside a host: a catalog, letters and a list of its own, and a body that never comes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,8 +8,10 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
 use delivery_core::Delivery;
+use delivery_core::delivery::Builder;
 use delivery_core::http::{Call, Endpoint};
 use delivery_core::key::{Keyring, Prefix};
+use delivery_core::mail::Templates;
 use delivery_core::product::{Listing, NewProduct, Product, ProductId};
 use delivery_core::store::{Catalog, MemoryStore, StoreError};
 use delivery_core::testing::RecordingMailer;
@@ -38,15 +40,21 @@ impl Catalog for Shelf {
 }
 
 fn host() -> (Delivery, Arc<Shelf>) {
+    let (builder, shelf, _) = builder();
+    (builder.build(), shelf)
+}
+
+fn builder() -> (Builder, Arc<Shelf>, Arc<RecordingMailer>) {
     let book = NewProduct::new("The Book").unwrap().content("# Chapter 1").unwrap();
+    let book = book.description("A novel").unwrap().price("12.50".parse().unwrap());
     let book = Arc::new(Product::new(ProductId::new(42).unwrap(), book));
     let shelf = Arc::new(Shelf { book, withdrawn: AtomicBool::new(false) });
     let keyring = Keyring::new(Prefix::default(), &["a secret of the host".parse().unwrap()]).unwrap();
     let (webhook, admin) = ("the platform's secret".parse().unwrap(), "the-seller's-token".parse().unwrap());
     let mailer = Arc::new(RecordingMailer::default());
-    let delivery =
-        Delivery::builder(Arc::new(MemoryStore::new()), mailer, keyring, webhook, admin).catalog(shelf.clone()).build();
-    (delivery, shelf)
+    let store = Arc::new(MemoryStore::new());
+    let builder = Delivery::builder(store, mailer.clone(), keyring, webhook, admin).catalog(shelf.clone());
+    (builder, shelf, mailer)
 }
 
 async fn call(delivery: &Delivery, endpoint: Endpoint, call: Call) -> (u16, Value) {
@@ -82,6 +90,31 @@ async fn products_managed_elsewhere_cannot_be_added_here() {
     assert_eq!(call(&delivery, Endpoint::AddProduct, add).await.0, 404);
     let listed = call(&delivery, Endpoint::Products, Call::new(Method::GET)).await;
     assert_eq!(listed.1["products"][0]["id"], 42);
+}
+
+#[tokio::test]
+async fn a_host_may_show_description_and_price_in_the_list() {
+    let listed = async |delivery: Delivery| call(&delivery, Endpoint::Products, Call::new(Method::GET)).await.1;
+    let short = json!({ "id": 42, "name": "The Book", "type": "digital" });
+    assert_eq!(listed(host().0).await, json!({ "products": [short] }));
+    let whole = json!({ "id": 42, "name": "The Book", "type": "digital", "description": "A novel", "price": 12.5 });
+    assert_eq!(listed(builder().0.list_details(true).build()).await, json!({ "products": [whole] }));
+}
+
+#[tokio::test]
+async fn a_host_may_write_letters_of_its_own_from_an_address_of_its_own() {
+    let (builder, _, mailer) = builder();
+    let templates = Templates::new("{{ product.name }}\nis yours", "{{ key }} {{ uses }}", "<b>{{ key }}</b>").unwrap();
+    let delivery = builder.templates(templates).sender("Books <books@shop.example>".parse().unwrap()).build();
+    let (_, sold) = call(&delivery, Endpoint::Order, order("A")).await;
+    delivery.outbox().work().await.unwrap();
+    let letter = mailer.accepted().remove(0);
+    let key = sold["api_key"].as_str().unwrap();
+    assert_eq!(letter.subject, "The Book is yours");
+    assert_eq!(letter.text, format!("{key} You can use it as often as you like."));
+    assert_eq!(letter.html, format!("<b>{key}</b>"));
+    assert_eq!(letter.from.address(), "books@shop.example");
+    assert!(letter.message_id.as_str().ends_with("@shop.example"));
 }
 
 #[tokio::test(start_paused = true)]
