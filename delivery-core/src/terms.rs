@@ -153,8 +153,8 @@ impl Uses {
 impl Default for Terms {
     /// 365 days, unlimited.
     fn default() -> Self {
-        const YEAR: NonZeroU16 = NonZeroU16::new(365).unwrap();
-        Self { validity: Validity::Days(Days(YEAR)), limit: UseLimit::Unlimited }
+        let year = NonZeroU16::new(365).unwrap_or(NonZeroU16::MIN);
+        Self { validity: Validity::Days(Days(year)), limit: UseLimit::Unlimited }
     }
 }
 
@@ -176,6 +176,12 @@ impl OwnTerms {
 mod tests {
     use super::*;
     use crate::clock::timestamp;
+
+    #[test]
+    fn the_published_terms_are_the_default() {
+        let Terms { validity, limit } = Terms::default();
+        assert_eq!((validity.as_days(), limit.as_count()), (365, -1));
+    }
 
     #[test]
     fn numbers_that_are_terms() {

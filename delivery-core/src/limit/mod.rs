@@ -180,18 +180,15 @@ impl Quotas {
 
 impl Default for Quotas {
     fn default() -> Self {
-        const fn a_minute(limit: u32) -> Quota {
-            // A limit of 0 would not compile below.
-            #[expect(clippy::unwrap_used, reason = "evaluated by the compiler alone")]
-            let limit = NonZeroU32::new(limit).unwrap();
-            Quota { limit, window: Duration::from_mins(1) }
+        fn a_minute(limit: u32) -> Quota {
+            Quota { limit: NonZeroU32::new(limit).unwrap_or(NonZeroU32::MIN), window: Duration::from_mins(1) }
         }
         Self {
-            product: const { a_minute(100) },
-            validate: const { a_minute(60) },
-            webhook: const { a_minute(30) },
-            admin: const { a_minute(10) },
-            failures: const { a_minute(60) },
+            product: a_minute(100),
+            validate: a_minute(60),
+            webhook: a_minute(30),
+            admin: a_minute(10),
+            failures: a_minute(60),
         }
     }
 }
@@ -225,5 +222,24 @@ impl LimitError {
     #[must_use]
     pub fn new(reason: &'static str, source: Option<Box<dyn Error + Send + Sync>>) -> Self {
         Self { reason, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_published_quotas_are_the_default() {
+        let quotas = Quotas::default();
+        for (policy, name, limit) in [
+            (Policy::Product, "product", 100),
+            (Policy::Validate, "validate", 60),
+            (Policy::Webhook, "webhook", 30),
+            (Policy::Admin, "admin", 10),
+            (Policy::Failures, "failures", 60),
+        ] {
+            assert_eq!((policy.name(), quotas.of(policy)), (name, Quota::per_minute(limit).unwrap()));
+        }
     }
 }

@@ -95,7 +95,7 @@ impl Plan {
     }
 
     /// After the commit: shows everyone what was written, and answers.
-    pub(super) fn publish(self, scribe: &mut Scribe) -> impl Iterator<Item = Answer> + use<> {
+    pub(super) fn publish(self, scribe: &mut Scribe) -> Vec<Answer> {
         scribe.last_key += count(self.new_keys.len());
         scribe.last_letter += count(self.new_letters.len());
         scribe.last_use += count(self.new_uses.len());
@@ -103,15 +103,14 @@ impl Plan {
         for (id, entry) in self.keys {
             scribe.view.keys.insert(id, entry);
         }
-        self.answers.into_iter().flatten().inspect({
-            let view = scribe.view.clone();
-            move |answer| {
-                if let Answer::Product(product) = answer {
-                    view.keep_product(product.clone());
-                    view.product_added();
-                }
+        let answers: Vec<Answer> = self.answers.into_iter().flatten().collect();
+        for answer in &answers {
+            if let Answer::Product(product) = answer {
+                scribe.view.keep_product(product.clone());
+                scribe.view.product_added();
             }
-        })
+        }
+        answers
     }
 
     fn change(&mut self, scribe: &Scribe, id: KeyId, change: &Change) -> Option<Result<Key, crate::key::Refusal>> {

@@ -121,7 +121,6 @@ impl Scribe {
             fold::all(self).await?;
         }
         let mut plan = Plan::of(self, operations).await?;
-        let mut answers = Vec::with_capacity(operations.len());
         if plan.is_one_statement() {
             // A statement of its own is a transaction of its own: one trip to SQLite's thread instead of three.
             plan.write(&mut self.connection).await?;
@@ -140,8 +139,7 @@ impl Scribe {
                 return Err(error);
             }
         }
-        answers.extend(plan.publish(self));
-        Ok(answers)
+        Ok(plan.publish(self))
     }
 
     /// The operations that do not concern keys and uses: rare, one statement or two each.
