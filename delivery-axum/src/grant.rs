@@ -1,27 +1,34 @@
 //! A guard for the host's own routes.
 
+use std::ops::Deref;
+
 use axum::extract::{FromRef, FromRequestParts};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use delivery_core::Delivery;
-use delivery_core::http::{Call, Reply, granted};
-use delivery_core::key::Key;
-use delivery_core::product::ProductId;
+use delivery_core::delivery::Error;
+use delivery_core::http::{self, Call, Reply};
 
 use crate::exchange;
 
-/// A key that is valid now, for a route of the host's own.
+/// A key that is valid now, for a route of the host's own: a [`delivery_core::http::Grant`] as an extractor.
 ///
 /// Extracting one checks the key like `/api/validate` does, wherever it stands (`?key=`, `Authorization: Bearer`,
-/// `X-API-Key`), and counts nothing; a request without a valid key gets the API's own answer. Counting a use is the
-/// route's explicit choice: [`count_use`](Self::count_use).
+/// `X-API-Key`), and counts nothing; a request without a valid key gets the API's own answer. A route that wants to
+/// answer for itself takes `Result<Grant, Refused>`. Counting a use is the route's explicit choice:
+/// [`count_use`](delivery_core::http::Grant::count_use).
 ///
-/// The router's state must hold the service: `Delivery: FromRef<S>`. A state without it does not compile.
+/// The router's state must hold the service: `Delivery: FromRef<S>`. A state without it does not compile:
+///
+/// ```compile_fail,E0277
+/// use axum::{Router, routing::get};
+/// let routes: Router<()> = Router::new().route("/", get(async |grant: delivery_axum::Grant| "never"));
+/// ```
 ///
 /// ```
 /// use axum::{Router, extract::FromRef, routing::get};
 /// use delivery_axum::{Grant, Refused};
-/// use delivery_core::{Delivery, product::ProductId};
+/// use delivery_core::Delivery;
 ///
 /// #[derive(Clone, FromRef)]
 /// struct App { delivery: Delivery }
@@ -35,31 +42,17 @@ use crate::exchange;
 /// let routes: Router<App> = Router::new().route("/download", get(download));
 /// ```
 #[derive(Debug, Clone)]
-pub struct Grant {
-    delivery: Delivery,
-    key: Key,
-}
+pub struct Grant(http::Grant);
 
 /// The API's answer to a request that was refused; a handler returns it as its error.
 #[derive(Debug)]
 pub struct Refused(Box<Reply>);
 
-impl Grant {
-    /// The key as it stood when the request came.
-    #[must_use]
-    pub fn key(&self) -> &Key {
-        &self.key
-    }
+impl Deref for Grant {
+    type Target = http::Grant;
 
-    /// Counts one use of the key for `product`, durably, and answers the key as it stands then.
-    ///
-    /// # Errors
-    ///
-    /// [`Refused`] if the key is for another product or was used up or revoked meanwhile, or the store failed; nothing was
-    /// counted then.
-    pub async fn count_use(&self, product: ProductId) -> Result<Key, Refused> {
-        let counted = self.delivery.count_use(self.key.id(), product).await;
-        counted.map_err(|error| Refused(Box::new(Reply::failure(&error))))
+    fn deref(&self) -> &http::Grant {
+        &self.0
     }
 }
 
@@ -70,17 +63,19 @@ where
     type Rejection = Refused;
 
     async fn from_request_parts(head: &mut Parts, state: &S) -> Result<Self, Refused> {
-        let delivery = Delivery::from_ref(state);
         let call = Call {
             query: head.uri.query().map(str::to_owned),
             headers: head.headers.clone(),
             peer: exchange::peer(&head.extensions),
             ..Call::new(head.method.clone())
         };
-        match granted(&delivery, &call).await {
-            Ok(key) => Ok(Self { delivery, key }),
-            Err(reply) => Err(Refused(reply)),
-        }
+        http::Grant::of(&Delivery::from_ref(state), &call).await.map(Self).map_err(Refused)
+    }
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self(Box::new(Reply::failure(&error)))
     }
 }
 

@@ -1,3 +1,53 @@
-//! The place of the Rocket binding. It is not written yet: this crate has no items and is not published.
+//! The delivery API in a Rocket application.
 //!
-//! `delivery-axum` shows the shape it takes: one native route for each `Endpoint` of `delivery-core`, and a guard.
+//! Attach a [`DeliveryFairing`], and every endpoint is there, letters are sent from lift-off on, and a shutdown finishes
+//! what is under way; [`Grant`] guards routes of the host's own with a key. What the API answers is decided in
+//! [`delivery_core::http`]; this crate converts.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use delivery_core::{Delivery, key::{Keyring, Prefix}, store::MemoryStore, testing::RecordingMailer};
+//! use delivery_rocket::DeliveryFairing;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let keyring = Keyring::new(Prefix::default(), &["a signing secret, kept".parse()?])?;
+//! let (webhook, admin) = ("the platform's secret".parse()?, "the-seller's-token".parse()?);
+//! let mailer = Arc::new(RecordingMailer::default());
+//! let delivery = Delivery::builder(Arc::new(MemoryStore::new()), mailer, keyring, webhook, admin).build();
+//! let app = rocket::build().attach(DeliveryFairing::new(delivery).at("/shop"));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Two things of Rocket's are the host's to know. It believes `X-Real-IP` from anybody, so this crate asks for the
+//! connection's peer alone, and believes `X-Forwarded-For` from the service's own
+//! [`trusted_proxies`](delivery_core::delivery::Builder::trusted_proxies). And its log has the address of each request
+//! with the query in it, at every [`LogLevel`](rocket::config::LogLevel) but `Off`: set that, or have buyers send their
+//! keys in a header.
+
+mod exchange;
+mod fairing;
+mod grant;
+
+use delivery_core::http::Reply;
+use rocket::catcher::{self, Catcher};
+use rocket::http::{Status, StatusClass};
+use rocket::request::Request;
+
+pub use self::fairing::DeliveryFairing;
+pub use self::grant::{Grant, Refused};
+
+/// The API's answers to paths that are none of its own and to requests whose handler panicked, for an application that
+/// has nothing else to answer: `rocket.register("/", delivery_rocket::catchers())`.
+#[must_use]
+pub fn catchers() -> Vec<Catcher> {
+    fn answer<'r>(status: Status, request: &'r Request<'_>) -> catcher::BoxFuture<'r> {
+        let reply = match status.class() {
+            _ if status == grant::REFUSED => grant::refusal(request),
+            StatusClass::ServerError => Reply::internal(),
+            _ => Reply::not_found(),
+        };
+        Box::pin(async { Ok(exchange::response(reply)) })
+    }
+    vec![Catcher::new(None, answer)]
+}

@@ -7,7 +7,7 @@ const ISSUE: &str = "POST /api/admin/issue-key";
 const POST: &str = "POST /api/admin/post";
 
 pub fn rows() -> Vec<Row> {
-    [authentication(), products(), keys(), posts()].concat()
+    [authentication(), products(), keys(), posts(), everywhere()].concat()
 }
 
 fn authentication() -> Vec<Row> {
@@ -86,5 +86,28 @@ fn posts() -> Vec<Row> {
         row("add_post::time_as_number", POST)
             .by_seller(r#"{"title":"Hi","category":"news","content":"t","published_at":1}"#),
         row("add_post::wrong_method", "GET /api/admin/post"),
+    ]
+}
+
+/// What is the same at the seller's other endpoints: limits, size, type, token, faults.
+fn everywhere() -> Vec<Row> {
+    let key = r#"{"product_id":1,"customer_email":"a@example.com"}"#;
+    let post = r#"{"title":"Hi","category":"news","content":"text"}"#;
+    vec![
+        row("add_product::store_corrupt", PRODUCT).by_seller(r#"{"name":"x","content":"y"}"#).store_corrupt(),
+        row("add_product::managed_elsewhere", PRODUCT).by_seller(r#"{"name":"x","content":"y"}"#).catalog_elsewhere(),
+        row("issue_key::no_token", ISSUE).json(key),
+        row("issue_key::form_instead_of_json", ISSUE).body(key).header("content-type", "text/plain"),
+        row("issue_key::body_over_2_mib", ISSUE).by_seller(" ".repeat((2 << 20) + 1)),
+        row("issue_key::limit_exceeded", ISSUE).by_seller("{}").times(11),
+        row("issue_key::store_away", ISSUE).by_seller(key).store_away(),
+        row("issue_key::store_corrupt", ISSUE).by_seller(key).store_corrupt(),
+        row("add_post::managed_elsewhere", POST).by_seller(post).catalog_elsewhere(),
+        row("add_post::no_token", POST).json(post),
+        row("add_post::form_instead_of_json", POST).body(post).header("content-type", "text/plain"),
+        row("add_post::body_over_2_mib", POST).by_seller(" ".repeat((2 << 20) + 1)),
+        row("add_post::limit_exceeded", POST).by_seller("{}").times(11),
+        row("add_post::store_away", POST).by_seller(post).store_away(),
+        row("add_post::store_corrupt", POST).by_seller(post).store_corrupt(),
     ]
 }

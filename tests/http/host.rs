@@ -1,151 +1,96 @@
-//! The application around the API: routes of its own, a guarded one, and a store that can be switched off.
+//! The application around the API, on both frameworks: routes of its own, a guarded one, one that panics, and the API
+//! once more under a base.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::IpAddr;
 
-use async_trait::async_trait;
-use axum::Router;
-use axum::routing::get;
-use chrono::{DateTime, Utc};
-use delivery_axum::{Grant, Refused};
 use delivery_core::Delivery;
-use delivery_core::key::{Change, Fingerprint, Key, KeyId, NewKey, Refusal};
-use delivery_core::post::{NewPost, Post};
-use delivery_core::product::{Listing, NewProduct, Product, ProductId};
-use delivery_core::store::{
-    Catalog, Issue, KeyQuery, Ledger, Letter, LetterId, MemoryStore, MessageId, Outcome, Page, ParkedLetter, PostQuery,
-    Receipt, StoreError, Use, UseId,
-};
+use http::{Request, Response};
 
 use crate::row::{Row, row};
+
+mod on_axum;
+mod on_rocket;
 
 pub fn rows() -> Vec<Row> {
     vec![
         row("host::own_route_beside_the_api", "GET /hello"),
+        row("host::own_route_that_panics", "GET /panics"),
         row("host::unknown_path_below_api", "GET /api/unknown"),
+        row("host::unknown_path_below_an_endpoint", "GET /api/validate/more?key={VALID}"),
         row("host::trailing_slash_is_another_path", "GET /api/validate/?key={VALID}"),
         row("host::doubled_slash_is_another_path", "GET //api/validate?key={VALID}"),
-        row("host::nested_api_answers_alike", "GET /nested/api/validate?key={VALID}"),
-        row("host::guard_lets_a_valid_key_in_and_counts_nothing", "GET /guarded").header("x-api-key", "{VALID}"),
-        row("host::guard_counts_when_the_route_says_so", "GET /counted?key={LIMITED}"),
-        row("host::guard_counts_no_more_than_the_limit", "GET /counted?key={LIMITED}").times(3),
-        row("host::guard_refuses_a_missing_key", "GET /guarded"),
-        row("host::guard_refuses_a_forged_key", "GET /guarded?key={FORGED}"),
-        row("host::guard_refuses_an_expired_key", "GET /guarded?key={EXPIRED}"),
-        row("host::guard_limits_failures", "GET /guarded?key={FORGED}").times(61),
+        row("host::doubled_slash_within_is_another_path", "GET /api//validate?key={VALID}"),
+        row("host::encoded_letter_is_another_path", "GET /api/%76alidate?key={VALID}"),
+        row("host::upper_case_is_another_path", "GET /API/validate?key={VALID}"),
+        row("host::form_with_method_field_is_still_posted", "POST /api/webhook/order")
+            .body("_method=delete&order_id=1")
+            .header("content-type", "application/x-www-form-urlencoded"),
+        row("host::form_with_method_field_makes_no_get", "POST /api/validate?key={VALID}")
+            .body("_method=get")
+            .header("content-type", "application/x-www-form-urlencoded"),
+        row("host::real_ip_of_a_stranger_is_not_believed", "GET /api/validate?key={VALID}")
+            .header("x-real-ip", "203.0.113.1")
+            .times(61),
+        row("base::api_answers_alike", "GET /nested/api/validate?key={VALID}"),
+        row("base::head", "HEAD /nested/api/products"),
+        row("base::wrong_method", "PATCH /nested/api/webhook/order"),
+        row("base::trailing_slash_is_another_path", "GET /nested/api/validate/?key={VALID}"),
+        row("base::doubled_slash_is_another_path", "GET /nested//api/validate?key={VALID}"),
+        row("base::encoded_letter_is_another_path", "GET /%6Eested/api/validate?key={VALID}"),
+        row("base::unknown_path", "GET /nested/api/unknown"),
+        row("base::order", "POST /nested/api/webhook/order")
+            .json(r#"{"order_id":"A-1","product_id":1,"customer_email":"buyer@example.com","secret":"{SECRET}"}"#),
+        row("guard::lets_a_valid_key_in_and_counts_nothing", "GET /guarded").header("x-api-key", "{VALID}"),
+        row("guard::counts_when_the_route_says_so", "GET /counted?key={LIMITED}"),
+        row("guard::counts_no_more_than_the_limit", "GET /counted?key={LIMITED}").times(3),
+        row("guard::refuses_a_missing_key", "GET /guarded"),
+        row("guard::refuses_two_keys", "GET /guarded?key={VALID}").header("authorization", "Bearer {LIMITED}"),
+        row("guard::refuses_a_forged_key", "GET /guarded?key={FORGED}"),
+        row("guard::refuses_an_expired_key", "GET /guarded?key={EXPIRED}"),
+        row("guard::limits_failures", "GET /guarded?key={FORGED}").times(61),
+        row("guard::store_away", "GET /guarded?key={VALID}").store_away(),
+        row("guard::head_of_a_refusal", "HEAD /guarded"),
+        row("guard::route_that_answers_refusals_itself", "GET /lenient"),
     ]
 }
 
-#[derive(Clone)]
-struct State(Delivery);
-
-impl axum::extract::FromRef<State> for Delivery {
-    fn from_ref(state: &State) -> Self {
-        state.0.clone()
-    }
+/// Which framework.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framework {
+    Axum,
+    Rocket,
 }
 
-pub fn app(delivery: Delivery) -> Router {
-    Router::<State>::new()
-        .route("/hello", get(|| async { "hello" }))
-        .route("/guarded", get(async |grant: Grant| format!("used {} times", grant.key().used())))
-        .route("/counted", get(counted))
-        .nest("/nested", delivery_axum::router(delivery.clone()))
-        .merge(delivery_axum::router(delivery.clone()))
-        .fallback(delivery_axum::not_found)
-        .with_state(State(delivery))
-}
+impl Framework {
+    pub const ALL: [Self; 2] = [Self::Axum, Self::Rocket];
 
-async fn counted(grant: Grant) -> Result<String, Refused> {
-    let key = grant.count_use(grant.key().product()).await?;
-    Ok(format!("used {} times", key.used()))
-}
-
-/// A store that can be away.
-#[derive(Debug)]
-pub struct BrokenStore {
-    store: MemoryStore,
-    broken: Arc<AtomicBool>,
-}
-
-impl BrokenStore {
-    pub fn new(store: MemoryStore) -> Self {
-        Self { store, broken: Arc::default() }
-    }
-
-    pub fn set_broken(&self, broken: bool) {
-        self.broken.store(broken, Ordering::Relaxed);
-    }
-
-    fn store(&self) -> Result<&MemoryStore, StoreError> {
-        let away = || StoreError::unavailable("switched off");
-        if self.broken.load(Ordering::Relaxed) { Err(away()) } else { Ok(&self.store) }
-    }
-}
-
-#[async_trait]
-impl Ledger for BrokenStore {
-    async fn enroll(&self, ring: &[Fingerprint]) -> Result<(), StoreError> {
-        self.store()?.enroll(ring).await
-    }
-    async fn issue(&self, key: NewKey, letter: Option<MessageId>) -> Result<Issue, StoreError> {
-        self.store()?.issue(key, letter).await
-    }
-    async fn find(&self, id: KeyId) -> Result<Option<Key>, StoreError> {
-        self.store()?.find(id).await
-    }
-    async fn change(&self, id: KeyId, change: Change) -> Result<Option<Result<Key, Refusal>>, StoreError> {
-        self.store()?.change(id, change).await
-    }
-    async fn search(&self, query: &KeyQuery) -> Result<Page<Key, KeyId>, StoreError> {
-        self.store()?.search(query).await
-    }
-    async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError> {
-        self.store()?.history(id, before, limit).await
-    }
-    async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        self.store()?.prune_history(before).await
-    }
-    async fn claim_letters(
-        &self,
-        now: DateTime<Utc>,
-        until: DateTime<Utc>,
-        limit: usize,
-    ) -> Result<Vec<Letter>, StoreError> {
-        self.store()?.claim_letters(now, until, limit).await
-    }
-    async fn settle_letter(&self, receipt: Receipt, outcome: Outcome) -> Result<(), StoreError> {
-        self.store()?.settle_letter(receipt, outcome).await
-    }
-    async fn parked_letters(&self, limit: usize) -> Result<Vec<ParkedLetter>, StoreError> {
-        self.store()?.parked_letters(limit).await
-    }
-    async fn unpark_letter(&self, letter: LetterId, now: DateTime<Utc>) -> Result<bool, StoreError> {
-        self.store()?.unpark_letter(letter, now).await
-    }
-    async fn ping(&self) -> Result<(), StoreError> {
-        self.store()?.ping().await
-    }
-}
-
-#[async_trait]
-impl Catalog for BrokenStore {
-    async fn product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
-        if id.get() == 666 {
-            return Err(StoreError::corrupt("a cursed product"));
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Axum => "axum",
+            Self::Rocket => "rocket",
         }
-        self.store()?.product(id).await
     }
-    async fn products(&self) -> Result<Arc<Vec<Listing>>, StoreError> {
-        self.store()?.products().await
+}
+
+/// The application, in this process.
+pub enum Host {
+    Axum(on_axum::Host),
+    Rocket(Box<on_rocket::Host>),
+}
+
+impl Host {
+    pub async fn open(framework: Framework, delivery: Delivery) -> Self {
+        match framework {
+            Framework::Axum => Self::Axum(on_axum::Host::open(delivery)),
+            Framework::Rocket => Self::Rocket(Box::new(on_rocket::Host::open(delivery).await)),
+        }
     }
-    async fn add_product(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {
-        self.store()?.add_product(product).await
-    }
-    async fn posts(&self, query: &PostQuery) -> Result<Vec<Post>, StoreError> {
-        self.store()?.posts(query).await
-    }
-    async fn add_post(&self, post: NewPost) -> Result<Post, StoreError> {
-        self.store()?.add_post(post).await
+
+    /// The answer to a request from `peer`, if the server says who is calling.
+    pub async fn send(&self, request: Request<String>, peer: Option<IpAddr>) -> Response<String> {
+        match self {
+            Self::Axum(host) => host.send(request, peer).await,
+            Self::Rocket(host) => host.send(&request, peer).await,
+        }
     }
 }

@@ -9,6 +9,7 @@ pub fn rows() -> Vec<Row> {
         row("products::head", "HEAD /api/products"),
         row("products::wrong_method", "POST /api/products"),
         row("products::store_away", "GET /api/products").store_away(),
+        row("products::store_corrupt", "GET /api/products").store_corrupt(),
         row("posts::newest_first", "GET /api/posts"),
         row("posts::of_a_category", "GET /api/posts?category=news"),
         row("posts::category_is_compared_exactly", "GET /api/posts?category=News"),
@@ -27,5 +28,6 @@ pub fn rows() -> Vec<Row> {
         row("posts::limit_twice", "GET /api/posts?limit=1&limit=2"),
         row("posts::wrong_method", "DELETE /api/posts"),
         row("posts::store_away", "GET /api/posts").store_away(),
+        row("posts::store_corrupt", "GET /api/posts").store_corrupt(),
     ]
 }

@@ -38,6 +38,8 @@ pub fn rows() -> Vec<Row> {
         row("product::limit_comes_before_revoked", "GET /api/product?key={REVOKED}&product_id=1").times(101),
         row("product::failures_limit_exceeded", "GET /api/product?key={FORGED}&product_id=1").times(61),
         row("product::store_away", "GET /api/product?key={VALID}&product_id=1").store_away(),
-        row("product::fault_of_ours_is_told_to_the_log_alone", "GET /api/product?key={VALID}&product_id=666"),
+        row("product::fault_of_ours_is_told_to_the_log_alone", "GET /api/product?key={VALID}&product_id=1")
+            .store_corrupt(),
+        row("product::panic_is_a_fault_of_ours", "GET /api/product?key={VALID}&product_id=1").store_panicking(),
     ]
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::Request;
+use http::Request;
 
+use crate::host::Framework;
 use crate::shop::Shop;
+use crate::store::Health;
 
 /// A request, how often it is sent, and from where. Its name is the behaviour; its snapshot the last answer.
 #[derive(Debug, Clone)]
@@ -18,7 +19,7 @@ pub struct Row {
     before: Option<(&'static str, String)>,
     peer: &'static str,
     wait: Duration,
-    broken: bool,
+    health: Health,
 }
 
 /// A request by its first line, without body.
@@ -32,7 +33,7 @@ pub fn row(name: &'static str, line: &'static str) -> Row {
         before: None,
         peer: "192.0.2.1",
         wait: Duration::ZERO,
-        broken: false,
+        health: Health::Well,
     }
 }
 
@@ -77,12 +78,27 @@ impl Row {
 
     /// While the store is away.
     pub fn store_away(self) -> Self {
-        Self { broken: true, ..self }
+        Self { health: Health::Away, ..self }
+    }
+
+    /// While the store answers nonsense.
+    pub fn store_corrupt(self) -> Self {
+        Self { health: Health::Corrupt, ..self }
+    }
+
+    /// While the store, the host's own, panics.
+    pub fn store_panicking(self) -> Self {
+        Self { health: Health::Panicking, ..self }
+    }
+
+    /// In a host that manages products and posts elsewhere.
+    pub fn catalog_elsewhere(self) -> Self {
+        Self { health: Health::Elsewhere, ..self }
     }
 
     /// Plays the row in a shop of its own.
-    pub async fn play(&self) -> String {
-        let shop = Shop::open(self.broken).await;
+    pub async fn play(&self, framework: Framework) -> String {
+        let shop = Shop::open(framework, self.health).await;
         let before = shop.effects().await;
         if let Some((line, body)) = &self.before {
             let json = [("content-type", "application/json")];
@@ -101,11 +117,11 @@ impl Row {
     }
 }
 
-fn request(shop: &Shop, line: &str, headers: &[(&str, &str)], body: &str) -> Request<Body> {
+fn request(shop: &Shop, line: &str, headers: &[(&str, &str)], body: &str) -> Request<String> {
     let (method, target) = line.split_once(' ').unwrap();
     let mut request = Request::builder().method(method).uri(shop.fill(target));
     for (name, value) in headers {
         request = request.header(*name, shop.fill(value));
     }
-    request.body(Body::from(shop.fill(body))).unwrap()
+    request.body(shop.fill(body)).unwrap()
 }

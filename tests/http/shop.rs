@@ -1,31 +1,28 @@
 //! A shop with two products and a key in every condition, the same each time.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::Body;
-use axum::extract::ConnectInfo;
-use axum::http::Request;
 use delivery_core::Delivery;
 use delivery_core::delivery::Issued;
 use delivery_core::key::{Keyring, Prefix};
 use delivery_core::post::{Category, NewPost};
 use delivery_core::product::{NewProduct, ProductId};
-use delivery_core::store::{KeyQuery, MemoryStore};
+use delivery_core::store::KeyQuery;
 use delivery_core::terms::{OwnTerms, UseLimit, Validity};
 use delivery_core::testing::{ManualClock, RecordingMailer, SeededEntropy};
-use http_body_util::BodyExt;
-use tower::ServiceExt;
+use http::{Request, Response};
 
-use crate::host::{self, BrokenStore};
+use crate::host::{Framework, Host};
+use crate::store::{FrailStore, Health};
 
 pub struct Shop {
     pub delivery: Delivery,
     pub mailer: Arc<RecordingMailer>,
     pub clock: Arc<ManualClock>,
-    app: Router,
+    host: Host,
+    store: Arc<FrailStore>,
+    health: Health,
     texts: Vec<(&'static str, String)>,
 }
 
@@ -33,21 +30,21 @@ const SECRET: &str = "the platform's secret";
 const TOKEN: &str = "the-seller's-token";
 
 impl Shop {
-    pub async fn open(broken: bool) -> Self {
+    pub async fn open(framework: Framework, health: Health) -> Self {
         let clock = Arc::new(ManualClock::default());
         let mailer = Arc::new(RecordingMailer::default());
         let keyring = Keyring::new(Prefix::default(), &["a secret for snapshots".parse().unwrap()]).unwrap();
         let (webhook, admin) = (SECRET.parse().unwrap(), TOKEN.parse().unwrap());
-        let store = Arc::new(BrokenStore::new(MemoryStore::new()));
+        let store = Arc::new(FrailStore::new());
         let delivery = Delivery::builder(store.clone(), mailer.clone(), keyring, webhook, admin)
             .clock(clock.clone())
             .entropy(Arc::new(SeededEntropy::new(1)))
             .trusted_proxies(vec!["10.0.0.0/8".parse().unwrap()])
             .build();
         let texts = stock(&delivery, &clock).await;
-        store.set_broken(broken);
-        let app = host::app(delivery.clone());
-        Self { delivery, mailer, clock, app, texts }
+        let host = Host::open(framework, delivery.clone()).await;
+        store.falls(health);
+        Self { delivery, mailer, clock, host, store, health, texts }
     }
 
     /// Fills in `{VALID}`, `{ADMIN}` and the like.
@@ -56,29 +53,30 @@ impl Shop {
     }
 
     /// Sends a request from `peer`, and writes the answer down, headers in order.
-    pub async fn send(&self, mut request: Request<Body>, peer: &str) -> String {
+    pub async fn send(&self, request: Request<String>, peer: &str) -> String {
         // Without one the server does not say who is calling.
-        if !peer.is_empty() {
-            let peer = SocketAddr::new(peer.parse().unwrap(), 50_000);
-            request.extensions_mut().insert(ConnectInfo(peer));
-        }
-        let response = self.app.clone().oneshot(request).await.unwrap();
-        let mut headers: Vec<String> =
-            response.headers().iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
-        headers.sort();
-        let status = response.status();
-        let body = response.into_body().collect().await.unwrap().to_bytes();
-        format!("{status}\n{}\n\n{}", headers.join("\n"), String::from_utf8(body.to_vec()).unwrap())
+        let peer = (!peer.is_empty()).then(|| peer.parse().unwrap());
+        written(&self.host.send(request, peer).await)
     }
 
-    /// What there is: uses, keys, letters.
+    /// What there is: uses, keys, letters. The store is well while it is asked.
     pub async fn effects(&self) -> String {
-        let keys = self.delivery.keys(&KeyQuery { limit: 1000, ..KeyQuery::default() }).await.map(|page| page.items);
-        let Ok(keys) = keys else { return "the store is away".to_owned() };
+        self.store.falls(Health::Well);
+        let keys = self.delivery.keys(&KeyQuery { limit: 1000, ..KeyQuery::default() }).await.unwrap().items;
         let uses: u64 = keys.iter().map(delivery_core::key::Key::used).sum();
-        let sent = self.delivery.outbox().work().await.map(|_| self.mailer.accepted().len()).unwrap_or_default();
+        self.delivery.outbox().work().await.unwrap();
+        let sent = self.mailer.accepted().len();
+        self.store.falls(self.health);
         format!("{} keys, {uses} uses, {sent} letters", keys.len())
     }
+}
+
+fn written(answer: &Response<String>) -> String {
+    let header =
+        |(name, value): (&http::HeaderName, &http::HeaderValue)| format!("{name}: {}", value.to_str().unwrap());
+    let mut headers: Vec<String> = answer.headers().iter().map(header).collect();
+    headers.sort();
+    format!("{}\n{}\n\n{}", answer.status(), headers.join("\n"), answer.body())
 }
 
 async fn stock(delivery: &Delivery, clock: &ManualClock) -> Vec<(&'static str, String)> {

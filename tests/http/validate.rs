@@ -44,6 +44,8 @@ pub fn rows() -> Vec<Row> {
             .from("")
             .times(61),
         row("validate::store_away", "GET /api/validate?key={VALID}").store_away(),
+        row("validate::store_corrupt", "GET /api/validate?key={VALID}").store_corrupt(),
+        row("validate::panic_is_a_fault_of_ours", "GET /api/validate?key={VALID}").store_panicking(),
         row("validate::forged_key_asks_no_store", "GET /api/validate?key={FORGED}").store_away(),
     ]
 }

@@ -64,6 +64,8 @@ pub fn rows() -> Vec<Row> {
         row("webhook::limit_reached", LINE).json("{}").times(30),
         row("webhook::limit_exceeded_comes_first", LINE).body("x".repeat(100_000)).times(31),
         row("webhook::store_away", LINE).json(good()).store_away(),
+        row("webhook::store_corrupt", LINE).json(good()).store_corrupt(),
+        row("webhook::panic_is_a_fault_of_ours", LINE).json(good()).store_panicking(),
     ]
 }
 

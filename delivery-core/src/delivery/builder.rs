@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use tokio::sync::{Notify, OnceCell};
 
-use super::{Delivery, Inner};
+use super::{Delivery, Inner, Options};
 use crate::clock::{Clock, SystemClock};
 use crate::entropy::{Entropy, SystemEntropy};
 use crate::key::Keyring;
@@ -119,6 +119,14 @@ impl Builder {
         let base_url: String = base_url.into();
         base_url.trim_end_matches('/').clone_into(&mut self.base_url);
         self
+    }
+
+    /// Sets everything that `options` has.
+    #[must_use]
+    pub fn options(self, options: Options) -> Self {
+        let Options { sender, base_url, trusted_proxies, quotas, terms } = options;
+        let base_url = base_url.unwrap_or_else(|| self.base_url.clone());
+        self.sender(sender).base_url(base_url).trusted_proxies(trusted_proxies).quotas(quotas).terms(terms)
     }
 
     /// Believes `X-Forwarded-For` from these networks; by default from nobody.

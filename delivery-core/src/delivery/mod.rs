@@ -8,6 +8,7 @@ mod buyer;
 mod orders;
 mod running;
 mod seller;
+mod settings;
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use tokio::sync::{Notify, OnceCell};
 pub use self::builder::Builder;
 pub use self::orders::Issued;
 pub use self::running::Running;
+pub use self::settings::{Options, SettingError, Settings};
 use crate::clock::Clock;
 use crate::entropy::Entropy;
 use crate::error::ErrorCode;

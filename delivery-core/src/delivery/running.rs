@@ -48,8 +48,13 @@ impl Delivery {
         self.inner.ledger.ping().await
     }
 
-    /// Makes sure, once, that the store knows a secret of the keyring.
-    pub(super) async fn enroll(&self) -> Result<(), StoreError> {
+    /// Makes sure, once, that the store was made with a secret of the keyring: [`start`](Self::start) does, and a host
+    /// that starts later can know sooner.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::ForeignSecret`] if it was not; another [`StoreError`] if the store does not answer.
+    pub async fn enroll(&self) -> Result<(), StoreError> {
         let inner = &self.inner;
         inner.enrolled.get_or_try_init(|| async { inner.ledger.enroll(&inner.keyring.fingerprints()).await }).await?;
         Ok(())

@@ -64,7 +64,7 @@ fn not_valid(error: &Error) -> Reply {
         _ => None,
     };
     match code {
-        ErrorCode::Unavailable | ErrorCode::Internal => Reply::failure(error),
+        ErrorCode::Unavailable | ErrorCode::Internal => error.clone().into(),
         code => {
             let reply = Reply::json(&wire::Failure::new(code, code.message()).not_valid(key)).with_status(code);
             if code == ErrorCode::InvalidKey { reply.challenge() } else { reply }

@@ -5,6 +5,13 @@ use std::net::IpAddr;
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use bytes::Bytes;
 
+use super::Body;
+
+/// Servers and proxies give a request a name under which logs know it.
+const REQUEST_ID: &str = "x-request-id";
+/// Longer names are somebody's attempt to fill the log.
+const LONGEST_REQUEST_ID: usize = 128;
+
 /// A request as a framework received it: nothing parsed but the head. `Debug` shows neither query nor headers nor body,
 /// which hold secrets.
 #[expect(clippy::exhaustive_structs, reason = "bindings write it as a literal and must not miss a field")]
@@ -19,18 +26,6 @@ pub struct Call {
     pub body: Body,
     /// The address at the other end of the connection; `None` if the host does not know it.
     pub peer: Option<IpAddr>,
-}
-
-/// A body as far as a binding read it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Body {
-    /// All of it.
-    Complete(Bytes),
-    /// It is larger than the endpoint's limit; the rest was not read.
-    TooLarge,
-    /// The connection broke off, the body's framing is broken, or it did not come in time.
-    Broken,
 }
 
 impl Call {
@@ -64,6 +59,12 @@ impl Call {
     #[must_use]
     pub fn from(self, peer: IpAddr) -> Self {
         Self { peer: Some(peer), ..self }
+    }
+
+    /// The name of the request for the log, if it has one that is fit for it.
+    pub(super) fn request_id(&self) -> Option<&str> {
+        let id = self.headers.get(REQUEST_ID)?.to_str().ok()?;
+        (id.len() <= LONGEST_REQUEST_ID && !id.contains('\t')).then_some(id)
     }
 }
 

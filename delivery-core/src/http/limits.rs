@@ -33,10 +33,7 @@ pub(super) async fn admit(delivery: &Delivery, policy: Policy, identity: Identit
             let reply = Reply::error(ErrorCode::RateLimited).retry_after(whole_seconds(retry_after));
             Err(Box::new(ticket.stamp(reply)))
         }
-        Err(error) => {
-            tracing::error!(error = &error as &dyn std::error::Error, "a request was refused: the limiter failed");
-            Err(Box::new(Reply::unavailable()))
-        }
+        Err(error) => Err(Box::new(Reply::unavailable().because(error))),
     }
 }
 

@@ -6,8 +6,8 @@
 //! # Writing a binding
 //!
 //! For each endpoint in [`Endpoint::ALL`], mount its [`path`](Endpoint::path) for *every* method: wrong methods are
-//! answered here too. Convert the request into a [`Call`], reading at most [`body_limit`](Endpoint::body_limit) bytes;
-//! await [`Endpoint::call`]; convert the [`Reply`]. A path below `/api/` that is no endpoint is [`Reply::not_found`].
+//! answered here too. Convert the request into a [`Call`], its body as [`Endpoint::body`] says; await
+//! [`Endpoint::call`]; convert the [`Reply`]. A path below `/api/` that is no endpoint is [`Reply::not_found`].
 //!
 //! ```
 //! # async fn example(delivery: delivery_core::Delivery) {
@@ -21,6 +21,7 @@
 
 mod address;
 mod admin;
+mod body;
 mod buyer;
 mod call;
 mod credential;
@@ -32,10 +33,14 @@ mod reply;
 mod webhook;
 mod wire;
 
-use ::http::Method;
+use std::panic::AssertUnwindSafe;
 
-pub use self::call::{Body, Call};
-pub use self::credential::granted;
+use ::http::Method;
+use futures_util::FutureExt;
+
+pub use self::body::Body;
+pub use self::call::Call;
+pub use self::credential::Grant;
 pub use self::fields::Fault;
 pub use self::reply::Reply;
 use crate::delivery::Delivery;
@@ -100,22 +105,66 @@ impl Endpoint {
         }
     }
 
-    /// The largest body in bytes: 64 KiB for the webhook, 2 MiB for the seller, none for the rest.
+    /// The codes this endpoint can answer with, beside a success. Every one has a row in the project's HTTP table.
     #[must_use]
-    pub fn body_limit(self) -> usize {
+    pub fn codes(self) -> &'static [ErrorCode] {
+        use ErrorCode as E;
         match self {
-            Self::Validate | Self::Product | Self::Products | Self::Posts => 0,
-            Self::Order => 64 << 10,
-            Self::AddProduct | Self::IssueKey | Self::AddPost => 2 << 20,
+            Self::Validate => &[
+                E::MissingParams,
+                E::InvalidParams,
+                E::InvalidKey,
+                E::ExpiredKey,
+                E::ExceededUses,
+                E::MethodNotAllowed,
+                E::RateLimited,
+                E::Internal,
+                E::Unavailable,
+            ],
+            Self::Product => &[
+                E::MissingParams,
+                E::InvalidParams,
+                E::InvalidKey,
+                E::ExpiredKey,
+                E::ExceededUses,
+                E::WrongProduct,
+                E::NotFound,
+                E::MethodNotAllowed,
+                E::RateLimited,
+                E::Internal,
+                E::Unavailable,
+            ],
+            Self::Products => &[E::MethodNotAllowed, E::Internal, E::Unavailable],
+            Self::Posts => &[E::InvalidParams, E::MethodNotAllowed, E::Internal, E::Unavailable],
+            Self::Order | Self::AddProduct | Self::IssueKey | Self::AddPost => &[
+                E::MissingParams,
+                E::InvalidParams,
+                E::Unauthorized,
+                E::NotFound,
+                E::MethodNotAllowed,
+                E::PayloadTooLarge,
+                E::UnsupportedMediaType,
+                E::RateLimited,
+                E::Internal,
+                E::Unavailable,
+            ],
         }
     }
 
     /// Answers a call to this endpoint.
+    ///
+    /// A panic in a host's store, limiter or clock is answered like any fault of ours, and goes no further. Faults are
+    /// logged with the call's `X-Request-Id`, if it has one.
     pub async fn call(self, delivery: &Delivery, call: Call) -> Reply {
         let reply = match (call.method == self.method(), call.method == Method::HEAD && self.method() == Method::GET) {
             (false, false) => Reply::error(ErrorCode::MethodNotAllowed).allow(&self.method()),
-            _ => self.answer(delivery, &call).await,
+            // What a panic leaves behind is behind locks of its own, or in a transaction that is rolled back.
+            _ => AssertUnwindSafe(self.answer(delivery, &call))
+                .catch_unwind()
+                .await
+                .unwrap_or_else(|_| Reply::panicked()),
         };
+        let reply = reply.report(call.request_id());
         let reply = if self.takes_credentials() { reply.confidential() } else { reply };
         if call.method == Method::HEAD { reply.without_body() } else { reply }
     }

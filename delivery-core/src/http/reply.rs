@@ -1,6 +1,8 @@
 //! An answer as a value.
 
+use std::error::Error as Cause;
 use std::fmt;
+use std::sync::Arc;
 
 use ::http::{HeaderName, HeaderValue, Method, Response, StatusCode, header};
 use bytes::Bytes;
@@ -15,11 +17,15 @@ use crate::store::StoreError;
 const RETRY_UNAVAILABLE: u64 = 5;
 
 /// An answer: status, headers, bytes. `Debug` shows the status alone, since bodies hold keys.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Reply {
     status: StatusCode,
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Bytes,
+    /// Of the body it stands for, which an answer to HEAD does not hold.
+    length: usize,
+    /// Why it is a 500 or a 503, until that is logged.
+    fault: Option<Arc<dyn Cause + Send + Sync>>,
 }
 
 impl Reply {
@@ -44,20 +50,7 @@ impl Reply {
     /// The answer to a use case that failed: for routes of the host's own. Faults of ours are logged, not shown.
     #[must_use]
     pub fn failure(error: &Error) -> Self {
-        let code = error.code();
-        let reply = match code {
-            ErrorCode::Unavailable => {
-                tracing::warn!(error = error as &dyn std::error::Error, "a request was answered 503");
-                Self::unavailable()
-            }
-            ErrorCode::Internal => {
-                tracing::error!(error = error as &dyn std::error::Error, "a request was answered 500");
-                Self::internal()
-            }
-            ErrorCode::InvalidKey => Self::error(code).challenge(),
-            code => Self::error(code),
-        };
-        reply.confidential()
+        Self::from(error.clone()).report(None).confidential()
     }
 
     /// The status.
@@ -78,6 +71,12 @@ impl Reply {
         &self.body
     }
 
+    /// The length in bytes to announce: that of the body, or for HEAD that of the body it stands for.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
     /// The answer as the `http` crate's type.
     #[must_use]
     pub fn into_response(self) -> Response<Bytes> {
@@ -93,11 +92,35 @@ impl Reply {
 
     pub(super) fn encoded(body: Bytes) -> Self {
         let json = HeaderValue::from_static("application/json");
-        Self { status: StatusCode::OK, headers: vec![(header::CONTENT_TYPE, json)], body }
+        let length = body.len();
+        Self { status: StatusCode::OK, headers: vec![(header::CONTENT_TYPE, json)], body, length, fault: None }
     }
 
     pub(super) fn error(code: ErrorCode) -> Self {
         Self::json(&wire::Failure::new(code, code.message())).with_status(code)
+    }
+
+    /// The answer to a request whose handling panicked; what the panic said is on standard error already.
+    pub(super) fn panicked() -> Self {
+        Self::internal().because("the handling of a request panicked")
+    }
+
+    /// The same answer with what is behind it, for the log.
+    pub(super) fn because(self, fault: impl Into<Box<dyn Cause + Send + Sync>>) -> Self {
+        Self { fault: Some(Arc::from(fault.into())), ..self }
+    }
+
+    /// Logs what is behind the answer, once.
+    pub(super) fn report(mut self, request: Option<&str>) -> Self {
+        if let Some(fault) = self.fault.take() {
+            let error = fault.as_ref() as &dyn Cause;
+            if self.status == StatusCode::SERVICE_UNAVAILABLE {
+                tracing::warn!(request, error, "a request was answered 503");
+            } else {
+                tracing::error!(request, error, "a request was answered 500");
+            }
+        }
+        self
     }
 
     pub(super) fn with_status(self, code: ErrorCode) -> Self {
@@ -126,7 +149,7 @@ impl Reply {
 
     /// For HEAD: the length of the body it stands for, and no body.
     pub(super) fn without_body(self) -> Self {
-        let length = HeaderValue::from(self.body.len());
+        let length = HeaderValue::from(self.length);
         Self { body: Bytes::new(), ..self.header(header::CONTENT_LENGTH, length) }
     }
 
@@ -154,13 +177,18 @@ impl From<Fault> for Reply {
 
 impl From<Error> for Reply {
     fn from(error: Error) -> Self {
-        Self::failure(&error)
+        match error.code() {
+            ErrorCode::Unavailable => Self::unavailable().because(error),
+            ErrorCode::Internal => Self::internal().because(error),
+            ErrorCode::InvalidKey => Self::error(ErrorCode::InvalidKey).challenge(),
+            code => Self::error(code),
+        }
     }
 }
 
 impl From<StoreError> for Reply {
     fn from(error: StoreError) -> Self {
-        Self::failure(&error.into())
+        Error::from(error).into()
     }
 }
 

@@ -13,6 +13,7 @@
 //! retiring the oldest one renumbers nothing.
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::LazyLock;
 
 use data_encoding::{Encoding, Specification};
@@ -25,6 +26,7 @@ use zeroize::Zeroize;
 use super::KeyId;
 use super::parts::{Fingerprint, KeyText, Prefix, RingVersion};
 use crate::secret::SigningSecret;
+use crate::text::Invalid;
 
 const VERSION: usize = 2;
 const ID: usize = 16;
@@ -76,6 +78,18 @@ pub enum KeyringError {
     /// Two of its secrets are the same, or one in 65,536 chances made their versions the same.
     #[error("two secrets of the ring cannot be told apart: make another one")]
     Ambiguous,
+}
+
+/// Secrets separated by commas, newest first, under the usual prefix.
+impl FromStr for Keyring {
+    type Err = Invalid;
+
+    fn from_str(ring: &str) -> Result<Self, Invalid> {
+        const EXPECTED: Invalid =
+            Invalid::expected("must be different secrets of at least 16 characters, newest first, separated by commas");
+        let secrets: Result<Vec<SigningSecret>, _> = ring.split(',').map(|secret| secret.trim().parse()).collect();
+        Self::new(Prefix::default(), &secrets.map_err(|_| EXPECTED)?).map_err(|_| EXPECTED)
+    }
 }
 
 #[derive(Clone)]

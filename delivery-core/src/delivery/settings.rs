@@ -1,0 +1,321 @@
+//! Settings as text, under the names that the example servers document: from variables of the environment, from a
+//! framework's configuration, or from anything that serde reads.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
+use thiserror::Error;
+use url::Url;
+
+use super::{Builder, Delivery};
+use crate::key::Keyring;
+use crate::limit::{Quota, Quotas};
+use crate::mail::{Mailer, Sender};
+use crate::secret::{AdminToken, WebhookSecret};
+use crate::store::{Catalog, Ledger};
+use crate::terms::{Terms, UseLimit, Validity};
+use crate::text::Invalid;
+
+/// Everything that can be set by text. `Deserialize` takes a table of the names in lower case, with texts, numbers, or
+/// lists for what else is separated by commas; an unknown name is an error.
+///
+/// ```
+/// use delivery_core::delivery::Settings;
+///
+/// let variables = |name: &str| match name {
+///     "WEBHOOK_SECRET" | "ADMIN_TOKEN" | "KEY_SECRET" => Some(format!("not-a-good-{name}")),
+///     "LIMIT_VALIDATE" => Some("0".to_owned()),
+///     _ => None,
+/// };
+/// let refused = Settings::read(variables).unwrap_err();
+/// assert_eq!(refused.to_string(), "LIMIT_VALIDATE must be 1 or more requests per minute");
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Settings {
+    /// `WEBHOOK_SECRET`, at least 16 characters.
+    pub webhook_secret: WebhookSecret,
+    /// `ADMIN_TOKEN`, at least 16 characters.
+    pub admin_token: AdminToken,
+    /// `KEY_SECRET`: secrets of at least 16 characters, newest first, separated by commas.
+    pub keyring: Keyring,
+    /// The rest, which has defaults.
+    pub options: Options,
+}
+
+/// Settings that have defaults.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Options {
+    /// `MAIL_FROM`: `Digital Delivery <delivery@localhost>`
+    pub sender: Sender,
+    /// `BASE_URL`: where buyers find the API.
+    pub base_url: Option<String>,
+    /// `TRUSTED_PROXIES`: networks or addresses, separated by commas.
+    pub trusted_proxies: Vec<IpNet>,
+    /// `LIMIT_PRODUCT`, `LIMIT_VALIDATE`, `LIMIT_WEBHOOK`, `LIMIT_ADMIN`, `LIMIT_FAILURES`: requests per minute.
+    pub quotas: Quotas,
+    /// `KEY_DAYS`, 1 to 36500 or -1 for ever, and `KEY_USES`, 1 to 2147483647 or -1 without limit.
+    pub terms: Terms,
+}
+
+/// A setting makes no sense, or is missing. Displays as its name and what it takes; never repeats its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("{name} {expected}")]
+pub struct SettingError {
+    name: &'static str,
+    expected: Invalid,
+}
+
+const SECRETS: [&str; 3] = ["WEBHOOK_SECRET", "ADMIN_TOKEN", "KEY_SECRET"];
+const OPTIONS: [&str; 10] = [
+    "MAIL_FROM",
+    "BASE_URL",
+    "TRUSTED_PROXIES",
+    "LIMIT_PRODUCT",
+    "LIMIT_VALIDATE",
+    "LIMIT_WEBHOOK",
+    "LIMIT_ADMIN",
+    "LIMIT_FAILURES",
+    "KEY_DAYS",
+    "KEY_USES",
+];
+
+impl Settings {
+    /// Reads every setting from wherever `setting` finds the text of a name; what is absent or empty has its default.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingError`] names the first setting that makes no sense, or the secret that is missing.
+    pub fn read(setting: impl Fn(&'static str) -> Option<String>) -> Result<Self, SettingError> {
+        Ok(Self {
+            webhook_secret: required(&setting, "WEBHOOK_SECRET", str::parse)?,
+            admin_token: required(&setting, "ADMIN_TOKEN", str::parse)?,
+            keyring: required(&setting, "KEY_SECRET", str::parse)?,
+            options: Options::read(setting)?,
+        })
+    }
+
+    /// Starts to put a service together, with everything set that these settings say.
+    #[must_use]
+    pub fn builder<S: Ledger + Catalog>(self, store: Arc<S>, mailer: Arc<dyn Mailer>) -> Builder {
+        let Self { webhook_secret, admin_token, keyring, options } = self;
+        Delivery::builder(store, mailer, keyring, webhook_secret, admin_token).options(options)
+    }
+}
+
+impl Options {
+    /// Reads these settings alone, as [`Settings::read`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingError`] names the first setting that makes no sense.
+    pub fn read(setting: impl Fn(&'static str) -> Option<String>) -> Result<Self, SettingError> {
+        const QUOTA: Invalid = Invalid::expected("must be 1 or more requests per minute");
+        let quota = |name, default| {
+            let parse = |text: &str| Quota::per_minute(text.parse().map_err(|_| QUOTA)?);
+            Ok(read(&setting, name, parse)?.unwrap_or(default))
+        };
+        let quotas = Quotas::default();
+        let terms = Terms::default();
+        // No number at all is refused like the number zero: with the sentence that says what it takes.
+        let days = |text: &str| Validity::from_days(text.parse().unwrap_or_default());
+        let uses = |text: &str| UseLimit::from_count(text.parse().unwrap_or_default());
+        Ok(Self {
+            sender: read(&setting, "MAIL_FROM", str::parse)?.unwrap_or_default(),
+            base_url: read(&setting, "BASE_URL", web_address)?,
+            trusted_proxies: read(&setting, "TRUSTED_PROXIES", networks)?.unwrap_or_default(),
+            quotas: Quotas {
+                product: quota("LIMIT_PRODUCT", quotas.product)?,
+                validate: quota("LIMIT_VALIDATE", quotas.validate)?,
+                webhook: quota("LIMIT_WEBHOOK", quotas.webhook)?,
+                admin: quota("LIMIT_ADMIN", quotas.admin)?,
+                failures: quota("LIMIT_FAILURES", quotas.failures)?,
+            },
+            terms: Terms {
+                validity: read(&setting, "KEY_DAYS", days)?.unwrap_or(terms.validity),
+                limit: read(&setting, "KEY_USES", uses)?.unwrap_or(terms.limit),
+            },
+        })
+    }
+}
+
+fn read<T>(
+    setting: impl Fn(&'static str) -> Option<String>,
+    name: &'static str,
+    parse: impl Fn(&str) -> Result<T, Invalid>,
+) -> Result<Option<T>, SettingError> {
+    let text = setting(name).filter(|text| !text.is_empty());
+    text.map(|text| parse(&text).map_err(|expected| SettingError { name, expected })).transpose()
+}
+
+fn required<T>(
+    setting: impl Fn(&'static str) -> Option<String>,
+    name: &'static str,
+    parse: impl Fn(&str) -> Result<T, Invalid>,
+) -> Result<T, SettingError> {
+    read(setting, name, parse)?.ok_or(SettingError { name, expected: Invalid::expected("must be set") })
+}
+
+/// An address that paths are appended to, and that is mailed to buyers.
+fn web_address(text: &str) -> Result<String, Invalid> {
+    let plain = |url: &Url| {
+        let credentials = !url.username().is_empty() || url.password().is_some();
+        matches!(url.scheme(), "http" | "https") && !credentials && url.query().is_none() && url.fragment().is_none()
+    };
+    let url = Url::parse(text).ok().filter(plain);
+    url.map(String::from).ok_or(Invalid::expected("must be an address such as https://shop.example"))
+}
+
+fn networks(list: &str) -> Result<Vec<IpNet>, Invalid> {
+    let entries = list.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+    let network = |entry: &str| {
+        let address = || entry.parse::<std::net::IpAddr>().map(IpNet::from);
+        entry
+            .parse()
+            .or_else(|_| address())
+            .map_err(|_| Invalid::expected("must be networks such as 10.0.0.0/8,fd00::/8"))
+    };
+    entries.map(network).collect()
+}
+
+impl<'de> Deserialize<'de> for Settings {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let table = BTreeMap::<String, Value>::deserialize(deserializer)?;
+        let known = |name: &str| SECRETS.iter().chain(&OPTIONS).any(|known| known.eq_ignore_ascii_case(name));
+        if let Some(name) = table.keys().find(|name| !known(name)) {
+            return Err(D::Error::custom(format!("there is no setting {name}")));
+        }
+        let number = |name: &&str| matches!(table.get(&name.to_ascii_lowercase()), Some(Value::Number(_)));
+        if let Some(name) = SECRETS.into_iter().find(number) {
+            // Leading zeros would be lost.
+            return Err(D::Error::custom(format!("{name} must be a text in quotes")));
+        }
+        let text = |name: &str| match table.get(&name.to_ascii_lowercase()) {
+            Some(Value::Text(text) | Value::Number(text)) => Some(text.clone()),
+            None => None,
+        };
+        Self::read(text).map_err(D::Error::custom)
+    }
+}
+
+/// A value in a table of settings. What it is not is told without what it is: it may be a secret.
+enum Value {
+    Text(String),
+    Number(String),
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Text)
+    }
+}
+
+struct Text;
+
+impl<'de> Visitor<'de> for Text {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a text, a number, or a list of texts")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(Value::Text(text.to_owned()))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
+        Ok(Value::Number(number.to_string()))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Value, E> {
+        Ok(Value::Number(number.to_string()))
+    }
+
+    fn visit_i128<E>(self, number: i128) -> Result<Value, E> {
+        Ok(Value::Number(number.to_string()))
+    }
+
+    fn visit_u128<E>(self, number: u128) -> Result<Value, E> {
+        Ok(Value::Number(number.to_string()))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Value, E> {
+        Ok(Value::Number(number.to_string()))
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, _: bool) -> Result<Value, E> {
+        Err(E::custom("a setting is a text, a number, or a list of texts"))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(Value::Text(entry) | Value::Number(entry)) = list.next_element()? {
+            entries.push(entry);
+        }
+        Ok(Value::Text(entries.join(",")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value as Json, json};
+
+    use super::*;
+
+    const SECRET: &str = "hunter2-hunter2-hunter2";
+
+    fn settings(more: Json) -> Result<Settings, String> {
+        let mut table =
+            json!({ "webhook_secret": SECRET, "admin_token": SECRET, "key_secret": [SECRET, "an older secret"] });
+        let (Json::Object(table), Json::Object(more)) = (&mut table, more) else { unreachable!() };
+        table.extend(more);
+        serde_json::from_value(Json::Object(table.clone())).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_table_of_settings() {
+        let read = settings(json!({
+            "trusted_proxies": ["10.0.0.0/8", "192.0.2.1"], "limit_admin": 3, "limit_product": "7", "key_uses": -1,
+            "key_days": 30, "base_url": "https://shop.example/api", "mail_from": "",
+        }))
+        .unwrap();
+        let Options { sender, base_url, trusted_proxies, quotas, terms } = read.options;
+        assert_eq!(sender, Sender::default());
+        assert_eq!(base_url.as_deref(), Some("https://shop.example/api"));
+        assert_eq!(trusted_proxies.iter().map(ToString::to_string).collect::<Vec<_>>(), ["10.0.0.0/8", "192.0.2.1/32"]);
+        let expected = Quotas {
+            admin: Quota::per_minute(3).unwrap(),
+            product: Quota::per_minute(7).unwrap(),
+            ..Quotas::default()
+        };
+        assert_eq!(quotas, expected);
+        assert_eq!(terms, Terms { validity: Validity::from_days(30).unwrap(), limit: UseLimit::Unlimited });
+        assert_eq!(read.keyring.fingerprints().len(), 2);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named_and_not_repeated() {
+        for (more, expected) in [
+            (json!({ "webhook_secret": "hunter2" }), "WEBHOOK_SECRET must be at least 16"),
+            (json!({ "webhook_secret": null }), "a list of texts"),
+            (json!({ "webhook_secret": "" }), "WEBHOOK_SECRET must be set"),
+            (json!({ "webhook_secret": 12_345_678_901_234_567_u64 }), "WEBHOOK_SECRET must be a text in quotes"),
+            (json!({ "admin_token": true }), "a list of texts"),
+            (json!({ "admin_token": { "hunter2": 1 } }), "a list of texts"),
+            (json!({ "key_secret": [SECRET, "hunter2"] }), "KEY_SECRET"),
+            (json!({ "limit_admin": 0 }), "LIMIT_ADMIN must be 1 or more"),
+            (json!({ "limit_admin": 1.5 }), "LIMIT_ADMIN must be 1 or more"),
+            (json!({ "key_days": 36_501 }), "KEY_DAYS must be 1 to 36500"),
+            (json!({ "trusted_proxies": ["hunter2"] }), "TRUSTED_PROXIES must be networks"),
+            (json!({ "base_url": "https://user:hunter2@shop.example" }), "BASE_URL must be an address"),
+            (json!({ "limit_amdin": 3 }), "there is no setting limit_amdin"),
+        ] {
+            let refused = settings(more.clone()).unwrap_err();
+            assert!(refused.contains(expected) && !refused.contains("hunter2"), "{more}: {refused}");
+            assert!(!refused.contains("12345678901234567"), "{refused}");
+        }
+    }
+}

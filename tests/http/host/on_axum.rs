@@ -1,0 +1,53 @@
+//! The application on axum.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{ConnectInfo, FromRef};
+use axum::routing::get;
+use delivery_axum::{Grant, Refused};
+use delivery_core::Delivery;
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use tower::ServiceExt;
+use tower_http::catch_panic::CatchPanicLayer;
+
+pub struct Host(Router);
+
+#[derive(Clone, FromRef)]
+struct State {
+    delivery: Delivery,
+}
+
+impl Host {
+    pub fn open(delivery: Delivery) -> Self {
+        let app = Router::<State>::new()
+            .route("/hello", get(|| async { "hello" }))
+            .route("/panics", get(|| async { [""; 0][std::env::args().count()] }))
+            .route("/guarded", get(async |grant: Grant| format!("used {} times", grant.key().used())))
+            .route("/counted", get(counted))
+            .route("/lenient", get(async |grant: Result<Grant, Refused>| if grant.is_ok() { "in" } else { "a sample" }))
+            .nest("/nested", delivery_axum::router(delivery.clone()))
+            .merge(delivery_axum::router(delivery.clone()))
+            .fallback(delivery_axum::not_found)
+            .layer(CatchPanicLayer::custom(|_| delivery_axum::internal()))
+            .with_state(State { delivery });
+        Self(app)
+    }
+
+    pub async fn send(&self, request: Request<String>, peer: Option<IpAddr>) -> Response<String> {
+        let mut request = request.map(Body::from);
+        if let Some(peer) = peer {
+            request.extensions_mut().insert(ConnectInfo(SocketAddr::new(peer, 50_000)));
+        }
+        let (head, body) = self.0.clone().oneshot(request).await.unwrap().into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        Response::from_parts(head, String::from_utf8(body.to_vec()).unwrap())
+    }
+}
+
+async fn counted(grant: Grant) -> Result<String, Refused> {
+    let key = grant.count_use(grant.key().product()).await?;
+    Ok(format!("used {} times", key.used()))
+}

@@ -1,0 +1,86 @@
+//! The application on Rocket.
+
+use std::net::{IpAddr, SocketAddr};
+
+use delivery_core::Delivery;
+use delivery_rocket::{DeliveryFairing, Grant, Refused};
+use http::{Request, Response};
+use rocket::config::{Config, LogLevel};
+use rocket::http::{Header, Method};
+use rocket::local::asynchronous::Client;
+use rocket::shield::Shield;
+use rocket::{get, routes};
+
+/// The fairing is one an application, so the API under a base is another one.
+pub struct Host {
+    root: Client,
+    nested: Client,
+}
+
+impl Host {
+    pub async fn open(delivery: Delivery) -> Self {
+        Self { root: client(delivery.clone(), "/").await, nested: client(delivery, "/nested").await }
+    }
+
+    pub async fn send(&self, request: &Request<String>, peer: Option<IpAddr>) -> Response<String> {
+        let nested = request.uri().path().contains("ested/");
+        let client = if nested { &self.nested } else { &self.root };
+        let method: Method = request.method().as_str().parse().unwrap();
+        let mut local = client.req(method, request.uri().to_string());
+        for (name, value) in request.headers() {
+            local.add_header(Header::new(name.to_string(), value.to_str().unwrap().to_owned()));
+        }
+        if let Some(peer) = peer {
+            local = local.remote(SocketAddr::new(peer, 50_000));
+        }
+        let answer = local.body(request.body()).dispatch().await;
+        let mut response = Response::builder().status(answer.status().code);
+        // Rocket announces it when it sends the answer, which a local client does not see.
+        if let Some(length) = answer.body().preset_size() {
+            response = response.header("content-length", length);
+        }
+        for header in answer.headers().iter().filter(|header| header.name() != "content-length") {
+            response = response.header(header.name().as_str(), header.value());
+        }
+        response.body(answer.into_string().await.unwrap_or_default()).unwrap()
+    }
+}
+
+async fn client(delivery: Delivery, base: &str) -> Client {
+    let config = Config { log_level: LogLevel::Off, ..Config::debug_default() };
+    let figment = rocket::figment::Figment::from(config).merge(("ident", false));
+    let rocket = rocket::custom(figment)
+        .mount("/", routes![hello, panics, guarded, counted, lenient])
+        .register("/", delivery_rocket::catchers())
+        .attach(Shield::new())
+        .attach(DeliveryFairing::new(delivery).at(base));
+    Client::untracked(rocket).await.unwrap()
+}
+
+#[get("/hello")]
+fn hello() -> &'static str {
+    "hello"
+}
+
+#[get("/panics")]
+fn panics() -> &'static str {
+    [""; 0][std::env::args().count()]
+}
+
+#[get("/guarded")]
+#[expect(clippy::needless_pass_by_value, reason = "a guard")]
+fn guarded(grant: Grant) -> String {
+    format!("used {} times", grant.key().used())
+}
+
+#[get("/counted")]
+async fn counted(grant: Grant) -> Result<String, Refused> {
+    let key = grant.count_use(grant.key().product()).await?;
+    Ok(format!("used {} times", key.used()))
+}
+
+#[get("/lenient")]
+#[expect(clippy::needless_pass_by_value, reason = "a guard")]
+fn lenient(grant: Result<Grant, Refused>) -> &'static str {
+    if grant.is_ok() { "in" } else { "a sample" }
+}
