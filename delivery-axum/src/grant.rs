@@ -13,10 +13,8 @@ use crate::exchange;
 
 /// A key that is valid now, for a route of the host's own: a [`delivery_core::http::Grant`] as an extractor.
 ///
-/// Extracting one checks the key like `/api/validate` does, wherever it stands (`?key=`, `Authorization: Bearer`,
-/// `X-API-Key`), and counts nothing; a request without a valid key gets the API's own answer. A route that wants to
-/// answer for itself takes `Result<Grant, Refused>`. Counting a use is the route's explicit choice:
-/// [`count_use`](delivery_core::http::Grant::count_use).
+/// A request without a valid key gets the API's own answer; a route that wants to answer for itself takes
+/// `Result<Grant, Refused>`. Counting a use is the route's choice: [`count_use`](http::Grant::count_use).
 ///
 /// The router's state must hold the service: `Delivery: FromRef<S>`. A state without it does not compile:
 ///

@@ -6,13 +6,12 @@
 //! ```
 //! use std::sync::Arc;
 //! use axum::{Router, routing::get};
-//! use delivery_core::{Delivery, key::{Keyring, Prefix}, store::MemoryStore, testing::RecordingMailer};
+//! use delivery_core::{Delivery, store::MemoryStore, testing::RecordingMailer};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let keyring = Keyring::new(Prefix::default(), &["a signing secret, kept".parse()?])?;
-//! let (webhook, admin) = ("the platform's secret".parse()?, "the-seller's-token".parse()?);
-//! let mailer = Arc::new(RecordingMailer::default());
-//! let delivery = Delivery::builder(Arc::new(MemoryStore::new()), mailer, keyring, webhook, admin).build();
+//! let (store, mailer) = (Arc::new(MemoryStore::new()), Arc::new(RecordingMailer::default()));
+//! let (signing, webhook, admin) = ("a signing secret".parse()?, "a webhook secret".parse()?, "the-seller's-token".parse()?);
+//! let delivery = Delivery::builder(store, mailer, signing, webhook, admin).build();
 //! let app: Router = Router::new()
 //!     .route("/", get(|| async { "hello" }))
 //!     .merge(delivery_axum::router(delivery));

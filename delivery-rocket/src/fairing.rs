@@ -1,32 +1,25 @@
 //! The API as a fairing: mounted at ignition, sending letters from lift-off, finishing at shutdown.
 
 use std::error::Error;
+use std::fmt;
 use std::future::{Future, ready};
-use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use delivery_core::Delivery;
 use delivery_core::delivery::{Running, Settings};
 use delivery_core::http::Endpoint;
-use rocket::catcher::Catcher;
 use rocket::fairing::{self, Fairing, Info, Kind};
+use rocket::futures::future::BoxFuture;
 use rocket::http::Method::{Connect, Delete, Get, Head, Options, Patch, Post, Put, Trace};
-use rocket::request::Request;
-use rocket::response::Response;
-use rocket::route::Route;
-use rocket::{Build, Orbit, Rocket};
+use rocket::{Build, Catcher, Orbit, Request, Response, Rocket, Route};
+use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
 use crate::exchange::{self, Api};
 use crate::grant;
 
-/// The table of Rocket's configuration that [`DeliveryFairing::configured`] reads.
-const TABLE: &str = "delivery";
-
 type Failure = Box<dyn Error + Send + Sync>;
-type Builder = dyn Fn(&Rocket<Build>) -> Building + Send + Sync;
-type Building = Pin<Box<dyn Future<Output = Result<Delivery, Failure>> + Send>>;
+type Builder = dyn Fn(&Rocket<Build>) -> BoxFuture<'static, Result<Delivery, Failure>> + Send + Sync;
 
 /// The API as a fairing; one of them an application.
 ///
@@ -38,14 +31,18 @@ type Building = Pin<Box<dyn Future<Output = Result<Delivery, Failure>> + Send>>;
 pub struct DeliveryFairing {
     base: String,
     build: Box<Builder>,
+    running: Mutex<Option<Running>>,
+    open: TaskTracker,
 }
+
+/// The service that this application mounts.
+pub(crate) struct Mounted(pub(crate) Delivery);
 
 impl DeliveryFairing {
     /// Mounts `delivery` at `/`.
     #[must_use]
     pub fn new(delivery: Delivery) -> Self {
-        let build = move |_: &_| Box::pin(ready(Ok(delivery.clone()))) as Building;
-        Self { base: "/".to_owned(), build: Box::new(build) }
+        Self::built(Box::new(move |_| Box::pin(ready(Ok(delivery.clone())))))
     }
 
     /// Mounts the service that `build` makes of the settings in Rocket's own configuration, in the table `delivery` of
@@ -68,23 +65,20 @@ impl DeliveryFairing {
         B: Fn(Settings) -> F + Send + Sync + 'static,
         F: Future<Output = Result<Delivery, Failure>> + Send + 'static,
     {
-        let build = move |rocket: &Rocket<Build>| match rocket.figment().extract_inner(TABLE) {
-            Ok(settings) => Box::pin(build(settings)) as Building,
+        Self::built(Box::new(move |rocket| match rocket.figment().extract_inner("delivery") {
+            Ok(settings) => Box::pin(build(settings)),
             Err(error) => Box::pin(ready(Err(error.into()))),
-        };
-        Self { base: "/".to_owned(), build: Box::new(build) }
+        }))
+    }
+
+    fn built(build: Box<Builder>) -> Self {
+        Self { base: "/".to_owned(), build, running: Mutex::default(), open: TaskTracker::new() }
     }
 
     /// Mounts under `base` instead, a path such as `/shop`.
     #[must_use]
     pub fn at(self, base: impl Into<String>) -> Self {
         Self { base: base.into(), ..self }
-    }
-
-    async fn prepare(&self, rocket: &Rocket<Build>) -> Result<Delivery, Failure> {
-        let delivery = (self.build)(rocket).await?;
-        delivery.enroll().await?;
-        Ok(delivery)
     }
 }
 
@@ -96,32 +90,33 @@ impl Fairing for DeliveryFairing {
     }
 
     async fn on_ignite(&self, mut rocket: Rocket<Build>) -> fairing::Result {
-        let delivery = match self.prepare(&rocket).await {
+        let prepared = async {
+            let delivery = (self.build)(&rocket).await?;
+            delivery.enroll().await?;
+            Ok::<_, Failure>(delivery)
+        };
+        let delivery = match prepared.await {
             Ok(delivery) => delivery,
             Err(error) => {
                 rocket::error!("The delivery API cannot be mounted: {error}");
                 return Err(rocket);
             }
         };
-        let open = TaskTracker::new();
         for endpoint in Endpoint::ALL {
             let path = format!("{}{}", self.base.trim_end_matches('/'), endpoint.path());
-            let api = Api { endpoint, path: path.clone(), delivery: delivery.clone(), open: open.clone() };
+            let api = Api { endpoint, path: path.clone(), delivery: delivery.clone(), open: self.open.clone() };
             // Wrong methods are answered by the API too: those Rocket knows by routes, others by the catcher.
             let routes = [Get, Put, Post, Delete, Options, Head, Trace, Connect, Patch]
                 .map(|method| Route::new(method, endpoint.path(), api.clone()));
             rocket = rocket.mount(self.base.clone(), routes).register(path, vec![Catcher::new(None, api)]);
         }
-        if rocket.state::<Delivery>().is_none() {
-            rocket = rocket.manage(delivery.clone());
-        }
-        Ok(rocket.manage(Mounted { delivery, running: Mutex::default(), open }))
+        Ok(rocket.manage(Mounted(delivery.clone())).manage(delivery))
     }
 
     async fn on_liftoff(&self, rocket: &Rocket<Orbit>) {
-        let Some(mounted) = rocket.state::<Mounted>() else { return };
-        match mounted.delivery.start().await {
-            Ok(running) => *mounted.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(running),
+        let Some(Mounted(delivery)) = rocket.state() else { return };
+        match delivery.start().await {
+            Ok(running) => *self.running.lock().await = Some(running),
             Err(error) => {
                 rocket::error!("The delivery API cannot start: {error}");
                 rocket.shutdown().notify();
@@ -136,29 +131,19 @@ impl Fairing for DeliveryFairing {
     }
 
     async fn on_shutdown(&self, rocket: &Rocket<Orbit>) {
-        let Some(mounted) = rocket.state::<Mounted>() else { return };
-        let running = mounted.running.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(running) = running else { return };
+        let Some(running) = self.running.lock().await.take() else { return };
         running.stop_sending();
-        mounted.open.close();
+        self.open.close();
         let shutdown = &rocket.config().shutdown;
         let patience = Duration::from_secs(u64::from(shutdown.grace) + u64::from(shutdown.mercy));
-        if tokio::time::timeout(patience, mounted.open.wait()).await.is_err() {
-            rocket::warn!("Some requests to the delivery API did not end in time.");
-        }
+        // What takes longer loses its connection anyway.
+        let _ = tokio::time::timeout(patience, self.open.wait()).await;
         running.stop().await;
     }
 }
 
-/// The service as this application runs it.
-pub(crate) struct Mounted {
-    pub(crate) delivery: Delivery,
-    running: Mutex<Option<Running>>,
-    open: TaskTracker,
-}
-
-impl std::fmt::Debug for DeliveryFairing {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for DeliveryFairing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DeliveryFairing").field("base", &self.base).finish_non_exhaustive()
     }
 }

@@ -1,7 +1,6 @@
 //! A guard for the host's own routes.
 
 use std::ops::Deref;
-use std::sync::Arc;
 
 use delivery_core::delivery::Error;
 use delivery_core::http::{self, Reply};
@@ -15,10 +14,8 @@ use crate::fairing::Mounted;
 
 /// A key that is valid now, for a route of the host's own: a [`delivery_core::http::Grant`] as a guard.
 ///
-/// The guard checks the key like `/api/validate` does, wherever it stands (`?key=`, `Authorization: Bearer`,
-/// `X-API-Key`), and counts nothing; a request without a valid key gets the API's own answer. A route that wants to
-/// answer for itself takes `Result<Grant, Refused>`. Counting a use is the route's explicit choice:
-/// [`count_use`](delivery_core::http::Grant::count_use).
+/// A request without a valid key gets the API's own answer; a route that wants to answer for itself takes
+/// `Result<Grant, Refused>`. Counting a use is the route's choice: [`count_use`](http::Grant::count_use).
 ///
 /// An application whose routes ask for a `Grant` does not launch without its [`DeliveryFairing`](crate::DeliveryFairing).
 ///
@@ -38,7 +35,7 @@ pub struct Grant(http::Grant);
 
 /// The API's answer to a request that was refused; a handler returns it as its error.
 #[derive(Debug, Clone)]
-pub struct Refused(Arc<Reply>);
+pub struct Refused(Box<Reply>);
 
 /// Marks a response in whose place a refusal goes; it is no status, and is never sent.
 pub(crate) const REFUSED: Status = Status::new(u16::MAX);
@@ -56,17 +53,16 @@ impl<'r> FromRequest<'r> for Grant {
     type Error = Refused;
 
     async fn from_request(request: &'r Request<'_>) -> Outcome<Self, Refused> {
-        let checked = match request.rocket().state::<Mounted>() {
-            Some(mounted) => http::Grant::of(&mounted.delivery, &exchange::call(request, request.method())).await,
+        let checked = match request.rocket().state() {
+            Some(Mounted(delivery)) => http::Grant::of(delivery, &exchange::call(request, request.method())).await,
             // Only for a route without the sentinels that Rocket's attributes give it.
             None => Err(Box::new(Reply::internal())),
         };
         match checked {
             Ok(grant) => Outcome::Success(Self(grant)),
             Err(reply) => {
-                let refused = Refused(Arc::new(*reply));
-                request.local_cache(|| Some(refused.clone()));
-                Outcome::Error((REFUSED, refused))
+                request.local_cache(|| Some(Refused(reply.clone())));
+                Outcome::Error((REFUSED, Refused(reply)))
             }
         }
     }
@@ -82,17 +78,17 @@ impl Sentinel for Grant {
 /// The API's own answer to a request whose guard failed: a guard can only fail with a status, and catchers are the host's.
 pub(crate) fn refusal(request: &Request<'_>) -> Reply {
     let refused: &Option<Refused> = request.local_cache(|| None);
-    refused.as_ref().map_or_else(Reply::internal, |Refused(reply)| reply.as_ref().clone())
+    refused.as_ref().map_or_else(Reply::internal, |Refused(reply)| *reply.clone())
 }
 
 impl From<Error> for Refused {
     fn from(error: Error) -> Self {
-        Self(Arc::new(Reply::failure(&error)))
+        Self(Box::new(Reply::failure(&error)))
     }
 }
 
 impl<'r> Responder<'r, 'static> for Refused {
     fn respond_to(self, _: &'r Request<'_>) -> response::Result<'static> {
-        Ok(exchange::response(Arc::unwrap_or_clone(self.0)))
+        Ok(exchange::response(*self.0))
     }
 }

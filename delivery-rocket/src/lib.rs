@@ -6,24 +6,22 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use delivery_core::{Delivery, key::{Keyring, Prefix}, store::MemoryStore, testing::RecordingMailer};
+//! use delivery_core::{Delivery, store::MemoryStore, testing::RecordingMailer};
 //! use delivery_rocket::DeliveryFairing;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let keyring = Keyring::new(Prefix::default(), &["a signing secret, kept".parse()?])?;
-//! let (webhook, admin) = ("the platform's secret".parse()?, "the-seller's-token".parse()?);
-//! let mailer = Arc::new(RecordingMailer::default());
-//! let delivery = Delivery::builder(Arc::new(MemoryStore::new()), mailer, keyring, webhook, admin).build();
+//! let (store, mailer) = (Arc::new(MemoryStore::new()), Arc::new(RecordingMailer::default()));
+//! let (signing, webhook, admin) = ("a signing secret".parse()?, "a webhook secret".parse()?, "the-seller's-token".parse()?);
+//! let delivery = Delivery::builder(store, mailer, signing, webhook, admin).build();
 //! let app = rocket::build().attach(DeliveryFairing::new(delivery).at("/shop"));
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! Two things of Rocket's are the host's to know. It believes `X-Real-IP` from anybody, so this crate asks for the
-//! connection's peer alone, and believes `X-Forwarded-For` from the service's own
-//! [`trusted_proxies`](delivery_core::delivery::Builder::trusted_proxies). And its log has the address of each request
-//! with the query in it, at every [`LogLevel`](rocket::config::LogLevel) but `Off`: set that, or have buyers send their
-//! keys in a header.
+//! Rocket's own log has the address of each request with the query in it, at every
+//! [`LogLevel`](rocket::config::LogLevel) but `Off`: set that, or have buyers send their keys in a header. Rocket believes
+//! `X-Real-IP` from anybody; this crate asks for the connection's peer alone, and the service believes its
+//! [`trusted_proxies`](delivery_core::delivery::Builder::trusted_proxies).
 
 mod exchange;
 mod fairing;

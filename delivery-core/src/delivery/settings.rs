@@ -269,7 +269,7 @@ mod tests {
 
     fn settings(more: Json) -> Result<Settings, String> {
         let mut table =
-            json!({ "webhook_secret": SECRET, "admin_token": SECRET, "key_secret": [SECRET, "an older secret"] });
+            json!({ "webhook_secret": SECRET, "admin_token": SECRET, "key_secret": [SECRET, "an older secret too"] });
         let (Json::Object(table), Json::Object(more)) = (&mut table, more) else { unreachable!() };
         table.extend(more);
         serde_json::from_value(Json::Object(table.clone())).map_err(|error| error.to_string())
