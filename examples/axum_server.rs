@@ -3,13 +3,16 @@
 mod server;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::body::Body;
-use axum::extract::{ConnectInfo, State};
-use axum::http::{Request, StatusCode};
-use axum::routing::get;
-use axum::{Json, Router};
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
 use delivery_core::Delivery;
 use delivery_core::delivery::Running;
 use hyper::body::Incoming;
@@ -17,81 +20,88 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use serde_json::{Value, json};
-use server::assemble::{Service, assemble};
-use server::settings::Arguments;
-use server::{Refusal, explain};
+use server::requests::{self, Open};
+use server::{GRACE, Opened, Refusal, capacity, health};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_io_timeout::TimeoutStream;
 use tower::ServiceExt;
 use tower_http::catch_panic::CatchPanicLayer;
 
 /// How long a client may take over the head of a request, and a connection be idle.
 const HEADERS: Duration = Duration::from_secs(15);
-/// How long open requests may take once the server is asked to stop.
-const GRACE: Duration = Duration::from_secs(25);
+/// How long a client may take nothing of an answer.
+const STALLED: Duration = Duration::from_secs(30);
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match run().await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(refusal) => {
-            eprintln!("error: {}", explain(refusal.as_ref()));
-            ExitCode::FAILURE
-        }
-    }
-}
-
-async fn run() -> Result<(), Refusal> {
-    let settings = Arguments::read().check()?;
-    server::log::start()?;
-    let listener = TcpListener::bind(settings.bind)
-        .await
-        .map_err(|error| format!("BIND (--bind): {} cannot be listened on: {error}", settings.bind))?;
-    let address = listener.local_addr()?;
-    let Service { delivery, running, secrets } = assemble(&settings, address).await?;
-    if let Some(greeting) = server::welcome::greeting(&secrets, &settings.data_dir, address) {
-        println!("{greeting}");
-    }
-    let stop = server::signal::stop()?;
-    println!("listening on http://{address}");
-    serve(listener, app(delivery), &running, stop).await;
-    running.stop().await;
-    Ok(())
+    server::run(async {
+        let Opened { listener, address, delivery } = server::open().await?;
+        let running = delivery.start().await?;
+        let stop = server::signal::stop()?;
+        server::announce(address);
+        serve(listener, app(delivery), &running, stop).await;
+        running.stop().await;
+        Ok::<(), Refusal>(())
+    })
+    .await
 }
 
 fn app(delivery: Delivery) -> Router {
     Router::new()
-        .route("/healthz", get(|| async { Json(json!({ "status": "ok" })) }))
-        .route("/readyz", get(ready))
+        .route(health::LIVE, any(health))
+        .route(health::READY, any(health))
         .with_state(delivery.clone())
         .merge(delivery_axum::router(delivery))
         .fallback(delivery_axum::not_found)
         .layer(CatchPanicLayer::custom(|_| delivery_axum::internal()))
+        .layer(from_fn(observed))
 }
 
-async fn ready(State(delivery): State<Delivery>) -> (StatusCode, Json<Value>) {
-    match delivery.ready().await {
-        Ok(()) => (StatusCode::OK, Json(json!({ "status": "ready" }))),
-        Err(error) => {
-            tracing::warn!("not ready: {}", explain(&error));
-            (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "status": "unavailable" })))
+async fn health(State(delivery): State<Delivery>, request: Request) -> Response {
+    let asked = matches!(*request.method(), Method::GET | Method::HEAD);
+    match health::check(request.uri().path(), &delivery).await.filter(|_| asked) {
+        Some((status, json)) => {
+            let status = StatusCode::from_u16(status).unwrap_or_default();
+            (status, [(header::CONTENT_TYPE, "application/json")], json).into_response()
         }
+        None => delivery_axum::not_found().await,
     }
+}
+
+/// Gives each request a name, and tells the log how it was answered.
+async fn observed(mut request: Request, next: Next) -> Response {
+    let open = Open::new(request.headers().get(requests::ID).and_then(|id| id.to_str().ok()));
+    let id = HeaderValue::from_str(open.id()).unwrap_or(HeaderValue::from_static("unknown"));
+    request.headers_mut().insert(requests::ID, id.clone());
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let mut response = next.run(request).await;
+    open.answered(method.as_str(), uri.path(), response.status().as_u16());
+    response.headers_mut().insert(requests::ID, id);
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
 }
 
 /// Serves until asked to stop, and then until open requests are answered or their time is over.
 ///
-/// `axum::serve` sets no deadline on headers, and one slow client a thousand times over would hold every descriptor.
+/// `axum::serve` sets no deadlines and no bounds, and one slow client a thousand times over would hold every descriptor.
 async fn serve(listener: TcpListener, app: Router, running: &Running, stop: impl Future<Output = ()>) {
     let connections = GracefulShutdown::new();
+    // While all are taken, clients wait in the listener's queue.
+    let places = Arc::new(Semaphore::new(capacity::connections()));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADERS);
     let mut stop = std::pin::pin!(stop);
     loop {
-        let (stream, peer) = tokio::select! {
+        let accept = async {
+            // Never closed.
+            let place = places.clone().acquire_owned().await.ok();
+            (listener.accept().await, place)
+        };
+        let (stream, peer, place) = tokio::select! {
             () = &mut stop => break,
-            accepted = listener.accept() => match accepted {
-                Ok(accepted) => accepted,
+            (accepted, place) = accept => match accepted {
+                Ok((stream, peer)) => (stream, peer, place),
                 Err(error) => {
                     // No descriptor is free, or the client is gone already: others may be luckier in a moment.
                     tracing::warn!(%error, "a connection was not accepted");
@@ -102,13 +112,20 @@ async fn serve(listener: TcpListener, app: Router, running: &Running, stop: impl
         };
         // Answers are single writes: waiting to fill a packet would only delay them.
         let _ = stream.set_nodelay(true);
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(STALLED));
         let app = app.clone();
-        let service = service_fn(move |request: Request<Incoming>| {
+        let service = service_fn(move |request: hyper::Request<Incoming>| {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(ConnectInfo(peer));
             app.clone().oneshot(request)
         });
-        tokio::spawn(connections.watch(http.serve_connection(TokioIo::new(stream), service)));
+        let connection = connections.watch(http.serve_connection(TokioIo::new(Box::pin(stream)), service));
+        tokio::spawn(async move {
+            // Clients break off as they like.
+            let _ = connection.await;
+            drop(place);
+        });
     }
     drop(listener);
     running.stop_sending();

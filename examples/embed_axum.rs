@@ -13,7 +13,6 @@ use axum::extract::FromRef;
 use axum::{Router, routing::get};
 use delivery_axum::{Grant, Refused};
 use delivery_core::Delivery;
-use delivery_core::key::{Keyring, Prefix};
 use delivery_core::mail::{MailError, Mailer, Message};
 use delivery_core::product::{Listing, NewProduct, Product, ProductId};
 use delivery_core::store::{Catalog, SqliteStore, StoreError};
@@ -72,7 +71,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let books = Arc::new(Books(vec![Arc::new(Product::new(ProductId::new(1)?, book))]));
     let store = Arc::new(SqliteStore::open("embed_axum.db").await?);
     // From your configuration, never from the source, in production.
-    let keyring = Keyring::new(Prefix::default(), &["a signing secret for this demo".parse()?])?;
+    let keyring = "a signing secret for this demo".parse()?;
     let (webhook, admin) = ("demo webhook secret".parse()?, "demo-admin-token".parse()?);
     let delivery = Delivery::builder(store, Arc::new(Terminal), keyring, webhook, admin).catalog(books).build();
 

@@ -62,3 +62,8 @@ pub async fn not_found() -> Response {
 pub fn internal() -> Response {
     exchange::response(Reply::internal())
 }
+
+/// The chapters of README, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use delivery_core::Delivery;
-use delivery_core::delivery::Running;
 use delivery_core::mail::{FolderMailer, Mailer, SmtpMailer};
 use delivery_core::store::{Catalog, Ledger, MemoryStore, SqliteStore, StoreError};
 
@@ -14,14 +13,13 @@ use super::secrets::Secrets;
 use super::settings::{Database, Settings};
 use super::{Refusal, explain};
 
-/// A started service.
+/// A service that is ready to start.
 pub struct Service {
     pub delivery: Delivery,
-    pub running: Running,
     pub secrets: Secrets,
 }
 
-/// Makes the data folder, opens the store, and starts the service that listens on `address`.
+/// Makes the data folder, opens the store, and puts together the service that listens on `address`.
 pub async fn assemble(settings: &Settings, address: SocketAddr) -> Result<Service, Refusal> {
     make_folder(settings).map_err(|error| {
         format!(
@@ -35,8 +33,8 @@ pub async fn assemble(settings: &Settings, address: SocketAddr) -> Result<Servic
     };
     // The store first: a second server on the same folder is refused before it makes secrets.
     match &settings.database {
-        Database::Sqlite(path) => start(settings, address, mailer, Arc::new(open(path).await?)).await,
-        Database::Memory => start(settings, address, mailer, Arc::new(MemoryStore::new())).await,
+        Database::Sqlite(path) => build(settings, address, mailer, Arc::new(open(path).await?)).await,
+        Database::Memory => build(settings, address, mailer, Arc::new(MemoryStore::new())).await,
     }
 }
 
@@ -45,24 +43,19 @@ async fn open(path: &Path) -> Result<SqliteStore, Refusal> {
     opened.map_err(|error| format!("DATABASE_URL (--database-url): {}", explain(&error)).into())
 }
 
-async fn start<S: Ledger + Catalog>(
+async fn build<S: Ledger + Catalog>(
     settings: &Settings,
     address: SocketAddr,
     mailer: Arc<dyn Mailer>,
     store: Arc<S>,
 ) -> Result<Service, Refusal> {
     let secrets = Secrets::load(settings)?;
-    let base_url = settings.base_url.as_ref().map_or_else(|| format!("http://{address}"), ToString::to_string);
+    let mut options = settings.options.clone();
+    options.base_url.get_or_insert_with(|| format!("http://{address}"));
     let (keyring, webhook, admin) = (secrets.keyring.clone(), secrets.webhook.clone(), secrets.admin.clone());
-    let delivery = Delivery::builder(store, mailer, keyring, webhook, admin)
-        .base_url(base_url)
-        .sender(settings.mail_from.clone())
-        .quotas(settings.quotas)
-        .terms(settings.terms)
-        .trusted_proxies(settings.trusted_proxies.clone())
-        .build();
-    let running = match delivery.start().await {
-        Ok(running) => running,
+    let delivery = Delivery::builder(store, mailer, keyring, webhook, admin).options(options).build();
+    match delivery.enroll().await {
+        Ok(()) => {}
         Err(StoreError::ForeignSecret) => {
             secrets.forget();
             return Err(
@@ -72,9 +65,9 @@ async fn start<S: Ledger + Catalog>(
             );
         }
         Err(error) => return Err(error.into()),
-    };
+    }
     report_parked(&delivery).await;
-    Ok(Service { delivery, running, secrets })
+    Ok(Service { delivery, secrets })
 }
 
 fn make_folder(settings: &Settings) -> std::io::Result<()> {

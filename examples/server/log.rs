@@ -10,6 +10,8 @@ pub fn start() -> Result<(), super::Refusal> {
         _ => EnvFilter::new("info"),
     };
     let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours).init();
-    Ok(())
+    let log =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours).finish();
+    // Not `init`, which also takes in what libraries tell the `log` crate: Rocket tells it the queries of requests.
+    Ok(tracing::subscriber::set_global_default(log)?)
 }

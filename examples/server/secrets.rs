@@ -10,7 +10,7 @@ use delivery_core::secret::{AdminToken, WebhookSecret};
 use delivery_core::{Entropy, SystemEntropy};
 
 use super::Refusal;
-use super::settings::{Settings, keyring, read};
+use super::settings::{Settings, read};
 
 const NAMES: [&str; 3] = ["WEBHOOK_SECRET", "ADMIN_TOKEN", "KEY_SECRET"];
 
@@ -44,7 +44,7 @@ impl Secrets {
         let [webhook, admin, ring] = NAMES.map(|name| (name, value(name)));
         let webhook = read(webhook.0, &webhook.1, str::parse)?;
         let admin = read(admin.0, &admin.1, str::parse)?;
-        let keyring = read(ring.0, &ring.1, keyring)?;
+        let keyring = read(ring.0, &ring.1, str::parse)?;
         if !made.is_empty() {
             keep(&file, &kept).map_err(|error| format!("{} cannot be written: {error}", file.display()))?;
         }

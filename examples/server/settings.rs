@@ -1,18 +1,13 @@
 //! Settings: each a flag and an environment variable, checked before anything is touched.
 
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::builder::Resettable;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser};
-use delivery_core::key::{Keyring, Prefix};
-use delivery_core::limit::{Quota, Quotas};
-use delivery_core::mail::Sender;
-use delivery_core::secret::{AdminToken, SigningSecret, WebhookSecret};
-use delivery_core::terms::{Terms, UseLimit, Validity};
-use ipnet::IpNet;
-use url::Url;
+use delivery_core::delivery::{self, Options};
+use delivery_core::mail::SmtpMailer;
 
 use super::Refusal;
 
@@ -83,11 +78,7 @@ pub struct Settings {
     pub admin_token: Option<String>,
     pub key_secret: Option<String>,
     pub smtp_url: Option<String>,
-    pub mail_from: Sender,
-    pub base_url: Option<Url>,
-    pub trusted_proxies: Vec<IpNet>,
-    pub quotas: Quotas,
-    pub terms: Terms,
+    pub options: Options,
 }
 
 pub enum Database {
@@ -106,72 +97,50 @@ impl Arguments {
     /// Checks every setting; a refusal names the setting and what it takes, and repeats no value.
     pub fn check(self) -> Result<Settings, Refusal> {
         let data_dir = PathBuf::from(&self.data_dir);
-        let database = match self.database_url {
+        let database = match &self.database_url {
             None => Database::Sqlite(data_dir.join("delivery.db")),
-            Some(url) => database(&url)?,
+            Some(url) => database(url)?,
         };
-        let smtp_url = self.smtp_url;
-        if let Some(url) = &smtp_url {
-            read("SMTP_URL", url, str::parse::<delivery_core::mail::SmtpMailer>)?;
+        if let Some(url) = &self.smtp_url {
+            read("SMTP_URL", url, str::parse::<SmtpMailer>)?;
         }
-        let quota = |name, text: &str| {
-            let number =
-                read(name, text, |text| text.parse::<u32>().map_err(|_| "must be 1 or more requests per minute"))?;
-            read(name, text, |_| Quota::per_minute(number))
+        let bind = read("BIND", &self.bind, |text| {
+            text.parse().map_err(|_| "must be an address and a port such as 127.0.0.1:8080")
+        })?;
+        // Those that are left out are made later, when the folder is there.
+        let given = |secret: &Option<String>| Some(secret.clone().unwrap_or_else(|| PLACEHOLDER.to_owned()));
+        let text = |name| match name {
+            "WEBHOOK_SECRET" => given(&self.webhook_secret),
+            "ADMIN_TOKEN" => given(&self.admin_token),
+            "KEY_SECRET" => given(&self.key_secret),
+            "MAIL_FROM" => Some(self.mail_from.clone()),
+            "BASE_URL" => self.base_url.clone(),
+            "TRUSTED_PROXIES" => self.trusted_proxies.clone(),
+            "LIMIT_PRODUCT" => Some(self.limit_product.clone()),
+            "LIMIT_VALIDATE" => Some(self.limit_validate.clone()),
+            "LIMIT_WEBHOOK" => Some(self.limit_webhook.clone()),
+            "LIMIT_ADMIN" => Some(self.limit_admin.clone()),
+            "LIMIT_FAILURES" => Some(self.limit_failures.clone()),
+            "KEY_DAYS" => Some(self.key_days.clone()),
+            "KEY_USES" => Some(self.key_uses.clone()),
+            _ => None,
         };
-        let (webhook_secret, admin_token, key_secret) = (self.webhook_secret, self.admin_token, self.key_secret);
-        check_secrets(webhook_secret.as_deref(), admin_token.as_deref(), key_secret.as_deref())?;
-        let base_url = self.base_url.map(|url| read("BASE_URL", &url, web_address)).transpose()?;
-        Ok(Settings {
-            bind: read("BIND", &self.bind, |text| {
-                SocketAddr::from_str(text).map_err(|_| "must be an address and a port such as 127.0.0.1:8080")
-            })?,
-            data_dir,
-            database,
-            webhook_secret,
-            admin_token,
-            key_secret,
-            smtp_url,
-            mail_from: read("MAIL_FROM", &self.mail_from, str::parse)?,
-            base_url,
-            trusted_proxies: networks(&self.trusted_proxies.unwrap_or_default())?,
-            quotas: Quotas {
-                product: quota("LIMIT_PRODUCT", &self.limit_product)?,
-                validate: quota("LIMIT_VALIDATE", &self.limit_validate)?,
-                webhook: quota("LIMIT_WEBHOOK", &self.limit_webhook)?,
-                admin: quota("LIMIT_ADMIN", &self.limit_admin)?,
-                failures: quota("LIMIT_FAILURES", &self.limit_failures)?,
-            },
-            terms: Terms {
-                validity: read("KEY_DAYS", &self.key_days, |text| {
-                    Validity::from_days(text.parse().unwrap_or_default()).map_err(|error| error.to_string())
-                })?,
-                limit: read("KEY_USES", &self.key_uses, |text| {
-                    UseLimit::from_count(text.parse().unwrap_or_default()).map_err(|error| error.to_string())
-                })?,
-            },
-        })
+        let options = delivery::Settings::read(text).map_err(|error| refusal(error.name(), error.expected()))?.options;
+        let Self { webhook_secret, admin_token, key_secret, smtp_url, .. } = self;
+        Ok(Settings { bind, data_dir, database, webhook_secret, admin_token, key_secret, smtp_url, options })
     }
 }
 
-/// Refuses bad secrets before the folder is made; [`Secrets`](super::secrets::Secrets) reads them later.
-fn check_secrets(webhook: Option<&str>, admin: Option<&str>, ring: Option<&str>) -> Result<(), Refusal> {
-    webhook.map(|secret| read("WEBHOOK_SECRET", secret, str::parse::<WebhookSecret>)).transpose()?;
-    admin.map(|token| read("ADMIN_TOKEN", token, str::parse::<AdminToken>)).transpose()?;
-    ring.map(|ring| read("KEY_SECRET", ring, keyring)).transpose()?;
-    Ok(())
-}
-
-/// A ring of secrets, newest first, comma-separated.
-pub fn keyring(ring: &str) -> Result<Keyring, String> {
-    let secrets = ring.split(',').map(str::trim).map(str::parse::<SigningSecret>).collect::<Result<Vec<_>, _>>();
-    Keyring::new(Prefix::default(), &secrets.map_err(|error| error.to_string())?).map_err(|error| error.to_string())
-}
+/// Stands for a secret that is not there yet, while the others are checked.
+const PLACEHOLDER: &str = "not-made-until-the-folder-is-there";
 
 /// Reads one setting; the error names it.
-pub fn read<T, E: ToString>(name: &str, text: &str, parse: impl FnOnce(&str) -> Result<T, E>) -> Result<T, Refusal> {
-    let flag = name.to_ascii_lowercase().replace('_', "-");
-    parse(text).map_err(|expected| format!("{name} (--{flag}) {}", expected.to_string()).into())
+pub fn read<T, E: Display>(name: &str, text: &str, parse: impl FnOnce(&str) -> Result<T, E>) -> Result<T, Refusal> {
+    parse(text).map_err(|expected| refusal(name, expected))
+}
+
+fn refusal(name: &str, expected: impl Display) -> Refusal {
+    format!("{name} (--{}) {expected}", name.to_ascii_lowercase().replace('_', "-")).into()
 }
 
 fn database(url: &str) -> Result<Database, Refusal> {
@@ -181,22 +150,4 @@ fn database(url: &str) -> Result<Database, Refusal> {
         _ => Err("must be sqlite://PATH or memory:"),
     };
     read("DATABASE_URL", url, parse)
-}
-
-fn web_address(text: &str) -> Result<Url, &'static str> {
-    // Paths are appended to it, and it is mailed to buyers.
-    let plain = |url: &Url| {
-        let credentials = !url.username().is_empty() || url.password().is_some();
-        matches!(url.scheme(), "http" | "https") && !credentials && url.query().is_none() && url.fragment().is_none()
-    };
-    Url::parse(text).ok().filter(plain).ok_or("must be an address such as https://shop.example")
-}
-
-fn networks(list: &str) -> Result<Vec<IpNet>, Refusal> {
-    let entries = list.split(',').map(str::trim).filter(|entry| !entry.is_empty());
-    let parse = |entry: &str| {
-        let address = || entry.parse::<std::net::IpAddr>().map(IpNet::from);
-        entry.parse().or_else(|_| address()).map_err(|_| "must be networks such as 10.0.0.0/8,fd00::/8")
-    };
-    entries.map(|entry| read("TRUSTED_PROXIES", entry, parse)).collect()
 }

@@ -20,6 +20,8 @@ use libtest_mimic::{Arguments, Trial};
 use row::Row;
 
 fn main() {
+    // Quiet: what Rocket and the service tell the log is not what is tested here.
+    tracing_subscriber::fmt().with_max_level(tracing::level_filters::LevelFilter::OFF).init();
     let rows =
         [validate::rows(), product::rows(), webhook::rows(), lists::rows(), admin::rows(), host::rows()].concat();
     let trial = |row: &Row, framework: Framework| {

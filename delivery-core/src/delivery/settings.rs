@@ -69,6 +69,20 @@ pub struct SettingError {
     expected: Invalid,
 }
 
+impl SettingError {
+    /// The setting.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What it takes, as a phrase that follows its name.
+    #[must_use]
+    pub fn expected(&self) -> Invalid {
+        self.expected
+    }
+}
+
 const SECRETS: [&str; 3] = ["WEBHOOK_SECRET", "ADMIN_TOKEN", "KEY_SECRET"];
 const OPTIONS: [&str; 10] = [
     "MAIL_FROM",

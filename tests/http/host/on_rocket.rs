@@ -64,7 +64,7 @@ fn hello() -> &'static str {
 
 #[get("/panics")]
 fn panics() -> &'static str {
-    [""; 0][std::env::args().count()]
+    std::panic::resume_unwind(Box::new("a route of the host's panicked"))
 }
 
 #[get("/guarded")]

@@ -1,0 +1,25 @@
+//! What a service manager asks: does the process live, does the store answer?
+
+use delivery_core::Delivery;
+
+use super::explain;
+
+/// Alive: the process answers.
+pub const LIVE: &str = "/healthz";
+/// Ready: the store answers too.
+pub const READY: &str = "/readyz";
+
+/// Status and JSON of a health route; nothing for another path.
+pub async fn check(path: &str, delivery: &Delivery) -> Option<(u16, &'static str)> {
+    match path {
+        LIVE => Some((200, r#"{"status":"ok"}"#)),
+        READY => Some(match delivery.ready().await {
+            Ok(()) => (200, r#"{"status":"ready"}"#),
+            Err(error) => {
+                tracing::warn!("not ready: {}", explain(&error));
+                (503, r#"{"status":"unavailable"}"#)
+            }
+        }),
+        _ => None,
+    }
+}

@@ -1,0 +1,48 @@
+//! The log of requests, and the name each of them has in it.
+
+use std::time::Instant;
+
+use delivery_core::http::Endpoint;
+use uuid::Uuid;
+
+use super::health;
+
+/// The header that holds a request's name, as proxies send it and as the answer carries it.
+pub const ID: &str = "x-request-id";
+const LONGEST: usize = 64;
+
+/// A request that is being answered.
+pub struct Open {
+    id: String,
+    since: Instant,
+}
+
+impl Open {
+    /// Takes the name that a proxy gave the request, if it is fit for a log; else makes one.
+    pub fn new(given: Option<&str>) -> Self {
+        let fit = |id: &&str| {
+            (1..=LONGEST).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.:".contains(&b))
+        };
+        let id = given.filter(fit).map_or_else(|| Uuid::now_v7().simple().to_string(), str::to_owned);
+        #[expect(clippy::disallowed_methods, reason = "how long a request took is told to the log alone")]
+        let since = Instant::now();
+        Self { id, since }
+    }
+
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Tells the log, at level DEBUG: `RUST_LOG=info,request=debug` shows it. Never the query, which may hold a key, nor
+    /// a path that is not one of ours: it may hold anything.
+    pub fn answered(&self, method: &str, path: &str, status: u16) {
+        let path = known(path).unwrap_or("another path");
+        let elapsed = self.since.elapsed();
+        tracing::debug!(target: "request", id = self.id, method, path, status, ?elapsed);
+    }
+}
+
+fn known(path: &str) -> Option<&'static str> {
+    let ours = Endpoint::ALL.into_iter().map(Endpoint::path).chain([health::LIVE, health::READY]);
+    ours.into_iter().find(|ours| *ours == path)
+}

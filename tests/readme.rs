@@ -1,0 +1,46 @@
+//! What README must name: every setting, every endpoint, every code.
+
+use std::process::Command;
+
+use delivery_core::ErrorCode;
+use delivery_core::http::Endpoint;
+
+const README: &str = include_str!("../README.md");
+
+fn help(program: &str) -> String {
+    let test = std::env::current_exe().unwrap();
+    let examples = test.parent().and_then(std::path::Path::parent).unwrap().join("examples");
+    let output = Command::new(examples.join(program)).arg("--help").env_clear().output().unwrap();
+    String::from_utf8(output.stdout).unwrap().replace(program, "SERVER")
+}
+
+#[test]
+fn every_setting_has_a_line() {
+    let help = help("axum_server");
+    let settings: Vec<&str> = help.split("[env: ").skip(1).map(|rest| rest.split(['=', ']']).next().unwrap()).collect();
+    assert!(settings.len() > 15, "{help}");
+    for setting in settings {
+        assert!(README.contains(&format!("| `{setting}` |")), "README says nothing of {setting}");
+    }
+}
+
+#[test]
+fn both_servers_have_the_same_settings() {
+    assert_eq!(help("axum_server"), help("rocket_server"));
+}
+
+#[test]
+fn every_endpoint_has_a_line() {
+    for endpoint in Endpoint::ALL {
+        let line = format!("| `{} {}", endpoint.method(), endpoint.path());
+        assert!(README.contains(&line), "README says nothing of {}", endpoint.path());
+    }
+}
+
+#[test]
+fn every_code_has_a_line_with_its_status() {
+    for code in ErrorCode::ALL {
+        let line = README.lines().find(|line| line.starts_with('|') && line.contains(&format!("`{code}`")));
+        assert!(line.is_some_and(|line| line.contains(&code.status().to_string())), "README says nothing of {code}");
+    }
+}

@@ -1,0 +1,29 @@
+//! The servers as a seller starts them. Each test is two: on axum and on Rocket.
+
+mod clients;
+mod process;
+mod run;
+mod start;
+
+macro_rules! on_both {
+    ($($module:ident :: $test:ident),* $(,)?) => {
+        mod axum {
+            $(#[test] fn $test() { crate::$module::$test(&crate::process::Site::new("axum_server")); })*
+        }
+        mod rocket {
+            $(#[test] fn $test() { crate::$module::$test(&crate::process::Site::new("rocket_server")); })*
+        }
+    };
+}
+
+on_both! {
+    start::the_first_start_prints_three_lines_that_work_and_later_starts_are_silent,
+    start::what_makes_no_sense_is_a_refusal_that_names_the_setting_and_repeats_no_secret,
+    start::an_empty_variable_counts_as_not_set,
+    start::a_second_server_and_a_foreign_secret_are_refused,
+    run::a_kill_loses_nothing_and_nothing_secret_is_written_anywhere,
+    run::limits_and_terms_are_the_configured_ones,
+    run::health_and_readiness_and_unknown_paths,
+    run::every_answer_has_a_name_that_the_log_knows_and_the_log_has_no_query,
+    run::an_open_request_is_finished_and_then_the_server_ends,
+}

@@ -1,0 +1,180 @@
+//! A server as a seller starts it: a process, a folder, a terminal.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A folder of its own for one of the servers.
+pub struct Site {
+    folder: TempDir,
+    pub program: &'static str,
+}
+
+impl Site {
+    pub fn new(program: &'static str) -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), program }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.path().join("delivery-data")
+    }
+
+    /// The example beside this test's binary. `cargo test` builds both; `cargo test --test server` alone does not build
+    /// the example anew.
+    pub fn binary(&self) -> PathBuf {
+        let test = std::env::current_exe().unwrap();
+        test.parent().and_then(Path::parent).unwrap().join("examples").join(self.program)
+    }
+
+    pub fn command(&self, settings: &[(&str, &str)]) -> Command {
+        self.configured(Command::new(self.binary()), settings)
+    }
+
+    fn configured(&self, mut command: Command, settings: &[(&str, &str)]) -> Command {
+        command.current_dir(&self.folder).env_clear().env("BIND", "127.0.0.1:0").envs(settings.iter().copied());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    pub fn start(&self, settings: &[(&str, &str)]) -> Server {
+        Server::start(self.command(settings))
+    }
+
+    /// With no more than so many file descriptors.
+    pub fn start_with_descriptors(&self, descriptors: u32, settings: &[(&str, &str)]) -> Server {
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(format!("ulimit -n {descriptors}; exec \"$0\"")).arg(self.binary());
+        Server::start(self.configured(shell, settings))
+    }
+
+    pub fn letters(&self) -> Vec<String> {
+        let files = fs::read_dir(self.data().join("mail")).unwrap();
+        let letter = |file: fs::DirEntry| fs::read(file.path()).unwrap();
+        files.map(|file| String::from_utf8(letter(file.unwrap())).unwrap()).collect()
+    }
+}
+
+pub struct Server {
+    process: Child,
+    pub address: SocketAddr,
+    pub printed: String,
+}
+
+impl Server {
+    fn start(mut command: Command) -> Self {
+        let mut process = command.spawn().unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let mut printed = String::new();
+        let address = loop {
+            let line = lines.next().expect("a server that does not listen says why").unwrap();
+            if let Some(address) = line.strip_prefix("listening on http://") {
+                break address.parse().unwrap();
+            }
+            printed.push_str(&line);
+            printed.push('\n');
+        };
+        Self { process, address, printed }
+    }
+
+    pub fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream
+    }
+
+    /// Head and body of the answer, as text.
+    pub fn exchange(&self, method: &str, target: &str, headers: &str, body: &str) -> (String, String) {
+        let mut stream = self.connect();
+        let length = body.len();
+        let request = format!(
+            "{method} {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}Content-Length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        read_answer(&mut stream)
+    }
+
+    pub fn call(&self, method: &str, target: &str, headers: &str, body: &str) -> (u16, Value) {
+        let (head, body) = self.exchange(method, target, headers, body);
+        (status(&head), serde_json::from_str(&body).unwrap_or_default())
+    }
+
+    pub fn add_product(&self) -> (u16, Value) {
+        let headers = format!("Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n");
+        self.call("POST", "/api/admin/product", &headers, r##"{"name":"Guide","content":"# Guide"}"##)
+    }
+
+    pub fn order(&self, id: &str) -> (u16, Value) {
+        let body = json!({ "order_id": id, "product_id": 1, "customer_email": "a@example.com", "secret": SECRET });
+        self.call("POST", "/api/webhook/order", "Content-Type: application/json\r\n", &body.to_string())
+    }
+
+    pub fn fetch(&self, key: &str) -> u16 {
+        self.call("GET", &format!("/api/product?key={key}&product_id=1"), "", "").0
+    }
+
+    /// As a crash does: nothing is finished, nothing is closed.
+    pub fn kill(mut self) -> String {
+        self.process.kill().unwrap();
+        self.log()
+    }
+
+    /// As a service manager does.
+    pub fn terminate(self) -> String {
+        self.ask_to_stop();
+        self.ended()
+    }
+
+    pub fn ask_to_stop(&self) {
+        let id = self.process.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    }
+
+    /// Waits for its end, which must be a good one.
+    pub fn ended(mut self) -> String {
+        assert!(self.process.wait().unwrap().success());
+        self.log()
+    }
+
+    fn log(&mut self) -> String {
+        let mut log = String::new();
+        self.process.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        self.process.wait().unwrap();
+        log
+    }
+}
+
+/// No test leaves a process behind, failed or not.
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It has ended already where the test ended it.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+pub const SECRET: &str = "the-platforms-secret";
+pub const TOKEN: &str = "the-sellers-own-token";
+pub const CONFIGURED: [(&str, &str); 3] =
+    [("WEBHOOK_SECRET", SECRET), ("ADMIN_TOKEN", TOKEN), ("KEY_SECRET", "what-keys-are-signed-with")];
+
+/// Reads to the end of the connection.
+pub fn read_answer(stream: &mut TcpStream) -> (String, String) {
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_owned(), body.to_owned())
+}
+
+pub fn status(head: &str) -> u16 {
+    head.split(' ').nth(1).unwrap().parse().unwrap()
+}
