@@ -1,0 +1,176 @@
+//! The fairing in a host: when it launches and when it does not, and what it does at lift-off and shutdown.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use delivery_core::Delivery;
+use delivery_core::delivery::Settings;
+use delivery_core::http::{Call, Endpoint};
+use delivery_core::mail::{MailError, Mailer, Message};
+use delivery_core::product::NewProduct;
+use delivery_core::store::MemoryStore;
+use delivery_core::testing::RecordingMailer;
+use delivery_rocket::{DeliveryFairing, Grant};
+use rocket::config::{Config, LogLevel};
+use rocket::error::ErrorKind;
+use rocket::figment::Figment;
+use rocket::http::Status;
+use rocket::local::asynchronous::Client;
+use rocket::{Build, Rocket, State, catch, catchers, get, routes};
+use serde_json::json;
+use tokio::sync::Notify;
+
+const SECRET: &str = "the platform's secret";
+
+fn quiet() -> Figment {
+    Figment::from(Config { log_level: LogLevel::Off, ..Config::debug_default() })
+}
+
+fn delivery(store: &Arc<MemoryStore>, mailer: Arc<dyn Mailer>, key_secret: &str) -> Delivery {
+    let (keyring, webhook, admin) = (key_secret, SECRET, "the-seller's-token");
+    let (keyring, webhook, admin) = (keyring.parse().unwrap(), webhook.parse().unwrap(), admin.parse().unwrap());
+    Delivery::builder(store.clone(), mailer, keyring, webhook, admin).build()
+}
+
+async fn sell(delivery: &Delivery, order: &str) -> u16 {
+    delivery.add_product(NewProduct::new("A").unwrap().content("a").unwrap()).await.unwrap();
+    let body = json!({ "order_id": order, "product_id": 1, "customer_email": "a@example.com", "secret": SECRET });
+    Endpoint::Order.call(delivery, Call::new(http::Method::POST).json(body.to_string())).await.status().as_u16()
+}
+
+#[get("/guarded")]
+#[expect(clippy::needless_pass_by_value, reason = "a guard")]
+fn guarded(grant: Grant) -> String {
+    grant.key().used().to_string()
+}
+
+#[get("/managed")]
+fn managed(delivery: &State<Delivery>) -> String {
+    format!("{:?}", delivery.inner()).chars().take(8).collect()
+}
+
+#[tokio::test]
+async fn a_guard_without_the_fairing_aborts_the_launch() {
+    let rocket = rocket::custom(quiet()).mount("/", routes![guarded]);
+    let refused = rocket.ignite().await.unwrap_err();
+    assert!(matches!(refused.kind(), ErrorKind::SentinelAborts(_)), "{refused}");
+}
+
+#[tokio::test]
+async fn the_service_is_managed_state_and_the_guard_has_it() {
+    let delivery = delivery(&Arc::default(), Arc::new(RecordingMailer::default()), "a secret of the host");
+    let rocket = rocket::custom(quiet()).mount("/", routes![guarded, managed]).attach(DeliveryFairing::new(delivery));
+    let client = Client::untracked(rocket).await.unwrap();
+    assert_eq!(client.get("/managed").dispatch().await.into_string().await.unwrap(), "Delivery");
+    assert_eq!(client.get("/guarded").dispatch().await.status(), Status::BadRequest);
+}
+
+/// A host's catchers see a refused guard, and what they make of it gives way to the API's own answer.
+#[tokio::test]
+async fn catchers_of_the_host_do_not_hide_the_refusal() {
+    #[catch(default)]
+    fn page() -> &'static str {
+        "<h1>Something went wrong</h1>"
+    }
+    let delivery = delivery(&Arc::default(), Arc::new(RecordingMailer::default()), "a secret of the host");
+    let rocket = rocket::custom(quiet()).mount("/app", routes![guarded]).register("/app", catchers![page]);
+    let client = Client::untracked(rocket.attach(DeliveryFairing::new(delivery))).await.unwrap();
+    let answer = client.get("/app/guarded?key=nonsense").dispatch().await;
+    assert_eq!(answer.status(), Status::Unauthorized);
+    assert!(answer.into_string().await.unwrap().contains("INVALID_KEY"));
+    let other = client.get("/app/other").dispatch().await;
+    assert_eq!(other.into_string().await.unwrap(), "<h1>Something went wrong</h1>");
+}
+
+#[tokio::test]
+async fn a_store_made_with_another_secret_aborts_the_launch() {
+    let store = Arc::default();
+    let mailer = Arc::new(RecordingMailer::default());
+    delivery(&store, mailer.clone(), "a secret of the host").enroll().await.unwrap();
+    let foreign = DeliveryFairing::new(delivery(&store, mailer, "some other secret"));
+    let refused = rocket::custom(quiet()).attach(foreign).ignite().await.unwrap_err();
+    assert!(matches!(refused.kind(), ErrorKind::FailedFairings(_)), "{refused}");
+}
+
+fn configured(table: &serde_json::Value) -> Rocket<Build> {
+    let fairing = DeliveryFairing::configured(|settings: Settings| async {
+        Ok(settings.builder(Arc::new(MemoryStore::new()), Arc::new(RecordingMailer::default())).build())
+    });
+    rocket::custom(quiet().merge(("delivery", table))).attach(fairing.at("/shop/"))
+}
+
+#[tokio::test]
+async fn settings_come_from_rockets_configuration() {
+    let ring = ["the newer secret", "the older secret"];
+    let table = json!({
+        "webhook_secret": SECRET, "admin_token": "the-seller's-token", "key_secret": ring, "limit_validate": 1,
+    });
+    let client = Client::untracked(configured(&table)).await.unwrap();
+    let mut answers = Vec::new();
+    for _ in 0..2 {
+        answers.push(client.get("/shop/api/validate?key=nonsense").dispatch().await.status().code);
+    }
+    assert_eq!(answers, [401, 429]);
+}
+
+#[tokio::test]
+async fn settings_that_make_no_sense_abort_the_launch() {
+    let good =
+        json!({ "webhook_secret": SECRET, "admin_token": "the-seller's-token", "key_secret": "a signing secret" });
+    assert!(configured(&good).ignite().await.is_ok());
+    for (name, value) in [
+        ("webhook_secret", json!(1_234_567_890_123_456_789_u64)),
+        ("admin_token", json!("short")),
+        ("key_secret", json!(null)),
+        ("limit_validate", json!(0)),
+        ("limit_valdate", json!(1)),
+    ] {
+        let mut bad = good.clone();
+        bad[name] = value;
+        let refused = configured(&bad).ignite().await.unwrap_err();
+        assert!(matches!(refused.kind(), ErrorKind::FailedFairings(_)), "{bad}: {refused}");
+    }
+    assert!(
+        rocket::custom(quiet())
+            .attach(DeliveryFairing::configured(|_| async { unreachable!() }))
+            .ignite()
+            .await
+            .is_err()
+    );
+}
+
+/// Accepts a letter when it is allowed to.
+#[derive(Debug, Default)]
+struct SlowMailer {
+    begun: Notify,
+    allowed: Notify,
+    accepted: AtomicBool,
+}
+
+#[async_trait]
+impl Mailer for SlowMailer {
+    async fn send(&self, _: &Message) -> Result<(), MailError> {
+        self.begun.notify_one();
+        self.allowed.notified().await;
+        self.accepted.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn letters_are_sent_from_lift_off_and_one_under_way_is_finished_at_shutdown() {
+    let mailer = Arc::new(SlowMailer::default());
+    let delivery = delivery(&Arc::default(), mailer.clone(), "a secret of the host");
+    assert_eq!(sell(&delivery, "A").await, 200);
+    let free = quiet().merge(("port", 0)).merge(("shutdown.ctrlc", false));
+    let rocket = rocket::custom(free).attach(DeliveryFairing::new(delivery)).ignite().await.unwrap();
+    let shutdown = rocket.shutdown();
+    let launched = tokio::spawn(rocket.launch());
+    mailer.begun.notified().await;
+    shutdown.notify();
+    assert!(!mailer.accepted.load(Ordering::Relaxed));
+    mailer.allowed.notify_one();
+    assert!(launched.await.unwrap().is_ok());
+    assert!(mailer.accepted.load(Ordering::Relaxed), "the launch does not end before the letter is gone");
+}
