@@ -83,7 +83,8 @@ pub(crate) fn write(reply: Reply, response: &mut Response<'_>) {
     response.set_sized_body(reply.length(), Cursor::new(reply.into_response().into_body()));
 }
 
-/// The method that was sent: Rocket takes that of a posted form from its `_method` field instead.
+/// The method that was sent: Rocket takes that of a posted form from its `_method` field instead. A form that comes with
+/// just that method is taken for a posted one.
 async fn sent_method(request: &Request<'_>, data: &mut Data<'_>) -> Method {
     let form = request.content_type().is_some_and(|kind| kind.is_form());
     let text = std::str::from_utf8(data.peek("_method=delete".len()).await).unwrap_or_default();

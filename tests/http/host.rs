@@ -1,7 +1,7 @@
 //! The application around the API, on both frameworks: routes of its own, a guarded one, one that panics, and the API
 //! once more under a base.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use delivery_core::Delivery;
 use http::{Request, Response};
@@ -92,5 +92,31 @@ impl Host {
             Self::Axum(host) => host.send(request, peer).await,
             Self::Rocket(host) => host.send(&request, peer).await,
         }
+    }
+}
+
+/// Ends a host that listens.
+pub enum Stop {
+    Axum(tokio::task::AbortHandle),
+    Rocket(rocket::Shutdown, tokio::task::JoinHandle<()>),
+}
+
+impl Stop {
+    pub async fn stop(self) {
+        match self {
+            Self::Axum(task) => task.abort(),
+            Self::Rocket(shutdown, launched) => {
+                shutdown.notify();
+                launched.await.unwrap();
+            }
+        }
+    }
+}
+
+/// The application on a port of its own.
+pub async fn serve(framework: Framework, delivery: Delivery) -> (SocketAddr, Stop) {
+    match framework {
+        Framework::Axum => on_axum::Host::open(delivery).serve().await,
+        Framework::Rocket => on_rocket::serve(delivery).await,
     }
 }

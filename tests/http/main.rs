@@ -4,6 +4,7 @@
 //! `INSTA_UPDATE=always cargo test --test http axum::` writes the answers anew; read the difference before you keep it.
 
 mod admin;
+mod generated;
 mod host;
 mod lists;
 mod product;
@@ -35,6 +36,10 @@ fn main() {
         rows.iter().flat_map(|row| Framework::ALL.map(|framework| trial(row, framework))).collect();
     trials.push(Trial::test("every_endpoint_has_a_row_for_each_of_its_codes_and_no_other", move || {
         every_code_has_a_row(&rows);
+        Ok(())
+    }));
+    trials.push(Trial::test("generated_requests_are_answered_alike", || {
+        generated::both_frameworks_answer_alike();
         Ok(())
     }));
     libtest_mimic::run(&Arguments::from_args(), trials).exit();

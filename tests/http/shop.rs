@@ -1,5 +1,6 @@
 //! A shop with two products and a key in every condition, the same each time.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use delivery_core::terms::{OwnTerms, UseLimit, Validity};
 use delivery_core::testing::{ManualClock, RecordingMailer, SeededEntropy};
 use http::{Request, Response};
 
-use crate::host::{Framework, Host};
+use crate::host::{self, Framework, Host, Stop};
 use crate::store::{FrailStore, Health};
 
 pub struct Shop {
@@ -29,7 +30,26 @@ pub struct Shop {
 const SECRET: &str = "the platform's secret";
 const TOKEN: &str = "the-seller's-token";
 
+/// A shop that listens on a port of its own.
+pub struct Served {
+    pub shop: Shop,
+    pub address: SocketAddr,
+    stop: Stop,
+}
+
+impl Served {
+    pub async fn stop(self) {
+        self.stop.stop().await;
+    }
+}
+
 impl Shop {
+    pub async fn serve(framework: Framework) -> Served {
+        let shop = Self::open(framework, Health::Well).await;
+        let (address, end) = host::serve(framework, shop.delivery.clone()).await;
+        Served { shop, address, stop: end }
+    }
+
     pub async fn open(framework: Framework, health: Health) -> Self {
         let clock = Arc::new(ManualClock::default());
         let mailer = Arc::new(RecordingMailer::default());

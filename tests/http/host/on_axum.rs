@@ -10,8 +10,11 @@ use delivery_axum::{Grant, Refused};
 use delivery_core::Delivery;
 use http::{Request, Response};
 use http_body_util::BodyExt;
+use tokio::net::TcpListener;
 use tower::ServiceExt;
 use tower_http::catch_panic::CatchPanicLayer;
+
+use super::Stop;
 
 pub struct Host(Router);
 
@@ -34,6 +37,14 @@ impl Host {
             .layer(CatchPanicLayer::custom(|_| delivery_axum::internal()))
             .with_state(State { delivery });
         Self(app)
+    }
+
+    pub async fn serve(self) -> (SocketAddr, Stop) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let service = self.0.into_make_service_with_connect_info::<SocketAddr>();
+        let task = tokio::spawn(async move { axum::serve(listener, service).await.unwrap() });
+        (address, Stop::Axum(task.abort_handle()))
     }
 
     pub async fn send(&self, request: Request<String>, peer: Option<IpAddr>) -> Response<String> {

@@ -1,15 +1,20 @@
 //! The application on Rocket.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Mutex;
 
 use delivery_core::Delivery;
 use delivery_rocket::{DeliveryFairing, Grant, Refused};
 use http::{Request, Response};
 use rocket::config::{Config, LogLevel};
+use rocket::fairing::AdHoc;
+use rocket::figment::Figment;
 use rocket::http::{Header, Method};
 use rocket::local::asynchronous::Client;
 use rocket::shield::Shield;
-use rocket::{get, routes};
+use rocket::{Build, Rocket, get, routes};
+
+use super::Stop;
 
 /// The fairing is one an application, so the API under a base is another one.
 pub struct Host {
@@ -47,14 +52,35 @@ impl Host {
 }
 
 async fn client(delivery: Delivery, base: &str) -> Client {
-    let config = Config { log_level: LogLevel::Off, ..Config::debug_default() };
-    let figment = rocket::figment::Figment::from(config).merge(("ident", false));
-    let rocket = rocket::custom(figment)
+    Client::untracked(app(delivery, base, config())).await.unwrap()
+}
+
+/// The application on a port of its own.
+pub async fn serve(delivery: Delivery) -> (SocketAddr, Stop) {
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let tell = Mutex::new(Some(tell));
+    let announce = AdHoc::on_liftoff("Announcement", move |rocket| {
+        let address = SocketAddr::new(rocket.config().address, rocket.config().port);
+        tell.lock().unwrap().take().unwrap().send(address).unwrap();
+        Box::pin(async {})
+    });
+    let config = config().merge(("port", 0)).merge(("shutdown.ctrlc", false)).merge(("shutdown.grace", 0));
+    let rocket = app(delivery, "/", config.merge(("shutdown.mercy", 0))).attach(announce).ignite().await.unwrap();
+    let shutdown = rocket.shutdown();
+    let launched = tokio::spawn(async move { drop(rocket.launch().await.unwrap()) });
+    (told.await.unwrap(), Stop::Rocket(shutdown, launched))
+}
+
+fn config() -> Figment {
+    Figment::from(Config { log_level: LogLevel::Off, ..Config::debug_default() }).merge(("ident", false))
+}
+
+fn app(delivery: Delivery, base: &str, config: Figment) -> Rocket<Build> {
+    rocket::custom(config)
         .mount("/", routes![hello, panics, guarded, counted, lenient])
         .register("/", delivery_rocket::catchers())
         .attach(Shield::new())
-        .attach(DeliveryFairing::new(delivery).at(base));
-    Client::untracked(rocket).await.unwrap()
+        .attach(DeliveryFairing::new(delivery).at(base))
 }
 
 #[get("/hello")]
