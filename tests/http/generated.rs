@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use delivery_core::http::Endpoint;
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config, TestRunner};
@@ -102,12 +103,15 @@ async fn exchange(served: &Served, sent: &Sent) -> Answer {
 fn sent() -> impl Strategy<Value = Sent> {
     let after = prop_oneof![4 => Just(0), 2 => 0..70_000_u64, 1 => Just(86_400_000)].prop_map(Duration::from_millis);
     let headers = proptest::collection::vec(header(), 0..4);
-    (method(), path(), query(), headers, body(), after).prop_map(|(method, path, query, headers, body, after)| {
+    let right =
+        select(Endpoint::ALL.to_vec()).prop_map(|endpoint| (endpoint.method().to_string(), endpoint.path().to_owned()));
+    let line = prop_oneof![3 => right, 2 => (method().prop_map(str::to_owned), path())];
+    (line, query(), headers, body(), after).prop_map(|((method, path), query, headers, body, after)| {
         let (body, content_type) = body;
         let target = query.map_or(path.clone(), |query| format!("{path}?{query}"));
         let content_type = content_type.map(|value| ("Content-Type".to_owned(), value.to_owned()));
         let headers = headers.into_iter().chain(content_type).collect();
-        Sent { method: method.to_owned(), target, headers, body, after }
+        Sent { method, target, headers, body, after }
     })
 }
 
@@ -121,7 +125,7 @@ fn method() -> impl Strategy<Value = &'static str> {
 }
 
 fn path() -> impl Strategy<Value = String> {
-    let endpoints = delivery_core::http::Endpoint::ALL.map(delivery_core::http::Endpoint::path);
+    let endpoints = Endpoint::ALL.map(Endpoint::path);
     let whole = select(endpoints.to_vec());
     // The API stands at the root; a damaged path is another one.
     let damaged =

@@ -7,6 +7,7 @@ use std::time::Duration;
 use delivery_core::Delivery;
 use delivery_core::delivery::Issued;
 use delivery_core::key::{Keyring, Prefix};
+use delivery_core::limit::{Quota, Quotas};
 use delivery_core::post::{Category, NewPost};
 use delivery_core::product::{NewProduct, ProductId};
 use delivery_core::store::KeyQuery;
@@ -30,7 +31,7 @@ pub struct Shop {
 const SECRET: &str = "the platform's secret";
 const TOKEN: &str = "the-seller's-token";
 
-/// A shop that listens on a port of its own.
+/// A shop that listens on a port of its own, with quotas that a short session reaches.
 pub struct Served {
     pub shop: Shop,
     pub address: SocketAddr,
@@ -45,12 +46,18 @@ impl Served {
 
 impl Shop {
     pub async fn serve(framework: Framework) -> Served {
-        let shop = Self::open(framework, Health::Well).await;
+        let three = Quota::per_minute(3).unwrap();
+        let quotas = Quotas { product: three, validate: three, webhook: three, admin: three, failures: three };
+        let shop = Self::open_with(framework, Health::Well, quotas).await;
         let (address, end) = host::serve(framework, shop.delivery.clone()).await;
         Served { shop, address, stop: end }
     }
 
     pub async fn open(framework: Framework, health: Health) -> Self {
+        Self::open_with(framework, health, Quotas::default()).await
+    }
+
+    async fn open_with(framework: Framework, health: Health, quotas: Quotas) -> Self {
         let clock = Arc::new(ManualClock::default());
         let mailer = Arc::new(RecordingMailer::default());
         let keyring = Keyring::new(Prefix::default(), &["a secret for snapshots".parse().unwrap()]).unwrap();
@@ -59,6 +66,7 @@ impl Shop {
         let delivery = Delivery::builder(store.clone(), mailer.clone(), keyring, webhook, admin)
             .clock(clock.clone())
             .entropy(Arc::new(SeededEntropy::new(1)))
+            .quotas(quotas)
             .trusted_proxies(vec!["10.0.0.0/8".parse().unwrap()])
             .build();
         let texts = stock(&delivery, &clock).await;
