@@ -2,15 +2,16 @@
 
 use std::future::Future;
 use std::hint::black_box;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use axum::http::Request;
+use axum::http::{Method, Request};
 use chrono::{DateTime, Utc};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use delivery_core::http::{Call, Endpoint};
 use delivery_core::key::{Change, Key, KeyId, Keyring, NewKey, Prefix, RingVersion};
 use delivery_core::limit::{Identity, MemoryLimiter, Policy, Quota, Quotas, RateLimiter, Subject};
 use delivery_core::mail::{MailError, Mailer, Message};
@@ -19,6 +20,10 @@ use delivery_core::product::{NewProduct, ProductId};
 use delivery_core::store::{Catalog, Ledger, MemoryStore, MessageId, SqliteStore};
 use delivery_core::terms::{OwnTerms, Terms};
 use delivery_core::{Delivery, SystemClock};
+use delivery_rocket::DeliveryFairing;
+use http_body_util::BodyExt;
+use rocket::config::LogLevel;
+use rocket::local::asynchronous::Client;
 use tokio::runtime::Runtime;
 use tower::ServiceExt;
 
@@ -161,21 +166,49 @@ fn requests(criterion: &mut Criterion) {
         let email = "buyer@example.com".parse().unwrap();
         delivery.issue_by_hand(product.id(), email, OwnTerms::default(), false).await.unwrap().text
     });
-    let router: axum::Router = delivery_axum::router(delivery);
-    let request = |target: String| {
+    let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+    let through_core = |endpoint: Endpoint, query: String| {
+        let (delivery, call) = (delivery.clone(), Call::new(Method::GET).query(query).from(peer.ip()));
+        async move { endpoint.call(&delivery, call).await }
+    };
+    let router: axum::Router = delivery_axum::router(delivery.clone());
+    let through_axum = |endpoint: Endpoint, query: String| {
         let router = router.clone();
         async move {
-            let mut request = Request::get(target).body(Body::empty()).unwrap();
-            request.extensions_mut().insert(ConnectInfo(SocketAddr::new(IpAddr::from([127, 0, 0, 1]), 1)));
-            router.oneshot(request).await.unwrap()
+            let mut request = Request::get(format!("{}?{query}", endpoint.path())).body(Body::empty()).unwrap();
+            request.extensions_mut().insert(ConnectInfo(peer));
+            let body = router.oneshot(request).await.unwrap().into_body();
+            body.collect().await.unwrap().to_bytes()
         }
     };
-    let validate = format!("/api/validate?key={}", key.expose());
-    let forged = validate.replace("dlv_", "dlv_0");
-    let fetch = format!("/api/product?key={}&product_id=1", key.expose());
+    let quiet = rocket::Config { log_level: LogLevel::Off, ..rocket::Config::release_default() };
+    let rocket = rocket::custom(quiet).attach(DeliveryFairing::new(delivery.clone()));
+    let rocket = runtime.block_on(Client::untracked(rocket)).unwrap();
+    let through_rocket = |endpoint: Endpoint, query: String| {
+        let rocket = &rocket;
+        async move {
+            let request = rocket.get(format!("{}?{query}", endpoint.path())).remote(peer);
+            request.dispatch().await.into_bytes().await
+        }
+    };
+    let good = format!("key={}&product_id=1", key.expose());
+    let forged = good.replace("dlv_", "dlv_0");
+    let requests = [
+        ("validate", Endpoint::Validate, &good),
+        ("forged", Endpoint::Validate, &forged),
+        ("fetch", Endpoint::Product, &good),
+    ];
     let mut group = criterion.benchmark_group("request");
-    for (name, target) in [("validate", validate), ("forged", forged), ("fetch", fetch)] {
-        group.bench_function(name, |bencher| bencher.to_async(&runtime).iter(|| request(target.clone())));
+    for (name, endpoint, query) in requests {
+        group.bench_function(format!("{name}/core"), |bencher| {
+            bencher.to_async(&runtime).iter(|| through_core(endpoint, query.clone()));
+        });
+        group.bench_function(format!("{name}/axum"), |bencher| {
+            bencher.to_async(&runtime).iter(|| through_axum(endpoint, query.clone()));
+        });
+        group.bench_function(format!("{name}/rocket"), |bencher| {
+            bencher.to_async(&runtime).iter(|| through_rocket(endpoint, query.clone()));
+        });
     }
     group.finish();
 }
