@@ -44,6 +44,8 @@
 mod commit;
 mod error;
 mod memory;
+#[cfg(feature = "sqlite")]
+mod operation;
 mod queue;
 #[cfg(feature = "sqlite")]
 mod sqlite;

@@ -33,8 +33,8 @@ use tokio::sync::oneshot;
 
 pub use self::error::SqliteError;
 use self::view::View;
-use self::write::{Answer, Operation};
 use super::commit::Committer;
+use super::operation::{Answer, Operation};
 use super::{
     Catalog, Issue, KeyQuery, Ledger, Letter, LetterId, MessageId, Outcome, Page, ParkedLetter, PostQuery, Receipt,
     StoreError, Use, UseId,
@@ -73,32 +73,16 @@ impl SqliteStore {
         let committer = self.committer.lock().unwrap_or_else(PoisonError::into_inner);
         committer.clone().ok_or(StoreError::unavailable("closed"))
     }
-
-    async fn submit(&self, operation: Operation) -> Result<Answer, StoreError> {
-        self.committer()?.submit(operation).await
-    }
-}
-
-/// An answer of another kind than its operation's would be a fault of this file.
-fn mismatch<T>(_: Answer) -> Result<T, StoreError> {
-    Err(StoreError::corrupt("an answer to another operation"))
 }
 
 #[async_trait]
 impl Ledger for SqliteStore {
     async fn enroll(&self, ring: &[Fingerprint]) -> Result<(), StoreError> {
-        match self.submit(Operation::Enroll(ring.to_vec())).await? {
-            Answer::Enrolled(true) => Ok(()),
-            Answer::Enrolled(false) => Err(StoreError::ForeignSecret),
-            other => mismatch(other),
-        }
+        self.committer()?.enroll(ring).await
     }
 
     async fn issue(&self, key: NewKey, letter: Option<MessageId>) -> Result<Issue, StoreError> {
-        match self.submit(Operation::Issue(Arc::new(key), letter)).await? {
-            Answer::Issued(issue) => Ok(issue),
-            other => mismatch(other),
-        }
+        self.committer()?.issue(key, letter).await
     }
 
     async fn find(&self, id: KeyId) -> Result<Option<Key>, StoreError> {
@@ -106,10 +90,7 @@ impl Ledger for SqliteStore {
     }
 
     async fn change(&self, id: KeyId, change: Change) -> Result<Option<Result<Key, Refusal>>, StoreError> {
-        match self.submit(Operation::Change(id, change)).await? {
-            Answer::Changed(changed) => Ok(changed),
-            other => mismatch(other),
-        }
+        self.committer()?.change(id, change).await
     }
 
     async fn search(&self, query: &KeyQuery) -> Result<Page<Key, KeyId>, StoreError> {
@@ -121,14 +102,7 @@ impl Ledger for SqliteStore {
     }
 
     async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        let (mut total, mut from) = (0, 0);
-        loop {
-            match self.submit(Operation::Prune { before, from }).await? {
-                Answer::Pruned(pruned, Some(next)) => (total, from) = (total + pruned, next),
-                Answer::Pruned(pruned, None) => return Ok(total + pruned),
-                other => return mismatch(other),
-            }
-        }
+        self.committer()?.prune(before).await
     }
 
     async fn claim_letters(
@@ -141,14 +115,11 @@ impl Ledger for SqliteStore {
         if !read::letters_due(&self.readers, now).await? {
             return Ok(Vec::new());
         }
-        match self.submit(Operation::Claim { now, lease_until, limit }).await? {
-            Answer::Claimed(letters) => Ok(letters),
-            other => mismatch(other),
-        }
+        self.committer()?.claim(now, lease_until, limit).await
     }
 
     async fn settle_letter(&self, receipt: Receipt, outcome: Outcome) -> Result<(), StoreError> {
-        self.submit(Operation::Settle(receipt, outcome)).await.map(drop)
+        self.committer()?.settle(receipt, outcome).await
     }
 
     async fn parked_letters(&self, limit: usize) -> Result<Vec<ParkedLetter>, StoreError> {
@@ -156,14 +127,11 @@ impl Ledger for SqliteStore {
     }
 
     async fn unpark_letter(&self, letter: LetterId, now: DateTime<Utc>) -> Result<bool, StoreError> {
-        match self.submit(Operation::Unpark(letter, now)).await? {
-            Answer::Unparked(found) => Ok(found),
-            other => mismatch(other),
-        }
+        self.committer()?.unpark(letter, now).await
     }
 
     async fn ping(&self) -> Result<(), StoreError> {
-        self.submit(Operation::Ping).await?;
+        self.committer()?.ping().await?;
         read::ping(&self.readers).await
     }
 
@@ -190,10 +158,7 @@ impl Catalog for SqliteStore {
     }
 
     async fn add_product(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {
-        match self.submit(Operation::AddProduct(product)).await? {
-            Answer::Product(product) => Ok(product),
-            other => mismatch(other),
-        }
+        self.committer()?.add_product(product).await
     }
 
     async fn posts(&self, query: &PostQuery) -> Result<Vec<Post>, StoreError> {
@@ -201,10 +166,7 @@ impl Catalog for SqliteStore {
     }
 
     async fn add_post(&self, post: NewPost) -> Result<Post, StoreError> {
-        match self.submit(Operation::AddPost(post)).await? {
-            Answer::Post(post) => Ok(post),
-            other => mismatch(other),
-        }
+        self.committer()?.add_post(post).await
     }
 }
 

@@ -8,8 +8,9 @@ use sqlx::sqlite::SqliteConnection;
 use super::error::store_error;
 use super::rows;
 use super::view::Entry;
-use super::write::{Answer, Operation, Scribe, json, load};
+use super::write::{Scribe, json, load};
 use crate::key::{Change, Key, KeyId, NewKey};
+use crate::store::operation::{Answer, Operation};
 use crate::store::{Issue, StoreError};
 
 type Identity = (String, String, i64);

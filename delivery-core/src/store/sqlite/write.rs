@@ -5,7 +5,6 @@ use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection, Executor};
 
@@ -13,48 +12,10 @@ use super::error::store_error;
 use super::plan::Plan;
 use super::view::{Entry, View};
 use super::{fold, letters, ring};
-use crate::key::{Change, Fingerprint, Key, KeyId, NewKey, Refusal};
-use crate::post::{NewPost, Post};
-use crate::product::{NewProduct, Product};
+use crate::key::KeyId;
+use crate::store::StoreError;
 use crate::store::commit::Writer;
-use crate::store::{Issue, Letter, LetterId, MessageId, Outcome, Receipt, StoreError};
-
-/// Something to commit.
-pub(super) enum Operation {
-    Enroll(Vec<Fingerprint>),
-    Issue(Arc<NewKey>, Option<MessageId>),
-    Change(KeyId, Change),
-    /// One slice: the caller goes on until nothing is left, and others get their turn between.
-    Prune {
-        before: DateTime<Utc>,
-        from: i64,
-    },
-    Claim {
-        now: DateTime<Utc>,
-        lease_until: DateTime<Utc>,
-        limit: usize,
-    },
-    Settle(Receipt, Outcome),
-    Unpark(LetterId, DateTime<Utc>),
-    AddProduct(NewProduct),
-    AddPost(NewPost),
-    /// Nothing: to see whether the writer answers.
-    Ping,
-}
-
-/// What it came to.
-pub(super) enum Answer {
-    Enrolled(bool),
-    Issued(Issue),
-    Changed(Option<Result<Key, Refusal>>),
-    /// How many uses were forgotten, and where the next slice begins.
-    Pruned(u64, Option<i64>),
-    Claimed(Vec<Letter>),
-    Settled,
-    Unparked(bool),
-    Product(Arc<Product>),
-    Post(Post),
-}
+use crate::store::operation::{Answer, Operation};
 
 /// The one who writes.
 pub(super) struct Scribe {
@@ -243,8 +204,11 @@ pub(super) fn json(rows: &impl serde::Serialize) -> Result<String, StoreError> {
 
 #[cfg(test)]
 mod tests {
+    use chrono::DateTime;
+
     use super::*;
     use crate::key::RingVersion;
+    use crate::key::{Change, NewKey};
     use crate::terms::{Terms, Validity};
 
     fn key(number: u128) -> Operation {

@@ -1,0 +1,130 @@
+//! What the SQL stores commit, as data: the committer's queue holds [`Operation`]s, and answers [`Answer`]s.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use super::commit::Committer;
+use super::{Issue, Letter, LetterId, MessageId, Outcome, Receipt, StoreError};
+use crate::key::{Change, Fingerprint, Key, KeyId, NewKey, Refusal};
+use crate::post::{NewPost, Post};
+use crate::product::{NewProduct, Product};
+
+/// Something to commit.
+pub(in crate::store) enum Operation {
+    Enroll(Vec<Fingerprint>),
+    Issue(Arc<NewKey>, Option<MessageId>),
+    Change(KeyId, Change),
+    /// One slice: the caller goes on until nothing is left, and others get their turn between.
+    Prune {
+        before: DateTime<Utc>,
+        from: i64,
+    },
+    Claim {
+        now: DateTime<Utc>,
+        lease_until: DateTime<Utc>,
+        limit: usize,
+    },
+    Settle(Receipt, Outcome),
+    Unpark(LetterId, DateTime<Utc>),
+    AddProduct(NewProduct),
+    AddPost(NewPost),
+    /// Nothing: to see whether the writer answers.
+    Ping,
+}
+
+/// What it came to.
+pub(in crate::store) enum Answer {
+    Enrolled(bool),
+    Issued(Issue),
+    Changed(Option<Result<Key, Refusal>>),
+    /// How many uses were forgotten, and where the next slice begins.
+    Pruned(u64, Option<i64>),
+    Claimed(Vec<Letter>),
+    Settled,
+    Unparked(bool),
+    Product(Arc<Product>),
+    Post(Post),
+}
+
+/// An answer of another kind than its operation's would be a fault of the writer.
+fn mismatch<T>(_: Answer) -> Result<T, StoreError> {
+    Err(StoreError::corrupt("an answer to another operation"))
+}
+
+/// Each operation as a call.
+impl Committer<Operation, Answer> {
+    pub(super) async fn enroll(&self, ring: &[Fingerprint]) -> Result<(), StoreError> {
+        match self.submit(Operation::Enroll(ring.to_vec())).await? {
+            Answer::Enrolled(true) => Ok(()),
+            Answer::Enrolled(false) => Err(StoreError::ForeignSecret),
+            other => mismatch(other),
+        }
+    }
+
+    pub(super) async fn issue(&self, key: NewKey, letter: Option<MessageId>) -> Result<Issue, StoreError> {
+        match self.submit(Operation::Issue(Arc::new(key), letter)).await? {
+            Answer::Issued(issue) => Ok(issue),
+            other => mismatch(other),
+        }
+    }
+
+    pub(super) async fn change(&self, id: KeyId, change: Change) -> Result<Option<Result<Key, Refusal>>, StoreError> {
+        match self.submit(Operation::Change(id, change)).await? {
+            Answer::Changed(changed) => Ok(changed),
+            other => mismatch(other),
+        }
+    }
+
+    pub(super) async fn prune(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
+        let (mut total, mut from) = (0, 0);
+        loop {
+            match self.submit(Operation::Prune { before, from }).await? {
+                Answer::Pruned(pruned, Some(next)) => (total, from) = (total + pruned, next),
+                Answer::Pruned(pruned, None) => return Ok(total + pruned),
+                other => return mismatch(other),
+            }
+        }
+    }
+
+    pub(super) async fn claim(
+        &self,
+        now: DateTime<Utc>,
+        lease_until: DateTime<Utc>,
+        limit: usize,
+    ) -> Result<Vec<Letter>, StoreError> {
+        match self.submit(Operation::Claim { now, lease_until, limit }).await? {
+            Answer::Claimed(letters) => Ok(letters),
+            other => mismatch(other),
+        }
+    }
+
+    pub(super) async fn settle(&self, receipt: Receipt, outcome: Outcome) -> Result<(), StoreError> {
+        self.submit(Operation::Settle(receipt, outcome)).await.map(drop)
+    }
+
+    pub(super) async fn unpark(&self, letter: LetterId, now: DateTime<Utc>) -> Result<bool, StoreError> {
+        match self.submit(Operation::Unpark(letter, now)).await? {
+            Answer::Unparked(found) => Ok(found),
+            other => mismatch(other),
+        }
+    }
+
+    pub(super) async fn add_product(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {
+        match self.submit(Operation::AddProduct(product)).await? {
+            Answer::Product(product) => Ok(product),
+            other => mismatch(other),
+        }
+    }
+
+    pub(super) async fn add_post(&self, post: NewPost) -> Result<Post, StoreError> {
+        match self.submit(Operation::AddPost(post)).await? {
+            Answer::Post(post) => Ok(post),
+            other => mismatch(other),
+        }
+    }
+
+    pub(super) async fn ping(&self) -> Result<(), StoreError> {
+        self.submit(Operation::Ping).await.map(drop)
+    }
+}
