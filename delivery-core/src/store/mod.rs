@@ -48,6 +48,8 @@ mod memory;
 mod operation;
 mod queue;
 #[cfg(feature = "sqlite")]
+mod rows;
+#[cfg(feature = "sqlite")]
 mod sqlite;
 
 use std::fmt::Debug;

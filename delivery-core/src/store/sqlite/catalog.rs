@@ -6,10 +6,10 @@ use sqlx::SqlitePool;
 use sqlx::sqlite::SqliteConnection;
 
 use super::error::store_error;
-use super::rows::{self, column, parsed};
 use super::view::View;
 use crate::post::{NewPost, Post, PostId};
 use crate::product::{Listing, NewProduct, Product, ProductId};
+use crate::store::rows::{self, parsed};
 use crate::store::{PostQuery, StoreError};
 
 pub(super) async fn add_product(
@@ -56,8 +56,7 @@ pub(super) async fn product(
     view: &View,
     id: ProductId,
 ) -> Result<Option<Arc<Product>>, StoreError> {
-    const SQL: &str =
-        "SELECT id, name, description, kind, content, price, days, uses FROM delivery_product WHERE id = ?";
+    const SQL: &str = concat!("SELECT ", rows::product_columns!(), " FROM delivery_product WHERE id = ?");
     if let Some(product) = view.product(id) {
         return Ok(Some(product));
     }
@@ -73,16 +72,7 @@ pub(super) async fn products(readers: &SqlitePool, view: &View) -> Result<Arc<Ve
         Err(additions) => additions,
     };
     let found = sqlx::query(SQL).fetch_all(readers).await.map_err(store_error)?;
-    let listing = found.iter().map(|row| {
-        Ok(Listing {
-            id: rows::product_id(column(row, "id")?)?,
-            name: column(row, "name")?,
-            description: column(row, "description")?,
-            kind: column(row, "kind")?,
-            price: rows::price(row)?,
-        })
-    });
-    let listing = Arc::new(listing.collect::<Result<Vec<_>, StoreError>>()?);
+    let listing = Arc::new(found.iter().map(rows::listing).collect::<Result<Vec<_>, _>>()?);
     view.keep_listing(&listing, additions);
     Ok(listing)
 }

@@ -7,14 +7,15 @@ use std::collections::{HashMap, VecDeque};
 
 use chrono::{DateTime, Utc};
 use sqlx::Executor;
-use sqlx::sqlite::SqliteConnection;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 use super::error::store_error;
-use super::rows;
+use super::rows::entry;
 use super::view::View;
 use super::write::{Scribe, json, rolled_back};
 use crate::key::KeyId;
 use crate::store::StoreError;
+use crate::store::rows::{self, Columns};
 
 /// Fold when so many uses wait: also what a start reads, some milliseconds' worth.
 pub(super) const AT: usize = 16 * 1024;
@@ -34,11 +35,11 @@ pub(super) async fn recover(connection: &mut SqliteConnection, view: &View) -> R
     );
     let mut ids = HashMap::new();
     for row in sqlx::query(SQL).fetch_all(&mut *connection).await.map_err(store_error)? {
-        let mut entry = rows::entry(&row)?;
-        let (uses, last): (u32, i64) = (rows::column(&row, "uses")?, rows::column(&row, "last")?);
+        let mut entry = entry(&row)?;
+        let uses = u32::try_from(row.integer("uses")?).map_err(|_| StoreError::corrupt("a count out of range"))?;
         entry.key = entry.key.with_used(entry.key.used() + u64::from(uses));
         entry.unfolded = uses;
-        entry.last_use = Some(last);
+        entry.last_use = Some(row.integer("last")?);
         ids.insert(entry.number, entry.key.id());
         view.keys.insert(entry.key.id(), entry);
     }
@@ -47,7 +48,7 @@ pub(super) async fn recover(connection: &mut SqliteConnection, view: &View) -> R
             .fetch_all(connection)
             .await
             .map_err(store_error)?;
-    let key = |row| rows::column::<i64>(row, "key").map(|number| ids.get(&number).copied());
+    let key = |row: &SqliteRow| row.integer("key").map(|number| ids.get(&number).copied());
     uses.iter().map(|row| key(row)?.ok_or(StoreError::corrupt("a use without its key"))).collect()
 }
 
@@ -117,7 +118,7 @@ pub(super) async fn prune(
                          WHERE number >= ?";
     const DELETE: &str = "DELETE FROM delivery_use WHERE number BETWEEN ? AND ? AND at < ?";
     let slice = sqlx::query(SLICE).bind(from).fetch_one(&mut *connection).await.map_err(store_error)?;
-    let (first, folded): (Option<i64>, i64) = (rows::column(&slice, "first")?, rows::column(&slice, "folded")?);
+    let (first, folded) = (slice.integer_or_null("first")?, slice.integer("folded")?);
     let Some(first) = first.filter(|first| *first <= folded) else { return Ok((0, None)) };
     let last = first.saturating_add(PRUNE - 1).min(folded);
     let delete = sqlx::query(DELETE).bind(first).bind(last).bind(before.timestamp_millis());

@@ -5,11 +5,11 @@ use chrono::{DateTime, Utc};
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 use super::error::store_error;
-use super::rows::{self, column, milliseconds, parsed};
+use super::rows::key;
 use super::view::View;
 use super::write::json;
-use crate::key::Key;
-use crate::store::{Letter, LetterId, MessageId, Outcome, Receipt, StoreError};
+use crate::store::rows::{self, Columns};
+use crate::store::{Letter, LetterId, Outcome, Receipt, StoreError};
 
 const WAITING: i64 = 0;
 const SENT: i64 = 1;
@@ -41,7 +41,7 @@ pub(super) async fn claim(
             // One that cannot be read must not stop the others for ever.
             Err(error) => {
                 tracing::error!(error = &error as &dyn std::error::Error, "a letter cannot be read, and is parked");
-                let park = sqlx::query(PARK).bind(now.timestamp_millis()).bind(column::<i64>(row, "letter")?);
+                let park = sqlx::query(PARK).bind(now.timestamp_millis()).bind(row.integer("letter")?);
                 park.execute(&mut *connection).await.map_err(store_error)?;
             }
         }
@@ -54,19 +54,14 @@ pub(super) async fn claim(
 
 /// A letter as the claim that is under way leases it.
 fn letter(row: &SqliteRow, view: &View) -> Result<Letter, StoreError> {
+    let (Receipt { letter, fence }, message_id) = rows::receipt(row)?;
     Ok(Letter {
-        receipt: Receipt { letter: LetterId::new(column(row, "letter")?), fence: column::<i64>(row, "fence")? + 1 },
-        message_id: parsed(MessageId::new(column::<String>(row, "message_id")?), "message id")?,
+        receipt: Receipt { letter, fence: fence + 1 },
+        message_id,
         key: key(row, view)?,
-        attempt: column::<u32>(row, "attempts")?.saturating_add(1),
-        queued_at: milliseconds(column(row, "queued_at")?)?,
+        attempt: rows::attempts(row)?.saturating_add(1),
+        queued_at: rows::milliseconds(row.integer("queued_at")?)?,
     })
-}
-
-/// The key of a joined row, with the uses that are not folded.
-pub(super) fn key(row: &SqliteRow, view: &View) -> Result<Key, StoreError> {
-    let id = rows::key_id(row)?;
-    view.keys.peek(&id).map_or_else(|| rows::entry(row).map(|entry| entry.key), |entry| Ok(entry.key))
 }
 
 pub(super) async fn settle(

@@ -6,11 +6,12 @@ use std::collections::HashMap;
 use sqlx::sqlite::SqliteConnection;
 
 use super::error::store_error;
-use super::rows;
+use super::rows::entry;
 use super::view::Entry;
 use super::write::{Scribe, json, load};
 use crate::key::{Change, Key, KeyId, NewKey};
 use crate::store::operation::{Answer, Operation};
+use crate::store::rows;
 use crate::store::{Issue, StoreError};
 
 type Identity = (String, String, i64);
@@ -204,7 +205,7 @@ impl Plan {
         let query = sqlx::query(SQL).bind(json(&identities)?);
         let found = query.fetch_all(&mut scribe.connection).await.map_err(store_error)?;
         for row in &found {
-            let entry = rows::entry(row)?;
+            let entry = entry(row)?;
             // The row does not count the uses that are not folded; the view does.
             let key = scribe.view.keys.get(&entry.key.id()).map_or(entry.key, |known| known.key);
             if let Some(identity) = identity(key.granted()) {

@@ -5,11 +5,11 @@ use sqlx::SqlitePool;
 use sqlx::sqlite::SqliteRow;
 
 use super::error::store_error;
-use super::letters;
-use super::rows::{self, column, milliseconds};
+use super::rows::{entry, key};
 use super::view::{Entry, View};
 use crate::key::{Key, KeyId};
-use crate::store::{KeyQuery, LetterId, Page, ParkedLetter, StoreError, Use, UseId, page_size};
+use crate::store::rows::{self, Columns};
+use crate::store::{KeyQuery, Page, ParkedLetter, StoreError, Use, UseId, page_size};
 
 const STANDING_SLICE: usize = 1000;
 
@@ -25,7 +25,7 @@ pub(super) async fn find(readers: &SqlitePool, view: &View, id: KeyId) -> Result
     };
     let row = sqlx::query(SQL).bind(id.as_bytes().as_slice()).fetch_optional(readers).await.map_err(store_error)?;
     let Some(row) = row else { return Ok(None) };
-    let entry = rows::entry(&row)?;
+    let entry = entry(&row)?;
     match place.insert(entry.clone()) {
         Ok(()) => Ok(Some(entry)),
         // The writer changed the key meanwhile: its entry is the newer one.
@@ -96,7 +96,7 @@ async fn candidates(
             (None, None, None) => statement,
         };
         let found = statement.fetch_all(readers).await.map_err(store_error)?;
-        let keys: Vec<Key> = found.iter().map(|row| letters::key(row, view)).collect::<Result<_, _>>()?;
+        let keys: Vec<Key> = found.iter().map(|row| key(row, view)).collect::<Result<_, _>>()?;
         // A fold between the row and the view could hide uses from both: read again.
         if view.folds() == folds {
             return Ok(keys);
@@ -131,9 +131,9 @@ pub(super) async fn history(
     let mut found = chain.fetch_all(readers).await.map_err(store_error)?;
     let more = found.len() > size;
     found.truncate(size);
-    let number = |row: &SqliteRow| column::<i64>(row, "number").map(UseId::new);
+    let number = |row: &SqliteRow| row.integer("number").map(UseId::new);
     let next = found.last().filter(|_| more).map(number).transpose()?;
-    let at = |row: &SqliteRow| milliseconds(column(row, "at")?).map(|at| Use { at });
+    let at = |row: &SqliteRow| rows::milliseconds(row.integer("at")?).map(|at| Use { at });
     Ok(Page { items: found.iter().map(at).collect::<Result<_, _>>()?, next })
 }
 
@@ -154,15 +154,7 @@ pub(super) async fn parked_letters(
     );
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let found = sqlx::query(SQL).bind(limit).fetch_all(readers).await.map_err(store_error)?;
-    let parked = |row: &SqliteRow| {
-        Ok::<_, StoreError>(ParkedLetter {
-            letter: LetterId::new(column(row, "letter")?),
-            key: letters::key(row, view)?,
-            attempts: column(row, "attempts")?,
-            parked_at: milliseconds(column(row, "due_at")?)?,
-            reason: column(row, "reason")?,
-        })
-    };
+    let parked = |row: &SqliteRow| rows::parked_letter(row, key(row, view)?);
     // One that cannot be read hides no other.
     Ok(found.iter().filter_map(|row| parked(row).inspect_err(unreadable).ok()).collect())
 }

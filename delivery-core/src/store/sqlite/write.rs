@@ -182,7 +182,7 @@ pub(super) async fn load(
 ) -> Result<(), StoreError> {
     const SQL: &str = concat!(
         "SELECT ",
-        super::rows::key_columns!(),
+        crate::store::rows::key_columns!(),
         " FROM json_each(?) j JOIN delivery_key k ON k.id = unhex(j.value)"
     );
     if missing.is_empty() {
