@@ -30,6 +30,8 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 /// How long a client may take over the head of a request, and a connection be idle.
 const HEADERS: Duration = Duration::from_secs(15);
+/// How long the head of a request may be, and how much of a body waits to be read, in bytes.
+const BUFFER: usize = 32 << 10;
 /// How long a client may take nothing of an answer.
 const STALLED: Duration = Duration::from_secs(30);
 
@@ -90,7 +92,7 @@ async fn serve(listener: TcpListener, app: Router, running: &Running, stop: impl
     // While all are taken, clients wait in the listener's queue.
     let places = Arc::new(Semaphore::new(capacity::connections()));
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEADERS);
+    http.timer(TokioTimer::new()).header_read_timeout(HEADERS).max_buf_size(BUFFER);
     let mut stop = std::pin::pin!(stop);
     loop {
         let accept = async {

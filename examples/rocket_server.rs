@@ -28,13 +28,15 @@ async fn main() -> ExitCode {
         capacity::connections();
         // Rocket binds by itself.
         drop(listener);
-        let rocket = app(delivery, address).ignite().await.map_err(|error| refusal(&error, address))?;
+        let rocket = app(delivery.clone(), address).ignite().await.map_err(|error| refusal(&error, address))?;
         let shutdown = rocket.shutdown();
         tokio::spawn(async move {
             stop.await;
             shutdown.notify();
         });
-        match Box::pin(rocket.launch()).await {
+        let launched = Box::pin(rocket.launch()).await;
+        delivery.close().await;
+        match launched {
             Ok(_) => Ok(()),
             Err(error) if matches!(error.kind(), ErrorKind::Shutdown(..)) => {
                 tracing::warn!("some requests did not end in time and were cut off");
@@ -70,7 +72,8 @@ fn config(address: SocketAddr) -> Figment {
     let shutdown = Shutdown {
         ctrlc: false,
         signals: HashSet::new(),
-        grace: u32::try_from(GRACE.as_secs()).unwrap_or(u32::MAX),
+        // Rocket adds a second of its own.
+        grace: u32::try_from(GRACE.as_secs() - 1).unwrap_or(u32::MAX),
         mercy: 0,
         force: false,
         ..Shutdown::default()

@@ -15,6 +15,7 @@ use delivery_rocket::{DeliveryFairing, Grant};
 use rocket::config::{Config, LogLevel};
 use rocket::error::ErrorKind;
 use rocket::figment::Figment;
+use rocket::figment::providers::{Format, Toml};
 use rocket::http::Status;
 use rocket::local::asynchronous::Client;
 use rocket::{Build, Rocket, State, catch, catchers, get, routes};
@@ -93,6 +94,61 @@ async fn a_store_made_with_another_secret_aborts_the_launch() {
     assert!(matches!(refused.kind(), ErrorKind::FailedFairings(_)), "{refused}");
 }
 
+/// What a host answers below an endpoint's path is the host's: its own errors, and refusals of its guards.
+#[tokio::test]
+async fn the_hosts_routes_below_an_endpoint_are_its_own() {
+    #[get("/<id>")]
+    fn one(id: u16) -> Result<&'static str, Status> {
+        if id == 1 { Ok("one") } else { Err(Status::new(id)) }
+    }
+    #[get("/<_>/guarded")]
+    fn below(_grant: Grant) -> &'static str {
+        "in"
+    }
+    #[catch(404)]
+    fn missing() -> &'static str {
+        "the host's own page"
+    }
+    let delivery = delivery(&Arc::default(), Arc::new(RecordingMailer::default()), "a secret of the host");
+    let rocket = rocket::custom(quiet()).mount("/api/products", routes![one, below]).register("/", catchers![missing]);
+    let client = Client::untracked(rocket.attach(DeliveryFairing::new(delivery))).await.unwrap();
+    for (path, status, body) in [
+        ("/api/products", 200, "{\"products\":[]}"),
+        ("/api/products/1", 200, "one"),
+        ("/api/products/503", 503, "Service Unavailable"),
+        ("/api/products/400", 400, "Bad Request"),
+        ("/api/products/1/guarded", 400, "MISSING_PARAMS"),
+        ("/api/products/1/more", 404, "the host's own page"),
+        ("/api/products/", 404, "the host's own page"),
+        ("//api/products", 404, "the host's own page"),
+    ] {
+        let answer = client.get(path).dispatch().await;
+        let (answered, said) = (answer.status().code, answer.into_string().await.unwrap());
+        assert!(answered == status && said.contains(body), "{path}: {answered} {said}");
+    }
+}
+
+#[tokio::test]
+async fn a_base_that_is_no_path_aborts_the_launch_and_a_service_that_is_managed_already_does_not() {
+    let mailer = Arc::new(RecordingMailer::default());
+    let delivery = delivery(&Arc::default(), mailer, "a secret of the host");
+    for (base, good) in [
+        ("/shop", true),
+        ("/shop/", true),
+        ("/", true),
+        ("", true),
+        ("shop", false),
+        ("//shop", false),
+        ("/<x>", false),
+        ("/a?b", false),
+    ] {
+        let rocket = rocket::custom(quiet()).manage(delivery.clone());
+        let launched = rocket.attach(DeliveryFairing::new(delivery.clone()).at(base)).ignite().await;
+        let refused = launched.as_ref().err().map(|error| matches!(error.kind(), ErrorKind::FailedFairings(_)));
+        assert_eq!(refused, (!good).then_some(true), "{base}");
+    }
+}
+
 fn configured(table: &serde_json::Value) -> Rocket<Build> {
     let fairing = DeliveryFairing::configured(|settings: Settings| async {
         Ok(settings.builder(Arc::new(MemoryStore::new()), Arc::new(RecordingMailer::default())).build())
@@ -112,6 +168,17 @@ async fn settings_come_from_rockets_configuration() {
         answers.push(client.get("/shop/api/validate?key=nonsense").dispatch().await.status().code);
     }
     assert_eq!(answers, [401, 429]);
+}
+
+/// As Rocket reads `Rocket.toml`: tables are profiles.
+#[tokio::test]
+async fn settings_come_from_rocket_toml() {
+    let toml = Toml::string(
+        "[default.delivery]\nwebhook_secret = \"the platform's secret\"\nadmin_token = \"the-seller's-token\"\n\
+         key_secret = \"a signing secret\"\ntrusted_proxies = [\"10.0.0.0/8\"]\nlimit_validate = 7\n",
+    );
+    let read: Settings = quiet().merge(toml.nested()).extract_inner("delivery").unwrap();
+    assert_eq!(read.options.quotas.validate.limit().get(), 7);
 }
 
 #[tokio::test]

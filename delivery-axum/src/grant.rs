@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use delivery_core::Delivery;
 use delivery_core::delivery::Error;
-use delivery_core::http::{self, Call, Reply};
+use delivery_core::http::{self, Reply};
 
 use crate::exchange;
 
@@ -43,8 +43,16 @@ use crate::exchange;
 pub struct Grant(http::Grant);
 
 /// The API's answer to a request that was refused; a handler returns it as its error.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Refused(Box<Reply>);
+
+impl Refused {
+    /// The answer, for a route that decides by its status.
+    #[must_use]
+    pub fn reply(&self) -> &Reply {
+        &self.0
+    }
+}
 
 impl Deref for Grant {
     type Target = http::Grant;
@@ -61,12 +69,7 @@ where
     type Rejection = Refused;
 
     async fn from_request_parts(head: &mut Parts, state: &S) -> Result<Self, Refused> {
-        let call = Call {
-            query: head.uri.query().map(str::to_owned),
-            headers: head.headers.clone(),
-            peer: exchange::peer(&head.extensions),
-            ..Call::new(head.method.clone())
-        };
+        let call = exchange::call(head.clone());
         http::Grant::of(&Delivery::from_ref(state), &call).await.map(Self).map_err(Refused)
     }
 }

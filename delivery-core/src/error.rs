@@ -100,3 +100,14 @@ impl fmt::Display for ErrorCode {
         f.write_str(self.as_str())
     }
 }
+
+/// An error with its causes, each once: for a log, or for an operator.
+#[must_use]
+pub fn explain(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |said, cause| {
+        let cause = cause.to_string();
+        // Some libraries repeat their cause in their own words.
+        if said.ends_with(&cause) { said } else { format!("{said}: {cause}") }
+    })
+}

@@ -70,5 +70,5 @@ mod text;
 pub use self::clock::{Clock, SystemClock};
 pub use self::delivery::Delivery;
 pub use self::entropy::{Entropy, SystemEntropy};
-pub use self::error::ErrorCode;
+pub use self::error::{ErrorCode, explain};
 pub use self::text::Invalid;

@@ -43,7 +43,7 @@ impl Digested {
 }
 
 fn acceptable(secret: &str) -> bool {
-    secret.chars().count() >= MIN_SECRET && !secret.chars().any(char::is_control)
+    secret.trim().chars().count() >= MIN_SECRET && !secret.chars().any(char::is_control)
 }
 
 impl WebhookSecret {

@@ -2,16 +2,16 @@
 
 use std::io::Cursor;
 
-use bytes::Bytes;
 use delivery_core::Delivery;
-use delivery_core::http::{Body, Call, Endpoint, Reply};
+use delivery_core::http::{Call, Endpoint, Reply};
 use http::{HeaderMap, HeaderName, HeaderValue};
+use rocket::catcher::{self, Catcher};
 use rocket::data::{Data, ToByteUnit};
 use rocket::form::Form;
 use rocket::http::{Header, Method, Status};
 use rocket::route::Outcome;
-use rocket::{Request, Response, catcher, route};
-use tokio_util::task::TaskTracker;
+use rocket::{Request, Response, route};
+use tokio_util::io::ReaderStream;
 
 /// One endpoint at its path.
 #[derive(Clone)]
@@ -19,27 +19,28 @@ pub(crate) struct Api {
     pub(crate) endpoint: Endpoint,
     pub(crate) path: String,
     pub(crate) delivery: Delivery,
-    pub(crate) open: TaskTracker,
 }
 
 #[rocket::async_trait]
 impl route::Handler for Api {
-    async fn handle<'r>(&self, request: &'r Request<'_>, mut data: Data<'r>) -> Outcome<'r> {
+    async fn handle<'r>(&self, request: &'r Request<'_>, data: Data<'r>) -> Outcome<'r> {
         // Rocket takes `//api/validate` and `/api/validate/` for the same path; they are the host's.
         if request.uri().path().as_str() != self.path {
             return Outcome::Forward((data, response(Reply::not_found()).status()));
         }
-        let _open = self.open.token();
-        let call = call(request, sent_method(request, &mut data).await);
-        let body = self.endpoint.body(&call.headers, |limit| read(data, limit)).await;
-        Outcome::Success(response(self.endpoint.call(&self.delivery, Call { body, ..call }).await))
+        // One byte more than the limit shows that there is more.
+        let body = ReaderStream::with_capacity(data.open((self.endpoint.body_limit() + 1).bytes()), 64 << 10);
+        Outcome::Success(response(self.endpoint.serve(&self.delivery, call(request, request.method()), body).await))
     }
 }
 
-/// Answers what Rocket does not route: a method it does not know, and neighbouring paths.
+/// Answers a method that Rocket does not know. A bad request that a route of the host's made of it stays that.
 #[rocket::async_trait]
 impl catcher::Handler for Api {
-    async fn handle<'r>(&self, _: Status, request: &'r Request<'_>) -> catcher::Result<'r> {
+    async fn handle<'r>(&self, status: Status, request: &'r Request<'_>) -> catcher::Result<'r> {
+        if request.route().is_some() {
+            return Catcher::default().handler.handle(status, request).await;
+        }
         if request.uri().path().as_str() != self.path {
             return Ok(response(Reply::not_found()));
         }
@@ -48,7 +49,7 @@ impl catcher::Handler for Api {
     }
 }
 
-/// The request as the core sees it, but for its body.
+/// The head of a request as the core sees it.
 pub(crate) fn call(request: &Request<'_>, method: Method) -> Call {
     let method = http::Method::from_bytes(method.as_str().as_bytes()).unwrap_or_default();
     let query = request.uri().query().map(|query| query.as_str().to_owned());
@@ -70,11 +71,10 @@ pub(crate) fn response(reply: Reply) -> Response<'static> {
     response
 }
 
-/// Puts the answer in place of what `response` says; other fields that the host set stay.
+/// Puts the answer, all of it text of our own, in place of what `response` says; other fields that the host set stay.
 pub(crate) fn write(reply: Reply, response: &mut Response<'_>) {
     response.set_status(Status::new(reply.status().as_u16()));
     for (name, value) in reply.headers() {
-        // All of them are text of our own.
         if let Ok(value) = value.to_str() {
             response.set_header(Header::new(name.to_string(), value.to_owned()));
         }
@@ -83,21 +83,13 @@ pub(crate) fn write(reply: Reply, response: &mut Response<'_>) {
     response.set_sized_body(reply.length(), Cursor::new(reply.into_response().into_body()));
 }
 
-/// The method that was sent: Rocket takes that of a posted form from its `_method` field instead. A form that comes with
-/// just that method is taken for a posted one.
-async fn sent_method(request: &Request<'_>, data: &mut Data<'_>) -> Method {
+/// Undoes that Rocket takes the method of a posted form from its `_method` field. A form that came with just that method
+/// is taken for a posted one.
+pub(crate) async fn restore_method(request: &mut Request<'_>, data: &mut Data<'_>) {
     let form = request.content_type().is_some_and(|kind| kind.is_form());
     let text = std::str::from_utf8(data.peek("_method=delete".len()).await).unwrap_or_default();
     let field = Form::values(text).next().filter(|field| form && field.name == "_method");
-    let replaced = field.and_then(|field| field.value.parse().ok()) == Some(request.method());
-    if replaced { Method::Post } else { request.method() }
-}
-
-/// Reads a body of at most `limit` bytes.
-async fn read(data: Data<'_>, limit: usize) -> Body {
-    match data.open(limit.bytes()).into_bytes().await {
-        Ok(body) if body.is_complete() => Body::Complete(Bytes::from(body.into_inner())),
-        Ok(_) => Body::TooLarge,
-        Err(_) => Body::Broken,
+    if field.and_then(|field| field.value.parse().ok()) == Some(request.method()) {
+        request.set_method(Method::Post);
     }
 }

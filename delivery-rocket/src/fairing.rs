@@ -1,17 +1,17 @@
 //! The API as a fairing: mounted at ignition, sending letters from lift-off, finishing at shutdown.
 
 use std::error::Error;
-use std::fmt;
 use std::future::{Future, ready};
 use std::time::Duration;
 
-use delivery_core::Delivery;
 use delivery_core::delivery::{Running, Settings};
 use delivery_core::http::Endpoint;
+use delivery_core::{Delivery, ErrorCode, explain};
 use rocket::fairing::{self, Fairing, Info, Kind};
 use rocket::futures::future::BoxFuture;
 use rocket::http::Method::{Connect, Delete, Get, Head, Options, Patch, Post, Put, Trace};
-use rocket::{Build, Catcher, Orbit, Request, Response, Rocket, Route};
+use rocket::http::uri::Origin;
+use rocket::{Build, Catcher, Data, Orbit, Request, Response, Rocket, Route};
 use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
@@ -25,9 +25,11 @@ type Builder = dyn Fn(&Rocket<Build>) -> BoxFuture<'static, Result<Delivery, Fai
 ///
 /// At ignition it mounts every endpoint, and makes sure that the store was made with this signing secret: a launch with
 /// another one is aborted. From lift-off it sends letters. At shutdown it lets open requests and letters under way end,
-/// for as long as Rocket's own grace and mercy, and closes the store.
+/// for as long as Rocket's own grace and mercy. The store closes when the last handle is dropped, or by
+/// [`Delivery::close`] after the launch.
 ///
-/// The service becomes managed state: handlers take `&State<Delivery>`, and [`Grant`](crate::Grant) works.
+/// The service is managed state, unless the host manages one itself: handlers take `&State<Delivery>`.
+#[must_use = "it does nothing unless attached"]
 pub struct DeliveryFairing {
     base: String,
     build: Box<Builder>,
@@ -40,26 +42,13 @@ pub(crate) struct Mounted(pub(crate) Delivery);
 
 impl DeliveryFairing {
     /// Mounts `delivery` at `/`.
-    #[must_use]
     pub fn new(delivery: Delivery) -> Self {
         Self::built(Box::new(move |_| Box::pin(ready(Ok(delivery.clone())))))
     }
 
-    /// Mounts the service that `build` makes of the settings in Rocket's own configuration, in the table `delivery` of
-    /// `Rocket.toml` or in `ROCKET_DELIVERY`. [`Settings`] says which there are. Settings that make no sense, and a
-    /// failure of `build`, abort the launch with a line in Rocket's log.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use delivery_core::{delivery::Settings, store::MemoryStore, testing::RecordingMailer};
-    /// use delivery_rocket::DeliveryFairing;
-    ///
-    /// let fairing = DeliveryFairing::configured(|settings: Settings| async {
-    ///     let store = Arc::new(MemoryStore::new());
-    ///     Ok(settings.builder(store, Arc::new(RecordingMailer::default())).build())
-    /// });
-    /// ```
-    #[must_use]
+    /// Mounts the service that `build` makes of the [`Settings`] in Rocket's own configuration: in `[default.delivery]`
+    /// of `Rocket.toml`, or in `ROCKET_DELIVERY`. Settings that make no sense, and a failure of `build`, abort the launch
+    /// with a line in Rocket's log.
     pub fn configured<B, F>(build: B) -> Self
     where
         B: Fn(Settings) -> F + Send + Sync + 'static,
@@ -72,45 +61,53 @@ impl DeliveryFairing {
     }
 
     fn built(build: Box<Builder>) -> Self {
-        Self { base: "/".to_owned(), build, running: Mutex::default(), open: TaskTracker::new() }
+        Self { base: String::new(), build, running: Mutex::default(), open: TaskTracker::new() }
     }
 
-    /// Mounts under `base` instead, a path such as `/shop`.
-    #[must_use]
-    pub fn at(self, base: impl Into<String>) -> Self {
-        Self { base: base.into(), ..self }
+    /// Mounts under `base` instead, a path such as `/shop`; anything else aborts the launch.
+    pub fn at(self, base: &str) -> Self {
+        Self { base: base.trim_end_matches('/').to_owned(), ..self }
+    }
+
+    async fn prepare(&self, rocket: &Rocket<Build>) -> Result<Delivery, Failure> {
+        let path = |base: &str| Origin::parse(base).is_ok_and(|path| path.is_normalized() && path.query().is_none());
+        if !self.base.is_empty() && !path(&self.base) {
+            return Err("the base must be a path such as /shop".into());
+        }
+        let delivery = (self.build)(rocket).await?;
+        delivery.enroll().await?;
+        Ok(delivery)
     }
 }
 
 #[rocket::async_trait]
 impl Fairing for DeliveryFairing {
     fn info(&self) -> Info {
-        let kind = Kind::Ignite | Kind::Liftoff | Kind::Response | Kind::Shutdown | Kind::Singleton;
+        let kind = Kind::Ignite | Kind::Liftoff | Kind::Request | Kind::Response | Kind::Shutdown | Kind::Singleton;
         Info { name: "Delivery", kind }
     }
 
     async fn on_ignite(&self, mut rocket: Rocket<Build>) -> fairing::Result {
-        let prepared = async {
-            let delivery = (self.build)(&rocket).await?;
-            delivery.enroll().await?;
-            Ok::<_, Failure>(delivery)
-        };
-        let delivery = match prepared.await {
+        let delivery = match self.prepare(&rocket).await {
             Ok(delivery) => delivery,
             Err(error) => {
-                rocket::error!("The delivery API cannot be mounted: {error}");
+                rocket::error!("The delivery API cannot be mounted: {}", explain(error.as_ref()));
                 return Err(rocket);
             }
         };
         for endpoint in Endpoint::ALL {
-            let path = format!("{}{}", self.base.trim_end_matches('/'), endpoint.path());
-            let api = Api { endpoint, path: path.clone(), delivery: delivery.clone(), open: self.open.clone() };
-            // Wrong methods are answered by the API too: those Rocket knows by routes, others by the catcher.
+            let path = format!("{}{}", self.base, endpoint.path());
+            let api = Api { endpoint, path: path.clone(), delivery: delivery.clone() };
+            // Wrong methods are answered by the API too: those Rocket knows by routes, others by a catcher.
             let routes = [Get, Put, Post, Delete, Options, Head, Trace, Connect, Patch]
-                .map(|method| Route::new(method, endpoint.path(), api.clone()));
-            rocket = rocket.mount(self.base.clone(), routes).register(path, vec![Catcher::new(None, api)]);
+                .map(|method| Route::new(method, &path, api.clone()));
+            let unreadable = Catcher::new(ErrorCode::InvalidParams.status(), api);
+            rocket = rocket.mount("/", routes).register(path, vec![unreadable]);
         }
-        Ok(rocket.manage(Mounted(delivery.clone())).manage(delivery))
+        if rocket.state::<Delivery>().is_none() {
+            rocket = rocket.manage(delivery.clone());
+        }
+        Ok(rocket.manage(Mounted(delivery)))
     }
 
     async fn on_liftoff(&self, rocket: &Rocket<Orbit>) {
@@ -118,9 +115,18 @@ impl Fairing for DeliveryFairing {
         match delivery.start().await {
             Ok(running) => *self.running.lock().await = Some(running),
             Err(error) => {
-                rocket::error!("The delivery API cannot start: {error}");
+                rocket::error!("The delivery API cannot start: {}", explain(&error));
                 rocket.shutdown().notify();
             }
+        }
+    }
+
+    async fn on_request(&self, request: &mut Request<'_>, data: &mut Data<'_>) {
+        // Kept with the request until its answer is sent.
+        request.local_cache(|| self.open.token());
+        let path = request.uri().path().as_str().strip_prefix(self.base.as_str());
+        if Endpoint::ALL.iter().any(|endpoint| Some(endpoint.path()) == path) {
+            exchange::restore_method(request, data).await;
         }
     }
 
@@ -138,12 +144,8 @@ impl Fairing for DeliveryFairing {
         let patience = Duration::from_secs(u64::from(shutdown.grace) + u64::from(shutdown.mercy));
         // What takes longer loses its connection anyway.
         let _ = tokio::time::timeout(patience, self.open.wait()).await;
-        running.stop().await;
-    }
-}
-
-impl fmt::Debug for DeliveryFairing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeliveryFairing").field("base", &self.base).finish_non_exhaustive()
+        running.finish_sending().await;
+        // Rocket looks once whether all connections are closed, and waits out its whole grace if the last is just closing.
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

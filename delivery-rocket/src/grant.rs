@@ -18,6 +18,8 @@ use crate::fairing::Mounted;
 /// `Result<Grant, Refused>`. Counting a use is the route's choice: [`count_use`](http::Grant::count_use).
 ///
 /// An application whose routes ask for a `Grant` does not launch without its [`DeliveryFairing`](crate::DeliveryFairing).
+/// Attach that before other fairings that look at responses. A catcher sees a refusal as a status that is none; one
+/// that sets a status itself has the last word.
 ///
 /// ```
 /// use delivery_rocket::{Grant, Refused};
@@ -37,6 +39,14 @@ pub struct Grant(http::Grant);
 #[derive(Debug, Clone)]
 pub struct Refused(Box<Reply>);
 
+impl Refused {
+    /// The answer, for a route that decides by its status.
+    #[must_use]
+    pub fn reply(&self) -> &Reply {
+        &self.0
+    }
+}
+
 /// Marks a response in whose place a refusal goes; it is no status, and is never sent.
 pub(crate) const REFUSED: Status = Status::new(u16::MAX);
 
@@ -53,12 +63,12 @@ impl<'r> FromRequest<'r> for Grant {
     type Error = Refused;
 
     async fn from_request(request: &'r Request<'_>) -> Outcome<Self, Refused> {
-        let checked = match request.rocket().state() {
-            Some(Mounted(delivery)) => http::Grant::of(delivery, &exchange::call(request, request.method())).await,
-            // Only for a route without the sentinels that Rocket's attributes give it.
-            None => Err(Box::new(Reply::internal())),
+        // It is there, unless another guard asks for this one: that hides it from the launch.
+        let Some(Mounted(delivery)) = request.rocket().state() else {
+            let (reply, response) = (Reply::internal(), exchange::response(Reply::internal()));
+            return Outcome::Error((response.status(), Refused(Box::new(reply))));
         };
-        match checked {
+        match http::Grant::of(delivery, &exchange::call(request, request.method())).await {
             Ok(grant) => Outcome::Success(Self(grant)),
             Err(reply) => {
                 request.local_cache(|| Some(Refused(reply.clone())));

@@ -9,19 +9,17 @@
 //! use delivery_core::{Delivery, store::MemoryStore, testing::RecordingMailer};
 //! use delivery_rocket::DeliveryFairing;
 //!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let (store, mailer) = (Arc::new(MemoryStore::new()), Arc::new(RecordingMailer::default()));
 //! let (signing, webhook, admin) = ("a signing secret".parse()?, "a webhook secret".parse()?, "the-seller's-token".parse()?);
 //! let delivery = Delivery::builder(store, mailer, signing, webhook, admin).build();
 //! let app = rocket::build().attach(DeliveryFairing::new(delivery).at("/shop"));
-//! # Ok(())
-//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Rocket's own log has the address of each request with the query in it, at every
-//! [`LogLevel`](rocket::config::LogLevel) but `Off`: set that, or have buyers send their keys in a header. Rocket believes
-//! `X-Real-IP` from anybody; this crate asks for the connection's peer alone, and the service believes its
-//! [`trusted_proxies`](delivery_core::delivery::Builder::trusted_proxies).
+//! Rocket tells the `log` crate the address of requests with the query in it. Its own logger obeys
+//! [`LogLevel::Off`](rocket::config::LogLevel); another one that takes in the `log` crate must leave out the target
+//! `rocket`. Rocket believes `X-Real-IP` from anybody; this crate asks for the connection's peer alone, and the service
+//! believes its [`trusted_proxies`](delivery_core::delivery::Builder::trusted_proxies).
 
 mod exchange;
 mod fairing;

@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use delivery_core::Delivery;
 use delivery_core::mail::{FolderMailer, Mailer, SmtpMailer};
 use delivery_core::store::{Catalog, Ledger, MemoryStore, SqliteStore, StoreError};
+use delivery_core::{Delivery, explain};
 
+use super::Refusal;
 use super::secrets::Secrets;
 use super::settings::{Database, Settings};
-use super::{Refusal, explain};
 
 /// A service that is ready to start.
 pub struct Service {

@@ -1,8 +1,6 @@
 //! What a service manager asks: does the process live, does the store answer?
 
-use delivery_core::Delivery;
-
-use super::explain;
+use delivery_core::{Delivery, explain};
 
 /// Alive: the process answers.
 pub const LIVE: &str = "/healthz";

@@ -1,6 +1,7 @@
 //! The log: to standard error, filtered by `RUST_LOG`.
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
 
 /// Starts logging. A filter that makes no sense is a refusal.
 pub fn start() -> Result<(), super::Refusal> {
@@ -10,8 +11,9 @@ pub fn start() -> Result<(), super::Refusal> {
         _ => EnvFilter::new("info"),
     };
     let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
-    let log =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours).finish();
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
+    // A log that cannot be written, on a full disk or to a closed pipe, must not stop the server: telling of it panics.
+    let log = tracing_subscriber::registry().with(lines.log_internal_errors(false)).with(filter);
     // Not `init`, which also takes in what libraries tell the `log` crate: Rocket tells it the queries of requests.
     Ok(tracing::subscriber::set_global_default(log)?)
 }

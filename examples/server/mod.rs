@@ -12,11 +12,12 @@ pub mod welcome;
 
 use std::error::Error;
 use std::future::Future;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use delivery_core::Delivery;
+use delivery_core::{Delivery, explain};
 use tokio::net::TcpListener;
 
 use self::assemble::{Service, assemble};
@@ -37,24 +38,29 @@ pub struct Opened {
 
 /// Reads the settings, listens, opens the store, and greets the seller on the first start.
 pub async fn open() -> Result<Opened, Refusal> {
-    let settings = Arguments::read().check()?;
+    let settings = Arguments::read()?.check()?;
     log::start()?;
     let listener = TcpListener::bind(settings.bind).await.map_err(|error| not_listening(settings.bind, &error))?;
     let address = listener.local_addr()?;
     let Service { delivery, secrets } = assemble(&settings, address).await?;
     if let Some(greeting) = welcome::greeting(&secrets, &settings.data_dir, address) {
-        println!("{greeting}");
+        say(&greeting);
     }
     Ok(Opened { listener, address, delivery })
 }
 
-pub fn not_listening(address: SocketAddr, error: &std::io::Error) -> Refusal {
+pub fn not_listening(address: SocketAddr, error: &io::Error) -> Refusal {
     format!("BIND (--bind): {address} cannot be listened on: {error}").into()
 }
 
 /// Says on standard output, in one line, that requests are answered from now on.
 pub fn announce(address: SocketAddr) {
-    println!("listening on http://{address}");
+    say(&format!("listening on http://{address}"));
+}
+
+/// To standard output; a server whose output nobody takes serves all the same.
+fn say(text: &str) {
+    let _ = writeln!(io::stdout(), "{text}");
 }
 
 /// Runs the server to its end; a refusal is told on standard error.
@@ -62,24 +68,8 @@ pub async fn run(server: impl Future<Output = Result<(), Refusal>>) -> ExitCode 
     match server.await {
         Ok(()) => ExitCode::SUCCESS,
         Err(refusal) => {
-            eprintln!("error: {}", explain(refusal.as_ref()));
+            let _ = writeln!(io::stderr(), "error: {}", explain(refusal.as_ref()));
             ExitCode::FAILURE
         }
     }
-}
-
-/// Prints an error with its causes, each once.
-pub fn explain(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        // Some libraries repeat their cause in their own words.
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
 }

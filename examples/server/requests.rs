@@ -2,14 +2,16 @@
 
 use std::time::Instant;
 
-use delivery_core::http::Endpoint;
+use delivery_core::http::{Endpoint, is_request_id};
 use uuid::Uuid;
 
 use super::health;
 
-/// The header that holds a request's name, as proxies send it and as the answer carries it.
+/// The header that holds a request's name, in the request and in the answer.
 pub const ID: &str = "x-request-id";
-const LONGEST: usize = 64;
+
+/// The methods of RFC 9110 and RFC 5789.
+const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
 
 /// A request that is being answered.
 pub struct Open {
@@ -18,12 +20,10 @@ pub struct Open {
 }
 
 impl Open {
-    /// Takes the name that a proxy gave the request, if it is fit for a log; else makes one.
+    /// Takes the name that the client or its proxy gave the request, if it is fit for a log; else makes one.
     pub fn new(given: Option<&str>) -> Self {
-        let fit = |id: &&str| {
-            (1..=LONGEST).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.:".contains(&b))
-        };
-        let id = given.filter(fit).map_or_else(|| Uuid::now_v7().simple().to_string(), str::to_owned);
+        let given = given.filter(|id| is_request_id(id));
+        let id = given.map_or_else(|| Uuid::now_v7().simple().to_string(), str::to_owned);
         #[expect(clippy::disallowed_methods, reason = "how long a request took is told to the log alone")]
         let since = Instant::now();
         Self { id, since }
@@ -34,8 +34,9 @@ impl Open {
     }
 
     /// Tells the log, at level DEBUG: `RUST_LOG=info,request=debug` shows it. Never the query, which may hold a key, nor
-    /// a path that is not one of ours: it may hold anything.
+    /// a method or path that is not a known one: it may hold anything.
     pub fn answered(&self, method: &str, path: &str, status: u16) {
+        let method = METHODS.into_iter().find(|known| *known == method).unwrap_or("another method");
         let path = known(path).unwrap_or("another path");
         let elapsed = self.since.elapsed();
         tracing::debug!(target: "request", id = self.id, method, path, status, ?elapsed);

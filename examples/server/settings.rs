@@ -87,11 +87,27 @@ pub enum Database {
 }
 
 impl Arguments {
-    /// Reads flags and environment. An empty variable counts as not set, as deployment tools leave them.
-    pub fn read() -> Self {
+    /// Reads flags and environment. What is empty counts as not set, as deployment tools leave it.
+    pub fn read() -> Result<Self, Refusal> {
+        let mut command = Self::command();
+        for name in command.get_arguments().filter_map(|arg| arg.get_env()) {
+            if std::env::var_os(name).is_some_and(|value| value.to_str().is_none()) {
+                return Err(format!("{} must be text in UTF-8", name.display()).into());
+            }
+        }
         let is_empty = |arg: &Arg| arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());
-        let command = Self::command().mut_args(|arg| if is_empty(&arg) { arg.env(Resettable::Reset) } else { arg });
-        Self::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+        command = command.mut_args(|arg| if is_empty(&arg) { arg.env(Resettable::Reset) } else { arg });
+        let mut read = Self::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit());
+        for optional in [
+            &mut read.database_url,
+            &mut read.webhook_secret,
+            &mut read.admin_token,
+            &mut read.key_secret,
+            &mut read.smtp_url,
+        ] {
+            optional.take_if(|value| value.is_empty());
+        }
+        Ok(read)
     }
 
     /// Checks every setting; a refusal names the setting and what it takes, and repeats no value.

@@ -49,7 +49,7 @@ struct Answer {
 
 pub fn both_frameworks_answer_alike() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let cases = std::env::var("PROPTEST_CASES").map_or(200, |cases| cases.parse().unwrap());
+    let cases = std::env::var("PROPTEST_CASES").map_or(100, |cases| cases.parse().unwrap());
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
     let session = |session: Vec<Sent>| runtime.block_on(play(session));
     let requests = sent().prop_filter("Rocket cannot tell them apart", |sent| !is_posted_or_not(sent));
@@ -58,10 +58,14 @@ pub fn both_frameworks_answer_alike() {
     }
 }
 
-/// A form with Rocket's `_method` field that comes with just that method: it could as well have been posted.
+/// A form with Rocket's `_method` field, where that is Rocket's business: on a path that is not the API's, or with the
+/// very method that it came with, which could as well have been posted.
 fn is_posted_or_not(sent: &Sent) -> bool {
     let form = sent.headers.iter().any(|(_, value)| value == "application/x-www-form-urlencoded");
-    form && sent.body.to_ascii_lowercase().starts_with(&format!("_method={}", sent.method.to_ascii_lowercase()))
+    let body = sent.body.to_ascii_lowercase();
+    let ours = Endpoint::ALL.iter().any(|endpoint| Some(endpoint.path()) == sent.target.split('?').next());
+    let same = body.starts_with(&format!("_method={}", sent.method.to_ascii_lowercase()));
+    form && body.starts_with("_method=") && (same || !ours)
 }
 
 async fn play(session: Vec<Sent>) -> Result<(), TestCaseError> {
@@ -89,7 +93,10 @@ async fn exchange(served: &Served, sent: &Sent) -> Answer {
         body.len()
     );
     let mut stream = TcpStream::connect(served.address).await.unwrap();
-    stream.write_all(request.as_bytes()).await.unwrap();
+    // A byte that is no UTF-8 stands for itself.
+    let request = request.replace('\u{ff}', "\u{1}").into_bytes();
+    let whole: Vec<u8> = request.into_iter().map(|byte| if byte == 1 { 0xff } else { byte }).collect();
+    stream.write_all(&whole).await.unwrap();
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).await.unwrap();
     let answer = String::from_utf8(bytes).unwrap();
@@ -168,10 +175,13 @@ fn key() -> impl Strategy<Value = &'static str> {
 }
 
 fn header() -> impl Strategy<Value = (String, String)> {
-    let bearer = prop_oneof![3 => Just("Bearer {ADMIN}"), 1 => select(&["Bearer {VALID}", "bearer {LIMITED}", "Basic x", "Bearer", "ü"][..])];
+    let bearer = prop_oneof![3 => Just("Bearer {ADMIN}"), 1 => select(&["Bearer {VALID}", "bearer {LIMITED}", "Basic x", "Bearer", "ü", "Bearer \u{ff}"][..])];
     let named = prop_oneof![
         4 => bearer.prop_map(|value| ("Authorization", value)),
         2 => key().prop_map(|key| ("X-API-Key", key)),
+        1 => Just(("X-API-Key", "\u{ff}")),
+        1 => Just(("Content-Type", "\u{ff}")),
+        1 => Just(("Content-Encoding", "\u{ff}")),
         1 => Just(("X-Forwarded-For", "203.0.113.7")),
         1 => Just(("X-Real-IP", "203.0.113.8")),
         1 => Just(("Content-Encoding", "gzip")),
@@ -201,7 +211,7 @@ fn body() -> impl Strategy<Value = (String, Option<&'static str>)> {
         "null",
         "_method=delete&a=b",
         "_method=get",
-        "_method=put",
+        "_method=head",
     ]);
     let damaged = (whole.clone(), any::<prop::sample::Index>(), "[ -~]{0,2}").prop_map(|(body, at, inserted)| {
         let at = at.index(body.len() + 1);

@@ -19,6 +19,7 @@ pub struct Row {
     before: Option<(&'static str, String)>,
     peer: &'static str,
     wait: Duration,
+    last_header: Option<(&'static str, &'static str)>,
     health: Health,
 }
 
@@ -33,6 +34,7 @@ pub fn row(name: &'static str, line: &'static str) -> Row {
         before: None,
         peer: "192.0.2.1",
         wait: Duration::ZERO,
+        last_header: None,
         health: Health::Well,
     }
 }
@@ -76,6 +78,11 @@ impl Row {
         Self { wait, ..self }
     }
 
+    /// The last time with one more header.
+    pub fn last_header(self, name: &'static str, value: &'static str) -> Self {
+        Self { last_header: Some((name, value)), ..self }
+    }
+
     /// While the store is away.
     pub fn store_away(self) -> Self {
         Self { health: Health::Away, ..self }
@@ -105,11 +112,13 @@ impl Row {
             shop.send(request(&shop, line, &json, body), self.peer).await;
         }
         let mut answer = String::new();
+        let mut headers = self.headers.clone();
         for time in 1..=self.times {
             if time == self.times {
                 shop.clock.advance(self.wait);
+                headers.extend(self.last_header);
             }
-            answer = shop.send(request(&shop, self.line, &self.headers, &self.body), self.peer).await;
+            answer = shop.send(request(&shop, self.line, &headers, &self.body), self.peer).await;
         }
         let after = shop.effects().await;
         let effects = if before == after { format!("{before}, as before") } else { format!("{before} -> {after}") };

@@ -34,8 +34,8 @@ pub fn rows() -> Vec<Row> {
             .times(62)
             .last_after(Duration::from_mins(1)),
         row("validate::forwarded_address_of_a_stranger_is_not_believed", "GET /api/validate?key={VALID}")
-            .header("x-forwarded-for", "203.0.113.1")
-            .times(61),
+            .times(61)
+            .last_header("x-forwarded-for", "203.0.113.1"),
         row("validate::client_behind_a_trusted_proxy", "GET /api/validate?key={VALID}")
             .header("x-forwarded-for", "1.2.3.4, 203.0.113.1")
             .from("10.0.0.1")

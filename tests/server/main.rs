@@ -25,5 +25,8 @@ on_both! {
     run::limits_and_terms_are_the_configured_ones,
     run::health_and_readiness_and_unknown_paths,
     run::every_answer_has_a_name_that_the_log_knows_and_the_log_has_no_query,
+    run::a_body_that_breaks_off_is_incomplete,
+    run::a_log_that_cannot_be_written_stops_nothing,
     run::an_open_request_is_finished_and_then_the_server_ends,
+    run::a_request_of_which_only_the_head_came_is_finished_too,
 }

@@ -71,7 +71,7 @@ pub struct Server {
 }
 
 impl Server {
-    fn start(mut command: Command) -> Self {
+    pub fn start(mut command: Command) -> Self {
         let mut process = command.spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let mut printed = String::new();
@@ -140,14 +140,46 @@ impl Server {
     }
 
     /// Waits for its end, which must be a good one.
-    pub fn ended(mut self) -> String {
-        assert!(self.process.wait().unwrap().success());
+    pub fn ended(self) -> String {
+        self.ended_within(Duration::from_secs(30))
+    }
+
+    pub fn ended_within(mut self, deadline: Duration) -> String {
+        let mut status = None;
+        wait_for(deadline, || {
+            status = self.process.try_wait().unwrap();
+            status.is_some()
+        });
+        assert!(status.unwrap().success());
         self.log()
+    }
+
+    /// Sends the head of an order and `sent` bytes of its body, and answers what is left.
+    pub fn half_an_order(&self, sent: usize) -> (TcpStream, String) {
+        let body = json!({ "order_id": "half", "product_id": 1, "customer_email": "a@example.com", "secret": SECRET });
+        let body = body.to_string();
+        let (begin, end) = body.split_at(sent);
+        let (json, length) = ("Content-Type: application/json", body.len());
+        let head = format!("POST /api/webhook/order HTTP/1.1\r\nHost: x\r\n{json}\r\nContent-Length: {length}\r\n\r\n");
+        let mut stream = self.connect();
+        stream.write_all((head + begin).as_bytes()).unwrap();
+        // Answered on a connection of its own once this one is accepted.
+        assert_eq!(self.call("GET", "/healthz", "", "").0, 200);
+        (stream, end.to_owned())
+    }
+
+    /// Reads the log until it says so.
+    pub fn logged(&mut self, said: &str) {
+        let mut lines = BufReader::new(self.process.stderr.take().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap().contains(said)));
     }
 
     fn log(&mut self) -> String {
         let mut log = String::new();
-        self.process.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        // Gone already where a test read it, or sent it elsewhere.
+        if let Some(mut stderr) = self.process.stderr.take() {
+            stderr.read_to_string(&mut log).unwrap();
+        }
         self.process.wait().unwrap();
         log
     }
@@ -177,4 +209,14 @@ pub fn read_answer(stream: &mut TcpStream) -> (String, String) {
 
 pub fn status(head: &str) -> u16 {
     head.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+/// Looks again and again until it is so.
+pub fn wait_for(deadline: Duration, mut condition: impl FnMut() -> bool) {
+    #[expect(clippy::disallowed_methods, reason = "another process is waited for in real time")]
+    let started = std::time::Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < deadline, "it never came to be");
+        std::thread::yield_now();
+    }
 }

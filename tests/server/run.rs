@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::process::{CONFIGURED, Site, read_answer, status};
+use crate::process::{CONFIGURED, Server, Site, read_answer, status, wait_for};
 
 pub fn a_kill_loses_nothing_and_nothing_secret_is_written_anywhere(site: &Site) {
     let settings = [&CONFIGURED[..], &[("RUST_LOG", "trace"), ("LIMIT_WEBHOOK", "100")]].concat();
@@ -54,15 +54,6 @@ fn contains(bytes: &[u8], needle: &[u8]) -> bool {
 }
 
 /// Asks again and again, without a pause of its own: the condition reads files.
-fn wait_for(deadline: Duration, condition: impl Fn() -> bool) {
-    #[expect(clippy::disallowed_methods, reason = "another process is waited for in real time")]
-    let started = std::time::Instant::now();
-    while !condition() {
-        assert!(started.elapsed() < deadline, "it never came to be");
-        std::thread::yield_now();
-    }
-}
-
 pub fn limits_and_terms_are_the_configured_ones(site: &Site) {
     let settings = [&CONFIGURED[..], &[("LIMIT_VALIDATE", "2"), ("KEY_DAYS", "-1"), ("KEY_USES", "1")]].concat();
     let server = site.start(&settings);
@@ -105,7 +96,8 @@ pub fn every_answer_has_a_name_that_the_log_knows_and_the_log_has_no_query(site:
     let mut names = Vec::new();
     for (target, given, kept) in [
         ("/healthz", "", false),
-        ("/api/validate?key=a-secret-key", "from-the.proxy_1:2", true),
+        ("/api/validate?key=a-secret-key", "from-the.proxy:2", true),
+        ("/api/validate?key=a-secret-key", "dlv_0123456789abcdef", false),
         ("/api/validate?key=a-secret-key", "two words", false),
         ("/api/validate?key=a-secret-key", too_long.as_str(), false),
         ("/a-secret-key", "", false),
@@ -125,25 +117,65 @@ pub fn every_answer_has_a_name_that_the_log_knows_and_the_log_has_no_query(site:
     assert!(!log.contains("a-secret-key") && !log.contains("two words"), "{log}");
 }
 
-pub fn an_open_request_is_finished_and_then_the_server_ends(site: &Site) {
+pub fn a_body_that_breaks_off_is_incomplete(site: &Site) {
     let server = site.start(&CONFIGURED);
-    let mut idle = server.connect();
-    idle.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-    let body = json!({ "order_id": "A", "product_id": 1, "customer_email": "a@example.com", "secret": "wrong" });
-    let body = body.to_string();
-    let mut open = server.connect();
-    let length = body.len();
-    let head = format!(
-        "POST /api/webhook/order HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
-    );
-    let (begin, end) = body.split_at(20);
-    open.write_all((head + begin).as_bytes()).unwrap();
-    // Answered on a connection of its own after the two were accepted.
-    assert_eq!(server.call("GET", "/healthz", "", "").0, 200);
+    for body in ["{}", r#"{"order_id":"A","product_id":1}"#] {
+        let mut stream = server.connect();
+        let head =
+            "POST /api/webhook/order HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 90\r\n";
+        stream.write_all(format!("{head}\r\n{body}").as_bytes()).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let (head, said) = read_answer(&mut stream);
+        assert!(status(&head) == 400 && said.contains("The body is incomplete"), "{head}\n{said}");
+    }
+    server.terminate();
+}
+
+pub fn a_log_that_cannot_be_written_stops_nothing(site: &Site) {
+    let full = match fs::OpenOptions::new().write(true).open("/dev/full") {
+        Ok(full) => full,
+        Err(error) => {
+            assert!(std::env::var_os("CI").is_none(), "/dev/full: {error}");
+            eprintln!("LEFT OUT: there is no /dev/full to write a log to");
+            return;
+        }
+    };
+    let mut command = site.command(&[&CONFIGURED[..], &[("RUST_LOG", "debug")]].concat());
+    command.stderr(full);
+    let server = Server::start(command);
+    assert_eq!(server.add_product().0, 200);
+    let orders: Vec<u16> = (0..6).map(|order| server.order(&order.to_string()).0).collect();
+    assert_eq!(orders, [200; 6]);
+    wait_for(Duration::from_secs(30), || site.letters().len() == 6);
+    server.terminate();
+}
+
+pub fn an_open_request_is_finished_and_then_the_server_ends(site: &Site) {
+    // In memory nothing takes time at the end.
+    for database in ["", "memory:"] {
+        let server = site.start(&[&CONFIGURED[..], &[("DATABASE_URL", database)]].concat());
+        assert_eq!(server.add_product().0, 200);
+        let mut idle = server.connect();
+        idle.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let (mut open, end) = server.half_an_order(20);
+        server.ask_to_stop();
+        // The idle one is closed at once.
+        assert_eq!(status(&read_answer(&mut idle).0), 200);
+        open.write_all(end.as_bytes()).unwrap();
+        assert_eq!(status(&read_answer(&mut open).0), 200);
+        server.ended_within(Duration::from_secs(10));
+    }
+}
+
+/// Rocket waits out its grace for such a request, so the end itself is not waited for.
+pub fn a_request_of_which_only_the_head_came_is_finished_too(site: &Site) {
+    let mut server = site.start(&CONFIGURED);
+    assert_eq!(server.add_product().0, 200);
+    let (mut open, body) = server.half_an_order(0);
     server.ask_to_stop();
-    // The idle one is closed at once.
-    assert_eq!(status(&read_answer(&mut idle).0), 200);
-    open.write_all(end.as_bytes()).unwrap();
-    assert_eq!(status(&read_answer(&mut open).0), 401);
-    server.ended();
+    // The listener is closed, or at least nothing is accepted, from here on.
+    server.logged("stopping");
+    open.write_all(body.as_bytes()).unwrap();
+    assert_eq!(status(&read_answer(&mut open).0), 200);
+    server.kill();
 }

@@ -48,6 +48,12 @@ impl Delivery {
         self.inner.ledger.ping().await
     }
 
+    /// Closes the store, once the last request is answered: it tidies up, and every later call is answered 503. Without it
+    /// the same is done when the last handle is dropped, or by the next start; what was acknowledged is safe either way.
+    pub async fn close(&self) {
+        self.inner.ledger.close().await;
+    }
+
     /// Makes sure, once, that the store was made with a secret of the keyring: [`start`](Self::start) does, and a host
     /// that starts later can know sooner.
     ///
@@ -77,11 +83,18 @@ impl Running {
         let _ = self.stop.send(true);
     }
 
-    /// Stops sending: what is under way is finished within seconds or given back, then the store is closed.
-    pub async fn stop(self) {
+    /// Stops sending: what is under way is finished within seconds or given back. The store stays open, for requests that
+    /// are still being answered.
+    pub async fn finish_sending(self) {
         self.stop_sending();
         // Fails only if the runtime is shutting down.
         let _ = self.worker.await;
-        self.delivery.inner.ledger.close().await;
+    }
+
+    /// Stops sending, then [closes](Delivery::close) the store: once the last request is answered.
+    pub async fn stop(self) {
+        let delivery = self.delivery.clone();
+        self.finish_sending().await;
+        delivery.close().await;
     }
 }

@@ -1,11 +1,11 @@
 //! Settings as text, under the names that the example servers document: from variables of the environment, from a
 //! framework's configuration, or from anything that serde reads.
 
-use std::collections::BTreeMap;
+mod table;
+
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
 use thiserror::Error;
 use url::Url;
 
@@ -127,7 +127,7 @@ impl Options {
     ///
     /// [`SettingError`] names the first setting that makes no sense.
     pub fn read(setting: impl Fn(&'static str) -> Option<String>) -> Result<Self, SettingError> {
-        const QUOTA: Invalid = Invalid::expected("must be 1 or more requests per minute");
+        const QUOTA: Invalid = Invalid::expected("must be 1 or more requests per minute, at most 4294967295");
         let quota = |name, default| {
             let parse = |text: &str| Quota::per_minute(text.parse().map_err(|_| QUOTA)?);
             Ok(read(&setting, name, parse)?.unwrap_or(default))
@@ -193,143 +193,4 @@ fn networks(list: &str) -> Result<Vec<IpNet>, Invalid> {
             .map_err(|_| Invalid::expected("must be networks such as 10.0.0.0/8,fd00::/8"))
     };
     entries.map(network).collect()
-}
-
-impl<'de> Deserialize<'de> for Settings {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let table = BTreeMap::<String, Value>::deserialize(deserializer)?;
-        let known = |name: &str| SECRETS.iter().chain(&OPTIONS).any(|known| known.eq_ignore_ascii_case(name));
-        if let Some(name) = table.keys().find(|name| !known(name)) {
-            return Err(D::Error::custom(format!("there is no setting {name}")));
-        }
-        let number = |name: &&str| matches!(table.get(&name.to_ascii_lowercase()), Some(Value::Number(_)));
-        if let Some(name) = SECRETS.into_iter().find(number) {
-            // Leading zeros would be lost.
-            return Err(D::Error::custom(format!("{name} must be a text in quotes")));
-        }
-        let text = |name: &str| match table.get(&name.to_ascii_lowercase()) {
-            Some(Value::Text(text) | Value::Number(text)) => Some(text.clone()),
-            None => None,
-        };
-        Self::read(text).map_err(D::Error::custom)
-    }
-}
-
-/// A value in a table of settings. What it is not is told without what it is: it may be a secret.
-enum Value {
-    Text(String),
-    Number(String),
-}
-
-impl<'de> Deserialize<'de> for Value {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Text)
-    }
-}
-
-struct Text;
-
-impl<'de> Visitor<'de> for Text {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a text, a number, or a list of texts")
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
-        Ok(Value::Text(text.to_owned()))
-    }
-
-    fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
-        Ok(Value::Number(number.to_string()))
-    }
-
-    fn visit_i64<E>(self, number: i64) -> Result<Value, E> {
-        Ok(Value::Number(number.to_string()))
-    }
-
-    fn visit_i128<E>(self, number: i128) -> Result<Value, E> {
-        Ok(Value::Number(number.to_string()))
-    }
-
-    fn visit_u128<E>(self, number: u128) -> Result<Value, E> {
-        Ok(Value::Number(number.to_string()))
-    }
-
-    fn visit_f64<E>(self, number: f64) -> Result<Value, E> {
-        Ok(Value::Number(number.to_string()))
-    }
-
-    fn visit_bool<E: serde::de::Error>(self, _: bool) -> Result<Value, E> {
-        Err(E::custom("a setting is a text, a number, or a list of texts"))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
-        let mut entries = Vec::new();
-        while let Some(Value::Text(entry) | Value::Number(entry)) = list.next_element()? {
-            entries.push(entry);
-        }
-        Ok(Value::Text(entries.join(",")))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value as Json, json};
-
-    use super::*;
-
-    const SECRET: &str = "hunter2-hunter2-hunter2";
-
-    fn settings(more: Json) -> Result<Settings, String> {
-        let mut table =
-            json!({ "webhook_secret": SECRET, "admin_token": SECRET, "key_secret": [SECRET, "an older secret too"] });
-        let (Json::Object(table), Json::Object(more)) = (&mut table, more) else { unreachable!() };
-        table.extend(more);
-        serde_json::from_value(Json::Object(table.clone())).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn a_table_of_settings() {
-        let read = settings(json!({
-            "trusted_proxies": ["10.0.0.0/8", "192.0.2.1"], "limit_admin": 3, "limit_product": "7", "key_uses": -1,
-            "key_days": 30, "base_url": "https://shop.example/api", "mail_from": "",
-        }))
-        .unwrap();
-        let Options { sender, base_url, trusted_proxies, quotas, terms } = read.options;
-        assert_eq!(sender, Sender::default());
-        assert_eq!(base_url.as_deref(), Some("https://shop.example/api"));
-        assert_eq!(trusted_proxies.iter().map(ToString::to_string).collect::<Vec<_>>(), ["10.0.0.0/8", "192.0.2.1/32"]);
-        let expected = Quotas {
-            admin: Quota::per_minute(3).unwrap(),
-            product: Quota::per_minute(7).unwrap(),
-            ..Quotas::default()
-        };
-        assert_eq!(quotas, expected);
-        assert_eq!(terms, Terms { validity: Validity::from_days(30).unwrap(), limit: UseLimit::Unlimited });
-        assert_eq!(read.keyring.fingerprints().len(), 2);
-    }
-
-    #[test]
-    fn what_makes_no_sense_is_named_and_not_repeated() {
-        for (more, expected) in [
-            (json!({ "webhook_secret": "hunter2" }), "WEBHOOK_SECRET must be at least 16"),
-            (json!({ "webhook_secret": null }), "a list of texts"),
-            (json!({ "webhook_secret": "" }), "WEBHOOK_SECRET must be set"),
-            (json!({ "webhook_secret": 12_345_678_901_234_567_u64 }), "WEBHOOK_SECRET must be a text in quotes"),
-            (json!({ "admin_token": true }), "a list of texts"),
-            (json!({ "admin_token": { "hunter2": 1 } }), "a list of texts"),
-            (json!({ "key_secret": [SECRET, "hunter2"] }), "KEY_SECRET"),
-            (json!({ "limit_admin": 0 }), "LIMIT_ADMIN must be 1 or more"),
-            (json!({ "limit_admin": 1.5 }), "LIMIT_ADMIN must be 1 or more"),
-            (json!({ "key_days": 36_501 }), "KEY_DAYS must be 1 to 36500"),
-            (json!({ "trusted_proxies": ["hunter2"] }), "TRUSTED_PROXIES must be networks"),
-            (json!({ "base_url": "https://user:hunter2@shop.example" }), "BASE_URL must be an address"),
-            (json!({ "limit_amdin": 3 }), "there is no setting limit_amdin"),
-        ] {
-            let refused = settings(more.clone()).unwrap_err();
-            assert!(refused.contains(expected) && !refused.contains("hunter2"), "{more}: {refused}");
-            assert!(!refused.contains("12345678901234567"), "{refused}");
-        }
-    }
 }

@@ -23,8 +23,9 @@ pub(super) fn client(peer: Option<IpAddr>, headers: &HeaderMap, trusted: &[IpNet
     }
     let fields: Vec<_> = headers.get_all(FORWARDED_FOR).iter().collect();
     for field in fields.into_iter().rev() {
-        let Ok(list) = field.to_str() else { return client.into() };
-        for entry in list.rsplit(',') {
+        // The proxies' own entries stand at the right, whatever bytes the client put before them.
+        for entry in field.as_bytes().rsplit(|byte| *byte == b',') {
+            let entry = std::str::from_utf8(entry).unwrap_or_default();
             let Some(address) = address(entry.trim()) else { return client.into() };
             client = address;
             if !is_trusted(client) {
@@ -49,7 +50,10 @@ mod tests {
     use super::*;
 
     fn walk(peer: &str, fields: &[&str], trusted: &[&str]) -> Identity {
-        let headers = fields.iter().map(|field| (FORWARDED_FOR.parse().unwrap(), field.parse().unwrap())).collect();
+        // A character below 256 stands for the byte.
+        let bytes = |field: &str| field.chars().map(|c| u8::try_from(c).unwrap()).collect::<Vec<u8>>();
+        let value = |field: &&str| ::http::HeaderValue::from_bytes(&bytes(field)).unwrap();
+        let headers = fields.iter().map(|field| (FORWARDED_FOR.parse().unwrap(), value(field))).collect();
         let trusted: Vec<IpNet> = trusted.iter().map(|network| network.parse().unwrap()).collect();
         client(peer.parse().ok(), &headers, &trusted)
     }
@@ -72,6 +76,8 @@ mod tests {
             ("10.0.0.1", vec!["203.0.113.9", "10.9.9.9"], "203.0.113.9"),
             ("10.0.0.1", vec!["10.1.1.1, 10.2.2.2"], "10.1.1.1"),
             ("10.0.0.1", vec!["203.0.113.9, unknown, 10.2.2.2"], "10.2.2.2"),
+            ("10.0.0.1", vec!["\u{ff}, 203.0.113.9"], "203.0.113.9"),
+            ("10.0.0.1", vec!["203.0.113.9, \u{ff}"], "10.0.0.1"),
             ("10.0.0.1", vec!["203.0.113.9:4711"], "203.0.113.9"),
             ("10.0.0.1", vec!["[2001:db8::1]:4711"], "2001:db8::1"),
             ("10.0.0.1", vec!["::ffff:203.0.113.9"], "203.0.113.9"),

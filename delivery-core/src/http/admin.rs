@@ -3,24 +3,18 @@
 use chrono::{DateTime, Utc};
 
 use super::fields::{Fault, Fields};
-use super::limits::{admit, client};
-use super::{Call, Endpoint, Reply, query, wire};
+use super::{Body, Call, Endpoint, Reply, query, wire};
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
-use crate::limit::Policy;
 use crate::post::{Category, NewPost};
 use crate::product::{NewProduct, ProductId};
 use crate::terms::{OwnTerms, UseLimit, Validity};
 use crate::text::Invalid;
 
-/// Per-address limit, size and type, token, fields, product.
-pub(super) async fn answer(endpoint: Endpoint, delivery: &Delivery, call: &Call) -> Reply {
-    let ticket = match admit(delivery, Policy::Admin, client(delivery, call)).await {
-        Ok(ticket) => ticket,
-        Err(refused) => return *refused,
-    };
+/// Size and type, token, fields, product.
+pub(super) async fn answer(endpoint: Endpoint, delivery: &Delivery, call: &Call, body: &Body) -> Reply {
     let answer = async {
-        let text = Fields::text(call)?;
+        let text = Fields::text(call, body)?;
         if !is_admin(delivery, call) {
             return Ok(Reply::error(ErrorCode::Unauthorized).challenge());
         }
@@ -31,12 +25,12 @@ pub(super) async fn answer(endpoint: Endpoint, delivery: &Delivery, call: &Call)
             _ => add_product(delivery, &fields).await,
         }
     };
-    ticket.stamp(answer.await.unwrap_or_else(|fault: Fault| fault.into()))
+    answer.await.unwrap_or_else(|fault: Fault| fault.into())
 }
 
 /// No token, another scheme, two tokens and a wrong one are the same to a stranger.
-fn is_admin(delivery: &Delivery, call: &Call) -> bool {
-    let token = query::bearer(&call.headers).ok().flatten();
+pub(super) fn is_admin(delivery: &Delivery, call: &Call) -> bool {
+    let token = query::bearer(call).ok().flatten();
     token.is_some_and(|token| delivery.inner.admin_token.matches(token.as_bytes()))
 }
 

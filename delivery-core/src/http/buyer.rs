@@ -10,20 +10,16 @@ use crate::error::ErrorCode;
 use crate::limit::{Identity, Policy};
 use crate::product::ProductId;
 
-/// Per-address limit, then parameters, then the key.
+/// Parameters, then the key.
 pub(super) async fn validate(delivery: &Delivery, call: &Call) -> Reply {
-    let ticket = match admit(delivery, Policy::Validate, client(delivery, call)).await {
-        Ok(ticket) => ticket,
-        Err(refused) => return *refused,
-    };
     let key = match query::key(call) {
         Ok(key) => key,
-        Err(fault) => return ticket.stamp(fault.into()),
+        Err(fault) => return fault.into(),
     };
-    ticket.stamp(match delivery.validate(&key).await {
+    match delivery.validate(&key).await {
         Ok(key) => Reply::json(&wire::Valid::of(&key)),
         Err(error) => not_valid(&error),
-    })
+    }
 }
 
 /// Parameters, then the key's signature, then the per-key limit, then the key itself.

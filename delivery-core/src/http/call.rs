@@ -2,17 +2,16 @@
 
 use std::net::IpAddr;
 
+use ::http::header::AsHeaderName;
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use bytes::Bytes;
 
-use super::Body;
-
-/// Servers and proxies give a request a name under which logs know it.
+/// Clients, proxies and servers give a request a name under which their logs know it.
 const REQUEST_ID: &str = "x-request-id";
-/// Longer names are somebody's attempt to fill the log.
-const LONGEST_REQUEST_ID: usize = 128;
+/// A name for a request has at most so many characters: enough for every usual kind.
+const LONGEST_REQUEST_ID: usize = 64;
 
-/// A request as a framework received it: nothing parsed but the head. `Debug` shows neither query nor headers nor body,
+/// A request as a framework received it: nothing parsed but its framing. `Debug` shows neither query nor headers nor body,
 /// which hold secrets.
 #[expect(clippy::exhaustive_structs, reason = "bindings write it as a literal and must not miss a field")]
 pub struct Call {
@@ -22,8 +21,8 @@ pub struct Call {
     pub query: Option<String>,
     /// The header fields, in the order sent.
     pub headers: HeaderMap,
-    /// The body.
-    pub body: Body,
+    /// The body, where it is at hand.
+    pub body: Bytes,
     /// The address at the other end of the connection; `None` if the host does not know it.
     pub peer: Option<IpAddr>,
 }
@@ -32,7 +31,7 @@ impl Call {
     /// A call without query, headers, body or address.
     #[must_use]
     pub fn new(method: Method) -> Self {
-        Self { method, query: None, headers: HeaderMap::new(), body: Body::Complete(Bytes::new()), peer: None }
+        Self { method, query: None, headers: HeaderMap::new(), body: Bytes::new(), peer: None }
     }
 
     /// The same call with a query, percent-encoded.
@@ -52,7 +51,7 @@ impl Call {
     #[must_use]
     pub fn json(self, body: impl Into<Bytes>) -> Self {
         let json = HeaderValue::from_static("application/json");
-        Self { body: Body::Complete(body.into()), ..self }.header(header::CONTENT_TYPE, json)
+        Self { body: body.into(), ..self }.header(header::CONTENT_TYPE, json)
     }
 
     /// The same call from an address.
@@ -61,11 +60,23 @@ impl Call {
         Self { peer: Some(peer), ..self }
     }
 
+    /// The values of a header field. One that is no UTF-8 counts as not sent: not every framework shows it.
+    pub(super) fn values(&self, name: impl AsHeaderName) -> impl Iterator<Item = &HeaderValue> {
+        self.headers.get_all(name).iter().filter(|value| std::str::from_utf8(value.as_bytes()).is_ok())
+    }
+
     /// The name of the request for the log, if it has one that is fit for it.
     pub(super) fn request_id(&self) -> Option<&str> {
-        let id = self.headers.get(REQUEST_ID)?.to_str().ok()?;
-        (id.len() <= LONGEST_REQUEST_ID && !id.contains('\t')).then_some(id)
+        self.headers.get(REQUEST_ID)?.to_str().ok().filter(|id| is_request_id(id))
     }
+}
+
+/// Whether a client's `X-Request-Id` is fit for a log: 1 to 64 ASCII letters, digits, and `-.:`. A key, which has an
+/// underscore, is not.
+#[must_use]
+pub fn is_request_id(text: &str) -> bool {
+    (1..=LONGEST_REQUEST_ID).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.:".contains(&byte))
 }
 
 impl std::fmt::Debug for Call {

@@ -51,6 +51,8 @@ impl Grant {
     ///
     /// [`Error`] if the key is for another product or was used up or revoked meanwhile, or the store failed; nothing was
     /// counted then. In a handler, `?` makes the API's own answer of it.
+    ///
+    /// Frameworks run the route of a GET for HEAD too; a route that should count no use then looks at the method.
     pub async fn count_use(&self, product: ProductId) -> Result<Key, Error> {
         self.delivery.count_use(self.key.id(), product).await
     }

@@ -6,8 +6,9 @@
 //! # Writing a binding
 //!
 //! For each endpoint in [`Endpoint::ALL`], mount its [`path`](Endpoint::path) for *every* method: wrong methods are
-//! answered here too. Convert the request into a [`Call`], its body as [`Endpoint::body`] says; await
-//! [`Endpoint::call`]; convert the [`Reply`]. A path below `/api/` that is no endpoint is [`Reply::not_found`].
+//! answered here too. Convert the head of the request into a [`Call`], and hand it to [`Endpoint::serve`] with the body as
+//! a stream, which is read only as far as it should be; convert the [`Reply`]. A path below `/api/` that is no endpoint is
+//! [`Reply::not_found`].
 //!
 //! ```
 //! # async fn example(delivery: delivery_core::Delivery) {
@@ -36,15 +37,17 @@ mod wire;
 use std::panic::AssertUnwindSafe;
 
 use ::http::Method;
-use futures_util::FutureExt;
+use bytes::Bytes;
+use futures_util::{FutureExt, Stream, stream};
 
-pub use self::body::Body;
-pub use self::call::Call;
+use self::body::Body;
+pub use self::call::{Call, is_request_id};
 pub use self::credential::Grant;
 pub use self::fields::Fault;
 pub use self::reply::Reply;
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
+use crate::limit::Policy;
 
 /// An endpoint of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -151,32 +154,65 @@ impl Endpoint {
         }
     }
 
-    /// Answers a call to this endpoint.
+    /// Answers a call whose body is at hand.
+    pub async fn call(self, delivery: &Delivery, call: Call) -> Reply {
+        let body = stream::iter([Ok::<_, std::convert::Infallible>(call.body.clone())]);
+        self.serve(delivery, call, body).await
+    }
+
+    /// Answers a call whose body is still to come: it is read once the limit of the client's address is counted, within
+    /// [`body_limit`](Self::body_limit) and 10 s, or 30 s for the seller's.
     ///
     /// A panic in a host's store, limiter or clock is answered like any fault of ours, and goes no further. Faults are
-    /// logged with the call's `X-Request-Id`, if it has one.
-    pub async fn call(self, delivery: &Delivery, call: Call) -> Reply {
-        let reply = match (call.method == self.method(), call.method == Method::HEAD && self.method() == Method::GET) {
-            (false, false) => Reply::error(ErrorCode::MethodNotAllowed).allow(&self.method()),
+    /// logged with the call's `X-Request-Id`, if it has one that [is fit](is_request_id).
+    pub async fn serve<E>(self, delivery: &Delivery, call: Call, body: impl Stream<Item = Result<Bytes, E>>) -> Reply {
+        let fits = call.method == self.method() || (call.method == Method::HEAD && self.method() == Method::GET);
+        let reply = if fits {
             // What a panic leaves behind is behind locks of its own, or in a transaction that is rolled back.
-            _ => AssertUnwindSafe(self.answer(delivery, &call))
-                .catch_unwind()
-                .await
-                .unwrap_or_else(|_| Reply::panicked()),
+            let answered = AssertUnwindSafe(self.admitted(delivery, &call, body)).catch_unwind().await;
+            answered.unwrap_or_else(|_| Reply::panicked())
+        } else {
+            Reply::error(ErrorCode::MethodNotAllowed).allow(&self.method())
         };
         let reply = reply.report(call.request_id());
         let reply = if self.takes_credentials() { reply.confidential() } else { reply };
         if call.method == Method::HEAD { reply.without_body() } else { reply }
     }
 
-    async fn answer(self, delivery: &Delivery, call: &Call) -> Reply {
+    async fn admitted<E>(self, delivery: &Delivery, call: &Call, body: impl Stream<Item = Result<Bytes, E>>) -> Reply {
+        let Some(policy) = self.policy() else {
+            let body = self.read(&call.headers, body, true).await;
+            return self.answer(delivery, call, &body).await;
+        };
+        let ticket = match limits::admit(delivery, policy, limits::client(delivery, call)).await {
+            Ok(ticket) => ticket,
+            Err(refused) => return *refused,
+        };
+        // A stranger's megabytes are not kept.
+        let keep = policy != Policy::Admin || admin::is_admin(delivery, call);
+        let body = self.read(&call.headers, body, keep).await;
+        ticket.stamp(self.answer(delivery, call, &body).await)
+    }
+
+    async fn answer(self, delivery: &Delivery, call: &Call, body: &Body) -> Reply {
         match self {
             Self::Validate => buyer::validate(delivery, call).await,
             Self::Product => buyer::product(delivery, call).await,
-            Self::Order => webhook::order(delivery, call).await,
+            Self::Order => webhook::order(delivery, call, body).await,
             Self::Products => lists::products(delivery).await,
             Self::Posts => lists::posts(delivery, call).await,
-            Self::AddProduct | Self::IssueKey | Self::AddPost => admin::answer(self, delivery, call).await,
+            Self::AddProduct | Self::IssueKey | Self::AddPost => admin::answer(self, delivery, call, body).await,
+        }
+    }
+
+    /// The limit that counts per address before anything else is looked at.
+    fn policy(self) -> Option<Policy> {
+        match self {
+            Self::Validate => Some(Policy::Validate),
+            Self::Order => Some(Policy::Webhook),
+            Self::AddProduct | Self::IssueKey | Self::AddPost => Some(Policy::Admin),
+            // The product's limit is its key's; the lists have none.
+            Self::Product | Self::Products | Self::Posts => None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use ::http::{HeaderMap, header};
+use ::http::header;
 use percent_encoding::percent_decode_str;
 
 use super::Call;
@@ -34,27 +34,27 @@ pub(super) fn parameter<'a>(call: &'a Call, name: &str) -> Result<Option<Cow<'a,
 
 /// The key of a call: from the query, a bearer token or `X-API-Key`. The same key in several places is one key.
 pub(super) fn key(call: &Call) -> Result<Cow<'_, str>, Fault> {
-    let places = [parameter(call, "key")?, bearer(&call.headers)?, api_key(&call.headers)?];
+    let places = [parameter(call, "key")?, bearer(call)?, api_key(call)?];
     let mut keys = places.into_iter().flatten();
     let key = keys.next().ok_or_else(|| Fault::missing("key"))?;
     if keys.all(|other| other == key) { Ok(key) } else { Err(Fault::invalid(ONE_KEY)) }
 }
 
 /// The token of `Authorization: Bearer`; another scheme is none.
-pub(super) fn bearer(headers: &HeaderMap) -> Result<Option<Cow<'_, str>>, Fault> {
-    let Some(value) = single(headers, &header::AUTHORIZATION)? else { return Ok(None) };
+pub(super) fn bearer(call: &Call) -> Result<Option<Cow<'_, str>>, Fault> {
+    let Some(value) = single(call, &header::AUTHORIZATION)? else { return Ok(None) };
     let Some((scheme, token)) = value.split_once(' ') else { return Ok(None) };
     let token = token.trim_matches(' ');
     Ok((scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(Cow::Borrowed(token)))
 }
 
-fn api_key(headers: &HeaderMap) -> Result<Option<Cow<'_, str>>, Fault> {
-    let value = single(headers, &header::HeaderName::from_static("x-api-key"))?;
+fn api_key(call: &Call) -> Result<Option<Cow<'_, str>>, Fault> {
+    let value = single(call, &header::HeaderName::from_static("x-api-key"))?;
     Ok(value.filter(|value| !value.is_empty()).map(Cow::Borrowed))
 }
 
-fn single<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Result<Option<&'a str>, Fault> {
-    let mut values = headers.get_all(name).iter();
+fn single<'a>(call: &'a Call, name: &header::HeaderName) -> Result<Option<&'a str>, Fault> {
+    let mut values = call.values(name);
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
         return Err(Fault::invalid(ONE_KEY));

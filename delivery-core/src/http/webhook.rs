@@ -1,33 +1,27 @@
 //! `POST /api/webhook/order`.
 
 use super::fields::{Fault, Fields};
-use super::limits::{admit, client};
-use super::{Call, Reply, wire};
+use super::{Body, Call, Reply, wire};
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
-use crate::limit::Policy;
 use crate::order::{Order, OrderRef, Source};
 use crate::product::ProductId;
 
-/// Per-address limit, size and type, secret, fields, product.
-pub(super) async fn order(delivery: &Delivery, call: &Call) -> Reply {
-    let ticket = match admit(delivery, Policy::Webhook, client(delivery, call)).await {
-        Ok(ticket) => ticket,
-        Err(refused) => return *refused,
-    };
-    let order = match parse(delivery, call) {
+/// Size and type, secret, fields, product.
+pub(super) async fn order(delivery: &Delivery, call: &Call, body: &Body) -> Reply {
+    let order = match parse(delivery, call, body) {
         Ok(order) => order,
-        Err(fault) => return ticket.stamp(fault.into()),
+        Err(fault) => return fault.into(),
     };
-    ticket.stamp(match delivery.order(order).await {
+    match delivery.order(order).await {
         Ok(issued) => Reply::json(&wire::Ordered::of(&issued, true)),
         Err(error) => error.into(),
-    })
+    }
 }
 
 /// A stranger learns nothing about fields: the secret is judged before any other.
-fn parse(delivery: &Delivery, call: &Call) -> Result<Order, Fault> {
-    let fields = Fields::parse(Fields::text(call)?)?;
+fn parse(delivery: &Delivery, call: &Call, body: &Body) -> Result<Order, Fault> {
+    let fields = Fields::parse(Fields::text(call, body)?)?;
     if !delivery.inner.webhook_secret.matches(&fields.required_text("secret")?) {
         return Err(ErrorCode::Unauthorized.into());
     }

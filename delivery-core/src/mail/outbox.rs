@@ -14,6 +14,7 @@ use super::retry;
 use super::{MailError, Mailer, Message, SEND_TIMEOUT, Sender};
 use crate::clock::Clock;
 use crate::entropy::{Entropy, fraction};
+use crate::error::explain;
 use crate::key::Keyring;
 use crate::store::{Catalog, Ledger, Letter, Outcome, StoreError};
 
@@ -213,7 +214,7 @@ impl Outbox {
         // A mail server may quote the letter in its answer; neither the log nor the store keeps a key.
         let text = self.keyring.text(key, letter.key.granted().ring);
         let reason = error.to_string().replace(text.expose(), "…");
-        let said = chain(&error).replace(text.expose(), "…");
+        let said = explain(&error).replace(text.expose(), "…");
         let due = retry::due(attempt, letter.queued_at, now, fraction(self.entropy.as_ref()));
         if let Some(due) = due.filter(|_| !error.is_permanent()) {
             let next = crate::clock::timestamp(due);
@@ -234,12 +235,6 @@ impl Outbox {
             }
         }
     }
-}
-
-/// An error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    std::iter::successors(error.source(), |error| error.source())
-        .fold(error.to_string(), |said, cause| format!("{said}: {cause}"))
 }
 
 impl UnderWay {

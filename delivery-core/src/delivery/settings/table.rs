@@ -1,0 +1,164 @@
+//! Settings from a table that serde reads: texts, numbers, and lists for what else is separated by commas.
+
+use std::collections::BTreeMap;
+
+use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
+
+use super::{OPTIONS, SECRETS, Settings};
+
+impl<'de> Deserialize<'de> for Settings {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let table = BTreeMap::<String, Value>::deserialize(deserializer)?;
+        let known = |name: &str| SECRETS.iter().chain(&OPTIONS).any(|known| known.to_ascii_lowercase() == name);
+        if let Some(name) = table.keys().find(|name| !known(name)) {
+            return Err(D::Error::custom(format!("there is no setting {name}")));
+        }
+        let value = |name: &str| table.get(&name.to_ascii_lowercase());
+        for (name, takes_list) in SECRETS.into_iter().zip([false, false, true]) {
+            // A number would lose its leading zeros.
+            let fits = value(name).is_none_or(|value| match value {
+                Value::Text(_) => true,
+                Value::Number(_) => false,
+                Value::List(_) => takes_list,
+            });
+            if !fits {
+                return Err(D::Error::custom(format!("{name} must be a text in quotes")));
+            }
+        }
+        let text = |name: &str| match value(name)? {
+            Value::Text(text) | Value::Number(text) => Some(text.clone()),
+            Value::List(entries) => Some(entries.join(",")),
+        };
+        Self::read(text).map_err(D::Error::custom)
+    }
+}
+
+/// A value in a table of settings. What it is not is told without what it is: it may be a secret.
+enum Value {
+    Text(String),
+    Number(String),
+    List(Vec<String>),
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyValue)
+    }
+}
+
+struct AnyValue;
+
+const EXPECTED: &str = "a text, a number, or a list of texts";
+
+impl<'de> Visitor<'de> for AnyValue {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(EXPECTED)
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(Value::Text(text.to_owned()))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
+        Ok(Value::Number(number.to_string()))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Value, E> {
+        Ok(Value::Number(number.to_string()))
+    }
+
+    fn visit_i128<E>(self, number: i128) -> Result<Value, E> {
+        Ok(Value::Number(number.to_string()))
+    }
+
+    fn visit_u128<E>(self, number: u128) -> Result<Value, E> {
+        Ok(Value::Number(number.to_string()))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Value, E> {
+        Ok(Value::Number(number.to_string()))
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, _: bool) -> Result<Value, E> {
+        Err(E::custom(format!("a setting is {EXPECTED}")))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(entry) = list.next_element()? {
+            let Value::Text(entry) = entry else { return Err(A::Error::custom("a list of settings holds texts")) };
+            entries.push(entry);
+        }
+        Ok(Value::List(entries))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value as Json, json};
+
+    use super::*;
+    use crate::delivery::Options;
+    use crate::limit::{Quota, Quotas};
+    use crate::mail::Sender;
+    use crate::terms::{Terms, UseLimit, Validity};
+
+    const SECRET: &str = "hunter2-hunter2-hunter2";
+
+    fn settings(more: Json) -> Result<Settings, String> {
+        let mut table =
+            json!({ "webhook_secret": SECRET, "admin_token": SECRET, "key_secret": [SECRET, "an older secret too"] });
+        let (Json::Object(table), Json::Object(more)) = (&mut table, more) else { unreachable!() };
+        table.extend(more);
+        serde_json::from_value(Json::Object(table.clone())).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_table_of_settings() {
+        let read = settings(json!({
+            "trusted_proxies": ["10.0.0.0/8", "192.0.2.1"], "limit_admin": 3, "limit_product": "7", "key_uses": -1,
+            "key_days": 30, "base_url": "https://shop.example/api", "mail_from": "",
+        }))
+        .unwrap();
+        let Options { sender, base_url, trusted_proxies, quotas, terms } = read.options;
+        assert_eq!(sender, Sender::default());
+        assert_eq!(base_url.as_deref(), Some("https://shop.example/api"));
+        assert_eq!(trusted_proxies.iter().map(ToString::to_string).collect::<Vec<_>>(), ["10.0.0.0/8", "192.0.2.1/32"]);
+        let expected = Quotas {
+            admin: Quota::per_minute(3).unwrap(),
+            product: Quota::per_minute(7).unwrap(),
+            ..Quotas::default()
+        };
+        assert_eq!(quotas, expected);
+        assert_eq!(terms, Terms { validity: Validity::from_days(30).unwrap(), limit: UseLimit::Unlimited });
+        assert_eq!(read.keyring.fingerprints().len(), 2);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named_and_not_repeated() {
+        for (more, expected) in [
+            (json!({ "webhook_secret": "hunter2" }), "WEBHOOK_SECRET must be at least 16"),
+            (json!({ "webhook_secret": null }), "a list of texts"),
+            (json!({ "webhook_secret": "" }), "WEBHOOK_SECRET must be set"),
+            (json!({ "webhook_secret": 12_345_678_901_234_567_u64 }), "WEBHOOK_SECRET must be a text in quotes"),
+            (json!({ "admin_token": true }), "a list of texts"),
+            (json!({ "admin_token": { "hunter2": 1 } }), "a list of texts"),
+            (json!({ "webhook_secret": [SECRET, SECRET] }), "WEBHOOK_SECRET must be a text in quotes"),
+            (json!({ "key_secret": [SECRET, "hunter2"] }), "KEY_SECRET"),
+            (json!({ "key_secret": [SECRET, 12_345_678_901_234_567_u64] }), "a list of settings holds texts"),
+            (json!({ "limit_admin": 0 }), "LIMIT_ADMIN must be 1 or more"),
+            (json!({ "limit_admin": 1.5 }), "LIMIT_ADMIN must be 1 or more"),
+            (json!({ "key_days": 36_501 }), "KEY_DAYS must be 1 to 36500"),
+            (json!({ "trusted_proxies": ["hunter2"] }), "TRUSTED_PROXIES must be networks"),
+            (json!({ "base_url": "https://user:hunter2@shop.example" }), "BASE_URL must be an address"),
+            (json!({ "limit_amdin": 3 }), "there is no setting limit_amdin"),
+            (json!({ "LIMIT_ADMIN": 3 }), "there is no setting LIMIT_ADMIN"),
+        ] {
+            let refused = settings(more.clone()).unwrap_err();
+            assert!(refused.contains(expected) && !refused.contains("hunter2"), "{more}: {refused}");
+            assert!(!refused.contains("12345678901234567"), "{refused}");
+        }
+    }
+}
