@@ -1,11 +1,14 @@
 //! Every promise of the ports, over every implementation: one named test for each pair.
 
+mod private;
+
 use std::future::Future;
 
 use delivery_core::limit::MemoryLimiter;
-use delivery_core::store::{MemoryStore, SqliteStore};
+use delivery_core::store::{MemoryStore, PostgresStore, SqliteStore};
 use delivery_core::testing::conformance::{CATALOG, LEDGER, RATE_LIMITER};
 use libtest_mimic::{Arguments, Trial};
+use private::{Postgres, postgres};
 
 fn main() {
     let mut trials = Vec::new();
@@ -15,6 +18,8 @@ fn main() {
             let folder = tempfile::tempdir().unwrap();
             case.run(|| sqlite(&folder)).await;
         }));
+        trials
+            .extend(postgres().map(|server| trial("postgres", case.name(), move || case.run(move || schema(server)))));
     }
     for case in CATALOG {
         trials.push(trial("memory", case.name(), || case.run(|| async { MemoryStore::new() })));
@@ -22,6 +27,8 @@ fn main() {
             let folder = tempfile::tempdir().unwrap();
             case.run(|| sqlite(&folder)).await;
         }));
+        trials
+            .extend(postgres().map(|server| trial("postgres", case.name(), move || case.run(move || schema(server)))));
     }
     for case in RATE_LIMITER {
         trials.push(trial("in_process", case.name(), || case.run(|clock| MemoryLimiter::new(clock))));
@@ -31,6 +38,10 @@ fn main() {
 
 async fn sqlite(folder: &tempfile::TempDir) -> SqliteStore {
     SqliteStore::open(folder.path().join("delivery.db")).await.unwrap()
+}
+
+async fn schema(server: &'static Postgres) -> PostgresStore {
+    PostgresStore::connect_to_schema(&server.url(), &server.schema()).await.unwrap()
 }
 
 fn trial<F: Future<Output = ()>>(port: &str, promise: &str, run: impl FnOnce() -> F + Send + 'static) -> Trial {

@@ -40,17 +40,21 @@
 //! }
 //! ```
 
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod commit;
 mod error;
 mod memory;
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod operation;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod queue;
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod rows;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod statements;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -60,6 +64,8 @@ use chrono::{DateTime, Utc};
 
 pub use self::error::StoreError;
 pub use self::memory::MemoryStore;
+#[cfg(feature = "postgres")]
+pub use self::postgres::{PostgresError, PostgresStore};
 pub use self::queue::{Letter, LetterId, MessageId, Outcome, ParkedLetter, Receipt};
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::{SqliteError, SqliteStore};

@@ -10,17 +10,16 @@ use super::view::View;
 use crate::post::{NewPost, Post, PostId};
 use crate::product::{Listing, NewProduct, Product, ProductId};
 use crate::store::rows::{self, parsed};
+use crate::store::statements::{ADD_POST, ADD_PRODUCT, POSTS, POSTS_OF_CATEGORY, PRODUCT, PRODUCTS, limit};
 use crate::store::{PostQuery, StoreError};
 
 pub(super) async fn add_product(
     connection: &mut SqliteConnection,
     facts: &NewProduct,
 ) -> Result<Arc<Product>, StoreError> {
-    const SQL: &str = "INSERT INTO delivery_product (name, description, kind, content, price, days, uses) \
-                       VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id";
     // A product of any number, to read the facts from.
     let draft = Product::new(rows::product_id(1)?, facts.clone());
-    let id: i64 = sqlx::query_scalar(SQL)
+    let id: i64 = sqlx::query_scalar(ADD_PRODUCT)
         .bind(draft.name())
         .bind(draft.description())
         .bind(draft.kind())
@@ -35,11 +34,9 @@ pub(super) async fn add_product(
 }
 
 pub(super) async fn add_post(connection: &mut SqliteConnection, facts: &NewPost) -> Result<Post, StoreError> {
-    const SQL: &str =
-        "INSERT INTO delivery_post (title, category, content, published_at) VALUES (?, ?, ?, ?) RETURNING id";
     let number = |id| parsed(PostId::new(id), "post number");
     let draft = Post::new(number(1)?, facts.clone());
-    let id: i64 = sqlx::query_scalar(SQL)
+    let id: i64 = sqlx::query_scalar(ADD_POST)
         .bind(draft.title())
         .bind(draft.category().as_str())
         .bind(draft.content())
@@ -56,37 +53,31 @@ pub(super) async fn product(
     view: &View,
     id: ProductId,
 ) -> Result<Option<Arc<Product>>, StoreError> {
-    const SQL: &str = concat!("SELECT ", rows::product_columns!(), " FROM delivery_product WHERE id = ?");
     if let Some(product) = view.product(id) {
         return Ok(Some(product));
     }
-    let row = sqlx::query(SQL).bind(id.get()).fetch_optional(readers).await.map_err(store_error)?;
+    let row = sqlx::query(PRODUCT).bind(id.get()).fetch_optional(readers).await.map_err(store_error)?;
     row.map(|row| rows::product(&row).map(|product| view.keep_product(Arc::new(product)))).transpose()
 }
 
 /// The list of products, kept until one is added.
 pub(super) async fn products(readers: &SqlitePool, view: &View) -> Result<Arc<Vec<Listing>>, StoreError> {
-    const SQL: &str = "SELECT id, name, description, kind, price FROM delivery_product ORDER BY id";
     let additions = match view.listing() {
         Ok(listing) => return Ok(listing),
         Err(additions) => additions,
     };
-    let found = sqlx::query(SQL).fetch_all(readers).await.map_err(store_error)?;
+    let found = sqlx::query(PRODUCTS).fetch_all(readers).await.map_err(store_error)?;
     let listing = Arc::new(found.iter().map(rows::listing).collect::<Result<Vec<_>, _>>()?);
     view.keep_listing(&listing, additions);
     Ok(listing)
 }
 
 pub(super) async fn posts(readers: &SqlitePool, query: &PostQuery) -> Result<Vec<Post>, StoreError> {
-    const ALL: &str = "SELECT id, title, category, content, published_at FROM delivery_post \
-                       WHERE published_at <= ? ORDER BY published_at DESC, id DESC LIMIT ?";
-    const CATEGORY: &str = "SELECT id, title, category, content, published_at FROM delivery_post \
-                            WHERE category = ? AND published_at <= ? ORDER BY published_at DESC, id DESC LIMIT ?";
-    let statement = match &query.category {
-        Some(category) => sqlx::query(CATEGORY).bind(category.as_str()),
-        None => sqlx::query(ALL),
-    };
-    let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
-    let found = statement.bind(query.until.timestamp()).bind(limit).fetch_all(readers).await.map_err(store_error)?;
+    let statement = sqlx::query(if query.category.is_some() { POSTS_OF_CATEGORY } else { POSTS });
+    let mut statement = statement.bind(query.until.timestamp()).bind(limit(query.limit));
+    if let Some(category) = &query.category {
+        statement = statement.bind(category.as_str());
+    }
+    let found = statement.fetch_all(readers).await.map_err(store_error)?;
     found.iter().map(rows::post).collect()
 }

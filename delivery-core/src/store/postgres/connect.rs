@@ -1,0 +1,107 @@
+//! Connecting: the limits of a session, the server's fitness, the schema.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::migrate::Migrator;
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
+use sqlx::{ConnectOptions, Connection, PgPool, Row};
+
+use super::PostgresError;
+use super::error::store_error;
+use crate::store::StoreError;
+
+/// Connections that search and list; finding keys and writing have their own.
+const READERS: u32 = 4;
+/// How long a connection may take to be made, or to become free, before the answer is "unavailable".
+pub(super) const ACQUIRE: Duration = Duration::from_secs(2);
+/// How long a batch may take in all. A server that is frozen answers nothing at all.
+pub(super) const BATCH: Duration = Duration::from_secs(5);
+/// What the server itself ends, in milliseconds: below [`BATCH`], so that its error is the one that is seen.
+const SESSION: [(&str, &str); 4] = [
+    ("statement_timeout", "4000"),
+    // For a row that another server holds: as long as its batch may take.
+    ("lock_timeout", "3000"),
+    // Of a server that died with a row in its hand.
+    ("idle_in_transaction_session_timeout", "5000"),
+    ("application_name", "delivery"),
+];
+
+static MIGRATIONS: Migrator = {
+    let migrations = sqlx::migrate!("src/store/postgres/migrations");
+    Migrator { table_name: std::borrow::Cow::Borrowed("_delivery_migrations"), ..migrations }
+};
+
+/// How to make a session.
+#[derive(Clone)]
+pub(super) struct Sessions(PgConnectOptions);
+
+impl Sessions {
+    pub(super) fn new(url: &str, schema: &str) -> Result<Self, PostgresError> {
+        let named = (1..=63).contains(&schema.len())
+            && schema.starts_with(|c: char| c.is_ascii_lowercase())
+            && schema.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+        if !named {
+            return Err(PostgresError::SchemaName);
+        }
+        let known = ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme));
+        let options = PgConnectOptions::from_str(url).ok().filter(|_| known).ok_or(PostgresError::Malformed)?;
+        Ok(Self(options.options(SESSION).options([("search_path", schema)]).disable_statement_logging()))
+    }
+
+    /// A session, within [`ACQUIRE`].
+    pub(super) async fn connect(&self) -> Result<PgConnection, StoreError> {
+        let connected = tokio::time::timeout(ACQUIRE, self.0.connect()).await;
+        connected.map_err(|_| StoreError::unavailable("the database does not answer"))?.map_err(store_error)
+    }
+
+    /// Makes sure that the server keeps what it acknowledges, and brings `schema` up to date. Any number of servers may
+    /// do so at once.
+    pub(super) async fn prepare(&self, schema: &str) -> Result<PgPool, PostgresError> {
+        let failed = |source| PostgresError::while_opening(schema, source);
+        let mut session = self.0.connect().await.map_err(failed)?;
+        check(&mut session).await?;
+        // Waits for another server's migration for as long as that takes.
+        sqlx::raw_sql("SET statement_timeout = 0; SET lock_timeout = 0").execute(&mut session).await.map_err(failed)?;
+        make_schema(&mut session, schema).await.map_err(failed)?;
+        let migrated = MIGRATIONS.run_direct(None, &mut session, false).await;
+        migrated.map_err(|error| PostgresError::while_migrating(schema, error))?;
+        session.close().await.map_err(failed)?;
+        let pool = PgPoolOptions::new().max_connections(READERS).acquire_timeout(ACQUIRE);
+        Ok(pool.connect_lazy_with(self.0.clone()))
+    }
+}
+
+async fn check(session: &mut PgConnection) -> Result<(), PostgresError> {
+    const SQL: &str = "SELECT current_setting('server_version_num')::bigint AS number, \
+        current_setting('server_version') AS version, current_setting('fsync') AS fsync, \
+        current_setting('full_page_writes') AS full_page_writes, \
+        current_setting('synchronous_commit') AS synchronous_commit";
+    let unreachable = |source| PostgresError::Unreachable { source };
+    let row = sqlx::query(SQL).fetch_one(session).await.map_err(unreachable)?;
+    if row.try_get::<i64, _>("number").map_err(unreachable)? < 140_000 {
+        return Err(PostgresError::TooOld { found: row.try_get("version").map_err(unreachable)? });
+    }
+    for setting in ["fsync", "full_page_writes", "synchronous_commit"] {
+        if row.try_get::<&str, _>(setting).map_err(unreachable)? == "off" {
+            return Err(PostgresError::NotDurable { setting: setting.to_owned() });
+        }
+    }
+    Ok(())
+}
+
+/// Makes the schema where it is missing; a user who may not make one can be given it.
+async fn make_schema(session: &mut PgConnection, schema: &str) -> Result<(), sqlx::Error> {
+    // `IF NOT EXISTS` alone fails if two servers do it at the same moment.
+    const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('delivery schema ' || $1, 0))";
+    const EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)";
+    let mut transaction = session.begin().await?;
+    sqlx::query(LOCK).bind(schema).execute(&mut *transaction).await?;
+    let exists: bool = sqlx::query_scalar(EXISTS).bind(schema).fetch_one(&mut *transaction).await?;
+    if !exists {
+        // Its name was checked: it needs no quotes.
+        let create = sqlx::AssertSqlSafe(format!("CREATE SCHEMA {schema}"));
+        sqlx::query(create).execute(&mut *transaction).await?;
+    }
+    transaction.commit().await
+}

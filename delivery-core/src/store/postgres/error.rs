@@ -1,0 +1,114 @@
+//! What can go wrong when a store is connected, and what PostgreSQL's own errors mean.
+
+use sqlx::migrate::MigrateError;
+use sqlx::postgres::PgRow;
+use thiserror::Error;
+
+use crate::store::StoreError;
+use crate::store::rows::columns;
+
+columns!(PgRow);
+
+/// A PostgreSQL store could not be connected. The message is for the operator, names the remedy, and holds no password.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PostgresError {
+    /// The address is no `postgres://` URL.
+    #[error("must be an address such as postgres://user:password@host:5432/database")]
+    Malformed,
+    /// The schema's name is not one that needs no quotes.
+    #[error(
+        "the name of the schema must be 1 to 63 lower-case letters, digits and underscores, and begin with a letter"
+    )]
+    SchemaName,
+    /// The server does not answer, or refuses the user.
+    #[error("the PostgreSQL server cannot be connected to")]
+    Unreachable {
+        /// The cause.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// The server would lose what was acknowledged.
+    #[error("PostgreSQL has {setting} = off, and would lose keys and uses that were acknowledged: set it on")]
+    NotDurable {
+        /// The setting.
+        setting: String,
+    },
+    /// The server is too old.
+    #[error("PostgreSQL 14 or newer is needed; this is {found}")]
+    TooOld {
+        /// The version of the server.
+        found: String,
+    },
+    /// The user may not make or use the schema.
+    #[error(
+        "the schema {schema} is not there or not this user's: as the owner of the database, \
+         CREATE SCHEMA {schema} AUTHORIZATION the_user"
+    )]
+    Forbidden {
+        /// The schema.
+        schema: String,
+        /// The cause.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// A later version of this software migrated the schema.
+    #[error("the schema was used with a newer version of this software: it has step {step}, unknown here")]
+    NewerSchema {
+        /// The first migration that is unknown here.
+        step: i64,
+    },
+    /// Anything else while the schema is brought up to date.
+    #[error("the schema cannot be brought up to date")]
+    Migration {
+        /// The cause.
+        #[source]
+        source: MigrateError,
+    },
+}
+
+impl PostgresError {
+    /// The meaning of an error while using `schema`.
+    pub(super) fn while_opening(schema: &str, source: sqlx::Error) -> Self {
+        // insufficient_privilege, invalid_schema_name
+        if matches!(code(&source).as_deref(), Some("42501" | "3F000")) {
+            return Self::Forbidden { schema: schema.to_owned(), source };
+        }
+        Self::Unreachable { source }
+    }
+
+    /// The meaning of an error while migrating `schema`.
+    pub(super) fn while_migrating(schema: &str, error: MigrateError) -> Self {
+        match error {
+            MigrateError::VersionMissing(step) | MigrateError::VersionTooNew(step, _) => Self::NewerSchema { step },
+            MigrateError::Execute(source) | MigrateError::ExecuteMigration(source, _) => {
+                Self::while_opening(schema, source)
+            }
+            source => Self::Migration { source },
+        }
+    }
+}
+
+/// The meaning of an error while the store is in use, by the classes of PostgreSQL's Appendix A.
+///
+/// A statement or a row that is refused stays refused: [`StoreError::Corrupt`]. Everything else may pass.
+pub(super) fn store_error(error: sqlx::Error) -> StoreError {
+    let Some(code) = code(&error) else {
+        return match error {
+            sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. } | sqlx::Error::ColumnNotFound(_) => {
+                StoreError::corrupt_because("a column has another type", error)
+            }
+            error => StoreError::unavailable_because("the database does not answer", error),
+        };
+    };
+    match code.get(..2) {
+        // Data exception, integrity constraint violation, syntax error or access rule violation.
+        Some("22" | "23" | "42") => StoreError::corrupt_because("the database refused a statement", error),
+        Some("53") => StoreError::unavailable_because("the database has no space or memory left", error),
+        _ => StoreError::unavailable_because("the database cannot do it now", error),
+    }
+}
+
+fn code(error: &sqlx::Error) -> Option<String> {
+    Some(error.as_database_error()?.code()?.into_owned())
+}

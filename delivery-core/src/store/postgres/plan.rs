@@ -1,0 +1,275 @@
+//! What a batch does to keys and orders: locked in one order, judged by the rules, written in as few statements as there
+//! are kinds of rows.
+
+use std::collections::{HashMap, HashSet};
+
+use sqlx::postgres::{PgConnection, PgRow};
+
+use super::error::store_error;
+use super::write::Numbers;
+use crate::key::{Change, Key, KeyId, NewKey};
+use crate::store::operation::{Answer, Operation};
+use crate::store::rows::{self, Columns};
+use crate::store::{Issue, MessageId, StoreError};
+
+type Identity<'a> = (&'a str, &'a str, i64);
+
+/// The answers of a batch, as far as they are known.
+pub(super) struct Plan(Vec<Option<Answer>>);
+
+impl Plan {
+    /// Applies the changes, then issues the keys.
+    pub(super) async fn of(
+        session: &mut PgConnection,
+        numbers: &mut Numbers,
+        operations: &[Operation],
+    ) -> Result<Self, StoreError> {
+        let mut plan = Self(operations.iter().map(|_| None).collect());
+        plan.change(session, numbers, operations).await?;
+        plan.issue(session, operations).await?;
+        Ok(plan)
+    }
+
+    pub(super) fn answer(&mut self, index: usize, answer: Answer) {
+        if let Some(place) = self.0.get_mut(index) {
+            *place = Some(answer);
+        }
+    }
+
+    pub(super) fn answers(self) -> Vec<Answer> {
+        self.0.into_iter().flatten().collect()
+    }
+
+    async fn change(
+        &mut self,
+        session: &mut PgConnection,
+        numbers: &mut Numbers,
+        operations: &[Operation],
+    ) -> Result<(), StoreError> {
+        let changes: Vec<(usize, KeyId, &Change)> = operations
+            .iter()
+            .enumerate()
+            .filter_map(|(index, operation)| match operation {
+                Operation::Change(id, change) => Some((index, *id, change)),
+                _ => None,
+            })
+            .collect();
+        if changes.is_empty() {
+            return Ok(());
+        }
+        numbers.provide(changes.len(), session).await?;
+        let ids: HashSet<KeyId> = changes.iter().map(|(_, id, _)| *id).collect();
+        let mut locked = lock(session, ids).await?;
+        let mut uses = Uses::default();
+        for (index, id, change) in changes {
+            let answer = locked.get_mut(&id).map(|row| row.change(change, numbers, &mut uses));
+            self.answer(index, Answer::Changed(answer));
+        }
+        locked.retain(|_, row| row.dirty);
+        if locked.is_empty() { Ok(()) } else { write(session, locked.into_values(), uses).await }
+    }
+
+    async fn issue(&mut self, session: &mut PgConnection, operations: &[Operation]) -> Result<(), StoreError> {
+        let mut wanted: Vec<(usize, &NewKey, Option<&MessageId>)> = operations
+            .iter()
+            .enumerate()
+            .filter_map(|(index, operation)| match operation {
+                Operation::Issue(key, letter) => Some((index, key.as_ref(), letter.as_ref())),
+                _ => None,
+            })
+            .collect();
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        // In one order on every server; of the same order, who came first.
+        wanted.sort_by_key(|(index, key, _)| (identity(key), *index));
+        let mut firsts: Vec<(&NewKey, Option<&MessageId>)> = Vec::with_capacity(wanted.len());
+        for (_, key, letter) in &wanted {
+            let same =
+                firsts.last().is_some_and(|(first, _)| identity(first).is_some_and(|it| Some(it) == identity(key)));
+            if !same {
+                firsts.push((key, *letter));
+            }
+        }
+        let inserted = insert(session, &firsts).await?;
+        write_letters(session, &firsts, &inserted).await?;
+        let refused: Vec<Identity<'_>> = firsts
+            .iter()
+            .filter(|(key, _)| !inserted.contains_key(&key.id))
+            .filter_map(|(key, _)| identity(key))
+            .collect();
+        let existing = existing(session, &refused).await?;
+        for (index, key, _) in wanted {
+            let first = firsts.iter().map(|(first, _)| *first).find(|first| first.id == key.id);
+            let issue = match first.filter(|first| inserted.contains_key(&first.id)) {
+                Some(_) => Issue::New(Key::from(key.clone())),
+                None => Issue::Existing(of_order(&existing, &firsts, key)?),
+            };
+            self.answer(index, Answer::Issued(issue));
+        }
+        Ok(())
+    }
+}
+
+/// A locked key, as the batch leaves it.
+struct Row {
+    key: Key,
+    number: i64,
+    last_use: Option<i64>,
+    dirty: bool,
+}
+
+/// Rows of `delivery_use`, column by column.
+#[derive(Default)]
+struct Uses {
+    numbers: Vec<i64>,
+    keys: Vec<i64>,
+    at: Vec<i64>,
+    previous: Vec<Option<i64>>,
+}
+
+impl Row {
+    fn change(&mut self, change: &Change, numbers: &mut Numbers, uses: &mut Uses) -> Result<Key, crate::key::Refusal> {
+        let changed = self.key.apply(change)?;
+        if let Change::Use { at, .. } = change {
+            let number = numbers.take();
+            uses.numbers.push(number);
+            uses.keys.push(self.number);
+            uses.at.push(at.timestamp_millis());
+            uses.previous.push(self.last_use.replace(number));
+        }
+        self.dirty |= changed != self.key;
+        self.key = changed.clone();
+        Ok(changed)
+    }
+}
+
+/// Locks the rows of keys, in the order of their numbers.
+async fn lock(session: &mut PgConnection, ids: HashSet<KeyId>) -> Result<HashMap<KeyId, Row>, StoreError> {
+    const LOCK: &str = concat!(
+        "SELECT ",
+        rows::key_columns!(),
+        " FROM delivery_key k WHERE k.id = ANY($1) ORDER BY k.number FOR UPDATE"
+    );
+    let ids: Vec<Vec<u8>> = ids.into_iter().map(|id| id.as_bytes().to_vec()).collect();
+    let found = sqlx::query(LOCK).bind(ids).fetch_all(session).await.map_err(store_error)?;
+    let locked = |row: &PgRow| {
+        let key = rows::key(row)?;
+        let (number, last_use) = (row.integer("number")?, row.integer_or_null("last_use")?);
+        Ok((key.id(), Row { key, number, last_use, dirty: false }))
+    };
+    found.iter().map(locked).collect()
+}
+
+async fn write(session: &mut PgConnection, dirty: impl Iterator<Item = Row>, uses: Uses) -> Result<(), StoreError> {
+    const WRITE: &str = "WITH changed AS ( \
+            UPDATE delivery_key k SET used = c.used, last_use = c.last_use, revoked_at = c.revoked_at \
+            FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS c (number, used, last_use, revoked_at) \
+            WHERE k.number = c.number) \
+        INSERT INTO delivery_use (number, key, at, previous) \
+        SELECT * FROM unnest($5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[])";
+    let (mut numbers, mut counts, mut last_uses, mut revoked_at) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for row in dirty {
+        numbers.push(row.number);
+        counts.push(i64::try_from(row.key.used()).unwrap_or(i64::MAX));
+        last_uses.push(row.last_use);
+        revoked_at.push(row.key.revoked_at().map(|at| at.timestamp_millis()));
+    }
+    sqlx::query(WRITE)
+        .bind(numbers)
+        .bind(counts)
+        .bind(last_uses)
+        .bind(revoked_at)
+        .bind(uses.numbers)
+        .bind(uses.keys)
+        .bind(uses.at)
+        .bind(uses.previous)
+        .execute(session)
+        .await
+        .map(drop)
+        .map_err(store_error)
+}
+
+/// Inserts keys; whose order has one already is left out. Answers the numbers of the new rows.
+async fn insert(
+    session: &mut PgConnection,
+    keys: &[(&NewKey, Option<&MessageId>)],
+) -> Result<HashMap<KeyId, i64>, StoreError> {
+    const INSERT: &str = "INSERT INTO delivery_key \
+            (id, ring, product, email, source, order_id, issued_at, expires_at, max_uses) \
+        SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::bigint[], \
+            $8::bigint[], $9::bigint[]) \
+        ON CONFLICT (order_id, source, product) WHERE order_id IS NOT NULL DO NOTHING RETURNING id, number";
+    let column = |of: fn(&NewKey) -> i64| keys.iter().map(|(key, _)| of(key)).collect::<Vec<i64>>();
+    let found = sqlx::query(INSERT)
+        .bind(keys.iter().map(|(key, _)| key.id.as_bytes().to_vec()).collect::<Vec<_>>())
+        .bind(column(|key| key.ring.get().into()))
+        .bind(column(|key| key.product.get()))
+        .bind(keys.iter().map(|(key, _)| key.email.as_str().to_owned()).collect::<Vec<_>>())
+        .bind(keys.iter().map(|(key, _)| identity(key).map(|it| it.0.to_owned())).collect::<Vec<_>>())
+        .bind(keys.iter().map(|(key, _)| identity(key).map(|it| it.1.to_owned())).collect::<Vec<_>>())
+        .bind(column(|key| key.issued_at.timestamp()))
+        .bind(column(|key| key.expires_at.timestamp()))
+        .bind(column(|key| key.limit.as_count()))
+        .fetch_all(session)
+        .await
+        .map_err(store_error)?;
+    found.iter().map(|row| Ok((rows::key_id(row)?, row.integer("number")?))).collect()
+}
+
+async fn write_letters(
+    session: &mut PgConnection,
+    keys: &[(&NewKey, Option<&MessageId>)],
+    inserted: &HashMap<KeyId, i64>,
+) -> Result<(), StoreError> {
+    const LETTERS: &str = "INSERT INTO delivery_letter (key, message_id, queued_at, due_at) \
+        SELECT key, message_id, at, at FROM unnest($1::bigint[], $2::text[], $3::bigint[]) AS l (key, message_id, at)";
+    let (mut numbers, mut ids, mut at) = (Vec::new(), Vec::new(), Vec::new());
+    for (key, letter) in keys {
+        if let (Some(number), Some(letter)) = (inserted.get(&key.id), letter) {
+            numbers.push(*number);
+            ids.push(letter.as_str().to_owned());
+            at.push(key.issued_at.timestamp_millis());
+        }
+    }
+    if numbers.is_empty() {
+        return Ok(());
+    }
+    let insert = sqlx::query(LETTERS).bind(numbers).bind(ids).bind(at);
+    insert.execute(session).await.map(drop).map_err(store_error)
+}
+
+/// The keys of orders that have one.
+async fn existing(session: &mut PgConnection, orders: &[Identity<'_>]) -> Result<Vec<Key>, StoreError> {
+    const SQL: &str = concat!(
+        "SELECT ",
+        rows::key_columns!(),
+        " FROM unnest($1::text[], $2::text[], $3::bigint[]) AS o (source, order_id, product) JOIN delivery_key k \
+          ON k.order_id = o.order_id AND k.source = o.source AND k.product = o.product"
+    );
+    if orders.is_empty() {
+        return Ok(Vec::new());
+    }
+    let found = sqlx::query(SQL)
+        .bind(orders.iter().map(|order| order.0.to_owned()).collect::<Vec<_>>())
+        .bind(orders.iter().map(|order| order.1.to_owned()).collect::<Vec<_>>())
+        .bind(orders.iter().map(|order| order.2).collect::<Vec<_>>())
+        .fetch_all(session)
+        .await
+        .map_err(store_error)?;
+    found.iter().map(rows::key).collect()
+}
+
+/// The key that the order of `key` has: from before, or from earlier in the batch.
+fn of_order(existing: &[Key], firsts: &[(&NewKey, Option<&MessageId>)], key: &NewKey) -> Result<Key, StoreError> {
+    let same = |other: &NewKey| identity(other) == identity(key);
+    let before = existing.iter().find(|other| same(other.granted())).cloned();
+    let found =
+        before.or_else(|| firsts.iter().find(|(first, _)| same(first)).map(|(first, _)| Key::from((*first).clone())));
+    found.ok_or(StoreError::corrupt("an order that has a key, and has none"))
+}
+
+fn identity(key: &NewKey) -> Option<Identity<'_>> {
+    let order = key.order.as_ref()?;
+    Some((order.source.as_str(), order.id.as_str(), key.product.get()))
+}

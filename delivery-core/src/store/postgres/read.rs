@@ -1,0 +1,120 @@
+//! Reading: keys by a session of its own that finds many at once, lists and searches by a few pooled sessions. All of it
+//! runs in tasks of the store, so that no caller that goes away leaves a session halfway.
+
+use std::collections::HashMap;
+
+use sqlx::Connection;
+use sqlx::PgPool;
+use sqlx::postgres::{PgConnection, PgRow};
+use tokio::time::timeout;
+
+use super::connect::{BATCH, Sessions};
+use super::detached;
+use super::error::store_error;
+use crate::key::{Key, KeyId};
+use crate::store::commit::Writer;
+use crate::store::rows::{self, Columns};
+use crate::store::statements::{self, BEFORE, CHAIN, KEY, PARKED, limit};
+use crate::store::{KeyQuery, Page, ParkedLetter, StoreError, Use, UseId, page_size};
+
+/// Finds keys: those that are asked for while one question is under way are asked for together.
+pub(super) struct Finder {
+    sessions: Sessions,
+    session: Option<PgConnection>,
+}
+
+impl Finder {
+    pub(super) fn new(sessions: Sessions) -> Self {
+        Self { sessions, session: None }
+    }
+}
+
+impl Writer for Finder {
+    type Operation = KeyId;
+    type Answer = Option<Key>;
+
+    async fn commit(&mut self, ids: &[KeyId]) -> Result<Vec<Option<Key>>, StoreError> {
+        let mut session = match self.session.take() {
+            Some(session) => session,
+            None => self.sessions.connect().await?,
+        };
+        let found = timeout(BATCH, find(&mut session, ids)).await;
+        let found = found.map_err(|_| StoreError::unavailable("the database does not answer"))??;
+        self.session = Some(session);
+        Ok(ids.iter().map(|id| found.get(id).cloned()).collect())
+    }
+
+    async fn upkeep(&mut self) {}
+
+    async fn finish(self) {
+        if let Some(session) = self.session {
+            // It holds nothing.
+            let _ = timeout(BATCH, session.close()).await;
+        }
+    }
+}
+
+async fn find(session: &mut PgConnection, ids: &[KeyId]) -> Result<HashMap<KeyId, Key>, StoreError> {
+    const KEYS: &str = concat!("SELECT ", rows::key_columns!(), " FROM delivery_key k WHERE k.id = ANY($1)");
+    let ids: Vec<Vec<u8>> = ids.iter().map(|id| id.as_bytes().to_vec()).collect();
+    let found = sqlx::query(KEYS).bind(ids).fetch_all(session).await.map_err(store_error)?;
+    let keys = found.iter().map(rows::key);
+    keys.map(|key| key.map(|key| (key.id(), key))).collect()
+}
+
+pub(super) async fn search(pool: PgPool, query: KeyQuery) -> Result<Page<Key, KeyId>, StoreError> {
+    detached(async move { statements::search(&query, |before, limit| candidates(&pool, &query, before, limit)).await })
+        .await
+}
+
+async fn candidates(
+    pool: &PgPool,
+    query: &KeyQuery,
+    before: Option<KeyId>,
+    most: usize,
+) -> Result<Vec<Key>, StoreError> {
+    let statement = sqlx::query(statements::keys(query)).bind(statements::below(before)).bind(limit(most));
+    let statement = match query {
+        KeyQuery { order: Some(order), .. } => statement.bind(order.id.as_str()).bind(order.source.as_str()),
+        KeyQuery { email: Some(email), .. } => statement.bind(email.as_str()),
+        KeyQuery { product: Some(product), .. } => statement.bind(product.get()),
+        _ => statement,
+    };
+    let found = statement.fetch_all(pool).await.map_err(store_error)?;
+    found.iter().map(rows::key).collect()
+}
+
+/// Follows the chain of a key's uses.
+pub(super) async fn history(
+    pool: PgPool,
+    id: KeyId,
+    before: Option<UseId>,
+    most: usize,
+) -> Result<Page<Use, UseId>, StoreError> {
+    detached(async move {
+        let newest = match before {
+            None => {
+                let key =
+                    sqlx::query(KEY).bind(id.as_bytes().as_slice()).fetch_optional(&pool).await.map_err(store_error)?;
+                key.map(|row| row.integer_or_null("last_use")).transpose()?.flatten()
+            }
+            Some(before) => {
+                let previous = sqlx::query_scalar(BEFORE).bind(before.get()).bind(id.as_bytes().as_slice());
+                previous.fetch_optional(&pool).await.map_err(store_error)?.flatten()
+            }
+        };
+        let size = page_size(most);
+        let chain = sqlx::query(CHAIN).bind::<Option<i64>>(newest).bind(limit(size + 1));
+        statements::history_page(&chain.fetch_all(&pool).await.map_err(store_error)?, size)
+    })
+    .await
+}
+
+pub(super) async fn parked_letters(pool: PgPool, most: usize) -> Result<Vec<ParkedLetter>, StoreError> {
+    detached(async move {
+        let found = sqlx::query(PARKED).bind(limit(most)).fetch_all(&pool).await.map_err(store_error)?;
+        let parked = |row: &PgRow| rows::parked_letter(row, rows::key(row)?);
+        Ok(statements::readable(found.iter().map(parked)))
+    })
+    .await
+}

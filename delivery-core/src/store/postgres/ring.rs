@@ -1,0 +1,30 @@
+//! The fingerprints of the secrets that keys of this schema are signed with.
+
+use sqlx::postgres::PgConnection;
+
+use super::error::store_error;
+use crate::key::Fingerprint;
+use crate::store::StoreError;
+
+/// Remembers a ring; whether the schema accepts it.
+pub(super) async fn enroll(session: &mut PgConnection, ring: &[Fingerprint]) -> Result<bool, StoreError> {
+    // Two servers with different secrets that start on an empty schema at once: one is refused.
+    let lock = sqlx::query("LOCK TABLE delivery_ring IN SHARE ROW EXCLUSIVE MODE");
+    lock.execute(&mut *session).await.map_err(store_error)?;
+    let stored: Vec<Vec<u8>> = sqlx::query_scalar("SELECT fingerprint FROM delivery_ring")
+        .fetch_all(&mut *session)
+        .await
+        .map_err(store_error)?;
+    let known: Vec<Fingerprint> =
+        stored.into_iter().filter_map(|bytes| bytes.try_into().ok()).map(Fingerprint::from_bytes).collect();
+    if !Fingerprint::accepts(&known, ring) {
+        return Ok(false);
+    }
+    let fingerprints: Vec<Vec<u8>> = ring.iter().map(|fingerprint| fingerprint.as_bytes().to_vec()).collect();
+    sqlx::query("INSERT INTO delivery_ring (fingerprint) SELECT * FROM unnest($1::bytea[]) ON CONFLICT DO NOTHING")
+        .bind(fingerprints)
+        .execute(session)
+        .await
+        .map_err(store_error)?;
+    Ok(true)
+}

@@ -1,0 +1,126 @@
+//! Statements that both databases understand, and the walk through a search.
+
+use std::future::Future;
+
+use super::rows::{Columns, key_columns, milliseconds, product_columns};
+use super::{KeyQuery, Page, ParkedLetter, StoreError, Use, UseId};
+use crate::key::{Key, KeyId};
+
+/// A key by its id.
+pub(super) const KEY: &str = concat!("SELECT ", key_columns!(), " FROM delivery_key k WHERE k.id = $1");
+
+/// A key's uses, newest first, from use number `$1` on: the chain that each use continues.
+pub(super) const CHAIN: &str = "WITH RECURSIVE chain (number, at, previous) AS ( \
+        SELECT number, at, previous FROM delivery_use WHERE number = $1 \
+        UNION ALL \
+        SELECT u.number, u.at, u.previous FROM chain c JOIN delivery_use u ON u.number = c.previous) \
+    SELECT number, at FROM chain LIMIT $2";
+
+/// The use before use number `$1` of the key with id `$2`.
+pub(super) const BEFORE: &str =
+    "SELECT u.previous FROM delivery_use u JOIN delivery_key k ON k.number = u.key WHERE u.number = $1 AND k.id = $2";
+
+/// Letters that were given up, oldest first.
+pub(super) const PARKED: &str = concat!(
+    "SELECT l.number AS letter, l.attempts, l.due_at, coalesce(l.reason, '') AS reason, ",
+    key_columns!(),
+    " FROM delivery_letter l JOIN delivery_key k ON k.number = l.key WHERE l.state = 2 ORDER BY l.number LIMIT $1"
+);
+
+pub(super) const PRODUCT: &str = concat!("SELECT ", product_columns!(), " FROM delivery_product WHERE id = $1");
+
+pub(super) const PRODUCTS: &str = "SELECT id, name, description, kind, price FROM delivery_product ORDER BY id";
+
+pub(super) const ADD_PRODUCT: &str = "INSERT INTO delivery_product (name, description, kind, content, price, days, uses) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id";
+
+pub(super) const ADD_POST: &str =
+    "INSERT INTO delivery_post (title, category, content, published_at) VALUES ($1, $2, $3, $4) RETURNING id";
+
+/// Posts until `$1`, newest first, at most `$2`.
+pub(super) const POSTS: &str = "SELECT id, title, category, content, published_at FROM delivery_post \
+    WHERE published_at <= $1 ORDER BY published_at DESC, id DESC LIMIT $2";
+
+/// The same, of category `$3`.
+pub(super) const POSTS_OF_CATEGORY: &str = "SELECT id, title, category, content, published_at FROM delivery_post \
+    WHERE published_at <= $1 AND category = $3 ORDER BY published_at DESC, id DESC LIMIT $2";
+
+/// Keys below id `$1`, newest first, at most `$2`, by the condition with the best index; [`KeyQuery::fits`] judges the
+/// rest. `$3` and `$4` are bound by the caller, in the order of the match.
+pub(super) fn keys(query: &KeyQuery) -> &'static str {
+    macro_rules! keys {
+        ($condition:literal) => {
+            concat!(
+                "SELECT ",
+                key_columns!(),
+                " FROM delivery_key k WHERE k.id < $1",
+                $condition,
+                " ORDER BY k.id DESC LIMIT $2"
+            )
+        };
+    }
+    match query {
+        KeyQuery { order: Some(_), .. } => keys!(" AND k.order_id = $3 AND k.source = $4"),
+        KeyQuery { email: Some(_), .. } => keys!(" AND k.email = $3"),
+        KeyQuery { product: Some(_), .. } => keys!(" AND k.product = $3"),
+        _ => keys!(""),
+    }
+}
+
+/// `$1` of [`keys`]: the id, or what is above every id.
+pub(super) fn below(before: Option<KeyId>) -> Vec<u8> {
+    before.map_or_else(|| vec![u8::MAX; 17], |id| id.as_bytes().to_vec())
+}
+
+/// Looks through slices of candidates until a page is full. Standing is judged here, key by key: it depends on counts and
+/// on the time.
+pub(super) async fn search<F>(
+    query: &KeyQuery,
+    candidates: impl Fn(Option<KeyId>, usize) -> F,
+) -> Result<Page<Key, KeyId>, StoreError>
+where
+    F: Future<Output = Result<Vec<Key>, StoreError>>,
+{
+    const STANDING_SLICE: usize = 1000;
+    let size = query.page_size();
+    let mut items = Vec::new();
+    let mut before = query.before;
+    // A rare standing must not cost a query for every few rows.
+    let slice = if query.standing.is_some() { (size + 1).max(STANDING_SLICE) } else { size + 1 };
+    loop {
+        let found = candidates(before, slice).await?;
+        let last = found.last().map(Key::id);
+        let exhausted = found.len() < slice;
+        items.extend(found.into_iter().filter(|key| query.fits(key)));
+        if exhausted || items.len() > size {
+            break;
+        }
+        before = last;
+    }
+    let more = items.len() > size;
+    items.truncate(size);
+    let next = items.last().map(Key::id).filter(|_| more);
+    Ok(Page { items, next })
+}
+
+/// A page of at most `size` from the rows of [`CHAIN`], of which one more was asked for.
+pub(super) fn history_page(rows: &[impl Columns], size: usize) -> Result<Page<Use, UseId>, StoreError> {
+    let at = |row| milliseconds(Columns::integer(row, "at")?).map(|at| Use { at });
+    let items = rows.iter().take(size).map(at).collect::<Result<Vec<_>, _>>()?;
+    let last = rows.get(size.saturating_sub(1)).filter(|_| rows.len() > size);
+    let next = last.map(|row| row.integer("number").map(UseId::new)).transpose()?;
+    Ok(Page { items, next })
+}
+
+/// Those that can be read: one that cannot hides no other.
+pub(super) fn readable(letters: impl Iterator<Item = Result<ParkedLetter, StoreError>>) -> Vec<ParkedLetter> {
+    let unreadable = |error: &StoreError| {
+        tracing::error!(error = error as &dyn std::error::Error, "a parked letter cannot be read");
+    };
+    letters.filter_map(|letter| letter.inspect_err(unreadable).ok()).collect()
+}
+
+/// As a database counts.
+pub(super) fn limit(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,112 @@
+//! Private servers for tests: started from the binaries on PATH on free ports, in temporary folders, and ended with the
+//! test process however that ends. Where there is no binary, tests are left out loudly; with `CI` set, they fail.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// `nobody`: PostgreSQL refuses to run as root.
+const NOBODY: u32 = 65_534;
+
+/// A PostgreSQL server that ends with this process.
+pub struct Postgres {
+    folder: PathBuf,
+    port: u16,
+    schemas: AtomicU32,
+    /// Ends the server when its standard input is closed.
+    _supervisor: Child,
+}
+
+/// The server of this test binary, if the machine has PostgreSQL.
+pub fn postgres() -> Option<&'static Postgres> {
+    static SERVER: OnceLock<Option<Postgres>> = OnceLock::new();
+    SERVER.get_or_init(|| binaries("postgres").map(|binaries| Postgres::start(&binaries))).as_ref()
+}
+
+impl Postgres {
+    /// A new server, beside the others.
+    pub fn start(binaries: &Path) -> Self {
+        let folder = tempfile::Builder::new().prefix("delivery-postgres-").tempdir().unwrap().keep();
+        let root = fs::metadata("/proc/self").is_ok_and(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0);
+        if root {
+            chown(&folder, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        let as_user = |program: PathBuf| {
+            let mut command = Command::new(program);
+            if root {
+                command.uid(NOBODY).gid(NOBODY);
+            }
+            command.current_dir(&folder);
+            command
+        };
+        let data = folder.join("data");
+        let made = as_user(binaries.join("initdb"))
+            .args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "-D"])
+            .arg(&data)
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        // The shell waits until this process ends, in whatever way, and takes the server with it.
+        let script = r#""$1/postgres" -D "$2/data" -k "" -h 127.0.0.1 -p "$3" -c max_connections=300 >"$2/log" 2>&1 &
+            cat >/dev/null; kill -INT $!; wait; rm -rf "$2""#;
+        let supervisor = as_user("sh".into())
+            .args(["-c", script, "sh"])
+            .arg(binaries)
+            .arg(&folder)
+            .arg(port.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let server = Self { folder, port, schemas: AtomicU32::new(0), _supervisor: supervisor };
+        let ready = "database system is ready to accept connections";
+        wait_for(Duration::from_mins(1), || server.log().contains(ready));
+        server
+    }
+
+    pub fn url(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// The name of a schema that nobody else has.
+    pub fn schema(&self) -> String {
+        format!("test_{}", self.schemas.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.folder.join("log")).unwrap_or_default()
+    }
+}
+
+/// The folder of a program: on PATH, or where Debian keeps the versions of PostgreSQL.
+pub fn binaries(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = std::env::split_paths(&path).find(|folder| folder.join(program).exists());
+    let debian = || {
+        let versions = fs::read_dir("/usr/lib/postgresql").ok()?.filter_map(Result::ok);
+        versions.map(|version| version.path().join("bin")).find(|folder| folder.join(program).exists())
+    };
+    let found = on_path.or_else(debian);
+    if found.is_none() {
+        assert!(std::env::var_os("CI").is_none(), "{program} is not on PATH");
+        eprintln!("LEFT OUT: every test that needs {program}, which is not on PATH");
+    }
+    found
+}
+
+fn wait_for(deadline: Duration, condition: impl Fn() -> bool) {
+    #[expect(clippy::disallowed_methods, reason = "another process is waited for in real time")]
+    let started = std::time::Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < deadline, "it never came to be");
+        std::thread::yield_now();
+    }
+}
