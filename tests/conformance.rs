@@ -8,7 +8,7 @@ use delivery_core::limit::MemoryLimiter;
 use delivery_core::store::{MemoryStore, PostgresStore, SqliteStore};
 use delivery_core::testing::conformance::{CATALOG, LEDGER, RATE_LIMITER};
 use libtest_mimic::{Arguments, Trial};
-use private::{Postgres, postgres};
+use private::{Postgres, postgres, unique};
 
 fn main() {
     let mut trials = Vec::new();
@@ -41,7 +41,7 @@ async fn sqlite(folder: &tempfile::TempDir) -> SqliteStore {
 }
 
 async fn schema(server: &'static Postgres) -> PostgresStore {
-    PostgresStore::connect_to_schema(&server.url(), &server.schema()).await.unwrap()
+    PostgresStore::connect_to_schema(&server.url(), &unique()).await.unwrap()
 }
 
 fn trial<F: Future<Output = ()>>(port: &str, promise: &str, run: impl FnOnce() -> F + Send + 'static) -> Trial {

@@ -1,12 +1,12 @@
 //! From settings to a service: store, mailer, secrets, limits.
 
+use std::error::Error;
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 
 use delivery_core::mail::{FolderMailer, Mailer, SmtpMailer};
-use delivery_core::store::{Catalog, Ledger, MemoryStore, SqliteStore, StoreError};
+use delivery_core::store::{Catalog, Ledger, MemoryStore, PostgresStore, SqliteStore, StoreError};
 use delivery_core::{Delivery, explain};
 
 use super::Refusal;
@@ -33,14 +33,20 @@ pub async fn assemble(settings: &Settings, address: SocketAddr) -> Result<Servic
     };
     // The store first: a second server on the same folder is refused before it makes secrets.
     match &settings.database {
-        Database::Sqlite(path) => build(settings, address, mailer, Arc::new(open(path).await?)).await,
+        Database::Sqlite(path) => {
+            let store = SqliteStore::open(path).await.map_err(|error| no_database(&error))?;
+            build(settings, address, mailer, Arc::new(store)).await
+        }
+        Database::Postgres(url) => {
+            let store = PostgresStore::connect(url).await.map_err(|error| no_database(&error))?;
+            build(settings, address, mailer, Arc::new(store)).await
+        }
         Database::Memory => build(settings, address, mailer, Arc::new(MemoryStore::new())).await,
     }
 }
 
-async fn open(path: &Path) -> Result<SqliteStore, Refusal> {
-    let opened = SqliteStore::open(path).await;
-    opened.map_err(|error| format!("DATABASE_URL (--database-url): {}", explain(&error)).into())
+fn no_database(error: &(dyn Error + 'static)) -> Refusal {
+    format!("DATABASE_URL (--database-url): {}", explain(error)).into()
 }
 
 async fn build<S: Ledger + Catalog>(

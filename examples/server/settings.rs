@@ -22,7 +22,7 @@ pub struct Arguments {
     /// Folder of the database file, letters and generated secrets
     #[arg(long, env, default_value = "./delivery-data")]
     data_dir: String,
-    /// sqlite://PATH, or memory: to keep nothing [default: sqlite://DATA_DIR/delivery.db]
+    /// sqlite://PATH, postgres://… for several servers, or memory: to keep nothing [default: sqlite://DATA_DIR/delivery.db]
     #[arg(long, env, hide_env_values = true)]
     database_url: Option<String>,
     /// Secret that the commerce platform sends, at least 16 characters [default: made on first start]
@@ -83,6 +83,7 @@ pub struct Settings {
 
 pub enum Database {
     Sqlite(PathBuf),
+    Postgres(String),
     Memory,
 }
 
@@ -162,8 +163,11 @@ fn refusal(name: &str, expected: impl Display) -> Refusal {
 fn database(url: &str) -> Result<Database, Refusal> {
     let parse = |url: &str| match url.strip_prefix("sqlite://") {
         _ if url == "memory:" => Ok(Database::Memory),
+        _ if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
+            Ok(Database::Postgres(url.to_owned()))
+        }
         Some(path) if !path.is_empty() && !path.contains('?') => Ok(Database::Sqlite(path.into())),
-        _ => Err("must be sqlite://PATH or memory:"),
+        _ => Err("must be sqlite://PATH, postgres://user:password@host/database or memory:"),
     };
     read("DATABASE_URL", url, parse)
 }

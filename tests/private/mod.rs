@@ -16,9 +16,8 @@ const NOBODY: u32 = 65_534;
 
 /// A PostgreSQL server that ends with this process.
 pub struct Postgres {
-    folder: PathBuf,
+    pub folder: PathBuf,
     port: u16,
-    schemas: AtomicU32,
     /// Ends the server when its standard input is closed.
     _supervisor: Child,
 }
@@ -53,9 +52,11 @@ impl Postgres {
             .unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        // The shell waits until this process ends, in whatever way, and takes the server with it.
-        let script = r#""$1/postgres" -D "$2/data" -k "" -h 127.0.0.1 -p "$3" -c max_connections=300 >"$2/log" 2>&1 &
-            cat >/dev/null; kill -INT $!; wait; rm -rf "$2""#;
+        // The shell waits until this process ends, in whatever way, and takes the server with it. Until then a server that
+        // ends is started again.
+        let script = r#"(while :; do "$1/postgres" -D "$2/data" -k "" -h 127.0.0.1 -p "$3" -c max_connections=300; done \
+                >>"$2/log" 2>&1) & loop=$!
+            cat >/dev/null; kill $loop; kill -INT $(head -n 1 "$2/data/postmaster.pid"); sleep 1; rm -rf "$2""#;
         let supervisor = as_user("sh".into())
             .args(["-c", script, "sh"])
             .arg(binaries)
@@ -66,7 +67,7 @@ impl Postgres {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let server = Self { folder, port, schemas: AtomicU32::new(0), _supervisor: supervisor };
+        let server = Self { folder, port, _supervisor: supervisor };
         let ready = "database system is ready to accept connections";
         wait_for(Duration::from_mins(1), || server.log().contains(ready));
         server
@@ -74,11 +75,6 @@ impl Postgres {
 
     pub fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
-    }
-
-    /// The name of a schema that nobody else has.
-    pub fn schema(&self) -> String {
-        format!("test_{}", self.schemas.fetch_add(1, Ordering::Relaxed))
     }
 
     pub fn log(&self) -> String {
@@ -102,7 +98,14 @@ pub fn binaries(program: &str) -> Option<PathBuf> {
     found
 }
 
-fn wait_for(deadline: Duration, condition: impl Fn() -> bool) {
+/// The name of a schema or database that nobody else has.
+pub fn unique() -> String {
+    static NAMES: AtomicU32 = AtomicU32::new(0);
+    format!("test_{}", NAMES.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Looks again and again until it is so.
+pub fn wait_for(deadline: Duration, mut condition: impl FnMut() -> bool) {
     #[expect(clippy::disallowed_methods, reason = "another process is waited for in real time")]
     let started = std::time::Instant::now();
     while !condition() {

@@ -1,9 +1,12 @@
 //! The servers as a seller starts them. Each test is two: on axum and on Rocket.
 
 mod clients;
+#[path = "../private/mod.rs"]
+mod private;
 mod process;
 mod run;
 mod start;
+mod two;
 
 macro_rules! on_both {
     ($($module:ident :: $test:ident),* $(,)?) => {

@@ -10,6 +10,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::private::wait_for;
+
 /// A folder of its own for one of the servers.
 pub struct Site {
     folder: TempDir,
@@ -209,14 +211,4 @@ pub fn read_answer(stream: &mut TcpStream) -> (String, String) {
 
 pub fn status(head: &str) -> u16 {
     head.split(' ').nth(1).unwrap().parse().unwrap()
-}
-
-/// Looks again and again until it is so.
-pub fn wait_for(deadline: Duration, mut condition: impl FnMut() -> bool) {
-    #[expect(clippy::disallowed_methods, reason = "another process is waited for in real time")]
-    let started = std::time::Instant::now();
-    while !condition() {
-        assert!(started.elapsed() < deadline, "it never came to be");
-        std::thread::yield_now();
-    }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::process::{CONFIGURED, Server, Site, read_answer, status, wait_for};
+use crate::private::wait_for;
+use crate::process::{CONFIGURED, Server, Site, read_answer, status};
 
 pub fn a_kill_loses_nothing_and_nothing_secret_is_written_anywhere(site: &Site) {
     let settings = [&CONFIGURED[..], &[("RUST_LOG", "trace"), ("LIMIT_WEBHOOK", "100")]].concat();

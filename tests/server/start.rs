@@ -37,6 +37,7 @@ pub fn what_makes_no_sense_is_a_refusal_that_names_the_setting_and_repeats_no_se
     for (name, value, takes) in [
         ("BIND", "nowhere", "address and a port"),
         ("DATABASE_URL", "mysql://x", "sqlite://PATH"),
+        ("DATABASE_URL", "postgres://user:hunter2@127.0.0.1:1/shop", "cannot be connected to"),
         ("WEBHOOK_SECRET", "hunter2", "16 characters"),
         ("ADMIN_TOKEN", "hunter2", "16 characters"),
         ("ADMIN_TOKEN", "sixteen characters", "without spaces"),
@@ -56,6 +57,7 @@ pub fn what_makes_no_sense_is_a_refusal_that_names_the_setting_and_repeats_no_se
         ("LIMIT_WEBHOOK", "many", "1 or more"),
         ("LIMIT_ADMIN", "1.5", "1 or more"),
         ("LIMIT_FAILURES", "0", "1 or more"),
+        ("WEBHOOK_SECRET", "                    ", "16 characters"),
         ("KEY_DAYS", "0", "1 to 36500"),
         ("KEY_DAYS", "36501", "1 to 36500"),
         ("KEY_USES", "0", "1 to 2147483647"),

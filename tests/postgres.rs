@@ -1,0 +1,295 @@
+//! Many servers over one PostgreSQL database: what they share, what they refuse, and what they do while it is away.
+
+#[path = "private/faults.rs"]
+mod faults;
+mod private;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use delivery_core::Delivery;
+use delivery_core::http::{Call, Endpoint};
+use delivery_core::limit::{Quota, Quotas};
+use delivery_core::product::NewProduct;
+use delivery_core::store::{Ledger, PostgresError, PostgresStore};
+use delivery_core::testing::RecordingMailer;
+use http::Method;
+use private::{Postgres, binaries, postgres, unique};
+use serde_json::{Value, json};
+use sqlx::{Connection, Executor, PgConnection};
+use tokio::task::JoinSet;
+
+const SECRET: &str = "the platform's secret";
+
+struct Server {
+    delivery: Delivery,
+    mailer: Arc<RecordingMailer>,
+}
+
+async fn server(url: &str, schema: &str) -> Server {
+    let store = Arc::new(PostgresStore::connect_to_schema(url, schema).await.unwrap());
+    let mailer = Arc::new(RecordingMailer::default());
+    let (keyring, webhook, admin) =
+        ("a secret for two".parse().unwrap(), SECRET.parse().unwrap(), "the-seller's-token");
+    let plenty = Quota::per_minute(u32::MAX).unwrap();
+    let quotas = Quotas { product: plenty, webhook: plenty, validate: plenty, ..Quotas::default() };
+    let builder = Delivery::builder(store, mailer.clone(), keyring, webhook, admin.parse().unwrap());
+    Server { delivery: builder.quotas(quotas).build(), mailer }
+}
+
+/// Two servers over one new schema with one product; nothing without PostgreSQL.
+async fn two_servers() -> Option<[Server; 2]> {
+    let database = postgres()?;
+    let schema = unique();
+    let servers = [server(&database.url(), &schema).await, server(&database.url(), &schema).await];
+    let guide = NewProduct::new("Guide").unwrap().content("# Guide").unwrap();
+    servers[0].delivery.add_product(guide).await.unwrap();
+    Some(servers)
+}
+
+async fn call(delivery: &Delivery, endpoint: Endpoint, call: Call) -> (u16, Value) {
+    let reply = endpoint.call(delivery, call).await;
+    (reply.status().as_u16(), serde_json::from_slice(reply.body()).unwrap())
+}
+
+fn order(id: &str) -> Call {
+    let body = json!({ "order_id": id, "product_id": 1, "customer_email": "a@example.com", "secret": SECRET });
+    Call::new(Method::POST).json(body.to_string())
+}
+
+fn by_key(key: &str) -> Call {
+    Call::new(Method::GET).query(format!("key={key}&product_id=1"))
+}
+
+/// Calls both servers in turn, all at once.
+async fn storm(servers: &[Server; 2], endpoint: Endpoint, count: usize, new: impl Fn() -> Call) -> Vec<(u16, Value)> {
+    let mut callers = JoinSet::new();
+    for index in 0..count {
+        let (delivery, new) = (servers[index % 2].delivery.clone(), new());
+        callers.spawn(async move { call(&delivery, endpoint, new).await });
+    }
+    callers.join_all().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_serves_exactly_its_uses_across_both_and_each_count_is_handed_out_once() {
+    let Some(servers) = two_servers().await else { return };
+    let terms = json!({ "product_id": 1, "customer_email": "a@example.com", "max_uses": 50 });
+    let token = "Bearer the-seller's-token".parse().unwrap();
+    let issue = Call::new(Method::POST).json(terms.to_string()).header(http::header::AUTHORIZATION, token);
+    let (_, issued) = call(&servers[0].delivery, Endpoint::IssueKey, issue).await;
+    let key = issued["api_key"].as_str().unwrap();
+    let id = servers[0].delivery.verify(key).unwrap();
+    let product = delivery_core::product::ProductId::new(1).unwrap();
+    let mut users = JoinSet::new();
+    for index in 0..300 {
+        let delivery = servers[index % 2].delivery.clone();
+        users.spawn(async move { delivery.count_use(id, product).await.map(|key| key.used()).ok() });
+    }
+    let counts: Vec<u64> = users.join_all().await.into_iter().flatten().collect();
+    assert_eq!(counts.len(), 50);
+    assert_eq!(counts.into_iter().collect::<HashSet<_>>(), (1..=50).collect());
+    for server in &servers {
+        let (status, answer) = call(&server.delivery, Endpoint::Validate, by_key(key)).await;
+        assert_eq!((status, &answer["used_count"], &answer["remaining_uses"]), (403, &json!(50), &json!(0)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_sent_to_both_at_once_is_one_key_and_one_letter() {
+    let Some(servers) = two_servers().await else { return };
+    for round in 0..5 {
+        let answers = storm(&servers, Endpoint::Order, 40, || order(&round.to_string())).await;
+        assert!(answers.iter().all(|(status, answer)| *status == 200 && answer == &answers[0].1), "{answers:?}");
+    }
+    let (one, other) = (servers[0].delivery.outbox(), servers[1].delivery.outbox());
+    let (one, other) = tokio::join!(one.work(), other.work());
+    assert!(one.is_ok() && other.is_ok());
+    let letters: usize = servers.iter().map(|server| server.mailer.accepted().len()).sum();
+    assert_eq!(letters, 5, "sent by one of them, once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_server_adds_or_revokes_the_other_sees_at_once() {
+    let Some([one, other]) = two_servers().await else { return };
+    let listed = async || call(&other.delivery, Endpoint::Products, Call::new(Method::GET)).await.1;
+    assert_eq!(listed().await["products"].as_array().unwrap().len(), 1);
+    one.delivery.add_product(NewProduct::new("Map").unwrap().content("# Map").unwrap()).await.unwrap();
+    assert_eq!(listed().await["products"].as_array().unwrap().len(), 2);
+    let (_, sold) = call(&one.delivery, Endpoint::Order, order("A")).await;
+    let key = sold["api_key"].as_str().unwrap();
+    assert_eq!(call(&other.delivery, Endpoint::Product, by_key(key)).await.0, 200);
+    one.delivery.revoke(one.delivery.verify(key).unwrap()).await.unwrap();
+    assert_eq!(call(&other.delivery, Endpoint::Product, by_key(key)).await.0, 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_servers_may_start_on_an_empty_database_at_once() {
+    let Some(database) = postgres() else { return };
+    let (url, schema) = (database.url(), unique());
+    let mut starting = JoinSet::new();
+    for _ in 0..10 {
+        let (url, schema) = (url.clone(), schema.clone());
+        starting.spawn(async move { server(&url, &schema).await.delivery.enroll().await });
+    }
+    assert!(starting.join_all().await.iter().all(Result::is_ok));
+}
+
+async fn administrator(database: &Postgres) -> PgConnection {
+    PgConnection::connect(&database.url()).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_needs_no_more_than_a_schema_of_its_own() {
+    let Some(database) = postgres() else { return };
+    let mut administrator = administrator(database).await;
+    administrator.execute("CREATE ROLE modest LOGIN; REVOKE CREATE ON DATABASE postgres FROM PUBLIC").await.unwrap();
+    let url = database.url().replace("postgres@", "modest@");
+    let refused = PostgresStore::connect_to_schema(&url, "of_the_modest").await.unwrap_err();
+    assert!(matches!(refused, PostgresError::Forbidden { .. }), "{refused:?}");
+    assert!(refused.to_string().contains("CREATE SCHEMA of_the_modest AUTHORIZATION"), "{refused}");
+    administrator.execute("CREATE SCHEMA of_the_modest AUTHORIZATION modest").await.unwrap();
+    let modest = server(&url, "of_the_modest").await;
+    modest.delivery.add_product(NewProduct::new("Guide").unwrap().content("# Guide").unwrap()).await.unwrap();
+    assert_eq!(call(&modest.delivery, Endpoint::Order, order("A")).await.0, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_would_lose_or_mistake_data_is_refused_in_a_sentence_without_the_password() {
+    let Some(database) = postgres() else { return };
+    let mut administrator = administrator(database).await;
+    administrator
+        .execute("CREATE ROLE hasty SUPERUSER LOGIN; ALTER ROLE hasty SET synchronous_commit = off")
+        .await
+        .unwrap();
+    drop(server(&database.url(), "from_the_future").await);
+    let later = "INSERT INTO from_the_future._delivery_migrations \
+        (version, description, success, checksum, execution_time) VALUES (999, 'later', true, '', 0)";
+    administrator.execute(later).await.unwrap();
+    let hasty = database.url().replace("postgres@", "hasty@");
+    let nobody = database.url().replace("postgres@", "nobody:hunter2@");
+    for (url, schema, said) in [
+        (hasty.as_str(), "some_schema", "synchronous_commit = off"),
+        (&database.url(), "from_the_future", "newer version"),
+        (&database.url(), "Quoted", "schema must be"),
+        (&database.url(), "", "schema must be"),
+        (&nobody, "some_schema", "cannot be connected to"),
+        ("postgres://a:hunter2@127.0.0.1:1/x", "some_schema", "cannot be connected to"),
+        ("mysql://a:hunter2@127.0.0.1/x", "some_schema", "must be an address"),
+    ] {
+        let refused = PostgresStore::connect_to_schema(url, schema).await.unwrap_err();
+        let whole = delivery_core::explain(&refused);
+        assert!(whole.contains(said) && !whole.contains("hunter2"), "{url}: {whole}");
+    }
+}
+
+/// What a load of orders and fetches saw.
+#[derive(Default)]
+struct Seen {
+    attempted: AtomicU64,
+    acknowledged: AtomicU64,
+    unavailable: AtomicU64,
+    stop: AtomicBool,
+}
+
+/// Fetches with one key, and orders one after another, until told to stop. Anything but 200 and 503 fails.
+async fn load(delivery: Delivery, key: String, name: usize, seen: Arc<Seen>) -> Vec<(String, String)> {
+    let mut sold = Vec::new();
+    for number in 0.. {
+        if seen.stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let id = format!("{name}-{number}");
+        let (status, answer) = call(&delivery, Endpoint::Order, order(&id)).await;
+        match status {
+            200 => sold.push((id, answer["api_key"].as_str().unwrap().to_owned())),
+            status => assert_eq!(status, 503, "{answer}"),
+        }
+        seen.attempted.fetch_add(1, Ordering::Relaxed);
+        let (status, answer) = call(&delivery, Endpoint::Product, by_key(&key)).await;
+        match status {
+            200 => seen.acknowledged.fetch_add(1, Ordering::Relaxed),
+            status => {
+                assert_eq!(status, 503, "{answer}");
+                seen.unavailable.fetch_add(1, Ordering::Relaxed)
+            }
+        };
+        let (status, answer) = call(&delivery, Endpoint::Validate, by_key(&key)).await;
+        assert!(matches!(status, 200 | 503), "{answer}");
+    }
+    sold
+}
+
+/// In real time: another process is killed, frozen and started again.
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_database_is_away_answers_are_503_and_nothing_that_was_acknowledged_is_lost() {
+    let Some(binaries) = binaries("postgres") else { return };
+    let database = Postgres::start(&binaries);
+    let [one, other] = [server(&database.url(), "faults").await, server(&database.url(), "faults").await];
+    one.delivery.add_product(NewProduct::new("Guide").unwrap().content("# Guide").unwrap()).await.unwrap();
+    let (_, sold) = call(&one.delivery, Endpoint::Order, order("first")).await;
+    let key = sold["api_key"].as_str().unwrap().to_owned();
+    let seen = Arc::new(Seen::default());
+    let mut callers = JoinSet::new();
+    for name in 0..16 {
+        let delivery = [&one, &other][name % 2].delivery.clone();
+        callers.spawn(load(delivery, key.clone(), name, seen.clone()));
+    }
+    let second = Duration::from_secs(1);
+    let acknowledged = || seen.acknowledged.load(Ordering::Relaxed);
+    for fault in ["immediate restart", "fast restart", "backends killed", "frozen"] {
+        tokio::time::sleep(second).await;
+        match fault {
+            "immediate restart" => database.signal("QUIT"),
+            "fast restart" => database.signal("INT"),
+            "frozen" => {
+                database.signal_all("STOP");
+                tokio::time::sleep(8 * second).await;
+                database.signal_all("CONT");
+            }
+            _ => {
+                let killed =
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'delivery'";
+                administrator(&database).await.execute(killed).await.unwrap();
+            }
+        }
+        // Within five seconds of its return; starting again is the database's own time.
+        let before = acknowledged();
+        let recovered = async {
+            while acknowledged() < before + 50 {
+                tokio::time::sleep(second / 20).await;
+            }
+        };
+        tokio::time::timeout(10 * second, recovered).await.unwrap_or_else(|_| panic!("{fault}: no recovery"));
+    }
+    seen.stop.store(true, Ordering::Relaxed);
+    let sold: Vec<(String, String)> = callers.join_all().await.concat();
+    assert!(seen.unavailable.load(Ordering::Relaxed) > 0, "the faults were felt");
+    let (_, answer) = call(&other.delivery, Endpoint::Validate, by_key(&key)).await;
+    let used = answer["used_count"].as_u64().unwrap();
+    assert!((acknowledged()..=seen.attempted.load(Ordering::Relaxed)).contains(&used), "{used} uses");
+    for (order_id, key) in sold.iter().step_by(sold.len() / 100 + 1) {
+        assert_eq!(call(&one.delivery, Endpoint::Order, order(order_id)).await.1["api_key"], key.as_str());
+    }
+    let mut database = administrator(&database).await;
+    let numbers = "SELECT (SELECT count(*) FROM faults.delivery_key), (SELECT count(*) FROM faults.delivery_letter), \
+        (SELECT count(DISTINCT order_id) FROM faults.delivery_key), (SELECT count(*) FROM faults.delivery_use)";
+    let (keys, letters, orders, history): (i64, i64, i64, i64) =
+        sqlx::query_as(numbers).fetch_one(&mut database).await.unwrap();
+    assert_eq!((keys, letters), (orders, keys), "one key an order, one letter a key");
+    assert!(usize::try_from(keys).unwrap() > sold.len());
+    assert_eq!(history, i64::try_from(used).unwrap(), "the history has every use");
+    one.delivery.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_store_answers_nothing_and_what_was_acknowledged_stays() {
+    let Some(database) = postgres() else { return };
+    let (url, schema) = (database.url(), unique());
+    let store = PostgresStore::connect_to_schema(&url, &schema).await.unwrap();
+    store.ping().await.unwrap();
+    store.close().await;
+    assert!(store.ping().await.is_err());
+}

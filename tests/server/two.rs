@@ -1,0 +1,94 @@
+//! Two servers over one PostgreSQL database, one on axum and one on Rocket.
+
+use std::collections::HashSet;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::json;
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+
+use crate::private::{postgres, unique, wait_for};
+use crate::process::{CONFIGURED, Server, Site, TOKEN};
+
+/// Runs a statement as the administrator of a database.
+fn administer(url: &str, statement: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut session = PgConnection::connect(url).await.unwrap();
+        session.execute(AssertSqlSafe(statement.to_owned())).await.unwrap();
+    });
+}
+
+/// A database of its own, and a server of each kind over it.
+fn two() -> Option<(String, [Site; 2], [Server; 2])> {
+    let (main, name) = (postgres()?.url(), unique());
+    administer(&main, &format!("CREATE DATABASE {name}"));
+    let url = format!("{}/{name}", main.rsplit_once('/').unwrap().0);
+    let sites = [Site::new("axum_server"), Site::new("rocket_server")];
+    let limits = [("LIMIT_PRODUCT", "100000"), ("LIMIT_WEBHOOK", "100000")];
+    let settings = [&CONFIGURED[..], &limits, &[("DATABASE_URL", &url)]].concat();
+    let servers = [sites[0].start(&settings), sites[1].start(&settings)];
+    assert_eq!(servers[0].add_product().0, 200);
+    Some((url, sites, servers))
+}
+
+/// Does it so often, on both in turn, from eight threads.
+fn storm<T: Send>(servers: &[Server; 2], count: usize, act: impl Fn(&Server, usize) -> T + Sync) -> Vec<T> {
+    let act = &act;
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..8)
+            .map(|first| {
+                scope.spawn(move || (first..count).step_by(8).map(|i| act(&servers[i % 2], i)).collect::<Vec<_>>())
+            })
+            .collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn a_key_serves_exactly_its_uses_across_both() {
+    let Some((_, _sites, servers)) = two() else { return };
+    let headers = format!("Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n");
+    let terms = json!({ "product_id": 1, "customer_email": "a@example.com", "max_uses": 30 }).to_string();
+    let (_, issued) = servers[1].call("POST", "/api/admin/issue-key", &headers, &terms);
+    let key = issued["api_key"].as_str().unwrap();
+    let served =
+        storm(&servers, 100, |server, _| server.fetch(key)).into_iter().filter(|status| *status == 200).count();
+    assert_eq!(served, 30);
+    let bearer = format!("Authorization: Bearer {key}\r\n");
+    for server in &servers {
+        assert_eq!(server.call("GET", "/api/validate", &bearer, "").1["used_count"], 30);
+    }
+    let _logs = servers.map(Server::terminate);
+}
+
+#[test]
+fn the_same_order_sent_to_both_is_one_key_and_one_letter() {
+    let Some((_, sites, servers)) = two() else { return };
+    let answers = storm(&servers, 40, |server, _| server.order("the same"));
+    assert!(answers.iter().all(|answer| answer.0 == 200 && *answer == answers[0]), "{answers:?}");
+    let letters = || sites.iter().flat_map(Site::letters).count();
+    wait_for(Duration::from_secs(30), || letters() > 0);
+    let _logs = servers.map(Server::terminate);
+    assert_eq!(letters(), 1);
+}
+
+#[test]
+fn when_one_is_killed_the_other_sends_its_letters() {
+    let Some((url, sites, servers)) = two() else { return };
+    let keys: Vec<String> = storm(&servers, 40, |server, order| {
+        let (status, answer) = server.order(&order.to_string());
+        assert_eq!(status, 200, "{answer}");
+        answer["api_key"].as_str().unwrap().to_owned()
+    });
+    let [one, other] = servers;
+    one.kill();
+    // As if the leases of the dead had run out, which takes five minutes.
+    administer(&url, "UPDATE delivery.delivery_letter SET due_at = 0, fence = fence + 1 WHERE state = 0");
+    let sent = || {
+        let letters = sites.iter().flat_map(Site::letters).collect::<String>().replace("=\r\n", "");
+        keys.iter().filter(|key| letters.contains(key.as_str())).collect::<HashSet<_>>().len()
+    };
+    wait_for(Duration::from_secs(30), || sent() == keys.len());
+    other.terminate();
+}
