@@ -1,14 +1,20 @@
 //! Every promise of the ports, over every implementation: one named test for each pair.
 
+#[path = "private/postgres.rs"]
+mod postgres_server;
 mod private;
+#[path = "private/redis.rs"]
+mod redis_server;
 
 use std::future::Future;
+use std::sync::atomic::{AtomicU8, Ordering};
 
-use delivery_core::limit::MemoryLimiter;
+use delivery_core::limit::{MemoryLimiter, RedisLimiter};
 use delivery_core::store::{MemoryStore, PostgresStore, SqliteStore};
 use delivery_core::testing::conformance::{CATALOG, LEDGER, RATE_LIMITER};
 use libtest_mimic::{Arguments, Trial};
-use private::{Postgres, postgres, unique};
+use postgres_server::{Postgres, postgres, unique};
+use redis_server::redis;
 
 fn main() {
     let mut trials = Vec::new();
@@ -32,6 +38,14 @@ fn main() {
     }
     for case in RATE_LIMITER {
         trials.push(trial("in_process", case.name(), || case.run(|clock| MemoryLimiter::new(clock))));
+        trials.extend(redis().map(|server| {
+            // A pepper of its own keeps each case to itself.
+            static CASES: AtomicU8 = AtomicU8::new(0);
+            let pepper = [CASES.fetch_add(1, Ordering::Relaxed); 32];
+            trial("redis", case.name(), move || {
+                case.run(move |clock| RedisLimiter::new(&server.url(), pepper).unwrap().on_clock(clock))
+            })
+        }));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }

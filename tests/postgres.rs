@@ -2,6 +2,8 @@
 
 #[path = "private/faults.rs"]
 mod faults;
+#[path = "private/postgres.rs"]
+mod postgres_server;
 mod private;
 
 use std::collections::HashSet;
@@ -16,7 +18,8 @@ use delivery_core::product::NewProduct;
 use delivery_core::store::{Ledger, PostgresError, PostgresStore};
 use delivery_core::testing::RecordingMailer;
 use http::Method;
-use private::{Postgres, binaries, postgres, unique};
+use postgres_server::{Postgres, postgres, unique};
+use private::binaries;
 use serde_json::{Value, json};
 use sqlx::{Connection, Executor, PgConnection};
 use tokio::task::JoinSet;

@@ -5,6 +5,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use delivery_core::limit::RedisLimiter;
 use delivery_core::mail::{FolderMailer, Mailer, SmtpMailer};
 use delivery_core::store::{Catalog, Ledger, MemoryStore, PostgresStore, SqliteStore, StoreError};
 use delivery_core::{Delivery, explain};
@@ -59,7 +60,12 @@ async fn build<S: Ledger + Catalog>(
     let mut options = settings.options.clone();
     options.base_url.get_or_insert_with(|| format!("http://{address}"));
     let (keyring, webhook, admin) = (secrets.keyring.clone(), secrets.webhook.clone(), secrets.admin.clone());
-    let delivery = Delivery::builder(store, mailer, keyring, webhook, admin).options(options).build();
+    let pepper = keyring.pepper();
+    let mut builder = Delivery::builder(store, mailer, keyring, webhook, admin).options(options);
+    if let Some(url) = &settings.redis_url {
+        builder = builder.limiter(Arc::new(RedisLimiter::new(url, pepper)?));
+    }
+    let delivery = builder.build();
     match delivery.enroll().await {
         Ok(()) => {}
         Err(StoreError::ForeignSecret) => {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::builder::Resettable;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser};
 use delivery_core::delivery::{self, Options};
+use delivery_core::limit::RedisLimiter;
 use delivery_core::mail::SmtpMailer;
 
 use super::Refusal;
@@ -25,6 +26,9 @@ pub struct Arguments {
     /// sqlite://PATH, postgres://… for several servers, or memory: to keep nothing [default: sqlite://DATA_DIR/delivery.db]
     #[arg(long, env, hide_env_values = true)]
     database_url: Option<String>,
+    /// redis://… for limits that several servers share [default: each server limits by itself]
+    #[arg(long, env, hide_env_values = true)]
+    redis_url: Option<String>,
     /// Secret that the commerce platform sends, at least 16 characters [default: made on first start]
     #[arg(long, env, hide_env_values = true)]
     webhook_secret: Option<String>,
@@ -74,6 +78,7 @@ pub struct Settings {
     pub bind: SocketAddr,
     pub data_dir: PathBuf,
     pub database: Database,
+    pub redis_url: Option<String>,
     pub webhook_secret: Option<String>,
     pub admin_token: Option<String>,
     pub key_secret: Option<String>,
@@ -101,6 +106,7 @@ impl Arguments {
         let mut read = Self::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit());
         for optional in [
             &mut read.database_url,
+            &mut read.redis_url,
             &mut read.webhook_secret,
             &mut read.admin_token,
             &mut read.key_secret,
@@ -120,6 +126,9 @@ impl Arguments {
         };
         if let Some(url) = &self.smtp_url {
             read("SMTP_URL", url, str::parse::<SmtpMailer>)?;
+        }
+        if let Some(url) = &self.redis_url {
+            read("REDIS_URL", url, |url| RedisLimiter::new(url, [0; 32]))?;
         }
         let bind = read("BIND", &self.bind, |text| {
             text.parse().map_err(|_| "must be an address and a port such as 127.0.0.1:8080")
@@ -143,8 +152,8 @@ impl Arguments {
             _ => None,
         };
         let options = delivery::Settings::read(text).map_err(|error| refusal(error.name(), error.expected()))?.options;
-        let Self { webhook_secret, admin_token, key_secret, smtp_url, .. } = self;
-        Ok(Settings { bind, data_dir, database, webhook_secret, admin_token, key_secret, smtp_url, options })
+        let Self { redis_url, webhook_secret, admin_token, key_secret, smtp_url, .. } = self;
+        Ok(Settings { bind, data_dir, database, redis_url, webhook_secret, admin_token, key_secret, smtp_url, options })
     }
 }
 

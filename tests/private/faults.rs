@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use crate::private::Postgres;
+use crate::postgres_server::Postgres;
 
 impl Postgres {
     /// Sends a signal to the server itself: QUIT is an immediate restart, as after a crash, INT a fast one.

@@ -1,9 +1,13 @@
 //! The servers as a seller starts them. Each test is two: on axum and on Rocket.
 
 mod clients;
+#[path = "../private/postgres.rs"]
+mod postgres_server;
 #[path = "../private/mod.rs"]
 mod private;
 mod process;
+#[path = "../private/redis.rs"]
+mod redis_server;
 mod run;
 mod start;
 mod two;

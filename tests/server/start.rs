@@ -38,6 +38,7 @@ pub fn what_makes_no_sense_is_a_refusal_that_names_the_setting_and_repeats_no_se
         ("BIND", "nowhere", "address and a port"),
         ("DATABASE_URL", "mysql://x", "sqlite://PATH"),
         ("DATABASE_URL", "postgres://user:hunter2@127.0.0.1:1/shop", "cannot be connected to"),
+        ("REDIS_URL", "http://user:hunter2@localhost", "redis://"),
         ("WEBHOOK_SECRET", "hunter2", "16 characters"),
         ("ADMIN_TOKEN", "hunter2", "16 characters"),
         ("ADMIN_TOKEN", "sixteen characters", "without spaces"),

@@ -7,8 +7,10 @@ use std::time::Duration;
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 
-use crate::private::{postgres, unique, wait_for};
+use crate::postgres_server::{postgres, unique};
+use crate::private::wait_for;
 use crate::process::{CONFIGURED, Server, Site, TOKEN};
+use crate::redis_server::redis;
 
 /// Runs a statement as the administrator of a database.
 fn administer(url: &str, statement: &str) {
@@ -59,6 +61,20 @@ fn a_key_serves_exactly_its_uses_across_both() {
     for server in &servers {
         assert_eq!(server.call("GET", "/api/validate", &bearer, "").1["used_count"], 30);
     }
+    let _logs = servers.map(Server::terminate);
+}
+
+#[test]
+fn limits_are_shared_through_redis() {
+    let Some(redis) = redis() else { return };
+    let Some((url, sites, servers)) = two() else { return };
+    let _logs = servers.map(Server::kill);
+    let shared = redis.url();
+    let settings = [&CONFIGURED[..], &[("DATABASE_URL", &url), ("REDIS_URL", &shared)]].concat();
+    let servers = [sites[0].start(&settings), sites[1].start(&settings)];
+    let statuses = storm(&servers, 100, |server, _| server.call("GET", "/api/validate?key=x", "", "").0);
+    let admitted = statuses.iter().filter(|status| **status == 401).count();
+    assert_eq!((admitted, statuses.len()), (60, 100), "{statuses:?}");
     let _logs = servers.map(Server::terminate);
 }
 

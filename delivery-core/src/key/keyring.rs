@@ -96,6 +96,7 @@ impl FromStr for Keyring {
 struct Signer {
     version: RingVersion,
     fingerprint: Fingerprint,
+    pepper: [u8; 32],
     /// The MAC with its key schedule and the prefix already taken in: cloning it costs less than starting anew.
     mac: Hmac<Sha256>,
 }
@@ -119,6 +120,13 @@ impl Keyring {
     #[must_use]
     pub fn newest(&self) -> RingVersion {
         self.newest.version
+    }
+
+    /// Bytes that are the same for whoever has this ring and a secret to everybody else, to hash names with: from the oldest
+    /// secret, so that a newer one before it changes nothing.
+    #[must_use]
+    pub fn pepper(&self) -> [u8; 32] {
+        self.signers().last().unwrap_or(&self.newest).pepper
     }
 
     /// What to recognise the secrets by, newest first.
@@ -180,13 +188,14 @@ impl Signer {
         let version = RingVersion(u16::from_be_bytes([high, low]));
         let mut fingerprint = [0; 16];
         fingerprint.iter_mut().zip(derive("delivery: fingerprint")).for_each(|(to, from)| *to = from);
+        let pepper = derive("delivery: pepper").into();
         let mut signing_key = derive("delivery: key signature");
         // The length byte keeps (prefix, rest) unambiguous.
         let length = u8::try_from(prefix.0.len()).unwrap_or(u8::MAX);
         let mac =
             hmac(&signing_key).chain_update([length]).chain_update(&prefix.0).chain_update(version.0.to_be_bytes());
         signing_key.zeroize();
-        Self { version, fingerprint: Fingerprint(fingerprint), mac }
+        Self { version, fingerprint: Fingerprint(fingerprint), pepper, mac }
     }
 
     fn tag(&self, id: KeyId) -> [u8; TAG] {

@@ -25,6 +25,8 @@
 //! ```
 
 mod memory;
+#[cfg(feature = "redis")]
+mod redis;
 mod window;
 
 use std::error::Error;
@@ -37,6 +39,8 @@ use async_trait::async_trait;
 use thiserror::Error;
 
 pub use self::memory::MemoryLimiter;
+#[cfg(feature = "redis")]
+pub use self::redis::{RedisLimiter, RedisUrlError};
 use crate::text::Invalid;
 
 /// Decides whether a request may pass. See the [module documentation](self) for how to implement it.

@@ -1,0 +1,193 @@
+//! Limits that many servers share: an exact window in Redis 6.2 or newer, or Valkey, decided by one script in one trip.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use data_encoding::BASE32_DNSSEC;
+use hmac::{Hmac, KeyInit, Mac};
+use redis::aio::{ConnectionManager, ConnectionManagerConfig};
+use redis::{Client, RedisError, Script};
+use sha2::Sha256;
+use thiserror::Error;
+
+use super::{Decision, Identity, LimitError, MemoryLimiter, Quota, RateLimiter, Subject};
+use crate::clock::{Clock, SystemClock};
+
+/// How long Redis may take; a request waits no longer for its limit.
+const PATIENCE: Duration = Duration::from_millis(250);
+/// How long Redis is left alone once it did not answer.
+const REST: Duration = Duration::from_secs(1);
+
+/// The times, in microseconds, of a subject's requests: a list, oldest first. What left the window is dropped, and a list
+/// that nobody asks about for a window's time expires by itself. Redis runs scripts one after another.
+const WINDOW: &str = r"
+    local limit, window, now = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+    if not now then
+        local time = redis.call('TIME')
+        now = time[1] * 1000000 + time[2]
+    end
+    local newest = tonumber(redis.call('LINDEX', KEYS[1], -1) or 0)
+    if newest > now then now = newest end -- the server's clock was set back; a window's is not
+    local oldest = tonumber(redis.call('LINDEX', KEYS[1], 0) or now)
+    while now - oldest >= window do
+        redis.call('LPOP', KEYS[1])
+        oldest = tonumber(redis.call('LINDEX', KEYS[1], 0) or now)
+    end
+    local counted = redis.call('LLEN', KEYS[1])
+    if counted >= limit then
+        local blocking = tonumber(redis.call('LINDEX', KEYS[1], counted - limit))
+        return {-1, blocking + window - now}
+    end
+    redis.call('RPUSH', KEYS[1], string.format('%.0f', now))
+    redis.call('PEXPIRE', KEYS[1], math.ceil(window / 1000))
+    return {limit - counted - 1, oldest + window - now}
+";
+
+/// An address that is no `redis://` URL.
+#[derive(Debug, Error)]
+#[error("must be an address such as redis://user:password@host:6379/0")]
+pub struct RedisUrlError {
+    #[source]
+    source: RedisError,
+}
+
+/// Limits that all servers with the same Redis share.
+///
+/// While Redis is away, each server limits by itself, says so once in the log, and asks again every second; a client may
+/// then pass once more with each server. Redis sees neither addresses nor keys: subjects are hashed with a `pepper`.
+pub struct RedisLimiter {
+    connection: ConnectionManager,
+    script: Script,
+    pepper: Hmac<Sha256>,
+    clock: Arc<dyn Clock>,
+    /// Where the time of a window comes from, if not from Redis.
+    times: Option<Arc<dyn Clock>>,
+    alone: MemoryLimiter,
+    away: Mutex<Option<Away>>,
+}
+
+/// Redis did not answer.
+#[derive(Debug, Clone, Copy)]
+struct Away {
+    ask_again: Duration,
+}
+
+impl RedisLimiter {
+    /// Connects to `url`, `redis://…`, at the first request. `pepper` is a secret that all servers have: see
+    /// [`Keyring::pepper`](crate::key::Keyring::pepper). Must be called within a Tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`RedisUrlError`] if `url` is no address of a Redis server. Whether it answers is not asked yet.
+    pub fn new(url: &str, pepper: [u8; 32]) -> Result<Self, RedisUrlError> {
+        let failed = |source| RedisUrlError { source };
+        let config = ConnectionManagerConfig::new()
+            .set_number_of_retries(0)
+            .set_connection_timeout(Some(PATIENCE))
+            .set_response_timeout(Some(PATIENCE));
+        let connection = ConnectionManager::new_lazy_with_config(Client::open(url).map_err(failed)?, config);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        Ok(Self {
+            connection: connection.map_err(failed)?,
+            script: Script::new(WINDOW),
+            pepper: Hmac::new(&block(pepper)),
+            alone: MemoryLimiter::new(clock.clone()),
+            clock,
+            times: None,
+            away: Mutex::new(None),
+        })
+    }
+
+    /// Measures windows on `clock` rather than by the server's time, for tests.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn on_clock(self, clock: Arc<dyn Clock>) -> Self {
+        Self { times: Some(clock), ..self }
+    }
+
+    async fn ask(&self, subject: &Subject, quota: Quota) -> Result<Decision, RedisError> {
+        let time = self.times.as_ref().map_or_else(String::new, |clock| clock.monotonic().as_micros().to_string());
+        let window = u64::try_from(quota.window().as_micros()).unwrap_or(u64::MAX);
+        let mut script = self.script.key(self.name(subject));
+        script.arg(quota.limit().get()).arg(window).arg(time);
+        let (remaining, wait): (i64, u64) = script.invoke_async(&mut self.connection.clone()).await?;
+        let wait = Duration::from_micros(wait);
+        Ok(match u32::try_from(remaining) {
+            Ok(remaining) => Decision::Admitted { remaining, reset: wait },
+            Err(_) => Decision::Refused { retry_after: wait },
+        })
+    }
+
+    /// The name of a subject's list, from which nobody learns who it is.
+    fn name(&self, subject: &Subject) -> String {
+        let identity = match subject.identity {
+            Identity::Key(id) => [b"key".as_slice(), &id.to_be_bytes()].concat(),
+            Identity::V4(address) => [b"v4".as_slice(), &address.octets()].concat(),
+            Identity::V6(network) => [b"v6".as_slice(), &network.to_be_bytes()].concat(),
+            Identity::Unknown => Vec::new(),
+        };
+        let hashed = self.pepper.clone().chain_update(identity).finalize().into_bytes();
+        let short: Vec<u8> = hashed.into_iter().take(16).collect();
+        format!("delivery:{}:{}", subject.policy.name(), BASE32_DNSSEC.encode(&short))
+    }
+
+    /// Whether Redis is to be asked: it is there, or it is time to see whether it is.
+    fn is_to_be_asked(&self) -> bool {
+        let mut away = self.away.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.clock.monotonic();
+        match away.as_mut() {
+            Some(away) if now < away.ask_again => false,
+            // One request finds out; the others do not wait with it.
+            Some(away) => {
+                away.ask_again = now.saturating_add(REST);
+                true
+            }
+            None => true,
+        }
+    }
+
+    fn note(&self, failure: Option<&RedisError>) {
+        let mut away = self.away.lock().unwrap_or_else(PoisonError::into_inner);
+        match (failure, away.is_some()) {
+            (None, true) => {
+                *away = None;
+                tracing::info!("limits are shared again");
+            }
+            (Some(error), false) => {
+                *away = Some(Away { ask_again: self.clock.monotonic().saturating_add(REST) });
+                let error = error as &dyn std::error::Error;
+                tracing::warn!(error, "Redis does not answer: each server limits by itself until it does");
+            }
+            (None, false) | (Some(_), true) => {}
+        }
+    }
+}
+
+/// A key shorter than a block, as HMAC itself fills it up.
+fn block(pepper: [u8; 32]) -> hmac::digest::Key<Hmac<Sha256>> {
+    let mut block = hmac::digest::Key::<Hmac<Sha256>>::default();
+    block.iter_mut().zip(pepper).for_each(|(to, from)| *to = from);
+    block
+}
+
+#[async_trait]
+impl RateLimiter for RedisLimiter {
+    async fn admit(&self, subject: &Subject, quota: Quota) -> Result<Decision, LimitError> {
+        if self.is_to_be_asked() {
+            let asked = self.ask(subject, quota).await;
+            self.note(asked.as_ref().err());
+            if let Ok(decision) = asked {
+                return Ok(decision);
+            }
+        }
+        self.alone.admit(subject, quota).await
+    }
+}
+
+impl fmt::Debug for RedisLimiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisLimiter").field("away", &self.away).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,89 @@
+//! A private PostgreSQL server.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use crate::private::{binaries, free_port, wait_for};
+
+/// `nobody`: PostgreSQL refuses to run as root.
+const NOBODY: u32 = 65_534;
+
+/// A PostgreSQL server that ends with this process.
+pub struct Postgres {
+    pub folder: PathBuf,
+    port: u16,
+    /// Ends the server when its standard input is closed.
+    _supervisor: Child,
+}
+
+/// The server of this test binary, if the machine has PostgreSQL.
+pub fn postgres() -> Option<&'static Postgres> {
+    static SERVER: OnceLock<Option<Postgres>> = OnceLock::new();
+    SERVER.get_or_init(|| binaries("postgres").map(|binaries| Postgres::start(&binaries))).as_ref()
+}
+
+impl Postgres {
+    /// A new server, beside the others.
+    pub fn start(binaries: &Path) -> Self {
+        let folder = tempfile::Builder::new().prefix("delivery-postgres-").tempdir().unwrap().keep();
+        let root = fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0);
+        if root {
+            chown(&folder, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        let as_user = |program: PathBuf| {
+            let mut command = Command::new(program);
+            if root {
+                command.uid(NOBODY).gid(NOBODY);
+            }
+            command.current_dir(&folder);
+            command
+        };
+        let data = folder.join("data");
+        let made = as_user(binaries.join("initdb"))
+            .args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "-D"])
+            .arg(&data)
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let port = free_port();
+        // The shell waits until this process ends, in whatever way, and takes the server with it. Until then a server that
+        // ends is started again.
+        let script = r#"(while :; do "$1/postgres" -D "$2/data" -k "" -h 127.0.0.1 -p "$3" -c max_connections=300; done \
+                >>"$2/log" 2>&1) & loop=$!
+            cat >/dev/null; kill $loop; kill -INT $(head -n 1 "$2/data/postmaster.pid"); sleep 1; rm -rf "$2""#;
+        let supervisor = as_user("sh".into())
+            .args(["-c", script, "sh"])
+            .arg(binaries)
+            .arg(&folder)
+            .arg(port.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let server = Self { folder, port, _supervisor: supervisor };
+        let ready = "database system is ready to accept connections";
+        wait_for(Duration::from_mins(1), || server.log().contains(ready));
+        server
+    }
+
+    pub fn url(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+    }
+
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.folder.join("log")).unwrap_or_default()
+    }
+}
+
+/// The name of a schema or database that nobody else has.
+pub fn unique() -> String {
+    static NAMES: AtomicU32 = AtomicU32::new(0);
+    format!("test_{}", NAMES.fetch_add(1, Ordering::Relaxed))
+}
