@@ -17,17 +17,24 @@ use delivery_core::limit::{Identity, MemoryLimiter, Policy, Quota, Quotas, RateL
 use delivery_core::mail::{MailError, Mailer, Message};
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::product::{NewProduct, ProductId};
-use delivery_core::store::{Catalog, Ledger, MemoryStore, MessageId, SqliteStore};
+use delivery_core::store::{Catalog, Ledger, MemoryStore, MessageId, PostgresStore, SqliteStore};
 use delivery_core::terms::{OwnTerms, Terms};
 use delivery_core::{Delivery, SystemClock};
 use delivery_rocket::DeliveryFairing;
 use http_body_util::BodyExt;
 use rocket::config::LogLevel;
 use rocket::local::asynchronous::Client;
+use sqlx::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::runtime::Runtime;
 use tower::ServiceExt;
 
-criterion_group!(benches, keyring, rules, limiter, ledgers, requests);
+#[path = "../tests/private/postgres.rs"]
+mod postgres_server;
+#[path = "../tests/private/mod.rs"]
+mod private;
+
+criterion_group!(benches, keyring, rules, limiter, ledgers, postgres, requests);
 criterion_main!(benches);
 
 fn now() -> DateTime<Utc> {
@@ -124,6 +131,48 @@ fn ledger(criterion: &mut Criterion, runtime: &Runtime, name: &str, ledger: &dyn
         });
     }
     group.finish();
+}
+
+/// Uses of 1,000 keys on PostgreSQL: this store's batches beside one transaction for each use through a pool.
+fn postgres(criterion: &mut Criterion) {
+    let Some(server) = postgres_server::postgres() else { return };
+    let runtime = Runtime::new().unwrap();
+    let schema = postgres_server::unique();
+    let store = runtime.block_on(PostgresStore::connect_to_schema(&server.url(), &schema)).unwrap();
+    runtime.block_on(all((0..1000).map(|number| store.issue(new_key(number), None)).collect::<Vec<_>>()));
+    let options: PgConnectOptions = server.url().parse().unwrap();
+    let options = options.options([("search_path", schema)]);
+    let pool = runtime.block_on(PgPoolOptions::new().max_connections(20).connect_with(options)).unwrap();
+    let key = |number: u128| KeyId::from_bytes((number % 1000).to_be_bytes());
+    let mut group = criterion.benchmark_group("postgres");
+    for callers in [1_u32, 64, 256] {
+        group.throughput(Throughput::Elements(callers.into()));
+        group.bench_function(format!("use/batched/{callers}"), |bencher| {
+            bencher
+                .to_async(&runtime)
+                .iter(|| all((0..callers).map(|number| store.change(key(number.into()), spend())).collect::<Vec<_>>()));
+        });
+        group.bench_function(format!("use/one_transaction_each/{callers}"), |bencher| {
+            bencher.to_async(&runtime).iter(|| {
+                all((0..callers).map(|number| one_transaction(&pool, key(number.into()))).collect::<Vec<_>>())
+            });
+        });
+    }
+    group.finish();
+    runtime.block_on(store.close());
+}
+
+/// As it is written by hand: lock, count, append.
+async fn one_transaction(pool: &PgPool, id: KeyId) {
+    const LOCK: &str = "SELECT number, used, last_use FROM delivery_key WHERE id = $1 FOR UPDATE";
+    const APPEND: &str = "INSERT INTO delivery_use (number, key, at, previous) VALUES (nextval('delivery_use_number') + 999, $1, 0, NULL)";
+    let mut transaction = pool.begin().await.unwrap();
+    let locked = sqlx::query_as::<_, (i64, i64, Option<i64>)>(LOCK).bind(id.as_bytes().as_slice());
+    let (number, used, _) = locked.fetch_one(&mut *transaction).await.unwrap();
+    let count = sqlx::query("UPDATE delivery_key SET used = $1 WHERE number = $2").bind(used + 1).bind(number);
+    count.execute(&mut *transaction).await.unwrap();
+    sqlx::query(APPEND).bind(number).execute(&mut *transaction).await.unwrap();
+    transaction.commit().await.unwrap();
 }
 
 fn order(number: u128) -> (NewKey, MessageId) {
