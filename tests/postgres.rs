@@ -128,6 +128,29 @@ async fn what_one_server_adds_or_revokes_the_other_sees_at_once() {
     assert_eq!(call(&other.delivery, Endpoint::Product, by_key(key)).await.0, 401);
 }
 
+/// Batches as large as they get: more uses at once than a committer takes together.
+#[tokio::test(flavor = "multi_thread")]
+async fn thousands_of_keys_used_at_once_are_each_counted_once() {
+    let Some(servers) = two_servers().await else { return };
+    let mut selling = JoinSet::new();
+    for number in 0..3000 {
+        let delivery = servers[number % 2].delivery.clone();
+        selling.spawn(async move { call(&delivery, Endpoint::Order, order(&number.to_string())).await });
+    }
+    let sold = selling.join_all().await;
+    assert!(sold.iter().all(|(status, _)| *status == 200));
+    let product = delivery_core::product::ProductId::new(1).unwrap();
+    for round in 1..=2 {
+        let mut using = JoinSet::new();
+        for (number, (_, answer)) in sold.iter().enumerate() {
+            let delivery = servers[number % 2].delivery.clone();
+            let id = delivery.verify(answer["api_key"].as_str().unwrap()).unwrap();
+            using.spawn(async move { delivery.count_use(id, product).await.map(|key| key.used()) });
+        }
+        assert!(using.join_all().await.into_iter().all(|used| used.is_ok_and(|used| used == round)));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_servers_may_start_on_an_empty_database_at_once() {
     let Some(database) = postgres() else { return };

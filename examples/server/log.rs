@@ -8,7 +8,8 @@ pub fn start() -> Result<(), super::Refusal> {
     let filter = match std::env::var("RUST_LOG") {
         Ok(filter) if !filter.is_empty() => EnvFilter::try_new(filter)
             .map_err(|_| "RUST_LOG must be a log filter such as info or delivery_core=debug,warn")?,
-        _ => EnvFilter::new("info"),
+        // PostgreSQL has a notice for each table that is there already.
+        _ => EnvFilter::new("info,sqlx=warn"),
     };
     let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);

@@ -54,14 +54,18 @@ impl Postgres {
         let port = free_port();
         // The shell waits until this process ends, in whatever way, and takes the server with it. Until then a server that
         // ends is started again.
-        let script = r#"(while :; do "$1/postgres" -D "$2/data" -k "" -h 127.0.0.1 -p "$3" -c max_connections=300; done \
+        let script = r#"(while :; do "$1/postgres" -D "$2/data" -k "" -h 127.0.0.1 -p "$3" -c max_connections=300; sleep 0.1; done \
                 >>"$2/log" 2>&1) & loop=$!
-            cat >/dev/null; kill $loop; kill -INT $(head -n 1 "$2/data/postmaster.pid"); sleep 1; rm -rf "$2""#;
+            cat >/dev/null; kill $loop; main=$(head -n 1 "$2/data/postmaster.pid")
+            kill -CONT $main $(pgrep -P $main); kill -QUIT $main
+            for wait in 1 2 3 4 5 6 7 8 9; do kill -0 $main 2>/dev/null || break; sleep 0.2; done; rm -rf "$2""#;
         let supervisor = as_user("sh".into())
             .args(["-c", script, "sh"])
             .arg(binaries)
             .arg(&folder)
             .arg(port.to_string())
+            // Ctrl-C in a terminal is for the tests, not for what ends with them.
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

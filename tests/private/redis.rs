@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::TcpStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -29,13 +30,15 @@ impl Redis {
         let folder = tempfile::Builder::new().prefix("delivery-redis-").tempdir().unwrap().keep();
         let port = free_port();
         let script = r#"(while :; do "$1/redis-server" --port "$3" --bind 127.0.0.1 --save "" --dir "$2" \
-                --pidfile "$2/pid" --daemonize no >/dev/null 2>&1; done) & loop=$!
+                --pidfile "$2/pid" --daemonize no >/dev/null 2>&1; sleep 0.1; done) & loop=$!
             cat >/dev/null; kill $loop; kill -KILL $(cat "$2/pid"); rm -rf "$2""#;
         let supervisor = Command::new("sh")
             .args(["-c", script, "sh"])
             .arg(binaries)
             .arg(&folder)
             .arg(port.to_string())
+            // Ctrl-C in a terminal is for the tests, not for what ends with them.
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

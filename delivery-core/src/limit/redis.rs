@@ -11,6 +11,7 @@ use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, RedisError, Script};
 use sha2::Sha256;
 use thiserror::Error;
+use tokio::time::timeout;
 
 use super::{Decision, Identity, LimitError, MemoryLimiter, Quota, RateLimiter, Subject};
 use crate::clock::{Clock, SystemClock};
@@ -41,7 +42,7 @@ const WINDOW: &str = r"
         return {-1, blocking + window - now}
     end
     redis.call('RPUSH', KEYS[1], string.format('%.0f', now))
-    redis.call('PEXPIRE', KEYS[1], math.ceil(window / 1000))
+    redis.call('PEXPIRE', KEYS[1], math.ceil(window / 1000) + 1000) -- a second too late rather than a moment too early
     return {limit - counted - 1, oldest + window - now}
 ";
 
@@ -58,7 +59,8 @@ pub struct RedisUrlError {
 /// While Redis is away, each server limits by itself, says so once in the log, and asks again every second; a client may
 /// then pass once more with each server. Redis sees neither addresses nor keys: subjects are hashed with a `pepper`.
 pub struct RedisLimiter {
-    connection: ConnectionManager,
+    client: Client,
+    connection: Mutex<ConnectionManager>,
     script: Script,
     pepper: Hmac<Sha256>,
     clock: Arc<dyn Clock>,
@@ -83,14 +85,12 @@ impl RedisLimiter {
     /// [`RedisUrlError`] if `url` is no address of a Redis server. Whether it answers is not asked yet.
     pub fn new(url: &str, pepper: [u8; 32]) -> Result<Self, RedisUrlError> {
         let failed = |source| RedisUrlError { source };
-        let config = ConnectionManagerConfig::new()
-            .set_number_of_retries(0)
-            .set_connection_timeout(Some(PATIENCE))
-            .set_response_timeout(Some(PATIENCE));
-        let connection = ConnectionManager::new_lazy_with_config(Client::open(url).map_err(failed)?, config);
+        let client = Client::open(url).map_err(failed)?;
+        let connection = Mutex::new(connection(&client).map_err(failed)?);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         Ok(Self {
-            connection: connection.map_err(failed)?,
+            client,
+            connection,
             script: Script::new(WINDOW),
             pepper: Hmac::new(&block(pepper)),
             alone: MemoryLimiter::new(clock.clone()),
@@ -112,7 +112,9 @@ impl RedisLimiter {
         let window = u64::try_from(quota.window().as_micros()).unwrap_or(u64::MAX);
         let mut script = self.script.key(self.name(subject));
         script.arg(quota.limit().get()).arg(window).arg(time);
-        let (remaining, wait): (i64, u64) = script.invoke_async(&mut self.connection.clone()).await?;
+        let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let asked = timeout(PATIENCE, script.invoke_async::<(i64, u64)>(&mut connection)).await;
+        let (remaining, wait) = asked.unwrap_or_else(|elapsed| Err(std::io::Error::from(elapsed).into()))?;
         let wait = Duration::from_micros(wait);
         Ok(match u32::try_from(remaining) {
             Ok(remaining) => Decision::Admitted { remaining, reset: wait },
@@ -133,36 +135,59 @@ impl RedisLimiter {
         format!("delivery:{}:{}", subject.policy.name(), BASE32_DNSSEC.encode(&short))
     }
 
-    /// Whether Redis is to be asked: it is there, or it is time to see whether it is.
-    fn is_to_be_asked(&self) -> bool {
+    /// Whether Redis is to be asked: because it is there, or to see whether it is.
+    fn asking(&self) -> Option<Asking> {
         let mut away = self.away.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.monotonic();
         match away.as_mut() {
-            Some(away) if now < away.ask_again => false,
+            Some(away) if now < away.ask_again => None,
             // One request finds out; the others do not wait with it.
             Some(away) => {
                 away.ask_again = now.saturating_add(REST);
-                true
+                Some(Asking::ToSee)
             }
-            None => true,
+            None => Some(Asking::AsUsual),
         }
     }
 
-    fn note(&self, failure: Option<&RedisError>) {
+    /// Notes how asking went. An answer to a request from before Redis went away says nothing about now.
+    fn note(&self, asking: Asking, failure: Option<&RedisError>) {
         let mut away = self.away.lock().unwrap_or_else(PoisonError::into_inner);
-        match (failure, away.is_some()) {
-            (None, true) => {
+        match failure {
+            None if asking == Asking::ToSee => {
                 *away = None;
                 tracing::info!("limits are shared again");
             }
-            (Some(error), false) => {
-                *away = Some(Away { ask_again: self.clock.monotonic().saturating_add(REST) });
-                let error = error as &dyn std::error::Error;
-                tracing::warn!(error, "Redis does not answer: each server limits by itself until it does");
+            None => {}
+            Some(error) => {
+                if away.is_none() {
+                    *away = Some(Away { ask_again: self.clock.monotonic().saturating_add(REST) });
+                    let error = error as &dyn std::error::Error;
+                    tracing::warn!(error, "Redis does not answer: each server limits by itself until it does");
+                }
+                // A connection into nowhere would be asked for a quarter of an hour.
+                if let Ok(fresh) = connection(&self.client) {
+                    *self.connection.lock().unwrap_or_else(PoisonError::into_inner) = fresh;
+                }
             }
-            (None, false) | (Some(_), true) => {}
         }
     }
+}
+
+/// Why Redis is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asking {
+    AsUsual,
+    ToSee,
+}
+
+/// A connection that is made when it is needed.
+fn connection(client: &Client) -> Result<ConnectionManager, RedisError> {
+    let config = ConnectionManagerConfig::new()
+        .set_number_of_retries(0)
+        .set_connection_timeout(Some(PATIENCE))
+        .set_response_timeout(Some(PATIENCE));
+    ConnectionManager::new_lazy_with_config(client.clone(), config)
 }
 
 /// A key shorter than a block, as HMAC itself fills it up.
@@ -175,9 +200,9 @@ fn block(pepper: [u8; 32]) -> hmac::digest::Key<Hmac<Sha256>> {
 #[async_trait]
 impl RateLimiter for RedisLimiter {
     async fn admit(&self, subject: &Subject, quota: Quota) -> Result<Decision, LimitError> {
-        if self.is_to_be_asked() {
+        if let Some(asking) = self.asking() {
             let asked = self.ask(subject, quota).await;
-            self.note(asked.as_ref().err());
+            self.note(asking, asked.as_ref().err());
             if let Ok(decision) = asked {
                 return Ok(decision);
             }

@@ -213,7 +213,8 @@ impl Outbox {
         };
         // A mail server may quote the letter in its answer; neither the log nor the store keeps a key.
         let text = self.keyring.text(key, letter.key.granted().ring);
-        let reason = error.to_string().replace(text.expose(), "…");
+        // Not every database keeps control characters.
+        let reason = error.to_string().replace(text.expose(), "…").replace(char::is_control, " ");
         let said = explain(&error).replace(text.expose(), "…");
         let due = retry::due(attempt, letter.queued_at, now, fraction(self.entropy.as_ref()));
         if let Some(due) = due.filter(|_| !error.is_permanent()) {

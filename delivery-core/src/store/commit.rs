@@ -14,7 +14,7 @@ use super::StoreError;
 const QUEUE: usize = 16 * 1024;
 /// Operations in one commit: large enough to share a sync among every caller, small enough to answer within
 /// milliseconds.
-const BATCH: usize = 1024;
+pub(super) const BATCH: usize = 1024;
 
 /// What a batch is written with. Owned by the committer's task alone.
 pub(super) trait Writer: Send + 'static {
@@ -82,23 +82,31 @@ async fn run<W: Writer>(mut writer: W, mut jobs: mpsc::Receiver<Job<W::Operation
     let mut waiting = Vec::with_capacity(BATCH);
     while jobs.recv_many(&mut waiting, BATCH).await > 0 {
         let (operations, callers): (Vec<_>, Vec<_>) = waiting.drain(..).map(|job| (job.operation, job.answer)).unzip();
-        match writer.commit(&operations).await {
-            Ok(answers) => answer(callers, answers.into_iter().map(Ok)),
-            // One operation that the database refuses must not take its neighbours down: each is tried alone.
-            Err(StoreError::Corrupt { .. }) if operations.len() > 1 => {
-                for (operation, caller) in operations.into_iter().zip(callers) {
-                    let alone = writer.commit(std::slice::from_ref(&operation)).await;
-                    match alone {
-                        Ok(answers) => answer([caller], answers.into_iter().map(Ok)),
-                        Err(error) => answer([caller], [Err(error)]),
-                    }
+        let mut pending = vec![(operations, callers)];
+        while let Some((mut operations, mut callers)) = pending.pop() {
+            match writer.commit(&operations).await {
+                Ok(answers) => answer(callers, answers.into_iter().map(Ok)),
+                // One operation that the database refuses must not take its neighbours down: each half is tried alone.
+                Err(StoreError::Corrupt { .. }) if operations.len() > 1 => {
+                    let half = operations.len() / 2;
+                    pending.push((operations.split_off(half), callers.split_off(half)));
+                    pending.push((operations, callers));
+                }
+                Err(error @ StoreError::Corrupt { .. }) => refuse(callers, &error),
+                // A database that is away refuses the other halves too.
+                Err(error) => {
+                    let others = pending.drain(..).flat_map(|(_, callers)| callers);
+                    refuse(callers.into_iter().chain(others), &error);
                 }
             }
-            Err(error) => callers.into_iter().for_each(|caller| answer([caller], [Err(error.clone())])),
         }
         writer.upkeep().await;
     }
     writer.finish().await;
+}
+
+fn refuse<A>(callers: impl IntoIterator<Item = oneshot::Sender<Result<A, StoreError>>>, error: &StoreError) {
+    callers.into_iter().for_each(|caller| answer([caller], [Err(error.clone())]));
 }
 
 fn answer<A>(

@@ -116,7 +116,11 @@ impl PostgresStore {
 async fn detached<T: Send + 'static>(
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> Result<T, StoreError> {
-    let ended = tokio::time::timeout(connect::BATCH, tokio::spawn(work)).await;
+    let mut task = tokio::spawn(work);
+    let ended = tokio::time::timeout(connect::BATCH, &mut task).await;
+    if ended.is_err() {
+        task.abort();
+    }
     match ended {
         Ok(Ok(done)) => done,
         Ok(Err(_)) => Err(StoreError::unavailable("the runtime is shutting down")),

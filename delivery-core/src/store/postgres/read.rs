@@ -34,10 +34,14 @@ impl Writer for Finder {
     type Answer = Option<Key>;
 
     async fn commit(&mut self, ids: &[KeyId]) -> Result<Vec<Option<Key>>, StoreError> {
-        let mut session = match self.session.take() {
-            Some(session) => session,
-            None => self.sessions.connect().await?,
-        };
+        // An idle session may have been cut off meanwhile: then it is asked on a new one.
+        if let Some(mut session) = self.session.take()
+            && let Ok(Ok(found)) = timeout(BATCH, find(&mut session, ids)).await
+        {
+            self.session = Some(session);
+            return Ok(ids.iter().map(|id| found.get(id).cloned()).collect());
+        }
+        let mut session = self.sessions.connect().await?;
         let found = timeout(BATCH, find(&mut session, ids)).await;
         let found = found.map_err(|_| StoreError::unavailable("the database does not answer"))??;
         self.session = Some(session);

@@ -4,7 +4,7 @@ use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Executor};
 use tokio::time::timeout;
 
-use super::connect::{BATCH, Sessions};
+use super::connect::{ACQUIRE, BATCH, Sessions};
 use super::error::store_error;
 use super::plan::Plan;
 use super::{catalog, letters, ring};
@@ -12,15 +12,22 @@ use crate::store::StoreError;
 use crate::store::commit::Writer;
 use crate::store::operation::{Answer, Operation};
 
+/// How long a database that is away is left alone.
+const REST: std::time::Duration = std::time::Duration::from_millis(100);
+
 /// The one who writes, for a share of this server's operations.
 pub(super) struct Scribe {
     sessions: Sessions,
     /// None while the server is away, and after a batch whose end is unknown.
     session: Option<PgConnection>,
-    pub(super) numbers: Numbers,
+    numbers: Numbers,
+    /// Whether the last batch found the database away.
+    away: bool,
 }
 
-/// Numbers for uses, taken from the database a thousand at a time.
+const _: () = assert!(crate::store::commit::BATCH <= Numbers::BLOCK, "a batch takes its numbers from one block");
+
+/// Numbers for uses, taken from the database a block at a time.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
     next: i64,
@@ -29,9 +36,9 @@ pub(super) struct Numbers {
 
 impl Numbers {
     /// As the sequence is declared.
-    const BLOCK: i64 = 1000;
+    const BLOCK: usize = 2048;
 
-    /// The next number; the caller has made sure of it.
+    /// The next number; the caller has [provided](Self::provide) for it.
     pub(super) fn take(&mut self) -> i64 {
         let number = self.next;
         self.next += 1;
@@ -44,7 +51,7 @@ impl Numbers {
         if left < wanted {
             let first = sqlx::query_scalar::<_, i64>("SELECT nextval('delivery_use_number')");
             self.next = first.fetch_one(session).await.map_err(store_error)?;
-            self.end = self.next + Self::BLOCK;
+            self.end = self.next + i64::try_from(Self::BLOCK).unwrap_or_default();
         }
         Ok(())
     }
@@ -52,14 +59,29 @@ impl Numbers {
 
 impl Scribe {
     pub(super) fn new(sessions: Sessions) -> Self {
-        Self { sessions, session: None, numbers: Numbers::default() }
+        Self { sessions, session: None, numbers: Numbers::default(), away: false }
+    }
+
+    /// Begins a transaction. A session that was idle may have been cut off meanwhile; nothing has happened on it yet, so
+    /// another one is as good.
+    async fn begin(&mut self) -> Result<PgConnection, StoreError> {
+        // The role or the database may have another default, under which two orders at once would not see each other.
+        const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+        if let Some(mut session) = self.session.take()
+            && matches!(timeout(ACQUIRE, session.execute(BEGIN)).await, Ok(Ok(_)))
+        {
+            return Ok(session);
+        }
+        // A crash may have taken back the block that a lost session took.
+        self.numbers = Numbers::default();
+        let mut session = self.sessions.connect().await?;
+        let begun = timeout(ACQUIRE, session.execute(BEGIN)).await;
+        begun.map_err(|_| StoreError::unavailable("the database does not answer"))?.map_err(store_error)?;
+        Ok(session)
     }
 
     async fn write(&mut self, operations: &[Operation]) -> Result<Vec<Answer>, StoreError> {
-        let mut session = match self.session.take() {
-            Some(session) => session,
-            None => self.sessions.connect().await?,
-        };
+        let mut session = self.begin().await?;
         let written = timeout(BATCH, transaction(&mut session, &mut self.numbers, operations)).await;
         match written {
             Ok(Ok(answers)) => {
@@ -83,11 +105,12 @@ async fn transaction(
     numbers: &mut Numbers,
     operations: &[Operation],
 ) -> Result<Vec<Answer>, StoreError> {
-    session.execute("BEGIN").await.map_err(store_error)?;
-    // Keys in the order of their numbers, then orders in the order of their names, then the rest one by one: every server
-    // does the same, so none waits for a row whose holder waits for it.
+    // Keys in the order of their numbers, then orders in the order of their names, then letters in the order of theirs:
+    // every server does the same, so none waits for a row whose holder waits for it.
     let mut plan = Plan::of(session, numbers, operations).await?;
-    for (index, operation) in operations.iter().enumerate() {
+    let mut others: Vec<(usize, &Operation)> = operations.iter().enumerate().collect();
+    others.sort_by_key(|(_, operation)| rank(operation));
+    for (index, operation) in others {
         let answer = match operation {
             Operation::Issue(..) | Operation::Change(..) => continue,
             Operation::Enroll(fingerprints) => Answer::Enrolled(ring::enroll(session, fingerprints).await?),
@@ -113,19 +136,39 @@ async fn transaction(
     Ok(plan.answers())
 }
 
+/// The order in which a transaction takes what it locks; claims take nothing that is locked.
+fn rank(operation: &Operation) -> (u8, i64) {
+    match operation {
+        Operation::Enroll(_) => (0, 0),
+        Operation::Settle(receipt, _) => (1, receipt.letter.get()),
+        Operation::Unpark(letter, _) => (1, letter.get()),
+        _ => (2, 0),
+    }
+}
+
 impl Writer for Scribe {
     type Operation = Operation;
     type Answer = Answer;
 
     async fn commit(&mut self, operations: &[Operation]) -> Result<Vec<Answer>, StoreError> {
         let written = self.write(operations).await;
-        if let Err(error) = &written {
-            tracing::warn!(error = error as &dyn std::error::Error, "nothing of a batch was acknowledged");
+        let was_away = std::mem::replace(&mut self.away, matches!(written, Err(StoreError::Unavailable { .. })));
+        match &written {
+            Err(error) if !(was_away && self.away) => {
+                tracing::warn!(error = error as &dyn std::error::Error, "nothing of a batch was acknowledged");
+            }
+            Ok(_) if was_away => tracing::info!("the database answers again"),
+            Ok(_) | Err(_) => {}
         }
         written
     }
 
-    async fn upkeep(&mut self) {}
+    async fn upkeep(&mut self) {
+        if self.away {
+            // What waits is refused together: no storm of sessions on a database that is just starting.
+            tokio::time::sleep(REST).await;
+        }
+    }
 
     async fn finish(self) {
         if let Some(session) = self.session {
