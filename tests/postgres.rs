@@ -211,6 +211,16 @@ async fn what_would_lose_or_mistake_data_is_refused_in_a_sentence_without_the_pa
     }
 }
 
+/// In real time: fifteen seconds.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_says_nothing_is_not_waited_for_for_ever() {
+    // The kernel takes the connection; nobody ever reads from it.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("postgres://user@{}/x", silent.local_addr().unwrap());
+    let refused = PostgresStore::connect(&url).await.unwrap_err();
+    assert!(matches!(refused, PostgresError::Silent), "{refused:?}");
+}
+
 /// What a load of orders and fetches saw.
 #[derive(Default)]
 struct Seen {

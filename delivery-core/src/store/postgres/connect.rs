@@ -6,6 +6,7 @@ use std::time::Duration;
 use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, PgPool, Row};
+use tokio::time::timeout;
 
 use super::PostgresError;
 use super::error::store_error;
@@ -17,6 +18,8 @@ const READERS: u32 = 4;
 pub(super) const ACQUIRE: Duration = Duration::from_secs(2);
 /// How long a batch may take in all. A server that is frozen answers nothing at all.
 pub(super) const BATCH: Duration = Duration::from_secs(5);
+/// How long a start waits for a server that says nothing.
+const PATIENCE: Duration = Duration::from_secs(15);
 /// What the server itself ends, in milliseconds: below [`BATCH`], so that its error is the one that is seen.
 const SESSION: [(&str, &str); 4] = [
     ("statement_timeout", "4000"),
@@ -51,7 +54,7 @@ impl Sessions {
 
     /// A session, within [`ACQUIRE`].
     pub(super) async fn connect(&self) -> Result<PgConnection, StoreError> {
-        let connected = tokio::time::timeout(ACQUIRE, self.0.connect()).await;
+        let connected = timeout(ACQUIRE, self.0.connect()).await;
         connected.map_err(|_| StoreError::unavailable("the database does not answer"))?.map_err(store_error)
     }
 
@@ -59,8 +62,9 @@ impl Sessions {
     /// do so at once.
     pub(super) async fn prepare(&self, schema: &str) -> Result<PgPool, PostgresError> {
         let failed = |source| PostgresError::while_opening(schema, source);
-        let mut session = self.0.connect().await.map_err(failed)?;
-        check(&mut session).await?;
+        let silent = |_| PostgresError::Silent;
+        let mut session = timeout(PATIENCE, self.0.connect()).await.map_err(silent)?.map_err(failed)?;
+        timeout(PATIENCE, check(&mut session)).await.map_err(silent)??;
         // Waits for another server's migration for as long as that takes.
         sqlx::raw_sql("SET statement_timeout = 0; SET lock_timeout = 0").execute(&mut session).await.map_err(failed)?;
         make_schema(&mut session, schema).await.map_err(failed)?;

@@ -28,6 +28,9 @@ pub enum PostgresError {
         #[source]
         source: sqlx::Error,
     },
+    /// The server takes the connection and says nothing: frozen, or no PostgreSQL.
+    #[error("the PostgreSQL server does not answer within 15 seconds")]
+    Silent,
     /// The server would lose what was acknowledged.
     #[error("PostgreSQL has {setting} = off, and would lose keys and uses that were acknowledged: set it on")]
     NotDurable {

@@ -1,7 +1,8 @@
 //! Many servers, one store: keys, orders, letters, products and posts in a schema of a PostgreSQL database.
 //!
 //! ```text
-//! change, issue, … ──► committers ──► one transaction a batch, rows locked in one order ──► answers
+//! change, issue    ──► committers ──► one transaction a batch, rows locked in one order ──► answers
+//! letters, prune, … ──► a committer of their own, so that no customer waits for them
 //! find             ──► finder     ──► one question for all keys that are asked for meanwhile
 //! search, lists    ──► a few pooled sessions
 //! ```
@@ -42,7 +43,7 @@ use crate::key::{Change, Fingerprint, Key, KeyId, NewKey, Refusal};
 use crate::post::{NewPost, Post};
 use crate::product::{Listing, NewProduct, Product, ProductId};
 
-/// Committers of a server. While one waits for its commit, the other gathers; more do not pay.
+/// Committers of a server for its customers. While one waits for its commit, the other gathers; more do not pay.
 const LANES: usize = 2;
 /// The schema, unless the host names one.
 const SCHEMA: &str = "delivery";
@@ -50,7 +51,7 @@ const SCHEMA: &str = "delivery";
 /// Keys, orders, letters, products and posts in PostgreSQL 14 or newer, shared by any number of servers.
 ///
 /// While the database is away, every method fails with [`StoreError::Unavailable`] within seconds, and works again as soon
-/// as it is back. A server opens at most seven sessions.
+/// as it is back. A server opens at most eight sessions.
 pub struct PostgresStore {
     tasks: Mutex<Option<Tasks>>,
     ended: Mutex<Vec<oneshot::Receiver<()>>>,
@@ -61,6 +62,7 @@ pub struct PostgresStore {
 #[derive(Clone)]
 struct Tasks {
     lanes: [Committer<Operation, Answer>; LANES],
+    upkeep: Committer<Operation, Answer>,
     finder: Committer<KeyId, Option<Key>>,
 }
 
@@ -85,10 +87,11 @@ impl PostgresStore {
         let pool = sessions.prepare(schema).await?;
         let (first, first_end) = Committer::start(Scribe::new(sessions.clone()));
         let (second, second_end) = Committer::start(Scribe::new(sessions.clone()));
+        let (upkeep, upkeep_end) = Committer::start(Scribe::new(sessions.clone()));
         let (finder, finder_end) = Committer::start(Finder::new(sessions));
         Ok(Self {
-            tasks: Mutex::new(Some(Tasks { lanes: [first, second], finder })),
-            ended: Mutex::new(vec![first_end, second_end, finder_end]),
+            tasks: Mutex::new(Some(Tasks { lanes: [first, second], upkeep, finder })),
+            ended: Mutex::new(vec![first_end, second_end, upkeep_end, finder_end]),
             pool,
             shelf: Shelf::default(),
         })
@@ -105,10 +108,9 @@ impl PostgresStore {
         Ok(if id.as_u128().is_multiple_of(2) { first } else { second })
     }
 
-    /// The committer for what concerns no key.
-    fn any_lane(&self) -> Result<Committer<Operation, Answer>, StoreError> {
-        let [first, _] = self.tasks()?.lanes;
-        Ok(first)
+    /// The committer for what no customer waits for.
+    fn upkeep(&self) -> Result<Committer<Operation, Answer>, StoreError> {
+        Ok(self.tasks()?.upkeep)
     }
 }
 
@@ -131,7 +133,7 @@ async fn detached<T: Send + 'static>(
 #[async_trait]
 impl Ledger for PostgresStore {
     async fn enroll(&self, ring: &[Fingerprint]) -> Result<(), StoreError> {
-        self.any_lane()?.enroll(ring).await
+        self.upkeep()?.enroll(ring).await
     }
 
     async fn issue(&self, key: NewKey, letter: Option<MessageId>) -> Result<Issue, StoreError> {
@@ -155,7 +157,7 @@ impl Ledger for PostgresStore {
     }
 
     async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        self.any_lane()?.prune(before).await
+        self.upkeep()?.prune(before).await
     }
 
     async fn claim_letters(
@@ -164,11 +166,11 @@ impl Ledger for PostgresStore {
         lease_until: DateTime<Utc>,
         limit: usize,
     ) -> Result<Vec<Letter>, StoreError> {
-        self.any_lane()?.claim(now, lease_until, limit).await
+        self.upkeep()?.claim(now, lease_until, limit).await
     }
 
     async fn settle_letter(&self, receipt: Receipt, outcome: Outcome) -> Result<(), StoreError> {
-        self.any_lane()?.settle(receipt, outcome).await
+        self.upkeep()?.settle(receipt, outcome).await
     }
 
     async fn parked_letters(&self, limit: usize) -> Result<Vec<ParkedLetter>, StoreError> {
@@ -176,11 +178,11 @@ impl Ledger for PostgresStore {
     }
 
     async fn unpark_letter(&self, letter: LetterId, now: DateTime<Utc>) -> Result<bool, StoreError> {
-        self.any_lane()?.unpark(letter, now).await
+        self.upkeep()?.unpark(letter, now).await
     }
 
     async fn ping(&self) -> Result<(), StoreError> {
-        self.any_lane()?.ping().await
+        self.upkeep()?.ping().await
     }
 
     async fn close(&self) {
@@ -205,7 +207,7 @@ impl Catalog for PostgresStore {
     }
 
     async fn add_product(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {
-        self.any_lane()?.add_product(product).await
+        self.upkeep()?.add_product(product).await
     }
 
     async fn posts(&self, query: &PostQuery) -> Result<Vec<Post>, StoreError> {
@@ -213,7 +215,7 @@ impl Catalog for PostgresStore {
     }
 
     async fn add_post(&self, post: NewPost) -> Result<Post, StoreError> {
-        self.any_lane()?.add_post(post).await
+        self.upkeep()?.add_post(post).await
     }
 }
 
