@@ -3,7 +3,9 @@
 
 use std::fs;
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// The folder of a program: on PATH, or where Debian keeps the versions of PostgreSQL.
@@ -20,6 +22,15 @@ pub fn binaries(program: &str) -> Option<PathBuf> {
         eprintln!("LEFT OUT: every test that needs {program}, which is not on PATH");
     }
     found
+}
+
+/// Starts a shell that runs `script` with the folder of programs, the server's own folder and its port. It learns that this
+/// process has ended, in whatever way, when its standard input is closed, and then ends the server.
+pub fn supervise(mut shell: Command, script: &str, binaries: &Path, folder: &Path, port: u16) -> Child {
+    shell.args(["-c", script, "sh"]).arg(binaries).arg(folder).arg(port.to_string());
+    // Ctrl-C in a terminal is for the tests, not for what ends with them.
+    shell.process_group(0);
+    shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
 /// A port that nobody listens on.

@@ -4,12 +4,12 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::private::{binaries, free_port, wait_for};
+use crate::private::{binaries, free_port, supervise, wait_for};
 
 /// `nobody`: PostgreSQL refuses to run as root.
 const NOBODY: u32 = 65_534;
@@ -59,18 +59,7 @@ impl Postgres {
             cat >/dev/null; kill $loop; main=$(head -n 1 "$2/data/postmaster.pid")
             kill -CONT $main $(pgrep -P $main); kill -QUIT $main
             for wait in 1 2 3 4 5 6 7 8 9; do kill -0 $main 2>/dev/null || break; sleep 0.2; done; rm -rf "$2""#;
-        let supervisor = as_user("sh".into())
-            .args(["-c", script, "sh"])
-            .arg(binaries)
-            .arg(&folder)
-            .arg(port.to_string())
-            // Ctrl-C in a terminal is for the tests, not for what ends with them.
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let supervisor = supervise(as_user("sh".into()), script, binaries, &folder, port);
         let server = Self { folder, port, _supervisor: supervisor };
         let ready = "database system is ready to accept connections";
         wait_for(Duration::from_mins(1), || server.log().contains(ready));

@@ -2,13 +2,12 @@
 
 use std::fs;
 use std::net::TcpStream;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::private::{binaries, free_port, wait_for};
+use crate::private::{binaries, free_port, supervise, wait_for};
 
 /// A Redis server that ends with this process. One that is killed is started again, empty.
 pub struct Redis {
@@ -32,18 +31,7 @@ impl Redis {
         let script = r#"(while :; do "$1/redis-server" --port "$3" --bind 127.0.0.1 --save "" --dir "$2" \
                 --pidfile "$2/pid" --daemonize no >/dev/null 2>&1; sleep 0.1; done) & loop=$!
             cat >/dev/null; kill $loop; kill -KILL $(cat "$2/pid"); rm -rf "$2""#;
-        let supervisor = Command::new("sh")
-            .args(["-c", script, "sh"])
-            .arg(binaries)
-            .arg(&folder)
-            .arg(port.to_string())
-            // Ctrl-C in a terminal is for the tests, not for what ends with them.
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let supervisor = supervise(Command::new("sh"), script, binaries, &folder, port);
         let server = Self { port, folder, _supervisor: supervisor };
         wait_for(Duration::from_mins(1), || {
             TcpStream::connect(("127.0.0.1", port)).is_ok() && server.process().is_some()

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 
 use super::{LetterId, MessageId, ParkedLetter, Receipt, StoreError};
 use crate::email::Email;
-use crate::key::{Key, KeyId, NewKey, RingVersion};
+use crate::key::{Fingerprint, Key, KeyId, NewKey, RingVersion};
 use crate::order::OrderRef;
 use crate::post::{Category, NewPost, Post, PostId};
 use crate::product::{Listing, NewProduct, Price, Product, ProductId};
@@ -87,6 +87,11 @@ pub(super) fn key(row: &impl Columns) -> Result<Key, StoreError> {
     let used = u64::try_from(row.integer("used")?).map_err(|_| StoreError::corrupt("a count below zero"))?;
     let revoked_at = row.integer_or_null("revoked_at")?.map(milliseconds).transpose()?;
     Ok(Key::restore(Arc::new(granted), used, revoked_at))
+}
+
+/// The fingerprints of a ring, as they are stored.
+pub(super) fn fingerprints(stored: Vec<Vec<u8>>) -> Vec<Fingerprint> {
+    stored.into_iter().filter_map(|bytes| bytes.try_into().ok()).map(Fingerprint::from_bytes).collect()
 }
 
 pub(super) fn key_id(row: &impl Columns) -> Result<KeyId, StoreError> {

@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use super::rows::{Columns, key_columns, milliseconds, product_columns};
-use super::{KeyQuery, Page, ParkedLetter, StoreError, Use, UseId};
+use super::{KeyQuery, Outcome, Page, ParkedLetter, StoreError, Use, UseId};
 use crate::key::{Key, KeyId};
 
 /// A key by its id.
@@ -119,6 +119,47 @@ pub(super) fn readable(letters: impl Iterator<Item = Result<ParkedLetter, StoreE
     };
     letters.filter_map(|letter| letter.inspect_err(unreadable).ok()).collect()
 }
+
+/// What becomes of a letter's row: state, due time in milliseconds (that of queueing, if none), reason, and attempts to
+/// take back.
+pub(super) fn settled(outcome: &Outcome) -> (i64, Option<i64>, Option<&str>, i64) {
+    const WAITING: i64 = 0;
+    const SENT: i64 = 1;
+    const PARKED: i64 = 2;
+    match outcome {
+        Outcome::Sent { at } => (SENT, Some(at.timestamp_millis()), None, 0),
+        Outcome::Retry { due, reason } => (WAITING, Some(due.timestamp_millis()), Some(reason), 0),
+        Outcome::Park { at, reason } => (PARKED, Some(at.timestamp_millis()), Some(reason), 0),
+        Outcome::Release => (WAITING, None, None, 1),
+    }
+}
+
+/// Binds what `ADD_PRODUCT` wants.
+macro_rules! bind_product {
+    ($statement:expr, $product:expr) => {
+        $statement
+            .bind($product.name())
+            .bind($product.description())
+            .bind($product.kind())
+            .bind($product.content())
+            .bind($product.price().to_string())
+            .bind($product.terms().validity.map(crate::terms::Validity::as_days))
+            .bind($product.terms().limit.map(crate::terms::UseLimit::as_count))
+    };
+}
+pub(super) use bind_product;
+
+/// Binds what `ADD_POST` wants.
+macro_rules! bind_post {
+    ($statement:expr, $post:expr) => {
+        $statement
+            .bind($post.title())
+            .bind($post.category().as_str())
+            .bind($post.content())
+            .bind($post.published_at().timestamp())
+    };
+}
+pub(super) use bind_post;
 
 /// As a database counts.
 pub(super) fn limit(limit: usize) -> i64 {

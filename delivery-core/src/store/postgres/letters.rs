@@ -5,12 +5,9 @@ use sqlx::postgres::{PgConnection, PgRow};
 
 use super::error::store_error;
 use crate::store::rows::{self, Columns};
-use crate::store::statements::limit;
+use crate::store::statements::{limit, settled};
 use crate::store::{Letter, LetterId, Outcome, Receipt, StoreError};
 
-const WAITING: i64 = 0;
-const SENT: i64 = 1;
-const PARKED: i64 = 2;
 /// Forget so many uses in one commit.
 const PRUNE: usize = 10_000;
 
@@ -61,15 +58,10 @@ fn letter(row: &PgRow) -> Result<Letter, StoreError> {
 pub(super) async fn settle(session: &mut PgConnection, receipt: Receipt, outcome: &Outcome) -> Result<(), StoreError> {
     const SETTLE: &str = "UPDATE delivery_letter SET state = $1, due_at = coalesce($2, queued_at), reason = $3, \
                           attempts = attempts - $4, fence = fence + 1 WHERE number = $5 AND fence = $6 AND state = 0";
-    let (state, due_at, reason, given_back) = match outcome {
-        Outcome::Sent { at } => (SENT, Some(at), None, 0),
-        Outcome::Retry { due, reason } => (WAITING, Some(due), Some(reason), 0),
-        Outcome::Park { at, reason } => (PARKED, Some(at), Some(reason), 0),
-        Outcome::Release => (WAITING, None, None, 1_i64),
-    };
+    let (state, due_at, reason, given_back) = settled(outcome);
     sqlx::query(SETTLE)
         .bind(state)
-        .bind(due_at.map(DateTime::timestamp_millis))
+        .bind(due_at)
         .bind(reason)
         .bind(given_back)
         .bind(receipt.letter.get())

@@ -28,13 +28,13 @@ use chrono::{DateTime, Utc};
 use sqlx::PgPool;
 use tokio::sync::oneshot;
 
-use self::catalog::Shelf;
 use self::connect::Sessions;
 pub use self::error::PostgresError;
 use self::read::Finder;
 use self::write::Scribe;
 use super::commit::Committer;
 use super::operation::{Answer, Operation};
+use super::shelf::Shelf;
 use super::{
     Catalog, Issue, KeyQuery, Ledger, Letter, LetterId, MessageId, Outcome, Page, ParkedLetter, PostQuery, Receipt,
     StoreError, Use, UseId,
@@ -59,7 +59,6 @@ pub struct PostgresStore {
     shelf: Shelf,
 }
 
-#[derive(Clone)]
 struct Tasks {
     lanes: [Committer<Operation, Answer>; LANES],
     upkeep: Committer<Operation, Answer>,
@@ -97,20 +96,19 @@ impl PostgresStore {
         })
     }
 
-    fn tasks(&self) -> Result<Tasks, StoreError> {
+    fn task<T: Clone>(&self, pick: impl FnOnce(&Tasks) -> &T) -> Result<T, StoreError> {
         let tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        tasks.clone().ok_or(StoreError::unavailable("closed"))
+        tasks.as_ref().map(|tasks| pick(tasks).clone()).ok_or(StoreError::unavailable("closed"))
     }
 
     /// The committer for one key, always the same: changes to it then meet in one batch rather than at its row.
     fn lane(&self, id: KeyId) -> Result<Committer<Operation, Answer>, StoreError> {
-        let [first, second] = self.tasks()?.lanes;
-        Ok(if id.as_u128().is_multiple_of(2) { first } else { second })
+        self.task(|Tasks { lanes: [first, second], .. }| if id.as_u128().is_multiple_of(2) { first } else { second })
     }
 
     /// The committer for what no customer waits for.
     fn upkeep(&self) -> Result<Committer<Operation, Answer>, StoreError> {
-        Ok(self.tasks()?.upkeep)
+        self.task(|tasks| &tasks.upkeep)
     }
 }
 
@@ -141,7 +139,7 @@ impl Ledger for PostgresStore {
     }
 
     async fn find(&self, id: KeyId) -> Result<Option<Key>, StoreError> {
-        self.tasks()?.finder.submit(id).await
+        self.task(|tasks| &tasks.finder)?.submit(id).await
     }
 
     async fn change(&self, id: KeyId, change: Change) -> Result<Option<Result<Key, Refusal>>, StoreError> {

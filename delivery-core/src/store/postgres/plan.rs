@@ -99,11 +99,17 @@ impl Plan {
             .filter_map(|(key, _)| identity(key))
             .collect();
         let existing = existing(session, &refused).await?;
+        // The key that each order has: from before, or from this batch.
+        let new = firsts.iter().filter(|(key, _)| inserted.contains_key(&key.id));
+        let new = new.filter_map(|(key, _)| Some((identity(key)?, Key::from((*key).clone()))));
+        let before = existing.iter().filter_map(|key| Some((identity(key.granted())?, key.clone())));
+        let of_order: HashMap<Identity<'_>, Key> = new.chain(before).collect();
         for (index, key, _) in wanted {
-            let first = firsts.iter().map(|(first, _)| *first).find(|first| first.id == key.id);
-            let issue = match first.filter(|first| inserted.contains_key(&first.id)) {
-                Some(_) => Issue::New(Key::from(key.clone())),
-                None => Issue::Existing(of_order(&existing, &firsts, key)?),
+            let issue = if inserted.contains_key(&key.id) {
+                Issue::New(Key::from(key.clone()))
+            } else {
+                let found = identity(key).and_then(|order| of_order.get(&order)).cloned();
+                Issue::Existing(found.ok_or(StoreError::corrupt("an order that has a key, and has none"))?)
             };
             self.answer(index, Answer::Issued(issue));
         }
@@ -258,15 +264,6 @@ async fn existing(session: &mut PgConnection, orders: &[Identity<'_>]) -> Result
         .await
         .map_err(store_error)?;
     found.iter().map(rows::key).collect()
-}
-
-/// The key that the order of `key` has: from before, or from earlier in the batch.
-fn of_order(existing: &[Key], firsts: &[(&NewKey, Option<&MessageId>)], key: &NewKey) -> Result<Key, StoreError> {
-    let same = |other: &NewKey| identity(other) == identity(key);
-    let before = existing.iter().find(|other| same(other.granted())).cloned();
-    let found =
-        before.or_else(|| firsts.iter().find(|(first, _)| same(first)).map(|(first, _)| Key::from((*first).clone())));
-    found.ok_or(StoreError::corrupt("an order that has a key, and has none"))
 }
 
 fn identity(key: &NewKey) -> Option<Identity<'_>> {

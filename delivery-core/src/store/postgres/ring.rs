@@ -4,7 +4,7 @@ use sqlx::postgres::PgConnection;
 
 use super::error::store_error;
 use crate::key::Fingerprint;
-use crate::store::StoreError;
+use crate::store::{StoreError, rows};
 
 /// Remembers a ring; whether the schema accepts it.
 pub(super) async fn enroll(session: &mut PgConnection, ring: &[Fingerprint]) -> Result<bool, StoreError> {
@@ -15,9 +15,7 @@ pub(super) async fn enroll(session: &mut PgConnection, ring: &[Fingerprint]) -> 
         .fetch_all(&mut *session)
         .await
         .map_err(store_error)?;
-    let known: Vec<Fingerprint> =
-        stored.into_iter().filter_map(|bytes| bytes.try_into().ok()).map(Fingerprint::from_bytes).collect();
-    if !Fingerprint::accepts(&known, ring) {
+    if !Fingerprint::accepts(&rows::fingerprints(stored), ring) {
         return Ok(false);
     }
     let fingerprints: Vec<Vec<u8>> = ring.iter().map(|fingerprint| fingerprint.as_bytes().to_vec()).collect();

@@ -10,7 +10,9 @@ use super::view::View;
 use crate::post::{NewPost, Post, PostId};
 use crate::product::{Listing, NewProduct, Product, ProductId};
 use crate::store::rows::{self, parsed};
-use crate::store::statements::{ADD_POST, ADD_PRODUCT, POSTS, POSTS_OF_CATEGORY, PRODUCT, PRODUCTS, limit};
+use crate::store::statements::{
+    ADD_POST, ADD_PRODUCT, POSTS, POSTS_OF_CATEGORY, PRODUCT, PRODUCTS, bind_post, bind_product, limit,
+};
 use crate::store::{PostQuery, StoreError};
 
 pub(super) async fn add_product(
@@ -19,31 +21,16 @@ pub(super) async fn add_product(
 ) -> Result<Arc<Product>, StoreError> {
     // A product of any number, to read the facts from.
     let draft = Product::new(rows::product_id(1)?, facts.clone());
-    let id: i64 = sqlx::query_scalar(ADD_PRODUCT)
-        .bind(draft.name())
-        .bind(draft.description())
-        .bind(draft.kind())
-        .bind(draft.content())
-        .bind(draft.price().to_string())
-        .bind(draft.terms().validity.map(crate::terms::Validity::as_days))
-        .bind(draft.terms().limit.map(crate::terms::UseLimit::as_count))
-        .fetch_one(connection)
-        .await
-        .map_err(store_error)?;
+    let add = bind_product!(sqlx::query_scalar(ADD_PRODUCT), draft);
+    let id: i64 = add.fetch_one(connection).await.map_err(store_error)?;
     Ok(Arc::new(Product::new(rows::product_id(id)?, facts.clone())))
 }
 
 pub(super) async fn add_post(connection: &mut SqliteConnection, facts: &NewPost) -> Result<Post, StoreError> {
     let number = |id| parsed(PostId::new(id), "post number");
     let draft = Post::new(number(1)?, facts.clone());
-    let id: i64 = sqlx::query_scalar(ADD_POST)
-        .bind(draft.title())
-        .bind(draft.category().as_str())
-        .bind(draft.content())
-        .bind(draft.published_at().timestamp())
-        .fetch_one(connection)
-        .await
-        .map_err(store_error)?;
+    let add = bind_post!(sqlx::query_scalar(ADD_POST), draft);
+    let id: i64 = add.fetch_one(connection).await.map_err(store_error)?;
     Ok(Post::new(number(id)?, facts.clone()))
 }
 
@@ -53,11 +40,11 @@ pub(super) async fn product(
     view: &View,
     id: ProductId,
 ) -> Result<Option<Arc<Product>>, StoreError> {
-    if let Some(product) = view.product(id) {
+    if let Some(product) = view.shelf.get(id) {
         return Ok(Some(product));
     }
     let row = sqlx::query(PRODUCT).bind(id.get()).fetch_optional(readers).await.map_err(store_error)?;
-    row.map(|row| rows::product(&row).map(|product| view.keep_product(Arc::new(product)))).transpose()
+    row.map(|row| rows::product(&row).map(|product| view.shelf.keep(Arc::new(product)))).transpose()
 }
 
 /// The list of products, kept until one is added.

@@ -9,11 +9,8 @@ use super::rows::key;
 use super::view::View;
 use super::write::json;
 use crate::store::rows::{self, Columns};
+use crate::store::statements::settled;
 use crate::store::{Letter, LetterId, Outcome, Receipt, StoreError};
-
-const WAITING: i64 = 0;
-const SENT: i64 = 1;
-const PARKED: i64 = 2;
 
 pub(super) async fn claim(
     connection: &mut SqliteConnection,
@@ -71,15 +68,10 @@ pub(super) async fn settle(
 ) -> Result<(), StoreError> {
     const SETTLE: &str = "UPDATE delivery_letter SET leased = 0, state = ?, due_at = coalesce(?, queued_at), reason = ?, \
                           attempts = attempts - ?, fence = fence + 1 WHERE number = ? AND fence = ? AND state = 0";
-    let (state, due_at, reason, given_back) = match outcome {
-        Outcome::Sent { at } => (SENT, Some(at), None, 0),
-        Outcome::Retry { due, reason } => (WAITING, Some(due), Some(reason), 0),
-        Outcome::Park { at, reason } => (PARKED, Some(at), Some(reason), 0),
-        Outcome::Release => (WAITING, None, None, 1),
-    };
+    let (state, due_at, reason, given_back) = settled(outcome);
     sqlx::query(SETTLE)
         .bind(state)
-        .bind(due_at.map(DateTime::timestamp_millis))
+        .bind(due_at)
         .bind(reason)
         .bind(given_back)
         .bind(receipt.letter.get())

@@ -108,7 +108,7 @@ impl Plan {
         let answers: Vec<Answer> = self.answers.into_iter().flatten().collect();
         for answer in &answers {
             if let Answer::Product(product) = answer {
-                scribe.view.keep_product(product.clone());
+                scribe.view.shelf.keep(product.clone());
                 scribe.view.product_added();
             }
         }

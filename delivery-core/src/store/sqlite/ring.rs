@@ -4,7 +4,7 @@ use sqlx::sqlite::SqliteConnection;
 
 use super::error::store_error;
 use crate::key::Fingerprint;
-use crate::store::StoreError;
+use crate::store::{StoreError, rows};
 
 /// Remembers a ring; whether the file accepts it.
 pub(super) async fn enroll(connection: &mut SqliteConnection, ring: &[Fingerprint]) -> Result<bool, StoreError> {
@@ -12,9 +12,7 @@ pub(super) async fn enroll(connection: &mut SqliteConnection, ring: &[Fingerprin
         .fetch_all(&mut *connection)
         .await
         .map_err(store_error)?;
-    let known: Vec<Fingerprint> =
-        stored.into_iter().filter_map(|bytes| bytes.try_into().ok()).map(Fingerprint::from_bytes).collect();
-    if !Fingerprint::accepts(&known, ring) {
+    if !Fingerprint::accepts(&rows::fingerprints(stored), ring) {
         return Ok(false);
     }
     for fingerprint in ring {

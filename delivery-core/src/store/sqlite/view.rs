@@ -5,7 +5,6 @@
 //! and the reader's is dropped. Entries whose uses are not folded into their row yet are pinned: the row alone would
 //! say too little, so such an entry is never evicted. A miss therefore means that the row tells all.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,12 +13,11 @@ use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, Lifecycle, UnitWeighter};
 
 use crate::key::{Key, KeyId};
-use crate::product::{Listing, Product, ProductId};
+use crate::product::Listing;
+use crate::store::shelf::Shelf;
 
 /// Keys held at most, beside the pinned ones: some 250 bytes each.
 const KEYS: usize = 1 << 18;
-/// Bytes of product content held at most.
-const CONTENT: usize = 64 << 20;
 
 /// A key in view.
 #[derive(Debug, Clone)]
@@ -50,14 +48,13 @@ impl Lifecycle<KeyId, Entry> for Pinned {
 /// What is known without asking the database.
 pub(super) struct View {
     pub(super) keys: Keys,
+    pub(super) shelf: Shelf,
     catalog: Mutex<CatalogView>,
     folds: AtomicU64,
 }
 
 #[derive(Default)]
 struct CatalogView {
-    products: HashMap<ProductId, Arc<Product>>,
-    bytes: usize,
     listing: Option<Arc<Vec<Listing>>>,
     /// Counts additions: a list that was read before one is not kept.
     additions: u64,
@@ -66,7 +63,7 @@ struct CatalogView {
 impl View {
     pub(super) fn new() -> Self {
         let keys = Cache::with(KEYS, KEYS as u64, UnitWeighter, DefaultHashBuilder::default(), Pinned);
-        Self { keys, catalog: Mutex::default(), folds: AtomicU64::new(0) }
+        Self { keys, shelf: Shelf::default(), catalog: Mutex::default(), folds: AtomicU64::new(0) }
     }
 
     /// How often uses were folded: whoever reads rows and view together looks whether it changed meanwhile.
@@ -76,26 +73,6 @@ impl View {
 
     pub(super) fn folded(&self) {
         self.folds.fetch_add(1, Ordering::Release);
-    }
-
-    pub(super) fn product(&self, id: ProductId) -> Option<Arc<Product>> {
-        self.catalog().products.get(&id).cloned()
-    }
-
-    /// Keeps a product, and answers the one that is kept: of two that were loaded at once, one.
-    pub(super) fn keep_product(&self, product: Arc<Product>) -> Arc<Product> {
-        let mut catalog = self.catalog();
-        if let Some(kept) = catalog.products.get(&product.id()) {
-            return kept.clone();
-        }
-        catalog.bytes += product.content().len();
-        if catalog.bytes > CONTENT {
-            // More content than fits is in use: start over rather than keep an order of eviction.
-            catalog.products.clear();
-            catalog.bytes = product.content().len();
-        }
-        catalog.products.insert(product.id(), product.clone());
-        product
     }
 
     /// The list, or the number of additions to offer a freshly read one with.
