@@ -44,6 +44,7 @@ pub fn wait_for(deadline: Duration, mut condition: impl FnMut() -> bool) {
     let started = std::time::Instant::now();
     while !condition() {
         assert!(started.elapsed() < deadline, "it never came to be");
-        std::thread::yield_now();
+        // Gives the other process the processor.
+        std::thread::park_timeout(Duration::from_millis(2));
     }
 }
