@@ -45,6 +45,8 @@
 //! All are additive and off by default; none changes a signature.
 //!
 //! * `sqlite`: `store::SqliteStore`, the durable store in one file.
+//! * `postgres`: `store::PostgresStore`, which many servers share; with `sqlite`, `store::Transfer`, the way there.
+//! * `redis`: `limit::RedisLimiter`, limits that many servers share.
 //! * `smtp`: `mail::SmtpMailer`, and `mail::FolderMailer`, which writes the same messages as `.eml` files.
 //! * `testing`: the `testing` module: conformance cases, strategies, and doubles for time, chance and mail.
 

@@ -1,6 +1,7 @@
 //! The servers as a seller starts them. Each test is two: on axum and on Rocket.
 
 mod clients;
+mod grow;
 #[path = "../private/postgres.rs"]
 mod postgres_server;
 #[path = "../private/mod.rs"]

@@ -21,11 +21,16 @@ fn administer(url: &str, statement: &str) {
     });
 }
 
-/// A database of its own, and a server of each kind over it.
-fn two() -> Option<(String, [Site; 2], [Server; 2])> {
+/// The address of a database of its own.
+pub fn database() -> Option<String> {
     let (main, name) = (postgres()?.url(), unique());
     administer(&main, &format!("CREATE DATABASE {name}"));
-    let url = format!("{}/{name}", main.rsplit_once('/').unwrap().0);
+    Some(format!("{}/{name}", main.rsplit_once('/').unwrap().0))
+}
+
+/// A database of its own, and a server of each kind over it.
+fn two() -> Option<(String, [Site; 2], [Server; 2])> {
+    let url = database()?;
     let sites = [Site::new("axum_server"), Site::new("rocket_server")];
     let limits = [("LIMIT_PRODUCT", "100000"), ("LIMIT_WEBHOOK", "100000")];
     let settings = [&CONFIGURED[..], &limits, &[("DATABASE_URL", &url)]].concat();

@@ -57,6 +57,8 @@ mod shelf;
 mod sqlite;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod statements;
+#[cfg(all(feature = "sqlite", feature = "postgres"))]
+mod transfer;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -71,6 +73,8 @@ pub use self::postgres::{PostgresError, PostgresStore};
 pub use self::queue::{Letter, LetterId, MessageId, Outcome, ParkedLetter, Receipt};
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::{SqliteError, SqliteStore};
+#[cfg(all(feature = "sqlite", feature = "postgres"))]
+pub use self::transfer::{Moved, Progress, Transfer, TransferError};
 use crate::email::Email;
 use crate::key::{Change, Fingerprint, Key, KeyId, NewKey, Refusal, Standing};
 use crate::order::OrderRef;

@@ -89,6 +89,21 @@ pub(super) fn key(row: &impl Columns) -> Result<Key, StoreError> {
     Ok(Key::restore(Arc::new(granted), used, revoked_at))
 }
 
+/// The mark of a store that is moved, of `delivery_move`.
+#[cfg(feature = "sqlite")]
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    /// Which move.
+    pub(super) id: Vec<u8>,
+    pub(super) finished_at: Option<DateTime<Utc>>,
+}
+
+#[cfg(feature = "sqlite")]
+pub(super) fn mark(row: &impl Columns) -> Result<Mark, StoreError> {
+    let finished_at = row.integer_or_null("finished_at")?.map(milliseconds).transpose()?;
+    Ok(Mark { id: row.bytes("id")?.to_owned(), finished_at })
+}
+
 /// The fingerprints of a ring, as they are stored.
 pub(super) fn fingerprints(stored: Vec<Vec<u8>>) -> Vec<Fingerprint> {
     stored.into_iter().filter_map(|bytes| bytes.try_into().ok()).map(Fingerprint::from_bytes).collect()

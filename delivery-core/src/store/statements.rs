@@ -27,6 +27,10 @@ pub(super) const PARKED: &str = concat!(
     " FROM delivery_letter l JOIN delivery_key k ON k.number = l.key WHERE l.state = 2 ORDER BY l.number LIMIT $1"
 );
 
+/// The move that a store is part of.
+#[cfg(feature = "sqlite")]
+pub(super) const MARK: &str = "SELECT id, finished_at FROM delivery_move";
+
 pub(super) const PRODUCT: &str = concat!("SELECT ", product_columns!(), " FROM delivery_product WHERE id = $1");
 
 pub(super) const PRODUCTS: &str = "SELECT id, name, description, kind, price FROM delivery_product ORDER BY id";

@@ -58,9 +58,30 @@ impl Sessions {
         connected.map_err(|_| StoreError::unavailable("the database does not answer"))?.map_err(store_error)
     }
 
+    /// A session that may write: none while keys are being moved into the schema.
+    pub(super) async fn connect_to_write(&self) -> Result<PgConnection, StoreError> {
+        let mut session = self.connect().await?;
+        let admitted = timeout(ACQUIRE, admitted(&mut session)).await;
+        let admitted = admitted.map_err(|_| StoreError::unavailable("the database does not answer"))?;
+        let moving = || StoreError::unavailable("keys are being moved into the database");
+        admitted.map_err(store_error)?.then_some(session).ok_or_else(moving)
+    }
+
+    /// Prepares `schema` for this server; readers are pooled.
+    pub(super) async fn open(&self, schema: &str) -> Result<PgPool, PostgresError> {
+        let failed = |source| PostgresError::while_opening(schema, source);
+        let mut session = self.prepare(schema).await?;
+        if !admitted(&mut session).await.map_err(failed)? {
+            return Err(PostgresError::Moving);
+        }
+        session.close().await.map_err(failed)?;
+        let pool = PgPoolOptions::new().max_connections(READERS).acquire_timeout(ACQUIRE);
+        Ok(pool.connect_lazy_with(self.0.clone()))
+    }
+
     /// Makes sure that the server keeps what it acknowledges, and brings `schema` up to date. Any number of servers may
-    /// do so at once.
-    pub(super) async fn prepare(&self, schema: &str) -> Result<PgPool, PostgresError> {
+    /// do so at once. Statements of the session may take as long as they like.
+    pub(super) async fn prepare(&self, schema: &str) -> Result<PgConnection, PostgresError> {
         let failed = |source| PostgresError::while_opening(schema, source);
         let silent = |_| PostgresError::Silent;
         let mut session = timeout(PATIENCE, self.0.connect()).await.map_err(silent)?.map_err(failed)?;
@@ -70,10 +91,32 @@ impl Sessions {
         make_schema(&mut session, schema).await.map_err(failed)?;
         let migrated = MIGRATIONS.run_direct(None, &mut session, false).await;
         migrated.map_err(|error| PostgresError::while_migrating(schema, error))?;
-        session.close().await.map_err(failed)?;
-        let pool = PgPoolOptions::new().max_connections(READERS).acquire_timeout(ACQUIRE);
-        Ok(pool.connect_lazy_with(self.0.clone()))
+        Ok(session)
     }
+}
+
+/// The lock that each writer's session shares as long as it lives, and that a move has to itself.
+macro_rules! lock {
+    () => {
+        "hashtextextended('delivery writers of ' || current_schema(), 0)"
+    };
+}
+
+/// Whether the session may write from now on.
+async fn admitted(session: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    const SQL: &str = concat!(
+        "SELECT pg_try_advisory_lock_shared(",
+        lock!(),
+        ") AND NOT EXISTS (SELECT FROM delivery_move WHERE finished_at IS NULL)"
+    );
+    sqlx::query_scalar(SQL).fetch_one(session).await
+}
+
+/// Whether the session has the schema to itself from now on.
+#[cfg(feature = "sqlite")]
+pub(super) async fn alone(session: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    const SQL: &str = concat!("SELECT pg_try_advisory_lock(", lock!(), ")");
+    sqlx::query_scalar(SQL).fetch_one(session).await
 }
 
 async fn check(session: &mut PgConnection) -> Result<(), PostgresError> {

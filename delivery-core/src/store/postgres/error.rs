@@ -55,6 +55,9 @@ pub enum PostgresError {
         #[source]
         source: sqlx::Error,
     },
+    /// A move into the schema is under way, or was interrupted.
+    #[error("a store is being moved into the database, or was and it was interrupted: run the move to its end first")]
+    Moving,
     /// A later version of this software migrated the schema.
     #[error("the schema was used with a newer version of this software: it has step {step}, unknown here")]
     NewerSchema {

@@ -10,6 +10,8 @@
 //! Nothing is believed without asking: another server may have changed it. Changes to one key wait for its row; an order
 //! is one key by a unique index; letters are leased with `SKIP LOCKED`, so that servers share the sending.
 
+#[cfg(feature = "sqlite")]
+mod arrival;
 mod catalog;
 mod connect;
 mod error;
@@ -28,6 +30,8 @@ use chrono::{DateTime, Utc};
 use sqlx::PgPool;
 use tokio::sync::oneshot;
 
+#[cfg(feature = "sqlite")]
+pub(super) use self::arrival::Arrival;
 use self::connect::Sessions;
 pub use self::error::PostgresError;
 use self::read::Finder;
@@ -46,7 +50,7 @@ use crate::product::{Listing, NewProduct, Product, ProductId};
 /// Committers of a server for its customers. While one waits for its commit, the other gathers; more do not pay.
 const LANES: usize = 2;
 /// The schema, unless the host names one.
-const SCHEMA: &str = "delivery";
+pub(super) const SCHEMA: &str = "delivery";
 
 /// Keys, orders, letters, products and posts in PostgreSQL 14 or newer, shared by any number of servers.
 ///
@@ -83,7 +87,7 @@ impl PostgresStore {
     /// As [`connect`](Self::connect).
     pub async fn connect_to_schema(url: &str, schema: &str) -> Result<Self, PostgresError> {
         let sessions = Sessions::new(url, schema)?;
-        let pool = sessions.prepare(schema).await?;
+        let pool = sessions.open(schema).await?;
         let (first, first_end) = Committer::start(Scribe::new(sessions.clone()));
         let (second, second_end) = Committer::start(Scribe::new(sessions.clone()));
         let (upkeep, upkeep_end) = Committer::start(Scribe::new(sessions.clone()));

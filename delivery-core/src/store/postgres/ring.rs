@@ -6,6 +6,14 @@ use super::error::store_error;
 use crate::key::Fingerprint;
 use crate::store::{StoreError, rows};
 
+/// Adds to those that are remembered.
+pub(super) async fn add(session: &mut PgConnection, ring: &[Fingerprint]) -> Result<(), StoreError> {
+    const ADD: &str =
+        "INSERT INTO delivery_ring (fingerprint) SELECT * FROM unnest($1::bytea[]) ON CONFLICT DO NOTHING";
+    let fingerprints: Vec<Vec<u8>> = ring.iter().map(|fingerprint| fingerprint.as_bytes().to_vec()).collect();
+    sqlx::query(ADD).bind(fingerprints).execute(session).await.map(drop).map_err(store_error)
+}
+
 /// Remembers a ring; whether the schema accepts it.
 pub(super) async fn enroll(session: &mut PgConnection, ring: &[Fingerprint]) -> Result<bool, StoreError> {
     // Two servers with different secrets that start on an empty schema at once: one is refused.
@@ -18,11 +26,6 @@ pub(super) async fn enroll(session: &mut PgConnection, ring: &[Fingerprint]) -> 
     if !Fingerprint::accepts(&rows::fingerprints(stored), ring) {
         return Ok(false);
     }
-    let fingerprints: Vec<Vec<u8>> = ring.iter().map(|fingerprint| fingerprint.as_bytes().to_vec()).collect();
-    sqlx::query("INSERT INTO delivery_ring (fingerprint) SELECT * FROM unnest($1::bytea[]) ON CONFLICT DO NOTHING")
-        .bind(fingerprints)
-        .execute(session)
-        .await
-        .map_err(store_error)?;
+    add(session, ring).await?;
     Ok(true)
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use chrono::{DateTime, Utc};
 use sqlx::migrate::MigrateError;
 use thiserror::Error;
 
@@ -51,6 +52,18 @@ pub enum SqliteError {
         path: PathBuf,
         /// The first migration that is unknown here.
         step: i64,
+    },
+    /// The store was moved into another database (`Transfer`, with feature `postgres`): keys sold from here would not be
+    /// known there.
+    #[error(
+        "{} was moved to PostgreSQL at {} and is no longer used: set the address of that database",
+        path.display(), crate::clock::timestamp(*at)
+    )]
+    Moved {
+        /// The file.
+        path: PathBuf,
+        /// When the move was finished.
+        at: DateTime<Utc>,
     },
     /// There is no space left.
     #[error("{} cannot grow: no space is left on its disk", path.display())]

@@ -10,6 +10,8 @@
 //! later, many at a time.
 
 mod catalog;
+#[cfg(feature = "postgres")]
+mod departure;
 mod error;
 mod fold;
 mod letters;
@@ -31,6 +33,8 @@ use chrono::{DateTime, Utc};
 use sqlx::SqlitePool;
 use tokio::sync::oneshot;
 
+#[cfg(feature = "postgres")]
+pub(super) use self::departure::Departure;
 pub use self::error::SqliteError;
 use self::view::View;
 use super::commit::Committer;

@@ -12,6 +12,8 @@ use sqlx::{ConnectOptions, Row};
 use super::write::Scribe;
 use super::{SqliteError, SqliteStore, View};
 use crate::store::commit::Committer;
+use crate::store::rows;
+use crate::store::statements::MARK;
 
 /// 3.51.3 has the fix of the WAL-reset bug, which could corrupt a database: <https://sqlite.org/wal.html#walresetbug>.
 const OLDEST: [u32; 3] = [3, 51, 3];
@@ -25,32 +27,31 @@ static MIGRATIONS: Migrator = {
     Migrator { table_name: std::borrow::Cow::Borrowed("_delivery_migrations"), ..migrations }
 };
 
+/// A file that is locked, checked and up to date.
+pub(super) struct Opened {
+    pub(super) writer: SqliteConnection,
+    pub(super) lock: File,
+    path: PathBuf,
+    options: SqliteConnectOptions,
+}
+
 pub(super) async fn open(path: &Path) -> Result<SqliteStore, SqliteError> {
-    // Through a link it is the same file, and the same lock.
-    let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let lock = Arc::new(lock(path)?);
-    let failed = |source| SqliteError::while_opening(path.to_owned(), source);
-    let options = SqliteConnectOptions::new()
-        .filename(path)
-        .create_if_missing(true)
-        .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Full)
-        .busy_timeout(Duration::from_secs(5))
-        .foreign_keys(false)
-        .disable_statement_logging();
-    let mut writer = options.connect().await.map_err(failed)?;
-    check(&mut writer, path).await?;
-    migrate(&mut writer).await.map_err(|error| SqliteError::while_migrating(path.to_owned(), error))?;
+    let Opened { mut writer, lock, path, options } = prepare(path).await?;
+    let failed = |source| SqliteError::while_opening(path.clone(), source);
+    let other = |source| SqliteError::Other { path: path.clone(), source: Box::new(source) };
+    let mark = sqlx::query(MARK).fetch_optional(&mut writer).await.map_err(failed)?;
+    let mark = mark.map(|row| rows::mark(&row)).transpose().map_err(other)?;
+    if let Some(at) = mark.and_then(|mark| mark.finished_at) {
+        return Err(SqliteError::Moved { path, at });
+    }
     let readers = SqlitePoolOptions::new()
         .max_connections(READERS)
         .acquire_timeout(ACQUIRE)
         .connect_with(options.clone().create_if_missing(false).pragma("query_only", "1"))
         .await
         .map_err(failed)?;
-    let view = Arc::new(View::new());
-    let scribe = Scribe::start(writer, options, view.clone(), lock.clone())
-        .await
-        .map_err(|source| SqliteError::Other { path: path.to_owned(), source: Box::new(source) })?;
+    let (view, lock) = (Arc::new(View::new()), Arc::new(lock));
+    let scribe = Scribe::start(writer, options, view.clone(), lock.clone()).await.map_err(other)?;
     let (committer, ended) = Committer::start(scribe);
     Ok(SqliteStore {
         committer: Mutex::new(Some(committer)),
@@ -59,6 +60,26 @@ pub(super) async fn open(path: &Path) -> Result<SqliteStore, SqliteError> {
         view,
         lock: Mutex::new(Some(lock)),
     })
+}
+
+/// Locks the file at `path`, checks it, and brings its schema up to date.
+pub(super) async fn prepare(path: &Path) -> Result<Opened, SqliteError> {
+    // Through a link it is the same file, and the same lock.
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let lock = lock(&path)?;
+    let failed = |source| SqliteError::while_opening(path.clone(), source);
+    let options = SqliteConnectOptions::new()
+        .filename(&path)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .busy_timeout(Duration::from_secs(5))
+        .foreign_keys(false)
+        .disable_statement_logging();
+    let mut writer = options.connect().await.map_err(failed)?;
+    check(&mut writer, &path).await?;
+    migrate(&mut writer).await.map_err(|error| SqliteError::while_migrating(path.clone(), error))?;
+    Ok(Opened { writer, lock, path, options })
 }
 
 /// Brings the schema up to date.

@@ -1,0 +1,94 @@
+//! Moves the store of a server from its SQLite file into PostgreSQL: `cargo run --release --example move_store`.
+//!
+//! Stop the server first. A move that is interrupted can be run again and goes on; when it has ended, keys that were sold
+//! keep working with the same secrets, and the file opens no more.
+
+use std::io::{IsTerminal, Write, stderr, stdout};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use data_encoding::HEXLOWER;
+use delivery_core::store::{Moved, Progress, Transfer, TransferError};
+use delivery_core::{SystemClock, explain};
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+
+/// Moves a store from its SQLite file into PostgreSQL
+#[derive(Parser)]
+#[command(version, after_help = "Stop the server first. A move that was interrupted can be run again, and goes on.")]
+struct Arguments {
+    /// Database file of the server that was stopped
+    #[arg(default_value = "./delivery-data/delivery.db")]
+    file: PathBuf,
+    /// postgres://… of the new store; safer as the variable, for other users of the machine see arguments
+    #[arg(long, env, hide_env_values = true)]
+    database_url: String,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match moved(&arguments).await {
+        Ok(moved) => {
+            say(&report(&arguments, &moved));
+            ExitCode::SUCCESS
+        }
+        // Run once more than needed: what was asked for is so.
+        Err(TransferError::Finished { .. }) => {
+            say("The store was moved already; nothing was changed.");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            let _ = writeln!(stderr(), "error: {}", explain(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn moved(arguments: &Arguments) -> Result<Vec<Moved>, TransferError> {
+    let transfer = Transfer::open(&arguments.file, &arguments.database_url).await?;
+    let bar = ProgressBar::new(0).with_style(style());
+    let moved = transfer.run(&SystemClock::default(), |progress| show(&bar, progress)).await;
+    bar.finish_and_clear();
+    moved
+}
+
+fn style() -> ProgressStyle {
+    let template = "{msg:18} {bar:36} {human_pos} of {human_len}, {eta} left";
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// A bar on a terminal; elsewhere, a line for each kind.
+fn show(bar: &ProgressBar, Progress { checking, what, done, of }: Progress) {
+    let message = format!("{} {what}", if checking { "comparing" } else { "copying" });
+    if !stderr().is_terminal() {
+        if done == of {
+            let _ = writeln!(stderr(), "{message}: {}", HumanCount(of));
+        }
+        return;
+    }
+    if bar.message() != message {
+        bar.reset();
+        bar.set_length(of);
+        bar.set_message(message);
+    }
+    bar.set_position(done);
+}
+
+fn report(Arguments { file, .. }: &Arguments, moved: &[Moved]) -> String {
+    let line = |Moved { what, rows, fingerprint }: &Moved| {
+        format!("  {what:<9}{:>12}   sha256 {}\n", HumanCount(*rows).to_string(), HEXLOWER.encode(fingerprint))
+    };
+    let lines: String = moved.iter().map(line).collect();
+    format!(
+        "Moved, and equal on both sides:\n\n{lines}\n\
+         Now start the servers with this DATABASE_URL and the secrets of the old one: its DATA_DIR, or its KEY_SECRET,\n\
+         WEBHOOK_SECRET and ADMIN_TOKEN. {} stays as it was, as a backup, and opens no more.",
+        file.display()
+    )
+}
+
+/// To standard output, if anybody takes it.
+fn say(text: &str) {
+    let _ = writeln!(stdout(), "{text}");
+}
