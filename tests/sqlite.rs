@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use delivery_core::key::{Change, KeyId, NewKey, RingVersion};
+use delivery_core::key::{Change, Key, KeyId, NewKey, RingVersion, Standing};
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::product::{NewProduct, ProductId};
-use delivery_core::store::{Catalog, Issue, Ledger, MessageId, SqliteError, SqliteStore};
+use delivery_core::store::{Catalog, Issue, KeyQuery, Ledger, MessageId, SqliteError, SqliteStore};
 use delivery_core::terms::{Terms, UseLimit, Validity};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -103,6 +103,41 @@ async fn counts_stay_exact_across_folding_and_restart() {
         let history = store.history(key(number, -1).id, None, 1000).await.unwrap();
         assert_eq!(history.items.len(), 1000);
         assert_eq!(history.next, None);
+    }
+}
+
+/// Rows tell of some keys that they are used up, and only the last uses tell it of others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exhausted_keys_are_found_whether_their_uses_are_folded_or_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder).await;
+    for number in 1..=2_500 {
+        store.issue(key(number, 2), None).await.unwrap();
+    }
+    let spend_each = async |store: &SqliteStore, of: &[u128]| {
+        for number in (1..=2_500).filter(|number| of.contains(&(number % 3))) {
+            store.change(key(number, 2).id, spend(0)).await.unwrap().unwrap().unwrap();
+        }
+    };
+    spend_each(&store, &[0]).await;
+    spend_each(&store, &[0, 1]).await;
+    store.close().await;
+    let store = open(&folder).await;
+    spend_each(&store, &[1]).await;
+    let expected: Vec<KeyId> = (1..=2_500).rev().filter(|number| number % 3 != 2).map(|n| key(n, 2).id).collect();
+    for limit in [7, 700] {
+        let mut query = KeyQuery { standing: Some((Standing::Exhausted, now())), limit, ..KeyQuery::default() };
+        let mut found = Vec::new();
+        loop {
+            let page = store.search(&query).await.unwrap();
+            found.extend(page.items.iter().map(Key::id));
+            query.before = page.next;
+            if page.next.is_none() {
+                break;
+            }
+            assert_eq!(page.items.len(), limit);
+        }
+        assert_eq!(found, expected);
     }
 }
 

@@ -4,7 +4,10 @@ use std::future::Future;
 
 use super::rows::{Columns, key_columns, milliseconds, product_columns};
 use super::{KeyQuery, Outcome, Page, ParkedLetter, StoreError, Use, UseId};
-use crate::key::{Key, KeyId};
+use crate::key::{Key, KeyId, Standing};
+
+/// Keys that a search looks through at a time, once the first few were not enough.
+const SLICE: usize = 1000;
 
 /// A key by its id.
 pub(super) const KEY: &str = concat!("SELECT ", key_columns!(), " FROM delivery_key k WHERE k.id = $1");
@@ -49,26 +52,32 @@ pub(super) const POSTS: &str = "SELECT id, title, category, content, published_a
 pub(super) const POSTS_OF_CATEGORY: &str = "SELECT id, title, category, content, published_at FROM delivery_post \
     WHERE published_at <= $1 AND category = $3 ORDER BY published_at DESC, id DESC LIMIT $2";
 
-/// Keys below id `$1`, newest first, at most `$2`, by the condition with the best index; [`KeyQuery::fits`] judges the
-/// rest. `$3` and `$4` are bound by the caller, in the order of the match.
-pub(super) fn keys(query: &KeyQuery) -> &'static str {
-    macro_rules! keys {
-        ($condition:literal) => {
-            concat!(
-                "SELECT ",
-                key_columns!(),
-                " FROM delivery_key k WHERE k.id < $1",
-                $condition,
-                " ORDER BY k.id DESC LIMIT $2"
-            )
-        };
-    }
-    match query {
-        KeyQuery { order: Some(_), .. } => keys!(" AND k.order_id = $3 AND k.source = $4"),
-        KeyQuery { email: Some(_), .. } => keys!(" AND k.email = $3"),
-        KeyQuery { product: Some(_), .. } => keys!(" AND k.product = $3"),
-        _ => keys!(""),
-    }
+/// Keys below id `$1`, newest first, at most `$2`, by the condition with the best index and by standing; [`KeyQuery::fits`]
+/// judges the rest. `$3` and `$4` are bound by the caller, in the order of the match.
+pub(super) fn keys(query: &KeyQuery) -> String {
+    let condition = match query {
+        KeyQuery { order: Some(_), .. } => " AND k.order_id = $3 AND k.source = $4",
+        KeyQuery { email: Some(_), .. } => " AND k.email = $3",
+        KeyQuery { product: Some(_), .. } => " AND k.product = $3",
+        _ => "",
+    };
+    let standing = query.standing.map(|(standing, at)| {
+        // A key expires at a whole second. The number stands in the text: a parameter would have no fixed place.
+        let at = at.timestamp();
+        match standing {
+            Standing::Revoked => " AND k.revoked_at IS NOT NULL".to_owned(),
+            Standing::Expired => format!(" AND k.revoked_at IS NULL AND k.expires_at <= {at}"),
+            Standing::Valid => format!(" AND k.revoked_at IS NULL AND k.expires_at > {at}"),
+            Standing::Exhausted => format!(
+                " AND k.revoked_at IS NULL AND k.expires_at > {at} AND k.max_uses >= 0 AND k.used >= k.max_uses"
+            ),
+        }
+    });
+    format!(
+        "SELECT {} FROM delivery_key k WHERE k.id < $1{condition}{} ORDER BY k.id DESC LIMIT $2",
+        key_columns!(),
+        standing.unwrap_or_default()
+    )
 }
 
 /// `$1` of [`keys`]: the id, or what is above every id.
@@ -76,30 +85,27 @@ pub(super) fn below(before: Option<KeyId>) -> Vec<u8> {
     before.map_or_else(|| vec![u8::MAX; 17], |id| id.as_bytes().to_vec())
 }
 
-/// Looks through slices of candidates until a page is full. Standing is judged here, key by key: it depends on counts and
-/// on the time.
+/// Looks through slices of candidates until a page is full: most are keys that fit, so one slice is mostly enough.
+/// `candidates` answers those below an id, newest first, and at most so many unless there are more that it knows anyway;
+/// and whether there are others.
 pub(super) async fn search<F>(
     query: &KeyQuery,
     candidates: impl Fn(Option<KeyId>, usize) -> F,
 ) -> Result<Page<Key, KeyId>, StoreError>
 where
-    F: Future<Output = Result<Vec<Key>, StoreError>>,
+    F: Future<Output = Result<(Vec<Key>, bool), StoreError>>,
 {
-    const STANDING_SLICE: usize = 1000;
     let size = query.page_size();
-    let mut items = Vec::new();
-    let mut before = query.before;
-    // A rare standing must not cost a query for every few rows.
-    let slice = if query.standing.is_some() { (size + 1).max(STANDING_SLICE) } else { size + 1 };
+    let (mut items, mut before, mut slice) = (Vec::new(), query.before, size + 1);
     loop {
-        let found = candidates(before, slice).await?;
-        let last = found.last().map(Key::id);
-        let exhausted = found.len() < slice;
+        let (found, more) = candidates(before, slice).await?;
+        before = found.last().map(Key::id);
         items.extend(found.into_iter().filter(|key| query.fits(key)));
-        if exhausted || items.len() > size {
+        if !more || items.len() > size {
             break;
         }
-        before = last;
+        // What is rare must not cost a query for every few rows.
+        slice = SLICE.max(slice);
     }
     let more = items.len() > size;
     items.truncate(size);

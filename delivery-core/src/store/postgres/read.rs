@@ -3,9 +3,8 @@
 
 use std::collections::HashMap;
 
-use sqlx::Connection;
-use sqlx::PgPool;
 use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::{AssertSqlSafe, Connection, PgPool};
 use tokio::time::timeout;
 
 use super::connect::{BATCH, Sessions};
@@ -76,8 +75,11 @@ async fn candidates(
     query: &KeyQuery,
     before: Option<KeyId>,
     most: usize,
-) -> Result<Vec<Key>, StoreError> {
-    let statement = sqlx::query(statements::keys(query)).bind(statements::below(before)).bind(limit(most));
+) -> Result<(Vec<Key>, bool), StoreError> {
+    let statement = sqlx::query(AssertSqlSafe(statements::keys(query)));
+    // One with a time in its text will not come again.
+    let statement = statement.persistent(query.standing.is_none());
+    let statement = statement.bind(statements::below(before)).bind(limit(most));
     let statement = match query {
         KeyQuery { order: Some(order), .. } => statement.bind(order.id.as_str()).bind(order.source.as_str()),
         KeyQuery { email: Some(email), .. } => statement.bind(email.as_str()),
@@ -85,7 +87,7 @@ async fn candidates(
         _ => statement,
     };
     let found = statement.fetch_all(pool).await.map_err(store_error)?;
-    found.iter().map(rows::key).collect()
+    Ok((found.iter().map(rows::key).collect::<Result<_, _>>()?, found.len() == most))
 }
 
 /// Follows the chain of a key's uses.

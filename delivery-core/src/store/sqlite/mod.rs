@@ -1,8 +1,9 @@
 //! The embedded default: one file, one process, every count on disk before it is answered.
 //!
 //! ```text
-//! find ──► view (exact, in memory) ──► reader connections (a key that is not in view)
+//! find ──► view (exact, in memory) ──► finders, one question for all keys that are asked for meanwhile
 //! change, issue, … ──► committer ──► writer connection ──► disk ──► view ──► answer
+//! search, lists ──► a few pooled connections
 //! ```
 //!
 //! One task writes ([`commit`](super::commit)); readers run beside it. [`view`] holds the keys in use exactly as the
@@ -13,6 +14,7 @@ mod catalog;
 #[cfg(feature = "postgres")]
 mod departure;
 mod error;
+mod find;
 mod fold;
 mod letters;
 mod open;
@@ -36,7 +38,8 @@ use tokio::sync::oneshot;
 #[cfg(feature = "postgres")]
 pub(super) use self::departure::Departure;
 pub use self::error::SqliteError;
-use self::view::View;
+use self::find::Finders;
+use self::view::{Entry, View};
 use super::commit::Committer;
 use super::operation::{Answer, Operation};
 use super::{
@@ -55,12 +58,17 @@ use crate::product::{Listing, NewProduct, Product, ProductId};
 /// Call [`close`](Ledger::close) at shutdown, or drop the last handle inside the runtime; what was acknowledged is safe
 /// either way.
 pub struct SqliteStore {
-    committer: Mutex<Option<Committer<Operation, Answer>>>,
-    ended: Mutex<Option<oneshot::Receiver<()>>>,
+    tasks: Mutex<Option<Tasks>>,
+    ended: Mutex<Vec<oneshot::Receiver<()>>>,
     readers: SqlitePool,
     view: Arc<View>,
     /// Held by the writer too: nobody else opens the file before both are done with it.
     lock: Mutex<Option<Arc<File>>>,
+}
+
+struct Tasks {
+    committer: Committer<Operation, Answer>,
+    finders: Finders,
 }
 
 impl SqliteStore {
@@ -74,8 +82,20 @@ impl SqliteStore {
     }
 
     fn committer(&self) -> Result<Committer<Operation, Answer>, StoreError> {
-        let committer = self.committer.lock().unwrap_or_else(PoisonError::into_inner);
-        committer.clone().ok_or(StoreError::unavailable("closed"))
+        self.task(|tasks| &tasks.committer)
+    }
+
+    fn task<T: Clone>(&self, pick: impl FnOnce(&Tasks) -> &T) -> Result<T, StoreError> {
+        let tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.as_ref().map(|tasks| pick(tasks).clone()).ok_or(StoreError::unavailable("closed"))
+    }
+
+    async fn entry(&self, id: KeyId) -> Result<Option<Entry>, StoreError> {
+        // What is in view needs nobody to find it.
+        match self.view.keys.get(&id) {
+            Some(entry) => Ok(Some(entry)),
+            None => self.task(|tasks| &tasks.finders)?.find(&self.view, id).await,
+        }
     }
 }
 
@@ -90,7 +110,7 @@ impl Ledger for SqliteStore {
     }
 
     async fn find(&self, id: KeyId) -> Result<Option<Key>, StoreError> {
-        Ok(read::find(&self.readers, &self.view, id).await?.map(|entry| entry.key))
+        Ok(self.entry(id).await?.map(|entry| entry.key))
     }
 
     async fn change(&self, id: KeyId, change: Change) -> Result<Option<Result<Key, Refusal>>, StoreError> {
@@ -102,7 +122,11 @@ impl Ledger for SqliteStore {
     }
 
     async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError> {
-        read::history(&self.readers, &self.view, id, before, limit).await
+        let newest = match before {
+            None => self.entry(id).await?.and_then(|entry| entry.last_use),
+            Some(before) => read::previous_use(&self.readers, id, before).await?,
+        };
+        read::history(&self.readers, newest, limit).await
     }
 
     async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
@@ -140,11 +164,11 @@ impl Ledger for SqliteStore {
     }
 
     async fn close(&self) {
-        self.committer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(ended) = ended {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let ended = std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner));
+        for end in ended {
             // An error means that the task has ended already.
-            let _ = ended.await;
+            let _ = end.await;
         }
         self.readers.close().await;
         self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -9,8 +9,9 @@ use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Row};
 
+use super::find::Finders;
 use super::write::Scribe;
-use super::{SqliteError, SqliteStore, View};
+use super::{SqliteError, SqliteStore, Tasks, View};
 use crate::store::commit::Committer;
 use crate::store::rows;
 use crate::store::statements::MARK;
@@ -44,18 +45,16 @@ pub(super) async fn open(path: &Path) -> Result<SqliteStore, SqliteError> {
     if let Some(at) = mark.and_then(|mark| mark.finished_at) {
         return Err(SqliteError::Moved { path, at });
     }
-    let readers = SqlitePoolOptions::new()
-        .max_connections(READERS)
-        .acquire_timeout(ACQUIRE)
-        .connect_with(options.clone().create_if_missing(false).pragma("query_only", "1"))
-        .await
-        .map_err(failed)?;
+    let reading = options.clone().create_if_missing(false).pragma("query_only", "1");
+    let (finders, [first_end, second_end]) = Finders::start(&reading);
+    let pool = SqlitePoolOptions::new().max_connections(READERS).acquire_timeout(ACQUIRE);
+    let readers = pool.connect_with(reading).await.map_err(failed)?;
     let (view, lock) = (Arc::new(View::new()), Arc::new(lock));
     let scribe = Scribe::start(writer, options, view.clone(), lock.clone()).await.map_err(other)?;
     let (committer, ended) = Committer::start(scribe);
     Ok(SqliteStore {
-        committer: Mutex::new(Some(committer)),
-        ended: Mutex::new(Some(ended)),
+        tasks: Mutex::new(Some(Tasks { committer, finders })),
+        ended: Mutex::new(vec![first_end, second_end, ended]),
         readers,
         view,
         lock: Mutex::new(Some(lock)),

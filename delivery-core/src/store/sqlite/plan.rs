@@ -6,9 +6,10 @@ use std::collections::HashMap;
 use sqlx::sqlite::SqliteConnection;
 
 use super::error::store_error;
+use super::find::load;
 use super::rows::entry;
 use super::view::Entry;
-use super::write::{Scribe, json, load};
+use super::write::{Scribe, json};
 use crate::key::{Change, Key, KeyId, NewKey};
 use crate::store::operation::{Answer, Operation};
 use crate::store::rows;
@@ -183,7 +184,8 @@ impl Plan {
                 None => missing.push(*id),
             }
         }
-        load(&mut scribe.connection, &missing, &mut self.keys).await
+        self.keys.extend(load(&mut scribe.connection, &missing).await?);
+        Ok(())
     }
 
     async fn read_orders(&mut self, scribe: &mut Scribe, operations: &[Operation]) -> Result<(), StoreError> {

@@ -1,37 +1,21 @@
 //! Readers: beside the writer, each a single statement. Dropping one halfway leaves nothing behind.
 
+use std::cmp::Reverse;
+
 use chrono::{DateTime, Utc};
-use sqlx::SqlitePool;
 use sqlx::sqlite::SqliteRow;
+use sqlx::{AssertSqlSafe, SqlitePool};
 
 use super::error::store_error;
-use super::rows::{entry, key};
-use super::view::{Entry, View};
-use crate::key::{Key, KeyId};
+use super::rows::key;
+use super::view::View;
+use crate::key::{Key, KeyId, Standing};
 use crate::store::rows;
-use crate::store::statements::{self, BEFORE, CHAIN, KEY, PARKED, limit};
+use crate::store::statements::{self, BEFORE, CHAIN, PARKED, limit};
 use crate::store::{KeyQuery, Page, ParkedLetter, StoreError, Use, UseId, page_size};
 
-/// A key: from the view, or from its row, which then tells all (see [`View`]).
-pub(super) async fn find(readers: &SqlitePool, view: &View, id: KeyId) -> Result<Option<Entry>, StoreError> {
-    if let Some(entry) = view.keys.get(&id) {
-        return Ok(Some(entry));
-    }
-    let place = match view.keys.get_value_or_guard_async(&id).await {
-        Ok(entry) => return Ok(Some(entry)),
-        Err(place) => place,
-    };
-    let row = sqlx::query(KEY).bind(id.as_bytes().as_slice()).fetch_optional(readers).await.map_err(store_error)?;
-    let Some(row) = row else { return Ok(None) };
-    let entry = entry(&row)?;
-    match place.insert(entry.clone()) {
-        Ok(()) => Ok(Some(entry)),
-        // The writer changed the key meanwhile: its entry is the newer one.
-        Err(_) => Ok(Some(view.keys.get(&id).unwrap_or(entry))),
-    }
-}
-
-/// Searches row by row, newest first. Standing depends on counts that may not be folded, so it is judged key by key.
+/// Searches row by row, newest first. The counts in rows may be behind, so keys with uses that are not folded are looked
+/// at beside them.
 pub(super) async fn search(
     readers: &SqlitePool,
     view: &View,
@@ -46,10 +30,13 @@ async fn candidates(
     query: &KeyQuery,
     before: Option<KeyId>,
     most: usize,
-) -> Result<Vec<Key>, StoreError> {
+) -> Result<(Vec<Key>, bool), StoreError> {
     loop {
         let folds = view.folds();
-        let statement = sqlx::query(statements::keys(query)).bind(statements::below(before)).bind(limit(most));
+        let statement = sqlx::query(AssertSqlSafe(statements::keys(query)));
+        // One with a time in its text will not come again.
+        let statement = statement.persistent(query.standing.is_none());
+        let statement = statement.bind(statements::below(before)).bind(limit(most));
         let statement = match query {
             KeyQuery { order: Some(order), .. } => statement.bind(order.id.as_str()).bind(order.source.as_str()),
             KeyQuery { email: Some(email), .. } => statement.bind(email.as_str()),
@@ -57,32 +44,38 @@ async fn candidates(
             _ => statement,
         };
         let found = statement.fetch_all(readers).await.map_err(store_error)?;
-        let keys: Vec<Key> = found.iter().map(|row| key(row, view)).collect::<Result<_, _>>()?;
+        let more = found.len() == most;
+        let mut keys: Vec<Key> = found.iter().map(|row| key(row, view)).collect::<Result<_, _>>()?;
+        if matches!(query.standing, Some((Standing::Exhausted, _))) {
+            // Those further down come with a later slice.
+            let last = keys.last().map(Key::id).filter(|_| more);
+            let here = |key: &Key| before.is_none_or(|id| key.id() < id) && last.is_none_or(|id| key.id() > id);
+            keys.extend(view.unfolded().filter(here));
+            keys.sort_unstable_by_key(|key| Reverse(key.id()));
+            keys.dedup_by_key(|key| key.id());
+        }
         // A fold between the row and the view could hide uses from both: read again.
         if view.folds() == folds {
-            return Ok(keys);
+            return Ok((keys, more));
         }
     }
 }
 
-/// Follows the chain of a key's uses.
+/// Follows the chain of a key's uses, from `newest` on.
 pub(super) async fn history(
     readers: &SqlitePool,
-    view: &View,
-    id: KeyId,
-    before: Option<UseId>,
+    newest: Option<i64>,
     most: usize,
 ) -> Result<Page<Use, UseId>, StoreError> {
-    let newest = match before {
-        None => find(readers, view, id).await?.and_then(|entry| entry.last_use),
-        Some(before) => {
-            let previous = sqlx::query_scalar(BEFORE).bind(before.get()).bind(id.as_bytes().as_slice());
-            previous.fetch_optional(readers).await.map_err(store_error)?.flatten()
-        }
-    };
     let size = page_size(most);
-    let chain = sqlx::query(CHAIN).bind::<Option<i64>>(newest).bind(limit(size + 1));
+    let chain = sqlx::query(CHAIN).bind(newest).bind(limit(size + 1));
     statements::history_page(&chain.fetch_all(readers).await.map_err(store_error)?, size)
+}
+
+/// The use before another of the same key.
+pub(super) async fn previous_use(readers: &SqlitePool, id: KeyId, before: UseId) -> Result<Option<i64>, StoreError> {
+    let previous = sqlx::query_scalar(BEFORE).bind(before.get()).bind(id.as_bytes().as_slice());
+    Ok(previous.fetch_optional(readers).await.map_err(store_error)?.flatten())
 }
 
 pub(super) async fn letters_due(readers: &SqlitePool, now: DateTime<Utc>) -> Result<bool, StoreError> {

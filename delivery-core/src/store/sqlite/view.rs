@@ -66,6 +66,11 @@ impl View {
         Self { keys, shelf: Shelf::default(), catalog: Mutex::default(), folds: AtomicU64::new(0) }
     }
 
+    /// The keys whose rows do not count all of their uses.
+    pub(super) fn unfolded(&self) -> impl Iterator<Item = Key> {
+        self.keys.iter().filter(|(_, entry)| entry.unfolded > 0).map(|(_, entry)| entry.key)
+    }
+
     /// How often uses were folded: whoever reads rows and view together looks whether it changed meanwhile.
     pub(super) fn folds(&self) -> u64 {
         self.folds.load(Ordering::Acquire)

@@ -1,7 +1,7 @@
 //! The writer: plans a batch in memory, writes it in as few statements as there are kinds of rows, commits, and only
 //! then lets anyone see it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use sqlx::{ConnectOptions, Connection, Executor};
 
 use super::error::store_error;
 use super::plan::Plan;
-use super::view::{Entry, View};
+use super::view::View;
 use super::{fold, letters, ring};
 use crate::key::KeyId;
 use crate::store::StoreError;
@@ -172,29 +172,6 @@ pub(super) async fn rolled_back(connection: &mut SqliteConnection) -> bool {
             error.as_database_error().is_some_and(|error| error.message().contains("no transaction is active"))
         }
     }
-}
-
-/// Keys that are not in view, loaded by the writer: nobody else changes them.
-pub(super) async fn load(
-    connection: &mut SqliteConnection,
-    missing: &[KeyId],
-    into: &mut HashMap<KeyId, Entry>,
-) -> Result<(), StoreError> {
-    const SQL: &str = concat!(
-        "SELECT ",
-        crate::store::rows::key_columns!(),
-        " FROM json_each(?) j JOIN delivery_key k ON k.id = unhex(j.value)"
-    );
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let ids: Vec<String> = missing.iter().map(|id| data_encoding::HEXUPPER.encode(id.as_bytes())).collect();
-    let rows = sqlx::query(SQL).bind(json(&ids)?).fetch_all(connection).await.map_err(store_error)?;
-    for row in &rows {
-        let entry = super::rows::entry(row)?;
-        into.insert(entry.key.id(), entry);
-    }
-    Ok(())
 }
 
 /// Rows for one statement, as a JSON array of arrays.

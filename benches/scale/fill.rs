@@ -1,0 +1,138 @@
+//! Fills a store beside its own path, by statements that make the rows: key `i` is the same in both databases, and in
+//! [`id`]. Each has an order, a use and a letter that was sent.
+
+use std::fs::File;
+use std::path::Path;
+use std::time::Duration;
+
+use delivery_core::key::KeyId;
+use delivery_core::product::NewProduct;
+use delivery_core::store::{Catalog, Ledger, PostgresStore, SqliteStore};
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor};
+
+use crate::measure::{START, ring};
+use crate::timed;
+
+/// Rows in one transaction.
+const SLICE: i64 = 250_000;
+/// Milliseconds between two orders.
+const DISTANCE: i64 = 8_000;
+
+/// The id of key `number`: the time of its order, and a little scatter.
+pub fn id(number: i64) -> KeyId {
+    let text = format!("{:012x}700080000000{:08x}", START + number * DISTANCE, scatter(number));
+    KeyId::from_bytes(u128::from_str_radix(&text, 16).unwrap().to_be_bytes())
+}
+
+fn scatter(number: i64) -> i64 {
+    number * 2_654_435_761 % 4_294_967_296
+}
+
+/// Statements for keys `$1..=$2`, their uses and letters. `hex` makes an expression for the id from those of its time and
+/// scatter; `series` is the table of numbers `i`.
+fn statements(series: &str, id: &str) -> [String; 3] {
+    let (ring, at) = (ring().newest().get(), format!("({START} + i * {DISTANCE})"));
+    let scatter = "(i * 2654435761 % 4294967296)";
+    let id = id.replace("TIME", &at).replace("SCATTER", scatter);
+    [
+        format!(
+            "{series} INSERT INTO delivery_key (number, id, ring, product, email, source, order_id, issued_at, expires_at, \
+             max_uses, used, last_use, revoked_at) SELECT i, {id}, {ring}, 1, 'buyer' || {scatter} || '@example.com', \
+             'webhook', 'order-' || i, {at} / 1000, {at} / 1000 + 315360000, -1, 1, i, \
+             CASE WHEN i % 100000 = 7 THEN {at} END FROM n"
+        ),
+        format!("{series} INSERT INTO delivery_use (number, key, at, previous) SELECT i, i, {at}, NULL FROM n"),
+        format!(
+            "{series} INSERT INTO delivery_letter (number, key, message_id, state, attempts, fence, queued_at, due_at) \
+             SELECT i, i, 'letter-' || i || '@example.com', 1, 1, 2, {at}, {at} FROM n"
+        ),
+    ]
+}
+
+async fn make(store: &(impl Ledger + Catalog)) {
+    let product = NewProduct::new("Guide").unwrap().content("A line of Markdown.\n".repeat(100)).unwrap();
+    store.add_product(product).await.unwrap();
+    store.enroll(&ring().fingerprints()).await.unwrap();
+    store.close().await;
+}
+
+fn slices(keys: i64) -> impl Iterator<Item = (i64, i64)> {
+    let first = (1..=keys).step_by(usize::try_from(SLICE).unwrap());
+    first.map(move |first| (first, (first + SLICE - 1).min(keys)))
+}
+
+/// How long it took.
+pub async fn sqlite(file: &Path, keys: i64) -> Duration {
+    make(&SqliteStore::open(file).await.unwrap()).await;
+    let options = SqliteConnectOptions::new().filename(file).journal_mode(SqliteJournalMode::Wal);
+    let fast = options.synchronous(SqliteSynchronous::Off).pragma("cache_size", "-2000000");
+    let mut connection = fast.disable_statement_logging().connect().await.unwrap();
+    let series = "WITH RECURSIVE n (i) AS (SELECT $1 UNION ALL SELECT i + 1 FROM n WHERE i < $2)";
+    let statements = statements(series, "unhex(printf('%012x700080000000%08x', TIME, SCATTER))");
+    let filled = timed(async {
+        for (first, last) in slices(keys) {
+            let mut transaction = connection.begin().await.unwrap();
+            for sql in &statements {
+                let insert = sqlx::query(AssertSqlSafe(sql.clone())).bind(first).bind(last);
+                insert.execute(&mut *transaction).await.unwrap();
+            }
+            sqlx::query("UPDATE delivery_fold SET number = $1").bind(last).execute(&mut *transaction).await.unwrap();
+            transaction.commit().await.unwrap();
+        }
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").await.unwrap();
+        // Or the system would still be writing while the store is measured.
+        File::open(file).unwrap().sync_all().unwrap();
+    });
+    let ((), took) = filled.await;
+    connection.close().await.unwrap();
+    took
+}
+
+/// The address of a database of its own, how long it took, and how many bytes the schema has.
+pub async fn postgres(server: &str, database: &str, keys: i64) -> (String, Duration, u64) {
+    let create = format!("CREATE DATABASE {database}");
+    let mut administrator = PgConnection::connect(server).await.unwrap();
+    administrator.execute(AssertSqlSafe(create)).await.unwrap();
+    let url = format!("{}/{database}", server.rsplit_once('/').unwrap().0);
+    make(&PostgresStore::connect(&url).await.unwrap()).await;
+    let options: PgConnectOptions = url.parse().unwrap();
+    let options = options.options([("search_path", "delivery"), ("synchronous_commit", "off")]);
+    let mut session = options.disable_statement_logging().connect().await.unwrap();
+    let series = "WITH n (i) AS (SELECT generate_series($1, $2))";
+    let hex = "decode(lpad(to_hex(TIME), 12, '0') || '700080000000' || lpad(to_hex(SCATTER), 8, '0'), 'hex')";
+    let statements = statements(series, hex);
+    let filled = timed(async {
+        for (first, last) in slices(keys) {
+            let mut transaction = session.begin().await.unwrap();
+            for sql in &statements {
+                let insert = sqlx::query(AssertSqlSafe(sql.clone())).bind(first).bind(last);
+                insert.execute(&mut *transaction).await.unwrap();
+            }
+            transaction.commit().await.unwrap();
+        }
+        // As after a time of service.
+        for finish in [
+            "SELECT setval('delivery_use_number', max(number) + 1, false) FROM delivery_use",
+            "SELECT setval(pg_get_serial_sequence('delivery_key', 'number'), max(number)) FROM delivery_key",
+            "SELECT setval(pg_get_serial_sequence('delivery_letter', 'number'), max(number)) FROM delivery_letter",
+            "VACUUM ANALYZE delivery_key",
+            "VACUUM ANALYZE delivery_use",
+            "VACUUM ANALYZE delivery_letter",
+            "CHECKPOINT",
+        ] {
+            session.execute(finish).await.unwrap();
+        }
+    });
+    let ((), took) = filled.await;
+    let size: i64 = sqlx::query_scalar(
+        "SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class WHERE relnamespace = 'delivery'::regnamespace \
+         AND relkind = 'r'",
+    )
+    .fetch_one(&mut session)
+    .await
+    .unwrap();
+    session.close().await.unwrap();
+    (url, took, size.unsigned_abs())
+}

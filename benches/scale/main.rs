@@ -1,0 +1,113 @@
+//! What a store of ten million keys costs, beside one of ten thousand: `cargo bench --bench scale`, some ten minutes and
+//! 15 GB; `-- 10000 1000000` for other sizes. Compare the columns: they differ by the depth of an index, or something is wrong.
+
+mod fill;
+mod measure;
+#[path = "../../tests/private/postgres.rs"]
+mod postgres_server;
+#[path = "../../tests/private/mod.rs"]
+mod private;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use serde::{Deserialize, Serialize};
+
+/// What a store of ten million keys costs, beside one of ten thousand
+#[derive(Parser)]
+struct Arguments {
+    /// How many keys, ascending
+    #[arg(default_values_t = [10_000, 1_000_000, 10_000_000])]
+    keys: Vec<i64>,
+    /// Measure this store, which has so many keys: what this program calls itself with, so that memory counts from nothing
+    #[arg(long, hide = true)]
+    measure: Option<String>,
+    /// What `cargo bench` says
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// A line of the table.
+#[derive(Serialize, Deserialize)]
+struct Figure {
+    what: String,
+    value: f64,
+    unit: String,
+}
+
+fn figure(what: &str, value: f64, unit: &str) -> Figure {
+    Figure { what: what.to_owned(), value, unit: unit.to_owned() }
+}
+
+fn main() {
+    let arguments = Arguments::parse();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    if let (Some(url), &[keys, ..]) = (&arguments.measure, &arguments.keys[..]) {
+        let figures = runtime.block_on(measure::store(url, keys));
+        println!("{}", serde_json::to_string(&figures).unwrap());
+        return;
+    }
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mut columns = Vec::new();
+    for &keys in &arguments.keys {
+        let file = folder.path().join(format!("{keys}.db"));
+        let took = runtime.block_on(fill::sqlite(&file, keys));
+        let size = fs::metadata(&file).unwrap().len();
+        columns.push(column(&format!("sqlite://{}", file.display()), keys, took, size));
+    }
+    table("SQLite", &arguments.keys, &columns);
+    drop(folder);
+
+    let Some(server) = postgres_server::postgres() else { return };
+    let mut columns = Vec::new();
+    for &keys in &arguments.keys {
+        let (url, took, size) = runtime.block_on(fill::postgres(&server.url(), &postgres_server::unique(), keys));
+        columns.push(column(&url, keys, took, size));
+    }
+    table("PostgreSQL", &arguments.keys, &columns);
+}
+
+/// Measures a filled store in a process of its own.
+#[expect(clippy::cast_precision_loss, reason = "figures for a table")]
+fn column(url: &str, keys: i64, took: Duration, size: u64) -> Vec<Figure> {
+    let program = std::env::current_exe().unwrap();
+    let mut measure = Command::new(program);
+    measure.args(["--measure", url, &keys.to_string()]).stderr(Stdio::inherit());
+    let measured = measure.output().unwrap();
+    assert!(measured.status.success());
+    let mut figures = vec![
+        figure("keys filled, with a use and a letter each", keys as f64 / took.as_secs_f64() / 1e3, "k/s"),
+        figure("size", size as f64 / 1e6, "MB"),
+        figure("size of a key", size as f64 / keys as f64, "bytes"),
+    ];
+    let measured: Vec<Figure> = serde_json::from_slice(&measured.stdout).unwrap();
+    figures.extend(measured);
+    figures
+}
+
+fn table(store: &str, sizes: &[i64], columns: &[Vec<Figure>]) {
+    println!("\n| {store}, keys: | {} |", sizes.iter().map(i64::to_string).collect::<Vec<_>>().join(" | "));
+    println!("|---|{}", "--:|".repeat(columns.len()));
+    for (index, first) in columns[0].iter().enumerate() {
+        let values: Vec<String> = columns.iter().map(|column| format!("{:.1}", column[index].value)).collect();
+        println!("| {}, {} | {} |", first.what, first.unit, values.join(" | "));
+    }
+}
+
+/// How long it takes.
+#[expect(clippy::disallowed_methods, reason = "this is what is measured")]
+async fn timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
+    let started = Instant::now();
+    let done = work.await;
+    (done, started.elapsed())
+}
+
+/// Bytes of this process in memory, as the kernel tells.
+fn resident() -> f64 {
+    let pages = fs::read_to_string(Path::new("/proc/self/statm")).ok();
+    let pages = pages.and_then(|told| told.split(' ').nth(1)?.parse::<f64>().ok());
+    pages.unwrap_or(f64::NAN) * 4096.0
+}

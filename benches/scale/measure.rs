@@ -1,0 +1,188 @@
+//! Measures a filled store through the service, without a framework: [`Endpoint`] on values.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use chrono::DateTime;
+use delivery_core::Delivery;
+use delivery_core::http::{Call, Endpoint};
+use delivery_core::key::{Keyring, Prefix, Standing};
+use delivery_core::limit::{Quota, Quotas};
+use delivery_core::mail::{MailError, Mailer, Message};
+use delivery_core::store::{Catalog, KeyQuery, Ledger, PostgresStore, SqliteStore};
+use futures_util::{StreamExt, stream};
+use http::Method;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use serde_json::json;
+
+use crate::fill::id;
+use crate::{Figure, figure, resident, timed};
+
+/// When the first order came, in milliseconds since 1970.
+pub const START: i64 = 1_750_000_000_000;
+/// Calls in a figure.
+const CALLS: usize = 20_000;
+/// Callers at once.
+const CALLERS: usize = 64;
+const SECRET: &str = "a webhook's secret";
+
+pub fn ring() -> Keyring {
+    Keyring::new(Prefix::default(), &["a secret to sign keys with".parse().unwrap()]).unwrap()
+}
+
+#[derive(Debug)]
+struct Nowhere;
+
+#[async_trait]
+impl Mailer for Nowhere {
+    async fn send(&self, _: &Message) -> Result<(), MailError> {
+        Ok(())
+    }
+}
+
+/// The figures of the store at `url`, which has `keys` keys.
+pub async fn store(url: &str, keys: i64) -> Vec<Figure> {
+    match url.strip_prefix("sqlite://") {
+        Some(file) => started(keys, async { SqliteStore::open(file).await.unwrap() }).await,
+        None => Box::pin(started(keys, async { PostgresStore::connect(url).await.unwrap() })).await,
+    }
+}
+
+async fn started<S: Ledger + Catalog>(keys: i64, open: impl Future<Output = S>) -> Vec<Figure> {
+    let mut random = StdRng::seed_from_u64(1);
+    let one = random.random_range(1..=keys);
+    let (delivery, start) = timed(async {
+        let delivery = service(Arc::new(open.await));
+        delivery.enroll().await.unwrap();
+        validate(&delivery, one).await;
+        delivery
+    })
+    .await;
+    let mut figures = vec![
+        figure("start to first answer", start.as_secs_f64() * 1e3, "ms"),
+        figure("memory at start", resident() / 1e6, "MB"),
+    ];
+    let any: Vec<i64> = (0..CALLS).map(|_| random.random_range(1..=keys)).collect();
+    let few: Vec<i64> = any.iter().map(|number| any[usize::try_from(*number).unwrap() % 500]).collect();
+    // A store just opened has everything to read; that is the first row's price.
+    for (what, numbers) in [("validate any key", &any), ("validate one of 500", &few)] {
+        let one_by_one = timed(async {
+            for number in &numbers[..CALLS / 4] {
+                validate(&delivery, *number).await;
+            }
+        });
+        figures.push(each(&format!("{what}, one caller"), one_by_one.await.1, CALLS / 4));
+        let together = timed(all(numbers, |number| validate(&delivery, number)));
+        figures.push(per_second(&format!("{what}, {CALLERS} callers"), together.await.1, CALLS));
+    }
+    // So many that counts are also folded into the rows of keys; and others than those that are in view now.
+    let any: Vec<i64> = (0..CALLS * 5).map(|_| random.random_range(1..=keys)).collect();
+    let few: Vec<i64> = few.repeat(5);
+    for (what, numbers) in [("fetch with one of 500", &few), ("fetch with any key", &any)] {
+        let one_by_one = timed(async {
+            for number in &numbers[..CALLS / 20] {
+                fetch(&delivery, *number).await;
+            }
+        });
+        figures.push(each(&format!("{what}, one caller"), one_by_one.await.1, CALLS / 20));
+        let together = timed(all(numbers, |number| fetch(&delivery, number)));
+        figures.push(per_second(&format!("{what}, {CALLERS} callers"), together.await.1, numbers.len()));
+    }
+    let new: Vec<i64> = (0..i64::try_from(CALLS / 2).unwrap()).map(|number| number + (keys << 20)).collect();
+    let ordered = timed(all(&new, |number| order(&delivery, number)));
+    figures.push(per_second(&format!("new order, {CALLERS} callers"), ordered.await.1, CALLS / 2));
+    let replayed = timed(all(&any[..CALLS / 2], |number| order(&delivery, number)));
+    figures.push(per_second(&format!("order sent again, {CALLERS} callers"), replayed.await.1, CALLS / 2));
+    figures.extend(searches(&delivery, &any[..200]).await);
+    figures.push(figure("memory at the end", resident() / 1e6, "MB"));
+    let ((), closed) = timed(delivery.close()).await;
+    figures.push(figure("close", closed.as_secs_f64() * 1e3, "ms"));
+    figures
+}
+
+fn service<S: Ledger + Catalog>(store: Arc<S>) -> Delivery {
+    let (webhook, admin) = (SECRET.parse().unwrap(), "an-admins-own-token".parse().unwrap());
+    let plenty = Quota::per_minute(u32::MAX).unwrap();
+    let quotas = Quotas { product: plenty, validate: plenty, webhook: plenty, admin: plenty, failures: plenty };
+    Delivery::builder(store, Arc::new(Nowhere), ring(), webhook, admin).quotas(quotas).build()
+}
+
+/// Pages as the seller looks for them.
+async fn searches(delivery: &Delivery, any: &[i64]) -> Vec<Figure> {
+    let page = KeyQuery { limit: 20, ..KeyQuery::default() };
+    let mut figures = Vec::new();
+    let found = timed(async {
+        for number in any {
+            let email = format!("buyer{}@example.com", number * 2_654_435_761 % 4_294_967_296).parse().unwrap();
+            let found = delivery.keys(&KeyQuery { email: Some(email), ..page.clone() }).await.unwrap();
+            assert!(found.items.iter().any(|key| key.id() == id(*number)));
+        }
+    });
+    figures.push(each("search by address", found.await.1, any.len()));
+    let history = timed(async {
+        for number in any {
+            assert!(!delivery.history(id(*number), None, 20).await.unwrap().items.is_empty());
+        }
+    });
+    figures.push(each("history of a key", history.await.1, any.len()));
+    let at = DateTime::from_timestamp_millis(START).unwrap();
+    for (what, standing) in [
+        ("valid", Standing::Valid),
+        ("revoked", Standing::Revoked),
+        ("expired", Standing::Expired),
+        ("exhausted", Standing::Exhausted),
+    ] {
+        let query = KeyQuery { standing: Some((standing, at)), ..page.clone() };
+        let (found, took) = timed(delivery.keys(&query)).await;
+        let what = format!("search for {what} keys{}", if found.is_err() { " (given up)" } else { "" });
+        figures.push(figure(&what, took.as_secs_f64() * 1e3, "ms"));
+    }
+    figures
+}
+
+fn each(what: &str, took: std::time::Duration, calls: usize) -> Figure {
+    #[expect(clippy::cast_precision_loss, reason = "a figure for a table")]
+    let each = took.as_secs_f64() * 1e6 / calls as f64;
+    figure(what, each, "µs")
+}
+
+fn per_second(what: &str, took: std::time::Duration, calls: usize) -> Figure {
+    #[expect(clippy::cast_precision_loss, reason = "a figure for a table")]
+    let per_second = calls as f64 / took.as_secs_f64();
+    figure(what, per_second / 1e3, "k/s")
+}
+
+async fn all<F: Future<Output = ()>>(numbers: &[i64], act: impl Fn(i64) -> F) {
+    stream::iter(numbers).for_each_concurrent(CALLERS, |number| act(*number)).await;
+}
+
+/// A key as its buyer has it, in a query.
+fn query(number: i64) -> Call {
+    let ring = ring_once();
+    Call::new(Method::GET).query(format!("key={}&product_id=1", ring.text(id(number), ring.newest()).expose()))
+}
+
+fn ring_once() -> &'static Keyring {
+    static RING: std::sync::LazyLock<Keyring> = std::sync::LazyLock::new(ring);
+    &RING
+}
+
+async fn validate(delivery: &Delivery, number: i64) {
+    let status = Endpoint::Validate.call(delivery, query(number)).await.status();
+    // One in a hundred thousand was revoked.
+    assert!(status == 200 || number % 100_000 == 7, "{number}: {status}");
+}
+
+async fn fetch(delivery: &Delivery, number: i64) {
+    let status = Endpoint::Product.call(delivery, query(number)).await.status();
+    assert!(status == 200 || number % 100_000 == 7, "{number}: {status}");
+}
+
+async fn order(delivery: &Delivery, number: i64) {
+    let body = json!({
+        "order_id": format!("order-{number}"), "product_id": 1, "customer_email": "a@example.com", "secret": SECRET,
+    });
+    let answered = Endpoint::Order.call(delivery, Call::new(Method::POST).json(body.to_string())).await;
+    assert_eq!(answered.status(), 200);
+}
