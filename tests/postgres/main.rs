@@ -1,15 +1,15 @@
 //! Many servers over one PostgreSQL database: what they share, what they refuse, and what they do while it is away.
 
-#[path = "private/faults.rs"]
+mod away;
+#[path = "../private/faults.rs"]
 mod faults;
-#[path = "private/postgres.rs"]
+#[path = "../private/postgres.rs"]
 mod postgres_server;
+#[path = "../private/mod.rs"]
 mod private;
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use delivery_core::Delivery;
 use delivery_core::http::{Call, Endpoint};
@@ -19,7 +19,6 @@ use delivery_core::store::{Ledger, PostgresError, PostgresStore};
 use delivery_core::testing::RecordingMailer;
 use http::Method;
 use postgres_server::{Postgres, postgres, unique};
-use private::binaries;
 use serde_json::{Value, json};
 use sqlx::{Connection, Executor, PgConnection};
 use tokio::task::JoinSet;
@@ -219,105 +218,6 @@ async fn a_server_that_says_nothing_is_not_waited_for_for_ever() {
     let url = format!("postgres://user@{}/x", silent.local_addr().unwrap());
     let refused = PostgresStore::connect(&url).await.unwrap_err();
     assert!(matches!(refused, PostgresError::Silent), "{refused:?}");
-}
-
-/// What a load of orders and fetches saw.
-#[derive(Default)]
-struct Seen {
-    attempted: AtomicU64,
-    acknowledged: AtomicU64,
-    unavailable: AtomicU64,
-    stop: AtomicBool,
-}
-
-/// Fetches with one key, and orders one after another, until told to stop. Anything but 200 and 503 fails.
-async fn load(delivery: Delivery, key: String, name: usize, seen: Arc<Seen>) -> Vec<(String, String)> {
-    let mut sold = Vec::new();
-    for number in 0.. {
-        if seen.stop.load(Ordering::Relaxed) {
-            break;
-        }
-        let id = format!("{name}-{number}");
-        let (status, answer) = call(&delivery, Endpoint::Order, order(&id)).await;
-        match status {
-            200 => sold.push((id, answer["api_key"].as_str().unwrap().to_owned())),
-            status => assert_eq!(status, 503, "{answer}"),
-        }
-        seen.attempted.fetch_add(1, Ordering::Relaxed);
-        let (status, answer) = call(&delivery, Endpoint::Product, by_key(&key)).await;
-        match status {
-            200 => seen.acknowledged.fetch_add(1, Ordering::Relaxed),
-            status => {
-                assert_eq!(status, 503, "{answer}");
-                seen.unavailable.fetch_add(1, Ordering::Relaxed)
-            }
-        };
-        let (status, answer) = call(&delivery, Endpoint::Validate, by_key(&key)).await;
-        assert!(matches!(status, 200 | 503), "{answer}");
-    }
-    sold
-}
-
-/// In real time: another process is killed, frozen and started again.
-#[tokio::test(flavor = "multi_thread")]
-async fn while_the_database_is_away_answers_are_503_and_nothing_that_was_acknowledged_is_lost() {
-    let Some(binaries) = binaries("postgres") else { return };
-    let database = Postgres::start(&binaries);
-    let [one, other] = [server(&database.url(), "faults").await, server(&database.url(), "faults").await];
-    one.delivery.add_product(NewProduct::new("Guide").unwrap().content("# Guide").unwrap()).await.unwrap();
-    let (_, sold) = call(&one.delivery, Endpoint::Order, order("first")).await;
-    let key = sold["api_key"].as_str().unwrap().to_owned();
-    let seen = Arc::new(Seen::default());
-    let mut callers = JoinSet::new();
-    for name in 0..16 {
-        let delivery = [&one, &other][name % 2].delivery.clone();
-        callers.spawn(load(delivery, key.clone(), name, seen.clone()));
-    }
-    let second = Duration::from_secs(1);
-    let acknowledged = || seen.acknowledged.load(Ordering::Relaxed);
-    for fault in ["immediate restart", "fast restart", "backends killed", "frozen"] {
-        tokio::time::sleep(second).await;
-        match fault {
-            "immediate restart" => database.signal("QUIT"),
-            "fast restart" => database.signal("INT"),
-            "frozen" => {
-                database.signal_all("STOP");
-                tokio::time::sleep(8 * second).await;
-                database.signal_all("CONT");
-            }
-            _ => {
-                let killed =
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'delivery'";
-                administrator(&database).await.execute(killed).await.unwrap();
-            }
-        }
-        // Within five seconds of its return; starting again is the database's own time.
-        let before = acknowledged();
-        let recovered = async {
-            while acknowledged() < before + 50 {
-                tokio::time::sleep(second / 20).await;
-            }
-        };
-        tokio::time::timeout(10 * second, recovered).await.unwrap_or_else(|_| panic!("{fault}: no recovery"));
-    }
-    seen.stop.store(true, Ordering::Relaxed);
-    let sold: Vec<(String, String)> = callers.join_all().await.concat();
-    assert!(seen.unavailable.load(Ordering::Relaxed) > 0, "the faults were felt");
-    let (_, answer) = call(&other.delivery, Endpoint::Validate, by_key(&key)).await;
-    let used = answer["used_count"].as_u64().unwrap();
-    assert!((acknowledged()..=seen.attempted.load(Ordering::Relaxed)).contains(&used), "{used} uses");
-    for (order_id, key) in sold.iter().step_by(sold.len() / 100 + 1) {
-        assert_eq!(call(&one.delivery, Endpoint::Order, order(order_id)).await.1["api_key"], key.as_str());
-    }
-    let mut database = administrator(&database).await;
-    let numbers = "SELECT (SELECT count(*) FROM faults.delivery_key), (SELECT count(*) FROM faults.delivery_letter), \
-        (SELECT count(DISTINCT order_id) FROM faults.delivery_key), (SELECT count(*) FROM faults.delivery_use)";
-    let (keys, letters, orders, history): (i64, i64, i64, i64) =
-        sqlx::query_as(numbers).fetch_one(&mut database).await.unwrap();
-    assert_eq!((keys, letters), (orders, keys), "one key an order, one letter a key");
-    assert!(usize::try_from(keys).unwrap() > sold.len());
-    assert_eq!(history, i64::try_from(used).unwrap(), "the history has every use");
-    one.delivery.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
