@@ -4,7 +4,7 @@
 //! keep working with the same secrets, and the file opens no more.
 
 use std::io::{IsTerminal, Write, stderr, stdout};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -17,9 +17,11 @@ use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 #[derive(Parser)]
 #[command(version, after_help = "Stop the server first. A move that was interrupted can be run again, and goes on.")]
 struct Arguments {
-    /// Database file of the server that was stopped
-    #[arg(default_value = "./delivery-data/delivery.db")]
-    file: PathBuf,
+    /// Database file of the server that was stopped [default: delivery.db in its folder]
+    file: Option<PathBuf>,
+    /// Folder of the server that was stopped
+    #[arg(long, env, default_value = "./delivery-data")]
+    data_dir: PathBuf,
     /// postgres://… of the new store; safer as the variable, for other users of the machine see arguments
     #[arg(long, env, hide_env_values = true)]
     database_url: String,
@@ -28,25 +30,28 @@ struct Arguments {
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match moved(&arguments).await {
+    let file = arguments.file.unwrap_or_else(|| arguments.data_dir.join("delivery.db"));
+    match moved(&file, &arguments.database_url).await {
         Ok(moved) => {
-            say(&report(&arguments, &moved));
+            say(&report(&file, &moved));
             ExitCode::SUCCESS
         }
         // Run once more than needed: what was asked for is so.
         Err(TransferError::Finished { .. }) => {
-            say("The store was moved already; nothing was changed.");
+            say("The store was moved here already; nothing was changed.");
             ExitCode::SUCCESS
         }
         Err(error) => {
-            let _ = writeln!(stderr(), "error: {}", explain(&error));
+            let setting =
+                if matches!(error, TransferError::Target(_)) { "DATABASE_URL (--database-url): " } else { "" };
+            let _ = writeln!(stderr(), "error: {setting}{}", explain(&error));
             ExitCode::FAILURE
         }
     }
 }
 
-async fn moved(arguments: &Arguments) -> Result<Vec<Moved>, TransferError> {
-    let transfer = Transfer::open(&arguments.file, &arguments.database_url).await?;
+async fn moved(file: &Path, url: &str) -> Result<Vec<Moved>, TransferError> {
+    let transfer = Transfer::open(file, url).await?;
     let bar = ProgressBar::new(0).with_style(style());
     let moved = transfer.run(&SystemClock::default(), |progress| show(&bar, progress)).await;
     bar.finish_and_clear();
@@ -75,7 +80,7 @@ fn show(bar: &ProgressBar, Progress { checking, what, done, of }: Progress) {
     bar.set_position(done);
 }
 
-fn report(Arguments { file, .. }: &Arguments, moved: &[Moved]) -> String {
+fn report(file: &Path, moved: &[Moved]) -> String {
     let line = |Moved { what, rows, fingerprint }: &Moved| {
         format!("  {what:<9}{:>12}   sha256 {}\n", HumanCount(*rows).to_string(), HEXLOWER.encode(fingerprint))
     };
@@ -83,7 +88,8 @@ fn report(Arguments { file, .. }: &Arguments, moved: &[Moved]) -> String {
     format!(
         "Moved, and equal on both sides:\n\n{lines}\n\
          Now start the servers with this DATABASE_URL and the secrets of the old one: its DATA_DIR, or its KEY_SECRET,\n\
-         WEBHOOK_SECRET and ADMIN_TOKEN. {} stays as it was, as a backup, and opens no more.",
+         WEBHOOK_SECRET and ADMIN_TOKEN. {} keeps what it held, as a backup, and opens no more. Older copies\n\
+         of it do not know that: never start a server with one.",
         file.display()
     )
 }

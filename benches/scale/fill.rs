@@ -30,8 +30,8 @@ fn scatter(number: i64) -> i64 {
     number * 2_654_435_761 % 4_294_967_296
 }
 
-/// Statements for keys `$1..=$2`, their uses and letters. `hex` makes an expression for the id from those of its time and
-/// scatter; `series` is the table of numbers `i`.
+/// Statements for keys `$1..=$2`, their uses and letters. `series` is the table of numbers `i`; `id`
+/// makes a key's id of its TIME and SCATTER.
 fn statements(series: &str, id: &str) -> [String; 3] {
     let (ring, at) = (ring().newest().get(), format!("({START} + i * {DISTANCE})"));
     let scatter = "(i * 2654435761 % 4294967296)";

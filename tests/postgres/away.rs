@@ -7,16 +7,21 @@ use std::time::{Duration, Instant};
 
 use delivery_core::Delivery;
 use delivery_core::http::Endpoint;
+use delivery_core::key::KeyId;
 use delivery_core::product::NewProduct;
+use delivery_core::store::{Catalog, KeyQuery, Ledger, PostgresStore, StoreError};
 use futures_util::future::join_all;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use serde_json::Value;
 use sqlx::{Connection, Executor, PgConnection};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::postgres_server::Postgres;
+use crate::postgres_server::{Postgres, postgres, unique};
 use crate::private::binaries;
 use crate::{Server, administrator, by_key, order, server};
 
@@ -212,4 +217,50 @@ async fn answers_are_503_and_nothing_that_was_acknowledged_is_lost() {
     }
     session.close().await.unwrap();
     one.close().await;
+}
+
+/// A way to the database that can vanish: what was connected hears nothing any more, not even an end.
+async fn tunnel(database: &Postgres) -> (String, watch::Sender<()>) {
+    let (address, listener) = (database.address(), TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let url = database.url().replace(&address, &listener.local_addr().unwrap().to_string());
+    let (vanish, vanished) = watch::channel(());
+    tokio::spawn(async move {
+        loop {
+            let (mut near, _) = listener.accept().await.unwrap();
+            let (address, mut vanished) = (address.clone(), vanished.clone());
+            vanished.mark_unchanged();
+            tokio::spawn(async move {
+                let mut far = TcpStream::connect(address).await.unwrap();
+                tokio::select! {
+                    _ = copy_bidirectional(&mut near, &mut far) => {}
+                    // Both ends stay open.
+                    _ = vanished.changed() => std::future::pending().await,
+                }
+            });
+        }
+    });
+    (url, vanish)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_network_that_vanished_holds_up_nobody_for_longer_than_some_seconds() {
+    let Some(database) = postgres() else { return };
+    let (url, vanish) = tunnel(database).await;
+    let store = PostgresStore::connect_to_schema(&url, &unique()).await.unwrap();
+    let product = NewProduct::new("Guide").unwrap().content("# Guide").unwrap();
+    let all_at_once = async || {
+        let (lists, any) = (join_all((0..10).map(|_| store.products())).await, KeyQuery::default());
+        let (found, searched) = tokio::join!(store.find(KeyId::from_bytes([1; 16])), store.search(&any));
+        let (added, pinged) = tokio::join!(store.add_product(product.clone()), store.ping());
+        let others = [found.err(), searched.err(), added.err(), pinged.err()];
+        let errors: Vec<StoreError> =
+            lists.into_iter().filter_map(Result::err).chain(others.into_iter().flatten()).collect();
+        assert!(errors.iter().all(|error| matches!(error, StoreError::Unavailable { .. })), "{errors:?}");
+        errors.is_empty()
+    };
+    assert!(all_at_once().await);
+    vanish.send_replace(());
+    let served_again = async { while !all_at_once().await {} };
+    tokio::time::timeout(30 * SECOND, served_again).await.expect("sessions into nowhere are given up");
+    store.close().await;
 }

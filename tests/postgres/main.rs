@@ -229,3 +229,25 @@ async fn a_closed_store_answers_nothing_and_what_was_acknowledged_stays() {
     store.close().await;
     assert!(store.ping().await.is_err());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_keeps_nothing_through_a_crash_is_refused() {
+    let Some(binaries) = private::binaries("postgres") else { return };
+    let database = Postgres::start(&binaries);
+    let mut administrator = administrator(&database).await;
+    for setting in ["fsync", "full_page_writes"] {
+        for statement in [format!("ALTER SYSTEM SET {setting} = off"), "SELECT pg_reload_conf()".to_owned()] {
+            administrator.execute(sqlx::AssertSqlSafe(statement)).await.unwrap();
+        }
+        // The server reads its settings in its own time.
+        let refused = loop {
+            match PostgresStore::connect(&database.url()).await {
+                Ok(store) => store.close().await,
+                Err(refused) => break refused,
+            }
+        };
+        assert!(refused.to_string().contains(&format!("{setting} = off")), "{refused}");
+        let back = format!("ALTER SYSTEM SET {setting} = on");
+        administrator.execute(sqlx::AssertSqlSafe(back)).await.unwrap();
+    }
+}

@@ -67,7 +67,11 @@ impl Postgres {
     }
 
     pub fn url(&self) -> String {
-        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+        format!("postgres://postgres@{}/postgres", self.address())
+    }
+
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
     }
 
     pub fn log(&self) -> String {

@@ -36,7 +36,7 @@ fn keys_that_were_sold_before_a_move_work_after_it_and_the_old_server_starts_no_
     }
     assert!(progress.contains("copying keys: 20\n") && progress.contains("comparing keys: 20\n"), "{progress}");
     let again = move_store(&site, &url);
-    assert!(again.status.success() && again.stdout.starts_with(b"The store was moved already"));
+    assert!(again.status.success() && again.stdout.starts_with(b"The store was moved here already"));
 
     let old = site.command(&CONFIGURED).output().unwrap();
     let said = String::from_utf8(old.stderr).unwrap();

@@ -17,7 +17,7 @@ use super::{Decision, Identity, LimitError, MemoryLimiter, Quota, RateLimiter, S
 use crate::clock::{Clock, SystemClock};
 
 /// How long Redis may take; a request waits no longer for its limit.
-const PATIENCE: Duration = Duration::from_millis(250);
+const PATIENCE: Duration = Duration::from_millis(500);
 /// How long Redis is left alone once it did not answer.
 const REST: Duration = Duration::from_secs(1);
 
@@ -66,6 +66,7 @@ pub struct RedisLimiter {
     clock: Arc<dyn Clock>,
     /// Where the time of a window comes from, if not from Redis.
     times: Option<Arc<dyn Clock>>,
+    patience: Duration,
     alone: MemoryLimiter,
     away: Mutex<Option<Away>>,
 }
@@ -86,7 +87,7 @@ impl RedisLimiter {
     pub fn new(url: &str, pepper: [u8; 32]) -> Result<Self, RedisUrlError> {
         let failed = |source| RedisUrlError { source };
         let client = Client::open(url).map_err(failed)?;
-        let connection = Mutex::new(connection(&client).map_err(failed)?);
+        let connection = Mutex::new(connection(&client, PATIENCE).map_err(failed)?);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         Ok(Self {
             client,
@@ -96,15 +97,19 @@ impl RedisLimiter {
             alone: MemoryLimiter::new(clock.clone()),
             clock,
             times: None,
+            patience: PATIENCE,
             away: Mutex::new(None),
         })
     }
 
-    /// Measures windows on `clock` rather than by the server's time, for tests.
+    /// Measures windows on `clock` rather than by the server's time, and waits for Redis on a machine that is busy with other
+    /// tests: ten seconds.
     #[cfg(feature = "testing")]
     #[must_use]
     pub fn on_clock(self, clock: Arc<dyn Clock>) -> Self {
-        Self { times: Some(clock), ..self }
+        let patience = Duration::from_secs(10);
+        let connection = connection(&self.client, patience).map_or(self.connection, Mutex::new);
+        Self { times: Some(clock), patience, connection, ..self }
     }
 
     async fn ask(&self, subject: &Subject, quota: Quota) -> Result<Decision, RedisError> {
@@ -113,7 +118,7 @@ impl RedisLimiter {
         let mut script = self.script.key(self.name(subject));
         script.arg(quota.limit().get()).arg(window).arg(time);
         let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let asked = timeout(PATIENCE, script.invoke_async::<(i64, u64)>(&mut connection)).await;
+        let asked = timeout(self.patience, script.invoke_async::<(i64, u64)>(&mut connection)).await;
         let (remaining, wait) = asked.unwrap_or_else(|elapsed| Err(std::io::Error::from(elapsed).into()))?;
         let wait = Duration::from_micros(wait);
         Ok(match u32::try_from(remaining) {
@@ -166,7 +171,7 @@ impl RedisLimiter {
                     tracing::warn!(error, "Redis does not answer: each server limits by itself until it does");
                 }
                 // A connection into nowhere would be asked for a quarter of an hour.
-                if let Ok(fresh) = connection(&self.client) {
+                if let Ok(fresh) = connection(&self.client, self.patience) {
                     *self.connection.lock().unwrap_or_else(PoisonError::into_inner) = fresh;
                 }
             }
@@ -182,11 +187,11 @@ enum Asking {
 }
 
 /// A connection that is made when it is needed.
-fn connection(client: &Client) -> Result<ConnectionManager, RedisError> {
+fn connection(client: &Client, patience: Duration) -> Result<ConnectionManager, RedisError> {
     let config = ConnectionManagerConfig::new()
         .set_number_of_retries(0)
-        .set_connection_timeout(Some(PATIENCE))
-        .set_response_timeout(Some(PATIENCE));
+        .set_connection_timeout(Some(patience))
+        .set_response_timeout(Some(patience));
     ConnectionManager::new_lazy_with_config(client.clone(), config)
 }
 

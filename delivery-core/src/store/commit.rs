@@ -65,7 +65,7 @@ impl<O: Send + 'static, A: Send + 'static> Committer<O, A> {
     pub(super) async fn submit(&self, operation: O) -> Result<A, StoreError> {
         let (answer, committed) = oneshot::channel();
         self.queue.try_send(Job { operation, answer }).map_err(|refused| match refused {
-            mpsc::error::TrySendError::Full(_) => StoreError::unavailable("too many operations wait for a commit"),
+            mpsc::error::TrySendError::Full(_) => StoreError::unavailable("too many operations wait for the database"),
             mpsc::error::TrySendError::Closed(_) => StoreError::unavailable("closed"),
         })?;
         committed.await.unwrap_or_else(|_| Err(StoreError::unavailable("the writer stopped")))

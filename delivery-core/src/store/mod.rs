@@ -58,6 +58,8 @@ mod sqlite;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod statements;
 #[cfg(all(feature = "sqlite", feature = "postgres"))]
+mod tables;
+#[cfg(all(feature = "sqlite", feature = "postgres"))]
 mod transfer;
 
 use std::fmt::Debug;

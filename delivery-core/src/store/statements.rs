@@ -9,9 +9,6 @@ use crate::key::{Key, KeyId, Standing};
 /// Keys that a search looks through at a time, once the first few were not enough.
 const SLICE: usize = 1000;
 
-/// A key by its id.
-pub(super) const KEY: &str = concat!("SELECT ", key_columns!(), " FROM delivery_key k WHERE k.id = $1");
-
 /// A key's uses, newest first, from use number `$1` on: the chain that each use continues.
 pub(super) const CHAIN: &str = "WITH RECURSIVE chain (number, at, previous) AS ( \
         SELECT number, at, previous FROM delivery_use WHERE number = $1 \
@@ -53,11 +50,15 @@ pub(super) const POSTS_OF_CATEGORY: &str = "SELECT id, title, category, content,
     WHERE published_at <= $1 AND category = $3 ORDER BY published_at DESC, id DESC LIMIT $2";
 
 /// Keys below id `$1`, newest first, at most `$2`, by the condition with the best index and by standing; [`KeyQuery::fits`]
-/// judges the rest. `$3` and `$4` are bound by the caller, in the order of the match.
+/// judges the rest.
 pub(super) fn keys(query: &KeyQuery) -> String {
     let condition = match query {
         KeyQuery { order: Some(_), .. } => " AND k.order_id = $3 AND k.source = $4",
         KeyQuery { email: Some(_), .. } => " AND k.email = $3",
+        // Few are revoked or used up, and have an index; a shop may have one product.
+        KeyQuery { product: Some(_), standing: Some((Standing::Revoked | Standing::Exhausted, _)), .. } => {
+            " AND +k.product = $3"
+        }
         KeyQuery { product: Some(_), .. } => " AND k.product = $3",
         _ => "",
     };
@@ -79,6 +80,20 @@ pub(super) fn keys(query: &KeyQuery) -> String {
         standing.unwrap_or_default()
     )
 }
+
+/// Binds what [`keys`] wants.
+macro_rules! bind_search {
+    ($statement:expr, $query:expr, $before:expr, $most:expr) => {{
+        let statement = $statement.bind(crate::store::statements::below($before)).bind(limit($most));
+        match $query {
+            KeyQuery { order: Some(order), .. } => statement.bind(order.id.as_str()).bind(order.source.as_str()),
+            KeyQuery { email: Some(email), .. } => statement.bind(email.as_str()),
+            KeyQuery { product: Some(product), .. } => statement.bind(product.get()),
+            _ => statement,
+        }
+    }};
+}
+pub(super) use bind_search;
 
 /// `$1` of [`keys`]: the id, or what is above every id.
 pub(super) fn below(before: Option<KeyId>) -> Vec<u8> {

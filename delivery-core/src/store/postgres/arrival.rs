@@ -3,16 +3,17 @@
 use chrono::{DateTime, Utc};
 use sqlx::postgres::{PgArguments, PgConnection};
 use sqlx::query::Query;
-use sqlx::{Connection, Postgres};
+use sqlx::{AssertSqlSafe, Connection, Executor, Postgres};
 
-use super::connect::{Sessions, alone};
+use super::admission::{alone, leave};
+use super::connect::Sessions;
 use super::error::store_error;
 use super::{PostgresError, ring};
 use crate::key::Fingerprint;
 use crate::store::StoreError;
 use crate::store::rows::{self, Mark};
 use crate::store::statements::{MARK, limit};
-use crate::store::transfer::{Chunk, Column, Table};
+use crate::store::tables::{Chunk, Column, Table};
 
 /// The schema, which no server writes to while this lives.
 #[derive(Debug)]
@@ -24,10 +25,7 @@ impl Arrival {
     /// None if a server, or another move, is using the schema.
     pub(in crate::store) async fn open(url: &str, schema: &str) -> Result<Option<Self>, PostgresError> {
         let mut session = Sessions::new(url, schema)?.prepare(schema).await?;
-        let failed = |source| PostgresError::while_opening(schema, source);
-        // The source may be read for longer than a server may be idle in a transaction.
-        sqlx::query("SET idle_in_transaction_session_timeout = 0").execute(&mut session).await.map_err(failed)?;
-        let alone = alone(&mut session).await.map_err(failed)?;
+        let alone = alone(&mut session).await.map_err(|source| PostgresError::while_opening(schema, source))?;
         Ok(alone.then_some(Self { session }))
     }
 
@@ -57,76 +55,77 @@ impl Arrival {
     }
 
     pub(in crate::store) async fn count(&mut self, table: &Table) -> Result<u64, StoreError> {
-        let sql = sqlx::AssertSqlSafe(format!("SELECT count(*) FROM {}", table.name));
-        let count: i64 = sqlx::query_scalar(sql).fetch_one(&mut self.session).await.map_err(store_error)?;
-        Ok(count.unsigned_abs())
+        let count = sqlx::query_scalar(AssertSqlSafe(table.count())).fetch_one(&mut self.session);
+        count.await.map(i64::unsigned_abs).map_err(store_error)
     }
 
     /// The next rows after number `after`.
     pub(in crate::store) async fn read(&mut self, table: &Table, after: i64) -> Result<Chunk, StoreError> {
-        self.select(table, (after, i64::MAX)).await
-    }
-
-    async fn select(&mut self, table: &Table, (after, last): (i64, i64)) -> Result<Chunk, StoreError> {
-        let (columns, name, number) = (table.list(), table.name, table.number());
-        let sql =
-            format!("SELECT {columns} FROM {name} WHERE {number} > $1 AND {number} <= $2 ORDER BY {number} LIMIT $3");
-        let read = sqlx::query(sqlx::AssertSqlSafe(sql)).bind(after).bind(last).bind(limit(table.chunk));
+        let read = sqlx::query(AssertSqlSafe(table.select())).bind(after).bind(limit(table.chunk));
         table.chunk(&read.fetch_all(&mut self.session).await.map_err(store_error)?)
     }
 
-    /// Makes the rows with a number above `after` up to `last` those of `chunk`.
+    /// Makes the rows after number `after` begin with `chunk`. Where they begin with others, they are all forgotten: what was
+    /// copied of an older source must not be in the way of the newer one, which may have it under other numbers.
     pub(in crate::store) async fn settle(
         &mut self,
         table: &Table,
-        (after, last): (i64, i64),
+        after: i64,
         chunk: &Chunk,
     ) -> Result<(), StoreError> {
-        if self.select(table, (after, last)).await? == *chunk {
+        if self.read(table, after).await? == *chunk {
             return Ok(());
         }
-        let (name, number) = (table.name, table.number());
-        let delete = format!("DELETE FROM {name} WHERE {number} > $1 AND {number} <= $2");
-        let (columns, values) =
-            (table.list(), chunk.0.iter().enumerate().map(parameter).collect::<Vec<_>>().join(", "));
+        let (name, columns) = (table.name, table.columns());
+        let values = chunk.0.iter().enumerate().map(parameter).collect::<Vec<_>>().join(", ");
         let insert = format!("INSERT INTO {name} ({columns}) SELECT * FROM unnest({values})");
         let mut transaction = self.session.begin().await.map_err(store_error)?;
-        let delete = sqlx::query(sqlx::AssertSqlSafe(delete)).bind(after).bind(last);
-        delete.execute(&mut *transaction).await.map_err(store_error)?;
-        let insert = chunk.0.iter().fold(sqlx::query(sqlx::AssertSqlSafe(insert)), bind);
+        let forget = sqlx::query(AssertSqlSafe(table.forget())).bind(after);
+        forget.execute(&mut *transaction).await.map_err(store_error)?;
+        let insert = chunk.0.iter().fold(sqlx::query(AssertSqlSafe(insert)), bind);
         insert.execute(&mut *transaction).await.map_err(store_error)?;
         transaction.commit().await.map_err(store_error)
     }
 
-    /// Forgets what the source does not have: rows with a number above `last`.
+    /// Forgets what the source does not have: rows after number `last`.
     pub(in crate::store) async fn forget(&mut self, table: &Table, last: i64) -> Result<(), StoreError> {
-        let sql = format!("DELETE FROM {} WHERE {} > $1", table.name, table.number());
-        let forget = sqlx::query(sqlx::AssertSqlSafe(sql)).bind(last);
+        let forget = sqlx::query(AssertSqlSafe(table.forget())).bind(last);
         forget.execute(&mut self.session).await.map(drop).map_err(store_error)
     }
 
     /// Makes the schema ready to be served from: the secrets, the next numbers, and what the planner knows.
-    pub(in crate::store) async fn prepare(&mut self, tables: &[Table], ring: &[Fingerprint]) -> Result<(), StoreError> {
-        sqlx::query("DELETE FROM delivery_ring").execute(&mut self.session).await.map_err(store_error)?;
-        ring::add(&mut self.session, ring).await?;
-        for table in tables {
-            let (name, number) = (table.name, table.number());
-            let sequence = match name {
-                "delivery_use" => "'delivery_use_number'".to_owned(),
-                _ => format!("pg_get_serial_sequence('{name}', '{number}')"),
-            };
-            let next = format!("SELECT setval({sequence}, coalesce(max({number}), 0) + 1, false) FROM {name}");
-            for sql in [next, format!("ANALYZE {name}")] {
-                sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&mut self.session).await.map_err(store_error)?;
-            }
+    pub(in crate::store) async fn prepare(&mut self, ring: &[Fingerprint]) -> Result<(), StoreError> {
+        // Keys may name uses that were pruned and a product that is gone: no other may get these numbers.
+        const PREPARE: [&str; 7] = [
+            "DELETE FROM delivery_ring",
+            "SELECT setval('delivery_use_number', greatest((SELECT max(number) FROM delivery_use), \
+             (SELECT max(last_use) FROM delivery_key), 0) + 1, false)",
+            "SELECT setval(pg_get_serial_sequence('delivery_product', 'id'), greatest((SELECT max(id) FROM delivery_product), \
+             (SELECT max(product) FROM delivery_key), 0) + 1, false)",
+            "SELECT setval(pg_get_serial_sequence('delivery_post', 'id'), \
+             coalesce((SELECT max(id) FROM delivery_post), 0) + 1, false)",
+            "SELECT setval(pg_get_serial_sequence('delivery_key', 'number'), \
+             coalesce((SELECT max(number) FROM delivery_key), 0) + 1, false)",
+            "SELECT setval(pg_get_serial_sequence('delivery_letter', 'number'), \
+             coalesce((SELECT max(number) FROM delivery_letter), 0) + 1, false)",
+            "ANALYZE delivery_product, delivery_post, delivery_key, delivery_use, delivery_letter",
+        ];
+        for statement in PREPARE {
+            self.session.execute(statement).await.map_err(store_error)?;
         }
-        Ok(())
+        ring::add(&mut self.session, ring).await
+    }
+
+    /// Lets go of the schema.
+    pub(in crate::store) async fn leave(self) -> Result<(), StoreError> {
+        leave(self.session).await.map_err(store_error)
     }
 
     /// From here on servers can use the schema.
-    pub(in crate::store) async fn finish(&mut self, at: DateTime<Utc>) -> Result<(), StoreError> {
+    pub(in crate::store) async fn finish(mut self, at: DateTime<Utc>) -> Result<(), StoreError> {
         let finish = sqlx::query("UPDATE delivery_move SET finished_at = $1").bind(at.timestamp_millis());
-        finish.execute(&mut self.session).await.map(drop).map_err(store_error)
+        finish.execute(&mut self.session).await.map_err(store_error)?;
+        self.leave().await
     }
 }
 

@@ -9,6 +9,7 @@ use sqlx::{ConnectOptions, Connection, PgPool, Row};
 use tokio::time::timeout;
 
 use super::PostgresError;
+use super::admission::{Origin, admit, leave};
 use super::error::store_error;
 use crate::store::StoreError;
 
@@ -21,12 +22,16 @@ pub(super) const BATCH: Duration = Duration::from_secs(5);
 /// How long a start waits for a server that says nothing.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// What the server itself ends, in milliseconds: below [`BATCH`], so that its error is the one that is seen.
-const SESSION: [(&str, &str); 4] = [
+const SESSION: [(&str, &str); 7] = [
     ("statement_timeout", "4000"),
     // For a row that another server holds: as long as its batch may take.
     ("lock_timeout", "3000"),
     // Of a server that died with a row in its hand.
     ("idle_in_transaction_session_timeout", "5000"),
+    // Of a server whose machine or network vanished: its locks go with it, in a minute.
+    ("tcp_keepalives_idle", "30"),
+    ("tcp_keepalives_interval", "10"),
+    ("tcp_keepalives_count", "3"),
     ("application_name", "delivery"),
 ];
 
@@ -37,7 +42,11 @@ static MIGRATIONS: Migrator = {
 
 /// How to make a session.
 #[derive(Clone)]
-pub(super) struct Sessions(PgConnectOptions);
+pub(super) struct Sessions {
+    options: PgConnectOptions,
+    /// Where the schema came from when this server opened it.
+    origin: Origin,
+}
 
 impl Sessions {
     pub(super) fn new(url: &str, schema: &str) -> Result<Self, PostgresError> {
@@ -49,34 +58,37 @@ impl Sessions {
         }
         let known = ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme));
         let options = PgConnectOptions::from_str(url).ok().filter(|_| known).ok_or(PostgresError::Malformed)?;
-        Ok(Self(options.options(SESSION).options([("search_path", schema)]).disable_statement_logging()))
+        let options = options.options(SESSION).options([("search_path", schema)]).disable_statement_logging();
+        Ok(Self { options, origin: Origin::default() })
     }
 
     /// A session, within [`ACQUIRE`].
     pub(super) async fn connect(&self) -> Result<PgConnection, StoreError> {
-        let connected = timeout(ACQUIRE, self.0.connect()).await;
+        let connected = timeout(ACQUIRE, self.options.connect()).await;
         connected.map_err(|_| StoreError::unavailable("the database does not answer"))?.map_err(store_error)
     }
 
-    /// A session that may write: none while keys are being moved into the schema.
-    pub(super) async fn connect_to_write(&self) -> Result<PgConnection, StoreError> {
+    /// A session to find and change keys from: none while a store is being moved into the schema, or once one was.
+    pub(super) async fn connect_to_serve(&self) -> Result<PgConnection, StoreError> {
         let mut session = self.connect().await?;
-        let admitted = timeout(ACQUIRE, admitted(&mut session)).await;
+        let admitted = timeout(ACQUIRE, admit(&mut session)).await;
         let admitted = admitted.map_err(|_| StoreError::unavailable("the database does not answer"))?;
-        let moving = || StoreError::unavailable("keys are being moved into the database");
-        admitted.map_err(store_error)?.then_some(session).ok_or_else(moving)
+        match admitted.map_err(store_error)? {
+            Some(origin) if origin == self.origin => Ok(session),
+            Some(_) => Err(StoreError::unavailable("another store was moved into the schema: start again")),
+            None => Err(StoreError::unavailable("a store is being moved into the schema")),
+        }
     }
 
     /// Prepares `schema` for this server; readers are pooled.
-    pub(super) async fn open(&self, schema: &str) -> Result<PgPool, PostgresError> {
+    pub(super) async fn open(&mut self, schema: &str) -> Result<PgPool, PostgresError> {
         let failed = |source| PostgresError::while_opening(schema, source);
         let mut session = self.prepare(schema).await?;
-        if !admitted(&mut session).await.map_err(failed)? {
-            return Err(PostgresError::Moving);
-        }
-        session.close().await.map_err(failed)?;
+        let admitted = timeout(PATIENCE, admit(&mut session)).await.map_err(|_| PostgresError::Silent)?;
+        self.origin = admitted.map_err(failed)?.ok_or_else(|| PostgresError::Moving { schema: schema.to_owned() })?;
+        leave(session).await.map_err(failed)?;
         let pool = PgPoolOptions::new().max_connections(READERS).acquire_timeout(ACQUIRE);
-        Ok(pool.connect_lazy_with(self.0.clone()))
+        Ok(pool.connect_lazy_with(self.options.clone()))
     }
 
     /// Makes sure that the server keeps what it acknowledges, and brings `schema` up to date. Any number of servers may
@@ -84,7 +96,7 @@ impl Sessions {
     pub(super) async fn prepare(&self, schema: &str) -> Result<PgConnection, PostgresError> {
         let failed = |source| PostgresError::while_opening(schema, source);
         let silent = |_| PostgresError::Silent;
-        let mut session = timeout(PATIENCE, self.0.connect()).await.map_err(silent)?.map_err(failed)?;
+        let mut session = timeout(PATIENCE, self.options.connect()).await.map_err(silent)?.map_err(failed)?;
         timeout(PATIENCE, check(&mut session)).await.map_err(silent)??;
         // Waits for another server's migration for as long as that takes.
         sqlx::raw_sql("SET statement_timeout = 0; SET lock_timeout = 0").execute(&mut session).await.map_err(failed)?;
@@ -93,30 +105,6 @@ impl Sessions {
         migrated.map_err(|error| PostgresError::while_migrating(schema, error))?;
         Ok(session)
     }
-}
-
-/// The lock that each writer's session shares as long as it lives, and that a move has to itself.
-macro_rules! lock {
-    () => {
-        "hashtextextended('delivery writers of ' || current_schema(), 0)"
-    };
-}
-
-/// Whether the session may write from now on.
-async fn admitted(session: &mut PgConnection) -> Result<bool, sqlx::Error> {
-    const SQL: &str = concat!(
-        "SELECT pg_try_advisory_lock_shared(",
-        lock!(),
-        ") AND NOT EXISTS (SELECT FROM delivery_move WHERE finished_at IS NULL)"
-    );
-    sqlx::query_scalar(SQL).fetch_one(session).await
-}
-
-/// Whether the session has the schema to itself from now on.
-#[cfg(feature = "sqlite")]
-pub(super) async fn alone(session: &mut PgConnection) -> Result<bool, sqlx::Error> {
-    const SQL: &str = concat!("SELECT pg_try_advisory_lock(", lock!(), ")");
-    sqlx::query_scalar(SQL).fetch_one(session).await
 }
 
 async fn check(session: &mut PgConnection) -> Result<(), PostgresError> {

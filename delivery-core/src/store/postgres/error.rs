@@ -56,8 +56,14 @@ pub enum PostgresError {
         source: sqlx::Error,
     },
     /// A move into the schema is under way, or was interrupted.
-    #[error("a store is being moved into the database, or was and it was interrupted: run the move to its end first")]
-    Moving,
+    #[error(
+        "a store is being moved into the schema {schema}, or was and it was interrupted: run the move to its end. If it was \
+         given up, nothing was sold from the schema yet: DROP SCHEMA {schema} CASCADE"
+    )]
+    Moving {
+        /// The schema.
+        schema: String,
+    },
     /// A later version of this software migrated the schema.
     #[error("the schema was used with a newer version of this software: it has step {step}, unknown here")]
     NewerSchema {
@@ -115,6 +121,6 @@ pub(super) fn store_error(error: sqlx::Error) -> StoreError {
     }
 }
 
-fn code(error: &sqlx::Error) -> Option<String> {
+pub(super) fn code(error: &sqlx::Error) -> Option<String> {
     Some(error.as_database_error()?.code()?.into_owned())
 }

@@ -89,9 +89,12 @@ pub(super) async fn prune(
     before: DateTime<Utc>,
     from: i64,
 ) -> Result<(u64, Option<i64>), StoreError> {
+    const ALONE: &str = "SELECT pg_advisory_xact_lock(hashtextextended('delivery prune of ' || current_schema(), 0))";
     const FORGET: &str = "WITH slice AS (SELECT number FROM delivery_use WHERE number >= $1 ORDER BY number LIMIT $2), \
         gone AS (DELETE FROM delivery_use u USING slice s WHERE u.number = s.number AND u.at < $3 RETURNING 1) \
         SELECT (SELECT count(*) FROM gone) AS pruned, count(*) AS seen, max(number) AS last FROM slice";
+    // One server at a time: two would wait for each other's rows.
+    sqlx::query(ALONE).execute(&mut *session).await.map_err(store_error)?;
     let forget = sqlx::query(FORGET).bind(from).bind(limit(PRUNE)).bind(before.timestamp_millis());
     let row = forget.fetch_one(session).await.map_err(store_error)?;
     let (pruned, seen, last) = (row.integer("pruned")?, row.integer("seen")?, row.integer_or_null("last")?);

@@ -10,6 +10,7 @@
 //! Nothing is believed without asking: another server may have changed it. Changes to one key wait for its row; an order
 //! is one key by a unique index; letters are leased with `SKIP LOCKED`, so that servers share the sending.
 
+mod admission;
 #[cfg(feature = "sqlite")]
 mod arrival;
 mod catalog;
@@ -86,7 +87,7 @@ impl PostgresStore {
     ///
     /// As [`connect`](Self::connect).
     pub async fn connect_to_schema(url: &str, schema: &str) -> Result<Self, PostgresError> {
-        let sessions = Sessions::new(url, schema)?;
+        let mut sessions = Sessions::new(url, schema)?;
         let pool = sessions.open(schema).await?;
         let (first, first_end) = Committer::start(Scribe::new(sessions.clone()));
         let (second, second_end) = Committer::start(Scribe::new(sessions.clone()));

@@ -12,8 +12,8 @@ use super::detached;
 use super::error::store_error;
 use crate::key::{Key, KeyId};
 use crate::store::commit::Writer;
-use crate::store::rows::{self, Columns};
-use crate::store::statements::{self, BEFORE, CHAIN, KEY, PARKED, limit};
+use crate::store::rows;
+use crate::store::statements::{self, BEFORE, CHAIN, PARKED, bind_search, limit};
 use crate::store::{KeyQuery, Page, ParkedLetter, StoreError, Use, UseId, page_size};
 
 /// Finds keys: those that are asked for while one question is under way are asked for together.
@@ -40,7 +40,7 @@ impl Writer for Finder {
             self.session = Some(session);
             return Ok(ids.iter().map(|id| found.get(id).cloned()).collect());
         }
-        let mut session = self.sessions.connect().await?;
+        let mut session = self.sessions.connect_to_serve().await?;
         let found = timeout(BATCH, find(&mut session, ids)).await;
         let found = found.map_err(|_| StoreError::unavailable("the database does not answer"))??;
         self.session = Some(session);
@@ -79,13 +79,7 @@ async fn candidates(
     let statement = sqlx::query(AssertSqlSafe(statements::keys(query)));
     // One with a time in its text will not come again.
     let statement = statement.persistent(query.standing.is_none());
-    let statement = statement.bind(statements::below(before)).bind(limit(most));
-    let statement = match query {
-        KeyQuery { order: Some(order), .. } => statement.bind(order.id.as_str()).bind(order.source.as_str()),
-        KeyQuery { email: Some(email), .. } => statement.bind(email.as_str()),
-        KeyQuery { product: Some(product), .. } => statement.bind(product.get()),
-        _ => statement,
-    };
+    let statement = bind_search!(statement, query, before, most);
     let found = statement.fetch_all(pool).await.map_err(store_error)?;
     Ok((found.iter().map(rows::key).collect::<Result<_, _>>()?, found.len() == most))
 }
@@ -97,12 +91,12 @@ pub(super) async fn history(
     before: Option<UseId>,
     most: usize,
 ) -> Result<Page<Use, UseId>, StoreError> {
+    const NEWEST: &str = "SELECT last_use FROM delivery_key WHERE id = $1";
     detached(async move {
         let newest = match before {
             None => {
-                let key =
-                    sqlx::query(KEY).bind(id.as_bytes().as_slice()).fetch_optional(&pool).await.map_err(store_error)?;
-                key.map(|row| row.integer_or_null("last_use")).transpose()?.flatten()
+                let newest = sqlx::query_scalar(NEWEST).bind(id.as_bytes().as_slice());
+                newest.fetch_optional(&pool).await.map_err(store_error)?.flatten()
             }
             Some(before) => {
                 let previous = sqlx::query_scalar(BEFORE).bind(before.get()).bind(id.as_bytes().as_slice());

@@ -74,7 +74,7 @@ impl Scribe {
         }
         // A crash may have taken back the block that a lost session took.
         self.numbers = Numbers::default();
-        let mut session = self.sessions.connect_to_write().await?;
+        let mut session = self.sessions.connect_to_serve().await?;
         let begun = timeout(ACQUIRE, session.execute(BEGIN)).await;
         begun.map_err(|_| StoreError::unavailable("the database does not answer"))?.map_err(store_error)?;
         Ok(session)

@@ -4,15 +4,16 @@ use std::fs::File;
 use std::path::Path;
 
 use chrono::{DateTime, Utc};
-use sqlx::sqlite::SqliteConnection;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor};
 
 use super::error::store_error;
 use super::open::{self, Opened};
 use super::{SqliteError, SqliteStore, ring};
 use crate::key::Fingerprint;
-use crate::store::rows::{self, Mark};
+use crate::store::rows::{self, Columns, Mark};
 use crate::store::statements::{MARK, limit};
-use crate::store::transfer::{Chunk, Table};
+use crate::store::tables::{Chunk, Table};
 use crate::store::{Ledger, StoreError};
 
 /// The file, locked, with every use counted in its key's row and no letter leased.
@@ -23,15 +24,24 @@ pub(in crate::store) struct Departure {
 }
 
 impl Departure {
-    pub(in crate::store) async fn open(path: &Path) -> Result<Self, SqliteError> {
+    /// None if the file is no store.
+    pub(in crate::store) async fn open(path: &Path) -> Result<Option<Self>, SqliteError> {
+        if !is_store(path).await? {
+            return Ok(None);
+        }
         // A store ends leases when it opens and folds its uses when it closes; one that was moved did so before.
         match SqliteStore::open(path).await {
             Ok(store) => store.close().await,
             Err(SqliteError::Moved { .. }) => {}
             Err(error) => return Err(error),
         }
-        let Opened { writer, lock, .. } = open::prepare(path).await?;
-        Ok(Self { connection: writer, _lock: lock })
+        let Opened { mut writer, lock, .. } = open::prepare(path).await?;
+        // Our lock goes by the file's name, SQLite's by the file: one that serves it under another name is noticed here.
+        for pragma in ["PRAGMA locking_mode = EXCLUSIVE", "UPDATE delivery_fold SET number = number"] {
+            let alone = writer.execute(pragma).await;
+            alone.map_err(|source| SqliteError::while_opening(path.to_owned(), source))?;
+        }
+        Ok(Some(Self { connection: writer, _lock: lock }))
     }
 
     /// The move that was begun or finished.
@@ -50,13 +60,25 @@ impl Departure {
     /// Remembers that a move began; the store can still be used.
     pub(in crate::store) async fn begin(&mut self, id: &[u8]) -> Result<(), StoreError> {
         let begin = sqlx::query("INSERT OR REPLACE INTO delivery_move (one, id) VALUES (1, ?)").bind(id);
-        begin.execute(&mut self.connection).await.map(drop).map_err(store_error)
+        begin.execute(&mut self.connection).await.map_err(store_error)?;
+        self.checkpoint().await
     }
 
     /// From here on the store opens no more.
-    pub(in crate::store) async fn finish(&mut self, at: DateTime<Utc>) -> Result<(), StoreError> {
+    pub(in crate::store) async fn finish(mut self, at: DateTime<Utc>) -> Result<(), StoreError> {
         let finish = sqlx::query("UPDATE delivery_move SET finished_at = ?").bind(at.timestamp_millis());
-        finish.execute(&mut self.connection).await.map(drop).map_err(store_error)
+        finish.execute(&mut self.connection).await.map_err(store_error)?;
+        self.checkpoint().await?;
+        self.connection.close().await.map_err(store_error)
+    }
+
+    /// A mark must stand in the file itself: who copies that may forget its journal.
+    async fn checkpoint(&mut self) -> Result<(), StoreError> {
+        let checkpoint = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(&mut self.connection).await;
+        match checkpoint.map_err(store_error)?.integer("busy")? {
+            0 => Ok(()),
+            _ => Err(StoreError::unavailable("somebody reads the file that is moved")),
+        }
     }
 
     pub(in crate::store) async fn ring(&mut self) -> Result<Vec<Fingerprint>, StoreError> {
@@ -64,16 +86,24 @@ impl Departure {
     }
 
     pub(in crate::store) async fn count(&mut self, table: &Table) -> Result<u64, StoreError> {
-        let sql = sqlx::AssertSqlSafe(format!("SELECT count(*) FROM {}", table.name));
-        let count: i64 = sqlx::query_scalar(sql).fetch_one(&mut self.connection).await.map_err(store_error)?;
-        Ok(count.unsigned_abs())
+        let count = sqlx::query_scalar(AssertSqlSafe(table.count())).fetch_one(&mut self.connection);
+        count.await.map(i64::unsigned_abs).map_err(store_error)
     }
 
     /// The next rows after number `after`.
     pub(in crate::store) async fn read(&mut self, table: &Table, after: i64) -> Result<Chunk, StoreError> {
-        let (list, name, number) = (table.list(), table.name, table.number());
-        let sql = format!("SELECT {list} FROM {name} WHERE {number} > ? ORDER BY {number} LIMIT ?");
-        let read = sqlx::query(sqlx::AssertSqlSafe(sql)).bind(after).bind(limit(table.chunk));
+        let read = sqlx::query(AssertSqlSafe(table.select())).bind(after).bind(limit(table.chunk));
         table.chunk(&read.fetch_all(&mut self.connection).await.map_err(store_error)?)
     }
+}
+
+/// Whether the file is one of ours, found out without changing it.
+async fn is_store(path: &Path) -> Result<bool, SqliteError> {
+    const SQL: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'delivery_key')";
+    let failed = |source| SqliteError::while_opening(path.to_owned(), source);
+    let options = SqliteConnectOptions::new().filename(path).create_if_missing(false).pragma("query_only", "1");
+    let mut connection = options.disable_statement_logging().connect().await.map_err(failed)?;
+    let is_store = sqlx::query_scalar(SQL).fetch_one(&mut connection).await.map_err(failed)?;
+    connection.close().await.map_err(failed)?;
+    Ok(is_store)
 }

@@ -97,6 +97,8 @@ impl SqliteError {
     /// The meaning of an error while opening `path`.
     pub(super) fn while_opening(path: PathBuf, source: sqlx::Error) -> Self {
         match primary_code(&source) {
+            // SQLITE_BUSY
+            Some(5) => Self::InUse { path },
             // SQLITE_PERM, SQLITE_READONLY, SQLITE_CANTOPEN: the directory is known to exist.
             Some(3 | 8 | 14) => Self::ReadOnly { path, source: Box::new(source) },
             // SQLITE_CORRUPT, SQLITE_NOTADB

@@ -9,14 +9,14 @@ use super::rows::key;
 use super::view::View;
 use super::write::json;
 use crate::store::rows::{self, Columns};
-use crate::store::statements::settled;
+use crate::store::statements::{limit, settled};
 use crate::store::{Letter, LetterId, Outcome, Receipt, StoreError};
 
 pub(super) async fn claim(
     connection: &mut SqliteConnection,
     view: &View,
     (now, lease_until): (DateTime<Utc>, DateTime<Utc>),
-    limit: usize,
+    most: usize,
 ) -> Result<Vec<Letter>, StoreError> {
     const DUE: &str = concat!(
         "SELECT l.number AS letter, l.message_id, l.attempts, l.fence, l.queued_at, ",
@@ -28,8 +28,7 @@ pub(super) async fn claim(
                          WHERE number IN (SELECT value FROM json_each(?))";
     const PARK: &str =
         "UPDATE delivery_letter SET state = 2, due_at = ?, reason = 'it cannot be read' WHERE number = ?";
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let due = sqlx::query(DUE).bind(now.timestamp_millis()).bind(limit);
+    let due = sqlx::query(DUE).bind(now.timestamp_millis()).bind(limit(most));
     let found = due.fetch_all(&mut *connection).await.map_err(store_error)?;
     let mut letters = Vec::with_capacity(found.len());
     for row in &found {

@@ -118,7 +118,8 @@ impl Ledger for SqliteStore {
     }
 
     async fn search(&self, query: &KeyQuery) -> Result<Page<Key, KeyId>, StoreError> {
-        read::search(&self.readers, &self.view, query).await
+        let finders = self.task(|tasks| &tasks.finders)?;
+        read::search(&self.readers, &finders, &self.view, query).await
     }
 
     async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError> {

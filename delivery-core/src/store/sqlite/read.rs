@@ -7,57 +7,67 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, SqlitePool};
 
 use super::error::store_error;
+use super::find::Finders;
 use super::rows::key;
 use super::view::View;
 use crate::key::{Key, KeyId, Standing};
 use crate::store::rows;
-use crate::store::statements::{self, BEFORE, CHAIN, PARKED, limit};
+use crate::store::statements::{self, BEFORE, CHAIN, PARKED, bind_search, limit};
 use crate::store::{KeyQuery, Page, ParkedLetter, StoreError, Use, UseId, page_size};
 
-/// Searches row by row, newest first. The counts in rows may be behind, so keys with uses that are not folded are looked
-/// at beside them.
+/// Searches row by row, newest first. The counts in rows may be behind those in view.
 pub(super) async fn search(
     readers: &SqlitePool,
+    finders: &Finders,
     view: &View,
     query: &KeyQuery,
 ) -> Result<Page<Key, KeyId>, StoreError> {
-    statements::search(query, |before, limit| candidates(readers, view, query, before, limit)).await
+    // Used up, but not so by their rows. Whatever is folded from here on, its row tells.
+    let behind = match query.standing {
+        Some((Standing::Exhausted, _)) => view.unfolded().filter(|key| query.fits(key)).collect(),
+        _ => Vec::new(),
+    };
+    let searcher = Searcher { readers, finders, view, query, behind };
+    statements::search(query, |before, limit| searcher.candidates(before, limit)).await
 }
 
-async fn candidates(
-    readers: &SqlitePool,
-    view: &View,
-    query: &KeyQuery,
-    before: Option<KeyId>,
-    most: usize,
-) -> Result<(Vec<Key>, bool), StoreError> {
-    loop {
-        let folds = view.folds();
-        let statement = sqlx::query(AssertSqlSafe(statements::keys(query)));
+struct Searcher<'a> {
+    readers: &'a SqlitePool,
+    finders: &'a Finders,
+    view: &'a View,
+    query: &'a KeyQuery,
+    behind: Vec<Key>,
+}
+
+impl Searcher<'_> {
+    async fn candidates(&self, before: Option<KeyId>, most: usize) -> Result<(Vec<Key>, bool), StoreError> {
+        let folds = self.view.folds();
+        let statement = sqlx::query(AssertSqlSafe(statements::keys(self.query)));
         // One with a time in its text will not come again.
-        let statement = statement.persistent(query.standing.is_none());
-        let statement = statement.bind(statements::below(before)).bind(limit(most));
-        let statement = match query {
-            KeyQuery { order: Some(order), .. } => statement.bind(order.id.as_str()).bind(order.source.as_str()),
-            KeyQuery { email: Some(email), .. } => statement.bind(email.as_str()),
-            KeyQuery { product: Some(product), .. } => statement.bind(product.get()),
-            _ => statement,
-        };
-        let found = statement.fetch_all(readers).await.map_err(store_error)?;
+        let statement = statement.persistent(self.query.standing.is_none());
+        let statement = bind_search!(statement, self.query, before, most);
+        let found = statement.fetch_all(self.readers).await.map_err(store_error)?;
         let more = found.len() == most;
-        let mut keys: Vec<Key> = found.iter().map(|row| key(row, view)).collect::<Result<_, _>>()?;
-        if matches!(query.standing, Some((Standing::Exhausted, _))) {
-            // Those further down come with a later slice.
-            let last = keys.last().map(Key::id).filter(|_| more);
-            let here = |key: &Key| before.is_none_or(|id| key.id() < id) && last.is_none_or(|id| key.id() > id);
-            keys.extend(view.unfolded().filter(here));
-            keys.sort_unstable_by_key(|key| Reverse(key.id()));
-            keys.dedup_by_key(|key| key.id());
+        let mut keys = Vec::with_capacity(found.len());
+        for row in &found {
+            let id = rows::key_id(row)?;
+            keys.push(match self.view.keys.peek(&id) {
+                Some(entry) => entry.key,
+                None if self.view.folds() == folds => rows::key(row)?,
+                // It was folded after the row was read, and is not in view any more: the row is behind.
+                None => match self.finders.find(self.view, id).await? {
+                    Some(entry) => entry.key,
+                    None => rows::key(row)?,
+                },
+            });
         }
-        // A fold between the row and the view could hide uses from both: read again.
-        if view.folds() == folds {
-            return Ok((keys, more));
-        }
+        // Those further down come with a later slice.
+        let last = keys.last().map(Key::id).filter(|_| more);
+        let here = |key: &&Key| before.is_none_or(|id| key.id() < id) && last.is_none_or(|id| key.id() > id);
+        keys.extend(self.behind.iter().filter(here).cloned());
+        keys.sort_by_key(|key| Reverse(key.id()));
+        keys.dedup_by_key(|key| key.id());
+        Ok((keys, more))
     }
 }
 

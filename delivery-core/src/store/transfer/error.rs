@@ -8,14 +8,19 @@ use thiserror::Error;
 use crate::clock::timestamp;
 use crate::store::{PostgresError, SqliteError, StoreError};
 
-/// A store was not moved, or not to the end. The message is for the operator and names the remedy. Until a move is finished
-/// the source is as it was.
+/// A store was not moved, or not to the end. The message is for the operator and names the remedy.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TransferError {
     /// There is no such file.
     #[error("{} does not exist: name the database file to move", path.display())]
     NoSource {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is something else.
+    #[error("{} is not the database file of a store", path.display())]
+    NotAStore {
         /// The file.
         path: PathBuf,
     },
@@ -26,18 +31,43 @@ pub enum TransferError {
     #[error(transparent)]
     Target(#[from] PostgresError),
     /// A server, or another move, is connected to the schema.
-    #[error("a server or another move is using the PostgreSQL database: stop it first")]
-    InUse,
-    /// The schema has keys or products that did not come with this move.
     #[error(
-        "the schema in the PostgreSQL database is not empty, and what it holds did not come from this file: a store is \
-         moved into a new schema only"
+        "a server or another move is using the PostgreSQL database: stop it first (its sessions are those of \
+         pg_stat_activity with the application_name delivery)"
     )]
-    Occupied,
-    /// The move was finished before; nothing was changed.
-    #[error("the store was moved to PostgreSQL already, at {}", timestamp(*at))]
+    InUse,
+    /// The schema has keys, products or posts, or a move, that have nothing to do with this file.
+    #[error(
+        "the schema {schema} holds something else than this store: move into another database, or, if nothing in the \
+         schema is worth keeping, DROP SCHEMA {schema} CASCADE first"
+    )]
+    Occupied {
+        /// The schema.
+        schema: String,
+    },
+    /// This move was finished before; nothing was changed.
+    #[error("the store was moved here already, at {}", timestamp(*at))]
     Finished {
         /// When.
+        at: DateTime<Utc>,
+    },
+    /// The store was moved into another database; nothing was changed.
+    #[error(
+        "the store was moved at {}, but not into this database: set the address of the one it was moved into",
+        timestamp(*at)
+    )]
+    MovedElsewhere {
+        /// When.
+        at: DateTime<Utc>,
+    },
+    /// The file is a copy from before a move that was finished; nothing was changed.
+    #[error(
+        "the store was moved here already, at {}, and this file is an older copy of it: never start a server with it, for \
+         it would sell orders a second time",
+        timestamp(*at)
+    )]
+    OldCopy {
+        /// When the move was finished.
         at: DateTime<Utc>,
     },
     /// What was read back from the target is not what the source holds.
@@ -46,7 +76,8 @@ pub enum TransferError {
         /// Which rows.
         what: &'static str,
     },
-    /// One of the two databases failed on the way; the move can be run again, and goes on where it stopped.
+    /// One of the two databases failed on the way; the move can be run again, and goes on where it stopped. At the very end
+    /// that is the only way to go on: the source may not open any more, and the target does not open yet.
     #[error("the move was interrupted and can be run again")]
     Interrupted {
         /// The cause.

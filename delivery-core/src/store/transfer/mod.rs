@@ -2,28 +2,27 @@
 //! post.
 //!
 //! Rows are copied under their own numbers, a chunk at a time, each in a transaction of its own. A chunk that is there
-//! already, equal to the source's, is left alone, and one that differs is replaced: so a move that was interrupted goes on
-//! where it stopped, and one whose source was served from in between catches up. When all is copied, all is read back from
-//! both sides and compared.
+//! already, equal to the source's, is left alone; from the first that differs on, rows are copied anew. So a move that was
+//! interrupted goes on where it stopped, and one whose source was served from in between catches up. When all is copied,
+//! all is read back from both sides and compared.
 //!
 //! At any moment at most one of the two can be served from, so that no order can get two keys. While the move runs, its
 //! lock on the file and its lock in the schema keep servers out of both. Until it is finished, a mark in the schema does.
-//! The source is marked as moved, durably, before that mark is taken away.
+//! The source is marked as moved, durably, before that mark is taken away. (A copy of the file that was made before knows
+//! nothing of this.)
 
 mod error;
-mod table;
 
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
 pub use self::error::TransferError;
-use self::table::TABLES;
-pub(in crate::store) use self::table::{Chunk, Column, Table};
 use super::StoreError;
 use super::postgres::Arrival;
 use super::rows::Mark;
 use super::sqlite::Departure;
+use super::tables::{TABLES, Table};
 use crate::clock::Clock;
 
 /// A move of a [`SqliteStore`](super::SqliteStore)'s file into the schema of a [`PostgresStore`](super::PostgresStore).
@@ -92,30 +91,15 @@ impl Transfer {
         if !path.is_file() {
             return Err(TransferError::NoSource { path: path.to_owned() });
         }
-        let mut source = Departure::open(path).await?;
         let mut target = Arrival::open(url, schema).await?.ok_or(TransferError::InUse)?;
-        if !source.is_folded().await? {
-            return Err(StoreError::unavailable("the uses of the last minutes are not counted in the file yet").into());
-        }
-        match (source.mark().await?, target.mark().await?) {
-            (Some(Mark { finished_at: Some(at), .. }), None) => return Err(TransferError::Finished { at }),
-            (_, None) => {
-                if !target.is_empty().await? {
-                    return Err(TransferError::Occupied);
-                }
-                // The source first: a crash in between leaves an empty target that can be moved into.
-                let id = target.new_mark().await?;
-                source.begin(&id).await?;
-                target.begin(&id).await?;
+        match begun(path, &mut target, schema).await {
+            Ok(source) => Ok(Self { source, target }),
+            Err(error) => {
+                // What stopped the move is what the caller must know.
+                let _ = target.leave().await;
+                Err(error)
             }
-            (Some(from), Some(to)) if from.id == to.id => {
-                if let Some(at) = to.finished_at {
-                    return Err(TransferError::Finished { at });
-                }
-            }
-            (_, Some(_)) => return Err(TransferError::Occupied),
         }
-        Ok(Self { source, target })
     }
 
     /// Copies, checks, and then lets servers have the target instead of the source, with the time of `clock`. `progress` is
@@ -137,8 +121,9 @@ impl Transfer {
             moved.push(self.check(table, &mut progress).await?);
         }
         let ring = self.source.ring().await?;
-        self.target.prepare(&TABLES, &ring).await?;
+        self.target.prepare(&ring).await?;
         let now = clock.now();
+        // In this order there is no moment at which both open.
         self.source.finish(now).await?;
         self.target.finish(now).await?;
         Ok(moved)
@@ -147,11 +132,10 @@ impl Transfer {
     /// Makes the target's table equal to the source's. While a chunk is written, the next is read.
     async fn copy(&mut self, table: &Table, progress: &mut impl FnMut(Progress)) -> Result<(), TransferError> {
         let of = self.source.count(table).await?;
-        let (mut done, mut after) = (0, 0);
+        let (mut done, mut after) = (0, i64::MIN);
         let mut chunk = self.source.read(table, after).await?;
-        while let Some((_, last)) = chunk.span() {
-            let (written, next) =
-                tokio::join!(self.target.settle(table, (after, last), &chunk), self.source.read(table, last));
+        while let Some(last) = chunk.last() {
+            let (written, next) = tokio::join!(self.target.settle(table, after, &chunk), self.source.read(table, last));
             written?;
             done += chunk.rows() as u64;
             progress(Progress { checking: false, what: table.what, done, of });
@@ -161,25 +145,53 @@ impl Transfer {
         Ok(())
     }
 
-    /// Reads both and compares.
+    /// Reads both to their ends and compares.
     async fn check(&mut self, table: &Table, progress: &mut impl FnMut(Progress)) -> Result<Moved, TransferError> {
-        let differs = || TransferError::Differs { what: table.what };
         let of = self.source.count(table).await?;
-        let (mut done, mut after, mut fingerprint) = (0, 0, Sha256::new());
+        let (mut done, mut after, mut fingerprint) = (0, i64::MIN, Sha256::new());
         loop {
             let (source, target) = tokio::join!(self.source.read(table, after), self.target.read(table, after));
             let (source, target) = (source?, target?);
             if source != target {
-                return Err(differs());
+                return Err(TransferError::Differs { what: table.what });
             }
-            let Some((_, last)) = source.span() else { break };
+            let Some(last) = source.last() else { break };
             source.digest(&mut fingerprint);
             (done, after) = (done + source.rows() as u64, last);
             progress(Progress { checking: true, what: table.what, done, of });
         }
-        if self.target.count(table).await? != done {
-            return Err(differs());
+        if (self.source.count(table).await?, self.target.count(table).await?) != (done, done) {
+            return Err(TransferError::Differs { what: table.what });
         }
         Ok(Moved { what: table.what, rows: done, fingerprint: fingerprint.finalize().into() })
     }
+}
+
+/// The source, once it is clear that it may move into `target`, and marked in both.
+async fn begun(path: &Path, target: &mut Arrival, schema: &str) -> Result<Departure, TransferError> {
+    let not_a_store = || TransferError::NotAStore { path: path.to_owned() };
+    let mut source = Departure::open(path).await?.ok_or_else(not_a_store)?;
+    if !source.is_folded().await? {
+        return Err(StoreError::unavailable("the uses of the last minutes are not counted in the file yet").into());
+    }
+    let occupied = || TransferError::Occupied { schema: schema.to_owned() };
+    match (source.mark().await?, target.mark().await?) {
+        (Some(Mark { finished_at: Some(at), .. }), None) => return Err(TransferError::MovedElsewhere { at }),
+        (_, None) => {
+            if !target.is_empty().await? {
+                return Err(occupied());
+            }
+            // The source first: a crash in between leaves an empty target that can be moved into.
+            let id = target.new_mark().await?;
+            source.begin(&id).await?;
+            target.begin(&id).await?;
+        }
+        (Some(from), Some(to)) if from.id == to.id => match (from.finished_at, to.finished_at) {
+            (_, None) => {}
+            (Some(_), Some(at)) => return Err(TransferError::Finished { at }),
+            (None, Some(at)) => return Err(TransferError::OldCopy { at }),
+        },
+        (_, Some(_)) => return Err(occupied()),
+    }
+    Ok(source)
 }

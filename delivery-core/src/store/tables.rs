@@ -1,4 +1,4 @@
-//! What is moved: tables that both databases have, and parts of them as columns of values.
+//! Tables that both databases have, to be copied as they are, and parts of them as columns of values.
 
 use sha2::{Digest, Sha256};
 
@@ -6,14 +6,14 @@ use crate::store::StoreError;
 use crate::store::rows::Columns;
 
 /// A table that is copied as it is, row by row under the same number.
-pub(in crate::store) struct Table {
+pub(super) struct Table {
     /// What a human calls its rows.
     pub(super) what: &'static str,
-    pub(in crate::store) name: &'static str,
+    pub(super) name: &'static str,
     /// The first is the number.
     columns: &'static [(&'static str, Kind)],
     /// Rows at a time: few of what may be large.
-    pub(in crate::store) chunk: usize,
+    pub(super) chunk: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -92,18 +92,33 @@ pub(super) static TABLES: [Table; 5] = [
 ];
 
 impl Table {
-    /// The column of a row's number.
-    pub(in crate::store) fn number(&self) -> &'static str {
-        self.columns.first().map_or("number", |(name, _)| name)
-    }
-
     /// All columns, for a statement.
-    pub(in crate::store) fn list(&self) -> String {
+    pub(super) fn columns(&self) -> String {
         self.columns.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
     }
 
+    /// How many rows.
+    pub(super) fn count(&self) -> String {
+        format!("SELECT count(*) FROM {}", self.name)
+    }
+
+    /// The next rows after number `$1`, at most `$2`.
+    pub(super) fn select(&self) -> String {
+        let (columns, name, number) = (self.columns(), self.name, self.number());
+        format!("SELECT {columns} FROM {name} WHERE {number} > $1 ORDER BY {number} LIMIT $2")
+    }
+
+    /// Deletes the rows after number `$1`.
+    pub(super) fn forget(&self) -> String {
+        format!("DELETE FROM {} WHERE {} > $1", self.name, self.number())
+    }
+
+    fn number(&self) -> &'static str {
+        self.columns.first().map_or("number", |(name, _)| name)
+    }
+
     /// The rows as columns.
-    pub(in crate::store) fn chunk(&self, rows: &[impl Columns]) -> Result<Chunk, StoreError> {
+    pub(super) fn chunk(&self, rows: &[impl Columns]) -> Result<Chunk, StoreError> {
         let column = |(name, kind): &(&'static str, Kind)| {
             Ok(match kind {
                 Integer => {
@@ -125,10 +140,10 @@ impl Table {
 
 /// Some rows of a table, in the order of their numbers.
 #[derive(PartialEq)]
-pub(in crate::store) struct Chunk(pub(in crate::store) Vec<Column>);
+pub(super) struct Chunk(pub(super) Vec<Column>);
 
 #[derive(PartialEq)]
-pub(in crate::store) enum Column {
+pub(super) enum Column {
     Integers(Vec<Option<i64>>),
     Texts(Vec<Option<String>>),
     Bytes(Vec<Vec<u8>>),
@@ -140,9 +155,9 @@ impl Chunk {
         self.numbers().len()
     }
 
-    /// The numbers of the first row and the last.
-    pub(super) fn span(&self) -> Option<(i64, i64)> {
-        Some(((*self.numbers().first()?)?, (*self.numbers().last()?)?))
+    /// The number of the last row.
+    pub(super) fn last(&self) -> Option<i64> {
+        *self.numbers().last()?
     }
 
     fn numbers(&self) -> &[Option<i64>] {
