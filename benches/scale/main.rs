@@ -37,12 +37,13 @@ struct Arguments {
 #[derive(Serialize, Deserialize)]
 struct Figure {
     what: String,
-    value: f64,
+    /// None if it was given up.
+    value: Option<f64>,
     unit: String,
 }
 
 fn figure(what: &str, value: f64, unit: &str) -> Figure {
-    Figure { what: what.to_owned(), value, unit: unit.to_owned() }
+    Figure { what: what.to_owned(), value: Some(value).filter(|value| value.is_finite()), unit: unit.to_owned() }
 }
 
 fn main() {
@@ -99,7 +100,8 @@ fn table(store: &str, sizes: &[i64], columns: &[Vec<Figure>]) {
     println!("\n| {store}, keys: | {} |", sizes.iter().map(i64::to_string).collect::<Vec<_>>().join(" | "));
     println!("|---|{}", "--:|".repeat(columns.len()));
     for (index, first) in columns[0].iter().enumerate() {
-        let values: Vec<String> = columns.iter().map(|column| format!("{:.1}", column[index].value)).collect();
+        let show = |column: &Vec<Figure>| column[index].value.map_or("–".to_owned(), |value| format!("{value:.1}"));
+        let values: Vec<String> = columns.iter().map(show).collect();
         println!("| {}, {} | {} |", first.what, first.unit, values.join(" | "));
     }
 }

@@ -79,6 +79,7 @@ async fn started<S: Ledger + Catalog>(keys: i64, open: impl Future<Output = S>) 
     // So many that counts are also folded into the rows of keys; and others than those that are in view now.
     let any: Vec<i64> = (0..CALLS * 5).map(|_| random.random_range(1..=keys)).collect();
     let few: Vec<i64> = few.repeat(5);
+    all(&few[..CALLS / 20], |number| fetch(&delivery, number)).await;
     for (what, numbers) in [("fetch with one of 500", &few), ("fetch with any key", &any)] {
         let one_by_one = timed(async {
             for number in &numbers[..CALLS / 20] {
@@ -135,9 +136,11 @@ async fn searches(delivery: &Delivery, any: &[i64]) -> Vec<Figure> {
     ] {
         let query = KeyQuery { standing: Some((standing, at)), ..page.clone() };
         let (found, took) = timed(delivery.keys(&query)).await;
-        // Given up by the database: no figure.
-        let took =
-            if matches!(found, Err(StoreError::Unavailable { .. })) { f64::INFINITY } else { took.as_secs_f64() };
+        let took = match found {
+            Ok(_) => took.as_secs_f64(),
+            Err(StoreError::Unavailable { .. }) => f64::INFINITY,
+            Err(error) => panic!("{error:?}"),
+        };
         figures.push(figure(&format!("search for {what} keys"), took * 1e3, "ms"));
     }
     figures

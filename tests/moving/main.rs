@@ -14,7 +14,7 @@ use chrono::TimeDelta;
 use delivery_core::key::{Change, NewKey};
 use delivery_core::product::NewProduct;
 use delivery_core::store::{
-    Catalog, Issue, Ledger, PostgresError, Progress, SqliteError, StoreError, Transfer, TransferError,
+    Catalog, Issue, Ledger, Outcome, PostgresError, Progress, SqliteError, StoreError, Transfer, TransferError,
 };
 use ground::{
     Ground, KEYS, USES, assert_same, clock, filled, ground, id, keyring, letter, now, order, picture, product, used,
@@ -61,7 +61,7 @@ async fn a_move_that_is_interrupted_anywhere_goes_on_and_catches_up() {
     let Some(ground) = filled().await else { return };
     for (round, reports) in [1, 3, 4, 6, 7, 8, 9, 11, 12, 15, 18].into_iter().enumerate() {
         assert!(!ground.run_until(reports).await, "{reports}");
-        assert!(matches!(ground.target().await, Err(PostgresError::Moving { .. })));
+        assert!(matches!(ground.target().await, Err(PostgresError::Moving { .. } | PostgresError::Busy)));
         // The seller goes on for a while after all.
         let source = ground.source().await.unwrap();
         used(&source, 200).await;
@@ -113,7 +113,7 @@ async fn a_copy_that_differs_is_noticed_and_the_next_run_mends_it() {
             }
         });
         assert!(matches!(moved.await, Err(TransferError::Differs { .. })), "{damage}");
-        assert!(matches!(ground.target().await, Err(PostgresError::Moving { .. })));
+        assert!(matches!(ground.target().await, Err(PostgresError::Moving { .. } | PostgresError::Busy)));
         ground.run().await.unwrap();
         assert_same(&picture(&ground.target().await.unwrap()).await, &before);
     }
@@ -157,9 +157,9 @@ async fn at_most_one_of_the_two_can_be_sold_from() {
     // One that only reads so far is kept from writing.
     let reader = ground.target().await.unwrap();
     let transfer = ground.open().await.unwrap();
-    assert!(matches!(ground.open().await, Err(TransferError::InUse)));
+    assert!(matches!(ground.open().await, Err(TransferError::Source(SqliteError::InUse { .. }))));
     assert!(matches!(reader.issue(order(1), None).await, Err(StoreError::Unavailable { .. })));
-    assert!(matches!(ground.target().await, Err(PostgresError::Moving { .. })));
+    assert!(matches!(ground.target().await, Err(PostgresError::Busy)));
     assert!(matches!(ground.source().await, Err(SqliteError::InUse { .. })));
     transfer.run(&clock(), |_| {}).await.unwrap();
     // It knows other secrets than the store that is there now: it must start again. The file opens no more.
@@ -189,7 +189,7 @@ async fn a_crash_at_the_very_end_leaves_neither_to_sell_from_until_the_move_is_r
     // The target's mark is the last thing to go.
     ground.execute("UPDATE delivery_move SET finished_at = NULL").await;
     assert!(matches!(ground.source().await, Err(SqliteError::Moved { .. })));
-    assert!(matches!(ground.target().await, Err(PostgresError::Moving { .. })));
+    assert!(matches!(ground.target().await, Err(PostgresError::Moving { .. } | PostgresError::Busy)));
     ground.run().await.unwrap();
     assert_eq!(ground.target().await.unwrap().products().await.unwrap().len(), 1);
     // What was copied in between knows nothing of the end.
@@ -206,7 +206,9 @@ async fn a_crash_at_the_very_end_leaves_neither_to_sell_from_until_the_move_is_r
 async fn a_file_that_is_served_under_another_name_does_not_move() {
     let Some(ground) = ground() else { return };
     let store = ground.source().await.unwrap();
-    store.issue(order(1), None).await.unwrap();
+    store.issue(order(1), letter(1)).await.unwrap();
+    used(&store, 1).await;
+    let leased = store.claim_letters(now(), now() + TimeDelta::minutes(5), 1).await.unwrap();
     let other_name = ground.folder.path().join("other.db");
     std::fs::hard_link(ground.file(), &other_name).unwrap();
     for suffix in ["-wal", "-shm"] {
@@ -215,7 +217,14 @@ async fn a_file_that_is_served_under_another_name_does_not_move() {
     }
     let moving = Transfer::open_to_schema(&other_name, &ground.url, &ground.schema).await;
     assert!(matches!(moving, Err(TransferError::Source(SqliteError::InUse { .. }))), "{moving:?}");
+    // The server that has it notices nothing: its letter is leased, its counts are its own.
+    assert_eq!(store.claim_letters(now(), now() + TimeDelta::minutes(5), 1).await.unwrap(), []);
+    let at = now();
+    store.settle_letter(leased[0].receipt, Outcome::Sent { at }).await.unwrap();
     store.close().await;
+    let store = ground.source().await.unwrap();
+    assert_eq!(used(&store, 1).await.used(), 2);
+    assert_eq!(store.claim_letters(now() + TimeDelta::days(1), now() + TimeDelta::days(2), 1).await.unwrap(), []);
 }
 
 #[tokio::test(flavor = "multi_thread")]

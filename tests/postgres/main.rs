@@ -10,6 +10,7 @@ mod private;
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use delivery_core::Delivery;
 use delivery_core::http::{Call, Endpoint};
@@ -240,13 +241,17 @@ async fn a_server_that_keeps_nothing_through_a_crash_is_refused() {
             administrator.execute(sqlx::AssertSqlSafe(statement)).await.unwrap();
         }
         // The server reads its settings in its own time.
-        let refused = loop {
-            match PostgresStore::connect(&database.url()).await {
-                Ok(store) => store.close().await,
-                Err(refused) => break refused,
+        let refused = async {
+            let said = format!("{setting} = off");
+            loop {
+                match PostgresStore::connect(&database.url()).await {
+                    Ok(store) => store.close().await,
+                    Err(refused) if refused.to_string().contains(&said) => break,
+                    Err(_) => {}
+                }
             }
         };
-        assert!(refused.to_string().contains(&format!("{setting} = off")), "{refused}");
+        tokio::time::timeout(Duration::from_secs(30), refused).await.expect(setting);
         let back = format!("ALTER SYSTEM SET {setting} = on");
         administrator.execute(sqlx::AssertSqlSafe(back)).await.unwrap();
     }

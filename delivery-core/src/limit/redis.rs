@@ -156,22 +156,25 @@ impl RedisLimiter {
     }
 
     /// Notes how asking went. An answer to a request from before Redis went away says nothing about now.
-    fn note(&self, asking: Asking, failure: Option<&RedisError>) {
+    fn note(&self, asking: Asking, asked: Result<&Decision, &RedisError>) {
         let mut away = self.away.lock().unwrap_or_else(PoisonError::into_inner);
-        match failure {
-            None if asking == Asking::ToSee => {
+        match asked {
+            // It counted: one that is full still refuses those whom it counted before.
+            Ok(Decision::Admitted { .. }) if asking == Asking::ToSee => {
                 *away = None;
                 tracing::info!("limits are shared again");
             }
-            None => {}
-            Some(error) => {
+            Ok(_) => {}
+            Err(error) => {
                 if away.is_none() {
                     *away = Some(Away { ask_again: self.clock.monotonic().saturating_add(REST) });
                     let error = error as &dyn std::error::Error;
-                    tracing::warn!(error, "Redis does not answer: each server limits by itself until it does");
+                    tracing::warn!(error, "Redis does not count: each server limits by itself until it does");
                 }
                 // A connection into nowhere would be asked for a quarter of an hour.
-                if let Ok(fresh) = connection(&self.client, self.patience) {
+                if error.is_io_error()
+                    && let Ok(fresh) = connection(&self.client, self.patience)
+                {
                     *self.connection.lock().unwrap_or_else(PoisonError::into_inner) = fresh;
                 }
             }
@@ -207,7 +210,7 @@ impl RateLimiter for RedisLimiter {
     async fn admit(&self, subject: &Subject, quota: Quota) -> Result<Decision, LimitError> {
         if let Some(asking) = self.asking() {
             let asked = self.ask(subject, quota).await;
-            self.note(asking, asked.as_ref().err());
+            self.note(asking, asked.as_ref());
             if let Ok(decision) = asked {
                 return Ok(decision);
             }

@@ -55,10 +55,8 @@ pub(super) fn keys(query: &KeyQuery) -> String {
     let condition = match query {
         KeyQuery { order: Some(_), .. } => " AND k.order_id = $3 AND k.source = $4",
         KeyQuery { email: Some(_), .. } => " AND k.email = $3",
-        // Few are revoked or used up, and have an index; a shop may have one product.
-        KeyQuery { product: Some(_), standing: Some((Standing::Revoked | Standing::Exhausted, _)), .. } => {
-            " AND +k.product = $3"
-        }
+        // Few are revoked, and have an index; a shop may have one product.
+        KeyQuery { product: Some(_), standing: Some((Standing::Revoked, _)), .. } => " AND +k.product = $3",
         KeyQuery { product: Some(_), .. } => " AND k.product = $3",
         _ => "",
     };

@@ -16,32 +16,44 @@ macro_rules! lock {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Origin(Option<Vec<u8>>);
 
-/// Shares the lock for as long as the session lives; none while a move is under way or unfinished.
-pub(super) async fn admit(session: &mut PgConnection) -> Result<Option<Origin>, sqlx::Error> {
+/// What a server's session finds.
+pub(super) enum Admission {
+    /// It may serve, and shares the lock for as long as it lives.
+    Admitted(Origin),
+    /// A move has the lock.
+    Busy,
+    /// A move began and did not finish.
+    Unfinished,
+}
+
+pub(super) async fn admit(session: &mut PgConnection) -> Result<Admission, sqlx::Error> {
     const SHARE: &str = concat!("SELECT pg_try_advisory_lock_shared(", lock!(), ")");
     // After the lock: a move that begins later waits for this session.
     const ORIGIN: &str = "SELECT id, finished_at IS NOT NULL AS finished FROM delivery_move";
     if !sqlx::query_scalar(SHARE).fetch_one(&mut *session).await? {
-        return Ok(None);
+        return Ok(Admission::Busy);
     }
-    let Some(row) = sqlx::query(ORIGIN).fetch_optional(session).await? else { return Ok(Some(Origin(None))) };
-    let origin = Origin(Some(row.try_get("id")?));
-    Ok(row.try_get::<bool, _>("finished")?.then_some(origin))
+    match sqlx::query(ORIGIN).fetch_optional(session).await? {
+        None => Ok(Admission::Admitted(Origin(None))),
+        Some(row) if row.try_get("finished")? => Ok(Admission::Admitted(Origin(Some(row.try_get("id")?)))),
+        Some(_) => Ok(Admission::Unfinished),
+    }
 }
 
-/// Has the schema to itself from now on, whether it is so. Sessions that just ended are given a moment.
+/// Has the schema to itself from now on, whether it is so.
 #[cfg(feature = "sqlite")]
 pub(super) async fn alone(session: &mut PgConnection) -> Result<bool, sqlx::Error> {
-    const ALONE: &str = concat!("SELECT pg_advisory_lock(", lock!(), ")");
-    session.execute("SET lock_timeout = '5s'").await?;
-    let locked = session.execute(ALONE).await;
-    session.execute("SET lock_timeout = 0").await?;
-    match locked {
-        Ok(_) => Ok(true),
-        // lock_not_available
-        Err(error) if super::error::code(&error).as_deref() == Some("55P03") => Ok(false),
-        Err(error) => Err(error),
+    // Not a lock that is waited for: servers could not share theirs meanwhile.
+    const ALONE: &str = concat!("SELECT pg_try_advisory_lock(", lock!(), ")");
+    const MOMENT: std::time::Duration = std::time::Duration::from_millis(100);
+    // Sessions that just ended are given five seconds.
+    for _ in 0..50 {
+        if sqlx::query_scalar(ALONE).fetch_one(&mut *session).await? {
+            return Ok(true);
+        }
+        tokio::time::sleep(MOMENT).await;
     }
+    Ok(false)
 }
 
 /// Ends the session, and its lock before it: whoever comes next need not wait for the end.

@@ -15,18 +15,21 @@ use crate::store::rows::{self, Mark};
 use crate::store::statements::{MARK, limit};
 use crate::store::tables::{Chunk, Column, Table};
 
-/// The schema, which no server writes to while this lives.
+/// The schema, which once locked no server uses while this lives.
 #[derive(Debug)]
 pub(in crate::store) struct Arrival {
     session: PgConnection,
 }
 
 impl Arrival {
-    /// None if a server, or another move, is using the schema.
-    pub(in crate::store) async fn open(url: &str, schema: &str) -> Result<Option<Self>, PostgresError> {
-        let mut session = Sessions::new(url, schema)?.prepare(schema).await?;
-        let alone = alone(&mut session).await.map_err(|source| PostgresError::while_opening(schema, source))?;
-        Ok(alone.then_some(Self { session }))
+    /// Looks at the schema, beside its servers if it has any.
+    pub(in crate::store) async fn open(url: &str, schema: &str) -> Result<Self, PostgresError> {
+        Ok(Self { session: Sessions::new(url, schema)?.prepare(schema).await? })
+    }
+
+    /// Keeps servers and other moves out from now on; whether none is there.
+    pub(in crate::store) async fn lock(&mut self) -> Result<bool, StoreError> {
+        alone(&mut self.session).await.map_err(store_error)
     }
 
     /// The move that was begun or finished.
@@ -124,8 +127,11 @@ impl Arrival {
     /// From here on servers can use the schema.
     pub(in crate::store) async fn finish(mut self, at: DateTime<Utc>) -> Result<(), StoreError> {
         let finish = sqlx::query("UPDATE delivery_move SET finished_at = $1").bind(at.timestamp_millis());
-        finish.execute(&mut self.session).await.map_err(store_error)?;
-        self.leave().await
+        let finished = finish.execute(&mut self.session).await.map_err(store_error)?;
+        match finished.rows_affected() {
+            1 => self.leave().await,
+            _ => Err(StoreError::corrupt("a move whose beginning is not marked")),
+        }
     }
 }
 

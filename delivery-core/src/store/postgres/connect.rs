@@ -9,7 +9,7 @@ use sqlx::{ConnectOptions, Connection, PgPool, Row};
 use tokio::time::timeout;
 
 use super::PostgresError;
-use super::admission::{Origin, admit, leave};
+use super::admission::{Admission, Origin, admit, leave};
 use super::error::store_error;
 use crate::store::StoreError;
 
@@ -22,7 +22,7 @@ pub(super) const BATCH: Duration = Duration::from_secs(5);
 /// How long a start waits for a server that says nothing.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// What the server itself ends, in milliseconds: below [`BATCH`], so that its error is the one that is seen.
-const SESSION: [(&str, &str); 7] = [
+const SESSION: [(&str, &str); 8] = [
     ("statement_timeout", "4000"),
     // For a row that another server holds: as long as its batch may take.
     ("lock_timeout", "3000"),
@@ -32,6 +32,7 @@ const SESSION: [(&str, &str); 7] = [
     ("tcp_keepalives_idle", "30"),
     ("tcp_keepalives_interval", "10"),
     ("tcp_keepalives_count", "3"),
+    ("tcp_user_timeout", "60000"),
     ("application_name", "delivery"),
 ];
 
@@ -73,10 +74,18 @@ impl Sessions {
         let mut session = self.connect().await?;
         let admitted = timeout(ACQUIRE, admit(&mut session)).await;
         let admitted = admitted.map_err(|_| StoreError::unavailable("the database does not answer"))?;
-        match admitted.map_err(store_error)? {
-            Some(origin) if origin == self.origin => Ok(session),
-            Some(_) => Err(StoreError::unavailable("another store was moved into the schema: start again")),
-            None => Err(StoreError::unavailable("a store is being moved into the schema")),
+        self.admitted(admitted.map_err(store_error)?).map(|()| session)
+    }
+
+    fn admitted(&self, admission: Admission) -> Result<(), StoreError> {
+        match admission {
+            Admission::Admitted(origin) if origin == self.origin => Ok(()),
+            Admission::Admitted(_) => {
+                Err(StoreError::unavailable("another store was moved into the schema: start again"))
+            }
+            Admission::Busy | Admission::Unfinished => {
+                Err(StoreError::unavailable("a store is being moved into the schema"))
+            }
         }
     }
 
@@ -85,9 +94,21 @@ impl Sessions {
         let failed = |source| PostgresError::while_opening(schema, source);
         let mut session = self.prepare(schema).await?;
         let admitted = timeout(PATIENCE, admit(&mut session)).await.map_err(|_| PostgresError::Silent)?;
-        self.origin = admitted.map_err(failed)?.ok_or_else(|| PostgresError::Moving { schema: schema.to_owned() })?;
+        self.origin = match admitted.map_err(failed)? {
+            Admission::Admitted(origin) => origin,
+            Admission::Busy => return Err(PostgresError::Busy),
+            Admission::Unfinished => return Err(PostgresError::Moving { schema: schema.to_owned() }),
+        };
         leave(session).await.map_err(failed)?;
+        let sessions = self.clone();
         let pool = PgPoolOptions::new().max_connections(READERS).acquire_timeout(ACQUIRE);
+        let pool = pool.after_connect(move |session, _| {
+            let sessions = sessions.clone();
+            Box::pin(async move {
+                let admission = admit(session).await?;
+                sessions.admitted(admission).map_err(|error| sqlx::Error::Configuration(Box::new(error)))
+            })
+        });
         Ok(pool.connect_lazy_with(self.options.clone()))
     }
 
@@ -111,11 +132,15 @@ async fn check(session: &mut PgConnection) -> Result<(), PostgresError> {
     const SQL: &str = "SELECT current_setting('server_version_num')::bigint AS number, \
         current_setting('server_version') AS version, current_setting('fsync') AS fsync, \
         current_setting('full_page_writes') AS full_page_writes, \
-        current_setting('synchronous_commit') AS synchronous_commit";
+        current_setting('synchronous_commit') AS synchronous_commit, \
+        current_setting('server_encoding') AS encoding";
     let unreachable = |source| PostgresError::Unreachable { source };
     let row = sqlx::query(SQL).fetch_one(session).await.map_err(unreachable)?;
     if row.try_get::<i64, _>("number").map_err(unreachable)? < 140_000 {
         return Err(PostgresError::TooOld { found: row.try_get("version").map_err(unreachable)? });
+    }
+    if row.try_get::<&str, _>("encoding").map_err(unreachable)? != "UTF8" {
+        return Err(PostgresError::NotUtf8);
     }
     for setting in ["fsync", "full_page_writes", "synchronous_commit"] {
         if row.try_get::<&str, _>(setting).map_err(unreachable)? == "off" {

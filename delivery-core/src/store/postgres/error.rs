@@ -55,10 +55,18 @@ pub enum PostgresError {
         #[source]
         source: sqlx::Error,
     },
-    /// A move into the schema is under way, or was interrupted.
+    /// The database cannot hold every text.
     #[error(
-        "a store is being moved into the schema {schema}, or was and it was interrupted: run the move to its end. If it was \
-         given up, nothing was sold from the schema yet: DROP SCHEMA {schema} CASCADE"
+        "the database must have the encoding UTF8: CREATE DATABASE the_database ENCODING 'UTF8' TEMPLATE template0"
+    )]
+    NotUtf8,
+    /// A move has the schema to itself.
+    #[error("a move is looking at the schema or filling it: start again when it has ended")]
+    Busy,
+    /// A move into the schema began and did not finish.
+    #[error(
+        "a move into the schema {schema} was interrupted: run it again, to its end. Only if the old database file still opens \
+         can it be given up instead: DROP SCHEMA {schema} CASCADE"
     )]
     Moving {
         /// The schema.

@@ -9,14 +9,14 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor};
 
 use super::error::store_error;
 use super::open::{self, Opened};
-use super::{SqliteError, SqliteStore, ring};
+use super::{SqliteError, letters, ring};
 use crate::key::Fingerprint;
+use crate::store::StoreError;
 use crate::store::rows::{self, Columns, Mark};
 use crate::store::statements::{MARK, limit};
 use crate::store::tables::{Chunk, Table};
-use crate::store::{Ledger, StoreError};
 
-/// The file, locked, with every use counted in its key's row and no letter leased.
+/// The file, which nobody else uses while this lives.
 #[derive(Debug)]
 pub(in crate::store) struct Departure {
     connection: SqliteConnection,
@@ -29,32 +29,35 @@ impl Departure {
         if !is_store(path).await? {
             return Ok(None);
         }
-        // A store ends leases when it opens and folds its uses when it closes; one that was moved did so before.
-        match SqliteStore::open(path).await {
-            Ok(store) => store.close().await,
-            Err(SqliteError::Moved { .. }) => {}
-            Err(error) => return Err(error),
-        }
         let Opened { mut writer, lock, .. } = open::prepare(path).await?;
         // Our lock goes by the file's name, SQLite's by the file: one that serves it under another name is noticed here.
-        for pragma in ["PRAGMA locking_mode = EXCLUSIVE", "UPDATE delivery_fold SET number = number"] {
-            let alone = writer.execute(pragma).await;
-            alone.map_err(|source| SqliteError::while_opening(path.to_owned(), source))?;
-        }
+        let begin = "PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; COMMIT";
+        let alone = writer.execute(begin).await;
+        alone.map_err(|source| SqliteError::while_opening(path.to_owned(), source))?;
         Ok(Some(Self { connection: writer, _lock: lock }))
+    }
+
+    /// Counts every use in its key's row, and gives leased letters back: nobody is sending them.
+    pub(in crate::store) async fn settle(&mut self) -> Result<(), StoreError> {
+        const FOLD: [&str; 4] = [
+            "BEGIN IMMEDIATE",
+            "UPDATE delivery_key SET used = used + t.uses, last_use = t.last FROM ( \
+                SELECT key, count(*) AS uses, max(number) AS last FROM delivery_use \
+                WHERE number > (SELECT number FROM delivery_fold) GROUP BY key) t \
+             WHERE delivery_key.number = t.key",
+            "UPDATE delivery_fold SET number = max(number, coalesce((SELECT max(number) FROM delivery_use), 0))",
+            "COMMIT",
+        ];
+        for statement in FOLD {
+            self.connection.execute(statement).await.map_err(store_error)?;
+        }
+        letters::end_leases(&mut self.connection).await
     }
 
     /// The move that was begun or finished.
     pub(in crate::store) async fn mark(&mut self) -> Result<Option<Mark>, StoreError> {
         let mark = sqlx::query(MARK).fetch_optional(&mut self.connection).await.map_err(store_error)?;
         mark.map(|row| rows::mark(&row)).transpose()
-    }
-
-    /// Whether the rows of keys count all of their uses.
-    pub(in crate::store) async fn is_folded(&mut self) -> Result<bool, StoreError> {
-        const SQL: &str =
-            "SELECT coalesce((SELECT max(number) FROM delivery_use), 0) <= (SELECT number FROM delivery_fold)";
-        sqlx::query_scalar(SQL).fetch_one(&mut self.connection).await.map_err(store_error)
     }
 
     /// Remembers that a move began; the store can still be used.
@@ -67,7 +70,9 @@ impl Departure {
     /// From here on the store opens no more.
     pub(in crate::store) async fn finish(mut self, at: DateTime<Utc>) -> Result<(), StoreError> {
         let finish = sqlx::query("UPDATE delivery_move SET finished_at = ?").bind(at.timestamp_millis());
-        finish.execute(&mut self.connection).await.map_err(store_error)?;
+        if finish.execute(&mut self.connection).await.map_err(store_error)?.rows_affected() != 1 {
+            return Err(StoreError::corrupt("a move whose beginning is not marked"));
+        }
         self.checkpoint().await?;
         self.connection.close().await.map_err(store_error)
     }

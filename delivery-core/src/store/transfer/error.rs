@@ -76,12 +76,27 @@ pub enum TransferError {
         /// Which rows.
         what: &'static str,
     },
+    /// A row cannot be read from the one, or was refused by the other; running the move again changes nothing about it.
+    #[error("the store cannot be moved as it is")]
+    Unmovable {
+        /// The cause.
+        source: StoreError,
+    },
     /// One of the two databases failed on the way; the move can be run again, and goes on where it stopped. At the very end
     /// that is the only way to go on: the source may not open any more, and the target does not open yet.
     #[error("the move was interrupted and can be run again")]
     Interrupted {
         /// The cause.
-        #[from]
         source: StoreError,
     },
+}
+
+impl From<StoreError> for TransferError {
+    fn from(source: StoreError) -> Self {
+        if matches!(source, StoreError::Corrupt { .. }) {
+            Self::Unmovable { source }
+        } else {
+            Self::Interrupted { source }
+        }
+    }
 }

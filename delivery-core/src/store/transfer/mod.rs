@@ -18,7 +18,6 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 pub use self::error::TransferError;
-use super::StoreError;
 use super::postgres::Arrival;
 use super::rows::Mark;
 use super::sqlite::Departure;
@@ -91,7 +90,7 @@ impl Transfer {
         if !path.is_file() {
             return Err(TransferError::NoSource { path: path.to_owned() });
         }
-        let mut target = Arrival::open(url, schema).await?.ok_or(TransferError::InUse)?;
+        let mut target = Arrival::open(url, schema).await?;
         match begun(path, &mut target, schema).await {
             Ok(source) => Ok(Self { source, target }),
             Err(error) => {
@@ -107,7 +106,8 @@ impl Transfer {
     ///
     /// # Errors
     ///
-    /// [`TransferError`]; the source is as it was and the target cannot be served from, until the move was run again.
+    /// [`TransferError`]; the target cannot be served from until the move was run again. So it is with the source, if the
+    /// failure was at the very end.
     pub async fn run(
         mut self,
         clock: &impl Clock,
@@ -171,27 +171,37 @@ impl Transfer {
 async fn begun(path: &Path, target: &mut Arrival, schema: &str) -> Result<Departure, TransferError> {
     let not_a_store = || TransferError::NotAStore { path: path.to_owned() };
     let mut source = Departure::open(path).await?.ok_or_else(not_a_store)?;
-    if !source.is_folded().await? {
-        return Err(StoreError::unavailable("the uses of the last minutes are not counted in the file yet").into());
+    // Before the lock: servers that are there need not notice what cannot be.
+    sense(&mut source, target, schema).await?;
+    if !target.lock().await? {
+        return Err(TransferError::InUse);
     }
-    let occupied = || TransferError::Occupied { schema: schema.to_owned() };
-    match (source.mark().await?, target.mark().await?) {
-        (Some(Mark { finished_at: Some(at), .. }), None) => return Err(TransferError::MovedElsewhere { at }),
-        (_, None) => {
-            if !target.is_empty().await? {
-                return Err(occupied());
-            }
-            // The source first: a crash in between leaves an empty target that can be moved into.
-            let id = target.new_mark().await?;
-            source.begin(&id).await?;
-            target.begin(&id).await?;
-        }
-        (Some(from), Some(to)) if from.id == to.id => match (from.finished_at, to.finished_at) {
-            (_, None) => {}
-            (Some(_), Some(at)) => return Err(TransferError::Finished { at }),
-            (None, Some(at)) => return Err(TransferError::OldCopy { at }),
-        },
-        (_, Some(_)) => return Err(occupied()),
+    if sense(&mut source, target, schema).await? == Stage::New {
+        // The source first: a crash in between leaves an empty target that can be moved into.
+        let id = target.new_mark().await?;
+        source.begin(&id).await?;
+        target.begin(&id).await?;
     }
+    source.settle().await?;
     Ok(source)
+}
+
+#[derive(PartialEq)]
+enum Stage {
+    New,
+    Begun,
+}
+
+/// What a move from `source` into `target` would be, if it makes sense.
+async fn sense(source: &mut Departure, target: &mut Arrival, schema: &str) -> Result<Stage, TransferError> {
+    match (source.mark().await?, target.mark().await?) {
+        (Some(Mark { finished_at: Some(at), .. }), None) => Err(TransferError::MovedElsewhere { at }),
+        (_, None) if target.is_empty().await? => Ok(Stage::New),
+        (Some(from), Some(to)) if from.id == to.id => match (from.finished_at, to.finished_at) {
+            (_, None) => Ok(Stage::Begun),
+            (Some(_), Some(at)) => Err(TransferError::Finished { at }),
+            (None, Some(at)) => Err(TransferError::OldCopy { at }),
+        },
+        _ => Err(TransferError::Occupied { schema: schema.to_owned() }),
+    }
 }
