@@ -52,19 +52,16 @@ async fn main() -> ExitCode {
 
 async fn moved(file: &Path, url: &str) -> Result<Vec<Moved>, TransferError> {
     let transfer = Transfer::open(file, url).await?;
-    let bar = ProgressBar::new(0).with_style(style());
-    let moved = transfer.run(&SystemClock::default(), |progress| show(&bar, progress)).await;
-    bar.finish_and_clear();
+    let mut bar = None;
+    let moved = transfer.run(&SystemClock::default(), |progress| show(&mut bar, progress)).await;
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
     moved
 }
 
-fn style() -> ProgressStyle {
-    let template = "{msg:18} {bar:36} {human_pos} of {human_len}, {eta} left";
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
-}
-
-/// A bar on a terminal; elsewhere, a line for each kind.
-fn show(bar: &ProgressBar, Progress { checking, what, done, of }: Progress) {
+/// A bar for each kind on a terminal; elsewhere, a line.
+fn show(bar: &mut Option<ProgressBar>, Progress { checking, what, done, of }: Progress) {
     let message = format!("{} {what}", if checking { "comparing" } else { "copying" });
     if !stderr().is_terminal() {
         if done == of {
@@ -72,12 +69,22 @@ fn show(bar: &ProgressBar, Progress { checking, what, done, of }: Progress) {
         }
         return;
     }
-    if bar.message() != message {
-        bar.reset();
-        bar.set_length(of);
-        bar.set_message(message);
+    match bar {
+        Some(bar) if bar.message() == message => bar.set_position(done),
+        _ => {
+            if let Some(last) = bar.take() {
+                last.finish_and_clear();
+            }
+            let next = ProgressBar::new(of).with_style(style()).with_message(message).with_position(done);
+            next.tick();
+            *bar = Some(next);
+        }
     }
-    bar.set_position(done);
+}
+
+fn style() -> ProgressStyle {
+    let template = "{msg:18} {bar:36} {human_pos} of {human_len}, {eta} left";
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
 fn report(file: &Path, moved: &[Moved]) -> String {

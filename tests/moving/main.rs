@@ -20,6 +20,7 @@ use ground::{
     Ground, KEYS, USES, assert_same, clock, filled, ground, id, keyring, letter, now, order, picture, product, used,
 };
 use postgres_server::unique;
+use sqlx::{Connection, Executor, SqliteConnection};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_that_was_sold_arrives_and_selling_goes_on() {
@@ -173,6 +174,13 @@ async fn at_most_one_of_the_two_can_be_sold_from() {
     assert!(matches!(ground.run().await, Err(TransferError::Finished { at }) if at == now()));
     let elsewhere = Transfer::open_to_schema(ground.file(), &ground.url, &unique()).await;
     assert!(matches!(elsewhere, Err(TransferError::MovedElsewhere { at }) if at == now()));
+    // As the message says, if the new database is lost.
+    let mut file = SqliteConnection::connect(ground.file().to_str().unwrap()).await.unwrap();
+    file.execute("DELETE FROM delivery_move").await.unwrap();
+    file.close().await.unwrap();
+    let store = ground.source().await.unwrap();
+    assert!(store.find(id(1)).await.unwrap().is_some());
+    store.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

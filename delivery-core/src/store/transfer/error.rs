@@ -38,8 +38,8 @@ pub enum TransferError {
     InUse,
     /// The schema has keys, products or posts, or a move, that have nothing to do with this file.
     #[error(
-        "the schema {schema} holds something else than this store: move into another database, or, if nothing in the \
-         schema is worth keeping, DROP SCHEMA {schema} CASCADE first"
+        "the schema {schema} is not empty, and what it holds did not come from this file, or came from another copy of it: \
+         move into another database"
     )]
     Occupied {
         /// The schema.
@@ -53,7 +53,8 @@ pub enum TransferError {
     },
     /// The store was moved into another database; nothing was changed.
     #[error(
-        "the store was moved at {}, but not into this database: set the address of the one it was moved into",
+        "the store was moved at {}, but not into this database: set the address of the one it was moved into. Only if that is \
+         lost for good, DELETE FROM delivery_move in the file makes it a store again, as it was then",
         timestamp(*at)
     )]
     MovedElsewhere {
