@@ -30,25 +30,31 @@ fn scatter(number: i64) -> i64 {
     number * 2_654_435_761 % 4_294_967_296
 }
 
-/// Statements for keys `$1..=$2`, their uses and letters. `series` is the table of numbers `i`; `id`
-/// makes a key's id of its TIME and SCATTER.
-fn statements(series: &str, id: &str) -> [String; 3] {
+/// Statements for keys `$1..=$2`, their uses and letters. `series` is the table of numbers `i`; `id` makes a key's id of
+/// its TIME and SCATTER; `counted` adds how often keys were used, if that stands in their rows.
+fn statements(series: &str, id: &str, counted: Option<&str>) -> Vec<String> {
     let (ring, at) = (ring().newest().get(), format!("({START} + i * {DISTANCE})"));
     let scatter = "(i * 2654435761 % 4294967296)";
     let id = id.replace("TIME", &at).replace("SCATTER", scatter);
-    [
+    let (keys, columns, values) = match counted {
+        None => ("delivery_key", ", used, last_use", ", 1, i"),
+        Some(_) => ("delivery_grant", "", ""),
+    };
+    let mut statements = vec![
         format!(
-            "{series} INSERT INTO delivery_key (number, id, ring, product, email, source, order_id, issued_at, expires_at, \
-             max_uses, used, last_use, revoked_at) SELECT i, {id}, {ring}, 1, 'buyer' || {scatter} || '@example.com', \
-             'webhook', 'order-' || i, {at} / 1000, {at} / 1000 + 315360000, -1, 1, i, \
-             CASE WHEN i % 100000 = 7 THEN {at} END FROM n"
+            "{series} INSERT INTO {keys} (number, id, ring, product, email, source, order_id, issued_at, expires_at, \
+             max_uses, revoked_at{columns}) SELECT i, {id}, {ring}, 1, 'buyer' || {scatter} || '@example.com', \
+             'webhook', 'order-' || i, {at} / 1000, {at} / 1000 + 315360000, -1, \
+             CASE WHEN i % 100000 = 7 THEN {at} END{values} FROM n"
         ),
         format!("{series} INSERT INTO delivery_use (number, key, at, previous) SELECT i, i, {at}, NULL FROM n"),
         format!(
             "{series} INSERT INTO delivery_letter (number, key, message_id, state, attempts, fence, queued_at, due_at) \
              SELECT i, i, 'letter-' || i || '@example.com', 1, 1, 2, {at}, {at} FROM n"
         ),
-    ]
+    ];
+    statements.extend(counted.map(|sql| format!("{series} {sql}")));
+    statements
 }
 
 async fn make(store: &(impl Ledger + Catalog)) {
@@ -70,7 +76,8 @@ pub async fn sqlite(file: &Path, keys: i64) -> Duration {
     let fast = options.synchronous(SqliteSynchronous::Off).pragma("cache_size", "-2000000");
     let mut connection = fast.disable_statement_logging().connect().await.unwrap();
     let series = "WITH RECURSIVE n (i) AS (SELECT $1 UNION ALL SELECT i + 1 FROM n WHERE i < $2)";
-    let statements = statements(series, "unhex(printf('%012x700080000000%08x', TIME, SCATTER))");
+    let counted = "INSERT INTO delivery_count (key, used, last_use) SELECT i, 1, i FROM n";
+    let statements = statements(series, "unhex(printf('%012x700080000000%08x', TIME, SCATTER))", Some(counted));
     let filled = timed(async {
         for (first, last) in slices(keys) {
             let mut transaction = connection.begin().await.unwrap();
@@ -78,7 +85,11 @@ pub async fn sqlite(file: &Path, keys: i64) -> Duration {
                 let insert = sqlx::query(AssertSqlSafe(sql.clone())).bind(first).bind(last);
                 insert.execute(&mut *transaction).await.unwrap();
             }
-            sqlx::query("UPDATE delivery_fold SET number = $1").bind(last).execute(&mut *transaction).await.unwrap();
+            sqlx::query("UPDATE delivery_fold SET number = $1, until = $1")
+                .bind(last)
+                .execute(&mut *transaction)
+                .await
+                .unwrap();
             transaction.commit().await.unwrap();
         }
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").await.unwrap();
@@ -102,7 +113,7 @@ pub async fn postgres(server: &str, database: &str, keys: i64) -> (String, Durat
     let mut session = options.disable_statement_logging().connect().await.unwrap();
     let series = "WITH n (i) AS (SELECT generate_series($1, $2))";
     let hex = "decode(lpad(to_hex(TIME), 12, '0') || '700080000000' || lpad(to_hex(SCATTER), 8, '0'), 'hex')";
-    let statements = statements(series, hex);
+    let statements = statements(series, hex, None);
     let filled = timed(async {
         for (first, last) in slices(keys) {
             let mut transaction = session.begin().await.unwrap();

@@ -50,8 +50,8 @@ pub(super) const POSTS_OF_CATEGORY: &str = "SELECT id, title, category, content,
     WHERE published_at <= $1 AND category = $3 ORDER BY published_at DESC, id DESC LIMIT $2";
 
 /// Keys below id `$1`, newest first, at most `$2`, by the condition with the best index and by standing; [`KeyQuery::fits`]
-/// judges the rest.
-pub(super) fn keys(query: &KeyQuery) -> String {
+/// judges the rest. `exhausted` is the condition for keys that are used up.
+pub(super) fn keys(query: &KeyQuery, exhausted: &str) -> String {
     let condition = match query {
         KeyQuery { order: Some(_), .. } => " AND k.order_id = $3 AND k.source = $4",
         KeyQuery { email: Some(_), .. } => " AND k.email = $3",
@@ -67,9 +67,7 @@ pub(super) fn keys(query: &KeyQuery) -> String {
             Standing::Revoked => " AND k.revoked_at IS NOT NULL".to_owned(),
             Standing::Expired => format!(" AND k.revoked_at IS NULL AND k.expires_at <= {at}"),
             Standing::Valid => format!(" AND k.revoked_at IS NULL AND k.expires_at > {at}"),
-            Standing::Exhausted => format!(
-                " AND k.revoked_at IS NULL AND k.expires_at > {at} AND k.max_uses >= 0 AND k.used >= k.max_uses"
-            ),
+            Standing::Exhausted => format!(" AND k.revoked_at IS NULL AND k.expires_at > {at} AND {exhausted}"),
         }
     });
     format!(

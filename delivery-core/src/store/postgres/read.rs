@@ -16,6 +16,8 @@ use crate::store::rows;
 use crate::store::statements::{self, BEFORE, CHAIN, PARKED, bind_search, limit};
 use crate::store::{KeyQuery, Page, ParkedLetter, StoreError, Use, UseId, page_size};
 
+const EXHAUSTED: &str = "k.max_uses >= 0 AND k.used >= k.max_uses";
+
 /// Finds keys: those that are asked for while one question is under way are asked for together.
 pub(super) struct Finder {
     sessions: Sessions,
@@ -76,7 +78,7 @@ async fn candidates(
     before: Option<KeyId>,
     most: usize,
 ) -> Result<(Vec<Key>, bool), StoreError> {
-    let statement = sqlx::query(AssertSqlSafe(statements::keys(query)));
+    let statement = sqlx::query(AssertSqlSafe(statements::keys(query, EXHAUSTED)));
     // One with a time in its text will not come again.
     let statement = statement.persistent(query.standing.is_none());
     let statement = bind_search!(statement, query, before, most);

@@ -39,13 +39,14 @@ impl Departure {
 
     /// Counts every use in its key's row, and gives leased letters back: nobody is sending them.
     pub(in crate::store) async fn settle(&mut self) -> Result<(), StoreError> {
-        const FOLD: [&str; 4] = [
+        const FOLD: [&str; 5] = [
             "BEGIN IMMEDIATE",
-            "UPDATE delivery_key SET used = used + t.uses, last_use = t.last FROM ( \
-                SELECT key, count(*) AS uses, max(number) AS last FROM delivery_use \
-                WHERE number > (SELECT number FROM delivery_fold) GROUP BY key) t \
-             WHERE delivery_key.number = t.key",
+            "INSERT INTO delivery_count (key, used, last_use) \
+             SELECT u.key, count(*), max(u.number) FROM delivery_fold f JOIN delivery_use u ON u.number > f.number \
+             WHERE u.number > f.until OR u.key > f.through GROUP BY u.key \
+             ON CONFLICT (key) DO UPDATE SET used = used + excluded.used, last_use = excluded.last_use",
             "UPDATE delivery_fold SET number = max(number, coalesce((SELECT max(number) FROM delivery_use), 0))",
+            "UPDATE delivery_fold SET until = number, through = 0",
             "COMMIT",
         ];
         for statement in FOLD {

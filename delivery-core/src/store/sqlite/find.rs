@@ -1,13 +1,14 @@
 //! Finding keys that are not in view: those that are asked for while one question is under way are asked for together.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
 use tokio::sync::oneshot;
 
 use super::error::store_error;
-use super::rows::entry;
+use super::rows::{entry, unfolded};
 use super::view::{Entry, View};
 use super::write::json;
 use crate::key::KeyId;
@@ -20,13 +21,13 @@ pub(super) struct Finders([Committer<KeyId, Option<Entry>>; 2]);
 
 impl Finders {
     /// Each has a connection of its own; the receivers resolve when they have ended.
-    pub(super) fn start(options: &SqliteConnectOptions) -> (Self, [oneshot::Receiver<()>; 2]) {
-        let finder = || Committer::start(Finder { options: options.clone(), connection: None });
+    pub(super) fn start(options: &SqliteConnectOptions, view: &Arc<View>) -> (Self, [oneshot::Receiver<()>; 2]) {
+        let finder = || Committer::start(Finder { options: options.clone(), view: view.clone(), connection: None });
         let [(first, first_end), (second, second_end)] = [finder(), finder()];
         (Self([first, second]), [first_end, second_end])
     }
 
-    /// A key that was not in view a moment ago, from its row, which then tells all (see [`View`]).
+    /// A key that was not in view a moment ago, from its row.
     pub(super) async fn find(&self, view: &View, id: KeyId) -> Result<Option<Entry>, StoreError> {
         let place = match view.keys.get_value_or_guard_async(&id).await {
             Ok(entry) => return Ok(Some(entry)),
@@ -45,6 +46,7 @@ impl Finders {
 
 struct Finder {
     options: SqliteConnectOptions,
+    view: Arc<View>,
     /// None before the first question, and after one that failed.
     connection: Option<SqliteConnection>,
 }
@@ -58,7 +60,7 @@ impl Writer for Finder {
             Some(connection) => connection,
             None => self.options.connect().await.map_err(store_error)?,
         };
-        let found = load(&mut connection, ids).await?;
+        let found = load(&mut connection, &self.view, ids).await?;
         self.connection = Some(connection);
         Ok(ids.iter().map(|id| found.get(id).cloned()).collect())
     }
@@ -73,9 +75,10 @@ impl Writer for Finder {
     }
 }
 
-/// Keys by their rows, which tell all of a key that is not in view.
+/// Keys by their rows.
 pub(super) async fn load(
     connection: &mut SqliteConnection,
+    view: &View,
     ids: &[KeyId],
 ) -> Result<HashMap<KeyId, Entry>, StoreError> {
     const SQL: &str = concat!(
@@ -87,7 +90,13 @@ pub(super) async fn load(
         return Ok(HashMap::new());
     }
     let ids: Vec<String> = ids.iter().map(|id| data_encoding::HEXUPPER.encode(id.as_bytes())).collect();
-    let rows = sqlx::query(SQL).bind(json(&ids)?).fetch_all(connection).await.map_err(store_error)?;
-    let found = |row| entry(row).map(|entry| (entry.key.id(), entry));
-    rows.iter().map(found).collect()
+    let ids = json(&ids)?;
+    loop {
+        let sweeps = view.unfolded().sweeps();
+        let rows = sqlx::query(SQL).bind(&ids).fetch_all(&mut *connection).await.map_err(store_error)?;
+        if let Some(uses) = unfolded(view, sweeps, &rows)? {
+            let entries = rows.iter().zip(uses).map(|(row, uses)| entry(row, uses));
+            return entries.map(|entry| entry.map(|entry| (entry.key.id(), entry))).collect();
+        }
+    }
 }

@@ -5,7 +5,8 @@ use chrono::{DateTime, Utc};
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 use super::error::store_error;
-use super::rows::key;
+use super::rows::entry;
+use super::unfolded::Uses;
 use super::view::View;
 use super::write::json;
 use crate::store::rows::{self, Columns};
@@ -30,9 +31,11 @@ pub(super) async fn claim(
         "UPDATE delivery_letter SET state = 2, due_at = ?, reason = 'it cannot be read' WHERE number = ?";
     let due = sqlx::query(DUE).bind(now.timestamp_millis()).bind(limit(most));
     let found = due.fetch_all(&mut *connection).await.map_err(store_error)?;
+    // Nobody sweeps meanwhile: that is the writer's work too.
+    let uses = |row: &SqliteRow| Ok(view.unfolded().since(row.integer("number")?, row.integer_or_null("last_use")?));
     let mut letters = Vec::with_capacity(found.len());
     for row in &found {
-        match letter(row, view) {
+        match uses(row).and_then(|uses| letter(row, uses)) {
             Ok(letter) => letters.push(letter),
             // One that cannot be read must not stop the others for ever.
             Err(error) => {
@@ -49,12 +52,12 @@ pub(super) async fn claim(
 }
 
 /// A letter as the claim that is under way leases it.
-fn letter(row: &SqliteRow, view: &View) -> Result<Letter, StoreError> {
+fn letter(row: &SqliteRow, uses: Uses) -> Result<Letter, StoreError> {
     let (Receipt { letter, fence }, message_id) = rows::receipt(row)?;
     Ok(Letter {
         receipt: Receipt { letter, fence: fence + 1 },
         message_id,
-        key: key(row, view)?,
+        key: entry(row, uses)?.key,
         attempt: rows::attempts(row)?.saturating_add(1),
         queued_at: rows::milliseconds(row.integer("queued_at")?)?,
     })

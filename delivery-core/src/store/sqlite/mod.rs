@@ -7,8 +7,8 @@
 //! ```
 //!
 //! One task writes ([`commit`](super::commit)); readers run beside it. [`view`] holds the keys in use exactly as the
-//! last commit left them. A counted use is a row appended to `delivery_use`; [`fold`] adds the counts to the keys' rows
-//! later, many at a time.
+//! last commit left them. A counted use is a row appended to `delivery_use`; [`fold`] adds the counts to those of the
+//! keys later, many at a time, and [`unfolded`] knows which it has yet to add.
 
 mod catalog;
 #[cfg(feature = "postgres")]
@@ -22,6 +22,7 @@ mod plan;
 mod read;
 mod ring;
 mod rows;
+mod unfolded;
 mod view;
 mod write;
 
@@ -118,8 +119,7 @@ impl Ledger for SqliteStore {
     }
 
     async fn search(&self, query: &KeyQuery) -> Result<Page<Key, KeyId>, StoreError> {
-        let finders = self.task(|tasks| &tasks.finders)?;
-        read::search(&self.readers, &finders, &self.view, query).await
+        read::search(&self.readers, &self.view, query).await
     }
 
     async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError> {

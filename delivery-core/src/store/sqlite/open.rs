@@ -45,11 +45,11 @@ pub(super) async fn open(path: &Path) -> Result<SqliteStore, SqliteError> {
     if let Some(at) = mark.and_then(|mark| mark.finished_at) {
         return Err(SqliteError::Moved { path, at });
     }
+    let (view, lock) = (Arc::new(View::new()), Arc::new(lock));
     let reading = options.clone().create_if_missing(false).pragma("query_only", "1");
-    let (finders, [first_end, second_end]) = Finders::start(&reading);
+    let (finders, [first_end, second_end]) = Finders::start(&reading, &view);
     let pool = SqlitePoolOptions::new().max_connections(READERS).acquire_timeout(ACQUIRE);
     let readers = pool.connect_with(reading).await.map_err(failed)?;
-    let (view, lock) = (Arc::new(View::new()), Arc::new(lock));
     let scribe = Scribe::start(writer, options, view.clone(), lock.clone()).await.map_err(other)?;
     let (committer, ended) = Committer::start(scribe);
     Ok(SqliteStore {

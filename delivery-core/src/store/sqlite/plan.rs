@@ -12,7 +12,7 @@ use super::view::Entry;
 use super::write::{Scribe, json};
 use crate::key::{Change, Key, KeyId, NewKey};
 use crate::store::operation::{Answer, Operation};
-use crate::store::rows;
+use crate::store::rows::{self, Columns};
 use crate::store::{Issue, StoreError};
 
 type Identity = (String, String, i64);
@@ -30,7 +30,7 @@ pub(super) struct Plan {
     new_keys: Vec<KeyRow>,
     new_letters: Vec<LetterRow>,
     new_uses: Vec<UseRow>,
-    used: Vec<KeyId>,
+    exhausted: Vec<i64>,
     revoked: Vec<KeyId>,
     others: bool,
 }
@@ -65,12 +65,14 @@ impl Plan {
 
     /// Whether all there is to write is uses.
     pub(super) fn is_one_statement(&self) -> bool {
-        !self.others && self.new_keys.is_empty() && self.revoked.is_empty() && !self.new_uses.is_empty()
+        let only_uses =
+            !self.others && self.new_keys.is_empty() && self.revoked.is_empty() && self.exhausted.is_empty();
+        only_uses && !self.new_uses.is_empty()
     }
 
     /// Writes keys, letters and uses: one statement for all rows of a table.
     pub(super) async fn write(&self, connection: &mut SqliteConnection) -> Result<(), StoreError> {
-        const KEYS: &str = "INSERT INTO delivery_key \
+        const KEYS: &str = "INSERT INTO delivery_grant \
             (number, id, ring, product, email, source, order_id, issued_at, expires_at, max_uses) \
             SELECT value->>0, unhex(value->>1), value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, \
                    value->>8, value->>9 FROM json_each(?)";
@@ -78,10 +80,13 @@ impl Plan {
             SELECT value->>0, value->>1, value->>2, value->>3, value->>3 FROM json_each(?)";
         const USES: &str = "INSERT INTO delivery_use (number, key, at, previous) \
             SELECT value->>0, value->>1, value->>2, value->>3 FROM json_each(?)";
-        const REVOKE: &str = "UPDATE delivery_key SET revoked_at = ? WHERE number = ?";
+        const EXHAUST: &str =
+            "UPDATE delivery_grant SET exhausted = 1 WHERE number IN (SELECT value FROM json_each(?))";
+        const REVOKE: &str = "UPDATE delivery_grant SET revoked_at = ? WHERE number = ?";
         insert(connection, KEYS, &self.new_keys).await?;
         insert(connection, LETTERS, &self.new_letters).await?;
         insert(connection, USES, &self.new_uses).await?;
+        insert(connection, EXHAUST, &self.exhausted).await?;
         for entry in self.revoked.iter().filter_map(|id| self.keys.get(id)) {
             let at = entry.key.revoked_at().map(|at| at.timestamp_millis());
             let update = sqlx::query(REVOKE).bind(at).bind(entry.number);
@@ -102,7 +107,9 @@ impl Plan {
         scribe.last_key += count(self.new_keys.len());
         scribe.last_letter += count(self.new_letters.len());
         scribe.last_use += count(self.new_uses.len());
-        scribe.tail.extend(self.used);
+        let mut unfolded = scribe.view.unfolded();
+        self.new_uses.iter().for_each(|(number, key, ..)| unfolded.add(*key, *number));
+        drop(unfolded);
         for (id, entry) in self.keys {
             scribe.view.keys.insert(id, entry);
         }
@@ -126,9 +133,10 @@ impl Plan {
             Change::Use { at, .. } => {
                 let number = scribe.last_use + 1 + count(self.new_uses.len());
                 self.new_uses.push((number, entry.number, at.timestamp_millis(), entry.last_use));
-                self.used.push(id);
                 entry.last_use = Some(number);
-                entry.unfolded += 1;
+                if changed.remaining() == Some(0) {
+                    self.exhausted.push(entry.number);
+                }
             }
             Change::Revoke { .. } => {
                 if entry.key.revoked_at() != changed.revoked_at() {
@@ -168,7 +176,7 @@ impl Plan {
         if let Some(identity) = identity {
             self.orders.insert(identity, key.clone());
         }
-        self.keys.insert(key.id(), Entry { key: key.clone(), number, last_use: None, unfolded: 0 });
+        self.keys.insert(key.id(), Entry { key: key.clone(), number, last_use: None });
         Issue::New(key)
     }
 
@@ -184,10 +192,11 @@ impl Plan {
                 None => missing.push(*id),
             }
         }
-        self.keys.extend(load(&mut scribe.connection, &missing).await?);
+        self.keys.extend(load(&mut scribe.connection, &scribe.view, &missing).await?);
         Ok(())
     }
 
+    /// Nobody sweeps meanwhile: that is the writer's work too.
     async fn read_orders(&mut self, scribe: &mut Scribe, operations: &[Operation]) -> Result<(), StoreError> {
         const SQL: &str = concat!(
             "SELECT ",
@@ -206,10 +215,10 @@ impl Plan {
         }
         let query = sqlx::query(SQL).bind(json(&identities)?);
         let found = query.fetch_all(&mut scribe.connection).await.map_err(store_error)?;
+        let unfolded = scribe.view.unfolded();
         for row in &found {
-            let entry = entry(row)?;
-            // The row does not count the uses that are not folded; the view does.
-            let key = scribe.view.keys.get(&entry.key.id()).map_or(entry.key, |known| known.key);
+            let uses = unfolded.since(row.integer("number")?, row.integer_or_null("last_use")?);
+            let key = entry(row, uses)?.key;
             if let Some(identity) = identity(key.granted()) {
                 self.orders.insert(identity, key);
             }

@@ -1,23 +1,33 @@
-//! SQLite's rows. A key's row does not count the uses that are not folded; the view does.
+//! SQLite's rows. A key's row does not count the uses that are not folded.
 
 use sqlx::sqlite::SqliteRow;
 
 use super::error::store_error;
+use super::unfolded::Uses;
 use super::view::{Entry, View};
-use crate::key::Key;
 use crate::store::StoreError;
 use crate::store::rows::{self, Columns, columns};
 
 columns!(SqliteRow);
 
-/// A key whose uses are all folded.
-pub(super) fn entry(row: &SqliteRow) -> Result<Entry, StoreError> {
-    let (number, last_use) = (row.integer("number")?, row.integer_or_null("last_use")?);
-    Ok(Entry { key: rows::key(row)?, number, last_use, unfolded: 0 })
+/// A key, with the uses that its row does not count.
+pub(super) fn entry(row: &SqliteRow, unfolded: Uses) -> Result<Entry, StoreError> {
+    let (key, number, last_use) = (rows::key(row)?, row.integer("number")?, row.integer_or_null("last_use")?);
+    Ok(match unfolded {
+        Uses { count: 0, .. } => Entry { key, number, last_use },
+        Uses { count, last } => {
+            Entry { key: key.with_used(key.used() + u64::from(count)), number, last_use: Some(last) }
+        }
+    })
 }
 
-/// The key of a joined row, with the uses that are not folded.
-pub(super) fn key(row: &SqliteRow, view: &View) -> Result<Key, StoreError> {
-    let id = rows::key_id(row)?;
-    view.keys.peek(&id).map_or_else(|| rows::key(row), |entry| Ok(entry.key))
+/// The uses that the counts of `rows` do not have, which were read when so many sweeps had begun. None if there was
+/// another one since: then the rows are to be read again.
+pub(super) fn unfolded(view: &View, sweeps: u64, rows: &[SqliteRow]) -> Result<Option<Vec<Uses>>, StoreError> {
+    let unfolded = view.unfolded();
+    if unfolded.sweeps() != sweeps {
+        return Ok(None);
+    }
+    let since = |row: &SqliteRow| Ok(unfolded.since(row.integer("number")?, row.integer_or_null("last_use")?));
+    rows.iter().map(since).collect::<Result<_, _>>().map(Some)
 }

@@ -1,7 +1,6 @@
 //! The writer: plans a batch in memory, writes it in as few statements as there are kinds of rows, commits, and only
 //! then lets anyone see it.
 
-use std::collections::VecDeque;
 use std::fs::File;
 use std::sync::Arc;
 
@@ -12,7 +11,6 @@ use super::error::store_error;
 use super::plan::Plan;
 use super::view::View;
 use super::{fold, letters, ring};
-use crate::key::KeyId;
 use crate::store::StoreError;
 use crate::store::commit::Writer;
 use crate::store::operation::{Answer, Operation};
@@ -21,8 +19,6 @@ use crate::store::operation::{Answer, Operation};
 pub(super) struct Scribe {
     pub(super) connection: SqliteConnection,
     pub(super) view: Arc<View>,
-    /// The keys of the uses that are not folded, oldest first.
-    pub(super) tail: VecDeque<KeyId>,
     /// Number of the newest row.
     pub(super) last_key: i64,
     pub(super) last_use: i64,
@@ -41,10 +37,8 @@ impl Scribe {
         view: Arc<View>,
         lock: Arc<File>,
     ) -> Result<Self, StoreError> {
-        let tail = VecDeque::new();
         let (last_key, last_use, last_letter) = (0, 0, 0);
-        let mut scribe =
-            Self { connection, view, tail, last_key, last_use, last_letter, options, lost: false, _lock: lock };
+        let mut scribe = Self { connection, view, last_key, last_use, last_letter, options, lost: false, _lock: lock };
         letters::end_leases(&mut scribe.connection).await?;
         scribe.recover().await?;
         Ok(scribe)
@@ -61,14 +55,16 @@ impl Scribe {
 
     async fn recover(&mut self) -> Result<(), StoreError> {
         let (last_key, last_use, last_letter): (i64, i64, i64) = sqlx::query_as(
-            "SELECT coalesce((SELECT max(number) FROM delivery_key), 0), \
+            "SELECT coalesce((SELECT max(number) FROM delivery_grant), 0), \
                     max(coalesce((SELECT max(number) FROM delivery_use), 0), (SELECT number FROM delivery_fold)), \
                     coalesce((SELECT max(number) FROM delivery_letter), 0)",
         )
         .fetch_one(&mut self.connection)
         .await
         .map_err(store_error)?;
-        self.tail = fold::recover(&mut self.connection, &self.view).await?;
+        fold::recover(&mut self.connection, &self.view).await?;
+        // After a lost connection, nobody knows whether the last batch was committed: rows tell.
+        self.view.keys.clear();
         (self.last_key, self.last_use, self.last_letter) = (last_key, last_use, last_letter);
         Ok(())
     }
@@ -77,9 +73,13 @@ impl Scribe {
         if self.lost {
             self.revive().await?;
         }
-        if operations.iter().any(|operation| matches!(operation, Operation::Prune { .. })) {
+        for operation in operations {
             // Only what is folded may be forgotten.
-            fold::all(self).await?;
+            if let Operation::Prune { before, .. } = operation
+                && fold::holds_back(&mut self.connection, *before).await?
+            {
+                fold::all(self).await?;
+            }
         }
         let mut plan = Plan::of(self, operations).await?;
         if plan.is_one_statement() {
@@ -147,9 +147,7 @@ impl Writer for Scribe {
     }
 
     async fn upkeep(&mut self) {
-        if self.tail.len() >= fold::AT
-            && let Err(error) = fold::slice(self).await
-        {
+        if let Err(error) = fold::keep_up(self, fold::AT).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "uses are not folded yet; will be tried again");
         }
     }
@@ -184,8 +182,7 @@ mod tests {
     use chrono::DateTime;
 
     use super::*;
-    use crate::key::RingVersion;
-    use crate::key::{Change, NewKey};
+    use crate::key::{Change, KeyId, NewKey, RingVersion};
     use crate::terms::{Terms, Validity};
 
     fn key(number: u128) -> Operation {
@@ -232,7 +229,7 @@ mod tests {
         scribe.commit(&[key(committed), spend(0)]).await.unwrap();
         assert_eq!(used(&scribe), before + 1);
         let keys: i64 =
-            sqlx::query_scalar("SELECT count(*) FROM delivery_key").fetch_one(&mut scribe.connection).await.unwrap();
+            sqlx::query_scalar("SELECT count(*) FROM delivery_grant").fetch_one(&mut scribe.connection).await.unwrap();
         assert_eq!(u128::try_from(keys).unwrap(), committed + 1);
     }
 
@@ -253,9 +250,10 @@ mod tests {
         let prune = Operation::Prune { before: DateTime::from_timestamp(1, 0).unwrap(), from: 0 };
         scribe.commit(&[spend(1), prune, spend(2)]).await.unwrap();
         drop(scribe);
-        let scribe = start(options).await;
-        let used = |number: u128| scribe.view.keys.get(&KeyId::from_bytes(number.to_be_bytes())).unwrap().key.used();
-        assert_eq!((used(1), used(2)), (2, 1));
+        let mut scribe = start(options).await;
+        let ids = [1, 2].map(|number: u128| KeyId::from_bytes(number.to_be_bytes()));
+        let found = super::super::find::load(&mut scribe.connection, &scribe.view, &ids).await.unwrap();
+        assert_eq!(ids.map(|id| found[&id].key.used()), [2, 1]);
     }
 
     #[tokio::test]
