@@ -31,7 +31,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 /// How long a client may take over the head of a request, and a connection be idle.
 const HEADERS: Duration = Duration::from_secs(15);
 /// How long the head of a request may be, and how much of a body waits to be read, in bytes.
-const BUFFER: usize = 32 << 10;
+const BUFFER: usize = 64 << 10;
 /// How long a client may take nothing of an answer.
 const STALLED: Duration = Duration::from_secs(30);
 

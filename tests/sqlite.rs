@@ -106,7 +106,7 @@ async fn counts_stay_exact_across_folding_and_restart() {
     }
 }
 
-/// Rows tell of some keys that they are used up, and only the last uses tell it of others.
+/// Of some keys the uses are folded, of others they are not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exhausted_keys_are_found_whether_their_uses_are_folded_or_not() {
     let folder = tempfile::tempdir().unwrap();

@@ -10,7 +10,7 @@ mod postgres_server;
 mod private;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,9 @@ struct Arguments {
     /// Measure this store, which has so many keys: what this program calls itself with, so that memory counts from nothing
     #[arg(long, hide = true)]
     measure: Option<String>,
+    /// Where the stores are made: in the target folder, unless this says otherwise
+    #[arg(long, default_value = env!("CARGO_TARGET_TMPDIR"))]
+    folder: PathBuf,
     /// What `cargo bench` says
     #[arg(long, hide = true)]
     bench: bool,
@@ -58,7 +61,7 @@ fn main() {
         println!("nothing is measured: say how many keys, such as -- 10000 1000000 10000000");
         return;
     }
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let folder = tempfile::tempdir_in(&arguments.folder).unwrap();
     let mut columns = Vec::new();
     for &keys in &arguments.keys {
         let file = folder.path().join(format!("{keys}.db"));

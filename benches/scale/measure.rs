@@ -76,9 +76,9 @@ async fn started<S: Ledger + Catalog>(keys: i64, open: impl Future<Output = S>) 
         let together = timed(all(numbers, |number| validate(&delivery, number)));
         figures.push(per_second(&format!("{what}, {CALLERS} callers"), together.await.1, CALLS));
     }
-    // So many that counts are also folded into the rows of keys; and others than those that are in view now.
-    let any: Vec<i64> = (0..CALLS * 5).map(|_| random.random_range(1..=keys)).collect();
-    let few: Vec<i64> = few.repeat(5);
+    // So many that counts are also folded meanwhile, as in service; and other keys than those that are in view now.
+    let any: Vec<i64> = (0..CALLS * 20).map(|_| random.random_range(1..=keys)).collect();
+    let few: Vec<i64> = few.repeat(20);
     all(&few[..CALLS / 20], |number| fetch(&delivery, number)).await;
     for (what, numbers) in [("fetch with one of 500", &few), ("fetch with any key", &any)] {
         let one_by_one = timed(async {

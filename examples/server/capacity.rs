@@ -2,7 +2,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// More than a server of this kind ever needs behind a proxy. Each may hold a buffer of 32 KiB while its request comes.
+/// More than a server of this kind ever needs behind a proxy. Each may hold a buffer of 64 KiB while its request comes.
 const MOST: u64 = 10_000;
 /// Descriptors for everything else: the database, letters, connections to the mail server.
 const RESERVED: u64 = 64;

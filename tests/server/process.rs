@@ -131,6 +131,11 @@ impl Server {
         self.log()
     }
 
+    /// The process.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// As a service manager does.
     pub fn terminate(self) -> String {
         self.ask_to_stop();
@@ -138,7 +143,7 @@ impl Server {
     }
 
     pub fn ask_to_stop(&self) {
-        let id = self.process.id().to_string();
+        let id = self.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
     }
 

@@ -18,12 +18,16 @@ use crate::store::StoreError;
 use crate::store::rows::Columns;
 
 /// A sweep begins when so many uses wait: of ten million keys' counts, a page then serves four of them. A start after a
-/// crash reads half as many again at most, in some tenth of a second.
+/// crash reads twice as many at most, in some tenth of a second.
 pub(super) const AT: usize = 1 << 17;
 /// Keys in a slice while commits wait: some milliseconds.
 const SLICE: usize = 1024;
-/// After so many uses the next slice is due: a sweep ends long before the next one should begin.
+/// After so many uses the next slice is due.
 const PACE: usize = SLICE / 2;
+/// Keys in a slice for each use since the last one: a sweep ends long before the next one should begin.
+const AHEAD: usize = 2;
+/// Keys in a slice when a prune waits.
+const PART: usize = 4 * SLICE;
 /// Keys in a slice when nobody waits.
 const ALL: usize = 16 * 1024;
 /// Forget so many uses in one commit.
@@ -57,7 +61,7 @@ pub(super) async fn recover(connection: &mut SqliteConnection, view: &View) -> R
 
 /// After a batch: begins a sweep when `at` uses wait, and folds its next slice when that is due.
 pub(super) async fn keep_up(scribe: &mut Scribe, at: usize) -> Result<(), StoreError> {
-    {
+    let due = {
         let mut unfolded = scribe.view.unfolded();
         if !unfolded.sweeping() && unfolded.waiting() >= at {
             unfolded.begin();
@@ -65,8 +69,9 @@ pub(super) async fn keep_up(scribe: &mut Scribe, at: usize) -> Result<(), StoreE
         if !unfolded.sweeping() || unfolded.unpaced() < PACE.min(at) {
             return Ok(());
         }
-    }
-    slice(scribe, SLICE).await
+        AHEAD * unfolded.unpaced()
+    };
+    slice(scribe, SLICE.max(due)).await
 }
 
 /// Folds everything.
@@ -84,13 +89,35 @@ pub(super) async fn all(scribe: &mut Scribe) -> Result<(), StoreError> {
     }
 }
 
+/// Before a prune: whether the uses before `before` are folded, of those that there were when it was first asked. If not,
+/// some of them now are, so that no commit waits for all.
+pub(super) async fn make_way(scribe: &mut Scribe, before: DateTime<Utc>) -> Result<bool, StoreError> {
+    let until = match scribe.fold_until {
+        Some(until) => until,
+        None if holds_back(&mut scribe.connection, before).await? => *scribe.fold_until.insert(scribe.last_use),
+        None => return Ok(true),
+    };
+    {
+        let mut unfolded = scribe.view.unfolded();
+        if unfolded.mark().number >= until {
+            scribe.fold_until = None;
+            return Ok(true);
+        }
+        if !unfolded.sweeping() {
+            unfolded.begin();
+        }
+    }
+    slice(scribe, PART).await?;
+    Ok(false)
+}
+
 /// Folds the next keys of the sweep that is under way.
 async fn slice(scribe: &mut Scribe, most: usize) -> Result<(), StoreError> {
     let (keys, mark) = scribe.view.unfolded().slice(most);
     let counts: Vec<(i64, u32, i64)> = keys.iter().map(|(key, uses)| (*key, uses.count, uses.last)).collect();
     let committed = commit(&mut scribe.connection, &json(&counts)?, mark).await;
     if committed.is_err() {
-        scribe.lost = !rolled_back(&mut scribe.connection).await;
+        scribe.lost |= !rolled_back(&mut scribe.connection).await;
     }
     committed?;
     scribe.view.unfolded().folded(keys.len(), mark);
@@ -101,7 +128,8 @@ async fn commit(connection: &mut SqliteConnection, counts: &str, mark: Mark) -> 
     // Without a WHERE, the parser would take ON CONFLICT for a join's ON.
     const COUNT: &str = "INSERT INTO delivery_count (key, used, last_use) \
         SELECT value->>0, value->>1, value->>2 FROM json_each(?) WHERE true \
-        ON CONFLICT (key) DO UPDATE SET used = used + excluded.used, last_use = excluded.last_use";
+        ON CONFLICT (key) DO UPDATE SET used = used + excluded.used, last_use = excluded.last_use \
+        WHERE excluded.last_use > last_use";
     connection.execute("BEGIN IMMEDIATE").await.map_err(store_error)?;
     sqlx::query(COUNT).bind(counts).execute(&mut *connection).await.map_err(store_error)?;
     let update = sqlx::query("UPDATE delivery_fold SET number = ?, until = ?, through = ?");
@@ -110,8 +138,27 @@ async fn commit(connection: &mut SqliteConnection, counts: &str, mark: Mark) -> 
     connection.execute("COMMIT").await.map(drop).map_err(store_error)
 }
 
+/// Counts every use, by the database alone: for a file that nobody serves.
+#[cfg(any(feature = "postgres", test))]
+pub(super) async fn settle(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    const FOLD: [&str; 5] = [
+        "BEGIN IMMEDIATE",
+        "INSERT INTO delivery_count (key, used, last_use) \
+         SELECT u.key, count(*), max(u.number) FROM delivery_fold f JOIN delivery_use u ON u.number > f.number \
+         WHERE u.number > f.until OR u.key > f.through GROUP BY u.key \
+         ON CONFLICT (key) DO UPDATE SET used = used + excluded.used, last_use = excluded.last_use",
+        "UPDATE delivery_fold SET number = max(number, coalesce((SELECT max(number) FROM delivery_use), 0))",
+        "UPDATE delivery_fold SET until = number, through = 0",
+        "COMMIT",
+    ];
+    for statement in FOLD {
+        connection.execute(statement).await.map_err(store_error)?;
+    }
+    Ok(())
+}
+
 /// Whether uses before `before` wait to be folded.
-pub(super) async fn holds_back(connection: &mut SqliteConnection, before: DateTime<Utc>) -> Result<bool, StoreError> {
+async fn holds_back(connection: &mut SqliteConnection, before: DateTime<Utc>) -> Result<bool, StoreError> {
     const SQL: &str = "SELECT EXISTS (SELECT 1 FROM delivery_fold f JOIN delivery_use u ON u.number > f.number \
                        WHERE u.at < ?)";
     sqlx::query_scalar(SQL).bind(before.timestamp_millis()).fetch_one(connection).await.map_err(store_error)
@@ -138,160 +185,4 @@ pub(super) async fn prune(
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::Path;
-    use std::sync::Arc;
-
-    use proptest::prelude::*;
-    use sqlx::sqlite::SqliteConnectOptions;
-    use sqlx::{ConnectOptions, Connection};
-
-    use super::super::find::load;
-    use super::super::open::migrate;
-    use super::*;
-    use crate::key::{Change, KeyId, NewKey, RingVersion};
-    use crate::product::ProductId;
-    use crate::store::commit::Writer;
-    use crate::store::operation::Operation;
-    use crate::terms::{Terms, Validity};
-
-    const KEYS: u8 = 6;
-
-    #[derive(Debug, Clone)]
-    enum Step {
-        /// Uses of these keys in one batch, and the upkeep that follows.
-        Use(Vec<u8>),
-        Slice,
-        All,
-        /// The process ends without a word.
-        Crash,
-        Close,
-    }
-
-    fn step() -> impl Strategy<Value = Step> {
-        prop_oneof![
-            8 => proptest::collection::vec(0..KEYS, 1..12).prop_map(Step::Use),
-            4 => Just(Step::Slice),
-            1 => Just(Step::All),
-            2 => Just(Step::Crash),
-            1 => Just(Step::Close),
-        ]
-    }
-
-    fn id(key: u8) -> KeyId {
-        KeyId::from_bytes([key; 16])
-    }
-
-    async fn start(path: &Path) -> Scribe {
-        let options = SqliteConnectOptions::new().filename(path).create_if_missing(true);
-        // Nothing here cuts the power.
-        let options = options.synchronous(sqlx::sqlite::SqliteSynchronous::Off);
-        let mut connection = options.connect().await.unwrap();
-        migrate(&mut connection).await.unwrap();
-        let lock = Arc::new(tempfile::tempfile().unwrap());
-        Scribe::start(connection, options, Arc::new(View::new()), lock).await.unwrap()
-    }
-
-    /// Every key's count as its row and the uses that are not folded tell it, and as view has it.
-    async fn counts(scribe: &mut Scribe) -> Vec<u64> {
-        let ids: Vec<KeyId> = (0..KEYS).map(id).collect();
-        let found = load(&mut scribe.connection, &scribe.view, &ids).await.unwrap();
-        for id in &ids {
-            if let Some(entry) = scribe.view.keys.get(id) {
-                assert_eq!((entry.key.used(), entry.last_use), (found[id].key.used(), found[id].last_use));
-            }
-        }
-        ids.iter().map(|id| found[id].key.used()).collect()
-    }
-
-    async fn run(steps: Vec<Step>) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("x.db");
-        let mut scribe = start(&path).await;
-        let product = ProductId::new(1).unwrap();
-        let at = DateTime::UNIX_EPOCH;
-        for key in 0..KEYS {
-            let terms = Terms { validity: Validity::Never, ..Terms::default() };
-            let identity = (id(key), RingVersion::from_stored(1));
-            let key = NewKey::on_terms(identity, product, "a@example.com".parse().unwrap(), terms, at);
-            scribe.commit(&[Operation::Issue(Arc::new(key), None)]).await.unwrap();
-        }
-        let mut expected = vec![0; usize::from(KEYS)];
-        for step in steps {
-            match step {
-                Step::Use(keys) => {
-                    let uses: Vec<_> =
-                        keys.iter().map(|key| Operation::Change(id(*key), Change::Use { product, at })).collect();
-                    scribe.commit(&uses).await.unwrap();
-                    for key in keys {
-                        expected[usize::from(key)] += 1;
-                    }
-                    keep_up(&mut scribe, 10).await.unwrap();
-                }
-                Step::Slice => {
-                    {
-                        let mut unfolded = scribe.view.unfolded();
-                        if !unfolded.sweeping() {
-                            unfolded.begin();
-                        }
-                    }
-                    slice(&mut scribe, 2).await.unwrap();
-                }
-                Step::All => all(&mut scribe).await.unwrap(),
-                Step::Crash => {
-                    scribe.connection.close().await.unwrap();
-                    scribe = start(&path).await;
-                }
-                Step::Close => {
-                    scribe.finish().await;
-                    scribe = start(&path).await;
-                }
-            }
-            assert_eq!(counts(&mut scribe).await, expected);
-        }
-        all(&mut scribe).await.unwrap();
-        let stored: Vec<u64> = sqlx::query_scalar("SELECT used FROM delivery_key ORDER BY id")
-            .fetch_all(&mut scribe.connection)
-            .await
-            .unwrap();
-        assert_eq!(stored, expected, "as the rows alone tell");
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(48))]
-
-        #[test]
-        fn no_count_changes_by_folding_crashing_and_starting(steps in proptest::collection::vec(step(), 1..40)) {
-            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-            runtime.block_on(run(steps));
-        }
-    }
-
-    #[tokio::test]
-    async fn a_file_from_before_counts_stood_apart_keeps_every_count() {
-        let folder = tempfile::tempdir().unwrap();
-        let options = SqliteConnectOptions::new().filename(folder.path().join("old.db")).create_if_missing(true);
-        let mut connection = options.connect().await.unwrap();
-        for sql in [
-            include_str!("migrations/0001_delivery.sql"),
-            include_str!("migrations/0002_move.sql"),
-            include_str!("migrations/0003_standing.sql"),
-            // Three uses, the first two of them folded; the third is the last that the key has.
-            "INSERT INTO delivery_key (number, id, ring, product, email, issued_at, expires_at, max_uses, used, last_use) \
-             VALUES (1, unhex('01010101010101010101010101010101'), 1, 1, 'a@example.com', 0, 9, 3, 2, 2), \
-                    (2, unhex('02020202020202020202020202020202'), 1, 1, 'a@example.com', 0, 9, 3, 0, NULL); \
-             INSERT INTO delivery_use VALUES (1, 1, 5, NULL), (2, 1, 6, 1), (3, 1, 7, 2); \
-             UPDATE delivery_fold SET number = 2",
-            include_str!("migrations/0004_count.sql"),
-        ] {
-            connection.execute(sql).await.unwrap();
-        }
-        let read = "SELECT used, last_use, exhausted FROM delivery_key ORDER BY number";
-        let keys: Vec<(i64, Option<i64>, i64)> = sqlx::query_as(read).fetch_all(&mut connection).await.unwrap();
-        assert_eq!(keys, [(3, Some(3), 1), (0, None, 0)]);
-        let view = View::new();
-        recover(&mut connection, &view).await.unwrap();
-        let unfolded = view.unfolded();
-        assert_eq!((unfolded.waiting(), unfolded.sweeping()), (0, false));
-    }
-}
+mod tests;

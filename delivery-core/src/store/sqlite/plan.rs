@@ -107,11 +107,13 @@ impl Plan {
         scribe.last_key += count(self.new_keys.len());
         scribe.last_letter += count(self.new_letters.len());
         scribe.last_use += count(self.new_uses.len());
-        let mut unfolded = scribe.view.unfolded();
-        self.new_uses.iter().for_each(|(number, key, ..)| unfolded.add(*key, *number));
-        drop(unfolded);
-        for (id, entry) in self.keys {
-            scribe.view.keys.insert(id, entry);
+        {
+            // Until the entries are in view, nobody adds these uses to rows: a count would go up and down again.
+            let mut unfolded = scribe.view.unfolded();
+            self.new_uses.iter().for_each(|(number, key, ..)| unfolded.add(*key, *number));
+            for (id, entry) in self.keys {
+                scribe.view.keys.insert(id, entry);
+            }
         }
         let answers: Vec<Answer> = self.answers.into_iter().flatten().collect();
         for answer in &answers {

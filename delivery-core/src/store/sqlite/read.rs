@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use sqlx::{AssertSqlSafe, SqlitePool};
 
 use super::error::store_error;
-use super::rows::{entry, unfolded};
+use super::rows::{current, unfolded};
 use super::view::View;
 use crate::key::{Key, KeyId};
 use crate::store::rows;
@@ -38,7 +38,7 @@ async fn candidates(
         let statement = bind_search!(statement, query, before, most);
         let found = statement.fetch_all(readers).await.map_err(store_error)?;
         if let Some(uses) = unfolded(view, sweeps, &found)? {
-            let keys = found.iter().zip(uses).map(|(row, uses)| entry(row, uses).map(|entry| entry.key));
+            let keys = found.iter().zip(uses).map(|(row, uses)| current(view, row, uses));
             return Ok((keys.collect::<Result<_, _>>()?, found.len() == most));
         }
     }
@@ -75,7 +75,7 @@ pub(super) async fn parked_letters(
         let sweeps = view.unfolded().sweeps();
         let found = sqlx::query(PARKED).bind(limit(most)).fetch_all(readers).await.map_err(store_error)?;
         if let Some(uses) = unfolded(view, sweeps, &found)? {
-            let parked = |(row, uses)| rows::parked_letter(row, entry(row, uses)?.key);
+            let parked = |(row, uses)| rows::parked_letter(row, current(view, row, uses)?);
             return Ok(statements::readable(found.iter().zip(uses).map(parked)));
         }
     }

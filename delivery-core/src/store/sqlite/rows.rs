@@ -5,6 +5,7 @@ use sqlx::sqlite::SqliteRow;
 use super::error::store_error;
 use super::unfolded::Uses;
 use super::view::{Entry, View};
+use crate::key::Key;
 use crate::store::StoreError;
 use crate::store::rows::{self, Columns, columns};
 
@@ -19,6 +20,12 @@ pub(super) fn entry(row: &SqliteRow, unfolded: Uses) -> Result<Entry, StoreError
             Entry { key: key.with_used(key.used() + u64::from(count)), number, last_use: Some(last) }
         }
     })
+}
+
+/// A key as it is now: a find may have told more than the row that was read a moment ago.
+pub(super) fn current(view: &View, row: &SqliteRow, unfolded: Uses) -> Result<Key, StoreError> {
+    let known = view.keys.peek(&rows::key_id(row)?);
+    known.map_or_else(|| entry(row, unfolded).map(|entry| entry.key), |entry| Ok(entry.key))
 }
 
 /// The uses that the counts of `rows` do not have, which were read when so many sweeps had begun. None if there was

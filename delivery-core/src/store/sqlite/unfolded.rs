@@ -74,6 +74,11 @@ impl Unfolded {
         self.sweeps
     }
 
+    /// How far uses are folded.
+    pub(super) fn mark(&self) -> Mark {
+        self.mark
+    }
+
     /// How many uses wait for a sweep.
     pub(super) fn waiting(&self) -> usize {
         self.waiting

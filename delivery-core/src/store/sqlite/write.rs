@@ -26,6 +26,8 @@ pub(super) struct Scribe {
     options: SqliteConnectOptions,
     /// Whether the connection is in a state that nobody knows.
     pub(super) lost: bool,
+    /// The use up to which a prune has everything folded first.
+    pub(super) fold_until: Option<i64>,
     _lock: Arc<File>,
 }
 
@@ -38,7 +40,9 @@ impl Scribe {
         lock: Arc<File>,
     ) -> Result<Self, StoreError> {
         let (last_key, last_use, last_letter) = (0, 0, 0);
-        let mut scribe = Self { connection, view, last_key, last_use, last_letter, options, lost: false, _lock: lock };
+        let (lost, fold_until) = (false, None);
+        let mut scribe =
+            Self { connection, view, last_key, last_use, last_letter, options, lost, fold_until, _lock: lock };
         letters::end_leases(&mut scribe.connection).await?;
         scribe.recover().await?;
         Ok(scribe)
@@ -73,12 +77,18 @@ impl Scribe {
         if self.lost {
             self.revive().await?;
         }
+        let written = self.write_on(operations).await;
+        if written.is_err() {
+            self.lost = !rolled_back(&mut self.connection).await;
+        }
+        Ok(written?.publish(self))
+    }
+
+    async fn write_on(&mut self, operations: &[Operation]) -> Result<Plan, StoreError> {
+        let mut may_prune = true;
         for operation in operations {
-            // Only what is folded may be forgotten.
-            if let Operation::Prune { before, .. } = operation
-                && fold::holds_back(&mut self.connection, *before).await?
-            {
-                fold::all(self).await?;
+            if let Operation::Prune { before, from: 0 } = operation {
+                may_prune &= fold::make_way(self, *before).await?;
             }
         }
         let mut plan = Plan::of(self, operations).await?;
@@ -87,29 +97,26 @@ impl Scribe {
             plan.write(&mut self.connection).await?;
         } else if plan.writes() {
             self.connection.execute("BEGIN IMMEDIATE").await.map_err(store_error)?;
-            let written = match plan.write(&mut self.connection).await {
-                Ok(()) => self.write_others(operations, &mut plan).await,
-                Err(error) => Err(error),
-            };
-            let committed = match written {
-                Ok(()) => self.connection.execute("COMMIT").await.map(drop).map_err(store_error),
-                Err(error) => Err(error),
-            };
-            if let Err(error) = committed {
-                self.lost = !rolled_back(&mut self.connection).await;
-                return Err(error);
-            }
+            plan.write(&mut self.connection).await?;
+            self.write_others(operations, &mut plan, may_prune).await?;
+            self.connection.execute("COMMIT").await.map_err(store_error)?;
         }
-        Ok(plan.publish(self))
+        Ok(plan)
     }
 
     /// The operations that do not concern keys and uses: rare, one statement or two each.
-    async fn write_others(&mut self, operations: &[Operation], plan: &mut Plan) -> Result<(), StoreError> {
+    async fn write_others(
+        &mut self,
+        operations: &[Operation],
+        plan: &mut Plan,
+        may_prune: bool,
+    ) -> Result<(), StoreError> {
         for (index, operation) in operations.iter().enumerate() {
             let connection = &mut self.connection;
             let answer = match operation {
                 Operation::Issue(..) | Operation::Change(..) => continue,
                 Operation::Enroll(fingerprints) => Answer::Enrolled(ring::enroll(connection, fingerprints).await?),
+                Operation::Prune { from: 0, .. } if !may_prune => Answer::Pruned(0, Some(0)),
                 Operation::Prune { before, from } => {
                     let (pruned, next) = fold::prune(connection, *before, *from).await?;
                     Answer::Pruned(pruned, next)
@@ -147,13 +154,17 @@ impl Writer for Scribe {
     }
 
     async fn upkeep(&mut self) {
-        if let Err(error) = fold::keep_up(self, fold::AT).await {
+        if !self.lost
+            && let Err(error) = fold::keep_up(self, fold::AT).await
+        {
             tracing::warn!(error = &error as &dyn std::error::Error, "uses are not folded yet; will be tried again");
         }
     }
 
     async fn finish(mut self) {
-        if let Err(error) = fold::all(&mut self).await {
+        if !self.lost
+            && let Err(error) = fold::all(&mut self).await
+        {
             tracing::warn!(error = &error as &dyn std::error::Error, "uses are folded at the next start");
         }
         if let Err(error) = self.connection.close().await {
