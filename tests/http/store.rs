@@ -1,7 +1,6 @@
 //! A store that can be ill.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -12,10 +11,11 @@ use delivery_core::store::{
     Catalog, Issue, KeyQuery, Ledger, Letter, LetterId, MemoryStore, MessageId, Outcome, Page, ParkedLetter, PostQuery,
     Receipt, StoreError, Use, UseId,
 };
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 
 /// How the store is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
 pub enum Health {
     Well,
     Away,
@@ -23,25 +23,28 @@ pub enum Health {
     Panicking,
     /// Its products and posts are managed elsewhere.
     Elsewhere,
+    /// Now and then it is away, before or after it has done what it was asked; by this seed.
+    Fickle(u64),
 }
 
 #[derive(Debug)]
 pub struct FrailStore {
     store: MemoryStore,
-    health: AtomicU8,
+    state: Mutex<(Health, StdRng)>,
 }
 
 impl FrailStore {
     pub fn new() -> Self {
-        Self { store: MemoryStore::new(), health: AtomicU8::new(Health::Well as u8) }
+        Self { store: MemoryStore::new(), state: Mutex::new((Health::Well, StdRng::seed_from_u64(0))) }
     }
 
     pub fn falls(&self, health: Health) {
-        self.health.store(health as u8, Ordering::Relaxed);
+        let seed = if let Health::Fickle(seed) = health { seed } else { 0 };
+        *self.state.lock().unwrap() = (health, StdRng::seed_from_u64(seed));
     }
 
     fn own_catalog(&self) -> Result<&MemoryStore, StoreError> {
-        if self.health.load(Ordering::Relaxed) == Health::Elsewhere as u8 {
+        if self.state.lock().unwrap().0 == Health::Elsewhere {
             return Err(StoreError::Unsupported);
         }
         self.store()
@@ -49,11 +52,22 @@ impl FrailStore {
 
     /// The store, if it is well. Its panics are quiet, so that a log of tests shows only those that matter.
     fn store(&self) -> Result<&MemoryStore, StoreError> {
-        match self.health.load(Ordering::Relaxed) {
-            ill if ill == Health::Away as u8 => Err(StoreError::unavailable("switched off")),
-            ill if ill == Health::Corrupt as u8 => Err(StoreError::corrupt("cursed")),
-            ill if ill == Health::Panicking as u8 => std::panic::resume_unwind(Box::new("the host's store panicked")),
-            _ => Ok(&self.store),
+        let (health, chance) = &mut *self.state.lock().unwrap();
+        match health {
+            Health::Away => Err(StoreError::unavailable("switched off")),
+            Health::Corrupt => Err(StoreError::corrupt("cursed")),
+            Health::Panicking => std::panic::resume_unwind(Box::new("the host's store panicked")),
+            Health::Fickle(_) if chance.random_ratio(1, 8) => Err(StoreError::unavailable("not just now")),
+            Health::Well | Health::Elsewhere | Health::Fickle(_) => Ok(&self.store),
+        }
+    }
+
+    /// What was done, if its answer arrives.
+    fn told<T>(&self, done: T) -> Result<T, StoreError> {
+        let (health, chance) = &mut *self.state.lock().unwrap();
+        match health {
+            Health::Fickle(_) if chance.random_ratio(1, 8) => Err(StoreError::unavailable("gone before it answered")),
+            _ => Ok(done),
         }
     }
 }
@@ -64,13 +78,13 @@ impl Ledger for FrailStore {
         self.store()?.enroll(ring).await
     }
     async fn issue(&self, key: NewKey, letter: Option<MessageId>) -> Result<Issue, StoreError> {
-        self.store()?.issue(key, letter).await
+        self.told(self.store()?.issue(key, letter).await?)
     }
     async fn find(&self, id: KeyId) -> Result<Option<Key>, StoreError> {
         self.store()?.find(id).await
     }
     async fn change(&self, id: KeyId, change: Change) -> Result<Option<Result<Key, Refusal>>, StoreError> {
-        self.store()?.change(id, change).await
+        self.told(self.store()?.change(id, change).await?)
     }
     async fn search(&self, query: &KeyQuery) -> Result<Page<Key, KeyId>, StoreError> {
         self.store()?.search(query).await
@@ -87,10 +101,10 @@ impl Ledger for FrailStore {
         until: DateTime<Utc>,
         limit: usize,
     ) -> Result<Vec<Letter>, StoreError> {
-        self.store()?.claim_letters(now, until, limit).await
+        self.told(self.store()?.claim_letters(now, until, limit).await?)
     }
     async fn settle_letter(&self, receipt: Receipt, outcome: Outcome) -> Result<(), StoreError> {
-        self.store()?.settle_letter(receipt, outcome).await
+        self.told(self.store()?.settle_letter(receipt, outcome).await?)
     }
     async fn parked_letters(&self, limit: usize) -> Result<Vec<ParkedLetter>, StoreError> {
         self.store()?.parked_letters(limit).await

@@ -1,0 +1,253 @@
+//! The service under test: over one of three stores, with time, chance and mail as inputs.
+
+use std::collections::HashMap;
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::DateTime;
+use delivery_core::clock::Clock;
+use delivery_core::delivery::Builder;
+use delivery_core::http::{Call, Endpoint};
+use delivery_core::key::{KeyId, Keyring, Prefix};
+use delivery_core::limit::{Quota, Quotas};
+use delivery_core::mail::Worked;
+use delivery_core::product::NewProduct;
+use delivery_core::store::{Catalog, KeyQuery, Ledger, MemoryStore, PostgresStore, SqliteStore};
+use delivery_core::terms::{OwnTerms, UseLimit, Validity};
+use delivery_core::testing::{ManualClock, RecordingMailer, SeededEntropy};
+use delivery_core::{Delivery, Entropy};
+use http::{HeaderValue, Method, header};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::model::{Answer, BEGINNING, BUYERS, Model, Step};
+
+const SECRET: &str = "the platform's secret";
+const TOKEN: &str = "the-seller's-token";
+
+/// Where keys and letters are kept.
+pub enum Place {
+    /// Outlives a restart here as the others do.
+    Memory(Arc<MemoryStore>),
+    Sqlite(TempDir),
+    /// The address of a server, and a schema.
+    Postgres(String, String),
+}
+
+/// Ids by chance, and every letter's next attempt at the earliest.
+#[derive(Debug)]
+struct Punctual(SeededEntropy);
+
+impl Entropy for Punctual {
+    fn fill(&self, bytes: &mut [u8]) {
+        match bytes.len() {
+            4 => bytes.fill(0),
+            _ => self.0.fill(bytes),
+        }
+    }
+}
+
+pub struct Service {
+    place: Place,
+    delivery: Delivery,
+    store: Arc<dyn Ledger>,
+    clock: Arc<ManualClock>,
+    mailer: Arc<RecordingMailer>,
+    entropy: Arc<Punctual>,
+    /// The keys as their buyers have them.
+    texts: Vec<String>,
+}
+
+impl Service {
+    pub async fn open(place: Place) -> Self {
+        let (clock, mailer) = (Arc::new(ManualClock::default()), Arc::new(RecordingMailer::default()));
+        clock.set(DateTime::from_timestamp_millis(BEGINNING).unwrap());
+        let entropy = Arc::new(Punctual(SeededEntropy::new(1)));
+        let (delivery, store) = start(&place, &clock, &mailer, &entropy).await;
+        let own = OwnTerms { validity: Validity::from_days(2).ok(), limit: UseLimit::from_count(3).ok() };
+        for (name, terms) in [("Product 1", own), ("Product 2", OwnTerms::default())] {
+            let product = NewProduct::new(name).unwrap().content("# x").unwrap().terms(terms);
+            delivery.add_product(product).await.unwrap();
+        }
+        Self { place, delivery, store, clock, mailer, entropy, texts: Vec::new() }
+    }
+
+    pub async fn close(self) {
+        self.store.close().await;
+    }
+
+    /// Takes the step; the answer must be the model's.
+    pub async fn apply(&mut self, step: &Step, model: &Model) {
+        let answer = match *step {
+            Step::Order { order, product, buyer } => {
+                let (order_id, email) = (format!("order {order}"), BUYERS[buyer]);
+                let body =
+                    json!({ "secret": SECRET, "order_id": order_id, "product_id": product, "customer_email": email });
+                let call = Call::new(Method::POST).json(body.to_string());
+                self.issued(Endpoint::Order, call).await
+            }
+            Step::Issue { product, buyer, days, uses, letter } => {
+                let body = json!({
+                    "product_id": product, "customer_email": BUYERS[buyer], "expires_days": days, "max_uses": uses,
+                    "send_email": letter,
+                });
+                let token = HeaderValue::try_from(format!("Bearer {TOKEN}")).unwrap();
+                let call = Call::new(Method::POST).json(body.to_string()).header(header::AUTHORIZATION, token);
+                self.issued(Endpoint::IssueKey, call).await
+            }
+            Step::Validate { key } => {
+                self.http(Endpoint::Validate, Method::GET, format!("key={}", self.texts[key])).await
+            }
+            Step::Fetch { key, product } => self.product(Method::GET, &self.texts[key], product).await,
+            Step::Head { key, product } => self.product(Method::HEAD, &self.texts[key], product).await,
+            Step::Forged { key } => self.product(Method::GET, &forged(&self.texts[key]), 1).await,
+            Step::Revoke { key } => {
+                self.delivery.revoke(self.id(key)).await.unwrap();
+                Answer::None
+            }
+            Step::Clock { milliseconds } => {
+                match u64::try_from(milliseconds) {
+                    Ok(forward) => self.clock.advance(Duration::from_millis(forward)),
+                    Err(_) => self.clock.set(self.clock.now() + chrono::TimeDelta::milliseconds(milliseconds)),
+                }
+                Answer::None
+            }
+            Step::Mailer(behaviour) => {
+                self.mailer.otherwise(behaviour);
+                Answer::None
+            }
+            Step::Work => {
+                let Worked { sent, deferred, parked, .. } = self.delivery.outbox().work().await.unwrap();
+                Answer::Worked(sent, deferred, parked)
+            }
+            Step::Resend => match self.delivery.parked_letters(1).await.unwrap().first() {
+                Some(parked) => Answer::Resent(self.delivery.resend_letter(parked.letter).await.unwrap()),
+                None => Answer::Resent(false),
+            },
+            Step::Restart { crash } => {
+                self.restart(crash).await;
+                Answer::None
+            }
+        };
+        assert_eq!(answer, model.answer, "{step:?}");
+        self.compare(model).await;
+    }
+
+    /// Every key is as the model has it, and so is every letter that was sent.
+    async fn compare(&self, model: &Model) {
+        let query = KeyQuery { limit: 1000, ..KeyQuery::default() };
+        let found = self.delivery.keys(&query).await.unwrap().items;
+        assert_eq!(found.len(), model.keys.len());
+        let found: HashMap<KeyId, _> = found.into_iter().map(|key| (key.id(), key)).collect();
+        for (number, expected) in model.keys.iter().enumerate() {
+            let key = &found[&self.id(number)];
+            let used = i64::try_from(key.used()).unwrap();
+            let state = (key.product().get(), used, key.limit().as_count(), key.revoked_at().is_some());
+            assert_eq!(state, (expected.product, expected.used, expected.limit, expected.revoked));
+            let history = self.delivery.history(key.id(), None, 1000).await.unwrap();
+            assert_eq!(history.items.len(), usize::try_from(expected.used).unwrap());
+        }
+        let accepted = self.mailer.accepted();
+        assert_eq!(accepted.len(), model.accepted.len());
+        let mut names: HashMap<usize, _> = HashMap::new();
+        for message in &accepted {
+            let number = self.texts.iter().position(|text| message.text.contains(text)).expect("a letter with a key");
+            assert_eq!(message.to.as_str(), BUYERS[model.keys[number].buyer]);
+            assert_eq!(names.entry(number).or_insert(&message.message_id), &&message.message_id, "one name a letter");
+        }
+        let mut sent: Vec<usize> = accepted.iter().map(|message| self.number(&message.text)).collect();
+        let mut expected = model.accepted.clone();
+        sent.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(sent, expected);
+    }
+
+    fn number(&self, letter: &str) -> usize {
+        self.texts.iter().position(|text| letter.contains(text)).unwrap()
+    }
+
+    fn id(&self, key: usize) -> KeyId {
+        self.delivery.verify(&self.texts[key]).expect("a key of ours")
+    }
+
+    async fn issued(&mut self, endpoint: Endpoint, call: Call) -> Answer {
+        let reply = endpoint.call(&self.delivery, call).await;
+        let body: Value = serde_json::from_slice(reply.body()).unwrap();
+        let Some(text) = body["api_key"].as_str() else { return answer(reply.status().as_u16(), body) };
+        assert_eq!(reply.status(), 200);
+        Answer::Key(self.texts.iter().position(|known| known == text).unwrap_or_else(|| {
+            self.texts.push(text.to_owned());
+            self.texts.len() - 1
+        }))
+    }
+
+    async fn product(&self, method: Method, key: &str, product: i64) -> Answer {
+        self.http(Endpoint::Product, method, format!("key={key}&product_id={product}")).await
+    }
+
+    async fn http(&self, endpoint: Endpoint, method: Method, query: String) -> Answer {
+        let reply = endpoint.call(&self.delivery, Call::new(method).query(query)).await;
+        answer(reply.status().as_u16(), serde_json::from_slice(reply.body()).unwrap_or_default())
+    }
+
+    async fn restart(&mut self, crash: bool) {
+        if !crash {
+            self.store.close().await;
+        } else if let Place::Sqlite(folder) = &mut self.place {
+            // What a crash leaves behind: the files as they are now, nothing closed.
+            let crashed = tempfile::tempdir().unwrap();
+            for file in ["x.db", "x.db-wal"] {
+                fs::copy(folder.path().join(file), crashed.path().join(file)).unwrap();
+            }
+            *folder = crashed;
+        }
+        (self.delivery, self.store) = start(&self.place, &self.clock, &self.mailer, &self.entropy).await;
+    }
+}
+
+/// The body without its sentences.
+fn answer(status: u16, mut body: Value) -> Answer {
+    if let Some(error) = body.get_mut("error").and_then(Value::as_object_mut) {
+        assert!(error.remove("message").is_some_and(|message| message.is_string()));
+    }
+    Answer::Http(status, body)
+}
+
+fn forged(text: &str) -> String {
+    let last = if text.ends_with('0') { "1" } else { "0" };
+    format!("{}{last}", &text[..text.len() - 1])
+}
+
+async fn start(
+    place: &Place,
+    clock: &Arc<ManualClock>,
+    mailer: &Arc<RecordingMailer>,
+    entropy: &Arc<Punctual>,
+) -> (Delivery, Arc<dyn Ledger>) {
+    match place {
+        Place::Memory(store) => (build(store, clock, mailer, entropy), store.clone()),
+        Place::Sqlite(folder) => {
+            let store = Arc::new(SqliteStore::open(folder.path().join("x.db")).await.unwrap());
+            (build(&store, clock, mailer, entropy), store)
+        }
+        Place::Postgres(url, schema) => {
+            let store = Arc::new(PostgresStore::connect_to_schema(url, schema).await.unwrap());
+            (build(&store, clock, mailer, entropy), store)
+        }
+    }
+}
+
+fn build<S: Ledger + Catalog>(
+    store: &Arc<S>,
+    clock: &Arc<ManualClock>,
+    mailer: &Arc<RecordingMailer>,
+    entropy: &Arc<Punctual>,
+) -> Delivery {
+    let keyring = Keyring::new(Prefix::default(), &["a secret for histories".parse().unwrap()]).unwrap();
+    let plenty = Quota::per_minute(u32::MAX).unwrap();
+    let quotas = Quotas { product: plenty, validate: plenty, webhook: plenty, admin: plenty, failures: plenty };
+    let builder: Builder =
+        Delivery::builder(store.clone(), mailer.clone(), keyring, SECRET.parse().unwrap(), TOKEN.parse().unwrap());
+    builder.clock(clock.clone()).entropy(entropy.clone()).quotas(quotas).build()
+}

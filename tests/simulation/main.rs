@@ -1,0 +1,76 @@
+//! Simulation: five days of a mail server that fails, hangs and hangs up, and of a store that fails now and then, in
+//! milliseconds, for thousands of seeds. Time, chance and faults come from the seed alone.
+//!
+//! `SIMULATION_SEEDS=100000 cargo test --test simulation` looks longer; `SIMULATION_SEED=7` runs one again.
+
+#[path = "../http/store.rs"]
+#[expect(dead_code, reason = "the store can be ill in other ways too")]
+mod store;
+mod world;
+
+use std::time::Duration;
+
+use crate::world::World;
+
+/// How long letters are tried, and the whole takes.
+const DAYS: u64 = 5;
+/// Between two looks at the clock: shorter than any retry that matters over days.
+const STEP: Duration = Duration::from_mins(5);
+
+#[test]
+fn every_paid_order_ends_with_one_key_and_a_letter() {
+    let seeds = match number("SIMULATION_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("SIMULATION_SEEDS").unwrap_or(2_000),
+    };
+    let (mut orders, mut letters, mut failures) = (0, 0, 0);
+    for seed in seeds {
+        let told = simulate(seed, async |world: &mut World| {
+            world.work().await;
+            tokio::time::advance(STEP).await;
+        });
+        (orders, letters, failures) = (orders + told.orders, letters + told.letters, failures + told.failures);
+    }
+    println!("{orders} orders, {letters} letters, {failures} failures of store and mail server");
+}
+
+#[test]
+fn the_running_worker_sends_them_too() {
+    for seed in 0..5 {
+        simulate(seed, async |world: &mut World| {
+            world.start().await;
+            tokio::time::sleep(STEP).await;
+        });
+    }
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|number| number.parse().unwrap())
+}
+
+/// What a world was like.
+struct Told {
+    orders: usize,
+    letters: usize,
+    failures: usize,
+}
+
+fn simulate(seed: u64, mut pass: impl AsyncFnMut(&mut World)) -> Told {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let lived = std::panic::AssertUnwindSafe(|| {
+        runtime.block_on(async {
+            let mut world = World::new(seed).await;
+            while world.elapsed() < Duration::from_hours(24 * DAYS) {
+                world.buy().await;
+                pass(&mut world).await;
+            }
+            world.heal();
+            world.work().await;
+            world.judge().await
+        })
+    });
+    std::panic::catch_unwind(lived).unwrap_or_else(|panic| {
+        eprintln!("SIMULATION_SEED={seed} shows it again");
+        std::panic::resume_unwind(panic)
+    })
+}
