@@ -21,7 +21,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use server::requests::{self, Open};
-use server::{GRACE, Opened, Refusal, capacity, health};
+use server::{GRACE, Opened, Refusal, capacity, docs, health};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutStream;
@@ -54,14 +54,29 @@ fn app(delivery: Delivery) -> Router {
         .route(health::LIVE, any(health))
         .route(health::READY, any(health))
         .with_state(delivery.clone())
+        .route(docs::PATH, any(reference))
         .merge(delivery_axum::router(delivery))
         .fallback(delivery_axum::not_found)
         .layer(CatchPanicLayer::custom(|_| delivery_axum::internal()))
         .layer(from_fn(observed))
 }
 
+fn reads(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}
+
+async fn reference(method: Method) -> Response {
+    match docs::page().filter(|_| reads(&method)) {
+        Some(page) => {
+            let headers = [(header::CONTENT_TYPE, docs::TYPE), (header::CONTENT_SECURITY_POLICY, docs::POLICY)];
+            (headers, page).into_response()
+        }
+        None => delivery_axum::not_found().await,
+    }
+}
+
 async fn health(State(delivery): State<Delivery>, request: Request) -> Response {
-    let asked = matches!(*request.method(), Method::GET | Method::HEAD);
+    let asked = reads(request.method());
     match health::check(request.uri().path(), &delivery).await.filter(|_| asked) {
         Some((status, json)) => {
             let status = StatusCode::from_u16(status).unwrap_or_default();

@@ -3,6 +3,7 @@
 mod server;
 
 use std::collections::HashSet;
+use std::io::Cursor;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
@@ -17,7 +18,7 @@ use rocket::route::{self, Outcome};
 use rocket::shield::{NoSniff, Shield};
 use rocket::{Build, Data, Request, Response, Rocket, Route};
 use server::requests::{self, Open};
-use server::{GRACE, Opened, Refusal, capacity, health};
+use server::{GRACE, Opened, Refusal, capacity, docs, health};
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -60,7 +61,7 @@ fn refusal(error: &rocket::Error, address: SocketAddr) -> Refusal {
 fn app(delivery: Delivery, address: SocketAddr) -> Rocket<Build> {
     let health = |path| Route::new(Method::Get, path, Health(delivery.clone()));
     rocket::custom(config(address))
-        .mount("/", [health(health::LIVE), health(health::READY)])
+        .mount("/", [health(health::LIVE), health(health::READY), Route::new(Method::Get, docs::PATH, Reference)])
         .register("/", delivery_rocket::catchers())
         .attach(Shield::new().enable(NoSniff::default()))
         .attach(DeliveryFairing::new(delivery))
@@ -91,6 +92,25 @@ impl route::Handler for Health {
     async fn handle<'r>(&self, request: &'r Request<'_>, data: Data<'r>) -> Outcome<'r> {
         match health::check(request.uri().path().as_str(), &self.0).await {
             Some((status, json)) => Outcome::from(request, (Status::new(status), (ContentType::JSON, json))),
+            None => Outcome::forward(data, Status::NotFound),
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Reference;
+
+#[rocket::async_trait]
+impl route::Handler for Reference {
+    async fn handle<'r>(&self, request: &'r Request<'_>, data: Data<'r>) -> Outcome<'r> {
+        match docs::page().filter(|_| request.uri().path() == docs::PATH) {
+            Some(page) => {
+                let mut response = Response::new();
+                response.set_raw_header("content-type", docs::TYPE);
+                response.set_raw_header("content-security-policy", docs::POLICY);
+                response.set_sized_body(page.len(), Cursor::new(page));
+                Outcome::Success(response)
+            }
             None => Outcome::forward(data, Status::NotFound),
         }
     }

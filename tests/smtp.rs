@@ -1,81 +1,19 @@
 //! SMTP against a scripted server on loopback.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+#[path = "private/smtp.rs"]
+mod smtp_server;
 
 use delivery_core::mail::{FolderMailer, Mailer, Message, SmtpMailer};
 use delivery_core::store::MessageId;
 use mail_parser::MessageParser;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 
-/// What the server does at the point where it misbehaves.
-#[derive(Clone, Copy)]
-enum Script {
-    Accept,
-    Silence,
-    AtRecipient(&'static str),
-    AtEnd(&'static str),
-    HangUpAfterTheDot,
-}
+use crate::smtp_server::{Script, SmtpServer};
 
-/// Serves connections by `script`, and keeps what came as data.
-async fn serve(script: Script) -> (SmtpMailer, Arc<Mutex<Vec<String>>>) {
-    let (mailer, received, _) = serve_counting(script).await;
-    (mailer, received)
-}
-
-/// The same, and how many connections came.
-async fn serve_counting(script: Script) -> (SmtpMailer, Arc<Mutex<Vec<String>>>, Arc<AtomicUsize>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let mailer = format!("smtp://{}", listener.local_addr().unwrap()).parse().unwrap();
-    let received = Arc::new(Mutex::new(Vec::new()));
-    let kept = received.clone();
-    let connections = Arc::new(AtomicUsize::new(0));
-    let counted = connections.clone();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            counted.fetch_add(1, Ordering::Relaxed);
-            tokio::spawn(converse(stream, script, kept.clone()));
-        }
-    });
-    (mailer, received, connections)
-}
-
-async fn converse(stream: TcpStream, script: Script, received: Arc<Mutex<Vec<String>>>) -> std::io::Result<()> {
-    let (read, mut write) = stream.into_split();
-    let mut lines = BufReader::new(read).lines();
-    if matches!(script, Script::Silence) {
-        return std::future::pending().await;
-    }
-    write.write_all(b"220 test\r\n").await?;
-    while let Some(line) = lines.next_line().await? {
-        let reply = match line.split(' ').next().unwrap().to_ascii_uppercase().as_str() {
-            "EHLO" => "250-test\r\n250 8BITMIME",
-            "RCPT" => match script {
-                Script::AtRecipient(reply) => reply,
-                _ => "250 ok",
-            },
-            "DATA" => {
-                write.write_all(b"354 go on\r\n").await?;
-                let mut data = String::new();
-                while let Some(line) = lines.next_line().await?.filter(|line| line != ".") {
-                    data.push_str(line.strip_prefix('.').unwrap_or(&line));
-                    data.push_str("\r\n");
-                }
-                received.lock().unwrap().push(data);
-                match script {
-                    Script::HangUpAfterTheDot => return Ok(()),
-                    Script::AtEnd(reply) => reply,
-                    _ => "250 taken",
-                }
-            }
-            "QUIT" => "221 bye",
-            _ => "250 ok",
-        };
-        write.write_all(format!("{reply}\r\n").as_bytes()).await?;
-    }
-    Ok(())
+/// A server that does so, and a mailer that sends to it.
+async fn serve(script: Script) -> (SmtpMailer, SmtpServer) {
+    let server = SmtpServer::start(script).await;
+    (server.url.parse().unwrap(), server)
 }
 
 fn message() -> Message {
@@ -94,12 +32,12 @@ fn message() -> Message {
 
 #[tokio::test]
 async fn an_accepted_message_arrives_whole() {
-    let (mailer, received) = serve(Script::Accept).await;
+    let (mailer, server) = serve(Script::Accept).await;
     let sent = message();
     for _ in 0..3 {
         mailer.send(&sent).await.unwrap();
     }
-    let received = received.lock().unwrap();
+    let received = server.received();
     assert_eq!(received.len(), 3);
     let raw = &received[0];
     assert!(raw.lines().all(|line| line.len() <= 998 && line.is_ascii() && !line.contains('\r')), "{raw}");
@@ -118,11 +56,11 @@ async fn an_accepted_message_arrives_whole() {
 /// A reply that comes too late for one letter must not be taken for the next one's.
 #[tokio::test]
 async fn no_two_letters_share_a_connection() {
-    let (mailer, received, connections) = serve_counting(Script::Accept).await;
+    let (mailer, server) = serve(Script::Accept).await;
     for _ in 0..3 {
         mailer.send(&message()).await.unwrap();
     }
-    assert_eq!((received.lock().unwrap().len(), connections.load(Ordering::Relaxed)), (3, 3));
+    assert_eq!((server.received().len(), server.connections()), (3, 3));
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 pub mod assemble;
 pub mod capacity;
+pub mod docs;
 pub mod health;
 pub mod log;
 pub mod requests;

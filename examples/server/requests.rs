@@ -5,7 +5,7 @@ use std::time::Instant;
 use delivery_core::http::{Endpoint, is_request_id};
 use uuid::Uuid;
 
-use super::health;
+use super::{docs, health};
 
 /// The header that holds a request's name, in the request and in the answer.
 pub const ID: &str = "x-request-id";
@@ -44,6 +44,6 @@ impl Open {
 }
 
 fn known(path: &str) -> Option<&'static str> {
-    let ours = Endpoint::ALL.into_iter().map(Endpoint::path).chain([health::LIVE, health::READY]);
+    let ours = Endpoint::ALL.into_iter().map(Endpoint::path).chain([health::LIVE, health::READY, docs::PATH]);
     ours.into_iter().find(|ours| *ours == path)
 }

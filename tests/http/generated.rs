@@ -52,7 +52,9 @@ pub fn both_frameworks_answer_alike() {
     let cases = std::env::var("PROPTEST_CASES").map_or(100, |cases| cases.parse().unwrap());
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
     let session = |session: Vec<Sent>| runtime.block_on(play(session));
-    let requests = sent().prop_filter("Rocket cannot tell them apart", |sent| !is_posted_or_not(sent));
+    let requests = sent()
+        .prop_filter("Rocket cannot tell them apart", |sent| !is_posted_or_not(sent))
+        .prop_filter("whoever sends what nobody reads may lose a long answer", |sent| !is_long_and_unread(sent));
     if let Err(failure) = runner.run(&proptest::collection::vec(requests, 1..12), session) {
         panic!("{failure}");
     }
@@ -66,6 +68,11 @@ fn is_posted_or_not(sent: &Sent) -> bool {
     let ours = Endpoint::ALL.iter().any(|endpoint| Some(endpoint.path()) == sent.target.split('?').next());
     let same = body.starts_with(&format!("_method={}", sent.method.to_ascii_lowercase()));
     form && body.starts_with("_method=") && (same || !ours)
+}
+
+/// A server that closes a connection with something unread in it resets it, and what is still on its way is lost.
+fn is_long_and_unread(sent: &Sent) -> bool {
+    sent.body.len() > 60_000 && sent.target.starts_with(Endpoint::OpenApi.path())
 }
 
 async fn play(session: Vec<Sent>) -> Result<(), TestCaseError> {

@@ -1,4 +1,4 @@
-//! The public lists.
+//! The public lists, and the description of the API.
 
 use crate::row::{Row, row};
 
@@ -29,5 +29,9 @@ pub fn rows() -> Vec<Row> {
         row("posts::wrong_method", "DELETE /api/posts"),
         row("posts::store_away", "GET /api/posts").store_away(),
         row("posts::store_corrupt", "GET /api/posts").store_corrupt(),
+        row("description::length", "HEAD /api/openapi.json"),
+        row("description::unknown_parameters_are_ignored", "HEAD /api/openapi.json?key={VALID}"),
+        row("description::wrong_method", "POST /api/openapi.json"),
+        row("description::needs_no_store", "HEAD /api/openapi.json").store_away(),
     ]
 }

@@ -30,21 +30,33 @@ pub enum Health {
 #[derive(Debug)]
 pub struct FrailStore {
     store: MemoryStore,
-    state: Mutex<(Health, StdRng)>,
+    health: Mutex<Health>,
+    chance: Mutex<StdRng>,
 }
 
 impl FrailStore {
     pub fn new() -> Self {
-        Self { store: MemoryStore::new(), state: Mutex::new((Health::Well, StdRng::seed_from_u64(0))) }
+        let chance = Mutex::new(StdRng::seed_from_u64(0));
+        Self { store: MemoryStore::new(), health: Mutex::new(Health::Well), chance }
     }
 
     pub fn falls(&self, health: Health) {
-        let seed = if let Health::Fickle(seed) = health { seed } else { 0 };
-        *self.state.lock().unwrap() = (health, StdRng::seed_from_u64(seed));
+        *self.health.lock().unwrap() = health;
+        if let Health::Fickle(seed) = health {
+            *self.chance.lock().unwrap() = StdRng::seed_from_u64(seed);
+        }
+    }
+
+    fn health(&self) -> Health {
+        *self.health.lock().unwrap()
+    }
+
+    fn unlucky(&self) -> bool {
+        self.chance.lock().unwrap().random_ratio(1, 8)
     }
 
     fn own_catalog(&self) -> Result<&MemoryStore, StoreError> {
-        if self.state.lock().unwrap().0 == Health::Elsewhere {
+        if self.health() == Health::Elsewhere {
             return Err(StoreError::Unsupported);
         }
         self.store()
@@ -52,21 +64,19 @@ impl FrailStore {
 
     /// The store, if it is well. Its panics are quiet, so that a log of tests shows only those that matter.
     fn store(&self) -> Result<&MemoryStore, StoreError> {
-        let (health, chance) = &mut *self.state.lock().unwrap();
-        match health {
+        match self.health() {
             Health::Away => Err(StoreError::unavailable("switched off")),
             Health::Corrupt => Err(StoreError::corrupt("cursed")),
             Health::Panicking => std::panic::resume_unwind(Box::new("the host's store panicked")),
-            Health::Fickle(_) if chance.random_ratio(1, 8) => Err(StoreError::unavailable("not just now")),
+            Health::Fickle(_) if self.unlucky() => Err(StoreError::unavailable("not just now")),
             Health::Well | Health::Elsewhere | Health::Fickle(_) => Ok(&self.store),
         }
     }
 
     /// What was done, if its answer arrives.
     fn told<T>(&self, done: T) -> Result<T, StoreError> {
-        let (health, chance) = &mut *self.state.lock().unwrap();
-        match health {
-            Health::Fickle(_) if chance.random_ratio(1, 8) => Err(StoreError::unavailable("gone before it answered")),
+        match self.health() {
+            Health::Fickle(_) if self.unlucky() => Err(StoreError::unavailable("gone before it answered")),
             _ => Ok(done),
         }
     }

@@ -32,6 +32,7 @@ on_both! {
     run::a_kill_loses_nothing_and_nothing_secret_is_written_anywhere,
     run::limits_and_terms_are_the_configured_ones,
     run::health_and_readiness_and_unknown_paths,
+    run::the_api_describes_itself_to_programs_and_to_people,
     run::every_answer_has_a_name_that_the_log_knows_and_the_log_has_no_query,
     run::a_body_that_breaks_off_is_incomplete,
     run::a_log_that_cannot_be_written_stops_nothing,

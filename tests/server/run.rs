@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::time::Duration;
 
+use delivery_core::http::{Endpoint, OPENAPI};
 use serde_json::json;
 
 use crate::private::wait_for;
@@ -84,6 +85,26 @@ pub fn health_and_readiness_and_unknown_paths(site: &Site) {
         assert_eq!((status(&head), said.as_str()), (expected, body), "{line}");
         assert!(head.contains("content-type: application/json"), "{line}: {head}");
     }
+    server.terminate();
+}
+
+pub fn the_api_describes_itself_to_programs_and_to_people(site: &Site) {
+    let server = site.start(&CONFIGURED);
+    let (head, said) = server.exchange("GET", "/api/openapi.json", "", "");
+    assert_eq!((status(&head), said.as_str()), (200, OPENAPI));
+    assert!(head.contains("content-type: application/json"), "{head}");
+    let (head, page) = server.exchange("GET", "/docs", "", "");
+    assert_eq!(status(&head), 200);
+    assert!(head.contains("content-type: text/html; charset=utf-8"), "{head}");
+    assert!(head.contains("content-security-policy: default-src 'none'"), "{head}");
+    for endpoint in Endpoint::ALL {
+        assert!(page.contains(&format!("<code class=\"path\">{}</code>", endpoint.path())), "{}", endpoint.path());
+    }
+    for elsewhere in ["http://", "https://", " src=", "@import", "url(", "<script", "<link"] {
+        assert!(!page.contains(elsewhere), "the page asks for {elsewhere}");
+    }
+    assert_eq!(server.exchange("HEAD", "/docs", "", "").1, "");
+    assert_eq!(server.call("POST", "/docs", "", "").0, 404);
     server.terminate();
 }
 

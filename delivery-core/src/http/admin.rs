@@ -83,7 +83,8 @@ fn terms(fields: &Fields<'_>) -> Result<OwnTerms, Fault> {
 
 /// RFC 3339 with an offset, in a year that RFC 3339 can write back.
 fn published_at(fields: &Fields<'_>) -> Result<Option<DateTime<Utc>>, Fault> {
-    const EXPECTED: Invalid = Invalid::expected("must be an RFC 3339 timestamp such as 2026-11-21T10:00:00Z");
+    const EXPECTED: Invalid =
+        Invalid::expected("must be an RFC 3339 timestamp from 1970 to 9999, such as 2026-11-21T10:00:00Z");
     let Some(text) = fields.text_of("published_at")? else { return Ok(None) };
     let at = DateTime::parse_from_rfc3339(&text).map_err(|_| Fault::malformed("published_at", EXPECTED))?.to_utc();
     let writable = (DateTime::UNIX_EPOCH..=crate::terms::NEVER).contains(&at);

@@ -26,7 +26,7 @@ impl Endpoint {
     #[must_use]
     pub fn body_limit(self) -> usize {
         match self {
-            Self::Validate | Self::Product | Self::Products | Self::Posts => 0,
+            Self::Validate | Self::Product | Self::Products | Self::Posts | Self::OpenApi => 0,
             Self::Order => 64 << 10,
             Self::AddProduct | Self::IssueKey | Self::AddPost => 2 << 20,
         }

@@ -29,6 +29,7 @@ mod credential;
 mod fields;
 mod limits;
 mod lists;
+mod openapi;
 mod query;
 mod reply;
 mod webhook;
@@ -44,6 +45,7 @@ use self::body::Body;
 pub use self::call::{Call, is_request_id};
 pub use self::credential::Grant;
 pub use self::fields::Fault;
+pub use self::openapi::OPENAPI;
 pub use self::reply::Reply;
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
@@ -69,11 +71,13 @@ pub enum Endpoint {
     IssueKey,
     /// The seller adds a post.
     AddPost,
+    /// The description of all of these.
+    OpenApi,
 }
 
 impl Endpoint {
     /// Every endpoint.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Validate,
         Self::Product,
         Self::Order,
@@ -82,6 +86,7 @@ impl Endpoint {
         Self::AddProduct,
         Self::IssueKey,
         Self::AddPost,
+        Self::OpenApi,
     ];
 
     /// The path, relative to where the API is mounted. No two endpoints share one.
@@ -96,6 +101,7 @@ impl Endpoint {
             Self::AddProduct => "/api/admin/product",
             Self::IssueKey => "/api/admin/issue-key",
             Self::AddPost => "/api/admin/post",
+            Self::OpenApi => "/api/openapi.json",
         }
     }
 
@@ -103,7 +109,7 @@ impl Endpoint {
     #[must_use]
     pub fn method(self) -> Method {
         match self {
-            Self::Validate | Self::Product | Self::Products | Self::Posts => Method::GET,
+            Self::Validate | Self::Product | Self::Products | Self::Posts | Self::OpenApi => Method::GET,
             Self::Order | Self::AddProduct | Self::IssueKey | Self::AddPost => Method::POST,
         }
     }
@@ -137,6 +143,7 @@ impl Endpoint {
                 E::Internal,
                 E::Unavailable,
             ],
+            Self::OpenApi => &[E::MethodNotAllowed],
             Self::Products => &[E::MethodNotAllowed, E::Internal, E::Unavailable],
             Self::Posts => &[E::InvalidParams, E::MethodNotAllowed, E::Internal, E::Unavailable],
             Self::Order | Self::AddProduct | Self::IssueKey | Self::AddPost => &[
@@ -201,6 +208,7 @@ impl Endpoint {
             Self::Order => webhook::order(delivery, call, body).await,
             Self::Products => lists::products(delivery).await,
             Self::Posts => lists::posts(delivery, call).await,
+            Self::OpenApi => openapi::document(),
             Self::AddProduct | Self::IssueKey | Self::AddPost => admin::answer(self, delivery, call, body).await,
         }
     }
@@ -211,12 +219,12 @@ impl Endpoint {
             Self::Validate => Some(Policy::Validate),
             Self::Order => Some(Policy::Webhook),
             Self::AddProduct | Self::IssueKey | Self::AddPost => Some(Policy::Admin),
-            // The product's limit is its key's; the lists have none.
-            Self::Product | Self::Products | Self::Posts => None,
+            // The product's limit is its key's; what is public has none.
+            Self::Product | Self::Products | Self::Posts | Self::OpenApi => None,
         }
     }
 
     fn takes_credentials(self) -> bool {
-        !matches!(self, Self::Products | Self::Posts)
+        !matches!(self, Self::Products | Self::Posts | Self::OpenApi)
     }
 }

@@ -15,16 +15,23 @@ pub(super) fn encode(body: &impl Serialize) -> Bytes {
     serde_json::to_vec(body).map(Bytes::from).unwrap_or_default()
 }
 
+/// A refusal.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(super) struct Failure<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schema(nullable = false))]
     valid: Option<bool>,
     error: Problem<'a>,
+    // Described where it comes: beside the refusals of a known key.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schema(ignore))]
     standing: Option<Standing>,
 }
 
+/// What is wrong: a code for programs, and a sentence for people.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 struct Problem<'a> {
     code: &'static str,
     message: &'a str,
@@ -32,26 +39,36 @@ struct Problem<'a> {
 
 /// What is shown of a key.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(super) struct Standing {
     product_id: i64,
+    /// UTC, in whole seconds; 9999-12-31T23:59:59Z for a key that never expires.
+    #[cfg_attr(test, schema(format = DateTime))]
     expires_at: String,
     used_count: u64,
+    /// -1: unlimited.
     remaining_uses: i64,
 }
 
+/// A key that is valid now.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(super) struct Valid {
     valid: bool,
     #[serde(flatten)]
     standing: Standing,
 }
 
+/// What was bought.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(super) struct Fetched<'a> {
     product: Unlocked<'a>,
 }
 
+/// A product with its content.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 struct Unlocked<'a> {
     id: i64,
     name: &'a str,
@@ -59,78 +76,107 @@ struct Unlocked<'a> {
     content: &'a str,
 }
 
+/// The key of a purchase.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(super) struct Ordered<'a> {
     success: bool,
     api_key: &'a str,
     message: String,
 }
 
+/// A key and its terms.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(super) struct IssuedByHand<'a> {
     #[serde(flatten)]
     ordered: Ordered<'a>,
     product_id: i64,
     customer_email: &'a str,
+    /// UTC, in whole seconds; 9999-12-31T23:59:59Z for a key that never expires.
+    #[cfg_attr(test, schema(format = DateTime))]
     expires_at: String,
+    /// -1: unlimited.
     max_uses: i64,
     used_count: u64,
+    /// -1: unlimited.
     remaining_uses: i64,
 }
 
+/// Every product, by id.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(super) struct Products<'a> {
     products: Vec<Listed<'a>>,
 }
 
+/// A product without its content; with description and price where the host lists them.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 struct Listed<'a> {
     id: i64,
     name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schema(nullable = false))]
     description: Option<&'a str>,
     r#type: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schema(value_type = f64, minimum = 0, required = false))]
     price: Option<Amount>,
 }
 
+/// The product that was added.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(super) struct Added<'a> {
     success: bool,
     product: Whole<'a>,
 }
 
+/// All of a product; with terms of its own where it has any.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 struct Whole<'a> {
     id: i64,
     name: &'a str,
     description: &'a str,
     r#type: &'a str,
     content: &'a str,
+    #[cfg_attr(test, schema(value_type = f64, minimum = 0))]
     price: Amount,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schema(nullable = false))]
     expires_days: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schema(nullable = false))]
     max_uses: Option<i64>,
 }
 
+/// Posts, newest first.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(super) struct Posts<'a> {
     posts: Vec<Posted<'a>>,
 }
 
+/// The post that was added.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(super) struct PostAdded<'a> {
     success: bool,
     post: Posted<'a>,
 }
 
+/// A post.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 struct Posted<'a> {
     id: i64,
     title: &'a str,
     category: &'a str,
     content: &'a str,
+    /// UTC, in whole seconds.
+    #[cfg_attr(test, schema(format = DateTime))]
     published_at: String,
 }
 

@@ -18,10 +18,6 @@ use crate::store::statements::MARK;
 
 /// 3.51.3 has the fix of the WAL-reset bug, which could corrupt a database: <https://sqlite.org/wal.html#walresetbug>.
 const OLDEST: [u32; 3] = [3, 51, 3];
-/// Memory for pages of the writer and of each finder, in negative KiB: what is above the leaves of ten million keys' indexes.
-const CACHE: &str = "-8192";
-/// The same for those that search and list.
-const READER_CACHE: &str = "-2000";
 /// Connections that read beside the writer; a query holds one for a fraction of a millisecond.
 const READERS: u32 = 4;
 /// How long a reader waits for a connection before the answer is "unavailable".
@@ -53,7 +49,7 @@ pub(super) async fn open(path: &Path) -> Result<SqliteStore, SqliteError> {
     let reading = options.clone().create_if_missing(false).pragma("query_only", "1");
     let (finders, [first_end, second_end]) = Finders::start(&reading, &view);
     let pool = SqlitePoolOptions::new().max_connections(READERS).acquire_timeout(ACQUIRE);
-    let readers = pool.connect_with(reading.pragma("cache_size", READER_CACHE)).await.map_err(failed)?;
+    let readers = pool.connect_with(reading).await.map_err(failed)?;
     let scribe = Scribe::start(writer, options, view.clone(), lock.clone()).await.map_err(other)?;
     let (committer, ended) = Committer::start(scribe);
     Ok(SqliteStore {
@@ -77,7 +73,6 @@ pub(super) async fn prepare(path: &Path) -> Result<Opened, SqliteError> {
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
         .busy_timeout(Duration::from_secs(5))
-        .pragma("cache_size", CACHE)
         .foreign_keys(false)
         .disable_statement_logging();
     let mut writer = options.connect().await.map_err(failed)?;

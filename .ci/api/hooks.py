@@ -1,0 +1,52 @@
+"""What schemathesis cannot know by itself: how the seller proves who they are, a key that works, and what JSON Schema
+cannot say. Found by SCHEMATHESIS_HOOKS."""
+
+import os
+
+import schemathesis
+
+
+@schemathesis.auth().apply_to(path_regex="^/api/admin/")
+class Seller:
+    def get(self, case, context):
+        return os.environ["ADMIN_TOKEN"]
+
+    def set(self, case, data, context):
+        case.headers["Authorization"] = f"Bearer {data}"
+
+
+@schemathesis.hook
+def map_query(context, query):
+    """Every other key is one that works."""
+    key = (query or {}).get("key")
+    if isinstance(key, str) and key and len(key) % 2 == 0:
+        query["key"] = os.environ["KEY"]
+    return query
+
+
+@schemathesis.hook
+def map_body(context, body):
+    """Platforms know the secret, and every other product exists."""
+    body = integers(body)
+    if isinstance(body, dict):
+        if isinstance(body.get("secret"), str) and body["secret"]:
+            body["secret"] = os.environ["WEBHOOK_SECRET"]
+        product = body.get("product_id")
+        if type(product) is int and 1 < product < 2**63 and product % 2 == 0:
+            body["product_id"] = 1
+    return body
+
+
+@schemathesis.hook
+def filter_case(context, case):
+    """Unknown parameters are ignored, which a schema of parameters cannot say."""
+    return "x-schemathesis-unknown-property" not in (case.query or {})
+
+
+def integers(value):
+    """To JSON Schema 1.0 is an integer; here it is none."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {name: integers(member) for name, member in value.items()}
+    return value

@@ -1,0 +1,137 @@
+//! What is sent. The endpoints read fields one by one, so there is no type to describe; that this describes what they read
+//! is checked from outside, by a tool that sends what it allows and what it forbids.
+
+use serde_json::json;
+use utoipa::openapi::schema::{AnyOfBuilder, KnownFormat, Object, ObjectBuilder, SchemaFormat, SchemaType, Type};
+
+use crate::terms::{MAX_DAYS, MAX_USES};
+
+/// No control characters.
+pub(super) const LINE: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
+/// No control characters but line breaks and tabs.
+const PROSE: &str = r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]*$";
+
+/// The bodies by name.
+pub(super) fn schemas() -> [(&'static str, Object); 4] {
+    [("Order", order()), ("NewKey", new_key()), ("NewProduct", new_product()), ("NewPost", new_post())]
+}
+
+fn order() -> Object {
+    ObjectBuilder::new()
+        .description(Some("A paid order, as the platform tells of it."))
+        .property("secret", text(1, None, None, "What the platform and the seller agreed on."))
+        .property("order_id", text(1, Some(255), Some(LINE), "The platform's number of the order."))
+        .property("product_id", product())
+        .property("customer_email", email())
+        .required("secret")
+        .required("order_id")
+        .required("product_id")
+        .required("customer_email")
+        .examples([json!({
+            "secret": "the-platforms-secret",
+            "order_id": "2026-1001",
+            "product_id": 1,
+            "customer_email": "ada@example.com",
+        })])
+        .build()
+}
+
+fn new_key() -> Object {
+    let letter = maybe(Type::Boolean).default(Some(json!(true))).description(Some("Whether the buyer gets a letter."));
+    ObjectBuilder::new()
+        .description(Some("A key that the seller issues by hand."))
+        .property("product_id", product())
+        .property("customer_email", email())
+        .property("expires_days", days())
+        .property("max_uses", uses())
+        .property("send_email", letter)
+        .required("product_id")
+        .required("customer_email")
+        .examples([json!({ "product_id": 1, "customer_email": "ada@example.com", "expires_days": 30, "max_uses": 5 })])
+        .build()
+}
+
+fn new_product() -> Object {
+    let description = maybe(Type::String).max_length(Some(2000)).pattern(Some(PROSE)).default(Some(json!("")));
+    let kind = maybe(Type::String).max_length(Some(64)).pattern(Some(LINE)).default(Some(json!("digital")));
+    ObjectBuilder::new()
+        .description(Some(
+            "A product, and the terms that its keys have where an order or the seller says nothing else.",
+        ))
+        .property("name", text(1, Some(200), Some(LINE), "What the buyer reads."))
+        .property("description", description)
+        .property("type", kind)
+        .property("content", text(1, None, Some(PROSE), "What a key unlocks, usually Markdown: up to 1 MiB in UTF-8."))
+        .property("price", price())
+        .property("expires_days", days())
+        .property("max_uses", uses())
+        .required("name")
+        .required("content")
+        .examples([json!({ "name": "Guide", "content": "# Guide", "price": 9.99 })])
+        .build()
+}
+
+fn new_post() -> Object {
+    let moment = maybe(Type::String)
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
+        .pattern(Some(r"^(19[7-9]\d|[2-9]\d{3})-"));
+    let empty = ObjectBuilder::new().schema_type(Type::String).max_length(Some(0));
+    let published = AnyOfBuilder::new().item(moment).item(empty);
+    let published = published.description(Some("Listed from then on; now, where it is left out. From 1970 to 9999."));
+    ObjectBuilder::new()
+        .description(Some("A post."))
+        .property("title", text(1, Some(200), Some(LINE), "One line."))
+        .property("category", text(1, Some(64), Some(LINE), "What it is listed under."))
+        .property("content", text(1, None, Some(PROSE), "Up to 1 MiB in UTF-8."))
+        .property("published_at", published)
+        .required("title")
+        .required("category")
+        .required("content")
+        .examples([json!({ "title": "News", "category": "releases", "content": "A new chapter." })])
+        .build()
+}
+
+fn text(least: usize, most: Option<usize>, pattern: Option<&str>, meant: &str) -> ObjectBuilder {
+    let text = ObjectBuilder::new().schema_type(Type::String).min_length(Some(least)).max_length(most);
+    text.pattern(pattern).description(Some(meant))
+}
+
+fn product() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).maximum(Some(i64::MAX))
+}
+
+fn email() -> ObjectBuilder {
+    let email = ObjectBuilder::new().schema_type(Type::String).max_length(Some(254));
+    email.format(Some(SchemaFormat::KnownFormat(KnownFormat::Email))).description(Some("Where the key is sent."))
+}
+
+fn days() -> ObjectBuilder {
+    const MEANT: &str =
+        "Days from issue, or -1: never. Left out: as the product says, and else as the seller has set it.";
+    number_or_never(MAX_DAYS.into()).description(Some(MEANT))
+}
+
+fn uses() -> ObjectBuilder {
+    const MEANT: &str =
+        "How often, or -1: unlimited. Left out: as the product says, and else as the seller has set it.";
+    number_or_never(MAX_USES.into()).description(Some(MEANT))
+}
+
+/// 0 is no number of days, and no number of uses.
+fn number_or_never(most: i64) -> ObjectBuilder {
+    let not_zero = [("not", json!({ "const": 0 }))].into_iter().collect();
+    maybe(Type::Integer).minimum(Some(-1)).maximum(Some(most)).extensions(Some(not_zero))
+}
+
+fn price() -> ObjectBuilder {
+    maybe(Type::Number)
+        .minimum(Some(0))
+        .exclusive_maximum(Some(1_000_000_000_000_000_i64))
+        .multiple_of(Some(0.0001))
+        .description(Some("At most four digits after the point; kept digit for digit."))
+}
+
+/// Null counts as left out.
+fn maybe(kind: Type) -> ObjectBuilder {
+    ObjectBuilder::new().schema_type([kind, Type::Null].into_iter().collect::<SchemaType>())
+}

@@ -1,0 +1,131 @@
+//! Putting the document together.
+
+use utoipa::ToSchema;
+use utoipa::openapi::schema::{Components, ComponentsBuilder};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::tag::TagBuilder;
+use utoipa::openapi::{Info, InfoBuilder, License, OpenApi, OpenApiBuilder, PathItem, PathsBuilder, Server, Tag};
+
+use super::{bodies, operations, responses, sample};
+use crate::http::{Endpoint, wire};
+
+/// The name of the seller's token among the security schemes.
+pub(super) const ADMIN: &str = "admin";
+
+async fn document() -> OpenApi {
+    let mut paths = PathsBuilder::new();
+    for endpoint in Endpoint::ALL {
+        let success = sample::success(endpoint).await;
+        let responses = responses::of(endpoint, success, &sample::refusals(endpoint).await);
+        let operation = operations::of(endpoint).responses(responses);
+        paths = paths.path(endpoint.path(), PathItem::new(operations::method(endpoint), operation));
+    }
+    OpenApiBuilder::new()
+        .info(info())
+        .servers(Some([Server::new("..")]))
+        .tags(Some(tags()))
+        .paths(paths)
+        .components(Some(components()))
+        .build()
+}
+
+fn info() -> Info {
+    let mut license = License::new("MIT OR Apache-2.0");
+    license.identifier = Some("MIT OR Apache-2.0".to_owned());
+    InfoBuilder::new()
+        .title("Delivery")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some(
+            "Issues one API key for each purchase, and serves the product that it unlocks.\n\nEvery body is JSON. An \
+             empty parameter and JSON null count as missing; unknown ones are ignored. HEAD is answered like GET, \
+             without the body, and is never a use.",
+        ))
+        .license(Some(license))
+        .build()
+}
+
+fn tags() -> [Tag; 4] {
+    [
+        ("buyer", "What a buyer's program calls, with the key from the letter."),
+        ("platform", "What the commerce platform calls."),
+        ("public", "What anybody may read."),
+        ("seller", "What the seller calls, with the admin token."),
+    ]
+    .map(|(name, description)| TagBuilder::new().name(name).description(Some(description)).build())
+}
+
+fn components() -> Components {
+    let token = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some("The seller's admin token."));
+    let mut schemas = Vec::new();
+    macro_rules! with {
+        ($($body:ty),* $(,)?) => {
+            $(
+                schemas.push((<$body>::name().into_owned(), <$body as utoipa::PartialSchema>::schema()));
+                <$body as ToSchema>::schemas(&mut schemas);
+            )*
+        };
+    }
+    with!(
+        wire::Failure<'_>,
+        wire::Standing,
+        wire::Valid,
+        wire::Fetched<'_>,
+        wire::Ordered<'_>,
+        wire::IssuedByHand<'_>,
+        wire::Products<'_>,
+        wire::Added<'_>,
+        wire::Posts<'_>,
+        wire::PostAdded<'_>,
+    );
+    responses::shared(ComponentsBuilder::new())
+        .schemas_from_iter(schemas)
+        .schemas_from_iter(bodies::schemas())
+        .security_scheme(ADMIN, SecurityScheme::Http(token.build()))
+        .build()
+}
+
+/// One line for each value that fits into one: a change shows in a diff where it is.
+fn written(document: &OpenApi) -> String {
+    serde_json::to_string_pretty(&serde_json::to_value(document).unwrap()).unwrap() + "\n"
+}
+
+#[tokio::test]
+async fn the_committed_document_is_the_one_that_types_and_tables_make() {
+    let made = written(&document().await);
+    if std::env::var_os("UPDATE_OPENAPI").is_some() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/http/openapi/openapi.json");
+        std::fs::write(file, &made).unwrap();
+        return;
+    }
+    assert!(made == super::OPENAPI, "the API has changed: UPDATE_OPENAPI=1 cargo test -p delivery-core openapi");
+}
+
+#[test]
+fn every_endpoint_and_every_status_is_described_and_nothing_else() {
+    let document: serde_json::Value = serde_json::from_str(super::OPENAPI).unwrap();
+    assert_eq!(document["openapi"], "3.1.0");
+    let mut expected: Vec<(String, String, String)> = Vec::new();
+    for endpoint in Endpoint::ALL {
+        let statuses = endpoint.codes().iter().map(|code| code.status()).chain([200]);
+        let method = endpoint.method().as_str().to_lowercase();
+        expected.extend(statuses.map(|status| (endpoint.path().to_owned(), method.clone(), status.to_string())));
+    }
+    expected.sort();
+    expected.dedup();
+    let mut described = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            for (status, response) in operation["responses"].as_object().unwrap() {
+                let content = &response["content"]["application/json"];
+                assert!(content["schema"].is_object(), "{path} {status} has a schema");
+                assert!(
+                    content["example"].is_object() || content["examples"].is_object(),
+                    "{path} {status}: an example"
+                );
+                described.push((path.clone(), method.clone(), status.clone()));
+            }
+        }
+    }
+    described.sort();
+    assert_eq!(described, expected);
+}

@@ -1,0 +1,131 @@
+//! What each endpoint answers: one response for each status, with the codes that go with it.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use utoipa::openapi::example::{Example, ExampleBuilder};
+use utoipa::openapi::header::HeaderBuilder;
+use utoipa::openapi::response::{Response, ResponseBuilder, Responses, ResponsesBuilder};
+use utoipa::openapi::schema::{AllOfBuilder, ComponentsBuilder, ObjectBuilder, Type};
+use utoipa::openapi::{Content, ContentBuilder, Ref, RefOr};
+
+use crate::error::ErrorCode;
+use crate::http::{Endpoint, wire};
+
+/// `success` and `refusals` are answers as the service gave them.
+pub(super) fn of(endpoint: Endpoint, success: Value, refusals: &[(ErrorCode, Value)]) -> Responses {
+    let mut by_status: BTreeMap<u16, Vec<&(ErrorCode, Value)>> = BTreeMap::new();
+    for refusal in refusals {
+        by_status.entry(refusal.0.status()).or_default().push(refusal);
+    }
+    let content = match schema(endpoint) {
+        Some(name) => ContentBuilder::new().schema(Some(Ref::from_schema_name(name))).example(Some(success)).build(),
+        None => ContentBuilder::new()
+            .schema(Some(ObjectBuilder::new().description(Some("An OpenAPI document."))))
+            .example(Some(json!({ "openapi": "3.1.0" })))
+            .build(),
+    };
+    let good = limited(endpoint, ResponseBuilder::new().description("Success.")).content("application/json", content);
+    let refused =
+        by_status.into_iter().map(|(status, refusals)| (status.to_string(), refused(endpoint, status, &refusals)));
+    ResponsesBuilder::new().response("200", good).responses_from_iter(refused).build()
+}
+
+fn schema(endpoint: Endpoint) -> Option<&'static str> {
+    match endpoint {
+        Endpoint::Validate => Some("Valid"),
+        Endpoint::Product => Some("Fetched"),
+        Endpoint::Order => Some("Ordered"),
+        Endpoint::Products => Some("Products"),
+        Endpoint::Posts => Some("Posts"),
+        Endpoint::AddProduct => Some("Added"),
+        Endpoint::IssueKey => Some("IssuedByHand"),
+        Endpoint::AddPost => Some("PostAdded"),
+        Endpoint::OpenApi => None,
+    }
+}
+
+fn refused(endpoint: Endpoint, status: u16, refusals: &[&(ErrorCode, Value)]) -> Response {
+    let sentences: Vec<&str> = refusals.iter().map(|(code, _)| code.message()).collect();
+    let content = failure(endpoint, status, refusals);
+    let response = ResponseBuilder::new().description(sentences.join(" ")).content("application/json", content);
+    let response = match status {
+        401 if endpoint != Endpoint::Order => response.header_ref("WWW-Authenticate", header("WWW-Authenticate")),
+        405 => response.header_ref("Allow", header("Allow")),
+        429 | 503 => response.header_ref("Retry-After", header("Retry-After")),
+        _ => response,
+    };
+    limited(endpoint, response).build()
+}
+
+/// A failure with one of these codes, each with an example.
+fn failure(endpoint: Endpoint, status: u16, refusals: &[&(ErrorCode, Value)]) -> Content {
+    let codes = refusals.iter().map(|(code, _)| code.as_str());
+    let code = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(codes));
+    let these = ObjectBuilder::new().property("error", ObjectBuilder::new().property("code", code));
+    let mut schema = AllOfBuilder::new().item(Ref::from_schema_name("Failure"));
+    schema = match (endpoint, status) {
+        (Endpoint::Validate, 401) => schema.item(these.required("valid")),
+        (Endpoint::Validate, 403) => schema.item(these.required("valid")).item(Ref::from_schema_name("Standing")),
+        _ => schema.item(these),
+    };
+    let examples = refusals.iter().map(|(code, answer)| {
+        let named: RefOr<Example> = if *answer == plain(*code) {
+            RefOr::Ref(Ref::new(format!("#/components/examples/{code}")))
+        } else {
+            RefOr::T(example(*code, answer))
+        };
+        (code.as_str(), named)
+    });
+    ContentBuilder::new().schema(Some(schema)).examples_from_iter(examples).build()
+}
+
+/// Answers of endpoints that count requests say how many are left.
+fn limited(endpoint: Endpoint, response: ResponseBuilder) -> ResponseBuilder {
+    if !endpoint.codes().contains(&ErrorCode::RateLimited) {
+        return response;
+    }
+    let names = ["RateLimit-Policy", "RateLimit"];
+    names.into_iter().fold(response, |response, name| response.header_ref(name, header(name)))
+}
+
+fn header(name: &str) -> Ref {
+    Ref::new(format!("#/components/headers/{name}"))
+}
+
+/// What responses share: the header fields, and an example for each code.
+pub(super) fn shared(components: ComponentsBuilder) -> ComponentsBuilder {
+    let components = ErrorCode::ALL
+        .into_iter()
+        .fold(components, |components, code| components.example(code.as_str(), example(code, &plain(code))));
+    let text = || ObjectBuilder::new().schema_type(Type::String);
+    let seconds = || ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1));
+    [
+        ("Allow", text(), "The methods that this address takes."),
+        (
+            "RateLimit",
+            text(),
+            "What is left: `\"name\";r=requests;t=seconds`, t until the oldest request is forgotten.",
+        ),
+        ("RateLimit-Policy", text(), "The limit that counts this request: `\"name\";q=requests;w=seconds`."),
+        (
+            "Retry-After",
+            seconds(),
+            "After so many seconds it is worth another try; of a 429, the same request then fits.",
+        ),
+        ("WWW-Authenticate", text(), "`Bearer`."),
+    ]
+    .into_iter()
+    .fold(components, |components, (name, schema, description)| {
+        components.header(name, HeaderBuilder::new().schema(Some(schema)).description(Some(description)).build())
+    })
+}
+
+/// The answer where there is nothing more exact to say.
+pub(super) fn plain(code: ErrorCode) -> Value {
+    serde_json::to_value(wire::Failure::new(code, code.message())).unwrap()
+}
+
+fn example(code: ErrorCode, answer: &Value) -> Example {
+    ExampleBuilder::new().summary(code.message()).value(Some(answer.clone())).build()
+}

@@ -1,0 +1,59 @@
+//! The reference of the API as a page: made of its own description, and of nothing that is fetched from elsewhere.
+
+use std::sync::OnceLock;
+
+use delivery_core::http::OPENAPI;
+use minijinja::value::{Serde, Value};
+use minijinja::{Environment, Error, HtmlEscape, context};
+
+/// Where the page is.
+pub const PATH: &str = "/docs";
+pub const TYPE: &str = "text/html; charset=utf-8";
+/// No script, and nothing from anywhere.
+pub const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'";
+
+/// The page, as HTML. None if it cannot be made, which a test would have shown.
+pub fn page() -> Option<&'static str> {
+    static PAGE: OnceLock<Option<String>> = OnceLock::new();
+    PAGE.get_or_init(|| {
+        render().inspect_err(|error| tracing::error!(%error, "the page of the API cannot be made")).ok()
+    })
+    .as_deref()
+}
+
+fn render() -> Result<String, Error> {
+    let api: serde_json::Value = serde_json::from_str(OPENAPI).unwrap_or_default();
+    let api = Value::from(Serde(api));
+    let mut environment = Environment::new();
+    environment.add_filter("prose", prose);
+    environment.add_filter("shown", shown);
+    environment.add_function("at", {
+        let api = api.clone();
+        move |reference: Value| at(&api, reference)
+    });
+    environment.add_template("page.html", include_str!("page.html"))?;
+    environment.get_template("page.html")?.render(context! { api })
+}
+
+/// Text with its `code` as such, in paragraphs.
+fn prose(text: &str) -> Value {
+    let paragraphs = text.split("\n\n").map(|paragraph| {
+        let pieces = paragraph.split('`').enumerate().map(|(nth, piece)| {
+            let piece = HtmlEscape(piece);
+            if nth % 2 == 1 { format!("<code>{piece}</code>") } else { piece.to_string() }
+        });
+        format!("<p>{}</p>", pieces.collect::<String>())
+    });
+    Value::from_safe_string(paragraphs.collect())
+}
+
+/// A value as JSON that people read.
+fn shown(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
+}
+
+/// What a `$ref` of the document leads to; anything else is that itself.
+fn at(api: &Value, reference: Value) -> Result<Value, Error> {
+    let Some(path) = reference.get_attr("$ref")?.as_str().map(str::to_owned) else { return Ok(reference) };
+    path.trim_start_matches("#/").split('/').try_fold(api.clone(), |value, name| value.get_attr(name))
+}

@@ -1,0 +1,20 @@
+//! An address that is accepted is one that a mail client of others accepts, and has one spelling.
+
+#![no_main]
+
+use delivery_core::email::Email;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: String| {
+    let Ok(email) = text.parse::<Email>() else { return };
+    let address = email.as_str();
+    assert!(address.len() <= 254 && address.is_ascii());
+    assert!(!address.contains(|c: char| c.is_control() || c.is_whitespace() || "<>()[],;:\\\"".contains(c)));
+    let (local, domain) = address.split_once('@').unwrap();
+    assert!((1..=64).contains(&local.len()) && !domain.contains('@') && domain.contains('.'));
+    assert_eq!(domain, domain.to_ascii_lowercase());
+    assert_eq!(domain, email.domain());
+    assert_eq!(address.parse::<Email>().as_ref(), Ok(&email), "one spelling");
+    let understood: lettre::Address = address.parse().expect("lettre accepts it");
+    assert_eq!((understood.user(), understood.domain()), (local, domain));
+});

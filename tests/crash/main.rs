@@ -1,0 +1,74 @@
+//! Crash torture: servers, as a seller starts them, are killed with SIGKILL again and again in the middle of orders and
+//! fetches, and sometimes while they start. What clients were told must hold, and what is written must be whole.
+//!
+//! `CRASH_ROUNDS=1000 cargo test --test crash -- --nocapture` goes on for longer; build the examples first.
+
+mod clients;
+mod evidence;
+#[path = "../private/postgres.rs"]
+mod postgres_server;
+#[path = "../private/mod.rs"]
+mod private;
+#[path = "../server/process.rs"]
+#[expect(dead_code, reason = "other tests read answers in other ways")]
+mod process;
+mod shop;
+#[path = "../private/smtp.rs"]
+#[expect(dead_code, reason = "this mail server takes everything; the tests of the mailer meet others")]
+mod smtp_server;
+
+use std::time::Duration;
+
+use crate::private::wait_for;
+use crate::shop::Shop;
+
+/// How often each shop crashes where `CRASH_ROUNDS` does not say.
+const ROUNDS: u32 = 12;
+/// The median of all starts after a crash takes no longer than this to the first answer.
+const START: Duration = Duration::from_secs(1);
+
+#[test]
+fn over_a_sqlite_file_on_axum() {
+    torture(Shop::over_sqlite("axum_server"));
+}
+
+#[test]
+fn over_a_sqlite_file_on_rocket() {
+    torture(Shop::over_sqlite("rocket_server"));
+}
+
+#[test]
+fn over_postgres_on_axum_and_rocket_at_once() {
+    let Some(database) = postgres_server::postgres() else { return };
+    torture(Shop::over_postgres(database));
+}
+
+fn torture(mut shop: Shop) {
+    let rounds = std::env::var("CRASH_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().unwrap());
+    for _ in 0..rounds {
+        shop.start();
+        shop.crash();
+        evidence::whole(&shop);
+    }
+    shop.start();
+    shop.release_letters();
+    let keys = shop.book.keys();
+    wait_for(Duration::from_mins(2), || evidence::letters(&shop.mail, &keys).len() == keys.len());
+    shop.stop();
+    evidence::whole(&shop);
+    evidence::one_key_an_order(&shop);
+    evidence::one_name_a_letter(&evidence::letters(&shop.mail, &keys), rounds);
+    evidence::nothing_secret(&shop, &keys);
+    let mut starts = shop.starts;
+    starts.sort();
+    assert!(starts[starts.len() / 2] < START, "{starts:?}");
+    println!(
+        "{}: {rounds} crashes, {} orders, {} uses, {} letters, starts {:?} to {:?}",
+        shop.name,
+        keys.len(),
+        shop.book.uses().values().sum::<u64>(),
+        shop.mail.received().len(),
+        starts[0],
+        starts[starts.len() - 1],
+    );
+}

@@ -1,0 +1,100 @@
+//! A mail server on loopback that follows a script.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+/// What the server does at the point where it misbehaves.
+#[derive(Debug, Clone, Copy)]
+pub enum Script {
+    Accept,
+    Silence,
+    AtRecipient(&'static str),
+    AtEnd(&'static str),
+    HangUpAfterTheDot,
+}
+
+/// A mail server that ends with the runtime that it was started in.
+pub struct SmtpServer {
+    pub url: String,
+    seen: Arc<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    received: Mutex<Vec<String>>,
+    connections: AtomicUsize,
+}
+
+impl SmtpServer {
+    pub async fn start(script: Script) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("smtp://{}", listener.local_addr().unwrap());
+        let seen = Arc::new(Seen::default());
+        let kept = seen.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                kept.connections.fetch_add(1, Ordering::Relaxed);
+                tokio::spawn(converse(stream, script, kept.clone()));
+            }
+        });
+        Self { url, seen }
+    }
+
+    /// What came as data, each with its head.
+    pub fn received(&self) -> Vec<String> {
+        self.seen.received.lock().unwrap().clone()
+    }
+
+    /// How many connections came.
+    pub fn connections(&self) -> usize {
+        self.seen.connections.load(Ordering::Relaxed)
+    }
+}
+
+async fn converse(stream: TcpStream, script: Script, seen: Arc<Seen>) -> std::io::Result<()> {
+    let (read, mut write) = stream.into_split();
+    let mut lines = BufReader::new(read).lines();
+    if matches!(script, Script::Silence) {
+        return std::future::pending().await;
+    }
+    write.write_all(b"220 test\r\n").await?;
+    while let Some(line) = lines.next_line().await? {
+        let reply = match line.split(' ').next().unwrap().to_ascii_uppercase().as_str() {
+            "EHLO" => "250-test\r\n250 8BITMIME",
+            "RCPT" => match script {
+                Script::AtRecipient(reply) => reply,
+                _ => "250 ok",
+            },
+            "DATA" => {
+                write.write_all(b"354 go on\r\n").await?;
+                let Some(data) = data(&mut lines).await? else { return Ok(()) };
+                seen.received.lock().unwrap().push(data);
+                match script {
+                    Script::HangUpAfterTheDot => return Ok(()),
+                    Script::AtEnd(reply) => reply,
+                    _ => "250 taken",
+                }
+            }
+            "QUIT" => "221 bye",
+            _ => "250 ok",
+        };
+        write.write_all(format!("{reply}\r\n").as_bytes()).await?;
+    }
+    Ok(())
+}
+
+/// A message up to its dot, if it comes to that: a client that was killed in the middle has sent nothing.
+async fn data(lines: &mut tokio::io::Lines<impl AsyncBufReadExt + Unpin>) -> std::io::Result<Option<String>> {
+    let mut data = String::new();
+    while let Some(line) = lines.next_line().await? {
+        if line == "." {
+            return Ok(Some(data));
+        }
+        data.push_str(line.strip_prefix('.').unwrap_or(&line));
+        data.push_str("\r\n");
+    }
+    Ok(None)
+}
