@@ -1,9 +1,14 @@
 //! Storms of requests, over every store: what must come out exact whatever the order of events.
 
+#[path = "private/postgres.rs"]
+mod postgres_server;
+#[path = "private/mod.rs"]
+mod private;
+
 use std::sync::Arc;
 
 use delivery_core::Delivery;
-use delivery_core::http::{Call, Endpoint};
+use delivery_core::http::{Call, Endpoint, Grant};
 use delivery_core::key::{Keyring, Prefix};
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::product::{NewProduct, ProductId};
@@ -101,6 +106,45 @@ async fn callers_that_hang_up_leave_every_count_true<S: Ledger + Catalog>(store:
     assert_eq!(known.used(), remembered, "and none is counted without a trace");
 }
 
+/// The promise of a key with k uses, while callers hang up at any moment: every count is handed out at most once, and
+/// exactly k are spent when nothing is left.
+async fn of_n_fetches_that_may_hang_up_exactly_the_limit_is_spent<S: Ledger + Catalog>(store: S) {
+    const LIMIT: u64 = 40;
+    let (delivery, _) = shop(store).await;
+    let terms = OwnTerms { limit: UseLimit::from_count(40).ok(), ..OwnTerms::default() };
+    let (product, email) = (ProductId::new(1).unwrap(), "a@example.com".parse().unwrap());
+    let key = delivery.issue_by_hand(product, email, terms, false).await.unwrap();
+    let grant =
+        Grant::of(&delivery, &Call::new(Method::GET).query(format!("key={}", key.text.expose()))).await.unwrap();
+    let mut callers = JoinSet::new();
+    let mut hung_up = Vec::new();
+    for caller in 0..120 {
+        let grant = grant.clone();
+        let handle = callers.spawn(async move { grant.count_use(product).await.map(|key| key.used()) });
+        if caller % 3 == 0 {
+            hung_up.push(handle);
+        }
+        if caller % 7 == 0 {
+            tokio::task::yield_now().await;
+            hung_up.drain(..).for_each(|caller| caller.abort());
+        }
+    }
+    let mut counts = Vec::new();
+    while let Some(answer) = callers.join_next().await {
+        // Those that hung up were told nothing.
+        counts.extend(answer.ok().and_then(Result::ok));
+    }
+    let told = counts.len();
+    counts.sort_unstable();
+    counts.dedup();
+    assert_eq!(counts.len(), told, "no count is handed out twice");
+    while grant.count_use(product).await.is_ok() {}
+    let known = delivery.history(key.key.id(), None, 1000).await.unwrap().items.len() as u64;
+    let refused = delivery.validate(key.text.expose()).await.unwrap_err();
+    assert_eq!((refused.code().as_str(), known), ("EXCEEDED_USES", LIMIT));
+    assert!(counts.iter().all(|count| (1..=LIMIT).contains(count)));
+}
+
 /// Each race is a test over each store.
 macro_rules! races {
     ($($race:ident),+ $(,)?) => {
@@ -117,6 +161,15 @@ macro_rules! races {
                 super::$race(super::sqlite(&folder).await).await;
             }
         )+ }
+        mod postgres { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $race() {
+                let Some(server) = crate::postgres_server::postgres() else { return };
+                let name = crate::postgres_server::unique();
+                let store = delivery_core::store::PostgresStore::connect_to_schema(&server.url(), &name).await.unwrap();
+                super::$race(store).await;
+            }
+        )+ }
     };
 }
 
@@ -124,4 +177,5 @@ races! {
     one_order_told_a_hundred_times_is_one_key_and_one_letter,
     of_a_hundred_fetches_exactly_the_limit_is_served,
     callers_that_hang_up_leave_every_count_true,
+    of_n_fetches_that_may_hang_up_exactly_the_limit_is_spent,
 }

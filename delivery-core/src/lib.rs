@@ -64,6 +64,7 @@ pub mod post;
 pub mod product;
 pub mod secret;
 pub mod store;
+mod sync;
 pub mod terms;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -10,6 +10,7 @@ mod process;
 #[path = "../private/redis.rs"]
 mod redis_server;
 mod run;
+mod secrets;
 mod start;
 mod two;
 
@@ -30,6 +31,7 @@ on_both! {
     start::an_empty_variable_counts_as_not_set,
     start::a_second_server_and_a_foreign_secret_are_refused,
     run::a_kill_loses_nothing_and_nothing_secret_is_written_anywhere,
+    secrets::nothing_secret_is_told_logged_or_kept,
     run::limits_and_terms_are_the_configured_ones,
     run::health_and_readiness_and_unknown_paths,
     run::the_api_describes_itself_to_programs_and_to_people,

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use subtle::ConstantTimeEq;
 use zeroize::Zeroize;
 
 use crate::text::Invalid;
@@ -20,8 +21,17 @@ pub struct RingVersion(pub(super) u16);
 pub struct Fingerprint(pub(super) [u8; 16]);
 
 /// A key's text: secret, zeroised when dropped, shown only by [`expose`](Self::expose).
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct KeyText(pub(super) String);
+
+/// In constant time, for texts of the same length.
+impl PartialEq for KeyText {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_bytes().ct_eq(other.0.as_bytes()).into()
+    }
+}
+
+impl Eq for KeyText {}
 
 impl Default for Prefix {
     fn default() -> Self {

@@ -27,6 +27,8 @@
 mod memory;
 #[cfg(feature = "redis")]
 mod redis;
+mod subjects;
+mod table;
 mod window;
 
 use std::error::Error;

@@ -5,18 +5,29 @@ use std::time::Duration;
 
 use super::{Decision, Quota};
 
-/// The instants at which requests of one subject were admitted, oldest first; nothing older than a window is kept.
+/// The instants at which requests of one subject were admitted, in nanoseconds, oldest first; nothing older than a window
+/// is kept.
 ///
 /// An exact sliding window needs the log: a counter per fixed window admits twice the limit around its edge, and
 /// token buckets (GCRA) admit `limit` at once and then more within the same minute.
 #[derive(Debug, Default)]
 pub(super) struct Window {
-    admitted: VecDeque<Duration>,
+    admitted: VecDeque<u64>,
 }
 
 impl Window {
+    /// A window in which one request was admitted.
+    pub(super) fn of(admitted: u64) -> Self {
+        Self { admitted: VecDeque::from([admitted]) }
+    }
+
+    /// The only request that is left.
+    pub(super) fn only(&self) -> Option<u64> {
+        self.admitted.front().copied().filter(|_| self.admitted.len() == 1)
+    }
+
     /// Decides about a request at `now`, and counts it if it passes.
-    pub(super) fn admit(&mut self, now: Duration, quota: Quota) -> Decision {
+    pub(super) fn admit(&mut self, now: u64, quota: Quota) -> Decision {
         self.forget(now, quota);
         let limit = quota.limit().get() as usize;
         let counted = self.admitted.len();
@@ -30,24 +41,30 @@ impl Window {
         Decision::Admitted { remaining, reset: until_left(oldest, now, quota) }
     }
 
-    /// Whether everything counted has left the window, so that forgetting the subject changes nothing.
-    pub(super) fn is_over(&self, now: Duration, quota: Quota) -> bool {
-        self.admitted.back().is_none_or(|latest| left(*latest, now, quota))
+    /// Whether everything counted has left a window of this length, so that forgetting the subject changes nothing.
+    pub(super) fn is_over(&self, now: u64, length: Duration) -> bool {
+        self.admitted.back().is_none_or(|latest| left(*latest, now, length))
     }
 
-    fn forget(&mut self, now: Duration, quota: Quota) {
-        while self.admitted.front().is_some_and(|oldest| left(*oldest, now, quota)) {
+    fn forget(&mut self, now: u64, quota: Quota) {
+        while self.admitted.front().is_some_and(|oldest| left(*oldest, now, quota.window())) {
             self.admitted.pop_front();
         }
     }
 }
 
-fn left(admitted: Duration, now: Duration, quota: Quota) -> bool {
-    now.saturating_sub(admitted) >= quota.window()
+/// An instant in nanoseconds: 292 years of them.
+pub(super) fn nanoseconds(instant: Duration) -> u64 {
+    u64::try_from(instant.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn until_left(admitted: Duration, now: Duration, quota: Quota) -> Duration {
-    (admitted + quota.window()).saturating_sub(now)
+/// Whether a request has left a window of this length.
+pub(super) fn left(admitted: u64, now: u64, length: Duration) -> bool {
+    Duration::from_nanos(now.saturating_sub(admitted)) >= length
+}
+
+fn until_left(admitted: u64, now: u64, quota: Quota) -> Duration {
+    quota.window().saturating_sub(Duration::from_nanos(now.saturating_sub(admitted)))
 }
 
 #[cfg(test)]
@@ -69,7 +86,7 @@ mod tests {
                 now += Duration::from_millis(step);
                 let inside = |at: Duration| admitted.iter().filter(|a| at - **a < quota.window()).count();
                 let fits = inside(now) < limit as usize;
-                match window.admit(now, quota) {
+                match window.admit(nanoseconds(now), quota) {
                     Decision::Admitted { remaining, reset } => {
                         prop_assert!(fits);
                         prop_assert_eq!(remaining as usize, limit as usize - inside(now) - 1);

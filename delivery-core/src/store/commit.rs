@@ -4,11 +4,13 @@
 //! there is no timer, so an operation that comes alone is committed alone and at once, and a thousand that come together
 //! share a few syncs. An operation that was handed over completes even if its caller goes away.
 
+#[cfg(all(test, shuttle))]
+mod interleaved;
+
 use std::future::Future;
 
-use tokio::sync::{mpsc, oneshot};
-
 use super::StoreError;
+use crate::sync::task::{mpsc, oneshot, receive, spawn};
 
 /// Operations that may wait for a commit; more are refused, since they would wait for seconds.
 const QUEUE: usize = 16 * 1024;
@@ -53,7 +55,7 @@ impl<O: Send + 'static, A: Send + 'static> Committer<O, A> {
     pub(super) fn start(writer: impl Writer<Operation = O, Answer = A>) -> (Self, oneshot::Receiver<()>) {
         let (queue, jobs) = mpsc::channel(QUEUE);
         let (ended, end) = oneshot::channel();
-        tokio::spawn(async move {
+        spawn(async move {
             run(writer, jobs).await;
             // Nobody may be waiting for the end.
             let _ = ended.send(());
@@ -80,7 +82,7 @@ impl<O, A> Clone for Committer<O, A> {
 
 async fn run<W: Writer>(mut writer: W, mut jobs: mpsc::Receiver<Job<W::Operation, W::Answer>>) {
     let mut waiting = Vec::with_capacity(BATCH);
-    while jobs.recv_many(&mut waiting, BATCH).await > 0 {
+    while receive(&mut jobs, &mut waiting, BATCH).await > 0 {
         let (operations, callers): (Vec<_>, Vec<_>) = waiting.drain(..).map(|job| (job.operation, job.answer)).unzip();
         let mut pending = vec![(operations, callers)];
         while let Some((mut operations, mut callers)) = pending.pop() {

@@ -40,7 +40,7 @@
 //! }
 //! ```
 
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
+#[cfg(any(feature = "sqlite", feature = "postgres", all(test, shuttle)))]
 mod commit;
 mod error;
 mod memory;

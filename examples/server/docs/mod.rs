@@ -25,6 +25,7 @@ fn render() -> Result<String, Error> {
     let api: serde_json::Value = serde_json::from_str(OPENAPI).unwrap_or_default();
     let api = Value::from(Serde(api));
     let mut environment = Environment::new();
+    environment.add_filter("kind", kind);
     environment.add_filter("prose", prose);
     environment.add_filter("shown", shown);
     environment.add_function("at", {
@@ -33,6 +34,17 @@ fn render() -> Result<String, Error> {
     });
     environment.add_template("page.html", include_str!("page.html"))?;
     environment.get_template("page.html")?.render(context! { api })
+}
+
+/// What a schema is of: its type, or the first of several.
+fn kind(schema: &Value) -> Result<String, Error> {
+    let first = |several: Value| several.get_item_by_index(0);
+    let kind = schema.get_attr("type")?;
+    match kind.as_str() {
+        Some(kind) => Ok(kind.to_owned()),
+        None if kind.is_undefined() => self::kind(&first(schema.get_attr("anyOf")?)?),
+        None => Ok(first(kind)?.to_string()),
+    }
 }
 
 /// Text with its `code` as such, in paragraphs.

@@ -1,0 +1,80 @@
+//! Subjects of one kind under one policy, in shards; and what happens when there are too many.
+
+use std::hash::{BuildHasher, Hash, RandomState};
+
+use super::subjects::Subjects;
+use super::{Decision, Quota};
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
+
+#[cfg(all(test, shuttle))]
+mod interleaved;
+
+/// Shards keep threads from waiting for each other.
+const SHARDS: usize = 64;
+
+pub(super) struct Table<K> {
+    hasher: RandomState,
+    shards: [Mutex<Subjects<K>>; SHARDS],
+    shard_capacity: usize,
+    /// Windows that neighbourhoods share. Locked while a newcomer's own shard is, and never the other way round: between
+    /// two looks a second request of the same newcomer could find room for a window of its own, and with it a second
+    /// allowance.
+    shared: Mutex<Subjects<K>>,
+    /// Whether any neighbourhood ever had to share: until then nobody looks there.
+    crowded: AtomicBool,
+}
+
+impl<K: Hash + Eq> Table<K> {
+    pub(super) fn new(capacity: usize) -> Self {
+        let hasher = RandomState::new();
+        let subjects = || Mutex::new(Subjects::new(hasher.clone()));
+        let (shards, shared) = (std::array::from_fn(|_| subjects()), subjects());
+        let shard_capacity = capacity.div_ceil(SHARDS).max(1);
+        Self { hasher, shards, shard_capacity, shared, crowded: AtomicBool::new(false) }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| lock(shard).len()).sum()
+    }
+
+    /// Decides for a subject; its neighbourhood counts if there is no room for it.
+    pub(super) fn decide(&self, subject: K, neighbourhood: K, quota: Quota, clock: impl Fn() -> u64) -> Decision {
+        let mut shard = lock(self.shard(&subject));
+        // The time is read under the lock: it must not run backwards inside a window.
+        let now = clock();
+        if let Some(decision) = shard.admit_known(&subject, now, quota) {
+            return decision;
+        }
+        // A newcomer who has shared would get a second allowance with a window of its own.
+        let crowded = self.crowded.load(Ordering::Relaxed);
+        let mut neighbours = crowded.then(|| lock(&self.shared));
+        let shares = neighbours.as_ref().is_some_and(|known| known.is_live(&neighbourhood, clock(), quota));
+        if !shares && shard.has_room(now, self.shard_capacity) {
+            return shard.admit_new(subject, now, quota);
+        }
+        self.crowded.store(true, Ordering::Relaxed);
+        let neighbours = neighbours.get_or_insert_with(|| lock(&self.shared));
+        let now = clock();
+        neighbours.admit_known(&neighbourhood, now, quota).unwrap_or_else(|| {
+            // There always is; but those that are over are to be forgotten here too.
+            neighbours.has_room(now, usize::MAX);
+            neighbours.admit_new(neighbourhood, now, quota)
+        })
+    }
+
+    fn shard(&self, subject: &K) -> &Mutex<Subjects<K>> {
+        let [first, ..] = &self.shards;
+        self.shards.get(self.place(subject)).unwrap_or(first)
+    }
+
+    /// Which shard is a subject's: by the bits of the hash that its map does not use first.
+    fn place(&self, subject: &K) -> usize {
+        usize::try_from(self.hasher.hash_one(subject) >> 32).unwrap_or_default() % SHARDS
+    }
+}
+
+/// A panic elsewhere leaves a window as it was before or after a count; both are usable.
+fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}

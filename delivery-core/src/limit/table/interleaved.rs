@@ -1,0 +1,66 @@
+//! The limit under requests that meet in every order that a scheduler finds.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::sync::atomic::AtomicU64;
+use crate::sync::interleave;
+
+const SCHEDULES: usize = 20_000;
+const SECOND: u64 = 1_000_000_000;
+
+/// A table and the time.
+struct Door {
+    table: Table<u64>,
+    seconds: AtomicU64,
+}
+
+impl Door {
+    fn new(capacity: usize) -> Arc<Self> {
+        Arc::new(Self { table: Table::new(capacity), seconds: AtomicU64::new(0) })
+    }
+
+    fn admitted(&self, subject: u64) -> usize {
+        let clock = || self.seconds.load(Ordering::SeqCst) * SECOND;
+        let decision = self.table.decide(subject, subject & !0xffff, Quota::per_minute(2).unwrap(), clock);
+        usize::from(matches!(decision, Decision::Admitted { .. }))
+    }
+
+    /// Two requests from each of three threads; how many are admitted.
+    fn six_requests(self: &Arc<Self>, subject: u64) -> Vec<shuttle::thread::JoinHandle<usize>> {
+        let threads = (0..3).map(|_| {
+            let door = self.clone();
+            shuttle::thread::spawn(move || door.admitted(subject) + door.admitted(subject))
+        });
+        threads.collect()
+    }
+}
+
+fn joined(threads: Vec<shuttle::thread::JoinHandle<usize>>) -> usize {
+    threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+}
+
+#[test]
+fn a_subject_is_admitted_as_often_as_it_may_and_no_more() {
+    interleave(SCHEDULES, || assert_eq!(joined(Door::new(1000).six_requests(1)), 2));
+}
+
+/// A newcomer for whom there is no room shares its neighbourhood's window; the moment there is room it must not get a
+/// second allowance.
+#[test]
+fn room_that_comes_free_in_the_middle_gives_no_second_allowance() {
+    interleave(SCHEDULES, || {
+        let door = Door::new(SHARDS);
+        let newcomer = 1 << 40;
+        let beside = |other: &u64| door.table.place(other) == door.table.place(&newcomer);
+        let resident = (0..).find(beside).unwrap();
+        assert_eq!(door.admitted(resident), 1);
+        // Somebody had to share already, elsewhere: everybody looks there from now on.
+        door.table.crowded.store(true, Ordering::SeqCst);
+        door.seconds.store(59, Ordering::SeqCst);
+        let threads = door.six_requests(newcomer);
+        // Meanwhile the resident's minute is over.
+        door.seconds.store(60, Ordering::SeqCst);
+        assert_eq!(joined(threads), 2);
+    });
+}

@@ -1,0 +1,75 @@
+//! The hand-over, with callers that come, go and hang up in every order that a scheduler finds.
+
+use std::sync::Arc;
+
+use shuttle_tokio::task::JoinHandle;
+
+use super::*;
+use crate::sync::{Mutex, interleave};
+
+/// Remembers what it committed. A batch with the cursed operation is refused as a whole, as a transaction is.
+struct Notes {
+    committed: Arc<Mutex<Vec<u32>>>,
+    ended: Arc<Mutex<bool>>,
+}
+
+const CURSED: u32 = 3;
+
+impl Writer for Notes {
+    type Operation = u32;
+    type Answer = u32;
+
+    async fn commit(&mut self, operations: &[u32]) -> Result<Vec<u32>, StoreError> {
+        shuttle::future::yield_now().await;
+        if operations.contains(&CURSED) {
+            return Err(StoreError::corrupt("cursed"));
+        }
+        self.committed.lock().unwrap().extend(operations);
+        Ok(operations.iter().map(|operation| operation * 10).collect())
+    }
+
+    async fn upkeep(&mut self) {
+        shuttle::future::yield_now().await;
+    }
+
+    async fn finish(self) {
+        *self.ended.lock().unwrap() = true;
+    }
+}
+
+#[test]
+fn each_operation_is_committed_once_and_answered_to_who_asked() {
+    interleave(20_000, || shuttle::future::block_on(hand_over()));
+}
+
+async fn hand_over() {
+    let (committed, ended) = (Arc::<Mutex<Vec<u32>>>::default(), Arc::<Mutex<bool>>::default());
+    let (committer, end) = Committer::start(Notes { committed: committed.clone(), ended: ended.clone() });
+    let callers: Vec<JoinHandle<Result<u32, StoreError>>> = (0..5)
+        .map(|operation| {
+            let committer = committer.clone();
+            spawn(async move { committer.submit(operation).await })
+        })
+        .collect();
+    drop(committer);
+    // One hangs up: before it has asked, while it waits, or too late.
+    callers[0].abort();
+    let mut answered = Vec::new();
+    for (operation, caller) in (0..).zip(callers) {
+        match caller.await {
+            Ok(Ok(answer)) => {
+                assert_eq!(answer, operation * 10, "everyone gets the answer to what they asked");
+                answered.push(operation);
+            }
+            Ok(Err(error)) => assert!(operation == CURSED, "{operation}: {error}"),
+            Err(_) => assert_eq!(operation, 0, "only who hung up gets no answer"),
+        }
+    }
+    end.await.unwrap();
+    assert!(*ended.lock().unwrap());
+    let mut committed = committed.lock().unwrap().clone();
+    committed.sort_unstable();
+    let all: &[u32] = if committed.contains(&0) { &[0, 1, 2, 4] } else { &[1, 2, 4] };
+    assert_eq!(committed, all, "each once, and the cursed one takes no other down");
+    assert!(answered.iter().all(|operation| committed.contains(operation)), "what was answered was committed");
+}

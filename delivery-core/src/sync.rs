@@ -1,0 +1,49 @@
+//! Locks, atomics and channels: the usual ones, or with `--cfg shuttle` those of a scheduler that tries interleavings one
+//! after the other: `RUSTFLAGS="--cfg shuttle" cargo test -p delivery-core --lib interleaved`.
+
+#[cfg(not(shuttle))]
+pub(crate) use std::sync::{Mutex, MutexGuard, PoisonError, atomic};
+
+#[cfg(shuttle)]
+pub(crate) use shuttle::sync::{Mutex, MutexGuard, PoisonError, atomic};
+
+/// What tasks hand to each other.
+#[cfg(any(feature = "sqlite", feature = "postgres", shuttle))]
+pub(crate) mod task {
+    #[cfg(not(shuttle))]
+    pub(crate) use tokio::{
+        spawn,
+        sync::{mpsc, oneshot},
+    };
+
+    #[cfg(shuttle)]
+    pub(crate) use shuttle_tokio::{
+        sync::{mpsc, oneshot},
+        task::spawn,
+    };
+
+    /// Waits for the next message and takes what else is there; how many, or 0 once all senders are gone.
+    #[cfg(not(shuttle))]
+    pub(crate) async fn receive<T>(from: &mut mpsc::Receiver<T>, into: &mut Vec<T>, most: usize) -> usize {
+        from.recv_many(into, most).await
+    }
+
+    #[cfg(shuttle)]
+    pub(crate) async fn receive<T>(from: &mut mpsc::Receiver<T>, into: &mut Vec<T>, most: usize) -> usize {
+        into.extend(from.recv().await);
+        while !into.is_empty() && into.len() < most {
+            let Ok(next) = from.try_recv() else { break };
+            into.push(next);
+        }
+        into.len()
+    }
+}
+
+/// Runs `test` in so many interleavings, each by chance; one that fails is printed, to be replayed.
+#[cfg(all(test, shuttle))]
+pub(crate) fn interleave(schedules: usize, test: impl Fn() + Send + Sync + 'static) {
+    let mut config = shuttle::Config::new();
+    // Hashing and formatting need more than shuttle's 32 KiB.
+    config.stack_size = 1 << 20;
+    shuttle::Runner::new(shuttle::scheduler::RandomScheduler::new(schedules), config).run(test);
+}
