@@ -29,7 +29,8 @@ impl RateLimiter for Door {
 
 static DOOR: LazyLock<Arc<Door>> = LazyLock::new(Arc::default);
 static DELIVERY: LazyLock<Delivery> = LazyLock::new(|| {
-    let (signing, webhook, admin) = ("a secret for fuzzing".parse().unwrap(), SECRET.parse().unwrap(), TOKEN.parse().unwrap());
+    let (signing, webhook, admin) =
+        ("a secret for fuzzing".parse().unwrap(), SECRET.parse().unwrap(), TOKEN.parse().unwrap());
     Delivery::builder(Arc::new(MemoryStore::new()), Arc::new(RecordingMailer::default()), signing, webhook, admin)
         .limiter(DOOR.clone())
         .trusted_proxies(vec!["10.0.0.0/8".parse().unwrap(), "2001:db8::/32".parse().unwrap()])

@@ -86,7 +86,8 @@ impl Sent {
     }
 
     fn headers(&self, shop: &Shop) -> Vec<(&'static str, String)> {
-        let json = matches!(self.body, Body::Order { .. } | Body::Product { .. }).then(|| ("content-type", "application/json".to_owned()));
+        let json = matches!(self.body, Body::Order { .. } | Body::Product { .. })
+            .then(|| ("content-type", "application/json".to_owned()));
         let named = self.headers.iter().map(|(name, value)| {
             let name = match name {
                 Name::Authorization => "authorization",
@@ -130,7 +131,10 @@ fuzz_target!(|sent: Sent| {
         return;
     }
     let (on_axum, on_rocket) = shop.runtime.block_on(async {
-        (ask_axum(axum, sent.method, &target, &headers, &body).await, ask_rocket(rocket, sent.method, &target, &headers, &body).await)
+        (
+            ask_axum(axum, sent.method, &target, &headers, &body).await,
+            ask_rocket(rocket, sent.method, &target, &headers, &body).await,
+        )
     });
     assert_eq!(on_axum, on_rocket);
 });
@@ -141,7 +145,8 @@ async fn ask_axum(router: &Router, method: Method, target: &str, headers: &[(&st
     for (name, value) in headers {
         request = request.header(*name, value);
     }
-    let response = router.clone().oneshot(request.body(axum::body::Body::from(body.to_owned())).unwrap()).await.unwrap();
+    let response =
+        router.clone().oneshot(request.body(axum::body::Body::from(body.to_owned())).unwrap()).await.unwrap();
     let status = response.status().as_u16();
     let kind = response.headers().get("content-type").map(|kind| kind.to_str().unwrap().to_owned());
     let bytes = response.into_body().collect().await.unwrap().to_bytes();

@@ -1,23 +1,37 @@
 //! A shop that answers, for the targets: with one product, a key that is good and one that is spent, and no limits to reach.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use async_trait::async_trait;
 use delivery_core::Delivery;
 use delivery_core::http::{Call, Endpoint, Reply};
 use delivery_core::key::{Keyring, Prefix};
 use delivery_core::limit::{Quota, Quotas};
+use delivery_core::mail::{MailError, Mailer, Message};
 use delivery_core::product::{NewProduct, ProductId};
 use delivery_core::store::MemoryStore;
 use delivery_core::terms::{OwnTerms, UseLimit};
-use delivery_core::testing::{ManualClock, RecordingMailer, SeededEntropy};
+use delivery_core::testing::{ManualClock, SeededEntropy};
 use tokio::runtime::Runtime;
 
 pub const SECRET: &str = "the-platforms-secret";
 pub const TOKEN: &str = "the-sellers-own-token";
 
+/// Takes every letter, and keeps the last one.
+#[derive(Debug, Default)]
+pub struct Latest(pub Mutex<Option<Message>>);
+
+#[async_trait]
+impl Mailer for Latest {
+    async fn send(&self, message: &Message) -> Result<(), MailError> {
+        *self.0.lock().unwrap() = Some(message.clone());
+        Ok(())
+    }
+}
+
 pub struct Shop {
     pub delivery: Delivery,
-    pub mailer: Arc<RecordingMailer>,
+    pub mailer: Arc<Latest>,
     pub keyring: Keyring,
     /// Keys of the only product: a good one, and one whose only use is spent.
     pub good: String,
@@ -28,7 +42,7 @@ pub struct Shop {
 impl Shop {
     pub fn new() -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let mailer = Arc::new(RecordingMailer::default());
+        let mailer = Arc::new(Latest::default());
         let keyring = || Keyring::new(Prefix::default(), &["a secret for fuzzing".parse().unwrap()]).unwrap();
         let plenty = Quota::per_minute(u32::MAX).unwrap();
         let quotas = Quotas { product: plenty, validate: plenty, webhook: plenty, admin: plenty, failures: plenty };

@@ -43,6 +43,11 @@ fn products() -> Vec<Row> {
         row("add_product::price_as_string", PRODUCT).by_seller(r#"{"name":"x","content":"y","price":"9.99"}"#),
         row("add_product::price_with_five_digits", PRODUCT).by_seller(r#"{"name":"x","content":"y","price":0.00001}"#),
         row("add_product::price_too_large", PRODUCT).by_seller(r#"{"name":"x","content":"y","price":1e15}"#),
+        row("add_product::price_with_exponent", PRODUCT).by_seller(r#"{"name":"x","content":"y","price":1e2}"#),
+        row("add_product::price_minus_zero", PRODUCT).by_seller(r#"{"name":"x","content":"y","price":-0.0}"#),
+        row("add_product::price_that_no_float_holds", PRODUCT).by_seller(r#"{"name":"x","content":"y","price":1e999}"#),
+        row("add_product::markup_is_text", PRODUCT).by_seller(r#"{"name":"<b onclick=x>{{7*7}}","content":"<script>"}"#),
+        row("add_product::id_cannot_be_chosen", PRODUCT).by_seller(r#"{"id":1,"name":"x","content":"y"}"#),
         row("add_product::content_over_1_mib", PRODUCT)
             .by_seller(format!(r#"{{"name":"x","content":"{}"}}"#, "y".repeat((1 << 20) + 1))),
         row("add_product::body_over_2_mib", PRODUCT).by_seller(" ".repeat((2 << 20) + 1)),
@@ -63,6 +68,11 @@ fn keys() -> Vec<Row> {
             .by_seller(key(r#","api_key":"chosen","used_count":-5"#)),
         row("issue_key::days_zero", ISSUE).by_seller(key(r#","expires_days":0"#)),
         row("issue_key::days_36501", ISSUE).by_seller(key(r#","expires_days":36501"#)),
+        row("issue_key::days_as_float", ISSUE).by_seller(key(r#","expires_days":30.0"#)),
+        row("issue_key::days_beyond_64_bits", ISSUE).by_seller(key(r#","expires_days":9223372036854775808"#)),
+        row("issue_key::uses_minus_two", ISSUE).by_seller(key(r#","max_uses":-2"#)),
+        row("issue_key::uses_as_text", ISSUE).by_seller(key(r#","max_uses":"5""#)),
+        row("issue_key::null_terms_are_the_default", ISSUE).by_seller(key(r#","max_uses":null,"expires_days":null"#)),
         row("issue_key::uses_zero", ISSUE).by_seller(key(r#","max_uses":0"#)),
         row("issue_key::uses_2_to_the_31", ISSUE).by_seller(key(r#","max_uses":2147483648"#)),
         row("issue_key::missing_product", ISSUE).by_seller(r#"{"customer_email":"a@example.com"}"#),
@@ -85,6 +95,10 @@ fn posts() -> Vec<Row> {
             .by_seller(r#"{"title":"Hi","category":"news","content":"text","published_at":"2030-01-01T00:00:00"}"#),
         row("add_post::time_as_number", POST)
             .by_seller(r#"{"title":"Hi","category":"news","content":"t","published_at":1}"#),
+        row("add_post::month_thirteen", POST)
+            .by_seller(r#"{"title":"Hi","category":"news","content":"t","published_at":"2026-13-01T00:00:00Z"}"#),
+        row("add_post::before_1970", POST)
+            .by_seller(r#"{"title":"Hi","category":"news","content":"t","published_at":"0277-02-09T14:03:49Z"}"#),
         row("add_post::wrong_method", "GET /api/admin/post"),
     ]
 }

@@ -16,6 +16,14 @@ pub fn rows() -> Vec<Row> {
         row("validate::empty_key", "GET /api/validate?key="),
         row("validate::key_twice", "GET /api/validate?key={VALID}&key={VALID}"),
         row("validate::key_with_line_break", "GET /api/validate?key={VALID}%0A"),
+        row("validate::key_with_a_space_behind_it", "GET /api/validate?key={VALID}%20"),
+        row("validate::key_with_a_plus_before_it", "GET /api/validate?key=+{VALID}"),
+        row("validate::key_that_is_no_utf_8", "GET /api/validate?key={VALID}%FF"),
+        row("validate::key_encoded_twice", "GET /api/validate?key=%2564lv_"),
+        row("validate::key_as_an_array", "GET /api/validate?key[]={VALID}"),
+        row("validate::conditions_and_ranges_are_ignored", "GET /api/validate?key={VALID}")
+            .header("if-none-match", "*")
+            .header("range", "bytes=0-1"),
         row("validate::forged_key", "GET /api/validate?key={FORGED}"),
         row("validate::key_in_upper_case_is_another_text", "GET /api/validate?key=DLV_{VALID}"),
         row("validate::revoked_key_is_as_good_as_unknown", "GET /api/validate?key={REVOKED}"),

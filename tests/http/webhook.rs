@@ -40,6 +40,19 @@ pub fn rows() -> Vec<Row> {
         row("webhook::null_counts_as_missing", LINE).json(order("\"A-1\"", "null")),
         row("webhook::order_with_control_character", LINE).json(order("A-1", "A\\u0000")),
         row("webhook::order_of_256_characters", LINE).json(order("A-1", &"x".repeat(256))),
+        row("webhook::order_that_looks_like_a_path_or_a_query_is_text", LINE).json(order("A-1", "../?a=1&b='; --%00")),
+        row("webhook::secret_with_a_space_behind_it", LINE).json(order("{SECRET}", "{SECRET} ")),
+        row("webhook::secret_in_other_letters", LINE).json(order("{SECRET}", "THE PLATFORM'S SECRET")),
+        row("webhook::product_with_exponent", LINE).json(order("\"product_id\":1", "\"product_id\":1e0")),
+        row("webhook::product_with_leading_zero", LINE).json(order("\"product_id\":1", "\"product_id\":01")),
+        row("webhook::email_with_a_header_in_it", LINE)
+            .json(order("Buyer@EXAMPLE.com", "a@example.com\\r\\nBcc: b@example.com")),
+        row("webhook::email_with_a_display_name", LINE).json(order("Buyer@EXAMPLE.com", "Ada <a@example.com>")),
+        row("webhook::two_emails", LINE).json(order("Buyer@EXAMPLE.com", "a@example.com, b@example.com")),
+        row("webhook::email_at_an_ip_address", LINE).json(order("Buyer@EXAMPLE.com", "a@127.0.0.1")),
+        row("webhook::email_at_an_international_domain", LINE)
+            .json(order("Buyer@EXAMPLE.com", "a@b\u{fc}cher.example")),
+        row("webhook::email_with_invisible_characters", LINE).json(order("Buyer@EXAMPLE.com", "a\u{200b}@example.com")),
         row("webhook::missing_product", LINE).json(order("\"product_id\":1,", "")),
         row("webhook::product_as_string", LINE).json(order("\"product_id\":1", "\"product_id\":\"1\"")),
         row("webhook::product_as_float", LINE).json(order("\"product_id\":1", "\"product_id\":1.0")),
@@ -48,6 +61,10 @@ pub fn rows() -> Vec<Row> {
         row("webhook::bad_email", LINE).json(order("Buyer@EXAMPLE.com", "a@example.com\\r\\nBcc: b@example.com")),
         row("webhook::fields_come_before_the_replay", LINE).json(order("Buyer@EXAMPLE.com", "x")).after_order(good()),
         row("webhook::broken_json", LINE).json("{"),
+        row("webhook::two_objects", LINE).json(good() + "\n{}"),
+        row("webhook::half_a_character", LINE).json(order("A-1", "\\ud800")),
+        row("webhook::deep_nesting_in_an_unknown_field", LINE)
+            .json(order("\"order_id\"", &format!("\"x\":{}{},\"order_id\"", "[".repeat(2000), "]".repeat(2000)))),
         row("webhook::array", LINE).json("[]"),
         row("webhook::name_twice", LINE).json(order("\"order_id\"", "\"order_id\":\"B\",\"order\\u005fid\"")),
         row("webhook::form_instead_of_json", LINE)
