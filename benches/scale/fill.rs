@@ -3,22 +3,35 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use delivery_core::key::KeyId;
+use delivery_core::key::{KeyId, Keyring, Prefix};
 use delivery_core::product::NewProduct;
 use delivery_core::store::{Catalog, Ledger, PostgresStore, SqliteStore};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor};
 
-use crate::measure::{START, ring};
-use crate::timed;
-
+/// What the keys are signed with.
+pub const SECRET: &str = "a secret to sign keys with";
+/// When the first order came, in milliseconds since 1970.
+pub const START: i64 = 1_750_000_000_000;
 /// Rows in one transaction.
 const SLICE: i64 = 250_000;
 /// Milliseconds between two orders.
 const DISTANCE: i64 = 8_000;
+
+pub fn ring() -> Keyring {
+    Keyring::new(Prefix::default(), &[SECRET.parse().unwrap()]).unwrap()
+}
+
+/// How long it takes.
+#[expect(clippy::disallowed_methods, reason = "this is what is measured")]
+pub async fn timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
+    let started = Instant::now();
+    let done = work.await;
+    (done, started.elapsed())
+}
 
 /// The id of key `number`: the time of its order, and a little scatter.
 pub fn id(number: i64) -> KeyId {

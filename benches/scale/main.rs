@@ -12,7 +12,7 @@ mod private;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Parser;
 use serde::{Deserialize, Serialize};
@@ -107,14 +107,6 @@ fn table(store: &str, sizes: &[i64], columns: &[Vec<Figure>]) {
         let values: Vec<String> = columns.iter().map(show).collect();
         println!("| {}, {} | {} |", first.what, first.unit, values.join(" | "));
     }
-}
-
-/// How long it takes.
-#[expect(clippy::disallowed_methods, reason = "this is what is measured")]
-async fn timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
-    let started = Instant::now();
-    let done = work.await;
-    (done, started.elapsed())
 }
 
 /// Bytes of this process in memory, as the kernel tells.

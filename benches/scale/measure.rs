@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use chrono::DateTime;
 use delivery_core::Delivery;
 use delivery_core::http::{Call, Endpoint};
-use delivery_core::key::{Keyring, Prefix, Standing};
+use delivery_core::key::{Keyring, Standing};
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::mail::{MailError, Mailer, Message};
 use delivery_core::store::{Catalog, KeyQuery, Ledger, PostgresStore, SqliteStore, StoreError};
@@ -16,20 +16,14 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::json;
 
-use crate::fill::id;
-use crate::{Figure, figure, resident, timed};
+use crate::fill::{START, id, ring, timed};
+use crate::{Figure, figure, resident};
 
-/// When the first order came, in milliseconds since 1970.
-pub const START: i64 = 1_750_000_000_000;
 /// Calls in a figure.
 const CALLS: usize = 20_000;
 /// Callers at once.
 const CALLERS: usize = 64;
 const SECRET: &str = "a webhook's secret";
-
-pub fn ring() -> Keyring {
-    Keyring::new(Prefix::default(), &["a secret to sign keys with".parse().unwrap()]).unwrap()
-}
 
 #[derive(Debug)]
 struct Nowhere;

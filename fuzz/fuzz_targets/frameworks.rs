@@ -57,8 +57,20 @@ struct Frameworks {
     rocket: Client,
 }
 
-/// Status, content type and length, and the body.
-type Answer = (u16, Option<String>, String);
+/// The fields that the API promises.
+const PROMISED: [&str; 8] = [
+    "content-type",
+    "cache-control",
+    "referrer-policy",
+    "www-authenticate",
+    "allow",
+    "retry-after",
+    "ratelimit",
+    "ratelimit-policy",
+];
+
+/// Status, promised fields, and the body.
+type Answer = (u16, [Option<String>; 8], String);
 
 static FRAMEWORKS: LazyLock<Frameworks> = LazyLock::new(|| {
     // Two shops that are alike.
@@ -148,9 +160,9 @@ async fn ask_axum(router: &Router, method: Method, target: &str, headers: &[(&st
     let response =
         router.clone().oneshot(request.body(axum::body::Body::from(body.to_owned())).unwrap()).await.unwrap();
     let status = response.status().as_u16();
-    let kind = response.headers().get("content-type").map(|kind| kind.to_str().unwrap().to_owned());
+    let fields = PROMISED.map(|name| response.headers().get(name).map(|value| value.to_str().unwrap().to_owned()));
     let bytes = response.into_body().collect().await.unwrap().to_bytes();
-    (status, kind, String::from_utf8(bytes.to_vec()).unwrap())
+    (status, fields, String::from_utf8(bytes.to_vec()).unwrap())
 }
 
 async fn ask_rocket(client: &Client, method: Method, target: &str, headers: &[(&str, String)], body: &str) -> Answer {
@@ -170,6 +182,6 @@ async fn ask_rocket(client: &Client, method: Method, target: &str, headers: &[(&
     }
     let response = request.body(body).dispatch().await;
     let status = response.status().code;
-    let kind = response.headers().get_one("content-type").map(str::to_owned);
-    (status, kind, response.into_string().await.unwrap_or_default())
+    let fields = PROMISED.map(|name| response.headers().get_one(name).map(str::to_owned));
+    (status, fields, response.into_string().await.unwrap_or_default())
 }

@@ -23,6 +23,15 @@ pub struct Book {
     done: AtomicBool,
 }
 
+/// Ends the day when it is dropped.
+struct Closing<'a>(&'a AtomicBool);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[derive(Default, Clone)]
 struct Order {
     /// As it was answered. An order without one is in doubt: it was sent, and the server was killed before it answered.
@@ -46,8 +55,9 @@ impl Book {
                     }
                 });
             }
+            // Also where that panics: clients that never end would hide it.
+            let _closed = Closing(&self.done);
             crash();
-            self.done.store(true, Ordering::Relaxed);
         });
     }
 

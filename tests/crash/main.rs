@@ -1,7 +1,7 @@
 //! Crash torture: servers, as a seller starts them, are killed with SIGKILL again and again in the middle of orders and
 //! fetches, and sometimes while they start. What clients were told must hold, and what is written must be whole.
 //!
-//! `CRASH_ROUNDS=1000 cargo test --test crash -- --nocapture` goes on for longer; build the examples first.
+//! `cargo build --examples && CRASH_ROUNDS=1000 cargo test --test crash -- --nocapture` goes on for longer.
 
 mod clients;
 mod evidence;
@@ -24,7 +24,7 @@ use crate::shop::Shop;
 
 /// How often each shop crashes where `CRASH_ROUNDS` does not say.
 const ROUNDS: u32 = 12;
-/// The median of all starts after a crash takes no longer than this to the first answer.
+/// Nine of ten starts after a crash take no longer than this to the first answer: the tenth may have met a busy machine.
 const START: Duration = Duration::from_secs(1);
 
 #[test]
@@ -54,14 +54,17 @@ fn torture(mut shop: Shop) {
     shop.release_letters();
     let keys = shop.book.keys();
     wait_for(Duration::from_mins(2), || evidence::letters(&shop.mail, &keys).len() == keys.len());
+    // With what only the write-ahead log holds, and without.
+    evidence::nothing_secret(&shop, &keys);
     shop.stop();
     evidence::whole(&shop);
     evidence::one_key_an_order(&shop);
     evidence::one_name_a_letter(&evidence::letters(&shop.mail, &keys), rounds);
     evidence::nothing_secret(&shop, &keys);
-    let mut starts = shop.starts;
+    // The first one made the database.
+    let mut starts = shop.starts.split_off(shop.sites.len());
     starts.sort();
-    assert!(starts[starts.len() / 2] < START, "{starts:?}");
+    assert!(starts[starts.len() * 9 / 10] < START, "{starts:?}");
     println!(
         "{}: {rounds} crashes, {} orders, {} uses, {} letters, starts {:?} to {:?}",
         shop.name,

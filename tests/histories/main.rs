@@ -1,6 +1,7 @@
 //! Histories: whatever happens in whatever order, the service answers as a naive model of it does, over every store.
 //!
-//! A failure shrinks to the shortest history that still fails, and is kept in `regressions.txt`.
+//! A failure shrinks to a shorter history that still fails, for two minutes at most, and is kept in `regressions.txt`, which is
+//! made with the first one.
 //! `PROPTEST_CASES=10000 cargo test --test histories` looks longer.
 
 mod model;
@@ -42,7 +43,8 @@ fn the_service_is_its_model_over_postgres() {
 fn histories(cases: u32, place: impl Fn() -> Place) {
     let cases = std::env::var("PROPTEST_CASES").map_or(cases, |cases| cases.parse().unwrap());
     let kept = FileFailurePersistence::Direct("tests/histories/regressions.txt");
-    let config = Config { cases, failure_persistence: Some(Box::new(kept)), ..Config::default() };
+    let shrink = Config { max_shrink_iters: 20_000, max_shrink_time: 120_000, ..Config::default() };
+    let config = Config { cases, failure_persistence: Some(Box::new(kept)), ..shrink };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let result = TestRunner::new(config).run(&Model::sequential_strategy(STEPS), |(model, steps, seen)| {
         runtime.block_on(history(place(), model, steps, || {

@@ -47,6 +47,7 @@ fn five_hundred_slow_clients_keep_nobody_out_and_are_all_cut_off() {
     }
     let mut answers: Vec<String> = Vec::new();
     for mut stream in [silent, half, bodiless, idle, dripping].into_iter().flatten() {
+        stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
         let mut answer = Vec::new();
         // One that was reset in the middle of a byte is as closed as any.
         let _ =

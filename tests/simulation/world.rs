@@ -195,7 +195,7 @@ impl World {
             let hung_up = letters.iter().filter(|letter| letter.hung_up).count();
             assert!(letters.len() <= hung_up + 1, "{order} has {} letters, {hung_up} unknown", letters.len());
         }
-        let failures = self.failures + *self.post.failures.lock().unwrap();
-        Told { orders: self.orders.len(), letters: taken.len(), failures }
+        let (store_failures, mail_failures) = (self.failures, *self.post.failures.lock().unwrap());
+        Told { orders: self.orders.len(), letters: taken.len(), store_failures, mail_failures }
     }
 }

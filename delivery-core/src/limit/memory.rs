@@ -18,10 +18,12 @@ const UNKNOWN: u64 = 1 << 32;
 
 /// Rate limits of one process: an exact sliding window for each subject.
 ///
-/// Memory is bounded: an address with one request in its window takes some 40 bytes, a request more of it 8. Subjects whose
-/// requests have all left the window are forgotten; when `capacity` of one kind are live under a policy, *new* ones share the
-/// allowance of their neighbourhood (an IPv4 /16, an IPv6 /16, one of 256 groups of keys) until nothing of it is left in the
-/// window. A live subject is never evicted: an attacker with a million addresses could otherwise reset its own count.
+/// Memory is bounded. An address with one request in its window takes some 40 bytes; one with several takes some 100, and 8
+/// to 16 for each request, of which no more than its quota are kept. Subjects whose requests have all left the window are
+/// forgotten. While `capacity` of one kind are live under a policy, *new* ones share the allowance of their neighbourhood (an
+/// IPv4 /16, an IPv6 /16, one of 256 groups of keys); once there is room, they have a window of their own again, in which
+/// what was shared counts as theirs. A live subject is never evicted: an attacker with a million addresses could otherwise
+/// reset its own count.
 pub struct MemoryLimiter {
     clock: Arc<dyn Clock>,
     /// A flood of addresses takes no room from keys, nor does one policy from another.
@@ -160,6 +162,25 @@ mod tests {
         assert!(!admitted(newcomer), "the others have left, but its own two requests have not");
         clock.0.store(119, Ordering::Relaxed);
         assert!(admitted(newcomer));
+    }
+
+    #[test]
+    fn a_neighbourhood_that_had_to_share_is_free_again_within_a_window() {
+        let clock = Arc::new(Seconds::default());
+        let limiter = MemoryLimiter::with_capacity(clock.clone(), 6400);
+        let quota = Quota::per_minute(2).unwrap();
+        let admitted = |subject: Subject| matches!(limiter.decide(&subject, quota), Decision::Admitted { .. });
+        for index in 0..20_000 {
+            admitted(subject(index));
+        }
+        // A newcomer of it every ten seconds: none of them may keep what was shared alive.
+        let newcomers: Vec<bool> = (20_000..20_020)
+            .flat_map(|index| {
+                clock.0.store(61 + u64::from(index - 20_000) * 10, Ordering::Relaxed);
+                [admitted(subject(index)), admitted(subject(index)), !admitted(subject(index))]
+            })
+            .collect();
+        assert!(newcomers.iter().all(|exact| *exact), "{newcomers:?}");
     }
 
     #[test]

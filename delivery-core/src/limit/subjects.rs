@@ -76,16 +76,26 @@ impl<K: Hash + Eq> Subjects<K> {
         })
     }
 
-    /// Decides for one that is not.
-    pub(super) fn admit_new(&mut self, subject: K, now: u64, quota: Quota) -> Decision {
+    /// Decides for one that is not, as if this were its window so far. One that is refused is not remembered.
+    pub(super) fn admit_new(&mut self, subject: K, mut window: Window, now: u64, quota: Quota) -> Decision {
         self.longest = self.longest.max(quota.window());
-        self.slots.insert(subject, Slot::one(now));
-        first(quota)
+        if window.is_over(now, quota.window()) {
+            self.slots.insert(subject, Slot::one(now));
+            return first(quota);
+        }
+        let decision = window.admit(now, quota);
+        if matches!(decision, Decision::Admitted { .. }) {
+            self.slots.insert(subject, Slot::log(self.logs.insert(window)));
+        }
+        decision
     }
 
-    /// Whether a subject has requests in its window.
-    pub(super) fn is_live(&self, subject: &K, now: u64, quota: Quota) -> bool {
-        self.slots.get(subject).is_some_and(|slot| !is_over(*slot, &self.logs, now, quota.window()))
+    /// A copy of a subject's window.
+    pub(super) fn window(&self, subject: &K) -> Option<Window> {
+        match self.slots.get(subject)?.read() {
+            Kept::One(at) => Some(Window::of(at)),
+            Kept::Log(place) => self.logs.get(place).cloned(),
+        }
     }
 
     /// Whether one more can be remembered, if need be once those are forgotten whose requests have all left.

@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, Hash, RandomState};
 
 use super::subjects::Subjects;
+use super::window::Window;
 use super::{Decision, Quota};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
@@ -46,12 +47,15 @@ impl<K: Hash + Eq> Table<K> {
         if let Some(decision) = shard.admit_known(&subject, now, quota) {
             return decision;
         }
-        // A newcomer who has shared would get a second allowance with a window of its own.
-        let crowded = self.crowded.load(Ordering::Relaxed);
-        let mut neighbours = crowded.then(|| lock(&self.shared));
-        let shares = neighbours.as_ref().is_some_and(|known| known.is_live(&neighbourhood, clock(), quota));
-        if !shares && shard.has_room(now, self.shard_capacity) {
-            return shard.admit_new(subject, now, quota);
+        let mut neighbours = self.crowded.load(Ordering::Relaxed).then(|| lock(&self.shared));
+        // That may have taken a while.
+        let now = clock();
+        if shard.has_room(now, self.shard_capacity) {
+            // A newcomer who has shared would get a second allowance with an empty window. What its neighbourhood has used
+            // may be its own; with a copy of that it is at worst refused too much, for one window, and the window that was
+            // shared comes to its end.
+            let used = neighbours.as_ref().and_then(|known| known.window(&neighbourhood));
+            return shard.admit_new(subject, used.unwrap_or_default(), now, quota);
         }
         self.crowded.store(true, Ordering::Relaxed);
         let neighbours = neighbours.get_or_insert_with(|| lock(&self.shared));
@@ -59,7 +63,7 @@ impl<K: Hash + Eq> Table<K> {
         neighbours.admit_known(&neighbourhood, now, quota).unwrap_or_else(|| {
             // There always is; but those that are over are to be forgotten here too.
             neighbours.has_room(now, usize::MAX);
-            neighbours.admit_new(neighbourhood, now, quota)
+            neighbours.admit_new(neighbourhood, Window::default(), now, quota)
         })
     }
 

@@ -10,7 +10,7 @@ use super::{Decision, Quota};
 ///
 /// An exact sliding window needs the log: a counter per fixed window admits twice the limit around its edge, and
 /// token buckets (GCRA) admit `limit` at once and then more within the same minute.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Window {
     admitted: VecDeque<u64>,
 }

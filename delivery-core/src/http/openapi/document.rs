@@ -2,15 +2,17 @@
 
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{Components, ComponentsBuilder};
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{Info, InfoBuilder, License, OpenApi, OpenApiBuilder, PathItem, PathsBuilder, Server, Tag};
 
 use super::{bodies, operations, responses, sample};
 use crate::http::{Endpoint, wire};
 
-/// The name of the seller's token among the security schemes.
+/// The names of the security schemes: the seller's token, and a buyer's key in two places.
 pub(super) const ADMIN: &str = "admin";
+pub(super) const KEY_AS_TOKEN: &str = "key";
+pub(super) const KEY_AS_HEADER: &str = "keyHeader";
 
 async fn document() -> OpenApi {
     let mut paths = PathsBuilder::new();
@@ -55,7 +57,10 @@ fn tags() -> [Tag; 4] {
 }
 
 fn components() -> Components {
-    let token = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some("The seller's admin token."));
+    let bearer = |meant| {
+        SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(meant)).build())
+    };
+    let header = ApiKeyValue::with_description("X-API-Key", "The key from the letter.");
     let mut schemas = Vec::new();
     macro_rules! with {
         ($($body:ty),* $(,)?) => {
@@ -80,7 +85,9 @@ fn components() -> Components {
     responses::shared(ComponentsBuilder::new())
         .schemas_from_iter(schemas)
         .schemas_from_iter(bodies::schemas())
-        .security_scheme(ADMIN, SecurityScheme::Http(token.build()))
+        .security_scheme(ADMIN, bearer("The seller's admin token."))
+        .security_scheme(KEY_AS_TOKEN, bearer("The key from the letter."))
+        .security_scheme(KEY_AS_HEADER, SecurityScheme::ApiKey(ApiKey::Header(header)))
         .build()
 }
 

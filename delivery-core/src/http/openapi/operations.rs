@@ -8,7 +8,7 @@ use utoipa::openapi::security::SecurityRequirement;
 use utoipa::openapi::{ContentBuilder, HttpMethod, Ref, Required};
 
 use super::bodies::LINE;
-use super::document::ADMIN;
+use super::document::{ADMIN, KEY_AS_HEADER, KEY_AS_TOKEN};
 use crate::http::Endpoint;
 
 pub(super) fn method(endpoint: Endpoint) -> HttpMethod {
@@ -27,7 +27,15 @@ pub(super) fn of(endpoint: Endpoint) -> OperationBuilder {
     for parameter in parameters(endpoint) {
         operation = operation.parameter(parameter);
     }
-    if tag == "seller" { operation.security(SecurityRequirement::new(ADMIN, [""; 0])) } else { operation }
+    let with = |scheme| SecurityRequirement::new(scheme, [""; 0]);
+    match tag {
+        "seller" => operation.security(with(ADMIN)),
+        // Or in the query, as a parameter.
+        "buyer" => {
+            operation.securities(Some([SecurityRequirement::default(), with(KEY_AS_TOKEN), with(KEY_AS_HEADER)]))
+        }
+        _ => operation,
+    }
 }
 
 fn words(endpoint: Endpoint) -> (&'static str, &'static str, &'static str, &'static str) {
@@ -36,14 +44,15 @@ fn words(endpoint: Endpoint) -> (&'static str, &'static str, &'static str, &'sta
             "buyer",
             "validate",
             "Is a key still good?",
-            "Never counts as a use. The key may also come as `Authorization: Bearer` or as `X-API-Key`: addresses end in logs.",
+            "Never counts as a use. The key comes as `Authorization: Bearer`, as `X-API-Key`, or in the query: prefer a header, \
+             for addresses end in logs.",
         ),
         Endpoint::Product => (
             "buyer",
             "fetchProduct",
             "Fetch a product with a key",
-            "A 200 counts as one use, and nothing else does. The key may also come as `Authorization: Bearer` or as \
-             `X-API-Key`: addresses end in logs.",
+            "A 200 counts as one use, and nothing else does. The key comes as `Authorization: Bearer`, as `X-API-Key`, or in \
+             the query: prefer a header, for addresses end in logs.",
         ),
         Endpoint::Order => (
             "platform",
@@ -69,7 +78,7 @@ fn words(endpoint: Endpoint) -> (&'static str, &'static str, &'static str, &'sta
 fn parameters(endpoint: Endpoint) -> Vec<Parameter> {
     let text = || ObjectBuilder::new().schema_type(Type::String).pattern(Some(LINE));
     let number = || ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1));
-    let key = || query("key", Required::True, "The key from the letter.", text().min_length(Some(1)));
+    let key = || query("key", Required::False, "The key from the letter, unless a header has it.", text());
     match endpoint {
         Endpoint::Validate => vec![key()],
         Endpoint::Product => {

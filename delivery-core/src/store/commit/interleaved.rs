@@ -1,10 +1,14 @@
 //! The hand-over, with callers that come, go and hang up in every order that a scheduler finds.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use shuttle_tokio::task::JoinHandle;
 
 use super::*;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, interleave};
 
 /// Remembers what it committed. A batch with the cursed operation is refused as a whole, as a transaction is.
@@ -45,10 +49,21 @@ fn each_operation_is_committed_once_and_answered_to_who_asked() {
 async fn hand_over() {
     let (committed, ended) = (Arc::<Mutex<Vec<u32>>>::default(), Arc::<Mutex<bool>>::default());
     let (committer, end) = Committer::start(Notes { committed: committed.clone(), ended: ended.clone() });
+    let handed_over = Arc::new(AtomicBool::new(false));
     let callers: Vec<JoinHandle<Result<u32, StoreError>>> = (0..5)
         .map(|operation| {
-            let committer = committer.clone();
-            spawn(async move { committer.submit(operation).await })
+            let (committer, handed_over) = (committer.clone(), handed_over.clone());
+            spawn(async move {
+                let mut submitted = pin!(committer.submit(operation));
+                let first = poll_fn(|context| Poll::Ready(submitted.as_mut().poll(context))).await;
+                if operation == 0 {
+                    handed_over.store(true, Ordering::SeqCst);
+                }
+                match first {
+                    Poll::Ready(answer) => answer,
+                    Poll::Pending => submitted.await,
+                }
+            })
         })
         .collect();
     drop(committer);
@@ -71,5 +86,7 @@ async fn hand_over() {
     committed.sort_unstable();
     let all: &[u32] = if committed.contains(&0) { &[0, 1, 2, 4] } else { &[1, 2, 4] };
     assert_eq!(committed, all, "each once, and the cursed one takes no other down");
+    let handed_over = handed_over.load(Ordering::SeqCst);
+    assert!(!handed_over || committed.contains(&0), "what was handed over is committed, whoever hangs up");
     assert!(answered.iter().all(|operation| committed.contains(operation)), "what was answered was committed");
 }

@@ -1,0 +1,149 @@
+//! Who bears the load: processes, each with a folder of its own and the same keys.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::process::{CONFIGURED, SECRET, Server, Site};
+use crate::wrk::{self, Load, Measured};
+use crate::{bare, fill, hand};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Contender {
+    AxumJson,
+    AxumBytes,
+    RocketJson,
+    RocketBytes,
+    Hand,
+    HandOnSlowDisk,
+    OursOnAxum,
+    OursOnRocket,
+    OursOnSlowDisk,
+}
+
+impl Contender {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AxumJson => "bare axum, Json",
+            Self::AxumBytes => "bare axum, bytes",
+            Self::RocketJson => "bare Rocket, Json",
+            Self::RocketBytes => "bare Rocket, bytes",
+            Self::Hand | Self::HandOnSlowDisk => "written by hand",
+            Self::OursOnAxum | Self::OursOnSlowDisk => "this, on axum",
+            Self::OursOnRocket => "this, on Rocket",
+        }
+    }
+
+    fn slow_disk(self) -> bool {
+        matches!(self, Self::HandOnSlowDisk | Self::OursOnSlowDisk)
+    }
+}
+
+/// The folders, the keys, and the scripts of the load.
+pub struct Ground {
+    folder: TempDir,
+    scripts: wrk::Scripts,
+    slow_fsync: PathBuf,
+}
+
+impl Ground {
+    pub fn new(keys: i64) -> Self {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let ring = fill::ring();
+        let texts: Vec<String> =
+            (1..=keys).map(|number| ring.text(fill::id(number), ring.newest()).expose().to_owned()).collect();
+        let scripts = wrk::Scripts::write(folder.path(), &texts, SECRET);
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(fill::sqlite(&folder.path().join("delivery.db"), keys));
+        runtime.block_on(hand::fill(&folder.path().join("hand.db"), &texts));
+        let slow_fsync = folder.path().join("slow_fsync.so");
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/load/slow_fsync.c");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-shared", "-fPIC", "-O2", "-o"]).arg(&slow_fsync).arg(source);
+        assert!(compiler.status().unwrap().success());
+        Self { folder, scripts, slow_fsync }
+    }
+
+    /// A process, over a copy of the store of its own.
+    pub fn start(&self, contender: Contender) -> Server {
+        let data = tempfile::tempdir_in(&self.folder).unwrap().keep();
+        let mut command = match contender {
+            Contender::OursOnAxum | Contender::OursOnSlowDisk => self.ours("axum_server", &data),
+            Contender::OursOnRocket => self.ours("rocket_server", &data),
+            other => {
+                fs::copy(self.folder.path().join("hand.db"), data.join("hand.db")).unwrap();
+                let mut command = Command::new(std::env::current_exe().unwrap());
+                command.args(["--serve", &format!("{other:?}")]).arg(&data);
+                command.stdout(std::process::Stdio::piped());
+                command
+            }
+        };
+        if contender.slow_disk() {
+            command.env("LD_PRELOAD", &self.slow_fsync);
+        }
+        Server::start(command)
+    }
+
+    fn ours(&self, program: &'static str, data: &Path) -> Command {
+        fs::copy(self.folder.path().join("delivery.db"), data.join("delivery.db")).unwrap();
+        let limits = ["LIMIT_PRODUCT", "LIMIT_VALIDATE", "LIMIT_WEBHOOK", "LIMIT_FAILURES"];
+        let data = data.to_str().unwrap();
+        let mut settings = CONFIGURED.to_vec();
+        settings.extend([("KEY_SECRET", fill::SECRET), ("DATA_DIR", data), ("RUST_LOG", "warn")]);
+        settings.extend(limits.map(|limit| (limit, "100000000")));
+        let mut command = Site::new(program).command(&settings);
+        command.current_dir(data).stderr(std::process::Stdio::inherit());
+        command
+    }
+
+    /// Measures a server under a load.
+    pub fn press(&self, server: &Server, load: Load, connections: u32, seconds: u32) -> Measured {
+        let before = processor_time(server.id());
+        let mut measured = self.scripts.run(server.address, load, connections, seconds);
+        let used = processor_time(server.id()).checked_sub(before).unwrap();
+        measured.processor = used.as_secs_f64() * 1e6 / measured.requests;
+        measured
+    }
+
+    /// What the disk itself takes: an appended page, synced.
+    pub fn disk(&self) {
+        let mut file = fs::File::create(self.folder.path().join("sync")).unwrap();
+        file.write_all(&vec![0; 4 << 20]).unwrap();
+        file.sync_all().unwrap();
+        let mut times: Vec<Duration> = (0..500)
+            .map(|page| {
+                #[expect(clippy::disallowed_methods, reason = "this is what is measured")]
+                let started = Instant::now();
+                file.write_all_at(&[1; 4096], page * 4096).unwrap();
+                file.sync_data().unwrap();
+                started.elapsed()
+            })
+            .collect();
+        times.sort();
+        println!("fdatasync of a page: {:?} in the middle, {:?} at the 99th of 100", times[250], times[495]);
+    }
+}
+
+/// What a process has used, as the kernel tells: in hundredths of a second.
+fn processor_time(process: u32) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let after_name = stat.rsplit_once(')').unwrap().1;
+    let ticks: u64 = after_name.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum();
+    Duration::from_millis(ticks * 10)
+}
+
+/// Serves in this process.
+pub fn serve(name: &str, folder: &Path) {
+    match name {
+        "AxumJson" => bare::axum(false),
+        "AxumBytes" => bare::axum(true),
+        "RocketJson" => bare::rocket(false),
+        "RocketBytes" => bare::rocket(true),
+        _ => hand::serve(&folder.join("hand.db")),
+    }
+}

@@ -1,0 +1,158 @@
+//! Side by side, under load from a process of its own: this service, the bare frameworks, and a server as one writes it by
+//! hand. `cargo build --release --examples && cargo bench --bench load` takes some ten minutes, needs `wrk`, and makes a
+//! table and a plot.
+//!
+//! Rounds of all servers alternate, so that what the machine does besides meets all of them; medians are shown, with the
+//! range. Beside requests per second stands the processor time of the server's process for each: noise moves it least.
+
+mod bare;
+mod contenders;
+#[path = "../scale/fill.rs"]
+#[expect(dead_code, reason = "PostgreSQL starts empty here")]
+mod fill;
+mod hand;
+mod plot;
+#[path = "../../tests/private/postgres.rs"]
+#[expect(dead_code, reason = "nothing happens to it here")]
+mod postgres_server;
+#[path = "../../tests/private/mod.rs"]
+mod private;
+#[path = "../../tests/server/process.rs"]
+#[expect(dead_code, reason = "wrk asks, not this")]
+mod process;
+mod report;
+mod wrk;
+
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use crate::contenders::{Contender, Ground};
+use crate::report::Report;
+use crate::wrk::Load;
+
+/// How this service does beside the bare frameworks and a server written by hand
+#[derive(Parser)]
+struct Arguments {
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = 3)]
+    seconds: u32,
+    /// Rounds, of which the median is shown
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Keys in the store
+    #[arg(long, default_value_t = 100_000)]
+    keys: i64,
+    /// Only what has this in its name
+    #[arg(long, default_value = "")]
+    only: String,
+    /// Serve as this contender, from this folder: what this program calls itself with
+    #[arg(long, hide = true, num_args = 2)]
+    serve: Option<Vec<String>>,
+    /// Where the plot goes
+    #[arg(long, default_value = concat!(env!("CARGO_TARGET_TMPDIR"), "/load.svg"))]
+    plot: PathBuf,
+    /// What `cargo bench` says
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// What is measured: a load, at so many connections, and who bears it. The first is what the others are compared with.
+struct Scenario {
+    name: &'static str,
+    load: Load,
+    connections: &'static [u32],
+    contenders: &'static [Contender],
+}
+
+const SCENARIOS: [Scenario; 7] = [
+    Scenario {
+        name: "validate",
+        load: Load::Validate,
+        connections: &[1, 64],
+        contenders: &[Contender::AxumJson, Contender::AxumBytes, Contender::Hand, Contender::OursOnAxum],
+    },
+    Scenario {
+        name: "validate, Rocket",
+        load: Load::Validate,
+        connections: &[64],
+        contenders: &[Contender::RocketJson, Contender::RocketBytes, Contender::OursOnRocket],
+    },
+    Scenario {
+        name: "counted fetch of 2 KB",
+        load: Load::Fetch,
+        connections: &[1, 64],
+        contenders: &[Contender::AxumJson, Contender::AxumBytes, Contender::Hand, Contender::OursOnAxum],
+    },
+    Scenario {
+        name: "counted fetch of 2 KB, Rocket",
+        load: Load::Fetch,
+        connections: &[64],
+        contenders: &[Contender::RocketJson, Contender::RocketBytes, Contender::OursOnRocket],
+    },
+    Scenario {
+        name: "order",
+        load: Load::Order,
+        connections: &[1, 64],
+        contenders: &[Contender::Hand, Contender::OursOnAxum, Contender::OursOnRocket],
+    },
+    Scenario {
+        name: "forged keys",
+        load: Load::Forged,
+        connections: &[1, 64],
+        contenders: &[Contender::AxumJson, Contender::OursOnAxum, Contender::OursOnRocket],
+    },
+    Scenario {
+        name: "counted fetch, 1 ms more for each sync",
+        load: Load::Fetch,
+        connections: &[64],
+        contenders: &[Contender::HandOnSlowDisk, Contender::OursOnSlowDisk],
+    },
+];
+
+/// Where throughput against connections is plotted.
+const PLOTTED: [u32; 5] = [1, 4, 16, 64, 256];
+
+fn main() {
+    let arguments = Arguments::parse();
+    if let Some([name, folder]) = arguments.serve.as_deref() {
+        return contenders::serve(name, folder.as_ref());
+    }
+    let ground = Ground::new(arguments.keys);
+    let mut report = Report::default();
+    for scenario in SCENARIOS.iter().filter(|scenario| scenario.name.contains(&arguments.only)) {
+        let servers: Vec<_> = scenario.contenders.iter().map(|contender| ground.start(*contender)).collect();
+        for &connections in scenario.connections {
+            for _ in 0..arguments.rounds {
+                for (contender, server) in scenario.contenders.iter().zip(&servers) {
+                    let measured = ground.press(server, scenario.load, connections, arguments.seconds);
+                    report.add(scenario.name, connections, contender.name(), measured);
+                }
+            }
+            report.print(scenario.name, connections);
+        }
+        for server in servers {
+            server.terminate();
+        }
+    }
+    if arguments.only.is_empty() {
+        let servers = [
+            Contender::AxumJson,
+            Contender::RocketJson,
+            Contender::Hand,
+            Contender::OursOnAxum,
+            Contender::OursOnRocket,
+        ];
+        let curves = servers.map(|contender| {
+            let server = ground.start(contender);
+            let points = PLOTTED.map(|connections| {
+                (connections, ground.press(&server, Load::Fetch, connections, arguments.seconds).per_second)
+            });
+            server.terminate();
+            (contender.name(), points)
+        });
+        plot::draw(&arguments.plot, &curves);
+        println!("throughput of counted fetches against connections: {}", arguments.plot.display());
+    }
+    ground.disk();
+}
