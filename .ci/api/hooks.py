@@ -2,6 +2,7 @@
 cannot say. Found by SCHEMATHESIS_HOOKS."""
 
 import os
+import re
 
 import schemathesis
 
@@ -29,7 +30,8 @@ def map_query(context, query):
 
 @schemathesis.hook
 def map_body(context, body):
-    """Platforms know the secret, and every other product exists."""
+    """Platforms know the secret, and every other product exists. Prices have four digits, and posts are of our time: a schema
+    could say neither to those who compute with doubles, or with time zones."""
     body = integers(body)
     if isinstance(body, dict):
         if isinstance(body.get("secret"), str) and body["secret"]:
@@ -37,14 +39,23 @@ def map_body(context, body):
         product = body.get("product_id")
         if type(product) is int and 1 < product < 2**63 and product % 2 == 0:
             body["product_id"] = 1
+        if isinstance(body.get("price"), float):
+            body["price"] = round(body["price"], 4)
+        # Every other moment from 1970 on, in UTC.
+        moment = body.get("published_at")
+        if isinstance(moment, str) and re.match(r"\d{4}-\d\d-\d\dT", moment) and not "1971" <= moment[:4] <= "9998":
+            body["published_at"] = "2026" + moment[4:]
     return body
 
 
 @schemathesis.hook
 def filter_case(context, case):
-    """Unknown parameters are ignored, and a key must stand in one of three places, which a schema cannot say."""
+    """Unknown parameters are ignored, empty ones are missing, lists on the way may be empty, and a key must stand in one of
+    three places: no schema says so."""
     query = case.query or {}
-    return "x-schemathesis-unknown-property" not in query and (case.operation.path not in KEYED or query.get("key"))
+    if "x-schemathesis-unknown-property" in query or any(not value or isinstance(value, (list, dict)) for value in query.values()):
+        return False
+    return case.operation.path not in KEYED or "key" in query
 
 
 def integers(value):

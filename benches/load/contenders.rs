@@ -49,6 +49,8 @@ pub struct Ground {
     folder: TempDir,
     scripts: wrk::Scripts,
     slow_fsync: PathBuf,
+    /// In seconds, by the number of keys.
+    warm_up: u32,
 }
 
 impl Ground {
@@ -66,7 +68,8 @@ impl Ground {
         let mut compiler = Command::new("cc");
         compiler.args(["-shared", "-fPIC", "-O2", "-o"]).arg(&slow_fsync).arg(source);
         assert!(compiler.status().unwrap().success());
-        Self { folder, scripts, slow_fsync }
+        let warm_up = u32::try_from(keys / 12_000).unwrap().max(1);
+        Self { folder, scripts, slow_fsync, warm_up }
     }
 
     /// A process, over a copy of the store of its own.
@@ -99,6 +102,11 @@ impl Ground {
         let mut command = Site::new(program).command(&settings);
         command.current_dir(data).stderr(std::process::Stdio::inherit());
         command
+    }
+
+    /// Every key has been asked for once: what is measured is a server that runs, not one that has just begun.
+    pub fn warm_up(&self, server: &Server) {
+        self.scripts.run(server.address, Load::Validate, 64, self.warm_up);
     }
 
     /// Measures a server under a load.

@@ -122,6 +122,11 @@ fn main() {
     let mut report = Report::default();
     for scenario in SCENARIOS.iter().filter(|scenario| scenario.name.contains(&arguments.only)) {
         let servers: Vec<_> = scenario.contenders.iter().map(|contender| ground.start(*contender)).collect();
+        if scenario.load != Load::Order {
+            for server in &servers {
+                ground.warm_up(server);
+            }
+        }
         for &connections in scenario.connections {
             for _ in 0..arguments.rounds {
                 for (contender, server) in scenario.contenders.iter().zip(&servers) {

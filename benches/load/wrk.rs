@@ -37,8 +37,7 @@ pub struct Scripts {
 /// Requests are made before the load begins: wrk takes one after the other.
 const GET: &str = r#"
 local requests, at = {}, 0
-function init(args)
-    wrk.init(args)
+function init()
     for key in io.lines("KEYS") do requests[#requests + 1] = wrk.format("GET", "PATH" .. key) end
 end
 function request()
@@ -93,7 +92,7 @@ impl Scripts {
         wrk.args(["--threads", "1", "--latency", "--timeout", "10s", "--connections", &connections.to_string()]);
         wrk.args(["--duration", &format!("{seconds}s"), "--script"]).arg(script).arg(format!("http://{server}/"));
         let output = wrk.output().expect("wrk, as in Debian's package wrk");
-        let said = String::from_utf8(output.stdout).unwrap();
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
         let measured = read(&said);
         assert!(!said.contains("Socket errors"), "{load:?}: {said}");
         assert_eq!(said.contains("Non-2xx"), load == Load::Forged, "{load:?}: {said}");
@@ -106,7 +105,7 @@ fn read(said: &str) -> Measured {
         let rest = said.split_once(name).unwrap_or_else(|| panic!("{said}")).1;
         rest.split_whitespace().next().unwrap().to_owned()
     };
-    let requests = said.lines().find(|line| line.contains("requests in")).unwrap();
+    let requests = said.lines().find(|line| line.contains("requests in")).unwrap_or_else(|| panic!("{said}"));
     Measured {
         requests: requests.split_whitespace().next().unwrap().parse().unwrap(),
         per_second: after("Requests/sec:").parse().unwrap(),
@@ -117,7 +116,7 @@ fn read(said: &str) -> Measured {
 }
 
 fn microseconds(text: &str) -> f64 {
-    let units = [("us", 1.0), ("ms", 1e3), ("s", 1e6)];
+    let units = [("us", 1.0), ("ms", 1e3), ("s", 1e6), ("m", 6e7)];
     let (number, unit) = units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor))).unwrap();
     number.parse::<f64>().unwrap() * unit
 }

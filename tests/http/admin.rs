@@ -97,6 +97,8 @@ fn posts() -> Vec<Row> {
             .by_seller(r#"{"title":"Hi","category":"news","content":"t","published_at":1}"#),
         row("add_post::month_thirteen", POST)
             .by_seller(r#"{"title":"Hi","category":"news","content":"t","published_at":"2026-13-01T00:00:00Z"}"#),
+        row("add_post::leap_second_is_the_one_before_it", POST)
+            .by_seller(r#"{"title":"Hi","category":"news","content":"t","published_at":"2016-12-31T23:59:60Z"}"#),
         row("add_post::before_1970", POST)
             .by_seller(r#"{"title":"Hi","category":"news","content":"t","published_at":"0277-02-09T14:03:49Z"}"#),
         row("add_post::wrong_method", "GET /api/admin/post"),

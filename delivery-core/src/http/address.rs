@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use ::http::HeaderMap;
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 
 use crate::limit::Identity;
 
@@ -36,6 +36,15 @@ pub(super) fn client(peer: Option<IpAddr>, headers: &HeaderMap, trusted: &[IpNet
     client.into()
 }
 
+/// A network as addresses are compared with it: `::ffff:10.0.0.0/104` is `10.0.0.0/8`.
+pub(crate) fn canonical(network: IpNet) -> IpNet {
+    let mapped = match network {
+        IpNet::V6(network) => network.addr().to_ipv4_mapped().zip(network.prefix_len().checked_sub(96)),
+        IpNet::V4(_) => None,
+    };
+    mapped.and_then(|(address, length)| Ipv4Net::new(address, length).ok()).map_or(network, IpNet::V4)
+}
+
 /// An address with or without a port, as proxies write it: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]:80`.
 fn address(entry: &str) -> Option<IpAddr> {
     let bare = entry.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(entry);
@@ -54,7 +63,7 @@ mod tests {
         let bytes = |field: &str| field.chars().map(|c| u8::try_from(c).unwrap()).collect::<Vec<u8>>();
         let value = |field: &&str| ::http::HeaderValue::from_bytes(&bytes(field)).unwrap();
         let headers = fields.iter().map(|field| (FORWARDED_FOR.parse().unwrap(), value(field))).collect();
-        let trusted: Vec<IpNet> = trusted.iter().map(|network| network.parse().unwrap()).collect();
+        let trusted: Vec<IpNet> = trusted.iter().map(|network| canonical(network.parse().unwrap())).collect();
         client(peer.parse().ok(), &headers, &trusted)
     }
 
@@ -86,6 +95,8 @@ mod tests {
             assert_eq!(walk(peer, &fields, &proxies), is(expected), "{peer} {fields:?}");
         }
         assert_eq!(walk("10.0.0.1", &["203.0.113.9"], &[]), is("10.0.0.1"));
+        let mapped = ["::ffff:10.0.0.0/104"];
+        assert_eq!(walk("10.0.0.1", &["203.0.113.9"], &mapped), is("203.0.113.9"), "the same network in other words");
         assert_eq!(client(None, &HeaderMap::new(), &[]), Identity::Unknown);
     }
 

@@ -1,6 +1,6 @@
 //! The seller's endpoints: `POST /api/admin/…`.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, Timelike, Utc};
 
 use super::fields::{Fault, Fields};
 use super::{Body, Call, Endpoint, Reply, query, wire};
@@ -87,6 +87,8 @@ fn published_at(fields: &Fields<'_>) -> Result<Option<DateTime<Utc>>, Fault> {
         Invalid::expected("must be an RFC 3339 timestamp from 1970 to 9999, such as 2026-11-21T10:00:00Z");
     let Some(text) = fields.text_of("published_at")? else { return Ok(None) };
     let at = DateTime::parse_from_rfc3339(&text).map_err(|_| Fault::malformed("published_at", EXPECTED))?.to_utc();
+    // Of a leap second the first half, so that what is answered is what is listed.
+    let at = at.with_nanosecond(0).unwrap_or(at);
     let writable = (DateTime::UNIX_EPOCH..=crate::terms::NEVER).contains(&at);
     writable.then_some(Some(at)).ok_or_else(|| Fault::malformed("published_at", EXPECTED))
 }

@@ -55,6 +55,10 @@ fn refused(endpoint: Endpoint, status: u16, refusals: &[&(ErrorCode, Value)]) ->
         429 | 503 => response.header_ref("Retry-After", header("Retry-After")),
         _ => response,
     };
+    // A wrong method is answered before anything is counted, and so are parameters where the key is what counts.
+    if status == 405 || (endpoint, status) == (Endpoint::Product, 400) {
+        return response.build();
+    }
     limited(endpoint, response).build()
 }
 
