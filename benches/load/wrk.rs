@@ -102,8 +102,8 @@ impl Scripts {
 
 fn read(said: &str) -> Measured {
     let after = |name: &str| {
-        let rest = said.split_once(name).unwrap_or_else(|| panic!("{said}")).1;
-        rest.split_whitespace().next().unwrap().to_owned()
+        let rest = said.lines().find_map(|line| line.trim().strip_prefix(name)).unwrap_or_else(|| panic!("{said}"));
+        rest.trim().to_owned()
     };
     let requests = said.lines().find(|line| line.contains("requests in")).unwrap_or_else(|| panic!("{said}"));
     Measured {
