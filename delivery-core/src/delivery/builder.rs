@@ -8,7 +8,6 @@ use tokio::sync::{Notify, OnceCell};
 use super::{Delivery, Inner, Options};
 use crate::clock::{Clock, SystemClock};
 use crate::entropy::{Entropy, SystemEntropy};
-use crate::http::canonical;
 use crate::key::Keyring;
 use crate::limit::{MemoryLimiter, Quotas, RateLimiter};
 use crate::mail::{Mailer, Outbox, Sender, Templates};
@@ -133,7 +132,7 @@ impl Builder {
     /// Believes `X-Forwarded-For` from these networks; by default from nobody.
     #[must_use]
     pub fn trusted_proxies(mut self, networks: Vec<IpNet>) -> Self {
-        self.trusted_proxies = networks.into_iter().map(canonical).collect();
+        self.trusted_proxies = networks;
         self
     }
 

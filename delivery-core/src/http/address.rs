@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use ::http::HeaderMap;
-use ipnet::{IpNet, Ipv4Net};
+use ipnet::IpNet;
 
 use crate::limit::Identity;
 
@@ -16,7 +16,7 @@ const FORWARDED_FOR: &str = "x-forwarded-for";
 /// invention. An entry that is no address ends the walk at the hop before it.
 pub(super) fn client(peer: Option<IpAddr>, headers: &HeaderMap, trusted: &[IpNet]) -> Identity {
     let Some(peer) = peer else { return Identity::Unknown };
-    let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(&address));
+    let is_trusted = |address: IpAddr| trusted.iter().any(|network| covers(network, address));
     let mut client = peer.to_canonical();
     if trusted.is_empty() || !is_trusted(client) {
         return client.into();
@@ -36,13 +36,14 @@ pub(super) fn client(peer: Option<IpAddr>, headers: &HeaderMap, trusted: &[IpNet
     client.into()
 }
 
-/// A network as addresses are compared with it: `::ffff:10.0.0.0/104` is `10.0.0.0/8`.
-pub(crate) fn canonical(network: IpNet) -> IpNet {
-    let mapped = match network {
-        IpNet::V6(network) => network.addr().to_ipv4_mapped().zip(network.prefix_len().checked_sub(96)),
-        IpNet::V4(_) => None,
-    };
-    mapped.and_then(|(address, length)| Ipv4Net::new(address, length).ok()).map_or(network, IpNet::V4)
+/// Whether an address is of a network: `::ffff:10.0.0.0/104` is `10.0.0.0/8` in other words.
+fn covers(network: &IpNet, address: IpAddr) -> bool {
+    match (network, address) {
+        (IpNet::V6(network), IpAddr::V4(address)) => {
+            network.prefix_len() >= 96 && network.contains(&address.to_ipv6_mapped())
+        }
+        _ => network.contains(&address),
+    }
 }
 
 /// An address with or without a port, as proxies write it: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]:80`.
@@ -63,7 +64,7 @@ mod tests {
         let bytes = |field: &str| field.chars().map(|c| u8::try_from(c).unwrap()).collect::<Vec<u8>>();
         let value = |field: &&str| ::http::HeaderValue::from_bytes(&bytes(field)).unwrap();
         let headers = fields.iter().map(|field| (FORWARDED_FOR.parse().unwrap(), value(field))).collect();
-        let trusted: Vec<IpNet> = trusted.iter().map(|network| canonical(network.parse().unwrap())).collect();
+        let trusted: Vec<IpNet> = trusted.iter().map(|network| network.parse().unwrap()).collect();
         client(peer.parse().ok(), &headers, &trusted)
     }
 

@@ -41,7 +41,6 @@ use ::http::Method;
 use bytes::Bytes;
 use futures_util::{FutureExt, Stream, stream};
 
-pub(crate) use self::address::canonical;
 use self::body::Body;
 pub use self::call::{Call, is_request_id};
 pub use self::credential::Grant;
