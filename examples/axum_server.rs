@@ -1,24 +1,29 @@
 //! The complete server on axum: `cargo run --release --example axum_server`. `--help` lists its settings.
 
+#[path = "server/alarm.rs"]
+mod alarm;
 mod server;
 
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use alarm::Timer;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderValue, Method, StatusCode, header};
-use axum::middleware::{Next, from_fn};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use delivery_core::Delivery;
 use delivery_core::delivery::Running;
+use futures_util::FutureExt;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::GracefulShutdown;
 use server::requests::{self, Open};
 use server::{GRACE, Opened, Refusal, capacity, docs, health};
@@ -26,8 +31,8 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutStream;
 use tower::ServiceExt;
-use tower_http::catch_panic::CatchPanicLayer;
 
+static ID: HeaderName = HeaderName::from_static(requests::ID);
 /// How long a client may take over the head of a request, and a connection be idle.
 const HEADERS: Duration = Duration::from_secs(15);
 /// How long the head of a request may be, and how much of a body waits to be read, in bytes.
@@ -57,8 +62,8 @@ fn app(delivery: Delivery) -> Router {
         .route(docs::PATH, any(reference))
         .merge(delivery_axum::router(delivery))
         .fallback(delivery_axum::not_found)
-        .layer(CatchPanicLayer::custom(|_| delivery_axum::internal()))
-        .layer(from_fn(observed))
+        // Makes routes of the handlers now, as `axum::serve` would, and not for each request.
+        .with_state(())
 }
 
 fn reads(method: &Method) -> bool {
@@ -86,17 +91,21 @@ async fn health(State(delivery): State<Delivery>, request: Request) -> Response 
     }
 }
 
-/// Gives each request a name, and tells the log how it was answered.
-async fn observed(mut request: Request, next: Next) -> Response {
-    let open = Open::new(request.headers().get(requests::ID).and_then(|id| id.to_str().ok()));
+/// Answers a request: gives it a name, tells the log how it was answered, and answers for a handler that panics.
+///
+/// Around the router and not as layers of it, which would box every route twice more.
+async fn answer(app: Router, mut request: Request) -> Result<Response, Infallible> {
+    let given = request.headers().get(&ID).and_then(|id| id.to_str().ok());
+    let open = Open::new(given, request.method().as_str(), request.uri().path());
     let id = HeaderValue::from_str(open.id()).unwrap_or(HeaderValue::from_static("unknown"));
-    request.headers_mut().insert(requests::ID, id.clone());
-    let (method, uri) = (request.method().clone(), request.uri().clone());
-    let mut response = next.run(request).await;
-    open.answered(method.as_str(), uri.path(), response.status().as_u16());
-    response.headers_mut().insert(requests::ID, id);
+    request.headers_mut().insert(&ID, id.clone());
+    // What a panic leaves behind is dropped with the request.
+    let answered = AssertUnwindSafe(app.oneshot(request)).catch_unwind().await;
+    let mut response = answered.unwrap_or_else(|_| Ok(delivery_axum::internal()))?;
+    open.answered(response.status().as_u16());
+    response.headers_mut().insert(&ID, id);
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
+    Ok(response)
 }
 
 /// Serves until asked to stop, and then until open requests are answered or their time is over.
@@ -107,7 +116,7 @@ async fn serve(listener: TcpListener, app: Router, running: &Running, stop: impl
     // While all are taken, clients wait in the listener's queue.
     let places = Arc::new(Semaphore::new(capacity::connections()));
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEADERS).max_buf_size(BUFFER);
+    http.header_read_timeout(HEADERS).max_buf_size(BUFFER);
     let mut stop = std::pin::pin!(stop);
     loop {
         let accept = async {
@@ -135,8 +144,9 @@ async fn serve(listener: TcpListener, app: Router, running: &Running, stop: impl
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(ConnectInfo(peer));
-            app.clone().oneshot(request)
+            answer(app.clone(), request)
         });
+        http.timer(Timer::new());
         let connection = connections.watch(http.serve_connection(TokioIo::new(Box::pin(stream)), service));
         tokio::spawn(async move {
             // Clients break off as they like.

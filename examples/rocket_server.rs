@@ -126,14 +126,15 @@ impl Fairing for Observed {
     }
 
     async fn on_request(&self, request: &mut Request<'_>, _: &mut Data<'_>) {
-        let open = Open::new(request.headers().get_one(requests::ID));
+        let given = request.headers().get_one(requests::ID);
+        let open = Open::new(given, request.method().as_str(), request.uri().path().as_str());
         request.replace_header(Header::new(requests::ID, open.id().to_owned()));
         request.local_cache(|| Some(open));
     }
 
     async fn on_response<'r>(&self, request: &'r Request<'_>, response: &mut Response<'r>) {
         if let Some(open) = request.local_cache(|| None::<Open>) {
-            open.answered(request.method().as_str(), request.uri().path().as_str(), response.status().code);
+            open.answered(response.status().code);
             response.set_header(Header::new(requests::ID, open.id()));
         }
     }

@@ -53,14 +53,55 @@ async fn an_accepted_message_arrives_whole() {
     assert!(parsed.body_html(0).unwrap().contains(&sent.html));
 }
 
-/// A reply that comes too late for one letter must not be taken for the next one's.
 #[tokio::test]
-async fn no_two_letters_share_a_connection() {
+async fn letters_share_a_connection_up_to_a_hundred() {
     let (mailer, server) = serve(Script::Accept).await;
+    for _ in 0..100 {
+        mailer.send(&message()).await.unwrap();
+    }
+    assert_eq!((server.received().len(), server.connections()), (100, 1));
+    mailer.send(&message()).await.unwrap();
+    assert_eq!((server.received().len(), server.connections()), (101, 2));
+}
+
+#[tokio::test]
+async fn a_connection_that_the_server_closed_is_replaced() {
+    let (mailer, server) = serve(Script::HangUpBetweenLetters).await;
     for _ in 0..3 {
         mailer.send(&message()).await.unwrap();
     }
     assert_eq!((server.received().len(), server.connections()), (3, 3));
+}
+
+/// A reply that comes too late for one letter must not be taken for the next one's.
+#[tokio::test]
+async fn a_connection_whose_letter_was_cut_off_is_not_used_again() {
+    let (mailer, server) = serve(Script::SilentAfterTheFirstDot).await;
+    let taken = async {
+        while server.received().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let letter = message();
+    tokio::select! {
+        sent = mailer.send(&letter) => panic!("{sent:?}"),
+        () = taken => {}
+    }
+    mailer.send(&message()).await.unwrap();
+    assert_eq!((server.received().len(), server.connections()), (2, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_nobody_needs_is_closed_in_order() {
+    let (mailer, server) = serve(Script::Accept).await;
+    mailer.send(&message()).await.unwrap();
+    // A paused clock goes on by itself when nobody is busy.
+    tokio::time::sleep(std::time::Duration::from_secs(30)).await;
+    while server.quit() == 0 {
+        tokio::task::yield_now().await;
+    }
+    mailer.send(&message()).await.unwrap();
+    assert_eq!(server.connections(), 2);
 }
 
 #[tokio::test]
@@ -115,4 +156,36 @@ async fn a_folder_keeps_one_private_file_a_letter() {
     assert_eq!(mode & 0o777, 0o600);
     let bytes = std::fs::read(&files[0]).unwrap();
     assert_eq!(MessageParser::new().parse(&bytes).unwrap().message_id(), Some("letter-1@example.com"));
+}
+
+#[tokio::test]
+async fn letters_that_come_at_once_are_all_written_whoever_is_cut_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let mailer = FolderMailer::open(folder.path()).unwrap();
+    let letters: Vec<Message> = (0..40)
+        .map(|number| Message { message_id: MessageId::new(format!("{number}@example.com")).unwrap(), ..message() })
+        .collect();
+    let mut sending: Vec<_> = letters.iter().map(|letter| mailer.send(letter)).collect();
+    // The first has begun to write, for itself alone; the second is to write for all the others.
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(sending.iter_mut().all(|letter| letter.as_mut().poll(&mut context).is_pending()));
+    assert!(!format!("{mailer:?}").contains("waiting"), "letters hold keys");
+    drop(sending.drain(..2));
+    for letter in sending {
+        letter.await.unwrap();
+    }
+    for letter in &letters[1..] {
+        assert!(folder.path().join(format!("{}.eml", letter.message_id.as_str())).is_file());
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_is_gone_may_be_back_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let mailer = FolderMailer::open(folder.path().join("mail")).unwrap();
+    std::fs::remove_dir(folder.path().join("mail")).unwrap();
+    assert!(!mailer.send(&message()).await.unwrap_err().is_permanent());
+    mailer.clone().send(&message()).await.unwrap_err();
+    FolderMailer::open(folder.path().join("mail")).unwrap();
+    mailer.send(&message()).await.unwrap();
 }

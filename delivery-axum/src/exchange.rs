@@ -1,5 +1,6 @@
 //! Between axum's requests and responses and the core's values.
 
+use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 
 use axum::body::Body;
@@ -10,9 +11,16 @@ use delivery_core::Delivery;
 use delivery_core::http::{Call, Endpoint, Reply};
 
 /// Answers a request to `endpoint`.
-pub(crate) async fn answer(endpoint: Endpoint, delivery: &Delivery, request: Request) -> Response {
+///
+/// No `async fn`: its future would keep the request beside what is made of it.
+pub(crate) fn answer(
+    endpoint: Endpoint,
+    delivery: Delivery,
+    request: Request,
+) -> impl Future<Output = Result<Response, Infallible>> {
     let (head, body) = request.into_parts();
-    response(endpoint.serve(delivery, call(head), body.into_data_stream()).await)
+    let (call, body) = (call(head), body.into_data_stream());
+    async move { Ok(response(endpoint.serve(&delivery, &call, body).await)) }
 }
 
 /// The head of a request as the core sees it.

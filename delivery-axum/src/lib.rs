@@ -25,14 +25,13 @@
 mod exchange;
 mod grant;
 
-use std::convert::Infallible;
-
 use axum::Router;
 use axum::extract::Request;
 use axum::response::Response;
-use axum::routing::any;
+use axum::routing::any_service;
 use delivery_core::Delivery;
 use delivery_core::http::{Endpoint, Reply};
+use tower::service_fn;
 
 pub use self::grant::{Grant, Refused};
 
@@ -43,11 +42,9 @@ pub use self::grant::{Grant, Refused};
 pub fn router<S: Clone + Send + Sync + 'static>(delivery: Delivery) -> Router<S> {
     Endpoint::ALL.into_iter().fold(Router::new(), |router, endpoint| {
         let delivery = delivery.clone();
-        let answer = move |request: Request| {
-            let delivery = delivery.clone();
-            async move { Ok::<_, Infallible>(exchange::answer(endpoint, &delivery, request).await) }
-        };
-        router.route(endpoint.path(), any(answer))
+        // A service for every method: a handler would be made into one for each request.
+        let answer = service_fn(move |request: Request| exchange::answer(endpoint, delivery.clone(), request));
+        router.route(endpoint.path(), any_service(answer))
     })
 }
 

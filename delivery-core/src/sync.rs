@@ -14,12 +14,13 @@ pub(crate) mod task {
     pub(crate) use tokio::{
         spawn,
         sync::{mpsc, oneshot},
+        task::yield_now,
     };
 
     #[cfg(shuttle)]
     pub(crate) use shuttle_tokio::{
         sync::{mpsc, oneshot},
-        task::spawn,
+        task::{spawn, yield_now},
     };
 
     /// Waits for the next message and takes what else is there; how many, or 0 once all senders are gone.

@@ -30,7 +30,7 @@ impl route::Handler for Api {
         }
         // One byte more than the limit shows that there is more.
         let body = ReaderStream::with_capacity(data.open((self.endpoint.body_limit() + 1).bytes()), 64 << 10);
-        Outcome::Success(response(self.endpoint.serve(&self.delivery, call(request, request.method()), body).await))
+        Outcome::Success(response(self.endpoint.serve(&self.delivery, &call(request, request.method()), body).await))
     }
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn write(reply: Reply, response: &mut Response<'_>) {
     response.set_status(Status::new(reply.status().as_u16()));
     for (name, value) in reply.headers() {
         if let Ok(value) = value.to_str() {
-            response.set_header(Header::new(name.to_string(), value.to_owned()));
+            response.set_header(Header::new(name.as_str(), value.to_owned()));
         }
     }
     // Rocket announces the size it is given, also where HEAD leaves the body out.
@@ -87,9 +87,9 @@ pub(crate) fn write(reply: Reply, response: &mut Response<'_>) {
 /// is taken for a posted one.
 pub(crate) async fn restore_method(request: &mut Request<'_>, data: &mut Data<'_>) {
     let form = request.content_type().is_some_and(|kind| kind.is_form());
-    let text = std::str::from_utf8(data.peek("_method=delete".len()).await).unwrap_or_default();
-    let field = Form::values(text).next().filter(|field| form && field.name == "_method");
-    if field.and_then(|field| field.value.parse().ok()) == Some(request.method()) {
+    let start = if form { data.peek("_method=delete".len()).await } else { &[] };
+    let first = Form::values(std::str::from_utf8(start).unwrap_or_default()).next();
+    if first.is_some_and(|field| field.name == "_method" && field.value.parse() == Ok(request.method())) {
         request.set_method(Method::Post);
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use delivery_core::http::{Endpoint, is_request_id};
+use tracing::Level;
 use uuid::Uuid;
 
 use super::{docs, health};
@@ -16,34 +17,46 @@ const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "
 /// A request that is being answered.
 pub struct Open {
     id: String,
+    /// What the log will say of it, if it wants to know.
+    logged: Option<Logged>,
+}
+
+struct Logged {
+    method: &'static str,
+    path: &'static str,
     since: Instant,
 }
 
 impl Open {
     /// Takes the name that the client or its proxy gave the request, if it is fit for a log; else makes one.
-    pub fn new(given: Option<&str>) -> Self {
+    pub fn new(given: Option<&str>, method: &str, path: &str) -> Self {
         let given = given.filter(|id| is_request_id(id));
-        let id = given.map_or_else(|| Uuid::now_v7().simple().to_string(), str::to_owned);
-        #[expect(clippy::disallowed_methods, reason = "how long a request took is told to the log alone")]
-        let since = Instant::now();
-        Self { id, since }
+        let id = given.map_or_else(|| Uuid::new_v4().simple().to_string(), str::to_owned);
+        let wanted = tracing::enabled!(target: "request", Level::DEBUG);
+        Self { id, logged: wanted.then(|| Logged::new(method, path)) }
     }
 
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Tells the log, at level DEBUG: `RUST_LOG=info,request=debug` shows it. Never the query, which may hold a key, nor
-    /// a method or path that is not a known one: it may hold anything.
-    pub fn answered(&self, method: &str, path: &str, status: u16) {
-        let method = METHODS.into_iter().find(|known| *known == method).unwrap_or("another method");
-        let path = known(path).unwrap_or("another path");
-        let elapsed = self.since.elapsed();
-        tracing::debug!(target: "request", id = self.id, method, path, status, ?elapsed);
+    /// Tells the log, at level DEBUG: `RUST_LOG=info,request=debug` shows it.
+    pub fn answered(&self, status: u16) {
+        if let Some(Logged { method, path, since }) = self.logged {
+            let elapsed = since.elapsed();
+            tracing::debug!(target: "request", id = self.id, method, path, status, ?elapsed);
+        }
     }
 }
 
-fn known(path: &str) -> Option<&'static str> {
-    let ours = Endpoint::ALL.into_iter().map(Endpoint::path).chain([health::LIVE, health::READY, docs::PATH]);
-    ours.into_iter().find(|ours| *ours == path)
+impl Logged {
+    /// Never the query, which may hold a key, nor a method or path that is not a known one: it may hold anything.
+    fn new(method: &str, path: &str) -> Self {
+        let method = METHODS.into_iter().find(|known| *known == method).unwrap_or("another method");
+        let ours = Endpoint::ALL.into_iter().map(Endpoint::path).chain([health::LIVE, health::READY, docs::PATH]);
+        let path = ours.into_iter().find(|ours| *ours == path).unwrap_or("another path");
+        #[expect(clippy::disallowed_methods, reason = "how long a request took is told to the log alone")]
+        let since = Instant::now();
+        Self { method, path, since }
+    }
 }

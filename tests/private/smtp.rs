@@ -14,6 +14,9 @@ pub enum Script {
     AtRecipient(&'static str),
     AtEnd(&'static str),
     HangUpAfterTheDot,
+    /// The first letter gets no reply.
+    SilentAfterTheFirstDot,
+    HangUpBetweenLetters,
 }
 
 /// A mail server that ends with the runtime that it was started in.
@@ -26,6 +29,8 @@ pub struct SmtpServer {
 struct Seen {
     received: Mutex<Vec<String>>,
     connections: AtomicUsize,
+    /// Connections that were closed in order.
+    quit: AtomicUsize,
 }
 
 impl SmtpServer {
@@ -46,6 +51,11 @@ impl SmtpServer {
     /// What came as data, each with its head.
     pub fn received(&self) -> Vec<String> {
         self.seen.received.lock().unwrap().clone()
+    }
+
+    /// How many connections were closed in order.
+    pub fn quit(&self) -> usize {
+        self.seen.quit.load(Ordering::Relaxed)
     }
 
     /// How many connections came.
@@ -71,14 +81,26 @@ async fn converse(stream: TcpStream, script: Script, seen: Arc<Seen>) -> std::io
             "DATA" => {
                 write.write_all(b"354 go on\r\n").await?;
                 let Some(data) = data(&mut lines).await? else { return Ok(()) };
-                seen.received.lock().unwrap().push(data);
+                let letters = {
+                    let mut received = seen.received.lock().unwrap();
+                    received.push(data);
+                    received.len()
+                };
                 match script {
                     Script::HangUpAfterTheDot => return Ok(()),
+                    Script::SilentAfterTheFirstDot if letters == 1 => return std::future::pending().await,
+                    Script::HangUpBetweenLetters => {
+                        write.write_all(b"250 taken\r\n").await?;
+                        return Ok(());
+                    }
                     Script::AtEnd(reply) => reply,
                     _ => "250 taken",
                 }
             }
-            "QUIT" => "221 bye",
+            "QUIT" => {
+                seen.quit.fetch_add(1, Ordering::Relaxed);
+                "221 bye"
+            }
             _ => "250 ok",
         };
         write.write_all(format!("{reply}\r\n").as_bytes()).await?;

@@ -5,9 +5,8 @@ use std::net::IpAddr;
 use ::http::HeaderMap;
 use ipnet::IpNet;
 
+use super::names;
 use crate::limit::Identity;
-
-const FORWARDED_FOR: &str = "x-forwarded-for";
 
 /// The client that a call counts for.
 ///
@@ -21,7 +20,7 @@ pub(super) fn client(peer: Option<IpAddr>, headers: &HeaderMap, trusted: &[IpNet
     if trusted.is_empty() || !is_trusted(client) {
         return client.into();
     }
-    let fields: Vec<_> = headers.get_all(FORWARDED_FOR).iter().collect();
+    let fields: Vec<_> = headers.get_all(&names::FORWARDED_FOR).iter().collect();
     for field in fields.into_iter().rev() {
         // The proxies' own entries stand at the right, whatever bytes the client put before them.
         for entry in field.as_bytes().rsplit(|byte| *byte == b',') {
@@ -63,7 +62,7 @@ mod tests {
         // A character below 256 stands for the byte.
         let bytes = |field: &str| field.chars().map(|c| u8::try_from(c).unwrap()).collect::<Vec<u8>>();
         let value = |field: &&str| ::http::HeaderValue::from_bytes(&bytes(field)).unwrap();
-        let headers = fields.iter().map(|field| (FORWARDED_FOR.parse().unwrap(), value(field))).collect();
+        let headers = fields.iter().map(|field| (names::FORWARDED_FOR.clone(), value(field))).collect();
         let trusted: Vec<IpNet> = trusted.iter().map(|network| network.parse().unwrap()).collect();
         client(peer.parse().ok(), &headers, &trusted)
     }

@@ -1,6 +1,6 @@
 //! How much of a body is read, and how long that may take.
 
-use std::pin::pin;
+use std::pin::Pin;
 use std::time::Duration;
 
 use ::http::{HeaderMap, header};
@@ -42,7 +42,7 @@ impl Endpoint {
     pub(super) async fn read<E>(
         self,
         headers: &HeaderMap,
-        body: impl Stream<Item = Result<Bytes, E>>,
+        body: Pin<&mut impl Stream<Item = Result<Bytes, E>>>,
         keep: bool,
     ) -> Body {
         let limit = self.body_limit();
@@ -54,7 +54,8 @@ impl Endpoint {
         if announced.is_some_and(|length| length > limit as u64) {
             return Body::TooLarge;
         }
-        match timeout(self.deadline(), collect(body, limit, keep)).await {
+        // Boxed: most calls have none, and are no smaller for it.
+        match Box::pin(timeout(self.deadline(), collect(body, limit, keep))).await {
             Ok(Ok((length, _))) if announced.is_some_and(|announced| announced != length as u64) => Body::Broken,
             Ok(Ok((_, bytes))) => Body::Complete(bytes),
             Ok(Err(body)) => body,
@@ -64,11 +65,10 @@ impl Endpoint {
 }
 
 async fn collect<E>(
-    body: impl Stream<Item = Result<Bytes, E>>,
+    mut body: Pin<&mut impl Stream<Item = Result<Bytes, E>>>,
     limit: usize,
     keep: bool,
 ) -> Result<(usize, Bytes), Body> {
-    let mut body = pin!(body);
     // Most bodies come in one piece, which needs no copy.
     let mut whole = Bytes::new();
     let mut pieces = BytesMut::new();
@@ -92,6 +92,8 @@ async fn collect<E>(
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
     use futures_util::stream;
 
     use super::*;
@@ -121,7 +123,7 @@ mod tests {
                 tokio::time::sleep(Duration::from_secs(seconds)).await;
                 Ok::<_, ()>(Bytes::from(vec![b'x'; length]))
             });
-            let read = endpoint.read(&headers, body, keep).await;
+            let read = endpoint.read(&headers, pin!(body), keep).await;
             assert_eq!(read, expected, "{endpoint:?} {announced:?} {pieces:?} {seconds} s {keep}");
         }
     }
@@ -129,6 +131,6 @@ mod tests {
     #[tokio::test]
     async fn what_breaks_off_is_broken() {
         let body = stream::iter([Ok(Bytes::from_static(b"{")), Err(())]);
-        assert_eq!(Endpoint::Order.read(&HeaderMap::new(), body, true).await, Body::Broken);
+        assert_eq!(Endpoint::Order.read(&HeaderMap::new(), pin!(body), true).await, Body::Broken);
     }
 }

@@ -6,8 +6,8 @@ use ::http::header::AsHeaderName;
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use bytes::Bytes;
 
-/// Clients, proxies and servers give a request a name under which their logs know it.
-const REQUEST_ID: &str = "x-request-id";
+use super::names;
+
 /// A name for a request has at most so many characters: enough for every usual kind.
 const LONGEST_REQUEST_ID: usize = 64;
 
@@ -67,7 +67,7 @@ impl Call {
 
     /// The name of the request for the log, if it has one that is fit for it.
     pub(super) fn request_id(&self) -> Option<&str> {
-        self.headers.get(REQUEST_ID)?.to_str().ok().filter(|id| is_request_id(id))
+        self.headers.get(&names::REQUEST_ID)?.to_str().ok().filter(|id| is_request_id(id))
     }
 }
 

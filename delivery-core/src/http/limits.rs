@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::{Call, Reply, address};
+use super::{Call, Reply, address, names};
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
 use crate::limit::{Decision, Identity, Policy, Quota, Subject};
@@ -42,9 +42,10 @@ impl Ticket {
     pub(super) fn stamp(&self, reply: Reply) -> Reply {
         let name = self.policy.name();
         let (limit, window) = (self.quota.limit(), whole_seconds(self.quota.window()));
+        let (left, reset) = (self.remaining, whole_seconds(self.reset));
         reply
-            .text_header("ratelimit-policy", &format!("\"{name}\";q={limit};w={window}"))
-            .text_header("ratelimit", &format!("\"{name}\";r={};t={}", self.remaining, whole_seconds(self.reset)))
+            .text_header(&names::RATELIMIT_POLICY, format!("\"{name}\";q={limit};w={window}"))
+            .text_header(&names::RATELIMIT, format!("\"{name}\";r={left};t={reset}"))
     }
 }
 

@@ -29,6 +29,7 @@ mod credential;
 mod fields;
 mod limits;
 mod lists;
+mod names;
 mod openapi;
 mod query;
 mod reply;
@@ -36,6 +37,7 @@ mod webhook;
 mod wire;
 
 use std::panic::AssertUnwindSafe;
+use std::pin::{Pin, pin};
 
 use ::http::Method;
 use bytes::Bytes;
@@ -164,7 +166,7 @@ impl Endpoint {
     /// Answers a call whose body is at hand.
     pub async fn call(self, delivery: &Delivery, call: Call) -> Reply {
         let body = stream::iter([Ok::<_, std::convert::Infallible>(call.body.clone())]);
-        self.serve(delivery, call, body).await
+        self.serve(delivery, &call, body).await
     }
 
     /// Answers a call whose body is still to come: it is read once the limit of the client's address is counted, within
@@ -172,44 +174,57 @@ impl Endpoint {
     ///
     /// A panic in a host's store, limiter or clock is answered like any fault of ours, and goes no further. Faults are
     /// logged with the call's `X-Request-Id`, if it has one that [is fit](is_request_id).
-    pub async fn serve<E>(self, delivery: &Delivery, call: Call, body: impl Stream<Item = Result<Bytes, E>>) -> Reply {
+    pub async fn serve<E>(self, delivery: &Delivery, call: &Call, body: impl Stream<Item = Result<Bytes, E>>) -> Reply {
         let fits = call.method == self.method() || (call.method == Method::HEAD && self.method() == Method::GET);
         let reply = if fits {
+            let body = pin!(body);
             // What a panic leaves behind is behind locks of its own, or in a transaction that is rolled back.
-            let answered = AssertUnwindSafe(self.admitted(delivery, &call, body)).catch_unwind().await;
+            let answered = AssertUnwindSafe(self.admitted(delivery, call, body)).catch_unwind().await;
             answered.unwrap_or_else(|_| Reply::panicked())
         } else {
             Reply::error(ErrorCode::MethodNotAllowed).allow(&self.method())
         };
-        let reply = reply.report(call.request_id());
+        let reply = if reply.is_fault() { reply.report(call.request_id()) } else { reply };
         let reply = if self.takes_credentials() { reply.confidential() } else { reply };
         if call.method == Method::HEAD { reply.without_body() } else { reply }
     }
 
-    async fn admitted<E>(self, delivery: &Delivery, call: &Call, body: impl Stream<Item = Result<Bytes, E>>) -> Reply {
-        let Some(policy) = self.policy() else {
-            let body = self.read(&call.headers, body, true).await;
-            return self.answer(delivery, call, &body).await;
-        };
-        let ticket = match limits::admit(delivery, policy, limits::client(delivery, call)).await {
-            Ok(ticket) => ticket,
-            Err(refused) => return *refused,
+    async fn admitted<E>(
+        self,
+        delivery: &Delivery,
+        call: &Call,
+        body: Pin<&mut impl Stream<Item = Result<Bytes, E>>>,
+    ) -> Reply {
+        let ticket = match self.policy() {
+            Some(policy) => match limits::admit(delivery, policy, limits::client(delivery, call)).await {
+                Ok(ticket) => Some(ticket),
+                Err(refused) => return *refused,
+            },
+            None => None,
         };
         // A stranger's megabytes are not kept.
-        let keep = policy != Policy::Admin || admin::is_admin(delivery, call);
+        let keep = self.policy() != Some(Policy::Admin) || admin::is_admin(delivery, call);
         let body = self.read(&call.headers, body, keep).await;
-        ticket.stamp(self.answer(delivery, call, &body).await)
+        let reply = self.answer(delivery, call, &body).await;
+        match ticket {
+            Some(ticket) => ticket.stamp(reply),
+            None => reply,
+        }
     }
 
+    /// The buyer's calls in place, the others boxed: the future of each call is as large as the largest of them, and a
+    /// framework moves and allocates it.
     async fn answer(self, delivery: &Delivery, call: &Call, body: &Body) -> Reply {
         match self {
             Self::Validate => buyer::validate(delivery, call).await,
             Self::Product => buyer::product(delivery, call).await,
-            Self::Order => webhook::order(delivery, call, body).await,
+            Self::Order => Box::pin(webhook::order(delivery, call, body)).await,
             Self::Products => lists::products(delivery).await,
-            Self::Posts => lists::posts(delivery, call).await,
+            Self::Posts => Box::pin(lists::posts(delivery, call)).await,
             Self::OpenApi => openapi::document(),
-            Self::AddProduct | Self::IssueKey | Self::AddPost => admin::answer(self, delivery, call, body).await,
+            Self::AddProduct | Self::IssueKey | Self::AddPost => {
+                Box::pin(admin::answer(self, delivery, call, body)).await
+            }
         }
     }
 

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use ::http::header;
 use percent_encoding::percent_decode_str;
 
-use super::Call;
 use super::fields::Fault;
+use super::{Call, names};
 use crate::text::Invalid;
 
 const READABLE: Invalid = Invalid::expected("must be UTF-8 without control characters");
@@ -24,12 +24,18 @@ pub(super) fn parameter<'a>(call: &'a Call, name: &str) -> Result<Option<Cow<'a,
             return Err(Fault::malformed(name, Invalid::expected("must come once")));
         }
         let value = decoded(raw_value).ok_or_else(|| Fault::malformed(name, READABLE))?;
-        if value.chars().any(char::is_control) {
+        if !is_readable(&value) {
             return Err(Fault::malformed(name, READABLE));
         }
         found = Some(value);
     }
     Ok(found.filter(|value| !value.is_empty()))
+}
+
+fn is_readable(value: &str) -> bool {
+    // What usually comes, in a fraction of the time.
+    let plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    plain || !value.chars().any(char::is_control)
 }
 
 /// The key of a call: from the query, a bearer token or `X-API-Key`. The same key in several places is one key.
@@ -49,7 +55,7 @@ pub(super) fn bearer(call: &Call) -> Result<Option<Cow<'_, str>>, Fault> {
 }
 
 fn api_key(call: &Call) -> Result<Option<Cow<'_, str>>, Fault> {
-    let value = single(call, &header::HeaderName::from_static("x-api-key"))?;
+    let value = single(call, &names::API_KEY)?;
     Ok(value.filter(|value| !value.is_empty()).map(Cow::Borrowed))
 }
 

@@ -4,23 +4,25 @@ use std::error::Error as Cause;
 use std::fmt;
 use std::sync::Arc;
 
-use ::http::{HeaderName, HeaderValue, Method, Response, StatusCode, header};
+use ::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use bytes::Bytes;
 
 use super::fields::Fault;
-use super::wire;
+use super::{names, wire};
 use crate::delivery::Error;
 use crate::error::ErrorCode;
 use crate::store::StoreError;
 
 /// How long to wait before asking a service again that was not available: long enough for a restart.
 const RETRY_UNAVAILABLE: u64 = 5;
+/// Fields of a usual answer.
+const HEADERS: usize = 6;
 
 /// An answer: status, headers, bytes. `Debug` shows the status alone, since bodies hold keys.
 #[derive(Clone)]
 pub struct Reply {
     status: StatusCode,
-    headers: Vec<(HeaderName, HeaderValue)>,
+    headers: Vec<(&'static HeaderName, HeaderValue)>,
     body: Bytes,
     /// Of the body it stands for, which an answer to HEAD does not hold.
     length: usize,
@@ -59,9 +61,9 @@ impl Reply {
         self.status
     }
 
-    /// The header fields; `Content-Length` is the framework's to add.
+    /// The header fields, each once; `Content-Length` is the framework's to add. Their names are ours, and live on.
     #[must_use]
-    pub fn headers(&self) -> &[(HeaderName, HeaderValue)] {
+    pub fn headers(&self) -> &[(&'static HeaderName, HeaderValue)] {
         &self.headers
     }
 
@@ -82,7 +84,12 @@ impl Reply {
     pub fn into_response(self) -> Response<Bytes> {
         let mut response = Response::new(self.body);
         *response.status_mut() = self.status;
-        response.headers_mut().extend(self.headers);
+        // A server adds some.
+        let mut headers = HeaderMap::with_capacity(self.headers.len() + 4);
+        for (name, value) in self.headers {
+            headers.insert(name, value);
+        }
+        *response.headers_mut() = headers;
         response
     }
 
@@ -91,9 +98,10 @@ impl Reply {
     }
 
     pub(super) fn encoded(body: Bytes) -> Self {
-        let json = HeaderValue::from_static("application/json");
+        let mut headers = Vec::with_capacity(HEADERS);
+        headers.push((&names::CONTENT_TYPE, HeaderValue::from_static("application/json")));
         let length = body.len();
-        Self { status: StatusCode::OK, headers: vec![(header::CONTENT_TYPE, json)], body, length, fault: None }
+        Self { status: StatusCode::OK, headers, body, length, fault: None }
     }
 
     pub(super) fn error(code: ErrorCode) -> Self {
@@ -108,6 +116,11 @@ impl Reply {
     /// The same answer with what is behind it, for the log.
     pub(super) fn because(self, fault: impl Into<Box<dyn Cause + Send + Sync>>) -> Self {
         Self { fault: Some(Arc::from(fault.into())), ..self }
+    }
+
+    /// Whether there is something behind it for the log.
+    pub(super) fn is_fault(&self) -> bool {
+        self.fault.is_some()
     }
 
     /// Logs what is behind the answer, once.
@@ -129,40 +142,40 @@ impl Reply {
 
     pub(super) fn allow(self, method: &Method) -> Self {
         let allowed = if *method == Method::GET { "GET, HEAD" } else { "POST" };
-        self.header(header::ALLOW, HeaderValue::from_static(allowed))
+        self.header(&names::ALLOW, HeaderValue::from_static(allowed))
     }
 
     /// What is asked for, by RFC 9110, 11.6.1.
     pub(super) fn challenge(self) -> Self {
-        self.header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
+        self.header(&names::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
     }
 
     pub(super) fn retry_after(self, seconds: u64) -> Self {
-        self.header(header::RETRY_AFTER, HeaderValue::from(seconds))
+        self.header(&names::RETRY_AFTER, HeaderValue::from(seconds))
     }
 
     /// Kept by no cache, and not told to where a link in it leads.
     pub(super) fn confidential(self) -> Self {
-        self.header(header::CACHE_CONTROL, HeaderValue::from_static("no-store"))
-            .header(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"))
+        self.header(&names::CACHE_CONTROL, HeaderValue::from_static("no-store"))
+            .header(&names::REFERRER_POLICY, HeaderValue::from_static("no-referrer"))
     }
 
     /// For HEAD: the length of the body it stands for, and no body.
     pub(super) fn without_body(self) -> Self {
         let length = HeaderValue::from(self.length);
-        Self { body: Bytes::new(), ..self.header(header::CONTENT_LENGTH, length) }
+        Self { body: Bytes::new(), ..self.header(&names::CONTENT_LENGTH, length) }
     }
 
     /// `value` is put together from our own names and numbers, which are all visible ASCII.
-    pub(super) fn text_header(self, name: &'static str, value: &str) -> Self {
-        match HeaderValue::from_str(value) {
-            Ok(value) => self.header(HeaderName::from_static(name), value),
+    pub(super) fn text_header(self, name: &'static HeaderName, value: String) -> Self {
+        match HeaderValue::try_from(value) {
+            Ok(value) => self.header(name, value),
             Err(_) => self,
         }
     }
 
     /// Sets a field; the last value counts.
-    fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+    fn header(mut self, name: &'static HeaderName, value: HeaderValue) -> Self {
         self.headers.retain(|(set, _)| *set != name);
         self.headers.push((name, value));
         self

@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use futures_util::future::join_all;
 use tokio::sync::{Notify, watch};
 use tokio::task::{self, JoinError, JoinSet};
 
@@ -20,6 +22,12 @@ use crate::store::{Catalog, Ledger, Letter, Outcome, StoreError};
 
 /// Letters under way at once.
 const CONCURRENCY: usize = 16;
+/// Letters are claimed at once where there is room for so many, and settled at once when so many have ended: either is a
+/// commit, and a letter by itself is not worth one.
+const GROUP: usize = CONCURRENCY / 2;
+/// Fewer wait for so long since the last ones. No buyer notices; orders that come in a row would wait for two commits of the
+/// outbox after each.
+const GATHER: Duration = Duration::from_millis(25);
 /// How long a lease holds: several times what an attempt may take, so that no letter is sent by two.
 const LEASE: TimeDelta = TimeDelta::minutes(5);
 /// How often the queue is looked at when nobody says that there is a new letter: due retries, other servers' letters.
@@ -69,8 +77,11 @@ enum End {
 /// Letters being sent, each in a task of its own: what one does to its task concerns no other.
 #[derive(Default)]
 struct UnderWay {
-    tasks: JoinSet<End>,
+    tasks: JoinSet<Result<(), MailError>>,
     letters: HashMap<task::Id, Letter>,
+    /// Those that have ended, and what became of them: not yet known to the store.
+    ended: Vec<(Letter, Outcome)>,
+    settling: JoinSet<()>,
 }
 
 impl Outbox {
@@ -85,93 +96,118 @@ impl Outbox {
         let mut under_way = UnderWay::default();
         let mut failed = None;
         loop {
-            if failed.is_none() {
+            if failed.is_none() && under_way.room() >= GROUP {
                 failed = self.claim(&mut under_way).await.err();
             }
-            let joined = under_way.tasks.join_next_with_id().await;
-            let Some(joined) = joined else { return failed.map_or(Ok(worked), Err) };
-            match self.end(&mut under_way, joined).await {
+            let Some(joined) = under_way.tasks.join_next_with_id().await else { break };
+            match self.end(&mut under_way, joined) {
                 End::Sent => worked.sent += 1,
                 End::Deferred => worked.deferred += 1,
                 End::Parked => worked.parked += 1,
             }
+            if under_way.ended.len() >= GROUP || under_way.tasks.is_empty() {
+                self.settle_ended(&mut under_way);
+                while let Some(settled) = under_way.settling.join_next().await {
+                    note(settled);
+                }
+            }
         }
+        failed.map_or(Ok(worked), Err)
     }
 
     /// Sends letters as they come due, until `stop` says so; then gives what is under way a little time, and the rest
     /// back.
     pub(crate) async fn run(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
         let mut under_way = UnderWay::default();
+        let mut gathering = pin!(tokio::time::sleep(Duration::ZERO));
+        // Whether letters may wait that nobody has claimed, and whether some certainly do.
+        let (mut asked, mut more) = (true, false);
         while !*stop.borrow() {
-            let claimed = self.claim(&mut under_way).await.unwrap_or_else(|error| {
-                tracing::warn!(error = &error as &dyn std::error::Error, "letters wait: the store does not answer");
-                0
-            });
-            if claimed > 0 {
-                continue;
+            // Read once: it may end at any moment.
+            let mut gathered = gathering.is_elapsed();
+            let settle = under_way.ended.len() >= GROUP || gathered && !under_way.ended.is_empty();
+            if settle {
+                self.settle_ended(&mut under_way);
             }
+            let room = under_way.room();
+            let claim = asked && if gathered { room > 0 } else { more && room >= GROUP };
+            if claim {
+                more = self.claim(&mut under_way).await.unwrap_or_else(|error| {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "letters wait: the store does not answer");
+                    false
+                });
+                asked = more;
+            }
+            if gathered && (settle || claim) {
+                gathering.set(tokio::time::sleep(GATHER));
+                gathered = false;
+            }
+            let gathers = !gathered && (asked || !under_way.ended.is_empty());
             tokio::select! {
-                // Only what loses nothing when another branch is first: a letter is concluded below.
-                Some(joined) = under_way.tasks.join_next_with_id() => {
-                    self.end(&mut under_way, joined).await;
-                }
-                () = self.wake.notified(), if under_way.room() > 0 => {}
-                () = tokio::time::sleep(POLL) => {}
+                // Only what loses nothing when another branch is first.
+                Some(joined) = under_way.tasks.join_next_with_id() => drop(self.end(&mut under_way, joined)),
+                Some(settled) = under_way.settling.join_next() => note(settled),
+                () = &mut gathering, if gathers => {}
+                () = self.wake.notified(), if !asked => asked = true,
+                () = tokio::time::sleep(POLL), if !asked => asked = true,
                 // An error: the handle was dropped, and nobody will say stop.
                 changed = stop.changed() => if changed.is_err() { break },
             }
         }
-        let rest = async {
-            while let Some(joined) = under_way.tasks.join_next_with_id().await {
-                self.end(&mut under_way, joined).await;
-            }
-        };
-        if tokio::time::timeout(GRACE, rest).await.is_err() {
+        if tokio::time::timeout(GRACE, self.finish(&mut under_way)).await.is_err() {
             under_way.tasks.abort_all();
-            for (_, letter) in under_way.letters.drain() {
-                self.settle(&letter, Outcome::Release, 1).await;
-            }
+            let rest = under_way.letters.drain().map(|(_, letter)| (letter, Outcome::Release));
+            let rest: Vec<_> = rest.collect();
+            join_all(rest.iter().map(|(letter, outcome)| self.settle(letter, outcome.clone(), 1))).await;
         }
     }
 
-    /// Leases as many letters as there is room for, and starts sending them.
-    async fn claim(self: &Arc<Self>, under_way: &mut UnderWay) -> Result<usize, StoreError> {
-        let room = under_way.room();
-        if room == 0 {
-            return Ok(0);
+    /// Waits for all that is under way; what ends is settled at once.
+    async fn finish(self: &Arc<Self>, under_way: &mut UnderWay) {
+        self.settle_ended(under_way);
+        while let Some(joined) = under_way.tasks.join_next_with_id().await {
+            self.end(under_way, joined);
+            self.settle_ended(under_way);
         }
+        while let Some(settled) = under_way.settling.join_next().await {
+            note(settled);
+        }
+    }
+
+    /// Leases as many letters as there is room for, starts sending them, and answers whether more may be due.
+    async fn claim(self: &Arc<Self>, under_way: &mut UnderWay) -> Result<bool, StoreError> {
+        let room = under_way.room();
         let now = self.clock.now();
         let until = now.checked_add_signed(LEASE).unwrap_or(now);
         let letters = self.ledger.claim_letters(now, until, room).await?;
-        let claimed = letters.len();
+        let more = letters.len() == room;
         for letter in letters {
             let outbox = self.clone();
             let sent = letter.clone();
-            let task = under_way.tasks.spawn(async move {
-                let result = outbox.deliver(&sent).await;
-                outbox.conclude(&sent, result).await
-            });
+            let task = under_way.tasks.spawn(async move { outbox.deliver(&sent).await });
             under_way.letters.insert(task.id(), letter);
         }
-        Ok(claimed)
+        Ok(more)
     }
 
-    /// Takes note of a letter's end; one whose task panicked is concluded here.
-    async fn end(&self, under_way: &mut UnderWay, joined: Result<(task::Id, End), JoinError>) -> End {
-        let (id, end) = match joined {
-            Ok((id, end)) => (id, Some(end)),
-            Err(error) => (error.id(), None),
+    /// Takes note of a letter's end.
+    fn end(&self, under_way: &mut UnderWay, joined: Result<(task::Id, Result<(), MailError>), JoinError>) -> End {
+        let (id, result) = match joined {
+            Ok(ended) => ended,
+            Err(error) => (error.id(), Err(MailError::transient("the mailer panicked"))),
         };
-        match (end, under_way.letters.remove(&id)) {
-            (None, Some(letter)) => self.conclude(&letter, Err(MailError::transient("the mailer panicked"))).await,
-            (end, _) => end.unwrap_or(End::Deferred),
-        }
+        let Some(letter) = under_way.letters.remove(&id) else { return End::Deferred };
+        let (outcome, end) = self.judge(&letter, result);
+        under_way.ended.push((letter, outcome));
+        end
     }
 
-    async fn conclude(&self, letter: &Letter, result: Result<(), MailError>) -> End {
-        let (outcome, end) = self.judge(letter, result);
-        self.settle(letter, outcome, SETTLE_ATTEMPTS).await;
-        end
+    /// Tells the store of the letters that have ended: each in a task of its own, but at once, so that they share a commit.
+    fn settle_ended(self: &Arc<Self>, under_way: &mut UnderWay) {
+        for (letter, outcome) in under_way.ended.drain(..) {
+            let outbox = self.clone();
+            under_way.settling.spawn(async move { outbox.settle(&letter, outcome, SETTLE_ATTEMPTS).await });
+        }
     }
 
     async fn deliver(&self, letter: &Letter) -> Result<(), MailError> {
@@ -235,6 +271,12 @@ impl Outbox {
                 tokio::time::sleep(POLL).await;
             }
         }
+    }
+}
+
+fn note(settled: Result<(), JoinError>) {
+    if let Err(error) = settled {
+        tracing::error!(%error, "the store panicked; a letter's outcome is not kept, and it is sent again after its lease");
     }
 }
 

@@ -1,36 +1,30 @@
 //! Letters by SMTP.
 
+mod connections;
+
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use lettre::transport::smtp::PoolConfig;
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Tls, TlsParameters};
-use lettre::{AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
 use percent_encoding::percent_decode_str;
 use thiserror::Error;
 use url::{Host, Url};
 
+use self::connections::{Connections, SendError, Server};
 use super::{MailError, Mailer, Message, SEND_TIMEOUT, mime};
 
-/// No connection is used twice. A send that is cut off by its deadline leaves replies under way on its connection, and
-/// lettre would put it back into the pool: the next letter would read them as its own, and be taken for sent.
-const IDLE_CONNECTIONS: u32 = 0;
-/// How long connecting and each command may take.
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Sends through one SMTP server, each letter over a connection of its own.
+/// Sends through one SMTP server, over connections that are kept for the next letter for some seconds.
 ///
 /// Parsed from a URL: `smtps://user:password@host:465` for implicit TLS, `smtp://user:password@host:587?tls=required`
 /// for STARTTLS, `smtp://host:port` in clear for this machine alone, `smtp://host:port?tls=none` in clear wherever that is
 /// asked for. A user's or password's reserved characters are percent-encoded. Certificates are verified against the
-/// system's roots. Parse it inside a Tokio runtime.
+/// system's roots.
 #[derive(Clone)]
 pub struct SmtpMailer {
-    transport: AsyncSmtpTransport<Tokio1Executor>,
-    server: String,
+    connections: Arc<Connections>,
 }
 
 /// A URL that is no SMTP server's. It repeats nothing of the URL, which may hold a password.
@@ -75,17 +69,14 @@ impl FromStr for SmtpMailer {
             _ => return Err(SmtpError::Malformed),
         };
         let port = url.port().unwrap_or(port);
-        let mut builder = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(host)
-            .port(port)
-            .tls(tls)
-            .timeout(Some(COMMAND_TIMEOUT))
-            .pool_config(PoolConfig::new().max_size(IDLE_CONNECTIONS));
+        let mut credentials = None;
         if !url.username().is_empty() {
             let decode = |text| percent_decode_str(text).decode_utf8().map_err(|_| SmtpError::Malformed);
             let (user, password) = (decode(url.username())?, decode(url.password().unwrap_or_default())?);
-            builder = builder.credentials(Credentials::new(user.into_owned(), password.into_owned()));
+            credentials = Some(Credentials::new(user.into_owned(), password.into_owned()));
         }
-        Ok(Self { transport: builder.build(), server: format!("{host}:{port}") })
+        let server = Server { host: host.to_owned(), port, tls, credentials };
+        Ok(Self { connections: Connections::to(server) })
     }
 }
 
@@ -94,8 +85,8 @@ impl Mailer for SmtpMailer {
     async fn send(&self, message: &Message) -> Result<(), MailError> {
         let mime = mime::compose(message)?;
         // lettre's own timeout ends after connecting: https://github.com/lettre/lettre/issues/1021
-        match tokio::time::timeout(SEND_TIMEOUT, self.transport.send(mime)).await {
-            Ok(Ok(_)) => Ok(()),
+        match tokio::time::timeout(SEND_TIMEOUT, self.connections.send(&mime)).await {
+            Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(failure(error)),
             Err(_) => Err(MailError::transient("the mail server did not answer in time")),
         }
@@ -106,8 +97,11 @@ impl Mailer for SmtpMailer {
 ///
 /// Only a reply about this very recipient is final. A blocked sender, a refused login, a spent quota concerns every letter
 /// and is the seller's to mend: letters wait meanwhile, and are parked on day five.
-fn failure(error: lettre::transport::smtp::Error) -> MailError {
-    let code = error.status().map(u16::from);
+fn failure(error: SendError) -> MailError {
+    let code = match &error {
+        SendError::Smtp(error) => error.status().map(u16::from),
+        SendError::Connect(_) => None,
+    };
     let said = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
     match code {
         Some(code) if is_about_the_recipient(code, &said) => {
@@ -144,7 +138,7 @@ fn is_this_machine(url: &Url) -> bool {
 
 impl fmt::Debug for SmtpMailer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SmtpMailer").field("server", &self.server).finish_non_exhaustive()
+        f.debug_struct("SmtpMailer").field("server", &self.connections.server().to_string()).finish_non_exhaustive()
     }
 }
 
@@ -170,7 +164,9 @@ mod tests {
             ("mail.example.com:25", None),
             ("", None),
         ] {
-            assert_eq!(url.parse::<SmtpMailer>().ok().map(|mailer| mailer.server).as_deref(), accepted, "{url}");
+            let mailer = url.parse::<SmtpMailer>().ok();
+            let server = mailer.map(|mailer| mailer.connections.server().to_string());
+            assert_eq!(server.as_deref(), accepted, "{url}");
         }
     }
 

@@ -7,7 +7,6 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
-use sqlx::Executor;
 use sqlx::sqlite::SqliteConnection;
 
 use super::error::store_error;
@@ -125,22 +124,16 @@ async fn slice(scribe: &mut Scribe, most: usize) -> Result<(), StoreError> {
 }
 
 async fn commit(connection: &mut SqliteConnection, counts: &str, mark: Mark) -> Result<(), StoreError> {
-    // Without a WHERE, the parser would take ON CONFLICT for a join's ON.
-    const COUNT: &str = "INSERT INTO delivery_count (key, used, last_use) \
-        SELECT value->>0, value->>1, value->>2 FROM json_each(?) WHERE true \
-        ON CONFLICT (key) DO UPDATE SET used = used + excluded.used, last_use = excluded.last_use \
-        WHERE excluded.last_use > last_use";
-    connection.execute("BEGIN IMMEDIATE").await.map_err(store_error)?;
-    sqlx::query(COUNT).bind(counts).execute(&mut *connection).await.map_err(store_error)?;
-    let update = sqlx::query("UPDATE delivery_fold SET number = ?, until = ?, through = ?");
-    let update = update.bind(mark.number).bind(mark.until).bind(mark.through);
-    update.execute(&mut *connection).await.map_err(store_error)?;
-    connection.execute("COMMIT").await.map(drop).map_err(store_error)
+    const SQL: &str = "INSERT INTO delivery_slice VALUES (?, ?, ?, ?)";
+    let fold = sqlx::query(SQL).bind(counts).bind(mark.number).bind(mark.until).bind(mark.through);
+    fold.execute(connection).await.map(drop).map_err(store_error)
 }
 
 /// Counts every use, by the database alone: for a file that nobody serves.
 #[cfg(any(feature = "postgres", test))]
 pub(super) async fn settle(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    use sqlx::Executor;
+
     const FOLD: [&str; 5] = [
         "BEGIN IMMEDIATE",
         "INSERT INTO delivery_count (key, used, last_use) \

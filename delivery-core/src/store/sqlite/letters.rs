@@ -1,5 +1,5 @@
 //! The queue of letters in SQL. A lease is a due time in the future and a fence: whoever claims a letter raises it, and
-//! only the receipt with the newest one settles.
+//! only the receipt with the newest one settles (in [`plan`](super::plan)).
 
 use chrono::{DateTime, Utc};
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
@@ -10,8 +10,8 @@ use super::unfolded::Uses;
 use super::view::View;
 use super::write::json;
 use crate::store::rows::{self, Columns};
-use crate::store::statements::{limit, settled};
-use crate::store::{Letter, LetterId, Outcome, Receipt, StoreError};
+use crate::store::statements::limit;
+use crate::store::{Letter, LetterId, Receipt, StoreError};
 
 pub(super) async fn claim(
     connection: &mut SqliteConnection,
@@ -61,27 +61,6 @@ fn letter(row: &SqliteRow, uses: Uses) -> Result<Letter, StoreError> {
         attempt: rows::attempts(row)?.saturating_add(1),
         queued_at: rows::milliseconds(row.integer("queued_at")?)?,
     })
-}
-
-pub(super) async fn settle(
-    connection: &mut SqliteConnection,
-    receipt: Receipt,
-    outcome: &Outcome,
-) -> Result<(), StoreError> {
-    const SETTLE: &str = "UPDATE delivery_letter SET leased = 0, state = ?, due_at = coalesce(?, queued_at), reason = ?, \
-                          attempts = attempts - ?, fence = fence + 1 WHERE number = ? AND fence = ? AND state = 0";
-    let (state, due_at, reason, given_back) = settled(outcome);
-    sqlx::query(SETTLE)
-        .bind(state)
-        .bind(due_at)
-        .bind(reason)
-        .bind(given_back)
-        .bind(receipt.letter.get())
-        .bind(receipt.fence)
-        .execute(connection)
-        .await
-        .map(drop)
-        .map_err(store_error)
 }
 
 /// At the start: whoever held a lease is gone, for one process owns the file. Its letters are due at once.

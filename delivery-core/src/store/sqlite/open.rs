@@ -72,6 +72,8 @@ pub(super) async fn prepare(path: &Path) -> Result<Opened, SqliteError> {
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
+        // Not by whoever commits: see checkpoint.
+        .pragma("wal_autocheckpoint", "0")
         .busy_timeout(Duration::from_secs(5))
         .foreign_keys(false)
         .disable_statement_logging();

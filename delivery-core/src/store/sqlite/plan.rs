@@ -13,12 +13,15 @@ use super::write::{Scribe, json};
 use crate::key::{Change, Key, KeyId, NewKey};
 use crate::store::operation::{Answer, Operation};
 use crate::store::rows::{self, Columns};
+use crate::store::statements::settled;
 use crate::store::{Issue, StoreError};
 
 type Identity = (String, String, i64);
 type KeyRow = (i64, String, u16, i64, String, Option<String>, Option<String>, i64, i64, i64);
 type LetterRow = (i64, i64, String, i64);
 type UseRow = (i64, i64, i64, Option<i64>);
+/// A receipt, and what [`settled`] makes of the outcome.
+type SettledRow = (i64, i64, i64, Option<i64>, Option<String>, i64);
 
 /// A planned batch.
 #[derive(Default)]
@@ -31,7 +34,8 @@ pub(super) struct Plan {
     new_letters: Vec<LetterRow>,
     new_uses: Vec<UseRow>,
     exhausted: Vec<i64>,
-    revoked: Vec<KeyId>,
+    revoked: Vec<(i64, i64)>,
+    settled: Vec<SettledRow>,
     others: bool,
 }
 
@@ -48,6 +52,12 @@ impl Plan {
                     let letter = letter.as_ref().map(|id| id.as_str().to_owned());
                     Some(Answer::Issued(plan.issue(scribe, key.as_ref().clone(), letter)))
                 }
+                Operation::Settle(receipt, outcome) => {
+                    let (state, due_at, reason, given_back) = settled(outcome);
+                    let (letter, reason) = (receipt.letter.get(), reason.map(str::to_owned));
+                    plan.settled.push((letter, receipt.fence, state, due_at, reason, given_back));
+                    Some(Answer::Settled)
+                }
                 _ => {
                     plan.others = true;
                     None
@@ -60,39 +70,37 @@ impl Plan {
 
     /// Whether there is anything to write.
     pub(super) fn writes(&self) -> bool {
-        self.others || !self.new_keys.is_empty() || !self.new_uses.is_empty() || !self.revoked.is_empty()
+        self.others || !self.new_uses.is_empty() || self.has_more_than_uses()
     }
 
-    /// Whether all there is to write is uses.
-    pub(super) fn is_one_statement(&self) -> bool {
-        let only_uses =
-            !self.others && self.new_keys.is_empty() && self.revoked.is_empty() && self.exhausted.is_empty();
-        only_uses && !self.new_uses.is_empty()
+    /// Whether there are operations that [`write`](Self::write) does not cover.
+    pub(super) fn has_others(&self) -> bool {
+        self.others
     }
 
-    /// Writes keys, letters and uses: one statement for all rows of a table.
+    fn has_more_than_uses(&self) -> bool {
+        let keys = !(self.new_keys.is_empty() && self.exhausted.is_empty() && self.revoked.is_empty());
+        keys || !self.settled.is_empty()
+    }
+
+    /// Writes keys, letters, uses and outcomes: in one statement, which outside a transaction is one of its own.
     pub(super) async fn write(&self, connection: &mut SqliteConnection) -> Result<(), StoreError> {
-        const KEYS: &str = "INSERT INTO delivery_grant \
-            (number, id, ring, product, email, source, order_id, issued_at, expires_at, max_uses) \
-            SELECT value->>0, unhex(value->>1), value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, \
-                   value->>8, value->>9 FROM json_each(?)";
-        const LETTERS: &str = "INSERT INTO delivery_letter (number, key, message_id, queued_at, due_at) \
-            SELECT value->>0, value->>1, value->>2, value->>3, value->>3 FROM json_each(?)";
         const USES: &str = "INSERT INTO delivery_use (number, key, at, previous) \
             SELECT value->>0, value->>1, value->>2, value->>3 FROM json_each(?)";
-        const EXHAUST: &str =
-            "UPDATE delivery_grant SET exhausted = 1 WHERE number IN (SELECT value FROM json_each(?))";
-        const REVOKE: &str = "UPDATE delivery_grant SET revoked_at = ? WHERE number = ?";
-        insert(connection, KEYS, &self.new_keys).await?;
-        insert(connection, LETTERS, &self.new_letters).await?;
-        insert(connection, USES, &self.new_uses).await?;
-        insert(connection, EXHAUST, &self.exhausted).await?;
-        for entry in self.revoked.iter().filter_map(|id| self.keys.get(id)) {
-            let at = entry.key.revoked_at().map(|at| at.timestamp_millis());
-            let update = sqlx::query(REVOKE).bind(at).bind(entry.number);
-            update.execute(&mut *connection).await.map_err(store_error)?;
-        }
-        Ok(())
+        const ALL: &str = "INSERT INTO delivery_batch VALUES (?, ?, ?, ?, ?, ?)";
+        let statement = match (self.has_more_than_uses(), self.new_uses.is_empty()) {
+            (false, true) => return Ok(()),
+            // What comes most.
+            (false, false) => sqlx::query(USES).bind(json(&self.new_uses)?),
+            (true, _) => sqlx::query(ALL)
+                .bind(json(&self.new_keys)?)
+                .bind(json(&self.new_letters)?)
+                .bind(json(&self.new_uses)?)
+                .bind(json(&self.exhausted)?)
+                .bind(json(&self.revoked)?)
+                .bind(json(&self.settled)?),
+        };
+        statement.execute(connection).await.map(drop).map_err(store_error)
     }
 
     /// Notes the answer of an operation that [`write`](Self::write) does not cover.
@@ -141,9 +149,8 @@ impl Plan {
                 }
             }
             Change::Revoke { .. } => {
-                if entry.key.revoked_at() != changed.revoked_at() {
-                    self.revoked.push(id);
-                }
+                let at = changed.revoked_at().filter(|_| entry.key.revoked_at().is_none());
+                self.revoked.extend(at.map(|at| (entry.number, at.timestamp_millis())));
             }
         }
         entry.key = changed.clone();
@@ -232,17 +239,6 @@ impl Plan {
 fn identity(key: &NewKey) -> Option<Identity> {
     let order = key.order.as_ref()?;
     Some((order.source.as_str().to_owned(), order.id.as_str().to_owned(), key.product.get()))
-}
-
-async fn insert(
-    connection: &mut SqliteConnection,
-    sql: &'static str,
-    rows: &Vec<impl serde::Serialize>,
-) -> Result<(), StoreError> {
-    if rows.is_empty() {
-        return Ok(());
-    }
-    sqlx::query(sql).bind(json(rows)?).execute(connection).await.map(drop).map_err(store_error)
 }
 
 /// A batch is far smaller than 2^63.

@@ -94,11 +94,18 @@ impl Unfolded {
         self.swept < self.sweep.len()
     }
 
+    /// How many keys of the sweep are not folded yet.
+    #[cfg(test)]
+    pub(super) fn left(&self) -> usize {
+        self.sweep.len() - self.swept
+    }
+
     /// Begins a sweep that takes on all that wait. None may be under way.
     pub(super) fn begin(&mut self) {
         self.sweep = self.fresh.drain().collect();
         self.sweep.sort_unstable_by_key(|(key, _)| *key);
-        (self.waiting, self.swept) = (0, 0);
+        // Its first slice is as small as the others: it keeps pace with the uses from here on.
+        (self.waiting, self.unpaced, self.swept) = (0, 0, 0);
         self.mark.until = self.newest;
         self.sweeps += 1;
     }

@@ -1,5 +1,5 @@
-//! The writer: plans a batch in memory, writes it in as few statements as there are kinds of rows, commits, and only
-//! then lets anyone see it.
+//! The writer: plans a batch in memory, writes it in one statement where it can, commits, and only then lets anyone see
+//! it.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use std::sync::Arc;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection, Executor};
 
+use super::checkpoint::Checkpoints;
 use super::error::store_error;
 use super::plan::Plan;
 use super::view::View;
@@ -24,11 +25,12 @@ pub(super) struct Scribe {
     pub(super) last_use: i64,
     pub(super) last_letter: i64,
     options: SqliteConnectOptions,
+    checkpoints: Checkpoints,
     /// Whether the connection is in a state that nobody knows.
     pub(super) lost: bool,
     /// The use up to which a prune has everything folded first.
     pub(super) fold_until: Option<i64>,
-    _lock: Arc<File>,
+    lock: Arc<File>,
 }
 
 impl Scribe {
@@ -40,9 +42,9 @@ impl Scribe {
         lock: Arc<File>,
     ) -> Result<Self, StoreError> {
         let (last_key, last_use, last_letter) = (0, 0, 0);
-        let (lost, fold_until) = (false, None);
+        let (checkpoints, lost, fold_until) = (Checkpoints::default(), false, None);
         let mut scribe =
-            Self { connection, view, last_key, last_use, last_letter, options, lost, fold_until, _lock: lock };
+            Self { connection, view, last_key, last_use, last_letter, options, checkpoints, lost, fold_until, lock };
         letters::end_leases(&mut scribe.connection).await?;
         scribe.recover().await?;
         Ok(scribe)
@@ -58,6 +60,7 @@ impl Scribe {
     }
 
     async fn recover(&mut self) -> Result<(), StoreError> {
+        self.connection.execute(include_str!("batch.sql")).await.map_err(store_error)?;
         let (last_key, last_use, last_letter): (i64, i64, i64) = sqlx::query_as(
             "SELECT coalesce((SELECT max(number) FROM delivery_grant), 0), \
                     max(coalesce((SELECT max(number) FROM delivery_use), 0), (SELECT number FROM delivery_fold)), \
@@ -92,8 +95,7 @@ impl Scribe {
             }
         }
         let mut plan = Plan::of(self, operations).await?;
-        if plan.is_one_statement() {
-            // A statement of its own is a transaction of its own: one trip to SQLite's thread instead of three.
+        if plan.writes() && !plan.has_others() {
             plan.write(&mut self.connection).await?;
         } else if plan.writes() {
             self.connection.execute("BEGIN IMMEDIATE").await.map_err(store_error)?;
@@ -104,7 +106,7 @@ impl Scribe {
         Ok(plan)
     }
 
-    /// The operations that do not concern keys and uses: rare, one statement or two each.
+    /// The operations that a plan does not cover: rare, one statement or two each.
     async fn write_others(
         &mut self,
         operations: &[Operation],
@@ -114,7 +116,7 @@ impl Scribe {
         for (index, operation) in operations.iter().enumerate() {
             let connection = &mut self.connection;
             let answer = match operation {
-                Operation::Issue(..) | Operation::Change(..) => continue,
+                Operation::Issue(..) | Operation::Change(..) | Operation::Settle(..) => continue,
                 Operation::Enroll(fingerprints) => Answer::Enrolled(ring::enroll(connection, fingerprints).await?),
                 Operation::Prune { from: 0, .. } if !may_prune => Answer::Pruned(0, Some(0)),
                 Operation::Prune { before, from } => {
@@ -124,10 +126,6 @@ impl Scribe {
                 Operation::Ping => Answer::Settled,
                 Operation::Claim { now, lease_until, limit } => {
                     Answer::Claimed(letters::claim(connection, &self.view, (*now, *lease_until), *limit).await?)
-                }
-                Operation::Settle(receipt, outcome) => {
-                    letters::settle(connection, *receipt, outcome).await?;
-                    Answer::Settled
                 }
                 Operation::Unpark(letter, now) => Answer::Unparked(letters::unpark(connection, *letter, *now).await?),
                 Operation::AddProduct(product) => {
@@ -154,14 +152,24 @@ impl Writer for Scribe {
     }
 
     async fn upkeep(&mut self) {
-        if !self.lost
-            && let Err(error) = fold::keep_up(self, fold::AT).await
-        {
+        if self.lost {
+            return;
+        }
+        if let Err(error) = fold::keep_up(self, fold::AT).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "uses are not folded yet; will be tried again");
+        }
+        let beside = (&self.options, &self.lock);
+        if !self.lost
+            && let Err(error) = self.checkpoints.keep_up(&mut self.connection, beside).await
+        {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the write-ahead log grows; will be tried again");
         }
     }
 
     async fn finish(mut self) {
+        if let Err(error) = self.checkpoints.end().await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the write-ahead log is not copied yet");
+        }
         if !self.lost
             && let Err(error) = fold::all(&mut self).await
         {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Connection};
+use sqlx::{ConnectOptions, Connection, Executor};
 
 use super::super::find::load;
 use super::super::open::migrate;
@@ -218,7 +218,15 @@ async fn uses_are_folded_as_fast_as_they_come_however_many_come_at_once() {
                 // Each of a key of its own: the most there is to do.
                 scribe.view.unfolded().add(number, number);
             }
+            let state = |scribe: &Scribe| {
+                let unfolded = scribe.view.unfolded();
+                (unfolded.sweeps(), unfolded.left())
+            };
+            let (sweeps, before) = state(&scribe);
             keep_up(&mut scribe, AT).await.unwrap();
+            let (now, after) = state(&scribe);
+            let slice = if now == sweeps { before - after } else { AT.saturating_sub(after) };
+            assert!(slice <= 4 * SLICE, "{slice} at once, while commits wait, with batches of {sizes:?}");
             let behind = number - scribe.view.unfolded().mark().number;
             assert!(behind <= 2 * i64::try_from(AT).unwrap(), "{behind} with batches of {sizes:?}");
         }

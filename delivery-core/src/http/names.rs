@@ -1,0 +1,24 @@
+//! The names of header fields that are not those of every HTTP library, and of those that an answer has.
+//!
+//! As statics and not as constants: a reference to one lives on, and neither parses nor copies it.
+
+use ::http::{HeaderName, header};
+
+pub(super) static ALLOW: HeaderName = header::ALLOW;
+pub(super) static CACHE_CONTROL: HeaderName = header::CACHE_CONTROL;
+pub(super) static CONTENT_LENGTH: HeaderName = header::CONTENT_LENGTH;
+pub(super) static CONTENT_TYPE: HeaderName = header::CONTENT_TYPE;
+pub(super) static REFERRER_POLICY: HeaderName = header::REFERRER_POLICY;
+pub(super) static RETRY_AFTER: HeaderName = header::RETRY_AFTER;
+pub(super) static WWW_AUTHENTICATE: HeaderName = header::WWW_AUTHENTICATE;
+
+/// What remains of a quota, by draft-ietf-httpapi-ratelimit-headers-10.
+pub(super) static RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+/// The quota itself.
+pub(super) static RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+/// Where a key may stand beside `Authorization`.
+pub(super) static API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+/// The list of addresses that proxies keep.
+pub(super) static FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+/// Clients, proxies and servers give a request a name under which their logs know it.
+pub(super) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
