@@ -5,13 +5,15 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use crate::process::{CONFIGURED, SECRET, Server, Site};
+use crate::sink::Sink;
 use crate::wrk::{self, Load, Measured};
-use crate::{bare, fill, hand};
+use crate::{bare, fill, hand, hand_postgres, itself, postgres_server};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contender {
@@ -21,9 +23,13 @@ pub enum Contender {
     RocketBytes,
     Hand,
     HandOnSlowDisk,
+    HandOnPostgres,
     OursOnAxum,
     OursOnRocket,
     OursOnSlowDisk,
+    OursOnPostgres,
+    /// Its letters go to a mail server instead of files.
+    OursBySmtp,
 }
 
 impl Contender {
@@ -33,10 +39,15 @@ impl Contender {
             Self::AxumBytes => "bare axum, bytes",
             Self::RocketJson => "bare Rocket, Json",
             Self::RocketBytes => "bare Rocket, bytes",
-            Self::Hand | Self::HandOnSlowDisk => "written by hand",
-            Self::OursOnAxum | Self::OursOnSlowDisk => "this, on axum",
+            Self::Hand | Self::HandOnSlowDisk | Self::HandOnPostgres => "written by hand",
+            Self::OursOnAxum | Self::OursOnSlowDisk | Self::OursOnPostgres => "this, on axum",
+            Self::OursBySmtp => "this, on axum, letters by SMTP",
             Self::OursOnRocket => "this, on Rocket",
         }
+    }
+
+    pub fn on_postgres(self) -> bool {
+        matches!(self, Self::HandOnPostgres | Self::OursOnPostgres)
     }
 
     fn slow_disk(self) -> bool {
@@ -47,10 +58,19 @@ impl Contender {
 /// The folders, the keys, and the scripts of the load.
 pub struct Ground {
     folder: TempDir,
+    pub keys: Arc<[String]>,
     scripts: wrk::Scripts,
     slow_fsync: PathBuf,
     /// In seconds, by the number of keys.
     warm_up: u32,
+    postgres: OnceLock<Databases>,
+    pub sink: Sink,
+}
+
+/// Addresses of databases with the same keys.
+struct Databases {
+    ours: String,
+    by_hand: String,
 }
 
 impl Ground {
@@ -71,27 +91,52 @@ impl Ground {
         compiler.args(["-shared", "-fPIC", "-O2", "-o"]).arg(&slow_fsync).arg(source);
         assert!(compiler.status().unwrap().success());
         let warm_up = u32::try_from(keys / 12_000).unwrap().max(1);
-        Self { folder, scripts, slow_fsync, warm_up }
+        let (postgres, sink) = (OnceLock::new(), Sink::start());
+        Self { folder, keys: texts.into(), scripts, slow_fsync, warm_up, postgres, sink }
+    }
+
+    /// Made when they are first asked for.
+    fn databases(&self) -> &Databases {
+        self.postgres.get_or_init(|| {
+            let server = postgres_server::postgres().expect("PostgreSQL").url();
+            let keys = i64::try_from(self.keys.len()).unwrap();
+            let runtime = tokio::runtime::Runtime::new().unwrap();
+            let (ours, ..) = runtime.block_on(fill::postgres(&server, "ours", keys));
+            let by_hand = runtime.block_on(hand_postgres::fill(&server, &self.keys));
+            Databases { ours, by_hand }
+        })
     }
 
     /// A process, over a copy of the store of its own.
     pub fn start(&self, contender: Contender) -> Server {
+        Server::start(self.command(contender))
+    }
+
+    pub fn command(&self, contender: Contender) -> Command {
         let data = tempfile::tempdir_in(&self.folder).unwrap().keep();
         let mut command = match contender {
             Contender::OursOnAxum | Contender::OursOnSlowDisk => self.ours("axum_server", &data),
             Contender::OursOnRocket => self.ours("rocket_server", &data),
+            Contender::OursOnPostgres => {
+                let mut command = self.ours("axum_server", &data);
+                command.env("DATABASE_URL", &self.databases().ours);
+                command
+            }
+            Contender::OursBySmtp => {
+                let mut command = self.ours("axum_server", &data);
+                command.env("SMTP_URL", format!("smtp://{}", self.sink.address));
+                command
+            }
+            Contender::HandOnPostgres => this_program(contender, self.databases().by_hand.as_ref()),
             other => {
                 fs::copy(self.folder.path().join("hand.db"), data.join("hand.db")).unwrap();
-                let mut command = Command::new(std::env::current_exe().unwrap());
-                command.args(["--serve", &format!("{other:?}")]).arg(&data);
-                command.stdout(std::process::Stdio::piped());
-                command
+                this_program(other, &data)
             }
         };
         if contender.slow_disk() {
             command.env("LD_PRELOAD", &self.slow_fsync);
         }
-        Server::start(command)
+        command
     }
 
     fn ours(&self, program: &'static str, data: &Path) -> Command {
@@ -104,6 +149,16 @@ impl Ground {
         let mut command = Site::new(program).command(&settings);
         command.current_dir(data).stderr(std::process::Stdio::inherit());
         command
+    }
+
+    /// A process over a store whose letters, two for each key, all wait to be sent.
+    pub fn start_with_letters(&self) -> Server {
+        let data = tempfile::tempdir_in(&self.folder).unwrap().keep();
+        let mut command = self.ours("axum_server", &data);
+        let file = data.join("delivery.db");
+        tokio::runtime::Runtime::new().unwrap().block_on(itself::all_letters_wait(&file));
+        command.env("SMTP_URL", format!("smtp://{}", self.sink.address));
+        Server::start(command)
     }
 
     /// Every key has been asked for once: what is measured is a server that runs, not one that has just begun.
@@ -139,6 +194,14 @@ impl Ground {
     }
 }
 
+/// This program as another process.
+fn this_program(contender: Contender, argument: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--serve", &format!("{contender:?}")]).arg(argument);
+    command.stdout(std::process::Stdio::piped());
+    command
+}
+
 /// What a process has used, as the kernel tells: in hundredths of a second.
 fn processor_time(process: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
@@ -148,12 +211,13 @@ fn processor_time(process: u32) -> Duration {
 }
 
 /// Serves in this process.
-pub fn serve(name: &str, folder: &Path) {
+pub fn serve(name: &str, place: &str) {
     match name {
         "AxumJson" => bare::axum(false),
         "AxumBytes" => bare::axum(true),
         "RocketJson" => bare::rocket(false),
         "RocketBytes" => bare::rocket(true),
-        _ => hand::serve(&folder.join("hand.db")),
+        "HandOnPostgres" => hand_postgres::serve(place),
+        _ => hand::serve(&Path::new(place).join("hand.db")),
     }
 }

@@ -1,6 +1,6 @@
 //! Side by side, under load from a process of its own: this service, the bare frameworks, and a server as one writes it by
 //! hand. `cargo build --release --examples && cargo bench --bench load` takes some ten minutes, needs `wrk`, and makes a
-//! table and a plot.
+//! table and a plot. `-- --only order` is a part of it; `paced`, `itself` and `plot` are names of parts too.
 //!
 //! Rounds of all servers alternate, so that what the machine does besides meets all of them; medians are shown, with the
 //! range. Beside requests per second stands the processor time of the server's process for each: noise moves it least.
@@ -8,9 +8,11 @@
 mod bare;
 mod contenders;
 #[path = "../scale/fill.rs"]
-#[expect(dead_code, reason = "PostgreSQL starts empty here")]
 mod fill;
 mod hand;
+mod hand_postgres;
+mod itself;
+mod pace;
 mod plot;
 #[path = "../../tests/private/postgres.rs"]
 #[expect(dead_code, reason = "nothing happens to it here")]
@@ -21,6 +23,7 @@ mod private;
 #[expect(dead_code, reason = "wrk asks, not this")]
 mod process;
 mod report;
+mod sink;
 mod wrk;
 
 use std::path::PathBuf;
@@ -46,7 +49,7 @@ struct Arguments {
     /// Only what has this in its name
     #[arg(long, default_value = "")]
     only: String,
-    /// Serve as this contender, from this folder: what this program calls itself with
+    /// Serve as this contender, from this folder or database: what this program calls itself with
     #[arg(long, hide = true, num_args = 2)]
     serve: Option<Vec<String>>,
     /// Where the plot goes
@@ -65,7 +68,7 @@ struct Scenario {
     contenders: &'static [Contender],
 }
 
-const SCENARIOS: [Scenario; 7] = [
+const SCENARIOS: [Scenario; 9] = [
     Scenario {
         name: "validate",
         load: Load::Validate,
@@ -97,6 +100,12 @@ const SCENARIOS: [Scenario; 7] = [
         contenders: &[Contender::Hand, Contender::OursOnAxum, Contender::OursOnRocket],
     },
     Scenario {
+        name: "order, letters by SMTP",
+        load: Load::Order,
+        connections: &[1, 64],
+        contenders: &[Contender::Hand, Contender::OursBySmtp],
+    },
+    Scenario {
         name: "forged keys",
         load: Load::Forged,
         connections: &[1, 64],
@@ -108,6 +117,12 @@ const SCENARIOS: [Scenario; 7] = [
         connections: &[64],
         contenders: &[Contender::HandOnSlowDisk, Contender::OursOnSlowDisk],
     },
+    Scenario {
+        name: "counted fetch on PostgreSQL",
+        load: Load::Fetch,
+        connections: &[1, 64, 256],
+        contenders: &[Contender::HandOnPostgres, Contender::OursOnPostgres],
+    },
 ];
 
 /// Where throughput against connections is plotted.
@@ -115,12 +130,16 @@ const PLOTTED: [u32; 5] = [1, 4, 16, 64, 256];
 
 fn main() {
     let arguments = Arguments::parse();
-    if let Some([name, folder]) = arguments.serve.as_deref() {
-        return contenders::serve(name, folder.as_ref());
+    if let Some([name, place]) = arguments.serve.as_deref() {
+        return contenders::serve(name, place);
     }
     let ground = Ground::new(arguments.keys);
     let mut report = Report::default();
     for scenario in SCENARIOS.iter().filter(|scenario| scenario.name.contains(&arguments.only)) {
+        if scenario.contenders[0].on_postgres() && postgres_server::postgres().is_none() {
+            println!("\nLEFT OUT: {}: there is no PostgreSQL", scenario.name);
+            continue;
+        }
         let servers: Vec<_> = scenario.contenders.iter().map(|contender| ground.start(*contender)).collect();
         if scenario.load != Load::Order {
             for server in &servers {
@@ -140,24 +159,30 @@ fn main() {
             server.terminate();
         }
     }
-    if arguments.only.is_empty() {
-        let servers = [
-            Contender::AxumJson,
-            Contender::RocketJson,
-            Contender::Hand,
-            Contender::OursOnAxum,
-            Contender::OursOnRocket,
-        ];
-        let curves = servers.map(|contender| {
-            let server = ground.start(contender);
-            let points = PLOTTED.map(|connections| {
-                (connections, ground.press(&server, Load::Fetch, connections, arguments.seconds).per_second)
-            });
-            server.terminate();
-            (contender.name(), points)
-        });
-        plot::draw(&arguments.plot, &curves);
-        println!("throughput of counted fetches against connections: {}", arguments.plot.display());
+    if "paced".contains(&arguments.only) {
+        itself::paced(&ground, arguments.rounds, arguments.seconds);
+    }
+    if "itself".contains(&arguments.only) {
+        itself::print(&ground);
+    }
+    if "plot".contains(&arguments.only) {
+        draw(&ground, &arguments);
     }
     ground.disk();
+}
+
+/// Throughput of counted fetches against connections.
+fn draw(ground: &Ground, arguments: &Arguments) {
+    let servers =
+        [Contender::AxumJson, Contender::RocketJson, Contender::Hand, Contender::OursOnAxum, Contender::OursOnRocket];
+    let curves = servers.map(|contender| {
+        let server = ground.start(contender);
+        let points = PLOTTED.map(|connections| {
+            (connections, ground.press(&server, Load::Fetch, connections, arguments.seconds).per_second)
+        });
+        server.terminate();
+        (contender.name(), points)
+    });
+    plot::draw(&arguments.plot, &curves);
+    println!("\nthroughput of counted fetches against connections: {}", arguments.plot.display());
 }
