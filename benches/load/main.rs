@@ -141,7 +141,8 @@ fn main() {
             continue;
         }
         let servers: Vec<_> = scenario.contenders.iter().map(|contender| ground.start(*contender)).collect();
-        if scenario.load != Load::Order {
+        // By hand there is nothing but fetches on PostgreSQL.
+        if scenario.load != Load::Order && !scenario.contenders[0].on_postgres() {
             for server in &servers {
                 ground.warm_up(server);
             }
