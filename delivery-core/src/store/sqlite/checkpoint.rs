@@ -44,12 +44,12 @@ impl Checkpoints {
         const SIZE: &str = "PRAGMA wal_checkpoint(NOOP)";
         self.batches += 1;
         let ended = self.under_way.as_ref().is_some_and(JoinHandle::is_finished);
-        if ended {
-            self.end().await?;
-        } else if self.under_way.is_some() || self.batches < LOOK {
+        if !ended && (self.under_way.is_some() || self.batches < LOOK) {
             return Ok(());
         }
+        // First: one that failed is not tried again, and told of, after each batch.
         self.batches = 0;
+        self.end().await?;
         let log = sqlx::query(SIZE).fetch_one(&mut *writer).await.map_err(store_error)?;
         let (pages, copied) = (log.integer("log")?, log.integer("checkpointed")?);
         if ended && (pages - copied <= REST || pages >= TOO_MANY) {
