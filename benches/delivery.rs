@@ -4,13 +4,15 @@ use std::future::Future;
 use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{Method, Request};
 use chrono::{DateTime, Utc};
-use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BatchSize, Bencher, Criterion, Throughput, criterion_group, criterion_main};
 use delivery_core::http::{Call, Endpoint};
 use delivery_core::key::{Change, Key, KeyId, Keyring, NewKey, Prefix, RingVersion};
 use delivery_core::limit::{Identity, MemoryLimiter, Policy, Quota, Quotas, RateLimiter, Subject};
@@ -19,7 +21,7 @@ use delivery_core::order::{OrderRef, Source};
 use delivery_core::product::{NewProduct, ProductId};
 use delivery_core::store::{Catalog, Ledger, MemoryStore, MessageId, PostgresStore, SqliteStore};
 use delivery_core::terms::{OwnTerms, Terms};
-use delivery_core::{Delivery, SystemClock};
+use delivery_core::{Clock, Delivery, SystemClock};
 use delivery_rocket::DeliveryFairing;
 use http_body_util::BodyExt;
 use rocket::config::LogLevel;
@@ -78,16 +80,36 @@ fn limiter(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("limiter");
     let key = Subject { policy: Policy::Product, identity: Identity::Key(1) };
     group.bench_function("one_key", |bencher| bencher.to_async(&runtime).iter(|| limiter.admit(&key, quota)));
-    let mut address = 0_u32;
-    group.bench_function("a_million_addresses", |bencher| {
-        bencher.to_async(&runtime).iter(|| {
-            address = (address + 1) % 1_000_000;
-            let identity = Identity::V4(Ipv4Addr::from_bits(address));
-            let (limiter, subject) = (&limiter, Subject { policy: Policy::Validate, identity });
-            async move { limiter.admit(&subject, quota).await }
-        });
-    });
+    let mut address = 0;
+    group.bench_function("a_million_addresses", |bencher| addresses(bencher, &runtime, &limiter, &mut address));
+    // Each of them once a minute, as a flood that no limit stops.
+    let (limiter, mut address) = (MemoryLimiter::new(Arc::new(Hurried::default())), 0);
+    group.bench_function("a_million_quiet_addresses", |bencher| addresses(bencher, &runtime, &limiter, &mut address));
     group.finish();
+}
+
+/// Each of a million addresses asks in its turn, after `address`.
+fn addresses(bencher: &mut Bencher<'_>, runtime: &Runtime, limiter: &MemoryLimiter, address: &mut u32) {
+    let quota = Quota::per_minute(100).unwrap();
+    bencher.to_async(runtime).iter(|| {
+        *address = (*address + 1) % 1_000_000;
+        let subject = Subject { policy: Policy::Validate, identity: Identity::V4(Ipv4Addr::from_bits(*address)) };
+        async move { limiter.admit(&subject, quota).await }
+    });
+}
+
+/// The system's clock, 60 µs further with each look: a million requests take a minute, and a look what it takes.
+#[derive(Debug, Default)]
+struct Hurried(AtomicU64);
+
+impl Clock for Hurried {
+    fn now(&self) -> DateTime<Utc> {
+        SystemClock::default().now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        SystemClock::default().monotonic() + Duration::from_micros(60 * self.0.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 fn ledgers(criterion: &mut Criterion) {

@@ -79,6 +79,12 @@ impl Reply {
         self.length
     }
 
+    /// The body alone.
+    #[must_use]
+    pub fn into_body(self) -> Bytes {
+        self.body
+    }
+
     /// The answer as the `http` crate's type.
     #[must_use]
     pub fn into_response(self) -> Response<Bytes> {

@@ -18,12 +18,12 @@ const UNKNOWN: u64 = 1 << 32;
 
 /// Rate limits of one process: an exact sliding window for each subject.
 ///
-/// Memory is bounded. An address with one request in its window takes some 40 bytes; one with several takes some 100, and 8
-/// to 16 for each request, of which no more than its quota are kept. Subjects whose requests have all left the window are
-/// forgotten. While `capacity` of one kind are live under a policy, *new* ones share the allowance of their neighbourhood (an
-/// IPv4 /16, an IPv6 /16, one of 256 groups of keys); once there is room, they have a window of their own again, in which
-/// what was shared counts as theirs. A live subject is never evicted: an attacker with a million addresses could otherwise
-/// reset its own count.
+/// Memory is bounded. An address with one request in its window takes some 40 bytes, one with up to six some 100, and
+/// one with more 8 to 16 for each besides, of which no more than its quota are kept. Subjects whose requests have all left
+/// the window are forgotten. While `capacity` of one kind are live under a policy, *new* ones share the allowance of their
+/// neighbourhood (an IPv4 /16, an IPv6 /16, one of 256 groups of keys); once there is room, they have a window of their own
+/// again, in which what was shared counts as theirs. A live subject is never evicted: an attacker with a million addresses
+/// could otherwise reset its own count.
 pub struct MemoryLimiter {
     clock: Arc<dyn Clock>,
     /// A flood of addresses takes no room from keys, nor does one policy from another.

@@ -1,10 +1,10 @@
 //! What is remembered of subjects: eight bytes beside the name of one that has a single request in its window, as most of a
 //! flood have, and a log for the others.
 
-use std::collections::HashMap;
-use std::hash::{Hash, RandomState};
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::time::Duration;
 
+use hashbrown::HashTable;
 use slab::Slab;
 
 use super::window::{Window, left};
@@ -26,7 +26,9 @@ enum Kept {
 
 /// Subjects by name, each with an exact window.
 pub(super) struct Subjects<K> {
-    slots: HashMap<K, Slot, RandomState>,
+    /// By the hash that the caller has too: it chose these subjects by it.
+    slots: HashTable<(K, Slot)>,
+    hasher: RandomState,
     logs: Slab<Window>,
     /// The longest window asked for: who was quiet for so long is forgotten.
     longest: Duration,
@@ -39,8 +41,8 @@ pub(super) struct Subjects<K> {
 
 impl<K: Hash + Eq> Subjects<K> {
     pub(super) fn new(hasher: RandomState) -> Self {
-        let (slots, logs) = (HashMap::with_hasher(hasher), Slab::new());
-        Self { slots, logs, longest: Duration::ZERO, sweep_at: 64, swept: 0 }
+        let (slots, logs) = (HashTable::new(), Slab::new());
+        Self { slots, hasher, logs, longest: Duration::ZERO, sweep_at: 64, swept: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -48,8 +50,8 @@ impl<K: Hash + Eq> Subjects<K> {
     }
 
     /// Decides for a subject that is known.
-    pub(super) fn admit_known(&mut self, subject: &K, now: u64, quota: Quota) -> Option<Decision> {
-        let slot = self.slots.get_mut(subject)?;
+    pub(super) fn admit_known(&mut self, subject: &K, hash: u64, now: u64, quota: Quota) -> Option<Decision> {
+        let (_, slot) = self.slots.find_mut(hash, |(known, _)| known == subject)?;
         self.longest = self.longest.max(quota.window());
         Some(match slot.read() {
             Kept::One(at) if left(at, now, quota.window()) => {
@@ -77,22 +79,29 @@ impl<K: Hash + Eq> Subjects<K> {
     }
 
     /// Decides for one that is not, as if this were its window so far. One that is refused is not remembered.
-    pub(super) fn admit_new(&mut self, subject: K, mut window: Window, now: u64, quota: Quota) -> Decision {
+    pub(super) fn admit_new(&mut self, subject: K, hash: u64, mut window: Window, now: u64, quota: Quota) -> Decision {
         self.longest = self.longest.max(quota.window());
         if window.is_over(now, quota.window()) {
-            self.slots.insert(subject, Slot::one(now));
+            self.remember(subject, hash, Slot::one(now));
             return first(quota);
         }
         let decision = window.admit(now, quota);
         if matches!(decision, Decision::Admitted { .. }) {
-            self.slots.insert(subject, Slot::log(self.logs.insert(window)));
+            let place = self.logs.insert(window);
+            self.remember(subject, hash, Slot::log(place));
         }
         decision
     }
 
+    /// The caller has looked: it is not there.
+    fn remember(&mut self, subject: K, hash: u64, slot: Slot) {
+        self.slots.insert_unique(hash, (subject, slot), |(known, _)| self.hasher.hash_one(known));
+    }
+
     /// A copy of a subject's window.
-    pub(super) fn window(&self, subject: &K) -> Option<Window> {
-        match self.slots.get(subject)?.read() {
+    pub(super) fn window(&self, subject: &K, hash: u64) -> Option<Window> {
+        let (_, slot) = self.slots.find(hash, |(known, _)| known == subject)?;
+        match slot.read() {
             Kept::One(at) => Some(Window::of(at)),
             Kept::Log(place) => self.logs.get(place).cloned(),
         }
@@ -109,7 +118,7 @@ impl<K: Hash + Eq> Subjects<K> {
 
     fn sweep(&mut self, now: u64) {
         let (logs, longest) = (&mut self.logs, self.longest);
-        self.slots.retain(|_, slot| {
+        self.slots.retain(|(_, slot)| {
             let over = is_over(*slot, logs, now, longest);
             if let (true, Kept::Log(place)) = (over, slot.read()) {
                 logs.try_remove(place);
@@ -120,7 +129,7 @@ impl<K: Hash + Eq> Subjects<K> {
         self.sweep_at = (self.slots.len() * 2).max(64);
         // What a flood has left behind.
         if self.slots.capacity() > self.sweep_at * 4 {
-            self.slots.shrink_to(self.sweep_at);
+            self.slots.shrink_to(self.sweep_at, |(known, _)| self.hasher.hash_one(known));
         }
         self.logs.shrink_to_fit();
     }

@@ -26,7 +26,7 @@ pub(super) struct Table<K> {
     crowded: AtomicBool,
 }
 
-impl<K: Hash + Eq> Table<K> {
+impl<K: Hash + Eq + Copy> Table<K> {
     pub(super) fn new(capacity: usize) -> Self {
         let hasher = RandomState::new();
         let subjects = || Mutex::new(Subjects::new(hasher.clone()));
@@ -41,40 +41,38 @@ impl<K: Hash + Eq> Table<K> {
 
     /// Decides for a subject; its neighbourhood counts if there is no room for it.
     pub(super) fn decide(&self, subject: K, neighbourhood: K, quota: Quota, clock: impl Fn() -> u64) -> Decision {
-        let mut shard = lock(self.shard(&subject));
+        let hash = self.hasher.hash_one(subject);
+        let mut shard = lock(self.shard(hash));
         // The time is read under the lock: it must not run backwards inside a window.
         let now = clock();
-        if let Some(decision) = shard.admit_known(&subject, now, quota) {
+        if let Some(decision) = shard.admit_known(&subject, hash, now, quota) {
             return decision;
         }
+        let near = move || self.hasher.hash_one(neighbourhood);
         let mut neighbours = self.crowded.load(Ordering::Relaxed).then(|| lock(&self.shared));
         // That may have taken a while.
-        let now = clock();
+        let now = if neighbours.is_some() { clock() } else { now };
         if shard.has_room(now, self.shard_capacity) {
             // A newcomer who has shared would get a second allowance with an empty window. What its neighbourhood has used
             // may be its own; with a copy of that it is at worst refused too much, for one window, and the window that was
             // shared comes to its end.
-            let used = neighbours.as_ref().and_then(|known| known.window(&neighbourhood));
-            return shard.admit_new(subject, used.unwrap_or_default(), now, quota);
+            let used = neighbours.as_ref().and_then(|known| known.window(&neighbourhood, near()));
+            return shard.admit_new(subject, hash, used.unwrap_or_default(), now, quota);
         }
         self.crowded.store(true, Ordering::Relaxed);
         let neighbours = neighbours.get_or_insert_with(|| lock(&self.shared));
         let now = clock();
-        neighbours.admit_known(&neighbourhood, now, quota).unwrap_or_else(|| {
+        neighbours.admit_known(&neighbourhood, near(), now, quota).unwrap_or_else(|| {
             // There always is; but those that are over are to be forgotten here too.
             neighbours.has_room(now, usize::MAX);
-            neighbours.admit_new(neighbourhood, Window::default(), now, quota)
+            neighbours.admit_new(neighbourhood, near(), Window::default(), now, quota)
         })
     }
 
-    fn shard(&self, subject: &K) -> &Mutex<Subjects<K>> {
+    /// Which shard is a subject's: by the bits of the hash that its table does not use first.
+    fn shard(&self, hash: u64) -> &Mutex<Subjects<K>> {
         let [first, ..] = &self.shards;
-        self.shards.get(self.place(subject)).unwrap_or(first)
-    }
-
-    /// Which shard is a subject's: by the bits of the hash that its map does not use first.
-    fn place(&self, subject: &K) -> usize {
-        usize::try_from(self.hasher.hash_one(subject) >> 32).unwrap_or_default() % SHARDS
+        self.shards.get(usize::try_from(hash >> 32).unwrap_or_default() % SHARDS).unwrap_or(first)
     }
 }
 
