@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use delivery_core::Delivery;
 use delivery_core::http::{Call, Endpoint, Reply};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue};
 use rocket::catcher::{self, Catcher};
 use rocket::data::{Data, ToByteUnit};
 use rocket::form::Form;
@@ -28,8 +28,9 @@ impl route::Handler for Api {
         if request.uri().path().as_str() != self.path {
             return Outcome::Forward((data, response(Reply::not_found()).status()));
         }
-        // One byte more than the limit shows that there is more.
-        let body = ReaderStream::with_capacity(data.open((self.endpoint.body_limit() + 1).bytes()), 64 << 10);
+        let limit = self.endpoint.body_limit();
+        // One byte more than the limit shows that there is more. What has no body needs no room.
+        let body = ReaderStream::with_capacity(data.open((limit + 1).bytes()), limit.min(8 << 10));
         Outcome::Success(response(self.endpoint.serve(&self.delivery, &call(request, request.method()), body).await))
     }
 }
@@ -55,13 +56,11 @@ pub(crate) fn call(request: &Request<'_>, method: Method) -> Call {
     let query = request.uri().query().map(|query| query.as_str().to_owned());
     // Never `client_ip()`: it believes a header, from anybody.
     let peer = request.remote().map(|peer| peer.ip());
-    let mut headers = HeaderMap::new();
-    for header in request.headers().iter() {
-        let (name, value) = (HeaderName::try_from(header.name().as_str()), HeaderValue::from_str(header.value()));
-        if let (Ok(name), Ok(value)) = (name, value) {
-            headers.append(name, value);
-        }
-    }
+    let convert = |field: Header<'_>| {
+        let name = HeaderName::try_from(field.name().as_str()).ok()?;
+        Some((name, HeaderValue::from_str(field.value()).ok()?))
+    };
+    let headers = request.headers().iter().filter_map(convert).collect();
     Call { query, headers, peer, ..Call::new(method) }
 }
 
@@ -75,12 +74,13 @@ pub(crate) fn response(reply: Reply) -> Response<'static> {
 pub(crate) fn write(reply: Reply, response: &mut Response<'_>) {
     response.set_status(Status::new(reply.status().as_u16()));
     for (name, value) in reply.headers() {
-        if let Ok(value) = value.to_str() {
-            response.set_header(Header::new(name.as_str(), value.to_owned()));
-        }
+        // All of it is visible ASCII.
+        response.set_header(Header::new(name.as_str(), value.to_str().unwrap_or_default().to_owned()));
     }
-    // Rocket announces the size it is given, also where HEAD leaves the body out.
-    response.set_sized_body(reply.length(), Cursor::new(reply.into_response().into_body()));
+    // Rocket announces the size it is given, also where HEAD leaves the body out; a full piece would have a second begun.
+    let piece = (reply.body().len() + 1).min(64 << 10);
+    response.set_sized_body(reply.length(), Cursor::new(reply.into_body()));
+    response.set_max_chunk_size(piece);
 }
 
 /// Undoes that Rocket takes the method of a posted form from its `_method` field. A form that came with just that method
