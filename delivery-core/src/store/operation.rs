@@ -47,6 +47,17 @@ pub(in crate::store) enum Answer {
     Post(Post),
 }
 
+impl Operation {
+    /// The key that is to be issued for an order.
+    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "only SQLite's plan asks"))]
+    pub(super) fn order(&self) -> Option<&NewKey> {
+        match self {
+            Self::Issue(key, _) => Some(key.as_ref()).filter(|key| key.order.is_some()),
+            _ => None,
+        }
+    }
+}
+
 /// An answer of another kind than its operation's would be a fault of the writer.
 fn mismatch<T>(_: Answer) -> Result<T, StoreError> {
     Err(StoreError::corrupt("an answer to another operation"))

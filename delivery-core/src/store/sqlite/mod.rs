@@ -11,6 +11,7 @@
 //! keys later, many at a time, and [`unfolded`] knows which it has yet to add. [`checkpoint`] copies what was committed from the
 //! write-ahead log into the file, beside the writer.
 
+mod append;
 mod catalog;
 mod checkpoint;
 #[cfg(feature = "postgres")]

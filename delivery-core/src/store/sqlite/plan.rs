@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use sqlx::sqlite::SqliteConnection;
 
+use super::append::{UseRow, append};
 use super::error::store_error;
 use super::find::load;
 use super::rows::entry;
@@ -19,7 +20,6 @@ use crate::store::{Issue, StoreError};
 type Identity = (String, String, i64);
 type KeyRow = (i64, String, u16, i64, String, Option<String>, Option<String>, i64, i64, i64);
 type LetterRow = (i64, i64, String, i64);
-type UseRow = (i64, i64, i64, Option<i64>);
 /// A receipt, and what [`settled`] makes of the outcome.
 type SettledRow = (i64, i64, i64, Option<i64>, Option<String>, i64);
 
@@ -39,12 +39,23 @@ pub(super) struct Plan {
     others: bool,
 }
 
+/// Whether orders may have been written before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Orders {
+    /// Those that were are read.
+    Known,
+    /// They are taken for new.
+    New,
+}
+
 impl Plan {
     /// Plans `operations`, reading what is not in view.
-    pub(super) async fn of(scribe: &mut Scribe, operations: &[Operation]) -> Result<Self, StoreError> {
+    pub(super) async fn of(scribe: &mut Scribe, operations: &[Operation], orders: Orders) -> Result<Self, StoreError> {
         let mut plan = Self::default();
         plan.read_keys(scribe, operations).await?;
-        plan.read_orders(scribe, operations).await?;
+        if orders == Orders::Known {
+            plan.read_orders(scribe, operations).await?;
+        }
         for operation in operations {
             let answer = match operation {
                 Operation::Change(id, change) => Some(Answer::Changed(plan.change(scribe, *id, change))),
@@ -85,21 +96,17 @@ impl Plan {
 
     /// Writes keys, letters, uses and outcomes: in one statement, which outside a transaction is one of its own.
     pub(super) async fn write(&self, connection: &mut SqliteConnection) -> Result<(), StoreError> {
-        const USES: &str = "INSERT INTO delivery_use (number, key, at, previous) \
-            SELECT value->>0, value->>1, value->>2, value->>3 FROM json_each(?)";
         const ALL: &str = "INSERT INTO delivery_batch VALUES (?, ?, ?, ?, ?, ?)";
-        let statement = match (self.has_more_than_uses(), self.new_uses.is_empty()) {
-            (false, true) => return Ok(()),
-            // What comes most.
-            (false, false) => sqlx::query(USES).bind(json(&self.new_uses)?),
-            (true, _) => sqlx::query(ALL)
-                .bind(json(&self.new_keys)?)
-                .bind(json(&self.new_letters)?)
-                .bind(json(&self.new_uses)?)
-                .bind(json(&self.exhausted)?)
-                .bind(json(&self.revoked)?)
-                .bind(json(&self.settled)?),
-        };
+        if !self.has_more_than_uses() {
+            return if self.new_uses.is_empty() { Ok(()) } else { append(connection, &self.new_uses).await };
+        }
+        let statement = sqlx::query(ALL)
+            .bind(json(&self.new_keys)?)
+            .bind(json(&self.new_letters)?)
+            .bind(json(&self.new_uses)?)
+            .bind(json(&self.exhausted)?)
+            .bind(json(&self.revoked)?)
+            .bind(json(&self.settled)?);
         statement.execute(connection).await.map(drop).map_err(store_error)
     }
 
@@ -213,12 +220,7 @@ impl Plan {
             " FROM json_each(?) j JOIN delivery_key k \
               ON k.order_id = j.value->>1 AND k.source = j.value->>0 AND k.product = j.value->>2"
         );
-        let mut identities: Vec<Identity> = Vec::new();
-        for operation in operations {
-            if let Operation::Issue(key, _) = operation {
-                identities.extend(identity(key));
-            }
-        }
+        let identities: Vec<Identity> = operations.iter().filter_map(Operation::order).filter_map(identity).collect();
         if identities.is_empty() {
             return Ok(());
         }
