@@ -100,6 +100,35 @@ async fn a_key_serves_exactly_its_uses_across_both_and_each_count_is_handed_out_
     }
 }
 
+/// Whoever reads a key before the other has counted must not write over that, however often they meet.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_used_on_both_in_step_loses_no_use_and_keeps_its_history_whole() {
+    const ROUNDS: u64 = 400;
+    let Some(servers) = two_servers().await else { return };
+    let (_, sold) = call(&servers[0].delivery, Endpoint::Order, order("A")).await;
+    let id = servers[0].delivery.verify(sold["api_key"].as_str().unwrap()).unwrap();
+    let product = delivery_core::product::ProductId::new(1).unwrap();
+    let mut counts = HashSet::new();
+    for _ in 0..ROUNDS {
+        let [one, other] = servers.each_ref().map(|server| {
+            let delivery = server.delivery.clone();
+            tokio::spawn(async move { delivery.count_use(id, product).await.unwrap().used() })
+        });
+        counts.extend([one.await.unwrap(), other.await.unwrap()]);
+    }
+    assert_eq!(counts, (1..=2 * ROUNDS).collect());
+    let (mut uses, mut before) = (0, None);
+    loop {
+        let page = servers[1].delivery.history(id, before, 100).await.unwrap();
+        uses += page.items.len();
+        before = page.next;
+        if before.is_none() {
+            break;
+        }
+    }
+    assert_eq!(uses as u64, 2 * ROUNDS);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_sent_to_both_at_once_is_one_key_and_one_letter() {
     let Some(servers) = two_servers().await else { return };

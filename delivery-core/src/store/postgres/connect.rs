@@ -22,8 +22,11 @@ pub(super) const BATCH: Duration = Duration::from_secs(5);
 /// How long a start waits for a server that says nothing.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// What the server itself ends, in milliseconds: below [`BATCH`], so that its error is the one that is seen.
-const SESSION: [(&str, &str); 8] = [
+const SESSION: [(&str, &str); 10] = [
     ("statement_timeout", "4000"),
+    // The role or the database may have other defaults: under another isolation, two servers would not see each other.
+    ("default_transaction_isolation", "read committed"),
+    ("default_transaction_read_only", "off"),
     // For a row that another server holds: as long as its batch may take.
     ("lock_timeout", "3000"),
     // Of a server that died with a row in its hand.
@@ -34,6 +37,15 @@ const SESSION: [(&str, &str); 8] = [
     ("tcp_keepalives_count", "3"),
     ("tcp_user_timeout", "60000"),
     ("application_name", "delivery"),
+];
+
+/// Who finds and changes keys asks the same few questions over and over, each for a few rows by their index: they are planned
+/// once, which takes longer than answering them, and so that a table that was small then may grow.
+const SERVING: [(&str, &str); 4] = [
+    ("plan_cache_mode", "force_generic_plan"),
+    ("enable_seqscan", "off"),
+    ("enable_hashjoin", "off"),
+    ("enable_mergejoin", "off"),
 ];
 
 static MIGRATIONS: Migrator = {
@@ -63,15 +75,12 @@ impl Sessions {
         Ok(Self { options, origin: Origin::default() })
     }
 
-    /// A session, within [`ACQUIRE`].
-    pub(super) async fn connect(&self) -> Result<PgConnection, StoreError> {
-        let connected = timeout(ACQUIRE, self.options.connect()).await;
-        connected.map_err(|_| StoreError::unavailable("the database does not answer"))?.map_err(store_error)
-    }
-
     /// A session to find and change keys from: none while a store is being moved into the schema, or once one was.
     pub(super) async fn connect_to_serve(&self) -> Result<PgConnection, StoreError> {
-        let mut session = self.connect().await?;
+        let options = self.options.clone().options(SERVING);
+        let connected = timeout(ACQUIRE, options.connect()).await;
+        let connected = connected.map_err(|_| StoreError::unavailable("the database does not answer"))?;
+        let mut session = connected.map_err(store_error)?;
         let admitted = timeout(ACQUIRE, admit(&mut session)).await;
         let admitted = admitted.map_err(|_| StoreError::unavailable("the database does not answer"))?;
         self.admitted(admitted.map_err(store_error)?).map(|()| session)

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! change, issue    ──► committers ──► one transaction a batch, rows locked in one order ──► answers
+//!                      (uses alone: read, then one statement that writes if nothing changed meanwhile)
 //! letters, prune, … ──► a committer of their own, so that no customer waits for them
 //! find             ──► finder     ──► one question for all keys that are asked for meanwhile
 //! search, lists    ──► a few pooled sessions
@@ -15,6 +16,7 @@ mod admission;
 mod arrival;
 mod catalog;
 mod connect;
+mod count;
 mod error;
 mod letters;
 mod plan;

@@ -59,7 +59,7 @@ impl Plan {
         }
         numbers.provide(changes.len(), session).await?;
         let ids: HashSet<KeyId> = changes.iter().map(|(_, id, _)| *id).collect();
-        let mut locked = lock(session, ids).await?;
+        let mut locked = lock(session, &ids).await?;
         let mut uses = Uses::default();
         for (index, id, change) in changes {
             let answer = locked.get_mut(&id).map(|row| row.change(change, numbers, &mut uses));
@@ -117,25 +117,30 @@ impl Plan {
     }
 }
 
-/// A locked key, as the batch leaves it.
-struct Row {
-    key: Key,
-    number: i64,
-    last_use: Option<i64>,
-    dirty: bool,
+/// A key, as the batch leaves it.
+pub(super) struct Row {
+    pub(super) key: Key,
+    pub(super) number: i64,
+    pub(super) last_use: Option<i64>,
+    pub(super) dirty: bool,
 }
 
 /// Rows of `delivery_use`, column by column.
 #[derive(Default)]
-struct Uses {
-    numbers: Vec<i64>,
-    keys: Vec<i64>,
-    at: Vec<i64>,
-    previous: Vec<Option<i64>>,
+pub(super) struct Uses {
+    pub(super) numbers: Vec<i64>,
+    pub(super) keys: Vec<i64>,
+    pub(super) at: Vec<i64>,
+    pub(super) previous: Vec<Option<i64>>,
 }
 
 impl Row {
-    fn change(&mut self, change: &Change, numbers: &mut Numbers, uses: &mut Uses) -> Result<Key, crate::key::Refusal> {
+    pub(super) fn change(
+        &mut self,
+        change: &Change,
+        numbers: &mut Numbers,
+        uses: &mut Uses,
+    ) -> Result<Key, crate::key::Refusal> {
         let changed = self.key.apply(change)?;
         if let Change::Use { at, .. } = change {
             let number = numbers.take();
@@ -151,20 +156,29 @@ impl Row {
 }
 
 /// Locks the rows of keys, in the order of their numbers.
-async fn lock(session: &mut PgConnection, ids: HashSet<KeyId>) -> Result<HashMap<KeyId, Row>, StoreError> {
+async fn lock(session: &mut PgConnection, ids: &HashSet<KeyId>) -> Result<HashMap<KeyId, Row>, StoreError> {
     const LOCK: &str = concat!(
         "SELECT ",
         rows::key_columns!(),
         " FROM delivery_key k WHERE k.id = ANY($1) ORDER BY k.number FOR UPDATE"
     );
-    let ids: Vec<Vec<u8>> = ids.into_iter().map(|id| id.as_bytes().to_vec()).collect();
-    let found = sqlx::query(LOCK).bind(ids).fetch_all(session).await.map_err(store_error)?;
-    let locked = |row: &PgRow| {
+    rows_of(session, LOCK, ids).await
+}
+
+/// What `statement` finds of keys by their ids.
+pub(super) async fn rows_of(
+    session: &mut PgConnection,
+    statement: &'static str,
+    ids: &HashSet<KeyId>,
+) -> Result<HashMap<KeyId, Row>, StoreError> {
+    let ids: Vec<Vec<u8>> = ids.iter().map(|id| id.as_bytes().to_vec()).collect();
+    let found = sqlx::query(statement).bind(ids).fetch_all(session).await.map_err(store_error)?;
+    let row = |row: &PgRow| {
         let key = rows::key(row)?;
         let (number, last_use) = (row.integer("number")?, row.integer_or_null("last_use")?);
         Ok((key.id(), Row { key, number, last_use, dirty: false }))
     };
-    found.iter().map(locked).collect()
+    found.iter().map(row).collect()
 }
 
 async fn write(session: &mut PgConnection, dirty: impl Iterator<Item = Row>, uses: Uses) -> Result<(), StoreError> {

@@ -59,8 +59,10 @@ impl Writer for Finder {
     }
 }
 
+/// The rows of keys by their ids.
+pub(super) const KEYS: &str = concat!("SELECT ", rows::key_columns!(), " FROM delivery_key k WHERE k.id = ANY($1)");
+
 async fn find(session: &mut PgConnection, ids: &[KeyId]) -> Result<HashMap<KeyId, Key>, StoreError> {
-    const KEYS: &str = concat!("SELECT ", rows::key_columns!(), " FROM delivery_key k WHERE k.id = ANY($1)");
     let ids: Vec<Vec<u8>> = ids.iter().map(|id| id.as_bytes().to_vec()).collect();
     let found = sqlx::query(KEYS).bind(ids).fetch_all(session).await.map_err(store_error)?;
     let keys = found.iter().map(rows::key);
