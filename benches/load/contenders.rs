@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::bare::Answers;
 use crate::process::{CONFIGURED, SECRET, Server, Site};
 use crate::sink::Sink;
 use crate::wrk::{self, Load, Measured};
@@ -19,8 +20,10 @@ use crate::{bare, fill, hand, hand_postgres, itself, postgres_server};
 pub enum Contender {
     AxumJson,
     AxumBytes,
+    AxumWhole,
     RocketJson,
     RocketBytes,
+    RocketWhole,
     Hand,
     HandOnSlowDisk,
     HandOnPostgres,
@@ -37,8 +40,10 @@ impl Contender {
         match self {
             Self::AxumJson => "bare axum, Json",
             Self::AxumBytes => "bare axum, bytes",
+            Self::AxumWhole => "bare axum, Json and fields",
             Self::RocketJson => "bare Rocket, Json",
             Self::RocketBytes => "bare Rocket, bytes",
+            Self::RocketWhole => "bare Rocket, Json and fields",
             Self::Hand | Self::HandOnSlowDisk | Self::HandOnPostgres => "written by hand",
             Self::OursOnAxum | Self::OursOnSlowDisk | Self::OursOnPostgres => "this, on axum",
             Self::OursBySmtp => "this, on axum, letters by SMTP",
@@ -213,10 +218,12 @@ fn processor_time(process: u32) -> Duration {
 /// Serves in this process.
 pub fn serve(name: &str, place: &str) {
     match name {
-        "AxumJson" => bare::axum(false),
-        "AxumBytes" => bare::axum(true),
-        "RocketJson" => bare::rocket(false),
-        "RocketBytes" => bare::rocket(true),
+        "AxumJson" => bare::axum(Answers::Json),
+        "AxumBytes" => bare::axum(Answers::Bytes),
+        "AxumWhole" => bare::axum(Answers::Whole),
+        "RocketJson" => bare::rocket(Answers::Json),
+        "RocketBytes" => bare::rocket(Answers::Bytes),
+        "RocketWhole" => bare::rocket(Answers::Whole),
         "HandOnPostgres" => hand_postgres::serve(place),
         _ => hand::serve(&Path::new(place).join("hand.db")),
     }

@@ -1,6 +1,6 @@
 //! Side by side, under load from a process of its own: this service, the bare frameworks, and a server as one writes it by
-//! hand. `cargo build --release --examples && cargo bench --bench load` takes some ten minutes, needs `wrk`, and makes a
-//! table and a plot. `-- --only order` is a part of it; `paced`, `itself` and `plot` are names of parts too.
+//! hand. `cargo build --release --examples && cargo bench --bench load` takes some twenty minutes, needs `wrk`, and
+//! makes tables and a plot. `-- --only order` is a part of it; `paced`, `itself` and `plot` are names of parts too.
 //!
 //! Rounds of all servers alternate, so that what the machine does besides meets all of them; medians are shown, with the
 //! range. Beside requests per second stands the processor time of the server's process for each: noise moves it least.
@@ -68,31 +68,16 @@ struct Scenario {
     contenders: &'static [Contender],
 }
 
+const AXUM: &[Contender] =
+    &[Contender::AxumJson, Contender::AxumBytes, Contender::AxumWhole, Contender::Hand, Contender::OursOnAxum];
+const ROCKET: &[Contender] =
+    &[Contender::RocketJson, Contender::RocketBytes, Contender::RocketWhole, Contender::OursOnRocket];
+
 const SCENARIOS: [Scenario; 9] = [
-    Scenario {
-        name: "validate",
-        load: Load::Validate,
-        connections: &[1, 64],
-        contenders: &[Contender::AxumJson, Contender::AxumBytes, Contender::Hand, Contender::OursOnAxum],
-    },
-    Scenario {
-        name: "validate, Rocket",
-        load: Load::Validate,
-        connections: &[64],
-        contenders: &[Contender::RocketJson, Contender::RocketBytes, Contender::OursOnRocket],
-    },
-    Scenario {
-        name: "counted fetch of 2 KB",
-        load: Load::Fetch,
-        connections: &[1, 64],
-        contenders: &[Contender::AxumJson, Contender::AxumBytes, Contender::Hand, Contender::OursOnAxum],
-    },
-    Scenario {
-        name: "counted fetch of 2 KB, Rocket",
-        load: Load::Fetch,
-        connections: &[64],
-        contenders: &[Contender::RocketJson, Contender::RocketBytes, Contender::OursOnRocket],
-    },
+    Scenario { name: "validate", load: Load::Validate, connections: &[1, 64], contenders: AXUM },
+    Scenario { name: "validate, Rocket", load: Load::Validate, connections: &[64], contenders: ROCKET },
+    Scenario { name: "counted fetch of 2 KB", load: Load::Fetch, connections: &[1, 64], contenders: AXUM },
+    Scenario { name: "counted fetch of 2 KB, Rocket", load: Load::Fetch, connections: &[64], contenders: ROCKET },
     Scenario {
         name: "order",
         load: Load::Order,
@@ -109,7 +94,7 @@ const SCENARIOS: [Scenario; 9] = [
         name: "forged keys",
         load: Load::Forged,
         connections: &[1, 64],
-        contenders: &[Contender::AxumJson, Contender::OursOnAxum, Contender::OursOnRocket],
+        contenders: &[Contender::AxumJson, Contender::AxumWhole, Contender::OursOnAxum, Contender::OursOnRocket],
     },
     Scenario {
         name: "counted fetch, 1 ms more for each sync",
@@ -178,6 +163,7 @@ fn draw(ground: &Ground, arguments: &Arguments) {
         [Contender::AxumJson, Contender::RocketJson, Contender::Hand, Contender::OursOnAxum, Contender::OursOnRocket];
     let curves = servers.map(|contender| {
         let server = ground.start(contender);
+        ground.warm_up(&server);
         let points = PLOTTED.map(|connections| {
             (connections, ground.press(&server, Load::Fetch, connections, arguments.seconds).per_second)
         });
