@@ -20,7 +20,10 @@ pub(crate) fn answer(
 ) -> impl Future<Output = Result<Response, Infallible>> {
     let (head, body) = request.into_parts();
     let (call, body) = (call(head), body.into_data_stream());
-    async move { Ok(response(endpoint.serve(&delivery, &call, body).await)) }
+    async move {
+        let reply = endpoint.serve(&delivery, &call, body).await;
+        Ok(reply.into_response_in(call.headers).map(Body::from))
+    }
 }
 
 /// The head of a request as the core sees it.

@@ -17,25 +17,26 @@ pub(super) fn parameter<'a>(call: &'a Call, name: &str) -> Result<Option<Cow<'a,
     let mut found = None;
     for pair in call.query.as_deref().unwrap_or_default().split('&') {
         let (raw_name, raw_value) = pair.split_once('=').unwrap_or((pair, ""));
-        if decoded(raw_name).is_none_or(|decoded| decoded != name) {
+        if raw_name != name && (is_plain(raw_name) || decoded(raw_name).is_none_or(|decoded| decoded != name)) {
             continue;
         }
         if found.is_some() {
             return Err(Fault::malformed(name, Invalid::expected("must come once")));
         }
-        let value = decoded(raw_value).ok_or_else(|| Fault::malformed(name, READABLE))?;
-        if !is_readable(&value) {
-            return Err(Fault::malformed(name, READABLE));
-        }
-        found = Some(value);
+        found = Some(if is_plain(raw_value) {
+            Cow::Borrowed(raw_value)
+        } else {
+            let readable = decoded(raw_value).filter(|value| !value.chars().any(char::is_control));
+            readable.ok_or_else(|| Fault::malformed(name, READABLE))?
+        });
     }
     Ok(found.filter(|value| !value.is_empty()))
 }
 
-fn is_readable(value: &str) -> bool {
-    // What usually comes, in a fraction of the time.
-    let plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-    plain || !value.chars().any(char::is_control)
+/// Whether a text is readable and stands for itself, without `%` and `+`, as what usually comes does. Every byte is looked
+/// at, without an end before the last one: so the compiler takes sixteen at once.
+fn is_plain(raw: &str) -> bool {
+    raw.bytes().fold(true, |plain, byte| plain & matches!(byte, b' '..=b'$' | b'&'..=b'*' | b','..=b'~'))
 }
 
 /// The key of a call: from the query, a bearer token or `X-API-Key`. The same key in several places is one key.
@@ -70,10 +71,6 @@ fn single<'a>(call: &'a Call, name: &header::HeaderName) -> Result<Option<&'a st
 
 /// `application/x-www-form-urlencoded`, strictly UTF-8.
 fn decoded(raw: &str) -> Option<Cow<'_, str>> {
-    // As bytes: what usually comes has neither, and characters would be put together to find that out.
-    if !raw.bytes().any(|byte| matches!(byte, b'%' | b'+')) {
-        return Some(Cow::Borrowed(raw));
-    }
     let spaced = raw.replace('+', " ");
     percent_decode_str(&spaced).decode_utf8().ok().map(|text| Cow::Owned(text.into_owned()))
 }

@@ -17,6 +17,8 @@ use crate::store::StoreError;
 const RETRY_UNAVAILABLE: u64 = 5;
 /// Fields of a usual answer.
 const HEADERS: usize = 6;
+/// A map with room for more fields was made by an unusual request, and would be kept for as long as its connection.
+const ROOMY: usize = 64;
 
 /// An answer: status, headers, bytes. `Debug` shows the status alone, since bodies hold keys.
 #[derive(Clone)]
@@ -88,13 +90,24 @@ impl Reply {
     /// The answer as the `http` crate's type.
     #[must_use]
     pub fn into_response(self) -> Response<Bytes> {
-        let mut response = Response::new(self.body);
-        *response.status_mut() = self.status;
+        self.into_response_in(HeaderMap::new())
+    }
+
+    /// The same, with its fields in the room of a map whose own are no longer needed: the request's, which a server
+    /// otherwise drops while it allocates another one.
+    #[must_use]
+    pub fn into_response_in(self, mut headers: HeaderMap) -> Response<Bytes> {
+        headers.clear();
+        if headers.capacity() > ROOMY {
+            headers = HeaderMap::new();
+        }
         // A server adds some.
-        let mut headers = HeaderMap::with_capacity(self.headers.len() + 4);
+        headers.reserve(self.headers.len() + 4);
         for (name, value) in self.headers {
             headers.insert(name, value);
         }
+        let mut response = Response::new(self.body);
+        *response.status_mut() = self.status;
         *response.headers_mut() = headers;
         response
     }
@@ -173,8 +186,8 @@ impl Reply {
     }
 
     /// `value` is put together from our own names and numbers, which are all visible ASCII.
-    pub(super) fn text_header(self, name: &'static HeaderName, value: String) -> Self {
-        match HeaderValue::try_from(value) {
+    pub(super) fn text_header(self, name: &'static HeaderName, value: &str) -> Self {
+        match HeaderValue::from_str(value) {
             Ok(value) => self.header(name, value),
             Err(_) => self,
         }
@@ -182,8 +195,10 @@ impl Reply {
 
     /// Sets a field; the last value counts.
     fn header(mut self, name: &'static HeaderName, value: HeaderValue) -> Self {
-        self.headers.retain(|(set, _)| *set != name);
-        self.headers.push((name, value));
+        match self.headers.iter_mut().find(|(set, _)| *set == name) {
+            Some((_, set)) => *set = value,
+            None => self.headers.push((name, value)),
+        }
         self
     }
 }
