@@ -14,13 +14,12 @@ pub(crate) mod task {
     pub(crate) use tokio::{
         spawn,
         sync::{mpsc, oneshot},
-        task::yield_now,
     };
 
     #[cfg(shuttle)]
     pub(crate) use shuttle_tokio::{
         sync::{mpsc, oneshot},
-        task::{spawn, yield_now},
+        task::spawn,
     };
 
     /// Waits for the next message and takes what else is there; how many, or 0 once all senders are gone.

@@ -1,16 +1,21 @@
 //! Group commit: operations that arrive while a transaction syncs to disk share the next one.
 //!
-//! One task owns the database connection. It takes whatever waits, commits it as one batch, answers, and looks again:
-//! there is no timer, so an operation that comes alone is committed alone and at once, and a thousand that come together
-//! share a few syncs. An operation that was handed over completes even if its caller goes away.
+//! One task owns the database connection. It takes whatever waits, commits it as one batch, and looks again before it
+//! answers: there is no timer, so an operation that comes alone is committed alone and at once, and a thousand that come
+//! together share a few syncs. An operation that was handed over completes even if its caller goes away.
 
 #[cfg(all(test, shuttle))]
 mod interleaved;
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests;
 
 use std::future::Future;
 
+use futures_util::future::join;
+
 use super::StoreError;
-use crate::sync::task::{mpsc, oneshot, receive, spawn, yield_now};
+use crate::sync::task::{mpsc, oneshot, receive, spawn};
 
 /// Operations that may wait for a commit; more are refused, since they would wait for seconds.
 const QUEUE: usize = 16 * 1024;
@@ -31,7 +36,7 @@ pub(super) trait Writer: Send + 'static {
         operations: &[Self::Operation],
     ) -> impl Future<Output = Result<Vec<Self::Answer>, StoreError>> + Send;
 
-    /// Called after each batch, before the next one is taken: upkeep that must not race with a commit.
+    /// Called before each batch is taken, and so after each: upkeep that must not race with a commit.
     fn upkeep(&mut self) -> impl Future<Output = ()> + Send;
 
     /// Called once, after the last batch.
@@ -47,8 +52,11 @@ pub(super) struct Committer<O, A> {
 #[derive(Debug)]
 struct Job<O, A> {
     operation: O,
-    answer: oneshot::Sender<Result<A, StoreError>>,
+    caller: Caller<A>,
 }
+
+/// Who waits for an answer.
+type Caller<A> = oneshot::Sender<Result<A, StoreError>>;
 
 impl<O: Send + 'static, A: Send + 'static> Committer<O, A> {
     /// Starts the task; the receiver resolves when it has ended.
@@ -65,8 +73,8 @@ impl<O: Send + 'static, A: Send + 'static> Committer<O, A> {
 
     /// Hands `operation` over and waits for its commit.
     pub(super) async fn submit(&self, operation: O) -> Result<A, StoreError> {
-        let (answer, committed) = oneshot::channel();
-        self.queue.try_send(Job { operation, answer }).map_err(|refused| match refused {
+        let (caller, committed) = oneshot::channel();
+        self.queue.try_send(Job { operation, caller }).map_err(|refused| match refused {
             mpsc::error::TrySendError::Full(_) => StoreError::unavailable("too many operations wait for the database"),
             mpsc::error::TrySendError::Closed(_) => StoreError::unavailable("closed"),
         })?;
@@ -81,51 +89,69 @@ impl<O, A> Clone for Committer<O, A> {
 }
 
 async fn run<W: Writer>(mut writer: W, mut jobs: mpsc::Receiver<Job<W::Operation, W::Answer>>) {
-    let mut waiting = Vec::with_capacity(BATCH);
-    while receive(&mut jobs, &mut waiting, BATCH).await > 0 {
-        if waiting.len() > 1 {
-            // Among many, those that are ready to ask are let in first: a fuller batch costs each of them less.
-            yield_now().await;
-            while waiting.len() < BATCH
-                && let Ok(job) = jobs.try_recv()
-            {
-                waiting.push(job);
-            }
-        }
-        let (operations, callers): (Vec<_>, Vec<_>) = waiting.drain(..).map(|job| (job.operation, job.answer)).unzip();
-        let mut pending = vec![(operations, callers)];
-        while let Some((mut operations, mut callers)) = pending.pop() {
-            match writer.commit(&operations).await {
-                Ok(answers) => answer(callers, answers.into_iter().map(Ok)),
-                // One operation that the database refuses must not take its neighbours down: each half is tried alone.
-                Err(StoreError::Corrupt { .. }) if operations.len() > 1 => {
-                    let half = operations.len() / 2;
-                    pending.push((operations.split_off(half), callers.split_off(half)));
-                    pending.push((operations, callers));
-                }
-                Err(error @ StoreError::Corrupt { .. }) => refuse(callers, &error),
-                // A database that is away refuses the other halves too.
-                Err(error) => {
-                    let others = pending.drain(..).flat_map(|(_, callers)| callers);
-                    refuse(callers.into_iter().chain(others), &error);
-                }
-            }
-        }
-        writer.upkeep().await;
+    let mut taken = Vec::with_capacity(BATCH);
+    let mut answers = Answers::default();
+    loop {
+        let next = async {
+            writer.upkeep().await;
+            let some = receive(&mut jobs, &mut taken, BATCH).await > 0;
+            if some { Some(commit(&mut writer, taken.drain(..)).await) } else { None }
+        };
+        // In this order: the next batch is on its way to the disk before the callers of the last one are woken, all of whom
+        // want the processor at once.
+        let (next, ()) = join(next, async { drop(answers) }).await;
+        let Some(next) = next else { break };
+        answers = next;
     }
     writer.finish().await;
 }
 
-fn refuse<A>(callers: impl IntoIterator<Item = oneshot::Sender<Result<A, StoreError>>>, error: &StoreError) {
-    callers.into_iter().for_each(|caller| answer([caller], [Err(error.clone())]));
+/// Who asked, and what it came to. Given when it is dropped: what is committed is answered even if the writer panics over
+/// what comes next.
+struct Answers<A>(Vec<(Caller<A>, Result<A, StoreError>)>);
+
+impl<A> Default for Answers<A> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
 }
 
-fn answer<A>(
-    callers: impl IntoIterator<Item = oneshot::Sender<Result<A, StoreError>>>,
-    answers: impl IntoIterator<Item = Result<A, StoreError>>,
-) {
-    for (caller, answer) in callers.into_iter().zip(answers) {
-        // A caller that went away has its operation done all the same.
-        let _ = caller.send(answer);
+impl<A> Drop for Answers<A> {
+    fn drop(&mut self) {
+        for (caller, answer) in self.0.drain(..) {
+            // A caller that went away has its operation done all the same.
+            let _ = caller.send(answer);
+        }
     }
+}
+
+/// Commits a batch. One operation that the database refuses must not take its neighbours down: then each half is tried
+/// alone.
+async fn commit<W: Writer>(
+    writer: &mut W,
+    jobs: impl Iterator<Item = Job<W::Operation, W::Answer>>,
+) -> Answers<W::Answer> {
+    let (operations, callers): (Vec<_>, Vec<_>) = jobs.map(|job| (job.operation, job.caller)).unzip();
+    let mut answers = Answers::default();
+    let mut pending = vec![(operations, callers)];
+    while let Some((mut operations, mut callers)) = pending.pop() {
+        // Of the halves before this one.
+        drop(std::mem::take(&mut answers));
+        match writer.commit(&operations).await {
+            Ok(done) => answers.0.extend(callers.into_iter().zip(done.into_iter().map(Ok))),
+            Err(StoreError::Corrupt { .. }) if operations.len() > 1 => {
+                let half = operations.len() / 2;
+                pending.push((operations.split_off(half), callers.split_off(half)));
+                pending.push((operations, callers));
+            }
+            Err(error) => {
+                // A database that is away refuses the other halves too.
+                let away = !matches!(error, StoreError::Corrupt { .. });
+                let others = away.then(|| std::mem::take(&mut pending)).into_iter().flatten();
+                let refused = callers.into_iter().chain(others.flat_map(|(_, callers)| callers));
+                answers.0.extend(refused.map(|caller| (caller, Err(error.clone()))));
+            }
+        }
+    }
+    answers
 }

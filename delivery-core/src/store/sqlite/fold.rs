@@ -60,11 +60,17 @@ pub(super) async fn recover(connection: &mut SqliteConnection, view: &View) -> R
 
 /// After a batch: begins a sweep when `at` uses wait, and folds its next slice when that is due.
 pub(super) async fn keep_up(scribe: &mut Scribe, at: usize) -> Result<(), StoreError> {
+    let begins = {
+        let unfolded = scribe.view.unfolded();
+        !unfolded.sweeping() && unfolded.waiting() >= at
+    };
+    if begins {
+        // Sorting takes milliseconds: those whose uses are committed are answered before.
+        tokio::task::yield_now().await;
+        scribe.view.unfolded().begin();
+    }
     let due = {
-        let mut unfolded = scribe.view.unfolded();
-        if !unfolded.sweeping() && unfolded.waiting() >= at {
-            unfolded.begin();
-        }
+        let unfolded = scribe.view.unfolded();
         if !unfolded.sweeping() || unfolded.unpaced() < PACE.min(at) {
             return Ok(());
         }
