@@ -211,6 +211,24 @@ async fn a_role_needs_no_more_than_a_schema_of_its_own() {
     assert_eq!(call(&modest.delivery, Endpoint::Order, order("A")).await.0, 200);
 }
 
+/// PostgreSQL would compile a question that it takes for dear: for longer than it takes to answer a hundred of ours.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_question_is_compiled_before_it_is_answered() {
+    let Some(database) = postgres() else { return };
+    let talkative = "CREATE ROLE talkative SUPERUSER LOGIN; ALTER ROLE talkative SET log_min_messages = debug1";
+    administrator(database).await.execute(talkative).await.unwrap();
+    let server = server(&database.url().replace("postgres@", "talkative@"), &unique()).await;
+    server.delivery.add_product(NewProduct::new("Guide").unwrap().content("# Guide").unwrap()).await.unwrap();
+    let (status, sold) = call(&server.delivery, Endpoint::Order, order("A")).await;
+    assert_eq!(status, 200);
+    for endpoint in [Endpoint::Validate, Endpoint::Product] {
+        assert_eq!(call(&server.delivery, endpoint, by_key(sold["api_key"].as_str().unwrap())).await.0, 200);
+    }
+    let log = database.log();
+    assert!(log.contains("DEBUG:  "), "it tells what it does");
+    assert!(!log.contains("JIT"), "what it compiles would stand here");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_would_lose_or_mistake_data_is_refused_in_a_sentence_without_the_password() {
     let Some(database) = postgres() else { return };
