@@ -7,6 +7,7 @@ mod faults;
 mod postgres_server;
 #[path = "../private/mod.rs"]
 mod private;
+mod remembered;
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -30,11 +30,12 @@ pub(super) trait Writer: Send + 'static {
     /// What an operation came to.
     type Answer: Send + 'static;
 
-    /// Commits `operations` in their order as one transaction; one answer each. On an error nothing has happened.
+    /// Commits `operations` in their order as one transaction; one answer each. What has none has not happened, and comes
+    /// again at once: the next time, or the one after that, it is answered. On an error nothing has happened.
     fn commit(
         &mut self,
         operations: &[Self::Operation],
-    ) -> impl Future<Output = Result<Vec<Self::Answer>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Vec<Option<Self::Answer>>, StoreError>> + Send;
 
     /// Called before each batch is taken, and so after each: upkeep that must not race with a commit.
     fn upkeep(&mut self) -> impl Future<Output = ()> + Send;
@@ -125,8 +126,8 @@ impl<A> Drop for Answers<A> {
     }
 }
 
-/// Commits a batch. One operation that the database refuses must not take its neighbours down: then each half is tried
-/// alone.
+/// Commits a batch: in more than one go, if the writer leaves some of it. One operation that the database refuses must not
+/// take its neighbours down: then each half is tried alone.
 async fn commit<W: Writer>(
     writer: &mut W,
     jobs: impl Iterator<Item = Job<W::Operation, W::Answer>>,
@@ -135,10 +136,23 @@ async fn commit<W: Writer>(
     let mut answers = Answers::default();
     let mut pending = vec![(operations, callers)];
     while let Some((mut operations, mut callers)) = pending.pop() {
-        // Of the halves before this one.
+        // Of what was committed before.
         drop(std::mem::take(&mut answers));
         match writer.commit(&operations).await {
-            Ok(done) => answers.0.extend(callers.into_iter().zip(done.into_iter().map(Ok))),
+            Ok(done) => {
+                let (mut left, mut waiting) = (Vec::new(), Vec::new());
+                for ((operation, caller), answer) in operations.into_iter().zip(callers).zip(done) {
+                    if let Some(answer) = answer {
+                        answers.0.push((caller, Ok(answer)));
+                    } else {
+                        left.push(operation);
+                        waiting.push(caller);
+                    }
+                }
+                if !left.is_empty() {
+                    pending.push((left, waiting));
+                }
+            }
             Err(StoreError::Corrupt { .. }) if operations.len() > 1 => {
                 let half = operations.len() / 2;
                 pending.push((operations.split_off(half), callers.split_off(half)));

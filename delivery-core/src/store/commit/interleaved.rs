@@ -11,25 +11,30 @@ use super::*;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, interleave};
 
-/// Remembers what it committed. A batch with the cursed operation is refused as a whole, as a transaction is.
+/// Remembers what it committed. A batch with the cursed operation is refused as a whole, as a transaction is; the shy one is
+/// left once.
 struct Notes {
+    left: bool,
     committed: Arc<Mutex<Vec<u32>>>,
     ended: Arc<Mutex<bool>>,
 }
 
 const CURSED: u32 = 3;
+const SHY: u32 = 2;
 
 impl Writer for Notes {
     type Operation = u32;
     type Answer = u32;
 
-    async fn commit(&mut self, operations: &[u32]) -> Result<Vec<u32>, StoreError> {
+    async fn commit(&mut self, operations: &[u32]) -> Result<Vec<Option<u32>>, StoreError> {
         shuttle::future::yield_now().await;
         if operations.contains(&CURSED) {
             return Err(StoreError::corrupt("cursed"));
         }
-        self.committed.lock().unwrap().extend(operations);
-        Ok(operations.iter().map(|operation| operation * 10).collect())
+        let leaves = operations.contains(&SHY) && !std::mem::replace(&mut self.left, true);
+        let done = |operation: &&u32| !(leaves && **operation == SHY);
+        self.committed.lock().unwrap().extend(operations.iter().filter(done));
+        Ok(operations.iter().map(|operation| done(&operation).then_some(operation * 10)).collect())
     }
 
     async fn upkeep(&mut self) {
@@ -48,7 +53,7 @@ fn each_operation_is_committed_once_and_answered_to_who_asked() {
 
 async fn hand_over() {
     let (committed, ended) = (Arc::<Mutex<Vec<u32>>>::default(), Arc::<Mutex<bool>>::default());
-    let (committer, end) = Committer::start(Notes { committed: committed.clone(), ended: ended.clone() });
+    let (committer, end) = Committer::start(Notes { left: false, committed: committed.clone(), ended: ended.clone() });
     let handed_over = Arc::new(AtomicBool::new(false));
     let callers: Vec<JoinHandle<Result<u32, StoreError>>> = (0..5)
         .map(|operation| {

@@ -11,21 +11,33 @@ use tokio::time::timeout;
 
 use super::*;
 
-/// Commits a batch each time it is let; panics over one with the cursed operation.
+/// Commits a batch each time it is let: without the shy operation, which it leaves once. Panics over one with the cursed
+/// operation.
 struct Gated {
     gate: Arc<Semaphore>,
+    left: bool,
 }
 
 const CURSED: u32 = 13;
+const SHY: u32 = 7;
+
+impl Gated {
+    fn start() -> (Arc<Semaphore>, Committer<u32, u32>) {
+        let gate = Arc::new(Semaphore::new(0));
+        let (committer, _end) = Committer::start(Self { gate: gate.clone(), left: false });
+        (gate, committer)
+    }
+}
 
 impl Writer for Gated {
     type Operation = u32;
     type Answer = u32;
 
-    async fn commit(&mut self, operations: &[u32]) -> Result<Vec<u32>, StoreError> {
+    async fn commit(&mut self, operations: &[u32]) -> Result<Vec<Option<u32>>, StoreError> {
         assert!(!operations.contains(&CURSED), "a fault of the writer's");
         self.gate.acquire().await.unwrap().forget();
-        Ok(operations.iter().map(|operation| operation * 10).collect())
+        let left = std::mem::replace(&mut self.left, true);
+        Ok(operations.iter().map(|operation| (left || *operation != SHY).then_some(operation * 10)).collect())
     }
 
     async fn upkeep(&mut self) {}
@@ -35,8 +47,7 @@ impl Writer for Gated {
 
 /// Two operations in batches of their own, of which only the first may be committed.
 async fn one_after_the_other(first: u32, second: u32) -> (Result<u32, StoreError>, Option<Result<u32, StoreError>>) {
-    let gate = Arc::new(Semaphore::new(0));
-    let (committer, _end) = Committer::start(Gated { gate: gate.clone() });
+    let (gate, committer) = Gated::start();
     let mut first = pin!(committer.submit(first));
     assert!(first.as_mut().now_or_never().is_none());
     yield_now().await;
@@ -60,4 +71,21 @@ async fn what_is_committed_is_answered_although_the_writer_panics_over_the_next_
     let (first, second) = one_after_the_other(1, CURSED).await;
     assert_eq!(first.unwrap(), 10);
     assert!(matches!(second, Some(Err(StoreError::Unavailable { .. }))), "nobody waits for a writer that is gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_writer_leaves_of_a_batch_comes_again_at_once_and_keeps_nobody_waiting() {
+    let (gate, committer) = Gated::start();
+    let [one, shy, other] = [1, SHY, 2].map(|operation| {
+        let committer = committer.clone();
+        tokio::spawn(async move { committer.submit(operation).await.unwrap() })
+    });
+    yield_now().await;
+    gate.add_permits(1);
+    // The clock stands: its time is over at once if nobody has anything to do, and nothing answers it.
+    let others = timeout(Duration::from_secs(1), join(one, other)).await.unwrap();
+    assert_eq!((others.0.unwrap(), others.1.unwrap()), (10, 20));
+    assert!(!shy.is_finished(), "it waits for the gate");
+    gate.add_permits(1);
+    assert_eq!(timeout(Duration::from_secs(1), shy).await.unwrap().unwrap(), 70);
 }

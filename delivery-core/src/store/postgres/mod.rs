@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! change, issue    ──► committers ──► one transaction a batch, rows locked in one order ──► answers
-//!                      (uses alone: read, then one statement that writes if nothing changed meanwhile)
+//!                      (uses alone: one statement that writes if the keys still are what they were)
 //! letters, prune, … ──► a committer of their own, so that no customer waits for them
 //! find             ──► finder     ──► one question for all keys that are asked for meanwhile
 //! search, lists    ──► a few pooled sessions
 //! ```
 //!
-//! Nothing is believed without asking: another server may have changed it. Changes to one key wait for its row; an order
-//! is one key by a unique index; letters are leased with `SKIP LOCKED`, so that servers share the sending.
+//! Nothing is believed that the database does not confirm: another server may have changed it. Changes to one key wait for
+//! its row; an order is one key by a unique index; letters are leased with `SKIP LOCKED`, so that servers share the sending.
 
 mod admission;
 #[cfg(feature = "sqlite")]
@@ -21,6 +21,7 @@ mod error;
 mod letters;
 mod plan;
 mod read;
+mod remembered;
 mod ring;
 mod write;
 

@@ -118,6 +118,7 @@ impl Plan {
 }
 
 /// A key, as the batch leaves it.
+#[derive(Clone)]
 pub(super) struct Row {
     pub(super) key: Key,
     pub(super) number: i64,
@@ -135,6 +136,11 @@ pub(super) struct Uses {
 }
 
 impl Row {
+    pub(super) fn read(row: &PgRow) -> Result<Self, StoreError> {
+        let (number, last_use) = (row.integer("number")?, row.integer_or_null("last_use")?);
+        Ok(Self { key: rows::key(row)?, number, last_use, dirty: false })
+    }
+
     pub(super) fn change(
         &mut self,
         change: &Change,
@@ -162,23 +168,18 @@ async fn lock(session: &mut PgConnection, ids: &HashSet<KeyId>) -> Result<HashMa
         rows::key_columns!(),
         " FROM delivery_key k WHERE k.id = ANY($1) ORDER BY k.number FOR UPDATE"
     );
-    rows_of(session, LOCK, ids).await
+    let found = ask(session, LOCK, ids).await?;
+    found.iter().map(|row| Row::read(row).map(|row| (row.key.id(), row))).collect()
 }
 
 /// What `statement` finds of keys by their ids.
-pub(super) async fn rows_of(
+pub(super) async fn ask<'a>(
     session: &mut PgConnection,
     statement: &'static str,
-    ids: &HashSet<KeyId>,
-) -> Result<HashMap<KeyId, Row>, StoreError> {
-    let ids: Vec<Vec<u8>> = ids.iter().map(|id| id.as_bytes().to_vec()).collect();
-    let found = sqlx::query(statement).bind(ids).fetch_all(session).await.map_err(store_error)?;
-    let row = |row: &PgRow| {
-        let key = rows::key(row)?;
-        let (number, last_use) = (row.integer("number")?, row.integer_or_null("last_use")?);
-        Ok((key.id(), Row { key, number, last_use, dirty: false }))
-    };
-    found.iter().map(row).collect()
+    ids: impl IntoIterator<Item = &'a KeyId>,
+) -> Result<Vec<PgRow>, StoreError> {
+    let ids: Vec<Vec<u8>> = ids.into_iter().map(|id| id.as_bytes().to_vec()).collect();
+    sqlx::query(statement).bind(ids).fetch_all(session).await.map_err(store_error)
 }
 
 async fn write(session: &mut PgConnection, dirty: impl Iterator<Item = Row>, uses: Uses) -> Result<(), StoreError> {

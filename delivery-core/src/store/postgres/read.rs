@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use super::connect::{BATCH, Sessions};
 use super::detached;
 use super::error::store_error;
+use super::plan::ask;
 use crate::key::{Key, KeyId};
 use crate::store::commit::Writer;
 use crate::store::rows;
@@ -34,19 +35,19 @@ impl Writer for Finder {
     type Operation = KeyId;
     type Answer = Option<Key>;
 
-    async fn commit(&mut self, ids: &[KeyId]) -> Result<Vec<Option<Key>>, StoreError> {
+    async fn commit(&mut self, ids: &[KeyId]) -> Result<Vec<Option<Option<Key>>>, StoreError> {
         // An idle session may have been cut off meanwhile: then it is asked on a new one.
         if let Some(mut session) = self.session.take()
             && let Ok(Ok(found)) = timeout(BATCH, find(&mut session, ids)).await
         {
             self.session = Some(session);
-            return Ok(ids.iter().map(|id| found.get(id).cloned()).collect());
+            return Ok(ids.iter().map(|id| Some(found.get(id).cloned())).collect());
         }
         let mut session = self.sessions.connect_to_serve().await?;
         let found = timeout(BATCH, find(&mut session, ids)).await;
         let found = found.map_err(|_| StoreError::unavailable("the database does not answer"))??;
         self.session = Some(session);
-        Ok(ids.iter().map(|id| found.get(id).cloned()).collect())
+        Ok(ids.iter().map(|id| Some(found.get(id).cloned())).collect())
     }
 
     async fn upkeep(&mut self) {}
@@ -59,12 +60,9 @@ impl Writer for Finder {
     }
 }
 
-/// The rows of keys by their ids.
-pub(super) const KEYS: &str = concat!("SELECT ", rows::key_columns!(), " FROM delivery_key k WHERE k.id = ANY($1)");
-
 async fn find(session: &mut PgConnection, ids: &[KeyId]) -> Result<HashMap<KeyId, Key>, StoreError> {
-    let ids: Vec<Vec<u8>> = ids.iter().map(|id| id.as_bytes().to_vec()).collect();
-    let found = sqlx::query(KEYS).bind(ids).fetch_all(session).await.map_err(store_error)?;
+    const FIND: &str = concat!("SELECT ", rows::key_columns!(), " FROM delivery_key k WHERE k.id = ANY($1)");
+    let found = ask(session, FIND, ids).await?;
     let keys = found.iter().map(rows::key);
     keys.map(|key| key.map(|key| (key.id(), key))).collect()
 }

@@ -1,15 +1,17 @@
 //! The writer: one transaction a batch, whose locks are taken in the same order by every server. Uses alone, which come
 //! most, take fewer trips ([`count`]).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Executor};
 use tokio::time::timeout;
 
 use super::connect::{ACQUIRE, BATCH, Sessions};
+use super::count::Counted;
 use super::error::store_error;
 use super::plan::Plan;
+use super::remembered::{Remembered, Version};
 use super::{catalog, count, letters, ring};
 use crate::key::KeyId;
 use crate::store::StoreError;
@@ -32,6 +34,7 @@ pub(super) struct Scribe {
     away: bool,
     /// Batches for which keys are locked before they are read.
     contended: u32,
+    remembered: Remembered,
 }
 
 const _: () = assert!(crate::store::commit::BATCH <= Numbers::BLOCK, "a batch takes its numbers from one block");
@@ -68,7 +71,22 @@ impl Numbers {
 
 impl Scribe {
     pub(super) fn new(sessions: Sessions) -> Self {
-        Self { sessions, session: None, numbers: Numbers::default(), away: false, contended: 0 }
+        Self {
+            sessions,
+            session: None,
+            numbers: Numbers::default(),
+            away: false,
+            contended: 0,
+            remembered: Remembered::default(),
+        }
+    }
+
+    /// A new session: nothing that another one learned holds any longer.
+    async fn connect(&mut self) -> Result<PgConnection, StoreError> {
+        // A crash may have taken back the block that a lost session took, and rows with it.
+        self.numbers = Numbers::default();
+        self.remembered = Remembered::default();
+        self.sessions.connect_to_serve().await
     }
 
     /// Begins a transaction. A session that was idle may have been cut off meanwhile; nothing has happened on it yet, so
@@ -81,62 +99,80 @@ impl Scribe {
         {
             return Ok(session);
         }
-        // A crash may have taken back the block that a lost session took.
-        self.numbers = Numbers::default();
-        let mut session = self.sessions.connect_to_serve().await?;
+        let mut session = self.connect().await?;
         let begun = timeout(ACQUIRE, session.execute(BEGIN)).await;
         begun.map_err(|_| StoreError::unavailable("the database does not answer"))?.map_err(store_error)?;
         Ok(session)
     }
 
-    /// Counts uses by two statements, each a transaction by itself; None if another server changed one of the keys between
-    /// them, and nothing has happened.
+    /// Reads keys that are not known: on a new session, all of them.
+    async fn read(
+        &mut self,
+        known: &mut HashMap<KeyId, Version>,
+        asked: &mut HashSet<KeyId>,
+    ) -> Result<PgConnection, StoreError> {
+        // A session that was idle may have been cut off meanwhile: then it is asked on a new one.
+        if let Some(mut session) = self.session.take() {
+            if asked.is_empty() {
+                return Ok(session);
+            }
+            if let Ok(Ok(read)) = timeout(ACQUIRE, count::read(&mut session, asked)).await {
+                known.extend(read);
+                return Ok(session);
+            }
+        }
+        let mut session = self.connect().await?;
+        asked.extend(known.drain().map(|(id, _)| id));
+        let read = timeout(BATCH, count::read(&mut session, asked)).await;
+        known.extend(read.map_err(|_| StoreError::unavailable("the database does not answer"))??);
+        Ok(session)
+    }
+
+    /// Counts uses by a statement that is a transaction by itself; where another server was faster, nothing has happened.
     async fn count(
         &mut self,
         operations: &[Operation],
-        keys: &HashSet<KeyId>,
-    ) -> Result<Option<Vec<Answer>>, StoreError> {
-        let mut ready = None;
-        // A session that was idle may have been cut off meanwhile: then it is asked on a new one.
-        if let Some(mut session) = self.session.take()
-            && let Ok(Ok(read)) = timeout(ACQUIRE, count::read(&mut session, keys)).await
-        {
-            ready = Some((session, read));
-        }
-        let (mut session, read) = if let Some(ready) = ready {
-            ready
-        } else {
-            // A crash may have taken back the block that a lost session took.
-            self.numbers = Numbers::default();
-            let mut session = self.sessions.connect_to_serve().await?;
-            let read = timeout(BATCH, count::read(&mut session, keys)).await;
-            (session, read.map_err(|_| StoreError::unavailable("the database does not answer"))??)
-        };
-        let written = timeout(BATCH, count::write(&mut session, &mut self.numbers, read, operations)).await;
-        let written = written.unwrap_or_else(|_| Err(StoreError::unavailable("the database does not answer")));
+        keys: HashSet<KeyId>,
+    ) -> Result<Vec<Option<Answer>>, StoreError> {
+        let (mut known, mut asked) = self.remembered.part(keys);
+        let mut session = self.read(&mut known, &mut asked).await?;
+        let counting = count::write(&mut session, &mut self.numbers, (known, &asked), operations);
+        let counted = timeout(BATCH, counting).await;
+        let counted = counted.unwrap_or_else(|_| Err(StoreError::unavailable("the database does not answer")));
         // A statement that was refused has ended; after anything else nobody knows where the session stands.
-        if !matches!(written, Err(StoreError::Unavailable { .. })) {
+        if !matches!(counted, Err(StoreError::Unavailable { .. })) {
             self.session = Some(session);
         }
-        written
+        let Counted { answers, written } = counted?;
+        self.remembered.keep(written);
+        for (operation, answer) in operations.iter().zip(&answers) {
+            match operation {
+                Operation::Change(id, _) if answer.is_none() && asked.contains(id) => self.contended = CONTENDED,
+                Operation::Change(id, _) if answer.is_none() => self.remembered.doubt(id),
+                _ => {}
+            }
+        }
+        Ok(answers)
     }
 
-    async fn write(&mut self, operations: &[Operation]) -> Result<Vec<Answer>, StoreError> {
+    async fn write(&mut self, operations: &[Operation]) -> Result<Vec<Option<Answer>>, StoreError> {
         self.contended = self.contended.saturating_sub(1);
         if self.contended == 0
             && let Some(keys) = count::keys(operations)
         {
-            if let Some(answers) = self.count(operations, &keys).await? {
-                return Ok(answers);
+            return self.count(operations, keys).await;
+        }
+        for operation in operations {
+            if let Operation::Change(id, _) = operation {
+                self.remembered.forget(id);
             }
-            self.contended = CONTENDED;
         }
         let mut session = self.begin().await?;
         let written = timeout(BATCH, transaction(&mut session, &mut self.numbers, operations)).await;
         match written {
             Ok(Ok(answers)) => {
                 self.session = Some(session);
-                Ok(answers)
+                Ok(answers.into_iter().map(Some).collect())
             }
             // A statement was refused, and the session may go on; after anything else nobody knows where it stands.
             Ok(Err(error @ StoreError::Corrupt { .. })) => {
@@ -200,7 +236,7 @@ impl Writer for Scribe {
     type Operation = Operation;
     type Answer = Answer;
 
-    async fn commit(&mut self, operations: &[Operation]) -> Result<Vec<Answer>, StoreError> {
+    async fn commit(&mut self, operations: &[Operation]) -> Result<Vec<Option<Answer>>, StoreError> {
         let written = self.write(operations).await;
         let was_away = std::mem::replace(&mut self.away, matches!(written, Err(StoreError::Unavailable { .. })));
         match &written {

@@ -55,14 +55,14 @@ impl Writer for Finder {
     type Operation = KeyId;
     type Answer = Option<Entry>;
 
-    async fn commit(&mut self, ids: &[KeyId]) -> Result<Vec<Option<Entry>>, StoreError> {
+    async fn commit(&mut self, ids: &[KeyId]) -> Result<Vec<Option<Option<Entry>>>, StoreError> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.options.connect().await.map_err(store_error)?,
         };
         let found = load(&mut connection, &self.view, ids).await?;
         self.connection = Some(connection);
-        Ok(ids.iter().map(|id| found.get(id).cloned()).collect())
+        Ok(ids.iter().map(|id| Some(found.get(id).cloned())).collect())
     }
 
     async fn upkeep(&mut self) {}

@@ -118,7 +118,7 @@ impl Plan {
     }
 
     /// After the commit: shows everyone what was written, and answers.
-    pub(super) fn publish(self, scribe: &mut Scribe) -> Vec<Answer> {
+    pub(super) fn publish(self, scribe: &mut Scribe) -> Vec<Option<Answer>> {
         scribe.last_key += count(self.new_keys.len());
         scribe.last_letter += count(self.new_letters.len());
         scribe.last_use += count(self.new_uses.len());
@@ -130,14 +130,13 @@ impl Plan {
                 scribe.view.keys.insert(id, entry);
             }
         }
-        let answers: Vec<Answer> = self.answers.into_iter().flatten().collect();
-        for answer in &answers {
-            if let Answer::Product(product) = answer {
+        for answer in &self.answers {
+            if let Some(Answer::Product(product)) = answer {
                 scribe.view.shelf.keep(product.clone());
                 scribe.view.product_added();
             }
         }
-        answers
+        self.answers
     }
 
     fn change(&mut self, scribe: &Scribe, id: KeyId, change: &Change) -> Option<Result<Key, crate::key::Refusal>> {

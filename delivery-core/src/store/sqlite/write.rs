@@ -76,7 +76,7 @@ impl Scribe {
         Ok(())
     }
 
-    async fn write(&mut self, operations: &[Operation]) -> Result<Vec<Answer>, StoreError> {
+    async fn write(&mut self, operations: &[Operation]) -> Result<Vec<Option<Answer>>, StoreError> {
         if self.lost {
             self.revive().await?;
         }
@@ -159,7 +159,7 @@ impl Writer for Scribe {
     type Operation = Operation;
     type Answer = Answer;
 
-    async fn commit(&mut self, operations: &[Operation]) -> Result<Vec<Answer>, StoreError> {
+    async fn commit(&mut self, operations: &[Operation]) -> Result<Vec<Option<Answer>>, StoreError> {
         let written = self.write(operations).await;
         if let Err(error) = &written {
             tracing::error!(error = error as &dyn std::error::Error, "nothing of a batch was committed");

@@ -123,7 +123,7 @@ async fn run(steps: Vec<Step>) {
             Step::Prune => {
                 let before = DateTime::from_timestamp(1, 0).unwrap();
                 let prune = [Operation::Prune { before, from: 0 }];
-                while let [Answer::Pruned(0, Some(0))] = scribe.commit(&prune).await.unwrap()[..] {}
+                while let [Some(Answer::Pruned(0, Some(0)))] = scribe.commit(&prune).await.unwrap()[..] {}
                 let left = "SELECT count(*) FROM delivery_use";
                 let left: i64 = sqlx::query_scalar(left).fetch_one(&mut scribe.connection).await.unwrap();
                 assert_eq!(left, 0);
@@ -196,7 +196,8 @@ async fn readers_see_counts_rise_and_never_fall_while_they_are_folded() {
     for round in 0..600 {
         let all: Vec<_> = (0..KEYS).map(spend).collect();
         let answers = scribe.commit(&all).await.unwrap();
-        let exact = |answer: &Answer| matches!(answer, Answer::Changed(Some(Ok(key))) if key.used() == round + 1);
+        let exact =
+            |answer: &Option<Answer>| matches!(answer, Some(Answer::Changed(Some(Ok(key)))) if key.used() == round + 1);
         assert!(answers.iter().all(exact));
         keep_up(&mut scribe, 10).await.unwrap();
     }

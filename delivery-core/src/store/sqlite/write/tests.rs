@@ -85,9 +85,9 @@ fn order(number: u128, id: &str) -> Operation {
 }
 
 /// Which key each issue came to, and whether that was new.
-fn issued(answers: &[Answer]) -> Vec<(u128, bool)> {
+fn issued(answers: &[Option<Answer>]) -> Vec<(u128, bool)> {
     let issued = answers.iter().filter_map(|answer| match answer {
-        Answer::Issued(issue) => {
+        Some(Answer::Issued(issue)) => {
             Some((issue.clone().into_key().id().as_u128(), matches!(issue, crate::store::Issue::New(_))))
         }
         _ => None,
