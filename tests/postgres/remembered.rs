@@ -5,6 +5,7 @@ use std::time::Duration;
 use delivery_core::Delivery;
 use delivery_core::http::Endpoint;
 use delivery_core::product::NewProduct;
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Executor};
 
@@ -36,13 +37,13 @@ async fn by_hand(schema: &str, changes: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_became_of_a_key_behind_a_servers_back_is_what_its_next_use_comes_to() {
     let Some(database) = postgres() else { return };
-    for (changes, expected) in [
-        ("max_uses = used", "EXCEEDED_USES"),
-        ("max_uses = used + 1", "200"),
-        ("expires_at = issued_at", "EXPIRED_KEY"),
-        ("product = 2", "WRONG_PRODUCT"),
-        ("revoked_at = 1", "INVALID_KEY"),
-        ("used = used + 100", "200"),
+    for (changes, expected, used) in [
+        ("max_uses = used", "EXCEEDED_USES", 2),
+        ("max_uses = used + 1", "200", 3),
+        ("expires_at = issued_at", "EXPIRED_KEY", 2),
+        ("product = 2", "WRONG_PRODUCT", 2),
+        ("revoked_at = 1", "INVALID_KEY", 2),
+        ("used = used + 100", "200", 103),
     ] {
         let schema = unique();
         let Server { delivery, .. } = server(&database.url(), &schema).await;
@@ -52,7 +53,39 @@ async fn what_became_of_a_key_behind_a_servers_back_is_what_its_next_use_comes_t
         let key = known_key(&delivery).await;
         by_hand(&schema, changes).await;
         assert_eq!(fetch(&delivery, &key).await, expected, "after {changes}");
+        let count = AssertSqlSafe(format!("SELECT used FROM {schema}.delivery_key"));
+        let count = sqlx::query_scalar::<_, i64>(count).fetch_one(&mut administrator(database).await).await;
+        assert_eq!(count.unwrap(), used, "after {changes}");
     }
+}
+
+/// Keys that are fetched at once share a batch: what has become of some concerns no other.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_was_changed_takes_no_other_of_its_batch_along() {
+    const KEYS: usize = 40;
+    let Some(database) = postgres() else { return };
+    let schema = unique();
+    let Server { delivery, .. } = server(&database.url(), &schema).await;
+    delivery.add_product(NewProduct::new("Guide").unwrap().content("# Guide").unwrap()).await.unwrap();
+    let mut keys = Vec::new();
+    for number in 0..KEYS {
+        let (_, sold) = call(&delivery, Endpoint::Order, order(&number.to_string())).await;
+        keys.push(sold["api_key"].as_str().unwrap().to_owned());
+    }
+    let all_at_once = async || join_all(keys.iter().map(|key| fetch(&delivery, key))).await;
+    for _ in 0..2 {
+        assert!(all_at_once().await.iter().all(|status| status == "200"));
+    }
+    by_hand(&schema, "used = used + 1, max_uses = used + 1 + number % 2 WHERE number % 5 < 2").await;
+    let refused = all_at_once().await.into_iter().filter(|status| status != "200").collect::<Vec<_>>();
+    assert_eq!(refused, vec!["EXCEEDED_USES"; KEYS / 5]);
+    let mut administrator = administrator(database).await;
+    let counts = format!(
+        "SELECT (SELECT sum(used) FROM {schema}.delivery_key)::bigint, (SELECT count(*) FROM {schema}.delivery_use)"
+    );
+    let counts: (i64, i64) = sqlx::query_as(AssertSqlSafe(counts)).fetch_one(&mut administrator).await.unwrap();
+    let served = i64::try_from(3 * KEYS - KEYS / 5).unwrap();
+    assert_eq!(counts, (served + i64::try_from(KEYS * 2 / 5).unwrap(), served), "each use is a row, and no other is");
 }
 
 #[tokio::test(flavor = "multi_thread")]

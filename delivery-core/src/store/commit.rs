@@ -30,8 +30,8 @@ pub(super) trait Writer: Send + 'static {
     /// What an operation came to.
     type Answer: Send + 'static;
 
-    /// Commits `operations` in their order as one transaction; one answer each. What has none has not happened, and comes
-    /// again at once: the next time, or the one after that, it is answered. On an error nothing has happened.
+    /// Commits `operations` in their order as one transaction, and answers each, or leaves it: that has not happened, and comes
+    /// again at once, until it is answered after a few times at most. On an error nothing has happened.
     fn commit(
         &mut self,
         operations: &[Self::Operation],

@@ -52,6 +52,8 @@ pub(super) struct Counted {
     pub(super) answers: Vec<Option<Answer>>,
     /// Its keys as they are now.
     pub(super) written: HashMap<KeyId, Version>,
+    /// Those that another transaction has changed since they were read.
+    pub(super) stale: HashSet<KeyId>,
 }
 
 /// Counts the uses of a batch: of each key all, or none if its row is not the version that is known. What only a key that
@@ -84,7 +86,7 @@ pub(super) async fn write(
     }
     keys.retain(|_, version| version.row.dirty);
     if keys.is_empty() {
-        return Ok(Counted { answers, written: keys });
+        return Ok(Counted { answers, written: keys, stale: HashSet::new() });
     }
     let mut changed: Vec<&Version> = keys.values().collect();
     changed.sort_unstable_by_key(|version| version.row.number);
@@ -102,15 +104,15 @@ pub(super) async fn write(
     let (numbers, newer): (Option<Vec<i64>>, i64) =
         told.ok_or(StoreError::unavailable("the database is no longer understood"))?;
     let numbers: HashSet<i64> = numbers.into_iter().flatten().collect();
-    let stale = keys.extract_if(|_, Version { row, written_by }| {
-        (row.dirty, *written_by) = (false, newer);
-        !numbers.contains(&row.number)
-    });
+    for version in keys.values_mut() {
+        (version.row.dirty, version.written_by) = (false, newer);
+    }
+    let stale = keys.extract_if(|_, version| !numbers.contains(&version.row.number));
     let stale: HashSet<KeyId> = stale.map(|(id, _)| id).collect();
     for (operation, answer) in operations.iter().zip(&mut answers) {
         if matches!(operation, Operation::Change(id, _) if stale.contains(id)) {
             *answer = None;
         }
     }
-    Ok(Counted { answers, written: keys })
+    Ok(Counted { answers, written: keys, stale })
 }

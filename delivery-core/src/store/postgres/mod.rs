@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! change, issue    ──► committers ──► one transaction a batch, rows locked in one order ──► answers
-//!                      (uses alone: one statement that writes if the keys still are what they were)
+//!                      (uses alone: one statement that writes those of keys that still are what they were)
 //! letters, prune, … ──► a committer of their own, so that no customer waits for them
 //! find             ──► finder     ──► one question for all keys that are asked for meanwhile
 //! search, lists    ──► a few pooled sessions

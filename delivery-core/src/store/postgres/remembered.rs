@@ -4,12 +4,9 @@
 //! only if its row still is the version that was remembered ([`count`](super::count)); a refusal is never taken from it.
 
 use std::collections::{HashMap, HashSet};
-use std::pin::Pin;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use quick_cache::unsync::Cache;
-use tokio::time::{Sleep, sleep};
 
 use super::plan::Row;
 use crate::key::KeyId;
@@ -20,9 +17,11 @@ const KEYS: usize = 1 << 16;
 const DOUBT: u32 = 64;
 /// A session that rested for so long may have been cut off meanwhile. A question finds that out and does no harm; of a write
 /// that is lost, nobody knows whether it happened.
-const REST: Duration = Duration::from_millis(500);
+const AWAKE: Duration = Duration::from_millis(500);
 
-/// A row, and which one it is: the transaction that wrote it, so that any change, of any column by anyone, makes another.
+/// A row, and which one it is: the transaction that wrote it (`xmin`), so that any change, of any column by anyone, makes
+/// another. (The same number comes again after four thousand million transactions; a session that is gone takes all it
+/// remembers with it, for a server that crashed or was replaced may give numbers anew.)
 #[derive(Clone)]
 pub(super) struct Version {
     pub(super) row: Row,
@@ -32,8 +31,8 @@ pub(super) struct Version {
 /// What a session knows of keys.
 pub(super) struct Remembered {
     keys: Cache<KeyId, Known>,
-    /// How long ago the last batch was; none before the first.
-    rested: Option<Pin<Box<Sleep>>>,
+    /// When the session was last seen alive.
+    seen: Option<Duration>,
 }
 
 struct Known {
@@ -44,16 +43,15 @@ struct Known {
 
 impl Default for Remembered {
     fn default() -> Self {
-        Self { keys: Cache::new(KEYS), rested: None }
+        Self { keys: Cache::new(KEYS), seen: None }
     }
 }
 
 impl Remembered {
     /// Parts the keys of a batch into those that are known, and those to ask for.
-    pub(super) fn part(&mut self, keys: HashSet<KeyId>) -> (HashMap<KeyId, Version>, HashSet<KeyId>) {
-        let rested = self.rested.as_mut().is_none_or(|rested| rested.as_mut().now_or_never().is_some());
+    pub(super) fn part(&mut self, keys: HashSet<KeyId>, now: Duration) -> (HashMap<KeyId, Version>, HashSet<KeyId>) {
         let mut known = HashMap::new();
-        if rested {
+        if self.seen.is_none_or(|seen| now.saturating_sub(seen) >= AWAKE) {
             return (known, keys);
         }
         let mut unknown = keys;
@@ -72,24 +70,26 @@ impl Remembered {
     }
 
     /// Keeps what a batch has written.
-    pub(super) fn keep(&mut self, written: impl IntoIterator<Item = (KeyId, Version)>) {
+    pub(super) fn keep(&mut self, written: impl IntoIterator<Item = (KeyId, Version)>, now: Duration) {
         for (id, version) in written {
             let doubt = self.keys.peek(&id).map_or(0, |known| known.doubt);
             self.keys.insert(id, Known { version, doubt });
         }
-        self.rested = Some(Box::pin(sleep(REST)));
+        self.seen = Some(now);
     }
 
-    /// What was remembered of a key has turned out to be old.
+    /// Another server has changed a key.
     pub(super) fn doubt(&mut self, id: &KeyId) {
         if let Some(mut known) = self.keys.get_mut(id) {
             known.doubt = DOUBT;
         }
     }
 
-    /// A key is, or may be, changed otherwise.
-    pub(super) fn forget(&mut self, id: &KeyId) {
-        self.keys.remove(id);
+    /// What is remembered of a key does not do: it is to be asked for once.
+    pub(super) fn ask_for(&mut self, id: &KeyId) {
+        if let Some(mut known) = self.keys.get_mut(id) {
+            known.doubt = known.doubt.max(1);
+        }
     }
 }
 
@@ -120,32 +120,35 @@ mod tests {
     }
 
     /// Which of keys 1 to 3 are to be asked for.
-    fn asked(remembered: &mut Remembered) -> Vec<u128> {
-        let (known, unknown) = remembered.part([1, 2, 3].map(id).into());
+    fn asked(remembered: &mut Remembered, now: Duration) -> Vec<u128> {
+        let (known, unknown) = remembered.part([1, 2, 3].map(id).into(), now);
         assert_eq!(known.len() + unknown.len(), 3);
         assert!(known.iter().all(|(id, version)| *id == version.row.key.id() && version.written_by == 7));
-        let mut unknown: Vec<u128> = unknown.into_iter().map(|id| id.as_u128()).collect();
+        let mut unknown: Vec<u128> = unknown.into_iter().map(KeyId::as_u128).collect();
         unknown.sort_unstable();
         unknown
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn keys_are_asked_for_until_a_batch_has_written_them_and_again_when_they_may_be_old() {
+    #[test]
+    fn keys_are_asked_for_until_a_batch_has_written_them_and_again_when_they_may_be_old() {
         let mut remembered = Remembered::default();
-        assert_eq!(asked(&mut remembered), [1, 2, 3], "nothing is known at first");
-        remembered.keep([version(1), version(2)]);
-        assert_eq!(asked(&mut remembered), [3]);
-        remembered.forget(&id(1));
-        assert_eq!(asked(&mut remembered), [1, 3], "changed otherwise");
+        let now = Duration::from_secs(1000);
+        assert_eq!(asked(&mut remembered, now), [1, 2, 3], "nothing is known at first");
+        remembered.keep([version(1), version(2)], now);
+        assert_eq!(asked(&mut remembered, now), [3]);
+        remembered.ask_for(&id(1));
+        assert_eq!(asked(&mut remembered, now), [1, 3], "it was changed otherwise");
+        remembered.keep([version(1)], now);
         remembered.doubt(&id(2));
         for _ in 0..DOUBT {
-            assert_eq!(asked(&mut remembered), [1, 2, 3], "another server uses it too");
-            remembered.keep([version(2)]);
+            assert_eq!(asked(&mut remembered, now), [2, 3], "another server uses it too");
+            remembered.keep([version(2)], now);
+            remembered.ask_for(&id(2));
         }
-        assert_eq!(asked(&mut remembered), [1, 3]);
-        sleep(REST).await;
-        assert_eq!(asked(&mut remembered), [1, 2, 3], "nobody knows whether the session is still there");
-        remembered.keep([]);
-        assert_eq!(asked(&mut remembered), [1, 3], "it is");
+        assert_eq!(asked(&mut remembered, now), [2, 3]);
+        assert_eq!(asked(&mut remembered, now + AWAKE.mul_f32(0.9)), [3]);
+        assert_eq!(asked(&mut remembered, now + AWAKE), [1, 2, 3], "nobody knows whether the session is still there");
+        remembered.keep([], now + AWAKE);
+        assert_eq!(asked(&mut remembered, now + AWAKE), [3], "it is");
     }
 }

@@ -13,6 +13,7 @@ use super::error::store_error;
 use super::plan::Plan;
 use super::remembered::{Remembered, Version};
 use super::{catalog, count, letters, ring};
+use crate::clock::{Clock, SystemClock};
 use crate::key::KeyId;
 use crate::store::StoreError;
 use crate::store::commit::Writer;
@@ -61,6 +62,8 @@ impl Numbers {
     pub(super) async fn provide(&mut self, wanted: usize, session: &mut PgConnection) -> Result<(), StoreError> {
         let left = usize::try_from(self.end - self.next).unwrap_or_default();
         if left < wanted {
+            // Now and then what was planned is planned anew: a table of three rows may have grown since.
+            session.execute("DISCARD PLANS").await.map_err(store_error)?;
             let first = sqlx::query_scalar::<_, i64>("SELECT nextval('delivery_use_number')");
             self.next = first.fetch_one(session).await.map_err(store_error)?;
             self.end = self.next + i64::try_from(Self::BLOCK).unwrap_or_default();
@@ -81,9 +84,9 @@ impl Scribe {
         }
     }
 
-    /// A new session: nothing that another one learned holds any longer.
+    /// A new session. What another one learned may hold no longer: a crash may have taken back its block of numbers, and
+    /// those of transactions.
     async fn connect(&mut self) -> Result<PgConnection, StoreError> {
-        // A crash may have taken back the block that a lost session took, and rows with it.
         self.numbers = Numbers::default();
         self.remembered = Remembered::default();
         self.sessions.connect_to_serve().await
@@ -116,9 +119,17 @@ impl Scribe {
             if asked.is_empty() {
                 return Ok(session);
             }
-            if let Ok(Ok(read)) = timeout(ACQUIRE, count::read(&mut session, asked)).await {
-                known.extend(read);
-                return Ok(session);
+            match timeout(ACQUIRE, count::read(&mut session, asked)).await {
+                Ok(Ok(read)) => {
+                    known.extend(read);
+                    return Ok(session);
+                }
+                // One of these rows cannot be read: no fault of the session's.
+                Ok(Err(error @ StoreError::Corrupt { .. })) => {
+                    self.session = Some(session);
+                    return Err(error);
+                }
+                Ok(Err(_)) | Err(_) => {}
             }
         }
         let mut session = self.connect().await?;
@@ -134,7 +145,7 @@ impl Scribe {
         operations: &[Operation],
         keys: HashSet<KeyId>,
     ) -> Result<Vec<Option<Answer>>, StoreError> {
-        let (mut known, mut asked) = self.remembered.part(keys);
+        let (mut known, mut asked) = self.remembered.part(keys, SystemClock.monotonic());
         let mut session = self.read(&mut known, &mut asked).await?;
         let counting = count::write(&mut session, &mut self.numbers, (known, &asked), operations);
         let counted = timeout(BATCH, counting).await;
@@ -143,12 +154,13 @@ impl Scribe {
         if !matches!(counted, Err(StoreError::Unavailable { .. })) {
             self.session = Some(session);
         }
-        let Counted { answers, written } = counted?;
-        self.remembered.keep(written);
+        let Counted { answers, written, stale } = counted?;
+        self.remembered.keep(written, SystemClock.monotonic());
         for (operation, answer) in operations.iter().zip(&answers) {
             match operation {
-                Operation::Change(id, _) if answer.is_none() && asked.contains(id) => self.contended = CONTENDED,
-                Operation::Change(id, _) if answer.is_none() => self.remembered.doubt(id),
+                Operation::Change(id, _) if answer.is_none() && !stale.contains(id) => self.remembered.ask_for(id),
+                Operation::Change(id, _) if answer.is_none() && !asked.contains(id) => self.remembered.doubt(id),
+                Operation::Change(..) if answer.is_none() => self.contended = CONTENDED,
                 _ => {}
             }
         }
@@ -164,7 +176,7 @@ impl Scribe {
         }
         for operation in operations {
             if let Operation::Change(id, _) = operation {
-                self.remembered.forget(id);
+                self.remembered.ask_for(id);
             }
         }
         let mut session = self.begin().await?;

@@ -130,13 +130,15 @@ impl Plan {
                 scribe.view.keys.insert(id, entry);
             }
         }
-        for answer in &self.answers {
-            if let Some(Answer::Product(product)) = answer {
+        let answers: Vec<Answer> = self.answers.into_iter().flatten().collect();
+        for answer in &answers {
+            if let Answer::Product(product) = answer {
                 scribe.view.shelf.keep(product.clone());
                 scribe.view.product_added();
             }
         }
-        self.answers
+        // None may come again.
+        answers.into_iter().map(Some).collect()
     }
 
     fn change(&mut self, scribe: &Scribe, id: KeyId, change: &Change) -> Option<Result<Key, crate::key::Refusal>> {
