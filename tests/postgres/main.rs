@@ -144,6 +144,26 @@ async fn an_order_sent_to_both_at_once_is_one_key_and_one_letter() {
     assert_eq!(letters, 5, "sent by one of them, once");
 }
 
+/// A replayed order waits for whoever counts a use of its key, and each may be in a batch with the other's like.
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_come_again_while_their_keys_are_used_and_neither_is_refused() {
+    let Some(servers) = two_servers().await else { return };
+    for round in 0..20 {
+        let mut callers = JoinSet::new();
+        for (index, server) in (0..8).flat_map(|index| servers.iter().map(move |server| (index, server))) {
+            let delivery = server.delivery.clone();
+            callers.spawn(async move {
+                let (status, sold) = call(&delivery, Endpoint::Order, order(&index.to_string())).await;
+                let key = sold["api_key"].as_str().map(str::to_owned).unwrap_or_default();
+                (status, call(&delivery, Endpoint::Product, by_key(&key)).await.0)
+            });
+        }
+        let answers = callers.join_all().await;
+        assert!(answers.iter().all(|statuses| *statuses == (200, 200)), "round {round}: {answers:?}");
+    }
+    assert!(!postgres().unwrap().log().contains("deadlock detected"));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_one_server_adds_or_revokes_the_other_sees_at_once() {
     let Some([one, other]) = two_servers().await else { return };

@@ -18,15 +18,16 @@ type Identity<'a> = (&'a str, &'a str, i64);
 pub(super) struct Plan(Vec<Option<Answer>>);
 
 impl Plan {
-    /// Applies the changes, then issues the keys.
+    /// Issues the keys, then applies the changes. In this order: an order that has a key already waits for whoever is changing
+    /// that, who must not be waiting for another key.
     pub(super) async fn of(
         session: &mut PgConnection,
         numbers: &mut Numbers,
         operations: &[Operation],
     ) -> Result<Self, StoreError> {
         let mut plan = Self(operations.iter().map(|_| None).collect());
-        plan.change(session, numbers, operations).await?;
         plan.issue(session, operations).await?;
+        plan.change(session, numbers, operations).await?;
         Ok(plan)
     }
 

@@ -203,7 +203,7 @@ async fn transaction(
     numbers: &mut Numbers,
     operations: &[Operation],
 ) -> Result<Vec<Answer>, StoreError> {
-    // Keys in the order of their numbers, then orders in the order of their names, then letters in the order of theirs:
+    // Orders in the order of their names, then keys in the order of their numbers, then letters in the order of theirs:
     // every server does the same, so none waits for a row whose holder waits for it.
     let mut plan = Plan::of(session, numbers, operations).await?;
     let mut others: Vec<(usize, &Operation)> = operations.iter().enumerate().collect();
