@@ -1,87 +1,116 @@
 //! The complete server on Rocket: `cargo run --release --example rocket_server`. `--help` lists its settings.
+//!
+//! Rocket 0.5 sets no deadline on the head of a request, the first bytes of its body, or an idle connection, and counts no
+//! connections. So this server accepts connections in the loop that it shares with `axum_server`, and hands each request
+//! to Rocket by [`Client`], Rocket's own way to dispatch without a listener. Routes, fairings, guards and catchers work as
+//! they do after a launch; `Shutdown` and `on_shutdown` do not, since Rocket does not listen. Bodies reach
+//! [`DeliveryFairing`]'s routes as streams; a route of your own gets an empty `Data`.
 
 mod server;
 
-use std::collections::HashSet;
-use std::io::Cursor;
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
+use bytes::Bytes;
 use delivery_core::Delivery;
-use delivery_rocket::DeliveryFairing;
-use rocket::config::{Config, LogLevel, Shutdown};
-use rocket::error::ErrorKind;
-use rocket::fairing::{AdHoc, Fairing, Info, Kind};
-use rocket::figment::Figment;
+use delivery_rocket::{DeliveryFairing, RequestBody};
+use futures_util::TryStreamExt;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyDataStream, BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::header::{CONTENT_LENGTH, HeaderName, HeaderValue};
+use rocket::config::{Config, Ident, LogLevel};
+use rocket::http::uri::Origin;
 use rocket::http::{ContentType, Header, Method, Status};
+use rocket::local::asynchronous::{Client, LocalResponse};
 use rocket::route::{self, Outcome};
 use rocket::shield::{NoSniff, Shield};
 use rocket::{Build, Data, Request, Response, Rocket, Route};
-use server::requests::{self, Open};
-use server::{GRACE, Opened, Refusal, capacity, docs, health};
+use server::serve::{Application, serve};
+use server::{docs, health};
+use tokio::io::AsyncReadExt;
+use tokio_util::io::ReaderStream;
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    server::run(async {
-        let Opened { listener, address, delivery } = server::open().await?;
-        let stop = server::signal::stop()?;
-        // Rocket keeps no count of connections, but it can use all the descriptors there are.
-        capacity::connections();
-        // Rocket binds by itself.
-        drop(listener);
-        let rocket = app(delivery.clone(), address).ignite().await.map_err(|error| refusal(&error, address))?;
-        let shutdown = rocket.shutdown();
-        tokio::spawn(async move {
-            stop.await;
-            shutdown.notify();
-        });
-        let launched = Box::pin(rocket.launch()).await;
-        delivery.close().await;
-        match launched {
-            Ok(_) => Ok(()),
-            Err(error) if matches!(error.kind(), ErrorKind::Shutdown(..)) => {
-                tracing::warn!("some requests did not end in time and were cut off");
-                Ok(())
-            }
-            Err(error) => Err(refusal(&error, address)),
-        }
+/// Answers up to so long are read at once, in bytes.
+const WHOLE: usize = 16 << 10;
+/// Longer ones in pieces of so many bytes: a slow client holds sixteen of them.
+const PIECE: usize = 4 << 10;
+
+fn main() -> ExitCode {
+    server::run(|opened| async {
+        let client = Client::untracked(app(opened.delivery.clone())).await.map_err(|error| error.kind().to_string())?;
+        // Its answers borrow from it; the process ends with it.
+        serve(opened, App(Box::leak(Box::new(client)))).await
     })
-    .await
 }
 
-fn refusal(error: &rocket::Error, address: SocketAddr) -> Refusal {
-    match error.kind() {
-        ErrorKind::Bind(error) => server::not_listening(address, error),
-        ErrorKind::Io(error) => error.to_string().into(),
-        // What is left are mistakes in this file.
-        kind => kind.to_string().into(),
-    }
-}
-
-fn app(delivery: Delivery, address: SocketAddr) -> Rocket<Build> {
+fn app(delivery: Delivery) -> Rocket<Build> {
     let health = |path| Route::new(Method::Get, path, Health(delivery.clone()));
-    rocket::custom(config(address))
+    // Rocket's own log has the queries of requests in it, and queries have keys.
+    rocket::custom(Config { log_level: LogLevel::Off, ident: Ident::none(), ..Config::release_default() })
         .mount("/", [health(health::LIVE), health(health::READY), Route::new(Method::Get, docs::PATH, Reference)])
         .register("/", delivery_rocket::catchers())
         .attach(Shield::new().enable(NoSniff::default()))
-        .attach(DeliveryFairing::new(delivery))
-        .attach(Observed)
-        .attach(AdHoc::on_liftoff("Announcement", move |_| Box::pin(async move { server::announce(address) })))
+        .attach(DeliveryFairing::new(delivery).without_sending())
 }
 
-fn config(address: SocketAddr) -> Figment {
-    let shutdown = Shutdown {
-        ctrlc: false,
-        signals: HashSet::new(),
-        // Rocket adds a second of its own.
-        grace: u32::try_from(GRACE.as_secs() - 1).unwrap_or(u32::MAX),
-        mercy: 0,
-        force: false,
-        ..Shutdown::default()
+#[derive(Clone, Copy)]
+struct App(&'static Client);
+
+impl Application for App {
+    type Body = UnsyncBoxBody<Bytes, io::Error>;
+
+    fn answer(
+        &self,
+        request: hyper::Request<Incoming>,
+        peer: SocketAddr,
+    ) -> impl Future<Output = hyper::Response<Self::Body>> + Send + 'static {
+        let client = self.0;
+        async move {
+            let (head, body) = request.into_parts();
+            // A method that Rocket does not know, such as `get`, is as little the API's as TRACE.
+            let known =
+                head.method.as_str().parse().ok().filter(|known: &Method| known.as_str() == head.method.as_str());
+            let method = known.unwrap_or(Method::Trace);
+            let query = head.uri.query().map(str::to_owned);
+            let path = if head.uri.path().is_empty() { "/" } else { head.uri.path() };
+            let mut local = client.req(method, Origin::new(path.to_owned(), query)).remote(peer);
+            for (name, value) in &head.headers {
+                let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+                local.add_header(Header::new(name.as_str().to_owned(), value));
+            }
+            RequestBody::attach(local.inner(), BodyDataStream::new(body).map_err(io::Error::other));
+            answered(local.dispatch().await).await
+        }
+    }
+}
+
+async fn answered(mut from: LocalResponse<'static>) -> hyper::Response<UnsyncBoxBody<Bytes, io::Error>> {
+    let mut response = hyper::Response::builder().status(from.status().code);
+    for field in from.headers().iter() {
+        if let (Ok(name), Ok(value)) =
+            (HeaderName::try_from(field.name().as_str()), HeaderValue::from_str(field.value()))
+        {
+            response = response.header(name, value);
+        }
+    }
+    let size = from.body().preset_size();
+    if let (Some(size), Some(headers)) = (size, response.headers_mut()) {
+        headers.insert(CONTENT_LENGTH, size.into());
+    }
+    let body = if size.is_some_and(|size| size <= WHOLE) {
+        let mut whole = Vec::with_capacity(size.unwrap_or_default());
+        // In memory already.
+        let read = from.read_to_end(&mut whole).await.map(|_| Bytes::from(whole));
+        Full::new(read.unwrap_or_default()).map_err(|never: Infallible| match never {}).boxed_unsync()
+    } else {
+        let pieces = ReaderStream::with_capacity(from, PIECE).map_ok(Frame::data);
+        StreamBody::new(pieces).boxed_unsync()
     };
-    // Rocket's own log has the queries of requests in it, and queries have keys.
-    let config = Config { log_level: LogLevel::Off, shutdown, ..Config::release_default() };
-    Figment::from(config).merge(("address", address.ip())).merge(("port", address.port())).merge(("ident", false))
+    response.body(body).unwrap_or_default()
 }
 
 #[derive(Clone)]
@@ -108,34 +137,10 @@ impl route::Handler for Reference {
                 let mut response = Response::new();
                 response.set_raw_header("content-type", docs::TYPE);
                 response.set_raw_header("content-security-policy", docs::POLICY);
-                response.set_sized_body(page.len(), Cursor::new(page));
+                response.set_sized_body(page.len(), io::Cursor::new(page));
                 Outcome::Success(response)
             }
             None => Outcome::forward(data, Status::NotFound),
-        }
-    }
-}
-
-/// Gives each request a name, and tells the log how it was answered.
-struct Observed;
-
-#[rocket::async_trait]
-impl Fairing for Observed {
-    fn info(&self) -> Info {
-        Info { name: "Observed", kind: Kind::Request | Kind::Response }
-    }
-
-    async fn on_request(&self, request: &mut Request<'_>, _: &mut Data<'_>) {
-        let given = request.headers().get_one(requests::ID);
-        let open = Open::new(given, request.method().as_str(), request.uri().path().as_str());
-        request.replace_header(Header::new(requests::ID, open.id().to_owned()));
-        request.local_cache(|| Some(open));
-    }
-
-    async fn on_response<'r>(&self, request: &'r Request<'_>, response: &mut Response<'r>) {
-        if let Some(open) = request.local_cache(|| None::<Open>) {
-            open.answered(response.status().code);
-            response.set_header(Header::new(requests::ID, open.id()));
         }
     }
 }

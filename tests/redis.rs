@@ -92,6 +92,51 @@ async fn while_redis_is_away_each_server_limits_by_itself_and_comes_back_by_itse
     assert!(ask(&server, &["KEYS", "*"]).contains("delivery:validate:"));
 }
 
+/// A clock that an operator can set back.
+#[derive(Debug, Default)]
+struct Wall(AtomicU64);
+
+impl delivery_core::Clock for Wall {
+    fn now(&self) -> chrono::DateTime<chrono::Utc> {
+        chrono::DateTime::UNIX_EPOCH
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_secs(self.0.load(Ordering::Relaxed))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_is_set_back_is_healed_within_a_window() {
+    let Some(server) = redis() else { return };
+    let clock = Arc::new(Wall::default());
+    let limiter =
+        RedisLimiter::new(&server.url(), *b"a clock that goes back, a pepper").unwrap().on_clock(clock.clone());
+    let decide = async |address: u8, at: u64| {
+        clock.0.store(at, Ordering::Relaxed);
+        let decision = limiter.admit(&subject([10, 9, 9, address]), Quota::per_minute(2).unwrap()).await.unwrap();
+        match decision {
+            Decision::Admitted { remaining, .. } => Ok(remaining),
+            Decision::Refused { retry_after } => Err(retry_after.as_secs()),
+        }
+    };
+    // Address, time, outcome: what is left of two, or after how many seconds it fits.
+    for (address, at, expected) in [
+        (1, 1000, Ok(1)),
+        (1, 1010, Ok(0)),
+        (2, 1010, Ok(1)),
+        // Two minutes back: the full one waits no longer than it would have then, the other has one left.
+        (1, 890, Err(50)),
+        (2, 890, Ok(0)),
+        (1, 939, Err(1)),
+        (1, 940, Ok(0)),
+        (1, 941, Err(9)),
+        (2, 950, Ok(1)),
+    ] {
+        assert_eq!(decide(address, at).await, expected, "{address} at {at}");
+    }
+}
+
 #[test]
 fn what_is_no_address_is_refused_without_the_password() {
     for url in

@@ -69,6 +69,7 @@ pub mod terms;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod text;
+mod throttle;
 
 pub use self::clock::{Clock, SystemClock};
 pub use self::delivery::Delivery;

@@ -13,6 +13,8 @@ use rocket::route::Outcome;
 use rocket::{Request, Response, route};
 use tokio_util::io::ReaderStream;
 
+use crate::body::RequestBody;
+
 /// One endpoint at its path.
 #[derive(Clone)]
 pub(crate) struct Api {
@@ -28,10 +30,16 @@ impl route::Handler for Api {
         if request.uri().path().as_str() != self.path {
             return Outcome::Forward((data, response(Reply::not_found()).status()));
         }
-        let limit = self.endpoint.body_limit();
-        // One byte more than the limit shows that there is more. What has no body needs no room.
-        let body = ReaderStream::with_capacity(data.open((limit + 1).bytes()), limit.min(8 << 10));
-        Outcome::Success(response(self.endpoint.serve(&self.delivery, &call(request, request.method()), body).await))
+        let call = call(request, request.method());
+        let reply = if let Some(body) = RequestBody::take(request) {
+            self.endpoint.serve(&self.delivery, &call, body).await
+        } else {
+            let limit = self.endpoint.body_limit();
+            // One byte more than the limit shows that there is more. What has no body needs no room.
+            let body = ReaderStream::with_capacity(data.open((limit + 1).bytes()), limit.min(8 << 10));
+            self.endpoint.serve(&self.delivery, &call, body).await
+        };
+        Outcome::Success(response(reply))
     }
 }
 
@@ -58,7 +66,8 @@ pub(crate) fn call(request: &Request<'_>, method: Method) -> Call {
     let peer = request.remote().map(|peer| peer.ip());
     let convert = |field: Header<'_>| {
         let name = HeaderName::try_from(field.name().as_str()).ok()?;
-        Some((name, HeaderValue::from_str(field.value()).ok()?))
+        // Also what is not ASCII: left out, the field before it would count.
+        Some((name, HeaderValue::from_bytes(field.value().as_bytes()).ok()?))
     };
     let headers = request.headers().iter().filter_map(convert).collect();
     Call { query, headers, peer, ..Call::new(method) }

@@ -32,6 +32,7 @@ type Builder = dyn Fn(&Rocket<Build>) -> BoxFuture<'static, Result<Delivery, Fai
 #[must_use = "it does nothing unless attached"]
 pub struct DeliveryFairing {
     base: String,
+    sends: bool,
     build: Box<Builder>,
     running: Mutex<Option<Running>>,
     open: TaskTracker,
@@ -61,12 +62,17 @@ impl DeliveryFairing {
     }
 
     fn built(build: Box<Builder>) -> Self {
-        Self { base: String::new(), build, running: Mutex::default(), open: TaskTracker::new() }
+        Self { base: String::new(), sends: true, build, running: Mutex::default(), open: TaskTracker::new() }
     }
 
     /// Mounts under `base` instead, a path such as `/shop`; anything else aborts the launch.
     pub fn at(self, base: &str) -> Self {
         Self { base: base.trim_end_matches('/').to_owned(), ..self }
+    }
+
+    /// Leaves it to the host to [start](Delivery::start) the service, and to stop it.
+    pub fn without_sending(self) -> Self {
+        Self { sends: false, ..self }
     }
 
     async fn prepare(&self, rocket: &Rocket<Build>) -> Result<Delivery, Failure> {
@@ -111,7 +117,7 @@ impl Fairing for DeliveryFairing {
     }
 
     async fn on_liftoff(&self, rocket: &Rocket<Orbit>) {
-        let Some(Mounted(delivery)) = rocket.state() else { return };
+        let Some(Mounted(delivery)) = rocket.state().filter(|_| self.sends) else { return };
         match delivery.start().await {
             Ok(running) => *self.running.lock().await = Some(running),
             Err(error) => {

@@ -21,6 +21,7 @@
 //! `rocket`. Rocket believes `X-Real-IP` from anybody; this crate asks for the connection's peer alone, and the service
 //! believes its [`trusted_proxies`](delivery_core::delivery::Builder::trusted_proxies).
 
+mod body;
 mod exchange;
 mod fairing;
 mod grant;
@@ -30,6 +31,7 @@ use rocket::catcher::{self, Catcher};
 use rocket::http::{Status, StatusClass};
 use rocket::request::Request;
 
+pub use self::body::RequestBody;
 pub use self::fairing::DeliveryFairing;
 pub use self::grant::{Grant, Refused};
 

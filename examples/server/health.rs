@@ -1,6 +1,6 @@
 //! What a service manager asks: does the process live, does the store answer?
 
-use delivery_core::{Delivery, explain};
+use delivery_core::Delivery;
 
 /// Alive: the process answers.
 pub const LIVE: &str = "/healthz";
@@ -13,10 +13,7 @@ pub async fn check(path: &str, delivery: &Delivery) -> Option<(u16, &'static str
         LIVE => Some((200, r#"{"status":"ok"}"#)),
         READY => Some(match delivery.ready().await {
             Ok(()) => (200, r#"{"status":"ready"}"#),
-            Err(error) => {
-                tracing::warn!("not ready: {}", explain(&error));
-                (503, r#"{"status":"unavailable"}"#)
-            }
+            Err(_) => (503, r#"{"status":"unavailable"}"#),
         }),
         _ => None,
     }

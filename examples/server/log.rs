@@ -1,10 +1,21 @@
 //! The log: to standard error, filtered by `RUST_LOG`.
 
+use std::time::Duration;
+
+use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
 
-/// Starts logging. A filter that makes no sense is a refusal.
-pub fn start() -> Result<(), super::Refusal> {
+/// Lines that wait for whoever takes the log; more are dropped.
+const WAITING: usize = 8192;
+/// How often to look whether lines were dropped.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// Starts logging, until the guard is dropped. A filter that makes no sense is a refusal.
+///
+/// Lines are written by a thread of their own: a pipe that nobody drains, or a disk that hangs, stops no request. Lines
+/// that do not fit meanwhile are dropped and counted.
+pub fn start() -> Result<WorkerGuard, super::Refusal> {
     let filter = match std::env::var("RUST_LOG") {
         Ok(filter) if !filter.is_empty() => EnvFilter::try_new(filter)
             .map_err(|_| "RUST_LOG must be a log filter such as info or delivery_core=debug,warn")?,
@@ -12,9 +23,30 @@ pub fn start() -> Result<(), super::Refusal> {
         _ => EnvFilter::new("info,sqlx=warn"),
     };
     let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
+    let builder = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(WAITING);
+    let (writer, guard) = builder.finish(std::io::stderr());
+    let dropped = writer.error_counter();
+    let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(colours);
     // A log that cannot be written, on a full disk or to a closed pipe, must not stop the server: telling of it panics.
     let log = tracing_subscriber::registry().with(lines.log_internal_errors(false)).with(filter);
     // Not `init`, which also takes in what libraries tell the `log` crate: Rocket tells it the queries of requests.
-    Ok(tracing::subscriber::set_global_default(log)?)
+    tracing::subscriber::set_global_default(log)?;
+    // What a panic says goes the same way: standard error may block.
+    std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
+    tokio::spawn(count(dropped));
+    Ok(guard)
+}
+
+/// Says how many lines were dropped, once lines are taken again.
+async fn count(dropped: ErrorCounter) {
+    let mut told = 0;
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let lines = dropped.dropped_lines();
+        if lines > told {
+            tracing::warn!(lines = lines - told, "lines of the log were dropped: nobody took them");
+            // If this line was dropped too, the next one counts it.
+            told = if dropped.dropped_lines() > lines { told } else { lines };
+        }
+    }
 }

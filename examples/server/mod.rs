@@ -1,12 +1,15 @@
 //! What the example servers share: settings, secrets, and putting the service together. Only the framework differs.
 
+mod alarm;
 pub mod assemble;
-pub mod capacity;
 pub mod docs;
 pub mod health;
 pub mod log;
+mod pace;
+mod places;
 pub mod requests;
 pub mod secrets;
+pub mod serve;
 pub mod settings;
 pub mod signal;
 pub mod welcome;
@@ -22,10 +25,13 @@ use delivery_core::{Delivery, explain};
 use tokio::net::TcpListener;
 
 use self::assemble::{Service, assemble};
-use self::settings::Arguments;
+use self::places::Places;
+use self::settings::{Arguments, Settings};
 
 /// How long open requests may take once the server is asked to stop.
 pub const GRACE: Duration = Duration::from_secs(25);
+/// How long files that are being written may take after that.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// A refusal to start, with a sentence for the operator.
 pub type Refusal = Box<dyn Error + Send + Sync>;
@@ -35,27 +41,25 @@ pub struct Opened {
     pub listener: TcpListener,
     pub address: SocketAddr,
     pub delivery: Delivery,
+    pub places: Places,
 }
 
 /// Reads the settings, listens, opens the store, and greets the seller on the first start.
-pub async fn open() -> Result<Opened, Refusal> {
-    let settings = Arguments::read()?.check()?;
-    log::start()?;
-    let listener = TcpListener::bind(settings.bind).await.map_err(|error| not_listening(settings.bind, &error))?;
+async fn open(settings: &Settings) -> Result<Opened, Refusal> {
+    let listener = TcpListener::bind(settings.bind)
+        .await
+        .map_err(|error| format!("BIND (--bind): {} cannot be listened on: {error}", settings.bind))?;
     let address = listener.local_addr()?;
-    let Service { delivery, secrets } = assemble(&settings, address).await?;
+    let Service { delivery, secrets } = assemble(settings, address).await?;
     if let Some(greeting) = welcome::greeting(&secrets, &settings.data_dir, address) {
         say(&greeting);
     }
-    Ok(Opened { listener, address, delivery })
-}
-
-pub fn not_listening(address: SocketAddr, error: &io::Error) -> Refusal {
-    format!("BIND (--bind): {address} cannot be listened on: {error}").into()
+    let places = Places::new(settings.max_connections, settings.max_connections_per_address);
+    Ok(Opened { listener, address, delivery, places })
 }
 
 /// Says on standard output, in one line, that requests are answered from now on.
-pub fn announce(address: SocketAddr) {
+fn announce(address: SocketAddr) {
     say(&format!("listening on http://{address}"));
 }
 
@@ -64,9 +68,21 @@ fn say(text: &str) {
     let _ = writeln!(io::stdout(), "{text}");
 }
 
-/// Runs the server to its end; a refusal is told on standard error.
-pub async fn run(server: impl Future<Output = Result<(), Refusal>>) -> ExitCode {
-    match server.await {
+/// Runs a server to its end; a refusal is told on standard error.
+pub fn run<S: Future<Output = Result<(), Refusal>>>(server: impl FnOnce(Opened) -> S) -> ExitCode {
+    let ran = Arguments::read().and_then(|arguments| {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let ran = runtime.block_on(async {
+            let settings = arguments.check()?;
+            // Writes the last lines when it is dropped.
+            let _log = log::start()?;
+            server(open(&settings).await?).await
+        });
+        // Files that are being written on a disk that hangs are left.
+        runtime.shutdown_timeout(LINGER);
+        ran
+    });
+    match ran {
         Ok(()) => ExitCode::SUCCESS,
         Err(refusal) => {
             let _ = writeln!(io::stderr(), "error: {}", explain(refusal.as_ref()));

@@ -65,6 +65,12 @@ pub struct Arguments {
     /// Fetches with a key that does not verify, per minute and address
     #[arg(long, env, default_value = "60")]
     limit_failures: String,
+    /// Connections served at once; more wait in line
+    #[arg(long, env, default_value = "10000")]
+    max_connections: String,
+    /// Connections served at once for one address; trusted proxies are exempt
+    #[arg(long, env, default_value = "1000")]
+    max_connections_per_address: String,
     /// Days a key is valid where neither order nor product says otherwise; -1 for ever
     #[arg(long, env, default_value = "365", allow_hyphen_values = true)]
     key_days: String,
@@ -83,6 +89,8 @@ pub struct Settings {
     pub admin_token: Option<String>,
     pub key_secret: Option<String>,
     pub smtp_url: Option<String>,
+    pub max_connections: usize,
+    pub max_connections_per_address: usize,
     pub options: Options,
 }
 
@@ -133,6 +141,13 @@ impl Arguments {
         let bind = read("BIND", &self.bind, |text| {
             text.parse().map_err(|_| "must be an address and a port such as 127.0.0.1:8080")
         })?;
+        let connections = |text: &str| {
+            let number = text.parse().ok().filter(|number| *number >= 1);
+            number.ok_or("must be 1 or more connections")
+        };
+        let max_connections = read("MAX_CONNECTIONS", &self.max_connections, connections)?;
+        let max_connections_per_address =
+            read("MAX_CONNECTIONS_PER_ADDRESS", &self.max_connections_per_address, connections)?;
         // Those that are left out are made later, when the folder is there.
         let given = |secret: &Option<String>| Some(secret.clone().unwrap_or_else(|| PLACEHOLDER.to_owned()));
         let text = |name| match name {
@@ -153,7 +168,19 @@ impl Arguments {
         };
         let options = delivery::Settings::read(text).map_err(|error| refusal(error.name(), error.expected()))?.options;
         let Self { redis_url, webhook_secret, admin_token, key_secret, smtp_url, .. } = self;
-        Ok(Settings { bind, data_dir, database, redis_url, webhook_secret, admin_token, key_secret, smtp_url, options })
+        Ok(Settings {
+            bind,
+            data_dir,
+            database,
+            redis_url,
+            webhook_secret,
+            admin_token,
+            key_secret,
+            smtp_url,
+            max_connections,
+            max_connections_per_address,
+            options,
+        })
     }
 }
 

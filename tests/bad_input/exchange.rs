@@ -14,7 +14,7 @@ const DEADLINE: Duration = Duration::from_secs(16);
 const SILENCE: Duration = Duration::from_millis(50);
 
 /// An answer.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Answer {
     pub status: i32,
     pub headers: Vec<(String, String)>,
@@ -22,7 +22,7 @@ pub struct Answer {
 }
 
 /// All that came back.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Exchange {
     /// In their order: a `100 Continue`, the answer, those to pipelined requests.
     pub answers: Vec<Answer>,

@@ -48,7 +48,7 @@ pub struct Shop {
 }
 
 /// What is in the database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     pub keys: i64,
     pub uses: i64,

@@ -6,6 +6,7 @@ use crate::order::{Order, OrderRef};
 use crate::product::ProductId;
 use crate::store::{Issue, KeyQuery, MessageId};
 use crate::terms::OwnTerms;
+use crate::throttle::Throttle;
 
 use super::{Delivery, Error};
 
@@ -32,9 +33,12 @@ impl Delivery {
     pub async fn order(&self, order: Order) -> Result<Issued, Error> {
         let Order { reference, product, email } = order;
         let issued = self.issue(product, email.clone(), OwnTerms::default(), Some(reference), true).await?;
-        if issued.key.email() != &email {
+        static OTHER_ADDRESS: Throttle = Throttle::new();
+        if issued.key.email() != &email
+            && let Some(more) = OTHER_ADDRESS.admit()
+        {
             let order = issued.key.granted().order.as_ref().map(|order| order.id.as_str());
-            tracing::warn!(order, key = %issued.key.id(), "an order came again with another e-mail address; its key stays where it went");
+            tracing::warn!(order, key = %issued.key.id(), more, "an order came again with another e-mail address; its key stays where it went");
         }
         Ok(issued)
     }

@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 use super::Delivery;
 use crate::mail::Outbox;
 use crate::store::StoreError;
+use crate::throttle::Throttle;
 
 /// A started service. Stop it at shutdown; dropping it stops sending too, without waiting.
 #[derive(Debug)]
@@ -45,7 +46,12 @@ impl Delivery {
     ///
     /// [`StoreError`] if it does not.
     pub async fn ready(&self) -> Result<(), StoreError> {
-        self.inner.ledger.ping().await
+        static NOT_READY: Throttle = Throttle::new();
+        self.inner.ledger.ping().await.inspect_err(|error| {
+            if let Some(more) = NOT_READY.admit() {
+                tracing::warn!(error = error as &dyn std::error::Error, more, "not ready: the store does not answer");
+            }
+        })
     }
 
     /// Closes the store, once the last request is answered: it tidies up, and every later call is answered 503. Without it

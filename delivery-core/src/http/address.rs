@@ -6,6 +6,7 @@ use ::http::HeaderMap;
 use ipnet::IpNet;
 
 use super::names;
+use crate::delivery::Delivery;
 use crate::limit::Identity;
 
 /// The client that a call counts for.
@@ -15,7 +16,7 @@ use crate::limit::Identity;
 /// invention. An entry that is no address ends the walk at the hop before it.
 pub(super) fn client(peer: Option<IpAddr>, headers: &HeaderMap, trusted: &[IpNet]) -> Identity {
     let Some(peer) = peer else { return Identity::Unknown };
-    let is_trusted = |address: IpAddr| trusted.iter().any(|network| covers(network, address));
+    let is_trusted = |address: IpAddr| trusts(trusted, address);
     let mut client = peer.to_canonical();
     if trusted.is_empty() || !is_trusted(client) {
         return client.into();
@@ -33,6 +34,18 @@ pub(super) fn client(peer: Option<IpAddr>, headers: &HeaderMap, trusted: &[IpNet
         }
     }
     client.into()
+}
+
+impl Delivery {
+    /// Whether `peer` is one of the [trusted proxies](crate::delivery::Builder::trusted_proxies).
+    #[must_use]
+    pub fn trusts(&self, peer: IpAddr) -> bool {
+        trusts(&self.inner.trusted_proxies, peer.to_canonical())
+    }
+}
+
+fn trusts(trusted: &[IpNet], address: IpAddr) -> bool {
+    trusted.iter().any(|network| covers(network, address))
 }
 
 /// Whether an address is of a network: `::ffff:10.0.0.0/104` is `10.0.0.0/8` in other words.

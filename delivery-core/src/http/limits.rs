@@ -3,6 +3,7 @@
 //! The headers are those of draft-ietf-httpapi-ratelimit-headers-10; `t` is the time until the oldest counted request
 //! leaves the window.
 
+use std::sync::Once;
 use std::time::Duration;
 
 use arrayvec::ArrayString;
@@ -25,6 +26,20 @@ pub(super) struct Ticket {
 
 /// Who the call counts for, by its address.
 pub(super) fn client(delivery: &Delivery, call: &Call) -> Identity {
+    static WARNED: Once = Once::new();
+    if let Some(peer) = call.peer
+        && call.headers.contains_key(&names::FORWARDED_FOR)
+        && !WARNED.is_completed()
+        && !delivery.trusts(peer)
+    {
+        WARNED.call_once(|| {
+            tracing::warn!(
+                %peer,
+                "X-Forwarded-For from a peer that is no trusted proxy is not believed: if this is your reverse proxy, \
+                 all its clients share one allowance until it is named in the trusted proxies (TRUSTED_PROXIES)"
+            );
+        });
+    }
     address::client(call.peer, &call.headers, &delivery.inner.trusted_proxies)
 }
 

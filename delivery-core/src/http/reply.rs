@@ -12,6 +12,7 @@ use super::{names, wire};
 use crate::delivery::Error;
 use crate::error::ErrorCode;
 use crate::store::StoreError;
+use crate::throttle::Throttle;
 
 /// How long to wait before asking a service again that was not available: long enough for a restart.
 const RETRY_UNAVAILABLE: u64 = 5;
@@ -37,6 +38,12 @@ impl Reply {
     #[must_use]
     pub fn not_found() -> Self {
         Self::error(ErrorCode::NotFound)
+    }
+
+    /// The answer to a request that no endpoint can make sense of, with a sentence that says why.
+    #[must_use]
+    pub fn bad_request(message: &'static str) -> Self {
+        Self::json(&wire::Failure::new(ErrorCode::InvalidParams, message)).with_status(ErrorCode::InvalidParams)
     }
 
     /// The answer to a request whose handling panicked or failed in the host.
@@ -142,14 +149,18 @@ impl Reply {
         self.fault.is_some()
     }
 
-    /// Logs what is behind the answer, once.
+    /// Logs what is behind the answer: a line a second of each kind, since what fails one request fails thousands.
     pub(super) fn report(mut self, request: Option<&str>) -> Self {
+        static UNAVAILABLE: Throttle = Throttle::new();
+        static INTERNAL: Throttle = Throttle::new();
         if let Some(fault) = self.fault.take() {
             let error = fault.as_ref() as &dyn Cause;
             if self.status == StatusCode::SERVICE_UNAVAILABLE {
-                tracing::warn!(request, error, "a request was answered 503");
-            } else {
-                tracing::error!(request, error, "a request was answered 500");
+                if let Some(more) = UNAVAILABLE.admit() {
+                    tracing::warn!(request, error, more, "a request was answered 503");
+                }
+            } else if let Some(more) = INTERNAL.admit() {
+                tracing::error!(request, error, more, "a request was answered 500");
             }
         }
         self

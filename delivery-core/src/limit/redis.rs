@@ -30,7 +30,11 @@ const WINDOW: &str = r"
         now = time[1] * 1000000 + time[2]
     end
     local newest = tonumber(redis.call('LINDEX', KEYS[1], -1) or 0)
-    if newest > now then now = newest end -- the server's clock was set back; a window's is not
+    if newest > now then -- the server's clock was set back: what was counted goes back with it, and leaves a window later
+        for index, at in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
+            redis.call('LSET', KEYS[1], index - 1, string.format('%.0f', at - (newest - now)))
+        end
+    end
     local oldest = tonumber(redis.call('LINDEX', KEYS[1], 0) or now)
     while now - oldest >= window do
         redis.call('LPOP', KEYS[1])

@@ -15,6 +15,7 @@ use super::{fold, letters, ring};
 use crate::store::StoreError;
 use crate::store::commit::Writer;
 use crate::store::operation::{Answer, Operation};
+use crate::throttle::Throttle;
 
 /// The one who writes.
 pub(super) struct Scribe {
@@ -160,9 +161,12 @@ impl Writer for Scribe {
     type Answer = Answer;
 
     async fn commit(&mut self, operations: &[Operation]) -> Result<Vec<Option<Answer>>, StoreError> {
+        static FAILED: Throttle = Throttle::new();
         let written = self.write(operations).await;
-        if let Err(error) = &written {
-            tracing::error!(error = error as &dyn std::error::Error, "nothing of a batch was committed");
+        if let Err(error) = &written
+            && let Some(more) = FAILED.admit()
+        {
+            tracing::error!(error = error as &dyn std::error::Error, more, "nothing of a batch was committed");
         }
         written
     }
@@ -171,14 +175,27 @@ impl Writer for Scribe {
         if self.lost {
             return;
         }
-        if let Err(error) = fold::keep_up(self, fold::AT).await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "uses are not folded yet; will be tried again");
+        static NOT_FOLDED: Throttle = Throttle::new();
+        static NOT_COPIED: Throttle = Throttle::new();
+        if let Err(error) = fold::keep_up(self, fold::AT).await
+            && let Some(more) = NOT_FOLDED.admit()
+        {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                more,
+                "uses are not folded yet; will be tried again"
+            );
         }
         let beside = (&self.options, &self.lock);
         if !self.lost
             && let Err(error) = self.checkpoints.keep_up(&mut self.connection, beside).await
+            && let Some(more) = NOT_COPIED.admit()
         {
-            tracing::warn!(error = &error as &dyn std::error::Error, "the write-ahead log grows; will be tried again");
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                more,
+                "the write-ahead log grows; will be tried again"
+            );
         }
     }
 

@@ -1,0 +1,104 @@
+//! A connection that is given up when its client takes too long over an answer.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// How long a client may take nothing of an answer.
+const STALLED: Duration = Duration::from_secs(30);
+/// How long a client may take over an answer, however slowly it reads …
+const PATIENCE: Duration = Duration::from_secs(60);
+/// … and for each so many bytes it has taken, a second more: 1 MiB may take three minutes.
+const BYTES_A_SECOND: u64 = 8 << 10;
+
+/// A client's connection. A write fails with [`io::ErrorKind::TimedOut`] once the client is too slow; the server then
+/// closes the connection. A client that keeps up costs no timer.
+pub struct Paced {
+    stream: TcpStream,
+    /// The answer that the client has not taken whole yet.
+    answer: Option<Answer>,
+    /// Set while the client takes nothing.
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+struct Answer {
+    since: Instant,
+    written: u64,
+}
+
+impl Paced {
+    pub fn new(stream: TcpStream) -> Self {
+        Self { stream, answer: None, deadline: None }
+    }
+
+    /// Judges what a write came to.
+    fn paced(&mut self, wrote: Poll<io::Result<usize>>, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(wrote) = wrote {
+            self.deadline = None;
+            if let (Some(answer), Ok(bytes)) = (&mut self.answer, &wrote) {
+                answer.written += *bytes as u64;
+            }
+            return Poll::Ready(wrote);
+        }
+        let now = now();
+        let answer = self.answer.get_or_insert(Answer { since: now, written: 0 });
+        let whole = answer.since + PATIENCE + Duration::from_secs(answer.written / BYTES_A_SECOND);
+        let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep_until(whole.min(now + STALLED))));
+        ready!(deadline.as_mut().poll(context));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a client's slowness is measured in real time")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+impl AsyncRead for Paced {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        // The next request, unless it was sent ahead while the client still takes an answer.
+        if read.is_ready() && buffer.filled().len() > before && self.deadline.is_none() {
+            self.answer = None;
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Paced {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let wrote = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.paced(wrote, context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let wrote = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
+        self.paced(wrote, context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

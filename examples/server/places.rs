@@ -1,0 +1,145 @@
+//! How many connections are served at once: in all, and for one address.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use delivery_core::limit::Identity;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Descriptors for everything else: the database, e-mails, connections to the mail server.
+const RESERVED: u64 = 64;
+const FEWEST: u64 = 16;
+/// For each connection of an address that is served, so many more may wait in line; others are closed at once.
+const LINE: usize = 4;
+
+/// The places of a server. Clones share them.
+#[derive(Clone)]
+pub struct Places(Arc<Inner>);
+
+struct Inner {
+    /// What the operating system allows: a connection that waits in line needs a descriptor too.
+    sockets: Arc<Semaphore>,
+    served: Arc<Semaphore>,
+    /// Served at once for one address.
+    most: usize,
+    /// Served and in line for one address.
+    longest: usize,
+    addresses: Mutex<HashMap<Identity, Address>>,
+}
+
+struct Address {
+    served: Arc<Semaphore>,
+    connections: usize,
+}
+
+/// A connection that was accepted. Its descriptor counts until this is dropped.
+pub struct Accepted {
+    places: Places,
+    identity: Option<Identity>,
+    line: Option<Arc<Semaphore>>,
+    _socket: OwnedSemaphorePermit,
+}
+
+/// The right to be served, until it is dropped.
+pub struct Place {
+    _own: Option<OwnedSemaphorePermit>,
+    _shared: OwnedSemaphorePermit,
+}
+
+impl Places {
+    /// Takes as many descriptors as the process may have. The soft limit of most systems, 1,024, dates from programs that
+    /// call `select`. Where there are more descriptors than an address may use, it never takes more than three quarters.
+    pub fn new(connections: usize, per_address: usize) -> Self {
+        let sockets = descriptors();
+        let served = connections.min(sockets);
+        let most = per_address.min(served);
+        let longest = most.saturating_mul(1 + LINE).min(sockets - sockets / 4).max(most);
+        let semaphore = |permits: usize| Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)));
+        let (sockets, served) = (semaphore(sockets), semaphore(served));
+        Self(Arc::new(Inner { sockets, served, most, longest, addresses: Mutex::default() }))
+    }
+
+    /// Waits until a connection may be accepted.
+    pub async fn socket(&self) -> Option<OwnedSemaphorePermit> {
+        self.0.sockets.clone().acquire_owned().await.ok()
+    }
+
+    /// Takes an accepted connection in; none if its address has too many in line. A trusted proxy speaks for many clients,
+    /// and is not counted.
+    pub fn accept(&self, socket: OwnedSemaphorePermit, address: IpAddr, trusted: bool) -> Option<Accepted> {
+        let mut accepted = Accepted { places: self.clone(), identity: None, line: None, _socket: socket };
+        if !trusted {
+            let identity = Identity::from(address);
+            let mut addresses = self.addresses();
+            let entry = addresses
+                .entry(identity)
+                .or_insert_with(|| Address { served: Arc::new(Semaphore::new(self.0.most)), connections: 0 });
+            if entry.connections >= self.0.longest {
+                return None;
+            }
+            entry.connections += 1;
+            (accepted.identity, accepted.line) = (Some(identity), Some(entry.served.clone()));
+        }
+        Some(accepted)
+    }
+
+    /// From now on nobody who waits is served.
+    pub fn close(&self) {
+        self.0.served.close();
+        self.addresses().values().for_each(|address| address.served.close());
+    }
+
+    fn addresses(&self) -> MutexGuard<'_, HashMap<Identity, Address>> {
+        self.0.addresses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Accepted {
+    /// Waits in line for a place; none if the client leaves the line or the server stops.
+    pub async fn place(&self, stream: &TcpStream) -> Option<Place> {
+        let place = async {
+            let own = match &self.line {
+                Some(line) => Some(line.clone().acquire_owned().await.ok()?),
+                None => None,
+            };
+            Some(Place { _own: own, _shared: self.places.0.served.clone().acquire_owned().await.ok()? })
+        };
+        tokio::select! {
+            biased;
+            place = place => place,
+            () = left(stream) => None,
+        }
+    }
+}
+
+impl Drop for Accepted {
+    fn drop(&mut self) {
+        let Some(identity) = self.identity else { return };
+        let mut addresses = self.places.addresses();
+        if let Some(address) = addresses.get_mut(&identity) {
+            address.connections -= 1;
+            if address.connections == 0 {
+                addresses.remove(&identity);
+            }
+        }
+    }
+}
+
+/// Resolves when the client closes a connection on which it has sent nothing.
+async fn left(stream: &TcpStream) {
+    if !matches!(stream.peek(&mut [0]).await, Ok(0) | Err(_)) {
+        // It has sent its request, and waits for the answer.
+        std::future::pending::<()>().await;
+    }
+}
+
+fn descriptors() -> usize {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    let descriptors = if raised.is_ok() { maximum } else { current };
+    let sockets = descriptors.unwrap_or(u64::MAX).saturating_sub(RESERVED).max(FEWEST);
+    usize::try_from(sockets).unwrap_or(usize::MAX)
+}
