@@ -26,8 +26,34 @@ fn spend(second: i64) -> Change {
     Change::Use { product: ProductId::new(1).unwrap(), at: now() + TimeDelta::seconds(second) }
 }
 
+/// The writer of a store that was dropped lets go of the file at its next turn.
 async fn open(folder: &TempDir) -> SqliteStore {
-    SqliteStore::open(folder.path().join("delivery.db")).await.unwrap()
+    loop {
+        match SqliteStore::open(folder.path().join("delivery.db")).await {
+            Err(SqliteError::InUse { .. }) => tokio::task::yield_now().await,
+            opened => return opened.unwrap(),
+        }
+    }
+}
+
+#[tokio::test]
+async fn one_store_owns_a_file_whatever_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let first = open(&folder).await;
+    std::fs::hard_link(path("delivery.db"), path("hard.db")).unwrap();
+    std::os::unix::fs::symlink(path("delivery.db"), path("soft.db")).unwrap();
+    for name in ["delivery.db", "hard.db", "soft.db"] {
+        let second = SqliteStore::open(path(name)).await;
+        assert!(matches!(second, Err(SqliteError::InUse { .. })), "{name}");
+    }
+    for file in std::fs::read_dir(folder.path()).unwrap() {
+        let file = file.unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(file.path()).unwrap().permissions());
+        assert_eq!(mode & 0o777, 0o600, "{}", file.path().display());
+    }
+    first.close().await;
+    SqliteStore::open(path("hard.db")).await.unwrap().close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -48,7 +74,6 @@ async fn a_restart_loses_nothing_and_doubles_nothing() {
         }
         // In the other rounds it is dropped as it is, with uses that are not folded.
         drop(store);
-        wait_for_lock(folder.path()).await;
     }
     let store = open(&folder).await;
     let later = now() + TimeDelta::days(1);
@@ -66,12 +91,6 @@ async fn the_same_order_a_thousand_restarts_later_is_the_same_key() {
         assert_eq!(issued.into_key().id(), key(1, -1).id);
         store.close().await;
     }
-}
-
-/// The writer of a dropped store lets go of the file at its next turn.
-async fn wait_for_lock(folder: &Path) {
-    let lock = std::fs::File::options().write(true).open(folder.join("delivery.db.lock")).unwrap();
-    tokio::task::spawn_blocking(move || lock.lock().unwrap()).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -96,7 +115,6 @@ async fn counts_stay_exact_across_folding_and_restart() {
     }
     users.join_all().await;
     drop(store);
-    wait_for_lock(folder.path()).await;
     let store = open(&folder).await;
     for number in 1..=KEYS {
         assert_eq!(store.find(key(number, -1).id).await.unwrap().unwrap().used(), USES);
@@ -194,9 +212,7 @@ async fn every_way_opening_can_fail_has_its_own_words() {
     let used = error(SqliteStore::open(path("used.db")).await);
     assert!(used.contains("in use by another process") && used.contains("PostgreSQL"), "{used}");
 
-    drop(SqliteStore::open(path("newer.db")).await.unwrap());
-    let lock = std::fs::File::options().write(true).open(path("newer.db.lock")).unwrap();
-    tokio::task::spawn_blocking(move || lock.lock().unwrap()).await.unwrap();
+    SqliteStore::open(path("newer.db")).await.unwrap().close().await;
     add_newer_migration(&path("newer.db")).await;
     let newer = error(SqliteStore::open(path("newer.db")).await);
     assert!(newer.contains("newer version") && newer.contains("9999"), "{newer}");

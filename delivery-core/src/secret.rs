@@ -12,6 +12,9 @@ use crate::text::Invalid;
 /// The shortest secret that is accepted, in characters.
 pub const MIN_SECRET: usize = 16;
 
+/// Bits of a secret that nobody finds by trying, with a margin: NIST SP 800-131A asks for 112 of a key.
+const STRONG: f64 = 112.0;
+
 const EXPECTED: Invalid = Invalid::expected("must be at least 16 characters without control characters");
 
 /// The secret that the commerce platform sends with an order.
@@ -67,6 +70,16 @@ impl SigningSecret {
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
+    }
+}
+
+impl SigningSecret {
+    /// Whether it may have fewer than [`STRONG`] bits: its length, times the bits that a choice among as many characters
+    /// as it is made of has. That flatters words and dates, and says too little of a short random text.
+    pub(crate) fn is_guessable(&self) -> bool {
+        let distinct: std::collections::HashSet<char> = self.0.chars().collect();
+        let bits = self.0.chars().map(|_| f64::from(u32::try_from(distinct.len()).unwrap_or(u32::MAX)).log2());
+        bits.sum::<f64>() < STRONG
     }
 }
 
@@ -134,6 +147,20 @@ mod tests {
         ] {
             assert_eq!(secret.matches(presented), matches, "{presented:?}");
             assert_eq!(token.matches(presented.as_bytes()), matches, "{presented:?}");
+        }
+    }
+
+    #[test]
+    fn secrets_that_could_be_guessed() {
+        for (secret, guessable) in [
+            (SECRET, true),
+            ("hunter2-hunter2-hunter2", true),
+            ("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", true),
+            ("9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", false),
+            ("h0pg38fwj6dx4z0pjmq0maxtp90kwfe03x8qtjpjrh2bg4vq", false),
+            ("kX2v9QmT4pLs8RbWc7Yd1Zn=", true),
+        ] {
+            assert_eq!(secret.parse::<SigningSecret>().unwrap().is_guessable(), guessable, "{secret}");
         }
     }
 

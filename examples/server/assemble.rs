@@ -3,11 +3,12 @@
 use std::error::Error;
 use std::fs;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use delivery_core::limit::RedisLimiter;
 use delivery_core::mail::{FolderMailer, Mailer, SmtpMailer};
-use delivery_core::store::{Catalog, Ledger, MemoryStore, PostgresStore, SqliteStore, StoreError};
+use delivery_core::store::{Catalog, Ledger, MemoryStore, PostgresStore, SqliteStore};
 use delivery_core::{Delivery, explain};
 
 use super::Refusal;
@@ -28,6 +29,7 @@ pub async fn assemble(settings: &Settings, address: SocketAddr) -> Result<Servic
             settings.data_dir.display()
         )
     })?;
+    make_private(&settings.data_dir);
     let mailer: Arc<dyn Mailer> = match &settings.smtp_url {
         Some(url) => Arc::new(url.parse::<SmtpMailer>()?),
         None => Arc::new(FolderMailer::open(settings.data_dir.join("mail"))?),
@@ -56,7 +58,7 @@ async fn build<S: Ledger + Catalog>(
     mailer: Arc<dyn Mailer>,
     store: Arc<S>,
 ) -> Result<Service, Refusal> {
-    let secrets = Secrets::load(settings)?;
+    let secrets = Secrets::load(settings, store.as_ref()).await?;
     let mut options = settings.options.clone();
     options.base_url.get_or_insert_with(|| format!("http://{address}"));
     let (keyring, webhook, admin) = (secrets.keyring.clone(), secrets.webhook.clone(), secrets.admin.clone());
@@ -66,18 +68,7 @@ async fn build<S: Ledger + Catalog>(
         builder = builder.limiter(Arc::new(RedisLimiter::new(url, pepper)?));
     }
     let delivery = builder.build();
-    match delivery.enroll().await {
-        Ok(()) => {}
-        Err(StoreError::ForeignSecret) => {
-            secrets.forget();
-            return Err(
-                "KEY_SECRET (--key-secret): the database was made with none of these secrets, so every key that was \
-                        sold would be invalid; start with the secret it was made with"
-                    .into(),
-            );
-        }
-        Err(error) => return Err(error.into()),
-    }
+    delivery.enroll().await?;
     report_parked(&delivery).await;
     Ok(Service { delivery, secrets })
 }
@@ -87,6 +78,24 @@ fn make_folder(settings: &Settings) -> std::io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.recursive(true).create(&settings.data_dir)
+}
+
+/// A database that somebody else made, with a wider umask, is for nobody else to read: it has buyers' addresses and what is
+/// for sale. SQLite gives the files beside it the same mode.
+fn make_private(data_dir: &Path) {
+    #[cfg(unix)]
+    for entry in fs::read_dir(data_dir).into_iter().flatten().filter_map(Result::ok) {
+        use std::os::unix::fs::PermissionsExt;
+        let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with("delivery.db"));
+        let open =
+            entry.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o077 != 0);
+        if ours
+            && open
+            && let Err(error) = fs::set_permissions(entry.path(), fs::Permissions::from_mode(0o600))
+        {
+            tracing::warn!("{} can be read by others, and that cannot be changed: {error}", entry.path().display());
+        }
+    }
 }
 
 /// Tells the seller of letters that need a hand.

@@ -3,6 +3,7 @@
 mod alarm;
 pub mod assemble;
 pub mod docs;
+mod dotenv;
 pub mod health;
 pub mod log;
 mod pace;

@@ -12,7 +12,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 /// How long a client may take nothing of an answer.
 const STALLED: Duration = Duration::from_secs(30);
 /// How long a client may take over an answer, however slowly it reads …
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// … and for each so many bytes it has taken, a second more: 1 MiB may take three minutes.
 const BYTES_A_SECOND: u64 = 8 << 10;
 

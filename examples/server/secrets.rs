@@ -1,20 +1,29 @@
 //! Secrets: configured, or made on the first start and kept in a file that only its owner reads.
+//!
+//! A start only ever adds to the file. It makes a signing secret only for a database that accepts it, and keeps it before
+//! the database knows it: a crash in between leaves a file of another name, from which the next start goes on.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use delivery_core::key::Keyring;
 use delivery_core::secret::{AdminToken, WebhookSecret};
+use delivery_core::store::{Ledger, StoreError};
 use delivery_core::{Entropy, SystemEntropy};
 
-use super::Refusal;
 use super::settings::{Settings, read};
+use super::{Refusal, dotenv};
 
-const NAMES: [&str; 3] = ["WEBHOOK_SECRET", "ADMIN_TOKEN", "KEY_SECRET"];
+const SIGNING: &str = "KEY_SECRET";
+const NAMES: [&str; 3] = ["WEBHOOK_SECRET", "ADMIN_TOKEN", SIGNING];
+/// How long another server may take over its first start, in steps.
+const PATIENCE: u32 = 300;
+const STEP: Duration = Duration::from_millis(100);
 
-/// The secrets in use.
+/// The secrets in use. The store knows the signing secrets.
 pub struct Secrets {
     pub webhook: WebhookSecret,
     pub admin: AdminToken,
@@ -27,70 +36,196 @@ pub struct Secrets {
     pub configured: Vec<&'static str>,
 }
 
-impl Secrets {
-    /// Takes what is configured, then what is in the file; makes what is left, and keeps it.
-    pub fn load(settings: &Settings) -> Result<Self, Refusal> {
-        let file = settings.data_dir.join("secrets.env");
-        let configured = [&settings.webhook_secret, &settings.admin_token, &settings.key_secret];
-        let configured: BTreeMap<&str, String> =
-            NAMES.into_iter().zip(configured).filter_map(|(name, value)| Some((name, value.clone()?))).collect();
-        let mut kept = kept(&file)?;
-        let made: Vec<_> =
-            NAMES.into_iter().filter(|name| !configured.contains_key(name) && !kept.contains_key(*name)).collect();
-        for name in &made {
-            kept.insert((*name).to_owned(), random());
-        }
-        let value = |name: &str| configured.get(name).or(kept.get(name)).cloned().unwrap_or_default();
-        let [webhook, admin, ring] = NAMES.map(|name| (name, value(name)));
-        let webhook = read(webhook.0, &webhook.1, str::parse)?;
-        let admin = read(admin.0, &admin.1, str::parse)?;
-        let keyring = read(ring.0, &ring.1, str::parse)?;
-        if !made.is_empty() {
-            keep(&file, &kept).map_err(|error| format!("{} cannot be written: {error}", file.display()))?;
-        }
-        let configured = NAMES.into_iter().filter(|name| configured.contains_key(name)).collect();
-        Ok(Self { webhook, admin, keyring, file, made, configured })
-    }
+type Values = BTreeMap<String, String>;
 
-    /// Takes back a file that this start made: the database knows other secrets, and a file that does not fit it would
-    /// only mislead.
-    pub fn forget(&self) {
-        if self.made.len() == NAMES.len() {
-            // Nothing is lost if it stays.
-            let _ = fs::remove_file(&self.file);
+impl Secrets {
+    /// Takes what is configured, then what is in the file; makes what is left.
+    pub async fn load(settings: &Settings, ledger: &dyn Ledger) -> Result<Self, Refusal> {
+        let file = settings.data_dir.join("secrets.env");
+        // What the file is a link to, so that the link stays.
+        let file = file.canonicalize().unwrap_or(file);
+        let given = [&settings.webhook_secret, &settings.admin_token, &settings.key_secret];
+        let given: Values =
+            NAMES.into_iter().zip(given).filter_map(|(name, value)| Some((name.to_owned(), value.clone()?))).collect();
+        let (_, kept) = contents(&file)?;
+        let made = if missing(&given, &kept).is_empty() {
+            register(&keyring(&given, &kept)?, ledger, &file).await?;
+            Vec::new()
+        } else {
+            let _lock = lock(&file).await?;
+            make(&file, &given, ledger).await?
+        };
+        let (_, kept) = contents(&file)?;
+        warn_of_readers(&file);
+        let value = |name: &str| given.get(name).or(kept.get(name)).cloned().unwrap_or_default();
+        let webhook = read("WEBHOOK_SECRET", &value("WEBHOOK_SECRET"), str::parse)?;
+        let admin = read("ADMIN_TOKEN", &value("ADMIN_TOKEN"), str::parse)?;
+        let configured = NAMES.into_iter().filter(|name| given.contains_key(*name)).collect();
+        Ok(Self { webhook, admin, keyring: keyring(&given, &kept)?, file, made, configured })
+    }
+}
+
+/// Makes what is missing, and adds it to the file; whoever holds the lock.
+async fn make(file: &Path, given: &Values, ledger: &dyn Ledger) -> Result<Vec<&'static str>, Refusal> {
+    // Another server may have been faster.
+    let (text, kept) = contents(file)?;
+    let names = missing(given, &kept);
+    let unwritable = |error: io::Error| format!("{} cannot be written: {error}", file.display());
+    let signing = names.contains(&SIGNING);
+    let mut candidates = if signing { left_behind(file) } else { Vec::new() };
+    candidates.push(random());
+    let mut refused = None;
+    for candidate in candidates {
+        let new: Vec<(&str, String)> =
+            names.iter().map(|name| (*name, if *name == SIGNING { candidate.clone() } else { random() })).collect();
+        let all: Values =
+            kept.clone().into_iter().chain(new.iter().map(|(name, it)| ((*name).to_owned(), it.clone()))).collect();
+        let ring = keyring(given, &all)?;
+        let staged = stage(file, &text, &new).map_err(unwritable)?;
+        match register(&ring, ledger, file).await {
+            Ok(()) => {
+                fs::rename(&staged, file).map_err(unwritable)?;
+                sync_folder(file).map_err(unwritable)?;
+                return Ok(names);
+            }
+            Err(Unaccepted::Refused(refusal)) => {
+                // The database has said that it does not know this secret.
+                let _ = fs::remove_file(&staged);
+                refused = Some(refusal);
+            }
+            // It may have accepted the secret: the next start finds it.
+            Err(error @ Unaccepted::Unknown(_)) => return Err(error.into()),
+        }
+    }
+    Err(refused.unwrap_or_else(|| "KEY_SECRET (--key-secret) cannot be made".into()))
+}
+
+/// Why a keyring was not registered.
+enum Unaccepted {
+    Refused(Refusal),
+    Unknown(StoreError),
+}
+
+impl From<Unaccepted> for Refusal {
+    fn from(error: Unaccepted) -> Self {
+        match error {
+            Unaccepted::Refused(refusal) => refusal,
+            Unaccepted::Unknown(error) => error.into(),
         }
     }
 }
 
-fn kept(file: &Path) -> Result<BTreeMap<String, String>, Refusal> {
+/// Has the store accept the signing secrets.
+async fn register(ring: &Keyring, ledger: &dyn Ledger, file: &Path) -> Result<(), Unaccepted> {
+    let refused = match ledger.enroll(&ring.fingerprints()).await {
+        Ok(()) => return Ok(()),
+        Err(StoreError::ForeignSecret) => format!(
+            "KEY_SECRET (--key-secret): the database was made with none of these secrets, so every key that was sold would \
+             be invalid; start with the secret it was made with (nothing was changed; is its line in {} missing or \
+             commented out?)",
+            file.display()
+        ),
+        Err(StoreError::RetiredSecret) => {
+            "KEY_SECRET (--key-secret): keys were signed most recently with a secret that is not among these, and would be \
+             invalid; add it to the list, behind a comma"
+                .to_owned()
+        }
+        Err(error) => return Err(Unaccepted::Unknown(error)),
+    };
+    Err(Unaccepted::Refused(refused.into()))
+}
+
+fn missing(given: &Values, kept: &Values) -> Vec<&'static str> {
+    let there = |values: &Values, name: &str| values.get(name).is_some_and(|value| !value.is_empty());
+    NAMES.into_iter().filter(|name| !there(given, name) && !there(kept, name)).collect()
+}
+
+fn keyring(given: &Values, kept: &Values) -> Result<Keyring, Refusal> {
+    let ring = given.get(SIGNING).or(kept.get(SIGNING));
+    read(SIGNING, ring.map_or("", String::as_str), str::parse)
+}
+
+/// The file as it is, and the variables in it.
+fn contents(file: &Path) -> Result<(String, Values), Refusal> {
     let text = match fs::read_to_string(file) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(format!("{} cannot be read: {error}", file.display()).into()),
     };
-    let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
-    Ok(lines.filter_map(|line| line.split_once('=')).map(|(name, value)| (name.into(), value.into())).collect())
+    let values = dotenv::parse(&text);
+    let values = values.map_err(|line| format!("{}, line {line}: a quote is not closed", file.display()))?;
+    Ok((text, values))
 }
 
-fn keep(file: &Path, secrets: &BTreeMap<String, String>) -> std::io::Result<()> {
-    let unfinished = file.with_extension("tmp");
-    // A file of that name, or a link, that somebody else laid there is not written through.
-    if let Err(error) = fs::remove_file(&unfinished)
-        && error.kind() != std::io::ErrorKind::NotFound
-    {
-        return Err(error);
+/// Signing secrets that a start made and did not live to keep.
+fn left_behind(file: &Path) -> Vec<String> {
+    let folder = fs::read_dir(folder(file)).into_iter().flatten().filter_map(Result::ok);
+    let staged = folder.filter(|entry| {
+        let name = entry.file_name();
+        name.to_str().is_some_and(|name| name.starts_with("secrets.env.new."))
+    });
+    let texts = staged.filter_map(|entry| fs::read_to_string(entry.path()).ok());
+    texts.filter_map(|text| dotenv::parse(&text).ok()?.remove(SIGNING)).collect()
+}
+
+/// Writes the file with new lines under a name of its own, which nobody else has.
+fn stage(file: &Path, text: &str, new: &[(&str, String)]) -> io::Result<PathBuf> {
+    let mut bytes = [0; 8];
+    SystemEntropy::default().fill(&mut bytes);
+    let staged = folder(file).join(format!("secrets.env.new.{}", data_encoding::HEXLOWER.encode(&bytes)));
+    let mut out = private().create_new(true).write(true).open(&staged)?;
+    out.write_all(text.as_bytes())?;
+    if text.is_empty() {
+        writeln!(out, "# Made on first start. Keep it: without KEY_SECRET every key that was sold is invalid.")?;
+    } else if !text.ends_with('\n') {
+        writeln!(out)?;
     }
-    let mut options = OpenOptions::new();
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut out = options.create_new(true).write(true).open(&unfinished)?;
-    writeln!(out, "# Made on first start. Keep it: without KEY_SECRET every key that was sold is invalid.")?;
-    for (name, value) in secrets {
+    for (name, value) in new {
         writeln!(out, "{name}={value}")?;
     }
     out.sync_all()?;
-    fs::rename(&unfinished, file)?;
-    File::open(file.parent().unwrap_or(Path::new(".")))?.sync_all()
+    sync_folder(file)?;
+    Ok(staged)
+}
+
+/// One start at a time makes secrets. The lock ends with the process.
+async fn lock(file: &Path) -> Result<File, Refusal> {
+    let path = folder(file).join("secrets.env.lock");
+    let failed = |error: io::Error| format!("{} cannot be locked: {error}", path.display());
+    let lock = private().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
+    for _ in 0..PATIENCE {
+        match lock.try_lock() {
+            Ok(()) => return Ok(lock),
+            Err(TryLockError::WouldBlock) => tokio::time::sleep(STEP).await,
+            Err(TryLockError::Error(error)) => return Err(failed(error).into()),
+        }
+    }
+    Err(format!("another server is starting in {} and does not get on", folder(file).display()).into())
+}
+
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+fn warn_of_readers(file: &Path) {
+    #[cfg(unix)]
+    if let Ok(metadata) = fs::metadata(file)
+        && std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o077 != 0
+    {
+        tracing::warn!("{0} can be read by others than its owner: chmod 600 {0}", file.display());
+    }
+}
+
+fn folder(file: &Path) -> &Path {
+    file.parent().unwrap_or(Path::new("."))
+}
+
+/// A name is durable once its folder is.
+fn sync_folder(file: &Path) -> io::Result<()> {
+    File::open(folder(file))?.sync_all()
 }
 
 /// 256 random bits.

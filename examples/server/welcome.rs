@@ -32,7 +32,7 @@ pub fn greeting(secrets: &Secrets, data_dir: &Path, address: SocketAddr) -> Opti
   Add a product, send a paid order, fetch the product with its key:
 
 curl -s {base}/api/admin/product -H "Authorization: Bearer {admin}" -H "Content-Type: application/json" -d '{{"name":"Field Guide","content":"# Field Guide\n\nThank you for reading.","price":9.99}}'; echo
-curl -s {base}/api/webhook/order -H "Content-Type: application/json" -d '{{"order_id":"first","product_id":1,"customer_email":"buyer@example.com","secret":"'"{webhook}"'"}}' | tee {answer}; echo
+curl -s {base}/api/webhook/order -H "Content-Type: application/json" -d '{{"order_id":"first","product_id":1,"customer_email":"buyer@example.com","secret":"'"{webhook}"'"}}' | (umask 077; tee {answer}); echo
 curl -s "{base}/api/product?product_id=1" -H "Authorization: Bearer $(sed -n 's/.*"api_key":"\([^"]*\)".*/\1/p' {answer})"; echo
 
 "##,

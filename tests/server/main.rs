@@ -2,6 +2,7 @@
 
 mod clients;
 mod grow;
+mod kept;
 #[path = "../private/postgres.rs"]
 mod postgres_server;
 #[path = "../private/mod.rs"]
@@ -30,6 +31,11 @@ on_both! {
     start::what_makes_no_sense_is_a_refusal_that_names_the_setting_and_repeats_no_secret,
     start::an_empty_variable_counts_as_not_set,
     start::a_second_server_and_a_foreign_secret_are_refused,
+    kept::a_file_of_secrets_is_only_ever_added_to,
+    kept::a_secret_that_a_crash_left_behind_is_found_again,
+    kept::files_are_for_their_owner_alone,
+    kept::one_process_owns_a_file_whatever_its_name,
+    kept::a_parameter_of_the_database_address_that_nobody_knows_is_refused_and_not_repeated,
     run::a_kill_loses_nothing_and_nothing_secret_is_written_anywhere,
     secrets::nothing_secret_is_told_logged_or_kept,
     run::limits_and_terms_are_the_configured_ones,

@@ -31,9 +31,9 @@ impl Delivery {
     ///
     /// [`Error::UnknownProduct`], or [`Error::Store`]; nothing was issued then.
     pub async fn order(&self, order: Order) -> Result<Issued, Error> {
+        static OTHER_ADDRESS: Throttle = Throttle::new();
         let Order { reference, product, email } = order;
         let issued = self.issue(product, email.clone(), OwnTerms::default(), Some(reference), true).await?;
-        static OTHER_ADDRESS: Throttle = Throttle::new();
         if issued.key.email() != &email
             && let Some(more) = OTHER_ADDRESS.admit()
         {

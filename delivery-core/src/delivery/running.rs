@@ -68,7 +68,16 @@ impl Delivery {
     /// [`StoreError::ForeignSecret`] if it was not; another [`StoreError`] if the store does not answer.
     pub async fn enroll(&self) -> Result<(), StoreError> {
         let inner = &self.inner;
-        inner.enrolled.get_or_try_init(|| async { inner.ledger.enroll(&inner.keyring.fingerprints()).await }).await?;
+        let enroll = || async {
+            if inner.keyring.is_guessable() {
+                tracing::warn!(
+                    "a signing secret (KEY_SECRET) looks as if it could be guessed: who has a key, or the database, can try \
+                     secrets until one fits; `openssl rand -hex 32` makes a good one"
+                );
+            }
+            inner.ledger.enroll(&inner.keyring.fingerprints()).await
+        };
+        inner.enrolled.get_or_try_init(enroll).await?;
         Ok(())
     }
 }

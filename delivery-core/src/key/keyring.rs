@@ -97,6 +97,7 @@ struct Signer {
     version: RingVersion,
     fingerprint: Fingerprint,
     pepper: [u8; 32],
+    guessable: bool,
     /// The MAC with its key schedule and the prefix already taken in: cloning it costs less than starting anew.
     mac: Hmac<Sha256>,
 }
@@ -133,6 +134,13 @@ impl Keyring {
     #[must_use]
     pub fn fingerprints(&self) -> Vec<Fingerprint> {
         self.signers().map(|signer| signer.fingerprint).collect()
+    }
+
+    /// Whether one of the secrets is short or simple enough that it might be found by trying. A key's text, and the
+    /// database's fingerprint of the secret, both tell who tries that he has found it.
+    #[must_use]
+    pub fn is_guessable(&self) -> bool {
+        self.signers().any(|signer| signer.guessable)
     }
 
     /// The text of a key: always the same for the same id, version and prefix.
@@ -195,7 +203,7 @@ impl Signer {
         let mac =
             hmac(&signing_key).chain_update([length]).chain_update(&prefix.0).chain_update(version.0.to_be_bytes());
         signing_key.zeroize();
-        Self { version, fingerprint: Fingerprint(fingerprint), pepper, mac }
+        Self { version, fingerprint: Fingerprint(fingerprint), pepper, guessable: secret.is_guessable(), mac }
     }
 
     fn tag(&self, id: KeyId) -> [u8; TAG] {
@@ -224,6 +232,7 @@ impl fmt::Debug for Keyring {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::Acceptance;
     use super::*;
 
     fn parsed(secrets: &[&str]) -> Vec<SigningSecret> {
@@ -293,15 +302,16 @@ mod tests {
     }
 
     #[test]
-    fn a_store_is_opened_by_a_ring_that_shares_a_secret_with_it() {
+    fn a_store_is_opened_by_a_ring_that_has_the_secret_which_signed_most_recently() {
         let (first, both, second) =
             (ring(&[OLD]).fingerprints(), ring(&[NEW, OLD]).fingerprints(), ring(&[NEW]).fingerprints());
         for (known, ring, accepted) in [
-            (&vec![], &first, true),
-            (&first, &first, true),
-            (&first, &both, true),
-            (&both, &second, true),
-            (&first, &second, false),
+            (&vec![], &first, Acceptance::Accepted),
+            (&first, &first, Acceptance::Accepted),
+            (&first, &both, Acceptance::Accepted),
+            (&both, &second, Acceptance::Accepted),
+            (&both, &first, Acceptance::Retired),
+            (&first, &second, Acceptance::Foreign),
         ] {
             assert_eq!(Fingerprint::accepts(known, ring), accepted);
         }

@@ -13,7 +13,7 @@ use chrono::{DateTime, Utc};
 use uuid::{Builder, Uuid};
 
 pub use self::keyring::{Keyring, KeyringError, Verified};
-pub use self::parts::{Fingerprint, KeyText, Prefix, RingVersion};
+pub use self::parts::{Acceptance, Fingerprint, KeyText, Prefix, RingVersion};
 pub use self::rules::{Change, Refusal, Standing};
 use crate::clock::{Clock, whole_seconds};
 use crate::email::Email;

@@ -20,6 +20,18 @@ pub struct RingVersion(pub(super) u16);
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint(pub(super) [u8; 16]);
 
+/// Whether a store may be used with the secrets of a keyring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "a ledger must decide on every outcome")]
+pub enum Acceptance {
+    /// It may: the store is new, or the keyring holds the secret that signed most recently.
+    Accepted,
+    /// The keyring holds only secrets that have been replaced since.
+    Retired,
+    /// The keyring holds none of the store's secrets.
+    Foreign,
+}
+
 /// A key's text: secret, zeroised when dropped, shown only by [`expose`](Self::expose).
 #[derive(Clone)]
 pub struct KeyText(pub(super) String);
@@ -76,11 +88,17 @@ impl Fingerprint {
         Self(bytes)
     }
 
-    /// Whether a store that was used with the secrets `known` may be used with `ring`: it knows one of them, or none at
-    /// all because it is new.
+    /// Whether a store that knows the secrets `known`, the one that signed most recently first, may be used with `ring`.
+    /// A new store knows none and may. Otherwise `ring` must hold the secret that signed most recently: without it, keys
+    /// that were sold a moment ago would be invalid here.
     #[must_use]
-    pub fn accepts(known: &[Self], ring: &[Self]) -> bool {
-        known.is_empty() || ring.iter().any(|fingerprint| known.contains(fingerprint))
+    pub fn accepts(known: &[Self], ring: &[Self]) -> Acceptance {
+        match known.first() {
+            None => Acceptance::Accepted,
+            Some(newest) if ring.contains(newest) => Acceptance::Accepted,
+            Some(_) if ring.iter().any(|fingerprint| known.contains(fingerprint)) => Acceptance::Retired,
+            Some(_) => Acceptance::Foreign,
+        }
     }
 }
 

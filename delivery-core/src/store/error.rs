@@ -36,6 +36,12 @@ pub enum StoreError {
         "the store was made with none of these signing secrets: its keys would all be invalid; start with the secret it was made with"
     )]
     ForeignSecret,
+    /// The store's keys were signed most recently with a secret that is not among those it is used with now.
+    #[error(
+        "the store was used with a newer signing secret than these: keys that were sold with it would be invalid; \
+         start with a list that has the newer secret too"
+    )]
+    RetiredSecret,
     /// This store does not do such a thing, on purpose: products are managed elsewhere. Answered 404.
     #[error("not supported by this store")]
     Unsupported,

@@ -11,7 +11,7 @@ use super::{
     Catalog, Issue, KeyQuery, Ledger, Letter, LetterId, MessageId, Outcome, Page, ParkedLetter, PostQuery, Receipt,
     StoreError, Use, UseId, page_size,
 };
-use crate::key::{Change, Fingerprint, Key, KeyId, NewKey, Refusal};
+use crate::key::{Acceptance, Change, Fingerprint, Key, KeyId, NewKey, Refusal};
 use crate::order::OrderRef;
 use crate::post::{NewPost, Post, PostId};
 use crate::product::{Listing, NewProduct, Product, ProductId};
@@ -72,11 +72,14 @@ impl State {
 impl Ledger for MemoryStore {
     async fn enroll(&self, ring: &[Fingerprint]) -> Result<(), StoreError> {
         let mut state = self.state();
-        if !Fingerprint::accepts(&state.ring, ring) {
-            return Err(StoreError::ForeignSecret);
+        match Fingerprint::accepts(&state.ring, ring) {
+            Acceptance::Accepted => {}
+            Acceptance::Retired => return Err(StoreError::RetiredSecret),
+            Acceptance::Foreign => return Err(StoreError::ForeignSecret),
         }
-        let new: Vec<_> = ring.iter().filter(|fingerprint| !state.ring.contains(fingerprint)).copied().collect();
-        state.ring.extend(new);
+        // The one that signs stands first.
+        state.ring.retain(|fingerprint| !ring.contains(fingerprint));
+        state.ring.splice(0..0, ring.iter().copied());
         Ok(())
     }
 

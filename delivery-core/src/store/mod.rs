@@ -86,12 +86,13 @@ use crate::product::{Listing, NewProduct, Product, ProductId};
 /// Keys, orders and letters: what must be atomic together. See the [module documentation](self) for how to implement it.
 #[async_trait]
 pub trait Ledger: Debug + Send + Sync + 'static {
-    /// Remembers the secrets that keys of this ledger are signed with, newest first. A ledger that remembers others, and
-    /// none of these, refuses: its keys would all be invalid.
+    /// Remembers the secrets that keys of this ledger are signed with, by their fingerprints; the first one signs from now
+    /// on. What [`Fingerprint::accepts`] does not accept is refused. Nothing is written where nothing changes.
     ///
     /// # Errors
     ///
-    /// [`StoreError::ForeignSecret`] for a ring that shares no secret with the ledger; nothing is remembered then.
+    /// [`StoreError::ForeignSecret`] or [`StoreError::RetiredSecret`] for a ring that is not accepted; nothing is
+    /// remembered then.
     async fn enroll(&self, ring: &[Fingerprint]) -> Result<(), StoreError>;
 
     /// Issues a key: the key, the identity of its order and, if `letter` is given, a letter due at once are one commit.

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 
 use super::commit::Committer;
 use super::{Issue, Letter, LetterId, MessageId, Outcome, Receipt, StoreError};
-use crate::key::{Change, Fingerprint, Key, KeyId, NewKey, Refusal};
+use crate::key::{Acceptance, Change, Fingerprint, Key, KeyId, NewKey, Refusal};
 use crate::post::{NewPost, Post};
 use crate::product::{NewProduct, Product};
 
@@ -35,7 +35,7 @@ pub(in crate::store) enum Operation {
 
 /// What it came to.
 pub(in crate::store) enum Answer {
-    Enrolled(bool),
+    Enrolled(Acceptance),
     Issued(Issue),
     Changed(Option<Result<Key, Refusal>>),
     /// How many uses were forgotten, and where the next slice begins.
@@ -67,8 +67,9 @@ fn mismatch<T>(_: Answer) -> Result<T, StoreError> {
 impl Committer<Operation, Answer> {
     pub(super) async fn enroll(&self, ring: &[Fingerprint]) -> Result<(), StoreError> {
         match self.submit(Operation::Enroll(ring.to_vec())).await? {
-            Answer::Enrolled(true) => Ok(()),
-            Answer::Enrolled(false) => Err(StoreError::ForeignSecret),
+            Answer::Enrolled(Acceptance::Accepted) => Ok(()),
+            Answer::Enrolled(Acceptance::Retired) => Err(StoreError::RetiredSecret),
+            Answer::Enrolled(Acceptance::Foreign) => Err(StoreError::ForeignSecret),
             other => mismatch(other),
         }
     }

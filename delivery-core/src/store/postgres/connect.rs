@@ -7,6 +7,7 @@ use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, PgPool, Row};
 use tokio::time::timeout;
+use url::Url;
 
 use super::PostgresError;
 use super::admission::{Admission, Origin, admit, leave};
@@ -51,6 +52,22 @@ const SERVING: [(&str, &str); 5] = [
     ("enable_mergejoin", "off"),
 ];
 
+/// The parameters of an address that the driver knows, without their other spellings.
+const PARAMETERS: [&str; 12] = [
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+    "host",
+    "hostaddr",
+    "port",
+    "dbname",
+    "user",
+    "password",
+    "application_name",
+    "options",
+];
+
 static MIGRATIONS: Migrator = {
     let migrations = sqlx::migrate!("src/store/postgres/migrations");
     Migrator { table_name: std::borrow::Cow::Borrowed("_delivery_migrations"), ..migrations }
@@ -73,7 +90,12 @@ impl Sessions {
             return Err(PostgresError::SchemaName);
         }
         let known = ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme));
-        let options = PgConnectOptions::from_str(url).ok().filter(|_| known).ok_or(PostgresError::Malformed)?;
+        let parsed = Url::parse(url).ok().filter(|_| known).ok_or(PostgresError::Malformed)?;
+        // The driver would log it with its value, and go on without it.
+        if parsed.query_pairs().any(|(name, _)| !PARAMETERS.contains(&&*name) && !name.starts_with("options[")) {
+            return Err(PostgresError::Parameter);
+        }
+        let options = PgConnectOptions::from_str(url).map_err(|_| PostgresError::Malformed)?;
         let options = options.options(SESSION).options([("search_path", schema)]).disable_statement_logging();
         Ok(Self { options, origin: Origin::default() })
     }

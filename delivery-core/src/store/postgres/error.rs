@@ -16,6 +16,13 @@ pub enum PostgresError {
     /// The address is no `postgres://` URL.
     #[error("must be an address such as postgres://user:password@host:5432/database")]
     Malformed,
+    /// The address has a parameter that nobody knows. Neither its name nor its value is repeated: a mistyped address may
+    /// have a password in either.
+    #[error(
+        "the address has an unknown parameter: known are sslmode, sslrootcert, sslcert, sslkey, host, hostaddr, port, \
+         dbname, user, password, application_name and options"
+    )]
+    Parameter,
     /// The schema's name is not one that needs no quotes.
     #[error(
         "the name of the schema must be 1 to 63 lower-case letters, digits and underscores, and begin with a letter"

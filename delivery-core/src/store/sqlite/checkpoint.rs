@@ -6,7 +6,6 @@
 //! begins the log anew. The log stays at some times [`AT`], and keeps its size on the disk, so that a commit writes into
 //! room it has and syncs no file's length.
 
-use std::fs::File;
 use std::sync::Arc;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
@@ -14,6 +13,7 @@ use sqlx::{ConnectOptions, Connection};
 use tokio::task::JoinHandle;
 
 use super::error::store_error;
+use super::lock::Lock;
 use crate::store::StoreError;
 use crate::store::rows::Columns;
 
@@ -39,7 +39,7 @@ impl Checkpoints {
     pub(super) async fn keep_up(
         &mut self,
         writer: &mut SqliteConnection,
-        (options, lock): (&SqliteConnectOptions, &Arc<File>),
+        (options, lock): (&SqliteConnectOptions, &Arc<Lock>),
     ) -> Result<(), StoreError> {
         const SIZE: &str = "PRAGMA wal_checkpoint(NOOP)";
         self.batches += 1;
@@ -69,7 +69,7 @@ impl Checkpoints {
 }
 
 /// Holds the file's lock: nobody else opens it before this is done too.
-async fn beside(options: SqliteConnectOptions, _lock: Arc<File>) -> Result<(), StoreError> {
+async fn beside(options: SqliteConnectOptions, _lock: Arc<Lock>) -> Result<(), StoreError> {
     let mut connection = options.create_if_missing(false).connect().await.map_err(store_error)?;
     checkpoint(&mut connection).await?;
     connection.close().await.map_err(store_error)

@@ -1,6 +1,5 @@
 //! A file whose store moves into another database.
 
-use std::fs::File;
 use std::path::Path;
 
 use chrono::{DateTime, Utc};
@@ -8,6 +7,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor};
 
 use super::error::store_error;
+use super::lock::Lock;
 use super::open::{self, Opened};
 use super::{SqliteError, fold, letters, ring};
 use crate::key::Fingerprint;
@@ -20,7 +20,7 @@ use crate::store::tables::{Chunk, Table};
 #[derive(Debug)]
 pub(in crate::store) struct Departure {
     connection: SqliteConnection,
-    _lock: File,
+    _lock: Lock,
 }
 
 impl Departure {

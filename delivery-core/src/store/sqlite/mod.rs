@@ -20,6 +20,7 @@ mod error;
 mod find;
 mod fold;
 mod letters;
+mod lock;
 mod open;
 mod plan;
 mod read;
@@ -30,7 +31,6 @@ mod view;
 mod write;
 
 use std::fmt;
-use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -43,6 +43,7 @@ use tokio::sync::oneshot;
 pub(super) use self::departure::Departure;
 pub use self::error::SqliteError;
 use self::find::Finders;
+use self::lock::Lock;
 use self::view::{Entry, View};
 use super::commit::Committer;
 use super::operation::{Answer, Operation};
@@ -57,7 +58,8 @@ use crate::product::{Listing, NewProduct, Product, ProductId};
 /// Keys, orders, letters, products and posts in one SQLite file that this process owns.
 ///
 /// Durable through a crash of process or machine: WAL with `synchronous=FULL`, set and read back at the start. A
-/// second process is refused by a lock beside the file (`….lock`); several servers share a PostgreSQL database instead.
+/// second process, or a second store in this one, is refused by a lock on the file, whatever name it is opened under;
+/// several servers share a PostgreSQL database instead. On Unix a new file is readable by its owner alone.
 ///
 /// Call [`close`](Ledger::close) at shutdown, or drop the last handle inside the runtime; what was acknowledged is safe
 /// either way.
@@ -71,7 +73,7 @@ pub struct SqliteStore {
     readers: SqlitePool,
     view: Arc<View>,
     /// Held by the writer too: nobody else opens the file before both are done with it.
-    lock: Mutex<Option<Arc<File>>>,
+    lock: Mutex<Option<Arc<Lock>>>,
 }
 
 struct Tasks {

@@ -1,6 +1,5 @@
 //! Opening: lock, version, journal, schema, and the uses that were not folded when the process last ended.
 
-use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,6 +9,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, Sq
 use sqlx::{ConnectOptions, Row};
 
 use super::find::Finders;
+use super::lock::Lock;
 use super::write::Scribe;
 use super::{SqliteError, SqliteStore, Tasks, View};
 use crate::store::commit::Committer;
@@ -31,7 +31,7 @@ static MIGRATIONS: Migrator = {
 /// A file that is locked, checked and up to date.
 pub(super) struct Opened {
     pub(super) writer: SqliteConnection,
-    pub(super) lock: File,
+    pub(super) lock: Lock,
     path: PathBuf,
     options: SqliteConnectOptions,
 }
@@ -65,7 +65,7 @@ pub(super) async fn open(path: &Path) -> Result<SqliteStore, SqliteError> {
 pub(super) async fn prepare(path: &Path) -> Result<Opened, SqliteError> {
     // Through a link it is the same file, and the same lock.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let lock = lock(&path)?;
+    let lock = Lock::take(&path)?;
     let failed = |source| SqliteError::while_opening(path.clone(), source);
     let options = SqliteConnectOptions::new()
         .filename(&path)
@@ -86,32 +86,6 @@ pub(super) async fn prepare(path: &Path) -> Result<Opened, SqliteError> {
 /// Brings the schema up to date.
 pub(super) async fn migrate(writer: &mut SqliteConnection) -> Result<(), MigrateError> {
     MIGRATIONS.run_direct(None, writer, false).await
-}
-
-/// Takes the lock beside the file. It is a file of its own: closing a descriptor of the database itself would drop the
-/// locks that SQLite holds on it (POSIX), and the operating system frees it however the process ends.
-fn lock(path: &Path) -> Result<File, SqliteError> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if !directory.is_dir() {
-        return Err(SqliteError::NoDirectory { path: directory.to_owned() });
-    }
-    if path.is_dir() {
-        let source = "it is a directory".into();
-        return Err(SqliteError::Other { path: path.to_owned(), source });
-    }
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".lock");
-    let file = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(PathBuf::from(beside))
-        .map_err(|source| SqliteError::ReadOnly { path: path.to_owned(), source: Box::new(source) })?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(SqliteError::InUse { path: path.to_owned() }),
-        Err(TryLockError::Error(source)) => Err(SqliteError::Other { path: path.to_owned(), source: Box::new(source) }),
-    }
 }
 
 /// Reads back what durability rests on.

@@ -1,7 +1,6 @@
 //! The writer: plans a batch in memory, writes it in one statement where it can, commits, and only then lets anyone see
 //! it.
 
-use std::fs::File;
 use std::sync::Arc;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
@@ -9,6 +8,7 @@ use sqlx::{ConnectOptions, Connection, Executor};
 
 use super::checkpoint::Checkpoints;
 use super::error::store_error;
+use super::lock::Lock;
 use super::plan::{Orders, Plan};
 use super::view::View;
 use super::{fold, letters, ring};
@@ -31,7 +31,7 @@ pub(super) struct Scribe {
     pub(super) lost: bool,
     /// The use up to which a prune has everything folded first.
     pub(super) fold_until: Option<i64>,
-    lock: Arc<File>,
+    lock: Arc<Lock>,
 }
 
 impl Scribe {
@@ -40,7 +40,7 @@ impl Scribe {
         connection: SqliteConnection,
         options: SqliteConnectOptions,
         view: Arc<View>,
-        lock: Arc<File>,
+        lock: Arc<Lock>,
     ) -> Result<Self, StoreError> {
         let (last_key, last_use, last_letter) = (0, 0, 0);
         let (checkpoints, lost, fold_until) = (Checkpoints::default(), false, None);
@@ -172,11 +172,11 @@ impl Writer for Scribe {
     }
 
     async fn upkeep(&mut self) {
+        static NOT_FOLDED: Throttle = Throttle::new();
+        static NOT_COPIED: Throttle = Throttle::new();
         if self.lost {
             return;
         }
-        static NOT_FOLDED: Throttle = Throttle::new();
-        static NOT_COPIED: Throttle = Throttle::new();
         if let Err(error) = fold::keep_up(self, fold::AT).await
             && let Some(more) = NOT_FOLDED.admit()
         {

@@ -262,7 +262,12 @@ async fn a_ring_with_a_known_secret_is_accepted_and_a_foreign_one_refused(ledger
     ledger.enroll(&[old]).await.expect("a new ledger takes any ring");
     assert!(matches!(ledger.enroll(&[foreign]).await, Err(StoreError::ForeignSecret)));
     ledger.enroll(&[new, old]).await.expect("rotation: the old secret is known");
+    assert!(matches!(ledger.enroll(&[old]).await, Err(StoreError::RetiredSecret)), "the new one signed most recently");
+    ledger.enroll(&[old, new]).await.expect("another server, which has the new one but does not sign with it yet");
+    assert!(matches!(ledger.enroll(&[new]).await, Err(StoreError::RetiredSecret)), "now the old one signed");
+    ledger.enroll(&[new, old]).await.expect("the new one signs");
     ledger.enroll(&[new]).await.expect("the old secret is retired");
+    assert!(matches!(ledger.enroll(&[old]).await, Err(StoreError::RetiredSecret)));
     assert!(matches!(ledger.enroll(&[foreign]).await, Err(StoreError::ForeignSecret)));
 }
 

@@ -14,6 +14,7 @@ use crate::key::{Change, KeyId, NewKey, RingVersion};
 use crate::product::ProductId;
 use crate::store::commit::Writer;
 use crate::store::operation::{Answer, Operation};
+use crate::store::sqlite::lock::Lock;
 use crate::terms::{Terms, Validity};
 
 const KEYS: u8 = 6;
@@ -61,7 +62,7 @@ async fn start(path: &Path) -> Scribe {
     let options = options.synchronous(sqlx::sqlite::SqliteSynchronous::Off);
     let mut connection = options.connect().await.unwrap();
     migrate(&mut connection).await.unwrap();
-    let lock = Arc::new(tempfile::tempfile().unwrap());
+    let lock = Arc::new(Lock::take(tempfile::NamedTempFile::new().unwrap().path()).unwrap());
     Scribe::start(connection, options, Arc::new(View::new()), lock).await.unwrap()
 }
 

@@ -24,7 +24,7 @@ async fn a_full_disk_is_unavailable_loses_nothing_and_heals() {
     let options = SqliteConnectOptions::new().filename(folder.path().join("full.db")).create_if_missing(true);
     let mut connection = options.connect().await.unwrap();
     crate::store::sqlite::open::migrate(&mut connection).await.unwrap();
-    let lock = Arc::new(tempfile::tempfile().unwrap());
+    let lock = Arc::new(Lock::take(tempfile::NamedTempFile::new().unwrap().path()).unwrap());
     let mut scribe = Scribe::start(connection, options, Arc::new(View::new()), lock).await.unwrap();
     scribe.commit(&[key(0), spend(0)]).await.unwrap();
     // SQLite answers a file at its page limit like a full disk: SQLITE_FULL.
@@ -62,7 +62,7 @@ async fn a_use_that_shares_its_commit_with_a_prune_is_still_counted_after_a_cras
     let start = async |options: SqliteConnectOptions| {
         let mut connection = options.connect().await.unwrap();
         crate::store::sqlite::open::migrate(&mut connection).await.unwrap();
-        let lock = Arc::new(tempfile::tempfile().unwrap());
+        let lock = Arc::new(Lock::take(tempfile::NamedTempFile::new().unwrap().path()).unwrap());
         Scribe::start(connection, options, Arc::new(View::new()), lock).await.unwrap()
     };
     let mut scribe = start(options.clone()).await;
@@ -102,7 +102,7 @@ async fn a_lone_order_that_is_there_already_takes_nothing_of_its_batch_along() {
     let start = async || {
         let mut connection = options.connect().await.unwrap();
         crate::store::sqlite::open::migrate(&mut connection).await.unwrap();
-        let lock = Arc::new(tempfile::tempfile().unwrap());
+        let lock = Arc::new(Lock::take(tempfile::NamedTempFile::new().unwrap().path()).unwrap());
         Scribe::start(connection, options.clone(), Arc::new(View::new()), lock).await.unwrap()
     };
     let mut scribe = start().await;
@@ -137,7 +137,7 @@ async fn a_lone_order_that_is_there_already_is_answered_while_nothing_can_be_wri
     let options = options.busy_timeout(std::time::Duration::ZERO);
     let mut connection = options.connect().await.unwrap();
     crate::store::sqlite::open::migrate(&mut connection).await.unwrap();
-    let lock = Arc::new(tempfile::tempfile().unwrap());
+    let lock = Arc::new(Lock::take(tempfile::NamedTempFile::new().unwrap().path()).unwrap());
     let mut scribe = Scribe::start(connection, options.clone(), Arc::new(View::new()), lock).await.unwrap();
     scribe.commit(&[order(1, "A")]).await.unwrap();
     let mut another = options.connect().await.unwrap();

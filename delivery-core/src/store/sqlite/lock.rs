@@ -1,0 +1,111 @@
+//! One process owns a database file, and in it one store.
+//!
+//! On Unix the lock is on the file itself (`flock`, which SQLite does not use): another name of the same file, or a lock file
+//! that was deleted, is no way around it. POSIX has a trap here: when a process closes *any* descriptor of a file, it loses
+//! the locks that SQLite holds on that file. So a file that this process has open already is recognised by device and inode,
+//! without opening it; and [`Lock`] is dropped last.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::Path;
+
+use super::SqliteError;
+
+/// Held until everybody in this process is done with the file.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+    #[cfg(unix)]
+    _claim: claim::Claim,
+}
+
+impl Lock {
+    /// Locks the file at `path`, which is made if it is missing, for its owner alone to read.
+    pub(super) fn take(path: &Path) -> Result<Self, SqliteError> {
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if !directory.is_dir() {
+            return Err(SqliteError::NoDirectory { path: directory.to_owned() });
+        }
+        if path.is_dir() {
+            let source = "it is a directory".into();
+            return Err(SqliteError::Other { path: path.to_owned(), source });
+        }
+        #[cfg(unix)]
+        let claim = claim::Claim::of_existing(path)?;
+        let file =
+            open(path).map_err(|source| SqliteError::ReadOnly { path: path.to_owned(), source: Box::new(source) })?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(SqliteError::InUse { path: path.to_owned() }),
+            Err(TryLockError::Error(source)) => {
+                return Err(SqliteError::Other { path: path.to_owned(), source: Box::new(source) });
+            }
+        }
+        Ok(Self {
+            #[cfg(unix)]
+            _claim: claim.map_or_else(|| claim::Claim::of(&file, path), Ok)?,
+            _file: file,
+        })
+    }
+}
+
+#[cfg(unix)]
+fn open(path: &Path) -> std::io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)
+}
+
+/// Elsewhere a lock would keep SQLite out too: it is taken on a file beside.
+#[cfg(not(unix))]
+fn open(path: &Path) -> std::io::Result<File> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".lock");
+    OpenOptions::new().create(true).truncate(false).write(true).open(beside)
+}
+
+#[cfg(unix)]
+mod claim {
+    use std::collections::BTreeSet;
+    use std::fs::{self, File, Metadata};
+    use std::os::unix::fs::MetadataExt;
+    use std::path::Path;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
+    use super::super::SqliteError;
+
+    /// Device and inode.
+    type Identity = (u64, u64);
+
+    static OPEN: Mutex<BTreeSet<Identity>> = Mutex::new(BTreeSet::new());
+
+    /// A file that this process has open.
+    #[derive(Debug)]
+    pub(super) struct Claim(Identity);
+
+    impl Claim {
+        /// None if there is no file yet.
+        pub(super) fn of_existing(path: &Path) -> Result<Option<Self>, SqliteError> {
+            fs::metadata(path).ok().map(|metadata| Self::new(&metadata, path)).transpose()
+        }
+
+        pub(super) fn of(file: &File, path: &Path) -> Result<Self, SqliteError> {
+            let metadata = file.metadata();
+            let failed = |source| SqliteError::Other { path: path.to_owned(), source: Box::new(source) };
+            Self::new(&metadata.map_err(failed)?, path)
+        }
+
+        fn new(metadata: &Metadata, path: &Path) -> Result<Self, SqliteError> {
+            let identity = (metadata.dev(), metadata.ino());
+            if open().insert(identity) { Ok(Self(identity)) } else { Err(SqliteError::InUse { path: path.to_owned() }) }
+        }
+    }
+
+    impl Drop for Claim {
+        fn drop(&mut self) {
+            open().remove(&self.0);
+        }
+    }
+
+    fn open() -> MutexGuard<'static, BTreeSet<Identity>> {
+        OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
