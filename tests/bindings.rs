@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-const MOST_LINES: usize = 400;
+/// Lines of code: documentation may be as long as it must.
+const MOST_LINES: usize = 350;
 
 fn sources(binding: &str) -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(binding).join("src");
@@ -51,7 +52,7 @@ fn every_field() -> Vec<String> {
 #[test]
 fn bindings_are_thin() {
     for binding in ["delivery-axum", "delivery-rocket"] {
-        let lines: usize = sources(binding).iter().map(|(_, text)| text.lines().count()).sum();
+        let lines: usize = sources(binding).iter().map(|(_, text)| code(text).filter(|line| !line.trim().is_empty()).count()).sum();
         assert!((100..MOST_LINES).contains(&lines), "{binding} has {lines} lines");
     }
 }

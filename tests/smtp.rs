@@ -3,7 +3,7 @@
 #[path = "private/smtp.rs"]
 mod smtp_server;
 
-use delivery_core::mail::{FolderMailer, Mailer, Message, SmtpMailer};
+use delivery_core::mail::{Failure, FolderMailer, Mailer, Message, SmtpMailer};
 use delivery_core::store::MessageId;
 use mail_parser::MessageParser;
 use tokio::net::TcpListener;
@@ -106,24 +106,102 @@ async fn a_connection_that_nobody_needs_is_closed_in_order() {
 
 #[tokio::test]
 async fn what_a_refusal_means_for_the_letter() {
-    for (script, permanent) in [
-        (Script::AtRecipient("450 mailbox busy"), false),
-        (Script::AtRecipient("451 greylisted"), false),
-        (Script::AtRecipient("550 no such user"), true),
-        (Script::AtRecipient("550 5.1.1 no such user"), true),
-        (Script::AtRecipient("550 5.7.1 your address is blocked"), false),
-        (Script::AtRecipient("550 5.4.5 daily quota spent"), false),
-        (Script::AtRecipient("554 relay denied"), false),
-        (Script::AtRecipient("530 log in first"), false),
-        (Script::AtEnd("452 full"), false),
-        (Script::AtEnd("554 5.7.1 refused"), false),
-        (Script::HangUpAfterTheDot, false),
+    use Failure::{Doubtful, Permanent, Transient, Unconfirmed};
+    for (at, reply, meaning) in [
+        // Whatever comes before the recipient is named concerns every letter.
+        ("", "550 your address is blocked", Transient),
+        ("", "554 5.7.1 no service here", Transient),
+        ("EHLO", "550 5.1.1 who are you", Transient),
+        ("AUTH", "535 5.7.8 wrong password", Transient),
+        ("AUTH", "550 no such user", Transient),
+        ("MAIL", "550 no such user", Transient),
+        ("MAIL", "550 5.1.1 sender unknown", Transient),
+        ("MAIL", "553 sender address rejected", Transient),
+        ("MAIL", "452 4.3.1 full", Transient),
+        // Only an enhanced code says for certain that there is no such recipient.
+        ("RCPT", "450 mailbox busy", Transient),
+        ("RCPT", "451 greylisted", Transient),
+        ("RCPT", "550 5.1.1 no such user", Permanent),
+        ("RCPT", "550 5.1.10 no such user", Permanent),
+        ("RCPT", "553 5.1.3 bad address", Permanent),
+        ("RCPT", "550 no such user", Doubtful),
+        ("RCPT", "551 user moved", Doubtful),
+        ("RCPT", "553 unknown mailbox", Doubtful),
+        ("RCPT", "550 relay not permitted", Transient),
+        ("RCPT", "550 Sender verify failed", Transient),
+        ("RCPT", "550 Mailbox quota exceeded", Transient),
+        ("RCPT", "550 5.7.1 your address is blocked", Transient),
+        ("RCPT", "550 5.4.5 daily quota spent", Transient),
+        ("RCPT", "554 relay denied", Transient),
+        ("RCPT", "530 log in first", Transient),
+        // What comes after it is about the message or the sender.
+        ("DATA", "550 no such user", Transient),
+        ("DATA", "554 5.1.1 no valid recipients", Transient),
+        (".", "452 full", Transient),
+        (".", "550 no such user", Transient),
+        (".", "550 5.1.1 no such user", Transient),
+        (".", "554 5.7.1 refused", Transient),
+        (".", "no reply at all", Unconfirmed),
     ] {
-        let (mailer, _) = serve(script).await;
+        let reply = format!("{reply}\r\n").leak().as_bytes();
+        let server = SmtpServer::start(Script::At(at, reply)).await;
+        let mailer: SmtpMailer = server.url.replace("://", "://user:password@").parse().unwrap();
         let error = mailer.send(&message()).await.unwrap_err();
-        assert_eq!(error.is_permanent(), permanent, "{error}");
+        assert_eq!(error.kind(), meaning, "{at} {}: {error}", String::from_utf8_lossy(reply));
         assert!(!error.to_string().contains("dlv_key"));
     }
+    let (mailer, _) = serve(Script::HangUpAfterTheDot).await;
+    assert_eq!(mailer.send(&message()).await.unwrap_err().kind(), Unconfirmed);
+}
+
+#[tokio::test]
+async fn a_server_that_accepts_others_is_believed_when_it_refuses_one() {
+    let (mailer, _) = serve(Script::KnowsSome).await;
+    let send = async |to: &str| mailer.send(&Message { to: to.parse().unwrap(), ..message() }).await;
+    let refused = async |to: &str| send(to).await.unwrap_err().kind();
+    assert_eq!(refused("nobody@example.com").await, Failure::Doubtful, "it may refuse everybody");
+    send("buyer@example.com").await.unwrap();
+    assert_eq!(refused("nobody@example.com").await, Failure::Permanent);
+    assert_eq!(refused("nonesuch@example.com").await, Failure::Doubtful, "nobody was accepted since");
+    send("buyer@example.com").await.unwrap();
+    assert_eq!(refused("nonesuch@example.com").await, Failure::Permanent);
+}
+
+#[tokio::test]
+async fn a_confirmation_is_understood_whatever_it_is_written_in() {
+    let long: &'static [u8] = format!("250 taken {}\r\n", "x".repeat(20_000)).leak().as_bytes();
+    let lines: &'static [u8] = format!("250-{}\r\n250 taken\r\n", "x".repeat(5000)).leak().as_bytes();
+    for reply in [&b"250 \xfcbernommen\r\n"[..], b"250-\xff\xfe\r\n250 ok\r\n", long, lines] {
+        let (mailer, server) = serve(Script::At(".", reply)).await;
+        mailer.send(&message()).await.unwrap();
+        mailer.send(&message()).await.unwrap();
+        assert_eq!((server.received().len(), server.connections()), (2, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_has_ten_minutes_for_its_last_reply() {
+    for (seconds, confirmed) in [(62, true), (590, true), (610, false)] {
+        let (mailer, _server) = serve(Script::Slow(seconds)).await;
+        let sent = mailer.send(&message()).await.map_err(|error| error.kind());
+        assert_eq!(sent, if confirmed { Ok(()) } else { Err(Failure::Unconfirmed) }, "{seconds} s");
+    }
+}
+
+#[tokio::test]
+async fn an_address_beyond_ascii_goes_by_smtputf8_or_fails_with_that_reason() {
+    let letter = Message { to: "用户@例え.jp".parse().unwrap(), ..message() };
+    let (mailer, server) = serve(Script::International).await;
+    mailer.send(&letter).await.unwrap();
+    mailer.send(&message()).await.unwrap();
+    let senders = server.senders();
+    assert!(senders[0].contains("SMTPUTF8") && !senders[1].contains("SMTPUTF8"), "{senders:?}");
+    let received = server.received();
+    assert!(received[0].contains("To: 用户@xn--r8jz45g.jp\r\n"), "{}", received[0]);
+    let (mailer, server) = serve(Script::Accept).await;
+    let error = mailer.send(&letter).await.unwrap_err();
+    assert!(error.is_permanent() && error.to_string().contains("SMTPUTF8"), "{error}");
+    assert!(server.senders().is_empty());
 }
 
 #[tokio::test]

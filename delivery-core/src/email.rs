@@ -3,6 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use icu_normalizer::ComposingNormalizerBorrowed as Nfc;
+use icu_properties::CodePointMapData;
+use icu_properties::props::{GeneralCategory, GeneralCategoryGroup};
 use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 
 use crate::text::Invalid;
@@ -16,10 +19,11 @@ const EXPECTED: Invalid = Invalid::expected("must be an e-mail address such as b
 
 /// An e-mail address a key can be sent to.
 ///
-/// At most 254 bytes; one `@`; an ASCII dot-atom as local part, of at most 64 bytes, kept as written; a DNS host name
-/// with at least one dot, lower-cased, its labels in ASCII form (`bücher.example` becomes `xn--bcher-kva.example`).
-/// No display name, quoted local part, IP address or control character: whatever has such a form cannot smuggle a
-/// header, a second recipient or an SMTP command.
+/// At most 254 bytes; one `@`; a dot-atom as local part, of at most 64 bytes, which may also hold letters, marks and digits
+/// of any script (RFC 6531), kept as written but for the normal form NFC; a DNS host name with at least one dot,
+/// lower-cased, its labels in ASCII form (`bücher.example` becomes `xn--bcher-kva.example`). No display name, quoted local
+/// part, IP address, control or format character: whatever has such a form cannot smuggle a header, a second recipient or an
+/// SMTP command.
 ///
 /// `Debug` shows the domain alone, since logs outlive their purpose.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,7 +51,8 @@ impl FromStr for Email {
             return Err(EXPECTED);
         }
         let (local, domain) = text.split_once('@').ok_or(EXPECTED)?;
-        if !is_dot_atom(local) {
+        let local = Nfc::new_nfc().normalize(local);
+        if !is_international_dot_atom(&local) {
             return Err(EXPECTED);
         }
         let address = format!("{local}@{}", host_name(domain)?);
@@ -72,6 +77,20 @@ impl fmt::Debug for Email {
 pub(crate) fn is_dot_atom(local: &str) -> bool {
     let atext = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~".contains(&byte);
     local.len() <= MAX_LOCAL && local.split('.').all(|atom| !atom.is_empty() && atom.bytes().all(atext))
+}
+
+/// The same with letters, marks and digits beyond ASCII (RFC 6531, 3.3, without the symbols and spaces that it allows too).
+fn is_international_dot_atom(local: &str) -> bool {
+    let word = |c: char| {
+        let category = CodePointMapData::<GeneralCategory>::new().get(c);
+        GeneralCategoryGroup::Letter
+            .union(GeneralCategoryGroup::Mark)
+            .union(GeneralCategoryGroup::DecimalNumber)
+            .contains(category)
+    };
+    local.len() <= MAX_LOCAL
+        && local.chars().all(|c| c.is_ascii() || word(c))
+        && is_dot_atom(&local.replace(|c: char| !c.is_ascii(), "x"))
 }
 
 /// A host name with a dot whose last label is not a number (that would be an IP address).
@@ -103,7 +122,8 @@ mod tests {
         fn what_is_accepted_is_harmless_and_parses_to_itself(text in "[ -~äß。\u{0}-\u{a0}\u{200b}\u{202e}]{0,30}(@[a-z.äß-]{0,20})?") {
             if let Ok(email) = text.parse::<Email>() {
                 let stored = email.as_str();
-                prop_assert!(stored.is_ascii() && stored.len() <= MAX_BYTES);
+                prop_assert!(stored.len() <= MAX_BYTES && email.domain().is_ascii());
+                prop_assert!(stored.chars().all(|c| c.is_ascii() || c.is_alphanumeric()), "{stored:?}");
                 prop_assert!(!stored.contains(|c: char| c.is_ascii_control() || " ,;:<>()[]\"\\".contains(c)), "{stored:?}");
                 prop_assert_eq!(stored.matches('@').count(), 1);
                 prop_assert!(email.domain().contains('.') && email.domain() == email.domain().to_lowercase());
@@ -129,6 +149,11 @@ mod tests {
             ("user@bücher.example", "user@xn--bcher-kva.example"),
             ("user@xn--bcher-kva.example", "user@xn--bcher-kva.example"),
             (&format!("{local}@example.com"), &format!("{local}@example.com")),
+            ("jürgen@example.com", "jürgen@example.com"),
+            ("ju\u{308}rgen@example.com", "jürgen@example.com"),
+            ("用户.名@例え.jp", "用户.名@xn--r8jz45g.jp"),
+            ("मेल१२@example.com", "मेल१२@example.com"),
+            ("\u{e3a}ก@example.com", "\u{e3a}ก@example.com"),
         ] {
             assert_eq!(text.parse::<Email>().map(|email| email.to_string()), Ok(stored.to_owned()));
         }
@@ -136,6 +161,7 @@ mod tests {
 
     #[test]
     fn addresses_that_are_refused() {
+        let long_script = format!("{}@example.com", "ä".repeat(33));
         let long_local = format!("{}@example.com", "l".repeat(65));
         let long_domain = format!("a@{}.com", ["b"; 60].map(|b| b.repeat(5)).join("."));
         for text in [
@@ -156,7 +182,17 @@ mod tests {
             "a@example.com\n",
             "a\0@example.com",
             "a\u{85}b@example.com",
-            "ä@example.com",
+            "a\u{200b}b@example.com",
+            "a\u{202e}b@example.com",
+            "a\u{ad}b@example.com",
+            "a\u{a0}b@example.com",
+            "a\u{3000}b@example.com",
+            "a€@example.com",
+            "🐦@example.com",
+            "ä..b@example.com",
+            "\"ä\"@example.com",
+            "用户＠example.com",
+            &long_script,
             "a@localhost",
             "a@example.com.",
             "a@.example.com",

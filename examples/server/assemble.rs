@@ -30,9 +30,12 @@ pub async fn assemble(settings: &Settings, address: SocketAddr) -> Result<Servic
         )
     })?;
     make_private(&settings.data_dir);
-    let mailer: Arc<dyn Mailer> = match &settings.smtp_url {
-        Some(url) => Arc::new(url.parse::<SmtpMailer>()?),
-        None => Arc::new(FolderMailer::open(settings.data_dir.join("mail"))?),
+    let mailer: Arc<dyn Mailer> = if let Some(url) = &settings.smtp_url {
+        Arc::new(url.parse::<SmtpMailer>()?)
+    } else {
+        let folder = settings.data_dir.join("mail");
+        tracing::warn!("SMTP_URL is not set: e-mails become files in {}, and reach no buyer", folder.display());
+        Arc::new(FolderMailer::open(folder)?)
     };
     // The store first: a second server on the same folder is refused before it makes secrets.
     match &settings.database {
@@ -64,6 +67,7 @@ async fn build<S: Ledger + Catalog>(
     let (keyring, webhook, admin) = (secrets.keyring.clone(), secrets.webhook.clone(), secrets.admin.clone());
     let pepper = keyring.pepper();
     let mut builder = Delivery::builder(store, mailer, keyring, webhook, admin).options(options);
+    builder = builder.mail_route(settings.smtp_url.clone().unwrap_or_default());
     if let Some(url) = &settings.redis_url {
         builder = builder.limiter(Arc::new(RedisLimiter::new(url, pepper)?));
     }

@@ -27,7 +27,7 @@ use tokio::net::TcpListener;
 
 use self::assemble::{Service, assemble};
 use self::places::Places;
-use self::settings::{Arguments, Settings};
+use self::settings::{Arguments, Command, Settings};
 
 /// How long open requests may take once the server is asked to stop.
 pub const GRACE: Duration = Duration::from_secs(25);
@@ -59,6 +59,15 @@ async fn open(settings: &Settings) -> Result<Opened, Refusal> {
     Ok(Opened { listener, address, delivery, places })
 }
 
+/// Queues what failed for good once more. It is sent by the next server that runs.
+async fn retry(settings: &Settings) -> Result<(), Refusal> {
+    let Service { delivery, .. } = assemble(settings, settings.bind).await?;
+    let count = delivery.resend_letters().await?;
+    delivery.close().await;
+    say(&format!("{count} e-mails are queued again"));
+    Ok(())
+}
+
 /// Says on standard output, in one line, that requests are answered from now on.
 fn announce(address: SocketAddr) {
     say(&format!("listening on http://{address}"));
@@ -73,11 +82,15 @@ fn say(text: &str) {
 pub fn run<S: Future<Output = Result<(), Refusal>>>(server: impl FnOnce(Opened) -> S) -> ExitCode {
     let ran = Arguments::read().and_then(|arguments| {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let command = arguments.command;
         let ran = runtime.block_on(async {
             let settings = arguments.check()?;
             // Writes the last lines when it is dropped.
             let _log = log::start()?;
-            server(open(&settings).await?).await
+            match command {
+                None => server(open(&settings).await?).await,
+                Some(Command::Retry) => retry(&settings).await,
+            }
         });
         // Files that are being written on a disk that hangs are left.
         runtime.shutdown_timeout(LINGER);

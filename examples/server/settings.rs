@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::builder::Resettable;
-use clap::{Arg, CommandFactory, FromArgMatches, Parser};
+use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 use delivery_core::delivery::{self, Options};
 use delivery_core::limit::RedisLimiter;
 use delivery_core::mail::SmtpMailer;
@@ -41,10 +41,10 @@ pub struct Arguments {
     /// smtp://user:pass@host:587?tls=required or smtps://… [default: letters become files in DATA_DIR/mail]
     #[arg(long, env, hide_env_values = true)]
     smtp_url: Option<String>,
-    /// Sender of letters
-    #[arg(long, env, default_value = "Digital Delivery <delivery@localhost>")]
-    mail_from: String,
-    /// Address that buyers see [default: http://BIND]
+    /// Sender of e-mails; required with SMTP_URL [default: Digital Delivery <delivery@localhost>]
+    #[arg(long, env)]
+    mail_from: Option<String>,
+    /// Address that buyers see; required with SMTP_URL [default: http://BIND]
     #[arg(long, env)]
     base_url: Option<String>,
     /// Networks whose X-Forwarded-For is believed, comma-separated
@@ -77,6 +77,14 @@ pub struct Arguments {
     /// Uses of a key where neither order nor product says otherwise; -1 without limit
     #[arg(long, env, default_value = "-1", allow_hyphen_values = true)]
     key_uses: String,
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+#[derive(Clone, Copy, Subcommand)]
+pub enum Command {
+    /// Queue every e-mail that failed for good once more, and end. A server on a SQLite file must be stopped before
+    Retry,
 }
 
 /// Settings that make sense.
@@ -119,6 +127,8 @@ impl Arguments {
             &mut read.admin_token,
             &mut read.key_secret,
             &mut read.smtp_url,
+            &mut read.mail_from,
+            &mut read.base_url,
         ] {
             optional.take_if(|value| value.is_empty());
         }
@@ -138,6 +148,14 @@ impl Arguments {
         if let Some(url) = &self.redis_url {
             read("REDIS_URL", url, |url| RedisLimiter::new(url, [0; 32]))?;
         }
+        // Buyers would be told an address of this machine, by a sender that no mail server believes.
+        if self.smtp_url.as_ref().is_some_and(|url| !SmtpMailer::is_loopback(url)) {
+            for (name, set) in [("BASE_URL", self.base_url.is_some()), ("MAIL_FROM", self.mail_from.is_some())] {
+                if !set {
+                    return Err(refusal(name, "must be set when e-mails are sent by SMTP_URL (--smtp-url)"));
+                }
+            }
+        }
         let bind = read("BIND", &self.bind, |text| {
             text.parse().map_err(|_| "must be an address and a port such as 127.0.0.1:8080")
         })?;
@@ -154,7 +172,7 @@ impl Arguments {
             "WEBHOOK_SECRET" => given(&self.webhook_secret),
             "ADMIN_TOKEN" => given(&self.admin_token),
             "KEY_SECRET" => given(&self.key_secret),
-            "MAIL_FROM" => Some(self.mail_from.clone()),
+            "MAIL_FROM" => self.mail_from.clone(),
             "BASE_URL" => self.base_url.clone(),
             "TRUSTED_PROXIES" => self.trusted_proxies.clone(),
             "LIMIT_PRODUCT" => Some(self.limit_product.clone()),

@@ -19,6 +19,12 @@ pub const BUYERS: [&str; 3] = ["ada@example.com", "Bob@example.com", "eve@shop.e
 /// Seconds to the second, third, … attempt at a letter, then always the last; on day five it is given up.
 const RETRIES: [i64; 8] = [5, 60, 300, 1_800, 7_200, 18_000, 36_000, 43_200];
 const GIVE_UP: i64 = 5 * 86_400_000;
+/// Unless it was tried fewer times than this.
+const FEWEST: usize = 15;
+/// A letter that may have been taken skips so many of the first waits.
+const SKIPPED: usize = 4;
+/// A letter that is due later than this was made so by a clock that was wrong.
+const FARTHEST: i64 = 13 * 3_600_000;
 
 /// What happens next. Keys are named by the order of their issue.
 #[derive(Debug, Clone)]
@@ -307,22 +313,26 @@ impl Model {
         let (mut sent, mut deferred, mut parked) = (0, 0, 0);
         for (number, key) in self.keys.iter_mut().enumerate() {
             let Some(letter) = &mut key.letter else { continue };
-            if letter.state != State::Waiting || letter.due > self.now {
+            let due = letter.due <= self.now || letter.due > self.now + FARTHEST;
+            if letter.state != State::Waiting || !due {
                 continue;
             }
+            letter.queued = letter.queued.min(self.now);
             if matches!(self.mailer, Behaviour::Accept | Behaviour::AcceptThenFail) {
                 self.accepted.push(number);
             }
             letter.attempts += 1;
-            let wait = RETRIES[(letter.attempts - 1).min(RETRIES.len() - 1)] * 1000;
-            let last = letter.queued + GIVE_UP;
-            let next = if self.now + wait <= last { self.now + wait } else { last };
+            let skipped = if self.mailer == Behaviour::AcceptThenFail { SKIPPED } else { 0 };
+            let wait = RETRIES[(letter.attempts - 1 + skipped).min(RETRIES.len() - 1)] * 1000;
+            let (next, last) = (self.now + wait, letter.queued + GIVE_UP);
+            // The last attempt is made on day five itself, once.
+            let next =
+                if self.now < last { Some(next.min(last)) } else { Some(next).filter(|_| letter.attempts < FEWEST) };
             match self.mailer {
                 Behaviour::Accept => (letter.state, sent) = (State::Sent, sent + 1),
-                // The last attempt is made on day five itself, once.
                 Behaviour::FailPermanent => (letter.state, parked) = (State::Parked, parked + 1),
-                _ if next <= self.now => (letter.state, parked) = (State::Parked, parked + 1),
-                _ => (letter.due, deferred) = (next, deferred + 1),
+                _ if next.is_none() => (letter.state, parked) = (State::Parked, parked + 1),
+                _ => (letter.due, deferred) = (next.unwrap_or_default(), deferred + 1),
             }
         }
         Answer::Worked(sent, deferred, parked)

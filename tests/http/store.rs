@@ -9,7 +9,7 @@ use delivery_core::post::{NewPost, Post};
 use delivery_core::product::{Listing, NewProduct, Product, ProductId};
 use delivery_core::store::{
     Catalog, Issue, KeyQuery, Ledger, Letter, LetterId, MemoryStore, MessageId, Outcome, Page, ParkedLetter, PostQuery,
-    Receipt, StoreError, Use, UseId,
+    Receipt, Route, StoreError, Use, UseId,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -113,11 +113,17 @@ impl Ledger for FrailStore {
     ) -> Result<Vec<Letter>, StoreError> {
         self.told(self.store()?.claim_letters(now, until, limit).await?)
     }
+    async fn renew_letters(&self, receipts: &[Receipt], lease_until: DateTime<Utc>) -> Result<(), StoreError> {
+        self.store()?.renew_letters(receipts, lease_until).await
+    }
     async fn settle_letter(&self, receipt: Receipt, outcome: Outcome) -> Result<(), StoreError> {
         self.told(self.store()?.settle_letter(receipt, outcome).await?)
     }
     async fn parked_letters(&self, limit: usize) -> Result<Vec<ParkedLetter>, StoreError> {
         self.store()?.parked_letters(limit).await
+    }
+    async fn unpark_letters(&self, route: Option<Route>, now: DateTime<Utc>) -> Result<u64, StoreError> {
+        self.told(self.store()?.unpark_letters(route, now).await?)
     }
     async fn unpark_letter(&self, letter: LetterId, now: DateTime<Utc>) -> Result<bool, StoreError> {
         self.store()?.unpark_letter(letter, now).await

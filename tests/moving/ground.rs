@@ -9,7 +9,7 @@ use delivery_core::order::{OrderRef, Source};
 use delivery_core::post::{Category, NewPost};
 use delivery_core::product::{NewProduct, ProductId};
 use delivery_core::store::{
-    Catalog, Issue, KeyQuery, Ledger, MessageId, Moved, Outcome, Page, PostQuery, PostgresError, PostgresStore,
+    Catalog, Issue, KeyQuery, Ledger, MessageId, Moved, Outcome, Page, PostQuery, PostgresError, PostgresStore, Route,
     SqliteError, SqliteStore, Transfer, TransferError,
 };
 use delivery_core::terms::{Terms, UseLimit, Validity};
@@ -164,7 +164,7 @@ pub async fn fill(store: &SqliteStore) {
         let outcome = match index % 4 {
             0 => Outcome::Sent { at },
             1 => Outcome::Retry { due, reason },
-            2 => Outcome::Park { at, reason },
+            2 => Outcome::Park { at, reason, route: Route::from_bytes([2; 16]) },
             // Leased when the server ended.
             _ => continue,
         };

@@ -11,8 +11,14 @@ use tokio::net::{TcpListener, TcpStream};
 pub enum Script {
     Accept,
     Silence,
-    AtRecipient(&'static str),
-    AtEnd(&'static str),
+    /// The reply to a command: `""` stands for the greeting, `.` for the end of a message.
+    At(&'static str, &'static [u8]),
+    /// Refuses every recipient that begins with `no`, in plain words.
+    KnowsSome,
+    /// Offers SMTPUTF8.
+    International,
+    /// Takes so many seconds to reply to a message.
+    Slow(u64),
     HangUpAfterTheDot,
     /// The first letter gets no reply.
     SilentAfterTheFirstDot,
@@ -28,6 +34,7 @@ pub struct SmtpServer {
 #[derive(Default)]
 struct Seen {
     received: Mutex<Vec<String>>,
+    senders: Mutex<Vec<String>>,
     connections: AtomicUsize,
     /// Connections that were closed in order.
     quit: AtomicUsize,
@@ -53,6 +60,11 @@ impl SmtpServer {
         self.seen.received.lock().unwrap().clone()
     }
 
+    /// The MAIL commands.
+    pub fn senders(&self) -> Vec<String> {
+        self.seen.senders.lock().unwrap().clone()
+    }
+
     /// How many connections were closed in order.
     pub fn quit(&self) -> usize {
         self.seen.quit.load(Ordering::Relaxed)
@@ -70,14 +82,26 @@ async fn converse(stream: TcpStream, script: Script, seen: Arc<Seen>) -> std::io
     if matches!(script, Script::Silence) {
         return std::future::pending().await;
     }
-    write.write_all(b"220 test\r\n").await?;
+    let at = |command: &str| match script {
+        Script::At(at, reply) if at == command => Some(reply),
+        _ => None,
+    };
+    write.write_all(at("").unwrap_or(b"220 test\r\n")).await?;
     while let Some(line) = lines.next_line().await? {
-        let reply = match line.split(' ').next().unwrap().to_ascii_uppercase().as_str() {
-            "EHLO" => "250-test\r\n250 8BITMIME",
-            "RCPT" => match script {
-                Script::AtRecipient(reply) => reply,
-                _ => "250 ok",
-            },
+        let command = line.split(' ').next().unwrap().to_ascii_uppercase();
+        if let Some(reply) = at(&command) {
+            write.write_all(reply).await?;
+            continue;
+        }
+        let reply = match command.as_str() {
+            "EHLO" if matches!(script, Script::International) => "250-test\r\n250-SMTPUTF8\r\n250 8BITMIME",
+            "EHLO" => "250-test\r\n250-AUTH PLAIN LOGIN\r\n250 8BITMIME",
+            "AUTH" => "235 welcome",
+            "RCPT" if matches!(script, Script::KnowsSome) && line.contains("<no") => "550 no such user here",
+            "MAIL" => {
+                seen.senders.lock().unwrap().push(line);
+                "250 ok"
+            }
             "DATA" => {
                 write.write_all(b"354 go on\r\n").await?;
                 let Some(data) = data(&mut lines).await? else { return Ok(()) };
@@ -93,7 +117,14 @@ async fn converse(stream: TcpStream, script: Script, seen: Arc<Seen>) -> std::io
                         write.write_all(b"250 taken\r\n").await?;
                         return Ok(());
                     }
-                    Script::AtEnd(reply) => reply,
+                    Script::At(".", reply) => {
+                        write.write_all(reply).await?;
+                        continue;
+                    }
+                    Script::Slow(seconds) => {
+                        tokio::time::sleep(std::time::Duration::from_secs(seconds)).await;
+                        "250 taken"
+                    }
                     _ => "250 taken",
                 }
             }

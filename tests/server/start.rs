@@ -46,6 +46,7 @@ pub fn what_makes_no_sense_is_a_refusal_that_names_the_setting_and_repeats_no_se
         ("KEY_SECRET", "long-enough-for-one,hunter2", "16 characters"),
         ("SMTP_URL", "http://user:hunter2@mail.example.com", "smtp://"),
         ("SMTP_URL", "smtp://user:hunter2@mail.example.com", "tls=required"),
+        ("SMTP_URL", "smtps://user:hunter2@mail.example.com", "BASE_URL (--base-url) must be set"),
         ("MAIL_FROM", "nobody", "address"),
         ("MAIL_FROM", "a..b@example.com", "address"),
         ("BASE_URL", "ftp://x", "https://"),

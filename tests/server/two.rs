@@ -96,7 +96,7 @@ fn the_same_order_sent_to_both_is_one_key_and_one_letter() {
 
 #[test]
 fn when_one_is_killed_the_other_sends_its_letters() {
-    let Some((url, sites, servers)) = two() else { return };
+    let Some((_, sites, servers)) = two() else { return };
     let keys: Vec<String> = storm(&servers, 40, |server, order| {
         let (status, answer) = server.order(&order.to_string());
         assert_eq!(status, 200, "{answer}");
@@ -104,12 +104,11 @@ fn when_one_is_killed_the_other_sends_its_letters() {
     });
     let [one, other] = servers;
     one.kill();
-    // As if the leases of the dead had run out, which takes five minutes.
-    administer(&url, "UPDATE delivery.delivery_letter SET due_at = 0, fence = fence + 1 WHERE state = 0");
     let sent = || {
         let letters = sites.iter().flat_map(Site::letters).collect::<String>().replace("=\r\n", "");
         keys.iter().filter(|key| letters.contains(key.as_str())).collect::<HashSet<_>>().len()
     };
-    wait_for(Duration::from_secs(30), || sent() == keys.len());
+    // In real time: the leases of the dead run out.
+    wait_for(Duration::from_mins(1), || sent() == keys.len());
     other.terminate();
 }

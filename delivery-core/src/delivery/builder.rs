@@ -1,9 +1,12 @@
 //! Putting a service together.
 
+use std::fmt;
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use sha2::{Digest, Sha256};
 use tokio::sync::{Notify, OnceCell};
+use zeroize::Zeroizing;
 
 use super::{Delivery, Inner, Options};
 use crate::clock::{Clock, SystemClock};
@@ -12,7 +15,7 @@ use crate::key::Keyring;
 use crate::limit::{MemoryLimiter, Quotas, RateLimiter};
 use crate::mail::{Mailer, Outbox, Sender, Templates};
 use crate::secret::{AdminToken, WebhookSecret};
-use crate::store::{Catalog, Ledger};
+use crate::store::{Catalog, Ledger, Route};
 use crate::terms::Terms;
 
 /// Puts a [`Delivery`] together: what is required came as arguments to [`Delivery::builder`], the rest has defaults.
@@ -32,10 +35,21 @@ pub struct Builder {
     templates: Templates,
     sender: Sender,
     base_url: String,
+    mail_route: Hidden,
     quotas: Quotas,
     terms: Terms,
     trusted_proxies: Vec<IpNet>,
     list_details: bool,
+}
+
+/// A text that may hold a password.
+#[derive(Default)]
+struct Hidden(Zeroizing<String>);
+
+impl fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
 }
 
 impl Delivery {
@@ -62,6 +76,7 @@ impl Delivery {
             templates: Templates::default(),
             sender: Sender::default(),
             base_url: "http://localhost".to_owned(),
+            mail_route: Hidden::default(),
             quotas: Quotas::default(),
             terms: Terms::default(),
             trusted_proxies: Vec::new(),
@@ -121,6 +136,14 @@ impl Builder {
         self
     }
 
+    /// Says what the way of e-mails is, beside the sender: the settings of the mail server, which may hold a password. When it
+    /// or the sender changes, the next [start](Delivery::start) tries again what could not be sent before.
+    #[must_use]
+    pub fn mail_route(mut self, route: impl Into<String>) -> Self {
+        self.mail_route = Hidden(Zeroizing::new(route.into()));
+        self
+    }
+
     /// Sets everything that `options` has.
     #[must_use]
     pub fn options(self, options: Options) -> Self {
@@ -162,6 +185,15 @@ impl Builder {
     pub fn build(self) -> Delivery {
         let keyring = Arc::new(self.keyring);
         let wake = Arc::new(Notify::new());
+        // Keyed, so that a password in it cannot be guessed from what the store keeps.
+        let digest = Sha256::new_with_prefix(keyring.pepper())
+            .chain_update(self.sender.to_string())
+            .chain_update([0])
+            .chain_update(self.mail_route.0.as_bytes())
+            .finalize();
+        let mut route = [0; 16];
+        route.iter_mut().zip(digest).for_each(|(to, from)| *to = from);
+        let route = Route::from_bytes(route);
         let outbox = Outbox {
             ledger: self.ledger.clone(),
             catalog: self.catalog.clone(),
@@ -172,6 +204,7 @@ impl Builder {
             templates: self.templates,
             sender: self.sender,
             base_url: self.base_url,
+            route,
             wake: wake.clone(),
         };
         let limiter = self.limiter.unwrap_or_else(|| Arc::new(MemoryLimiter::new(self.clock.clone())));

@@ -22,13 +22,26 @@ pub struct Running {
 
 impl Delivery {
     /// Starts sending letters, in a task of the current Tokio runtime, after making sure that the store was made with one
-    /// of the keyring's secrets.
+    /// of the keyring's secrets. Letters that failed by another sender or another [way](super::Builder::mail_route) are tried
+    /// again.
     ///
     /// # Errors
     ///
     /// [`StoreError::ForeignSecret`] if it was not; another [`StoreError`] if the store does not answer.
     pub async fn start(&self) -> Result<Running, StoreError> {
         self.enroll().await?;
+        let inner = &self.inner;
+        // A store that is full or away for the moment does not keep the service from starting.
+        match inner.ledger.unpark_letters(Some(inner.outbox.route), inner.clock.now()).await {
+            Ok(0) => {}
+            Ok(letters) => {
+                tracing::info!(letters, "sender or mail server have changed: letters that failed are tried again");
+            }
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, "letters that failed are not tried again yet");
+            }
+        }
         let (stop, stopped) = watch::channel(false);
         let worker = tokio::spawn(supervise(self.inner.outbox.clone(), stopped));
         Ok(Running { delivery: self.clone(), stop, worker })

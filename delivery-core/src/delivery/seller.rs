@@ -100,6 +100,17 @@ impl Delivery {
         self.inner.ledger.parked_letters(limit).await
     }
 
+    /// Sends all parked letters again, as if they were new; how many there were.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if some may still be parked.
+    pub async fn resend_letters(&self) -> Result<u64, StoreError> {
+        let count = self.inner.ledger.unpark_letters(None, self.inner.clock.now()).await?;
+        self.inner.wake.notify_one();
+        Ok(count)
+    }
+
     /// Sends a parked letter again, as if it were new; whether there was such a letter.
     ///
     /// # Errors

@@ -7,9 +7,10 @@
 //!
 //! [`send`](Mailer::send) answers `Ok` once somebody else is responsible for the message: a mail server said 250, a
 //! provider's API said 2xx. It says [`MailError::permanent`] only for what no later attempt can mend, such as an unknown
-//! recipient; everything else is [`MailError::transient`] and tried again for days. The same message can come twice, with
-//! the same `Message-ID`, after a crash or a time-out: pass the id on, so that the other side can recognise it. The
-//! message holds a key: log nothing of it. Calls come concurrently, and each is cut off after [`SEND_TIMEOUT`].
+//! recipient, and [`MailError::unconfirmed`] where the message may have been taken; everything else is
+//! [`MailError::transient`] and tried again for days. The same message can come twice, with the same `Message-ID`, after a
+//! crash or a time-out: pass the id on, so that the other side can recognise it. The message holds a key: log nothing of it.
+//! Calls come concurrently, and each is cut off after [`SEND_TIMEOUT`].
 //!
 //! ```
 //! use async_trait::async_trait;
@@ -57,9 +58,9 @@ pub use self::smtp::{SmtpError, SmtpMailer};
 use crate::email::Email;
 use crate::store::MessageId;
 
-/// How long one attempt to send may take. A mail server may think for minutes (RFC 5321, 4.5.3.2), but one that takes
-/// longer than this for a letter of some kilobytes hangs; the letter is tried again.
-pub const SEND_TIMEOUT: Duration = Duration::from_mins(1);
+/// How long one attempt to send may take: the ten minutes that a mail server has for its last reply (RFC 5321, 4.5.3.2.6),
+/// and what comes before. What is cut off may have been sent.
+pub const SEND_TIMEOUT: Duration = Duration::from_mins(12);
 
 /// Sends a message. See the [module documentation](self) for how to implement it.
 #[async_trait]
@@ -98,23 +99,53 @@ pub struct Message {
 #[derive(Debug, Error)]
 #[error("{reason}")]
 pub struct MailError {
-    permanent: bool,
+    kind: Failure,
     reason: String,
     #[source]
     source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+/// What a failure means for the next attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Failure {
+    /// It may pass: tried again soon, and for days.
+    Transient,
+    /// It seems to be about the recipient, and may be about the sender: tried again for a day.
+    Doubtful,
+    /// The message may have been taken: tried again after hours, since each attempt may be another copy.
+    Unconfirmed,
+    /// No later attempt can mend it.
+    Permanent,
 }
 
 impl MailError {
     /// A failure that may pass.
     #[must_use]
     pub fn transient(reason: impl Into<String>) -> Self {
-        Self { permanent: false, reason: reason.into(), source: None }
+        Self::new(Failure::Transient, reason)
     }
 
     /// A failure that no later attempt can mend.
     #[must_use]
     pub fn permanent(reason: impl Into<String>) -> Self {
-        Self { permanent: true, reason: reason.into(), source: None }
+        Self::new(Failure::Permanent, reason)
+    }
+
+    /// A failure that seems permanent but may have a cause that the seller can mend.
+    #[must_use]
+    pub fn doubtful(reason: impl Into<String>) -> Self {
+        Self::new(Failure::Doubtful, reason)
+    }
+
+    /// The message was handed over, and nobody confirmed it.
+    #[must_use]
+    pub fn unconfirmed(reason: impl Into<String>) -> Self {
+        Self::new(Failure::Unconfirmed, reason)
+    }
+
+    fn new(kind: Failure, reason: impl Into<String>) -> Self {
+        Self { kind, reason: reason.into(), source: None }
     }
 
     /// The same failure with its cause, for the log.
@@ -123,10 +154,16 @@ impl MailError {
         Self { source: Some(Box::new(source)), ..self }
     }
 
+    /// What it means for the next attempt.
+    #[must_use]
+    pub fn kind(&self) -> Failure {
+        self.kind
+    }
+
     /// Whether no later attempt can mend it.
     #[must_use]
     pub fn is_permanent(&self) -> bool {
-        self.permanent
+        self.kind == Failure::Permanent
     }
 }
 

@@ -18,7 +18,8 @@ use crate::clock::Clock;
 use crate::entropy::{Entropy, fraction};
 use crate::error::explain;
 use crate::key::Keyring;
-use crate::store::{Catalog, Ledger, Letter, Outcome, StoreError};
+use crate::store::{Catalog, Ledger, Letter, Outcome, Receipt, Route, StoreError};
+use crate::throttle::Throttle;
 
 /// Letters under way at once.
 const CONCURRENCY: usize = 16;
@@ -28,8 +29,10 @@ const GROUP: usize = CONCURRENCY / 2;
 /// Fewer wait for so long since the last ones. No buyer notices; orders that come in a row would wait for two commits of the
 /// outbox after each.
 const GATHER: Duration = Duration::from_millis(25);
-/// How long a lease holds: several times what an attempt may take, so that no letter is sent by two.
-const LEASE: TimeDelta = TimeDelta::minutes(5);
+/// How long a lease holds after it was last renewed. What a server that died was sending waits so long for another one.
+const LEASE: TimeDelta = TimeDelta::seconds(45);
+/// How often leases are renewed: a store may be away for two renewals.
+const RENEW: Duration = Duration::from_secs(15);
 /// How often the queue is looked at when nobody says that there is a new letter: due retries, other servers' letters.
 const POLL: Duration = Duration::from_secs(1);
 /// How long letters that are under way may take when the outbox stops. The next start sends what is given back, with the
@@ -41,8 +44,9 @@ const SETTLE_ATTEMPTS: usize = 10;
 /// Sends letters: leases what is due, renders, sends, settles.
 ///
 /// A letter that fails is tried again after 5 s, 1 min, 5 min, 30 min, 2 h, 5 h, 10 h and then every 12 h up to day 5, each a
-/// little later by chance. One that can never be sent is parked with its reason, logged, and kept for
-/// [`parked_letters`](Ledger::parked_letters). Letters do not wait for each other.
+/// little later by chance; one that may have been taken is tried again after 2 h, 5 h and so on. One that can never be sent
+/// is parked with its reason, logged, and kept for [`parked_letters`](Ledger::parked_letters). Letters do not wait for each
+/// other.
 pub struct Outbox {
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) catalog: Arc<dyn Catalog>,
@@ -53,6 +57,7 @@ pub struct Outbox {
     pub(crate) templates: Templates,
     pub(crate) sender: Sender,
     pub(crate) base_url: String,
+    pub(crate) route: Route,
     pub(crate) wake: Arc<Notify>,
 }
 
@@ -94,12 +99,21 @@ impl Outbox {
     pub async fn work(self: &Arc<Self>) -> Result<Worked, StoreError> {
         let mut worked = Worked::default();
         let mut under_way = UnderWay::default();
+        let mut renewal = pin!(tokio::time::sleep(RENEW));
         let mut failed = None;
         loop {
             if failed.is_none() && under_way.room() >= GROUP {
                 failed = self.claim(&mut under_way).await.err();
             }
-            let Some(joined) = under_way.tasks.join_next_with_id().await else { break };
+            let joined = tokio::select! {
+                joined = under_way.tasks.join_next_with_id() => joined,
+                () = &mut renewal => {
+                    self.renew(&under_way).await;
+                    renewal.set(tokio::time::sleep(RENEW));
+                    continue;
+                }
+            };
+            let Some(joined) = joined else { break };
             match self.end(&mut under_way, joined) {
                 End::Sent => worked.sent += 1,
                 End::Deferred => worked.deferred += 1,
@@ -118,7 +132,9 @@ impl Outbox {
     /// Sends letters as they come due, until `stop` says so; then gives what is under way a little time, and the rest
     /// back.
     pub(crate) async fn run(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
+        static WAITING: Throttle = Throttle::new();
         let mut under_way = UnderWay::default();
+        let mut renewal = pin!(tokio::time::sleep(RENEW));
         let mut gathering = pin!(tokio::time::sleep(Duration::ZERO));
         // Whether letters may wait that nobody has claimed, and whether some certainly do.
         let (mut asked, mut more) = (true, false);
@@ -133,7 +149,10 @@ impl Outbox {
             let claim = asked && if gathered { room > 0 } else { more && room >= GROUP };
             if claim {
                 more = self.claim(&mut under_way).await.unwrap_or_else(|error| {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "letters wait: the store does not answer");
+                    if let Some(more) = WAITING.admit() {
+                        let error = &error as &dyn std::error::Error;
+                        tracing::warn!(error, more, "letters wait: the store does not answer");
+                    }
                     false
                 });
                 asked = more;
@@ -147,6 +166,10 @@ impl Outbox {
                 // Only what loses nothing when another branch is first.
                 Some(joined) = under_way.tasks.join_next_with_id() => drop(self.end(&mut under_way, joined)),
                 Some(settled) = under_way.settling.join_next() => note(settled),
+                () = &mut renewal, if !under_way.letters.is_empty() => {
+                    self.renew(&under_way).await;
+                    renewal.set(tokio::time::sleep(RENEW));
+                }
                 () = &mut gathering, if gathers => {}
                 () = self.wake.notified(), if !asked => asked = true,
                 () = tokio::time::sleep(POLL), if !asked => asked = true,
@@ -192,6 +215,19 @@ impl Outbox {
         Ok(more)
     }
 
+    /// Keeps the letters that are being sent from everybody else for a while longer.
+    async fn renew(&self, under_way: &UnderWay) {
+        static NOT_RENEWED: Throttle = Throttle::new();
+        let receipts: Vec<Receipt> = under_way.letters.values().map(|letter| letter.receipt).collect();
+        let now = self.clock.now();
+        let until = now.checked_add_signed(LEASE).unwrap_or(now);
+        if let Err(error) = self.ledger.renew_letters(&receipts, until).await
+            && let Some(more) = NOT_RENEWED.admit()
+        {
+            tracing::warn!(error = &error as &dyn std::error::Error, more, "leases of letters are not renewed");
+        }
+    }
+
     /// Takes note of a letter's end.
     fn end(&self, under_way: &mut UnderWay, joined: Result<(task::Id, Result<(), MailError>), JoinError>) -> End {
         let (id, result) = match joined {
@@ -215,7 +251,7 @@ impl Outbox {
     async fn deliver(&self, letter: &Letter) -> Result<(), MailError> {
         let attempt = async { self.mailer.send(&self.render(letter).await?).await };
         let sent = tokio::time::timeout(SEND_TIMEOUT, attempt).await;
-        sent.unwrap_or_else(|_| Err(MailError::transient("sending took longer than a minute")))
+        sent.unwrap_or_else(|_| Err(MailError::unconfirmed("sending took longer than twelve minutes and was cut off")))
     }
 
     async fn render(&self, letter: &Letter) -> Result<Message, MailError> {
@@ -254,21 +290,24 @@ impl Outbox {
         // Not every database keeps control characters.
         let reason = error.to_string().replace(text.expose(), "…").replace(char::is_control, " ");
         let said = explain(&error).replace(text.expose(), "…");
-        let due = retry::due(attempt, letter.queued_at, now, fraction(self.entropy.as_ref()));
-        if let Some(due) = due.filter(|_| !error.is_permanent()) {
+        let due = retry::due(error.kind(), attempt, (letter.queued_at, now), fraction(self.entropy.as_ref()));
+        if let Some(due) = due {
             let next = crate::clock::timestamp(due);
             tracing::warn!(%key, attempt, next, error = said, "letter not sent yet");
             (Outcome::Retry { due, reason }, End::Deferred)
         } else {
             tracing::error!(%key, attempt, error = said, "letter parked: the buyer has no key");
-            (Outcome::Park { at: now, reason }, End::Parked)
+            (Outcome::Park { at: now, reason, route: self.route }, End::Parked)
         }
     }
 
     async fn settle(&self, letter: &Letter, outcome: Outcome, attempts: usize) {
+        static NOT_KEPT: Throttle = Throttle::new();
         for attempt in 1..=attempts {
             let Err(error) = self.ledger.settle_letter(letter.receipt, outcome.clone()).await else { return };
-            tracing::warn!(error = &error as &dyn std::error::Error, "a letter's outcome is not kept yet");
+            if let Some(more) = NOT_KEPT.admit() {
+                tracing::warn!(error = &error as &dyn std::error::Error, more, "a letter's outcome is not kept yet");
+            }
             if attempt < attempts {
                 tokio::time::sleep(POLL).await;
             }

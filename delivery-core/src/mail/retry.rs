@@ -2,27 +2,56 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use super::Failure;
+
 /// Seconds to wait after the first, second, … failure: soon for a hiccup, patiently for an outage; 12 hours thereafter.
 const DELAYS: [u32; 7] = [5, 60, 5 * 60, 30 * 60, 2 * 3600, 5 * 3600, 10 * 3600];
 const LATER: u32 = 12 * 3600;
+/// The first delay that is used after an attempt that may have been a success.
+const HOURS: usize = 4;
 /// RFC 5321, 4.5.4.1: "the give-up time generally needs to be at least 4-5 days".
 const GIVE_UP: TimeDelta = TimeDelta::days(5);
+/// Fewer attempts than this are not given up, whatever the clock says: as many as the delays make in that time.
+const FEWEST: u32 = 15;
+/// More attempts than this are given up, whatever the clock says: it is far behind.
+const MOST: u32 = 60;
+/// How long a refusal that is probably final is not believed.
+const DOUBT: TimeDelta = TimeDelta::days(1);
+/// Attempts that the delays make in a day: fewer show that the clock has jumped.
+const IN_DOUBT: u32 = 7;
 /// Up to a fifth more, so that letters that failed together do not all come back together.
 const JITTER: f64 = 0.2;
+/// No delay is longer. A store takes a due time that is further ahead for a mistake of some clock.
+const LONGEST: f64 = 13.0 * 3600.0 - 60.0;
 
 /// When a letter is due that failed its `attempt`th time (from 1) at `now`, with `chance` in `0.0..1.0` for the jitter;
 /// `None` if it is to be given up.
-pub(super) fn due(attempt: u32, queued_at: DateTime<Utc>, now: DateTime<Utc>, chance: f64) -> Option<DateTime<Utc>> {
-    let index = usize::try_from(attempt.saturating_sub(1)).unwrap_or(usize::MAX);
+pub(super) fn due(
+    failure: Failure,
+    attempt: u32,
+    (queued_at, now): (DateTime<Utc>, DateTime<Utc>),
+    chance: f64,
+) -> Option<DateTime<Utc>> {
+    let age = now.signed_duration_since(queued_at);
+    let skipped = match failure {
+        _ if attempt >= MOST => return None,
+        Failure::Permanent => return None,
+        Failure::Doubtful if age >= DOUBT && attempt >= IN_DOUBT => return None,
+        Failure::Doubtful | Failure::Transient => 0,
+        Failure::Unconfirmed => HOURS,
+    };
+    let index = usize::try_from(attempt.saturating_sub(1)).unwrap_or(usize::MAX).saturating_add(skipped);
     let seconds = f64::from(DELAYS.get(index).copied().unwrap_or(LATER)) * (1.0 + JITTER * chance);
-    #[expect(clippy::cast_possible_truncation, reason = "at most 15 hours, in milliseconds")]
-    let due = now.checked_add_signed(TimeDelta::milliseconds((seconds * 1000.0) as i64))?;
+    #[expect(clippy::cast_possible_truncation, reason = "at most 13 hours, in milliseconds")]
+    let due = now.checked_add_signed(TimeDelta::milliseconds((seconds.min(LONGEST) * 1000.0) as i64))?;
     let last = queued_at.checked_add_signed(GIVE_UP)?;
     if due <= last {
         Some(due)
-    } else {
+    } else if now < last {
         // The last attempt is made on day five itself, once.
-        (now < last).then_some(last)
+        Some(last.min(due))
+    } else {
+        (attempt < FEWEST).then_some(due)
     }
 }
 
@@ -30,21 +59,57 @@ pub(super) fn due(attempt: u32, queued_at: DateTime<Utc>, now: DateTime<Utc>, ch
 mod tests {
     use super::*;
 
+    fn queued() -> DateTime<Utc> {
+        "2026-11-21T10:00:00Z".parse().unwrap()
+    }
+
+    /// The times of all attempts, in seconds.
+    fn tries(failure: Failure, chance: f64) -> Vec<i64> {
+        let (mut now, mut attempt, mut times) = (queued(), 1, vec![0]);
+        while let Some(due) = due(failure, attempt, (queued(), now), chance) {
+            assert!(due > now && due - now < TimeDelta::hours(13));
+            (now, attempt) = (due, attempt + 1);
+            times.push((now - queued()).num_seconds());
+        }
+        times
+    }
+
     #[test]
     fn letters_are_tried_for_five_days_at_growing_distances() {
-        let queued: DateTime<Utc> = "2026-11-21T10:00:00Z".parse().unwrap();
-        for (chance, tries) in [(0.0, 17), (0.999, 15)] {
-            let (mut now, mut attempt, mut times) = (queued, 1, vec![0]);
-            while let Some(due) = due(attempt, queued, now, chance) {
-                assert!(due > now);
-                (now, attempt) = (due, attempt + 1);
-                times.push((now - queued).num_seconds());
-            }
+        for (chance, count) in [(0.0, 17), (0.999, 16)] {
+            let times = tries(Failure::Transient, chance);
             assert_eq!(times.last(), Some(&(5 * 24 * 3600)));
-            assert_eq!(times.len(), tries, "{times:?}");
-            if chance == 0.0 {
-                assert_eq!(times[..8], [0, 5, 65, 365, 2165, 9365, 27365, 63365]);
-            }
+            assert_eq!(times.len(), count, "{times:?}");
+            assert!(count >= FEWEST as usize, "an ordinary outage is not given up by attempts");
         }
+        assert_eq!(tries(Failure::Transient, 0.0)[..8], [0, 5, 65, 365, 2165, 9365, 27365, 63365]);
+    }
+
+    #[test]
+    fn what_may_have_been_taken_is_tried_after_hours_and_what_may_be_final_for_a_day() {
+        assert_eq!(tries(Failure::Unconfirmed, 0.0)[..4], [0, 7200, 25_200, 61_200]);
+        for chance in [0.0, 0.999] {
+            let times = tries(Failure::Doubtful, chance);
+            assert!((86_400..=2 * 86_400).contains(times.last().unwrap()), "{times:?}");
+        }
+        assert_eq!(tries(Failure::Permanent, 0.0), [0]);
+    }
+
+    /// A clock that is days ahead for some seconds has nothing given up, and one that is behind tries no letter for ever.
+    #[test]
+    fn a_clock_that_jumps_gives_nothing_up() {
+        for days in [6, 600] {
+            let ahead = queued() + TimeDelta::days(days);
+            for attempt in 1..FEWEST {
+                assert!(due(Failure::Transient, attempt, (queued(), ahead), 0.5).is_some());
+            }
+            for attempt in 1..IN_DOUBT {
+                assert!(due(Failure::Doubtful, attempt, (queued(), ahead), 0.5).is_some());
+            }
+            assert_eq!(due(Failure::Transient, FEWEST, (queued(), ahead), 0.5), None);
+        }
+        let behind = queued() - TimeDelta::days(400);
+        assert!(due(Failure::Transient, MOST - 1, (queued(), behind), 0.5).is_some());
+        assert_eq!(due(Failure::Transient, MOST, (queued(), behind), 0.5), None);
     }
 }

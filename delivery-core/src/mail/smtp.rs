@@ -1,20 +1,26 @@
 //! Letters by SMTP.
 
 mod connections;
+mod exchange;
+mod wire;
 
+use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use lettre::transport::smtp::authentication::Credentials;
-use lettre::transport::smtp::client::{Tls, TlsParameters};
 use percent_encoding::percent_decode_str;
-use thiserror::Error;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use url::{Host, Url};
 
-use self::connections::{Connections, SendError, Server};
-use super::{MailError, Mailer, Message, SEND_TIMEOUT, mime};
+use self::connections::{Connections, Security, Server, Tls};
+use self::exchange::SendError;
+use super::{MailError, Mailer, Message, mime};
 
 /// Sends through one SMTP server, over connections that are kept for the next letter for some seconds.
 ///
@@ -28,7 +34,7 @@ pub struct SmtpMailer {
 }
 
 /// A URL that is no SMTP server's. It repeats nothing of the URL, which may hold a password.
-#[derive(Debug, Error)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SmtpError {
     /// It has another form.
@@ -39,9 +45,26 @@ pub enum SmtpError {
     /// It would send keys and the password in clear through a network.
     #[error("smtp:// to another machine needs ?tls=required, or ?tls=none if keys and password may travel in clear")]
     Clear,
-    /// The TLS library refuses the host.
+    /// The host has no name that a certificate could have, or this machine has no usable root certificates.
     #[error("TLS cannot be set up for this host")]
-    Tls(#[source] lettre::transport::smtp::Error),
+    Tls(#[source] Box<dyn Error + Send + Sync>),
+}
+
+/// TLS with certificates that the system's roots vouch for.
+fn secured(host: &str) -> Result<Tls, SmtpError> {
+    let refused = |source: Box<dyn Error + Send + Sync>| SmtpError::Tls(source);
+    let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(|error| refused(error.into()))?;
+    let mut roots = RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    if roots.add_parsable_certificates(found.certs).0 == 0 {
+        return Err(refused(found.errors.into_iter().next().map_or_else(|| "no root certificates".into(), Into::into)));
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| refused(error.into()))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(Tls { connector: TlsConnector::from(Arc::new(config)), host: name })
 }
 
 impl FromStr for SmtpMailer {
@@ -59,12 +82,11 @@ impl FromStr for SmtpMailer {
             [(name, value)] if name == "tls" => Some(value.as_str()),
             _ => return Err(SmtpError::Malformed),
         };
-        let parameters = || TlsParameters::new(host.to_owned()).map_err(SmtpError::Tls);
-        let (tls, port) = match (url.scheme(), tls) {
-            ("smtps", None) => (Tls::Wrapper(parameters()?), 465),
-            ("smtp", Some("required")) => (Tls::Required(parameters()?), 587),
-            ("smtp", Some("none")) => (Tls::None, 25),
-            ("smtp", None) if is_this_machine(&url) => (Tls::None, 25),
+        let (security, port) = match (url.scheme(), tls) {
+            ("smtps", None) => (Security::Implicit(secured(host)?), 465),
+            ("smtp", Some("required")) => (Security::StartTls(secured(host)?), 587),
+            ("smtp", Some("none")) => (Security::None, 25),
+            ("smtp", None) if is_this_machine(&url) => (Security::None, 25),
             ("smtp", None) => return Err(SmtpError::Clear),
             _ => return Err(SmtpError::Malformed),
         };
@@ -75,8 +97,16 @@ impl FromStr for SmtpMailer {
             let (user, password) = (decode(url.username())?, decode(url.password().unwrap_or_default())?);
             credentials = Some(Credentials::new(user.into_owned(), password.into_owned()));
         }
-        let server = Server { host: host.to_owned(), port, tls, credentials };
+        let server = Server { host: host.to_owned(), port, security, credentials };
         Ok(Self { connections: Connections::to(server) })
+    }
+}
+
+impl SmtpMailer {
+    /// Whether `url` names a mail server on this machine: one for trying things out.
+    #[must_use]
+    pub fn is_loopback(url: &str) -> bool {
+        Url::parse(url).is_ok_and(|url| is_this_machine(&url))
     }
 }
 
@@ -84,43 +114,7 @@ impl FromStr for SmtpMailer {
 impl Mailer for SmtpMailer {
     async fn send(&self, message: &Message) -> Result<(), MailError> {
         let mime = mime::compose(message)?;
-        // lettre's own timeout ends after connecting: https://github.com/lettre/lettre/issues/1021
-        match tokio::time::timeout(SEND_TIMEOUT, self.connections.send(&mime)).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(failure(error)),
-            Err(_) => Err(MailError::transient("the mail server did not answer in time")),
-        }
-    }
-}
-
-/// What a failure means for the letter.
-///
-/// Only a reply about this very recipient is final. A blocked sender, a refused login, a spent quota concerns every letter
-/// and is the seller's to mend: letters wait meanwhile, and are parked on day five.
-fn failure(error: SendError) -> MailError {
-    let code = match &error {
-        SendError::Smtp(error) => error.status().map(u16::from),
-        SendError::Connect(_) => None,
-    };
-    let said = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-    match code {
-        Some(code) if is_about_the_recipient(code, &said) => {
-            MailError::permanent(format!("the mail server knows no such recipient ({code})")).because(error)
-        }
-        Some(code) => MailError::transient(format!("the mail server did not take the letter ({code})")).because(error),
-        None => MailError::transient("the mail server cannot be reached or broke off").because(error),
-    }
-}
-
-/// By the enhanced status code where the server gives one (RFC 3463, 3.2 and 3.3), else by the plain one.
-fn is_about_the_recipient(code: u16, said: &str) -> bool {
-    const NO_SUCH_MAILBOX: [&str; 6] = ["5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.2.1"];
-    let enhanced = said.split_whitespace().next().filter(|word| {
-        word.starts_with("5.") && word.split('.').count() == 3 && word.bytes().all(|b| b == b'.' || b.is_ascii_digit())
-    });
-    match enhanced {
-        Some(enhanced) => (500..600).contains(&code) && NO_SUCH_MAILBOX.contains(&enhanced),
-        None => matches!(code, 550 | 551 | 553),
+        self.connections.send(&mime).await.map_err(SendError::meaning)
     }
 }
 

@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use chrono::{DateTime, SubsecRound, Utc};
 
+use super::steady::Steady;
 use super::{
-    Catalog, Issue, KeyQuery, Ledger, Letter, LetterId, MessageId, Outcome, Page, ParkedLetter, PostQuery, Receipt,
-    StoreError, Use, UseId, page_size,
+    Catalog, FARTHEST, Issue, KeyQuery, LONGEST_LEASE, Ledger, Letter, LetterId, MessageId, Outcome, Page,
+    ParkedLetter, PostQuery, Receipt, Route, StoreError, Use, UseId, page_size,
 };
 use crate::key::{Acceptance, Change, Fingerprint, Key, KeyId, NewKey, Refusal};
 use crate::order::OrderRef;
@@ -20,6 +21,7 @@ use crate::product::{Listing, NewProduct, Product, ProductId};
 #[derive(Default)]
 pub struct MemoryStore {
     state: Mutex<State>,
+    steady: Steady,
 }
 
 #[derive(Default)]
@@ -45,8 +47,9 @@ struct Entry {
 
 enum Waiting {
     Due(DateTime<Utc>),
+    Leased(DateTime<Utc>),
     Sent,
-    Parked(DateTime<Utc>, String),
+    Parked(DateTime<Utc>, String, Route),
 }
 
 impl MemoryStore {
@@ -161,9 +164,12 @@ impl Ledger for MemoryStore {
         lease_until: DateTime<Utc>,
         limit: usize,
     ) -> Result<Vec<Letter>, StoreError> {
+        let (now, lease_until) = (self.steady.corrected(now), self.steady.corrected(lease_until));
         let mut state = self.state();
+        let ahead = |at: DateTime<Utc>, most| at.signed_duration_since(now) > most;
         let due = |entry: &Entry| match entry.state {
-            Waiting::Due(due) => Some(due).filter(|due| *due <= now),
+            Waiting::Due(due) => Some(due).filter(|due| *due <= now || ahead(*due, FARTHEST)),
+            Waiting::Leased(end) => Some(end).filter(|end| *end <= now || ahead(*end, LONGEST_LEASE)),
             Waiting::Sent | Waiting::Parked(..) => None,
         };
         let mut waiting: Vec<_> =
@@ -172,7 +178,8 @@ impl Ledger for MemoryStore {
         let mut leased = Vec::new();
         for (_, id) in waiting.into_iter().take(limit) {
             let Some(entry) = state.letters.get_mut(&id) else { continue };
-            entry.state = Waiting::Due(lease_until);
+            entry.state = Waiting::Leased(lease_until);
+            entry.queued_at = entry.queued_at.min(now);
             entry.attempts += 1;
             entry.fence += 1;
             let receipt = Receipt { letter: id, fence: entry.fence };
@@ -183,16 +190,29 @@ impl Ledger for MemoryStore {
         Ok(leased)
     }
 
+    async fn renew_letters(&self, receipts: &[Receipt], lease_until: DateTime<Utc>) -> Result<(), StoreError> {
+        let lease_until = self.steady.corrected(lease_until);
+        let mut state = self.state();
+        for receipt in receipts {
+            if let Some(entry) = state.letters.get_mut(&receipt.letter).filter(|entry| entry.fence == receipt.fence)
+                && matches!(entry.state, Waiting::Leased(_))
+            {
+                entry.state = Waiting::Leased(lease_until);
+            }
+        }
+        Ok(())
+    }
+
     async fn settle_letter(&self, receipt: Receipt, outcome: Outcome) -> Result<(), StoreError> {
         let mut state = self.state();
         let Some(entry) = state.letters.get_mut(&receipt.letter) else { return Ok(()) };
-        if entry.fence != receipt.fence || !matches!(entry.state, Waiting::Due(_)) {
+        if entry.fence != receipt.fence || !matches!(entry.state, Waiting::Leased(_)) {
             return Ok(());
         }
         entry.state = match outcome {
             Outcome::Sent { .. } => Waiting::Sent,
-            Outcome::Retry { due, .. } => Waiting::Due(due),
-            Outcome::Park { at, reason } => Waiting::Parked(at, reason),
+            Outcome::Retry { due, .. } => Waiting::Due(self.steady.corrected(due)),
+            Outcome::Park { at, reason, route } => Waiting::Parked(at, reason, route),
             Outcome::Release => {
                 entry.attempts -= 1;
                 Waiting::Due(entry.queued_at)
@@ -207,7 +227,7 @@ impl Ledger for MemoryStore {
         let state = self.state();
         let mut parked = Vec::new();
         for (letter, entry) in &state.letters {
-            if let Waiting::Parked(parked_at, reason) = &entry.state {
+            if let Waiting::Parked(parked_at, reason, _) = &entry.state {
                 let (letter, key, parked_at, reason) = (*letter, state.key(entry.key)?, *parked_at, reason.clone());
                 parked.push(ParkedLetter { letter, key, attempts: entry.attempts, parked_at, reason });
             }
@@ -224,6 +244,17 @@ impl Ledger for MemoryStore {
             (entry.state, entry.attempts, entry.queued_at) = (Waiting::Due(now), 0, now);
         }
         Ok(parked)
+    }
+
+    async fn unpark_letters(&self, route: Option<Route>, now: DateTime<Utc>) -> Result<u64, StoreError> {
+        let mut count = 0;
+        for entry in self.state().letters.values_mut() {
+            if matches!(entry.state, Waiting::Parked(_, _, way) if Some(way) != route) {
+                (entry.state, entry.attempts, entry.queued_at) = (Waiting::Due(now), 0, now);
+                count += 1;
+            }
+        }
+        Ok(count)
     }
 
     async fn ping(&self) -> Result<(), StoreError> {

@@ -57,6 +57,7 @@ mod shelf;
 mod sqlite;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod statements;
+mod steady;
 #[cfg(all(feature = "sqlite", feature = "postgres"))]
 mod tables;
 #[cfg(all(feature = "sqlite", feature = "postgres"))]
@@ -66,13 +67,13 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 pub use self::error::StoreError;
 pub use self::memory::MemoryStore;
 #[cfg(feature = "postgres")]
 pub use self::postgres::{PostgresError, PostgresStore};
-pub use self::queue::{Letter, LetterId, MessageId, Outcome, ParkedLetter, Receipt};
+pub use self::queue::{Letter, LetterId, MessageId, Outcome, ParkedLetter, Receipt, Route};
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::{SqliteError, SqliteStore};
 #[cfg(all(feature = "sqlite", feature = "postgres"))]
@@ -143,6 +144,10 @@ pub trait Ledger: Debug + Send + Sync + 'static {
     /// Leases up to `limit` letters that are due at `now`, oldest first, until `lease_until`. A leased letter is given
     /// to nobody else until its lease is over or it is settled. Each claim counts as an attempt.
     ///
+    /// Several servers' clocks differ: a store that has a clock of its own corrects the times of its callers by it. And a
+    /// time that no clock should have written delays no letter: one that is due more than [`FARTHEST`] after `now`, or leased
+    /// for longer than [`LONGEST_LEASE`], is due at once, and one that was queued after `now` counts as queued now.
+    ///
     /// # Errors
     ///
     /// [`StoreError`] if nothing was leased.
@@ -152,6 +157,13 @@ pub trait Ledger: Debug + Send + Sync + 'static {
         lease_until: DateTime<Utc>,
         limit: usize,
     ) -> Result<Vec<Letter>, StoreError>;
+
+    /// Makes the leases of `receipts` last until `lease_until`; what was settled or went to somebody else stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if they may end before.
+    async fn renew_letters(&self, receipts: &[Receipt], lease_until: DateTime<Utc>) -> Result<(), StoreError>;
 
     /// Ends a lease with what became of the letter. A receipt whose lease went to somebody else changes nothing.
     ///
@@ -173,6 +185,14 @@ pub trait Ledger: Debug + Send + Sync + 'static {
     ///
     /// [`StoreError`] if the letter may still be parked.
     async fn unpark_letter(&self, letter: LetterId, now: DateTime<Utc>) -> Result<bool, StoreError>;
+
+    /// Makes parked letters due at `now`, with their attempts counted anew: those that went by another way than `route`, or
+    /// all without one. Answers how many.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if some may still be parked.
+    async fn unpark_letters(&self, route: Option<Route>, now: DateTime<Utc>) -> Result<u64, StoreError>;
 
     /// Answers if the store can answer: what a readiness probe asks.
     ///
@@ -234,6 +254,11 @@ pub trait Catalog: Debug + Send + Sync + 'static {
         Err(StoreError::Unsupported)
     }
 }
+
+/// The farthest that a letter's next attempt is ahead: whoever retries letters keeps below it.
+pub const FARTHEST: TimeDelta = TimeDelta::hours(13);
+/// The longest that a lease is ahead.
+pub const LONGEST_LEASE: TimeDelta = TimeDelta::minutes(15);
 
 /// What [`Ledger::issue`] came to.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::commit::Committer;
-use super::{Issue, Letter, LetterId, MessageId, Outcome, Receipt, StoreError};
+use super::{Issue, Letter, LetterId, MessageId, Outcome, Receipt, Route, StoreError};
 use crate::key::{Acceptance, Change, Fingerprint, Key, KeyId, NewKey, Refusal};
 use crate::post::{NewPost, Post};
 use crate::product::{NewProduct, Product};
@@ -25,8 +25,10 @@ pub(in crate::store) enum Operation {
         lease_until: DateTime<Utc>,
         limit: usize,
     },
+    Renew(Vec<Receipt>, DateTime<Utc>),
     Settle(Receipt, Outcome),
     Unpark(LetterId, DateTime<Utc>),
+    UnparkAll(Option<Route>, DateTime<Utc>),
     AddProduct(NewProduct),
     AddPost(NewPost),
     /// Nothing: to see whether the writer answers.
@@ -42,7 +44,7 @@ pub(in crate::store) enum Answer {
     Pruned(u64, Option<i64>),
     Claimed(Vec<Letter>),
     Settled,
-    Unparked(bool),
+    Unparked(u64),
     Product(Arc<Product>),
     Post(Post),
 }
@@ -117,9 +119,20 @@ impl Committer<Operation, Answer> {
 
     pub(super) async fn unpark(&self, letter: LetterId, now: DateTime<Utc>) -> Result<bool, StoreError> {
         match self.submit(Operation::Unpark(letter, now)).await? {
-            Answer::Unparked(found) => Ok(found),
+            Answer::Unparked(found) => Ok(found > 0),
             other => mismatch(other),
         }
+    }
+
+    pub(super) async fn unpark_all(&self, route: Option<Route>, now: DateTime<Utc>) -> Result<u64, StoreError> {
+        match self.submit(Operation::UnparkAll(route, now)).await? {
+            Answer::Unparked(count) => Ok(count),
+            other => mismatch(other),
+        }
+    }
+
+    pub(super) async fn renew(&self, receipts: &[Receipt], until: DateTime<Utc>) -> Result<(), StoreError> {
+        self.submit(Operation::Renew(receipts.to_vec(), until)).await.map(drop)
     }
 
     pub(super) async fn add_product(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {

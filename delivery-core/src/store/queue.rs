@@ -16,6 +16,11 @@ pub struct LetterId(i64);
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MessageId(String);
 
+/// The way letters go, to recognise it by: a digest of the sender and the mail server's settings from which neither can be
+/// read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Route([u8; 16]);
+
 /// A letter leased for sending. It holds no text: that is rendered when it is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it")]
@@ -64,6 +69,8 @@ pub enum Outcome {
         at: DateTime<Utc>,
         /// Why; no secrets.
         reason: String,
+        /// The way it could not go.
+        route: Route,
     },
     /// It was not tried: due at once, and the claim does not count as an attempt.
     Release,
@@ -96,6 +103,20 @@ impl LetterId {
     #[must_use]
     pub fn get(self) -> i64 {
         self.0
+    }
+}
+
+impl Route {
+    /// The route from its 16 bytes.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// The 16 bytes that a store keeps.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
     }
 }
 

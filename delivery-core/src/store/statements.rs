@@ -2,8 +2,10 @@
 
 use std::future::Future;
 
+use chrono::DateTime;
+
 use super::rows::{Columns, key_columns, milliseconds, product_columns};
-use super::{KeyQuery, Outcome, Page, ParkedLetter, StoreError, Use, UseId};
+use super::{KeyQuery, Outcome, Page, ParkedLetter, Route, StoreError, Use, UseId};
 use crate::key::{Key, KeyId, Standing};
 
 /// Keys that a search looks through at a time, once the first few were not enough.
@@ -141,18 +143,34 @@ pub(super) fn readable(letters: impl Iterator<Item = Result<ParkedLetter, StoreE
     letters.filter_map(|letter| letter.inspect_err(unreadable).ok()).collect()
 }
 
-/// What becomes of a letter's row: state, due time in milliseconds (that of queueing, if none), reason, and attempts to
-/// take back.
-pub(super) fn settled(outcome: &Outcome) -> (i64, Option<i64>, Option<&str>, i64) {
+/// A route as its column has it.
+pub(super) fn stored_route(route: Route) -> String {
+    data_encoding::HEXLOWER.encode(route.as_bytes())
+}
+
+/// What becomes of a letter's row.
+pub(super) struct Settled<'a> {
+    pub(super) state: i64,
+    /// In milliseconds; that of queueing, if none.
+    pub(super) due_at: Option<i64>,
+    pub(super) reason: Option<&'a str>,
+    /// Attempts to take back.
+    pub(super) given_back: i64,
+    pub(super) route: Option<String>,
+}
+
+pub(super) fn settled(outcome: &Outcome) -> Settled<'_> {
     const WAITING: i64 = 0;
     const SENT: i64 = 1;
     const PARKED: i64 = 2;
-    match outcome {
-        Outcome::Sent { at } => (SENT, Some(at.timestamp_millis()), None, 0),
-        Outcome::Retry { due, reason } => (WAITING, Some(due.timestamp_millis()), Some(reason), 0),
-        Outcome::Park { at, reason } => (PARKED, Some(at.timestamp_millis()), Some(reason), 0),
-        Outcome::Release => (WAITING, None, None, 1),
-    }
+    let (state, at, reason, given_back, route) = match outcome {
+        Outcome::Sent { at } => (SENT, Some(at), None, 0, None),
+        Outcome::Retry { due, reason } => (WAITING, Some(due), Some(reason.as_str()), 0, None),
+        Outcome::Park { at, reason, route } => (PARKED, Some(at), Some(reason.as_str()), 0, Some(stored_route(*route))),
+        Outcome::Release => (WAITING, None, None, 1, None),
+    };
+    let due_at = at.map(DateTime::timestamp_millis);
+    Settled { state, due_at, reason, given_back, route }
 }
 
 /// Binds what `ADD_PRODUCT` wants.

@@ -86,6 +86,7 @@ pub(super) static TABLES: [Table; 5] = [
             ("queued_at", Integer),
             ("due_at", Integer),
             ("reason", Text),
+            ("route", Text),
         ],
         chunk: 10_000,
     },

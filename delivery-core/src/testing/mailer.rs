@@ -81,7 +81,7 @@ impl Mailer for RecordingMailer {
         match behaviour {
             Behaviour::Accept => Ok(()),
             Behaviour::FailTransient => Err(MailError::transient("scripted to fail")),
-            Behaviour::AcceptThenFail => Err(MailError::transient("scripted to hang up after the dot")),
+            Behaviour::AcceptThenFail => Err(MailError::unconfirmed("scripted to hang up after the dot")),
             Behaviour::FailPermanent => Err(MailError::permanent("scripted to fail for good")),
             Behaviour::Panic => panic!("scripted to panic"),
             Behaviour::Hang => std::future::pending().await,

@@ -4,20 +4,23 @@
 //! that are under way would be read by the next letter as its own, and that be taken for sent. lettre's own pool takes
 //! such a connection back.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-use std::{fmt, io};
 
 use lettre::Message;
 use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};
-use lettre::transport::smtp::client::{AsyncSmtpConnection, Tls};
-use lettre::transport::smtp::extension::ClientId;
-use thiserror::Error;
+use lettre::transport::smtp::client::AsyncSmtpConnection;
+use lettre::transport::smtp::commands::Starttls;
+use lettre::transport::smtp::extension::{ClientId, Extension};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
 
-/// How long connecting may take.
-const CONNECT: Duration = Duration::from_secs(30);
+use super::exchange::{self, BEFORE, SendError};
+use super::wire::Wire;
+
 /// How long a server may take to say that it is still there.
 const ANSWER: Duration = Duration::from_secs(5);
 /// A connection that nobody needs is closed after once or twice this: mail servers wait for minutes, but have others to
@@ -26,20 +29,26 @@ const IDLE: Duration = Duration::from_secs(10);
 /// Letters over one connection: several mail servers allow a hundred.
 const LETTERS: u32 = 100;
 
-/// A letter that was not taken.
-#[derive(Debug, Error)]
-pub(super) enum SendError {
-    #[error("connection error")]
-    Connect(#[from] io::Error),
-    #[error(transparent)]
-    Smtp(#[from] lettre::transport::smtp::Error),
+/// How the way to the server is secured.
+pub(super) enum Security {
+    /// In clear.
+    None,
+    /// From the first byte.
+    Implicit(Tls),
+    /// By STARTTLS, without which nothing is sent.
+    StartTls(Tls),
+}
+
+pub(super) struct Tls {
+    pub(super) connector: TlsConnector,
+    pub(super) host: ServerName<'static>,
 }
 
 /// Where letters go.
 pub(super) struct Server {
     pub(super) host: String,
     pub(super) port: u16,
-    pub(super) tls: Tls,
+    pub(super) security: Security,
     pub(super) credentials: Option<Credentials>,
 }
 
@@ -55,10 +64,13 @@ struct Kept {
     idle: Vec<Open>,
     /// Whether somebody looks after those that nobody needs.
     swept: bool,
+    /// The recipient that the server accepted most recently.
+    accepted: Option<String>,
 }
 
 struct Open {
     connection: AsyncSmtpConnection,
+    wire: Wire,
     letters: u32,
     /// Idle since before the last sweep.
     unused: bool,
@@ -75,24 +87,9 @@ impl Connections {
 
     /// Sends a message over a connection that is there, or a new one.
     pub(super) async fn send(self: &Arc<Self>, message: &Message) -> Result<(), SendError> {
-        let (envelope, text) = (message.envelope(), message.formatted());
-        let mut kept = self.idle().await;
-        if let Some(open) = &mut kept {
-            match open.connection.send(envelope, &text).await {
-                Ok(_) => {}
-                // It did not take the letter, but may just have had enough of this connection.
-                Err(error) if error.is_transient() => kept = None,
-                Err(error) => return Err(error.into()),
-            }
-        }
-        let mut open = if let Some(open) = kept {
-            open
-        } else {
-            let mut connection = self.server.connect(&self.hello).await?;
-            // A refusal ends the connection too.
-            connection.send(envelope, &text).await?;
-            Open { connection, letters: 0, unused: false }
-        };
+        let text = message.formatted();
+        let mut open = timeout(BEFORE, self.ready_for(message, &text)).await.map_err(|_| SendError::Slow)??;
+        exchange::message(&mut open.connection, &open.wire, &text).await?;
         open.letters += 1;
         if open.letters < LETTERS {
             self.keep(open);
@@ -100,6 +97,38 @@ impl Connections {
             tokio::spawn(quit(open));
         }
         Ok(())
+    }
+
+    /// A connection whose server has accepted sender and recipient.
+    async fn ready_for(self: &Arc<Self>, message: &Message, text: &[u8]) -> Result<Open, SendError> {
+        if let Some(mut open) = self.idle().await {
+            match self.name(&mut open, message, text).await {
+                Ok(()) => return Ok(open),
+                Err(error) if error.is_of_the_connection() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let mut open = self.server.connect(&self.hello).await.map_err(SendError::Connect)?;
+        // A refusal ends the connection too.
+        self.name(&mut open, message, text).await?;
+        Ok(open)
+    }
+
+    /// Names sender and recipient, and remembers whom the server accepts.
+    async fn name(&self, open: &mut Open, message: &Message, text: &[u8]) -> Result<(), SendError> {
+        let recipient = message.envelope().to().first().map(ToString::to_string);
+        match exchange::envelope(&mut open.connection, message.envelope(), text).await {
+            Ok(()) => {
+                self.kept().accepted = recipient;
+                Ok(())
+            }
+            Err(SendError::Recipient { source, .. }) => {
+                // Once for each that was accepted: a server that begins to refuse everybody is not believed twice.
+                let accepted = self.kept().accepted.take();
+                Err(SendError::Recipient { others: accepted.is_some() && accepted != recipient, source })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// A connection whose server still answers.
@@ -134,25 +163,31 @@ impl Connections {
 }
 
 impl Server {
-    async fn connect(&self, hello: &ClientId) -> Result<AsyncSmtpConnection, SendError> {
+    async fn connect(&self, hello: &ClientId) -> Result<Open, Box<dyn std::error::Error + Send + Sync>> {
         // A URL has an IPv6 address in brackets.
-        let address = (self.host.trim_matches(['[', ']']), self.port);
-        let mut connection = if let Tls::Wrapper(tls) = &self.tls {
-            AsyncSmtpConnection::connect_tokio1(address, Some(CONNECT), hello, Some(tls.clone()), None).await?
-        } else {
-            let stream = timeout(CONNECT, TcpStream::connect(address)).await.map_err(io::Error::from)??;
-            // lettre writes a letter and its final dot one after the other: the dot would wait until the letter is
-            // acknowledged, which the other side may put off for 40 ms.
-            stream.set_nodelay(true)?;
-            AsyncSmtpConnection::connect_with_transport(Box::new(stream), hello).await?
-        };
-        if let Tls::Required(tls) = &self.tls {
-            connection.starttls(tls.clone(), hello).await?;
+        let stream = TcpStream::connect((self.host.trim_matches(['[', ']']), self.port)).await?;
+        // lettre writes a letter and its final dot one after the other: the dot would wait until the letter is
+        // acknowledged, which the other side may put off for 40 ms.
+        stream.set_nodelay(true)?;
+        let mut wire = Wire::new(stream);
+        match &self.security {
+            Security::None => {}
+            Security::Implicit(tls) => wire = wire.secured(&tls.connector, tls.host.clone(), "").await?,
+            Security::StartTls(tls) => {
+                let mut clear = AsyncSmtpConnection::connect_with_transport(Box::new(wire.clone()), hello).await?;
+                if !clear.server_info().supports_feature(Extension::StartTls) {
+                    return Err("the mail server does not offer STARTTLS".into());
+                }
+                clear.command(Starttls).await?;
+                // What the server sent in clear behind its reply is dropped with the connection.
+                wire = wire.secured(&tls.connector, tls.host.clone(), "220 secured\r\n").await?;
+            }
         }
+        let mut connection = AsyncSmtpConnection::connect_with_transport(Box::new(wire.clone()), hello).await?;
         if let Some(credentials) = &self.credentials {
             connection.auth(DEFAULT_MECHANISMS, credentials).await?;
         }
-        Ok(connection)
+        Ok(Open { connection, wire, letters: 0, unused: false })
     }
 }
 
@@ -179,5 +214,5 @@ impl fmt::Display for Server {
 
 /// Says good-bye; a server that does not answer is left all the same.
 async fn quit(mut open: Open) {
-    let _ = timeout(CONNECT, open.connection.quit()).await;
+    let _ = timeout(ANSWER, open.connection.quit()).await;
 }

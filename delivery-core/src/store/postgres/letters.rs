@@ -4,12 +4,33 @@ use chrono::{DateTime, Utc};
 use sqlx::postgres::{PgConnection, PgRow};
 
 use super::error::store_error;
+use crate::clock::{Clock, SystemClock};
 use crate::store::rows::{self, Columns};
-use crate::store::statements::{limit, settled};
-use crate::store::{Letter, LetterId, Outcome, Receipt, StoreError};
+use crate::store::statements::{Settled, limit, settled, stored_route};
+use crate::store::{FARTHEST, LONGEST_LEASE, Letter, LetterId, Outcome, Receipt, Route, StoreError};
 
 /// Forget so many uses in one commit.
 const PRUNE: usize = 10_000;
+
+/// How far the database's clock is ahead of this machine's, in milliseconds; 0 for what a trip may account for. The
+/// parameter is the machine's time. It is added to all times at which letters are due, so that servers whose clocks differ
+/// agree. A caller's clock that is not the machine's, as in tests, keeps its difference to that.
+macro_rules! skew {
+    ($machine:literal) => {
+        concat!(
+            "(SELECT CASE WHEN abs(s.skew) > 2000 THEN s.skew ELSE 0 END FROM \
+             (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint - ",
+            $machine,
+            " AS skew) s)"
+        )
+    };
+}
+pub(super) use skew;
+
+/// This machine's time, in milliseconds.
+pub(super) fn machine() -> i64 {
+    SystemClock.now().timestamp_millis()
+}
 
 /// Leases what is due and nobody else is about to lease.
 pub(super) async fn claim(
@@ -19,20 +40,37 @@ pub(super) async fn claim(
     most: usize,
 ) -> Result<Vec<Letter>, StoreError> {
     const CLAIM: &str = concat!(
-        "WITH due AS ( \
-            SELECT number, due_at FROM delivery_letter WHERE state = 0 AND due_at <= $1 \
-            ORDER BY due_at, number LIMIT $3 FOR UPDATE SKIP LOCKED), \
+        "WITH clock AS (SELECT ",
+        skew!("$5"),
+        " AS skew), due AS ( \
+            SELECT number, due_at FROM delivery_letter WHERE state = 0 AND due_at <= $1 + (SELECT skew FROM clock) \
+            ORDER BY due_at, number LIMIT $4 FOR UPDATE SKIP LOCKED), \
+        far AS ( \
+            SELECT number, due_at FROM delivery_letter WHERE state = 0 AND due_at > $2 + (SELECT skew FROM clock) \
+            LIMIT $4 FOR UPDATE SKIP LOCKED), \
+        long AS ( \
+            SELECT number, due_at FROM delivery_letter WHERE leased = 1 AND due_at > $3 + (SELECT skew FROM clock) \
+            LIMIT $4 FOR UPDATE SKIP LOCKED), \
+        chosen AS (SELECT * FROM due UNION SELECT * FROM far UNION SELECT * FROM long ORDER BY 2, 1 LIMIT $4), \
         leased AS ( \
-            UPDATE delivery_letter l SET due_at = $2, attempts = attempts + 1, fence = fence + 1 \
-            FROM due WHERE l.number = due.number \
-            RETURNING l.number, l.key, l.message_id, l.attempts, l.fence, l.queued_at, due.due_at AS was_due) \
+            UPDATE delivery_letter l SET leased = 1, due_at = $6 + (SELECT skew FROM clock), queued_at = least(queued_at, $1 + (SELECT skew FROM clock)), \
+                attempts = attempts + 1, fence = fence + 1 \
+            FROM chosen c WHERE l.number = c.number \
+            RETURNING l.number, l.key, l.message_id, l.attempts, l.fence, l.queued_at, c.due_at AS was_due) \
         SELECT l.number AS letter, l.message_id, l.attempts, l.fence, l.queued_at, ",
         rows::key_columns!(),
         " FROM leased l JOIN delivery_key k ON k.number = l.key ORDER BY l.was_due, l.number"
     );
     const PARK: &str =
         "UPDATE delivery_letter SET state = 2, due_at = $1, reason = 'it cannot be read' WHERE number = $2";
-    let due = sqlx::query(CLAIM).bind(now.timestamp_millis()).bind(lease_until.timestamp_millis()).bind(limit(most));
+    let ahead = |by| now.checked_add_signed(by).unwrap_or(DateTime::<Utc>::MAX_UTC).timestamp_millis();
+    let due = sqlx::query(CLAIM)
+        .bind(now.timestamp_millis())
+        .bind(ahead(FARTHEST))
+        .bind(ahead(LONGEST_LEASE))
+        .bind(limit(most))
+        .bind(machine())
+        .bind(lease_until.timestamp_millis());
     let found = due.fetch_all(&mut *session).await.map_err(store_error)?;
     let mut letters = Vec::with_capacity(found.len());
     for row in &found {
@@ -56,9 +94,14 @@ fn letter(row: &PgRow) -> Result<Letter, StoreError> {
 }
 
 pub(super) async fn settle(session: &mut PgConnection, receipt: Receipt, outcome: &Outcome) -> Result<(), StoreError> {
-    const SETTLE: &str = "UPDATE delivery_letter SET state = $1, due_at = coalesce($2, queued_at), reason = $3, \
-                          attempts = attempts - $4, fence = fence + 1 WHERE number = $5 AND fence = $6 AND state = 0";
-    let (state, due_at, reason, given_back) = settled(outcome);
+    const SETTLE: &str = concat!(
+        "UPDATE delivery_letter SET leased = 0, state = $1, \
+            due_at = coalesce($2 + CASE WHEN $1 = 0 THEN ",
+        skew!("$8"),
+        " ELSE 0 END, queued_at), reason = $3, attempts = attempts - $4, fence = fence + 1, route = $7 \
+         WHERE number = $5 AND fence = $6 AND state = 0"
+    );
+    let Settled { state, due_at, reason, given_back, route } = settled(outcome);
     sqlx::query(SETTLE)
         .bind(state)
         .bind(due_at)
@@ -66,21 +109,57 @@ pub(super) async fn settle(session: &mut PgConnection, receipt: Receipt, outcome
         .bind(given_back)
         .bind(receipt.letter.get())
         .bind(receipt.fence)
+        .bind(route)
+        .bind(machine())
         .execute(session)
         .await
         .map(drop)
         .map_err(store_error)
 }
 
+pub(super) async fn renew(
+    session: &mut PgConnection,
+    receipts: &[Receipt],
+    until: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    const RENEW: &str = concat!(
+        "WITH mine AS ( \
+            SELECT l.number FROM unnest($1::bigint[], $2::bigint[]) AS r (number, fence) \
+            JOIN delivery_letter l ON l.number = r.number AND l.fence = r.fence WHERE l.leased = 1 \
+            ORDER BY l.number FOR UPDATE OF l SKIP LOCKED) \
+        UPDATE delivery_letter l SET due_at = $3 + ",
+        skew!("$4"),
+        " FROM mine WHERE l.number = mine.number"
+    );
+    let renew = sqlx::query(RENEW)
+        .bind(receipts.iter().map(|receipt| receipt.letter.get()).collect::<Vec<_>>())
+        .bind(receipts.iter().map(|receipt| receipt.fence).collect::<Vec<_>>())
+        .bind(until.timestamp_millis())
+        .bind(machine());
+    renew.execute(session).await.map(drop).map_err(store_error)
+}
+
+/// Those that went by another way than `route`, or all without one.
+pub(super) async fn unpark_all(
+    session: &mut PgConnection,
+    route: Option<Route>,
+    now: DateTime<Utc>,
+) -> Result<u64, StoreError> {
+    const UNPARK: &str = "UPDATE delivery_letter SET state = 0, attempts = 0, reason = NULL, queued_at = $1, due_at = $1 \
+                          WHERE state = 2 AND ($2::text IS NULL OR route IS DISTINCT FROM $2)";
+    let update = sqlx::query(UNPARK).bind(now.timestamp_millis()).bind(route.map(stored_route));
+    Ok(update.execute(session).await.map_err(store_error)?.rows_affected())
+}
+
 pub(super) async fn unpark(
     session: &mut PgConnection,
     letter: LetterId,
     now: DateTime<Utc>,
-) -> Result<bool, StoreError> {
+) -> Result<u64, StoreError> {
     const UNPARK: &str = "UPDATE delivery_letter SET state = 0, attempts = 0, reason = NULL, queued_at = $1, due_at = $1 \
                           WHERE number = $2 AND state = 2";
     let update = sqlx::query(UNPARK).bind(now.timestamp_millis()).bind(letter.get());
-    Ok(update.execute(session).await.map_err(store_error)?.rows_affected() > 0)
+    Ok(update.execute(session).await.map_err(store_error)?.rows_affected())
 }
 
 /// Forgets the uses before `before` among a slice of numbers from `from` on: how many, and where the next slice begins.

@@ -45,7 +45,7 @@ use super::operation::{Answer, Operation};
 use super::shelf::Shelf;
 use super::{
     Catalog, Issue, KeyQuery, Ledger, Letter, LetterId, MessageId, Outcome, Page, ParkedLetter, PostQuery, Receipt,
-    StoreError, Use, UseId,
+    Route, StoreError, Use, UseId,
 };
 use crate::key::{Change, Fingerprint, Key, KeyId, NewKey, Refusal};
 use crate::post::{NewPost, Post};
@@ -175,6 +175,10 @@ impl Ledger for PostgresStore {
         self.upkeep()?.claim(now, lease_until, limit).await
     }
 
+    async fn renew_letters(&self, receipts: &[Receipt], lease_until: DateTime<Utc>) -> Result<(), StoreError> {
+        self.upkeep()?.renew(receipts, lease_until).await
+    }
+
     async fn settle_letter(&self, receipt: Receipt, outcome: Outcome) -> Result<(), StoreError> {
         self.upkeep()?.settle(receipt, outcome).await
     }
@@ -185,6 +189,10 @@ impl Ledger for PostgresStore {
 
     async fn unpark_letter(&self, letter: LetterId, now: DateTime<Utc>) -> Result<bool, StoreError> {
         self.upkeep()?.unpark(letter, now).await
+    }
+
+    async fn unpark_letters(&self, route: Option<Route>, now: DateTime<Utc>) -> Result<u64, StoreError> {
+        self.upkeep()?.unpark_all(route, now).await
     }
 
     async fn ping(&self) -> Result<(), StoreError> {
@@ -198,7 +206,8 @@ impl Ledger for PostgresStore {
             // An error means that the task has ended already.
             let _ = end.await;
         }
-        self.pool.close().await;
+        // A session into a network that vanished would be waited for.
+        let _ = tokio::time::timeout(connect::BATCH, self.pool.close()).await;
     }
 }
 

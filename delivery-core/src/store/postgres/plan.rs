@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use sqlx::postgres::{PgConnection, PgRow};
 
 use super::error::store_error;
+use super::letters::{machine, skew};
 use super::write::Numbers;
 use crate::key::{Change, Key, KeyId, NewKey};
 use crate::store::operation::{Answer, Operation};
@@ -244,8 +245,14 @@ async fn write_letters(
     keys: &[(&NewKey, Option<&MessageId>)],
     inserted: &HashMap<KeyId, i64>,
 ) -> Result<(), StoreError> {
-    const LETTERS: &str = "INSERT INTO delivery_letter (key, message_id, queued_at, due_at) \
-        SELECT key, message_id, at, at FROM unnest($1::bigint[], $2::text[], $3::bigint[]) AS l (key, message_id, at)";
+    // Letters wait by the database's clock.
+    const LETTERS: &str = concat!(
+        "INSERT INTO delivery_letter (key, message_id, queued_at, due_at) \
+         SELECT key, message_id, at + skew, at + skew \
+         FROM unnest($1::bigint[], $2::text[], $3::bigint[]) AS l (key, message_id, at), (SELECT ",
+        skew!("$4"),
+        " AS skew) c"
+    );
     let (mut numbers, mut ids, mut at) = (Vec::new(), Vec::new(), Vec::new());
     for (key, letter) in keys {
         if let (Some(number), Some(letter)) = (inserted.get(&key.id), letter) {
@@ -257,7 +264,7 @@ async fn write_letters(
     if numbers.is_empty() {
         return Ok(());
     }
-    let insert = sqlx::query(LETTERS).bind(numbers).bind(ids).bind(at);
+    let insert = sqlx::query(LETTERS).bind(numbers).bind(ids).bind(at).bind(machine());
     insert.execute(session).await.map(drop).map_err(store_error)
 }
 

@@ -223,6 +223,11 @@ async fn transaction(
                 letters::settle(session, *receipt, outcome).await?;
                 Answer::Settled
             }
+            Operation::Renew(receipts, until) => {
+                letters::renew(session, receipts, *until).await?;
+                Answer::Settled
+            }
+            Operation::UnparkAll(route, now) => Answer::Unparked(letters::unpark_all(session, *route, *now).await?),
             Operation::Unpark(letter, now) => Answer::Unparked(letters::unpark(session, *letter, *now).await?),
             Operation::AddProduct(product) => Answer::Product(catalog::add_product(session, product).await?),
             Operation::AddPost(post) => Answer::Post(catalog::add_post(session, post).await?),

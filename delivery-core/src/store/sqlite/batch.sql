@@ -24,7 +24,7 @@ CREATE TEMP TRIGGER IF NOT EXISTS delivery_write INSTEAD OF INSERT ON delivery_b
 
     UPDATE delivery_letter
     SET leased = 0, state = j.value->>2, due_at = coalesce(j.value->>3, queued_at), reason = j.value->>4,
-        attempts = attempts - j.value->>5, fence = fence + 1
+        attempts = attempts - j.value->>5, fence = fence + 1, route = j.value->>6
     FROM json_each(NEW.settled) j
     WHERE number = j.value->>0 AND fence = j.value->>1 AND state = 0;
 END;

@@ -47,9 +47,10 @@ use self::lock::Lock;
 use self::view::{Entry, View};
 use super::commit::Committer;
 use super::operation::{Answer, Operation};
+use super::steady::Steady;
 use super::{
     Catalog, Issue, KeyQuery, Ledger, Letter, LetterId, MessageId, Outcome, Page, ParkedLetter, PostQuery, Receipt,
-    StoreError, Use, UseId,
+    Route, StoreError, Use, UseId,
 };
 use crate::key::{Change, Fingerprint, Key, KeyId, NewKey, Refusal};
 use crate::post::{NewPost, Post};
@@ -72,6 +73,7 @@ pub struct SqliteStore {
     ended: Mutex<Vec<oneshot::Receiver<()>>>,
     readers: SqlitePool,
     view: Arc<View>,
+    steady: Steady,
     /// Held by the writer too: nobody else opens the file before both are done with it.
     lock: Mutex<Option<Arc<Lock>>>,
 }
@@ -149,6 +151,7 @@ impl Ledger for SqliteStore {
         lease_until: DateTime<Utc>,
         limit: usize,
     ) -> Result<Vec<Letter>, StoreError> {
+        let (now, lease_until) = (self.steady.corrected(now), self.steady.corrected(lease_until));
         // A worker asks every second; a read tells without a commit that nothing is due.
         if !read::letters_due(&self.readers, now).await? {
             return Ok(Vec::new());
@@ -156,7 +159,15 @@ impl Ledger for SqliteStore {
         self.committer()?.claim(now, lease_until, limit).await
     }
 
+    async fn renew_letters(&self, receipts: &[Receipt], lease_until: DateTime<Utc>) -> Result<(), StoreError> {
+        self.committer()?.renew(receipts, self.steady.corrected(lease_until)).await
+    }
+
     async fn settle_letter(&self, receipt: Receipt, outcome: Outcome) -> Result<(), StoreError> {
+        let outcome = match outcome {
+            Outcome::Retry { due, reason } => Outcome::Retry { due: self.steady.corrected(due), reason },
+            outcome => outcome,
+        };
         self.committer()?.settle(receipt, outcome).await
     }
 
@@ -166,6 +177,10 @@ impl Ledger for SqliteStore {
 
     async fn unpark_letter(&self, letter: LetterId, now: DateTime<Utc>) -> Result<bool, StoreError> {
         self.committer()?.unpark(letter, now).await
+    }
+
+    async fn unpark_letters(&self, route: Option<Route>, now: DateTime<Utc>) -> Result<u64, StoreError> {
+        self.committer()?.unpark_all(route, now).await
     }
 
     async fn ping(&self) -> Result<(), StoreError> {

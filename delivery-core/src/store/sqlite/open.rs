@@ -15,6 +15,7 @@ use super::{SqliteError, SqliteStore, Tasks, View};
 use crate::store::commit::Committer;
 use crate::store::rows;
 use crate::store::statements::MARK;
+use crate::store::steady::Steady;
 
 /// 3.51.3 has the fix of the WAL-reset bug, which could corrupt a database: <https://sqlite.org/wal.html#walresetbug>.
 const OLDEST: [u32; 3] = [3, 51, 3];
@@ -57,6 +58,7 @@ pub(super) async fn open(path: &Path) -> Result<SqliteStore, SqliteError> {
         ended: Mutex::new(vec![first_end, second_end, ended]),
         readers,
         view,
+        steady: Steady::default(),
         lock: Mutex::new(Some(lock)),
     })
 }

@@ -14,14 +14,14 @@ use super::write::{Scribe, json};
 use crate::key::{Change, Key, KeyId, NewKey};
 use crate::store::operation::{Answer, Operation};
 use crate::store::rows::{self, Columns};
-use crate::store::statements::settled;
+use crate::store::statements::{Settled, settled};
 use crate::store::{Issue, StoreError};
 
 type Identity = (String, String, i64);
 type KeyRow = (i64, String, u16, i64, String, Option<String>, Option<String>, i64, i64, i64);
 type LetterRow = (i64, i64, String, i64);
 /// A receipt, and what [`settled`] makes of the outcome.
-type SettledRow = (i64, i64, i64, Option<i64>, Option<String>, i64);
+type SettledRow = (i64, i64, i64, Option<i64>, Option<String>, i64, Option<String>);
 
 /// A planned batch.
 #[derive(Default)]
@@ -64,9 +64,9 @@ impl Plan {
                     Some(Answer::Issued(plan.issue(scribe, key.as_ref().clone(), letter)))
                 }
                 Operation::Settle(receipt, outcome) => {
-                    let (state, due_at, reason, given_back) = settled(outcome);
+                    let Settled { state, due_at, reason, given_back, route } = settled(outcome);
                     let (letter, reason) = (receipt.letter.get(), reason.map(str::to_owned));
-                    plan.settled.push((letter, receipt.fence, state, due_at, reason, given_back));
+                    plan.settled.push((letter, receipt.fence, state, due_at, reason, given_back, route));
                     Some(Answer::Settled)
                 }
                 _ => {

@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use sqlx::{AssertSqlSafe, SqlitePool};
 
 use super::error::store_error;
+use super::letters::bounds;
 use super::rows::{current, unfolded};
 use super::view::View;
 use crate::key::{Key, KeyId};
@@ -62,8 +63,12 @@ pub(super) async fn previous_use(readers: &SqlitePool, id: KeyId, before: UseId)
 }
 
 pub(super) async fn letters_due(readers: &SqlitePool, now: DateTime<Utc>) -> Result<bool, StoreError> {
-    const SQL: &str = "SELECT EXISTS (SELECT 1 FROM delivery_letter WHERE state = 0 AND due_at <= ?)";
-    sqlx::query_scalar(SQL).bind(now.timestamp_millis()).fetch_one(readers).await.map_err(store_error)
+    const SQL: &str = "SELECT EXISTS (SELECT 1 FROM delivery_letter WHERE state = 0 AND due_at <= ?) \
+                       OR EXISTS (SELECT 1 FROM delivery_letter WHERE state = 0 AND due_at > ?) \
+                       OR EXISTS (SELECT 1 FROM delivery_letter WHERE leased = 1 AND due_at > ?)";
+    let [now, farthest, longest] = bounds(now);
+    let due = sqlx::query_scalar(SQL).bind(now).bind(farthest).bind(longest);
+    due.fetch_one(readers).await.map_err(store_error)
 }
 
 pub(super) async fn parked_letters(

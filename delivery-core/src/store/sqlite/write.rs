@@ -144,6 +144,13 @@ impl Scribe {
                 Operation::Claim { now, lease_until, limit } => {
                     Answer::Claimed(letters::claim(connection, &self.view, (*now, *lease_until), *limit).await?)
                 }
+                Operation::Renew(receipts, until) => {
+                    letters::renew(connection, receipts, *until).await?;
+                    Answer::Settled
+                }
+                Operation::UnparkAll(route, now) => {
+                    Answer::Unparked(letters::unpark_all(connection, *route, *now).await?)
+                }
                 Operation::Unpark(letter, now) => Answer::Unparked(letters::unpark(connection, *letter, *now).await?),
                 Operation::AddProduct(product) => {
                     Answer::Product(super::catalog::add_product(connection, product).await?)

@@ -6,11 +6,13 @@ use chrono::{DateTime, TimeDelta, Utc};
 use tokio::task::JoinSet;
 
 use super::letters::{
-    a_claimed_letter_is_leased_until_its_time_is_over, a_letter_is_claimed_by_one_of_many,
-    a_parked_letter_waits_for_the_seller, a_receipt_settles_once_and_only_with_the_newest_lease,
+    a_claimed_letter_is_leased_until_its_time_is_over, a_lease_is_renewed_as_long_as_it_is_held,
+    a_letter_is_claimed_by_one_of_many, a_parked_letter_waits_for_the_seller,
+    a_receipt_settles_once_and_only_with_the_newest_lease,
     a_released_letter_is_due_at_once_and_its_attempt_not_counted,
     a_retried_letter_is_due_at_its_time_with_its_attempts_counted, a_sent_letter_is_never_due_again,
-    letters_come_oldest_first_and_no_more_than_asked_for,
+    a_time_that_no_clock_should_have_written_delays_no_letter, letters_come_oldest_first_and_no_more_than_asked_for,
+    letters_that_failed_by_another_way_are_due_again,
 };
 use super::orders::{
     a_key_issued_by_hand_has_no_order_and_is_always_new,
@@ -55,6 +57,9 @@ pub const LEDGER: &[Case<dyn Ledger>] = cases![
     a_released_letter_is_due_at_once_and_its_attempt_not_counted,
     a_receipt_settles_once_and_only_with_the_newest_lease,
     a_parked_letter_waits_for_the_seller,
+    letters_that_failed_by_another_way_are_due_again,
+    a_lease_is_renewed_as_long_as_it_is_held,
+    a_time_that_no_clock_should_have_written_delays_no_letter,
 ];
 
 pub(super) type Port = Arc<dyn Ledger>;

@@ -4,7 +4,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use tokio::task::JoinSet;
 
 use super::ledger::{Port, key, message_id, now};
-use crate::store::{Letter, Outcome, Receipt};
+use crate::store::{FARTHEST, Letter, Outcome, Receipt, Route};
 
 fn at(minutes: i64) -> DateTime<Utc> {
     now() + TimeDelta::minutes(minutes)
@@ -26,6 +26,10 @@ async fn claim_one(ledger: &Port, now: DateTime<Utc>) -> Letter {
     let mut letters = claim(ledger, now, 10).await;
     assert_eq!(letters.len(), 1);
     letters.remove(0)
+}
+
+fn route(number: u8) -> Route {
+    Route::from_bytes([number; 16])
 }
 
 async fn settle(ledger: &Port, receipt: Receipt, outcome: Outcome) {
@@ -112,7 +116,8 @@ pub(super) async fn a_receipt_settles_once_and_only_with_the_newest_lease(ledger
 pub(super) async fn a_parked_letter_waits_for_the_seller(ledger: Port) {
     queue(&ledger, 2).await;
     let letter = claim(&ledger, at(1), 1).await.remove(0);
-    settle(&ledger, letter.receipt, Outcome::Park { at: at(2), reason: "no such user".to_owned() }).await;
+    settle(&ledger, letter.receipt, Outcome::Park { at: at(2), reason: "no such user".to_owned(), route: route(1) })
+        .await;
     assert_eq!(claim(&ledger, at(60), 10).await.len(), 1, "only the other letter is due");
     let parked = ledger.parked_letters(10).await.expect("read").remove(0);
     assert_eq!((parked.letter, parked.attempts, parked.parked_at), (letter.receipt.letter, 1, at(2)));
@@ -122,4 +127,60 @@ pub(super) async fn a_parked_letter_waits_for_the_seller(ledger: Port) {
     let again = claim(&ledger, at(61), 10).await.remove(0);
     assert_eq!((again.attempt, again.message_id), (1, letter.message_id));
     assert!(ledger.parked_letters(10).await.expect("read").is_empty());
+}
+
+pub(super) async fn letters_that_failed_by_another_way_are_due_again(ledger: Port) {
+    queue(&ledger, 3).await;
+    for (letter, way) in claim(&ledger, at(1), 3).await.into_iter().zip([1, 1, 2]) {
+        let park = Outcome::Park { at: at(2), reason: "refused".to_owned(), route: route(way) };
+        settle(&ledger, letter.receipt, park).await;
+    }
+    assert_eq!(ledger.unpark_letters(Some(route(1)), at(3)).await.expect("unparked"), 1);
+    assert_eq!(claim_one(&ledger, at(3)).await.attempt, 1, "as if it were new");
+    assert_eq!(ledger.unpark_letters(Some(route(1)), at(3)).await.expect("unparked"), 0);
+    assert_eq!(ledger.unpark_letters(None, at(3)).await.expect("unparked"), 2, "whatever the way");
+    assert_eq!(claim(&ledger, at(3), 10).await.len(), 2);
+}
+
+pub(super) async fn a_lease_is_renewed_as_long_as_it_is_held(ledger: Port) {
+    queue(&ledger, 2).await;
+    let letters = claim(&ledger, at(1), 10).await;
+    let [first, second] = letters.as_slice() else { panic!("two letters") };
+    ledger.renew_letters(&[first.receipt], at(10)).await.expect("renewed");
+    let other = claim_one(&ledger, at(7)).await;
+    assert_eq!(other.message_id, second.message_id, "its lease is over");
+    // Whoever lost a lease renews nothing, and neither does one who has settled.
+    ledger.renew_letters(&[second.receipt], at(60)).await.expect("answered");
+    settle(&ledger, first.receipt, Outcome::Retry { due: at(8), reason: "busy".to_owned() }).await;
+    ledger.renew_letters(&[first.receipt], at(60)).await.expect("answered");
+    assert_eq!(claim_one(&ledger, at(8)).await.message_id, first.message_id);
+    assert_eq!(claim_one(&ledger, at(12)).await.message_id, second.message_id);
+}
+
+/// Whatever wrote it: a server whose clock was a year ahead, or the host's own hand.
+pub(super) async fn a_time_that_no_clock_should_have_written_delays_no_letter(ledger: Port) {
+    let year = TimeDelta::days(365);
+    // Queued a year ahead.
+    let mut late = key(1, 1);
+    late.issued_at += year;
+    ledger.issue(late, Some(message_id("late"))).await.expect("issued");
+    let letter = claim_one(&ledger, at(1)).await;
+    assert_eq!(letter.queued_at, at(1), "it counts as queued now");
+    // Due a year ahead, and at the farthest that is believed.
+    settle(&ledger, letter.receipt, Outcome::Retry { due: at(1) + year, reason: "busy".to_owned() }).await;
+    let letter = claim_one(&ledger, at(2)).await;
+    settle(&ledger, letter.receipt, Outcome::Retry { due: at(2) + FARTHEST, reason: "busy".to_owned() }).await;
+    assert!(claim(&ledger, at(3), 10).await.is_empty());
+    // Leased for a year.
+    let due = at(2) + FARTHEST;
+    let leased = ledger.claim_letters(due, due + year, 10).await.expect("claimed");
+    assert_eq!(leased.len(), 1);
+    assert_eq!(
+        ledger
+            .claim_letters(due + TimeDelta::minutes(1), due + TimeDelta::minutes(2), 10)
+            .await
+            .expect("claimed")
+            .len(),
+        1
+    );
 }

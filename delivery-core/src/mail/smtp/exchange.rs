@@ -1,0 +1,184 @@
+//! One e-mail over one connection, and what a refusal at each step means.
+
+use std::time::Duration;
+
+use lettre::address::Envelope;
+use lettre::transport::smtp::Error as SmtpError;
+use lettre::transport::smtp::client::AsyncSmtpConnection;
+use lettre::transport::smtp::commands::{Data, Mail, Rcpt};
+use lettre::transport::smtp::extension::{Extension, MailBodyParameter, MailParameter};
+use thiserror::Error;
+use tokio::time::timeout;
+
+use super::wire::Wire;
+use crate::mail::MailError;
+
+/// How long everything before the message may take. Nothing has happened until then: the e-mail is tried again soon.
+pub(super) const BEFORE: Duration = Duration::from_mins(1);
+/// How long the message and the reply to it may take: RFC 5321, 4.5.3.2.6, asks for ten minutes of patience, since the server
+/// may be delivering it meanwhile.
+pub(super) const MESSAGE: Duration = Duration::from_mins(10);
+
+/// An e-mail that was not taken, or perhaps was.
+#[derive(Debug, Error)]
+pub(super) enum SendError {
+    /// The server cannot be reached, or refuses us: nothing about this e-mail.
+    #[error("connection error")]
+    Connect(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A refusal of the sender or of e-mails as such.
+    #[error("refused before the recipient was named")]
+    Sender(#[source] SmtpError),
+    /// A refusal of this recipient. `others` says whether the server has accepted other recipients lately.
+    #[error("the recipient was refused")]
+    Recipient {
+        others: bool,
+        #[source]
+        source: SmtpError,
+    },
+    /// A refusal of the message.
+    #[error("the message was refused")]
+    Message(#[source] SmtpError),
+    /// The address needs SMTPUTF8 (RFC 6531), which the server does not offer.
+    #[error("the server does not offer SMTPUTF8")]
+    NotInternational,
+    /// The message was sent whole, and no reply came.
+    #[error("no reply to the message")]
+    Unconfirmed(#[source] Option<SmtpError>),
+    /// The server took too long before the message was sent.
+    #[error("the server did not answer in time")]
+    Slow,
+}
+
+/// Names sender and recipient. Nothing has happened until [`message`] is sent.
+pub(super) async fn envelope(
+    connection: &mut AsyncSmtpConnection,
+    envelope: &Envelope,
+    text: &[u8],
+) -> Result<(), SendError> {
+    let mut parameters = Vec::new();
+    let addresses = envelope.from().into_iter().chain(envelope.to());
+    if addresses.map(AsRef::<str>::as_ref).any(|address| !address.is_ascii()) {
+        if !connection.server_info().supports_feature(Extension::SmtpUtfEight) {
+            return Err(SendError::NotInternational);
+        }
+        parameters.push(MailParameter::SmtpUtfEight);
+    }
+    if !text.is_ascii() {
+        parameters.push(MailParameter::Body(MailBodyParameter::EightBitMime));
+    }
+    let mail = Mail::new(envelope.from().cloned(), parameters);
+    connection.command(mail).await.map_err(SendError::Sender)?;
+    for recipient in envelope.to() {
+        let accepted = connection.command(Rcpt::new(recipient.clone(), Vec::new())).await;
+        accepted.map_err(|source| SendError::Recipient { others: false, source })?;
+    }
+    connection.command(Data).await.map(drop).map_err(SendError::Message)
+}
+
+/// Sends the message itself.
+pub(super) async fn message(connection: &mut AsyncSmtpConnection, wire: &Wire, text: &[u8]) -> Result<(), SendError> {
+    // What was sent on this connection before has been answered.
+    wire.dot_sent();
+    match timeout(MESSAGE, connection.message(text)).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) if error.status().is_some() => Err(SendError::Message(error)),
+        Ok(Err(error)) if wire.dot_sent() => Err(SendError::Unconfirmed(Some(error))),
+        Ok(Err(error)) => Err(SendError::Message(error)),
+        Err(_) if wire.dot_sent() => Err(SendError::Unconfirmed(None)),
+        Err(_) => Err(SendError::Slow),
+    }
+}
+
+impl SendError {
+    /// Whether another connection may do better at once: the server has had enough of this one, or closed it.
+    pub(super) fn is_of_the_connection(&self) -> bool {
+        match self {
+            Self::Sender(error) | Self::Recipient { source: error, .. } => !error.is_permanent(),
+            Self::Slow => true,
+            Self::Connect(_) | Self::Message(_) | Self::NotInternational | Self::Unconfirmed(_) => false,
+        }
+    }
+
+    /// What it means for the e-mail.
+    ///
+    /// Only a reply about this very recipient is final. A blocked sender, a refused login, a spent quota concerns every
+    /// e-mail and is the seller's to mend: e-mails wait meanwhile.
+    pub(super) fn meaning(self) -> MailError {
+        match self {
+            Self::Recipient { others, ref source } => {
+                let code = source.status().map(u16::from).unwrap_or_default();
+                let said = std::error::Error::source(source).map(ToString::to_string).unwrap_or_default();
+                match about_the_recipient(code, &said) {
+                    Certainty::Certain => {
+                        MailError::permanent(format!("the mail server knows no such recipient ({code})"))
+                    }
+                    Certainty::Likely if others => MailError::permanent(format!(
+                        "the mail server refuses this recipient and accepts others ({code})"
+                    )),
+                    Certainty::Likely => MailError::doubtful(format!("the mail server refuses the recipient ({code})")),
+                    Certainty::No => MailError::transient(refused(code)),
+                }
+            }
+            Self::NotInternational => MailError::permanent(
+                "the address has letters beyond ASCII, and the mail server does not offer SMTPUTF8",
+            ),
+            Self::Unconfirmed(_) => {
+                MailError::unconfirmed("the mail server did not confirm the message, and may have taken it")
+            }
+            Self::Slow => MailError::transient("the mail server did not answer in time"),
+            Self::Sender(ref error) | Self::Message(ref error) => match error.status() {
+                Some(code) => MailError::transient(refused(code.into())),
+                None => MailError::transient("the mail server cannot be reached or broke off"),
+            },
+            Self::Connect(_) => MailError::transient("the mail server cannot be reached or broke off"),
+        }
+        .because(self)
+    }
+}
+
+fn refused(code: u16) -> String {
+    format!("the mail server did not take the message ({code})")
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Certainty {
+    Certain,
+    Likely,
+    No,
+}
+
+/// Whether a refusal at RCPT is about the recipient: by the enhanced status code where the server gives one (RFC 3463, 3.2
+/// and 3.3), else by the plain one. 550, 551 and 553 also stand for a sender that is refused, for a relay and for quotas;
+/// their text may say so.
+fn about_the_recipient(code: u16, said: &str) -> Certainty {
+    const NO_SUCH_MAILBOX: [&str; 6] = ["5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.2.1"];
+    const ABOUT_US: [&str; 16] = [
+        "relay",
+        "sender",
+        "quota",
+        "auth",
+        "log in",
+        "login",
+        "limit",
+        "block",
+        "blacklist",
+        "spam",
+        "policy",
+        "denied",
+        "permitted",
+        "allowed",
+        "reputation",
+        "too many",
+    ];
+    let enhanced = said.split_whitespace().next().filter(|word| {
+        word.starts_with("5.") && word.split('.').count() == 3 && word.bytes().all(|b| b == b'.' || b.is_ascii_digit())
+    });
+    let said = said.to_ascii_lowercase();
+    match enhanced {
+        Some(enhanced) if (500..600).contains(&code) && NO_SUCH_MAILBOX.contains(&enhanced) => Certainty::Certain,
+        Some(_) => Certainty::No,
+        None if !matches!(code, 550 | 551 | 553) => Certainty::No,
+        None if ABOUT_US.iter().any(|word| said.contains(word)) => Certainty::No,
+        None => Certainty::Likely,
+    }
+}

@@ -1,0 +1,192 @@
+//! The stream to a mail server, in clear or in TLS, below lettre.
+//!
+//! lettre reads replies as UTF-8 and refuses long lines. A mail server that confirms an e-mail in Latin-1 would be taken for
+//! one that failed, and get the e-mail again and again. So replies become ASCII here, and long lines are cut.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use lettre::transport::smtp::client::AsyncTokioStream;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+/// What is kept of a line of a reply: lettre takes 1,000 bytes with the line's end.
+const LINE: usize = 900;
+/// What lettre writes behind a message, by itself.
+const DOT: &[u8] = b"\r\n.\r\n";
+/// Read at once, in bytes.
+const READ: usize = 2048;
+
+/// One connection. Clones are the same one: what lettre drops can still be asked about, or go on in TLS.
+#[derive(Debug, Clone)]
+pub(super) struct Wire {
+    inner: Arc<Mutex<Inner>>,
+    dot_sent: Arc<AtomicBool>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    /// None once it was taken for TLS.
+    stream: Option<Stream>,
+    replies: Replies,
+}
+
+#[derive(Debug)]
+enum Stream {
+    Clear(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// Turns replies into ASCII, and cuts their lines.
+#[derive(Debug, Default)]
+struct Replies {
+    /// Bytes of the line so far.
+    column: usize,
+    /// Ready to be read by lettre.
+    ready: std::collections::VecDeque<u8>,
+}
+
+impl Wire {
+    pub(super) fn new(stream: TcpStream) -> Self {
+        Self::over(Stream::Clear(stream), "")
+    }
+
+    fn over(stream: Stream, greeting: &str) -> Self {
+        let replies = Replies { column: 0, ready: greeting.bytes().collect() };
+        let inner = Inner { stream: Some(stream), replies };
+        Self { inner: Arc::new(Mutex::new(inner)), dot_sent: Arc::default() }
+    }
+
+    /// The same connection in TLS. `greeting` is read first: after STARTTLS the server sends none, and lettre waits for one.
+    pub(super) async fn secured(
+        self,
+        tls: &TlsConnector,
+        host: ServerName<'static>,
+        greeting: &str,
+    ) -> io::Result<Self> {
+        let stream = match self.inner().stream.take() {
+            Some(Stream::Clear(stream)) => stream,
+            Some(Stream::Tls(_)) | None => return Err(io::ErrorKind::NotConnected.into()),
+        };
+        Ok(Self::over(Stream::Tls(Box::new(tls.connect(host, stream).await?)), greeting))
+    }
+
+    /// Whether the dot that ends a message was sent since the last look: from then on the server may have taken it.
+    pub(super) fn dot_sent(&self) -> bool {
+        self.dot_sent.swap(false, Ordering::Relaxed)
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with_stream<T>(&self, act: impl FnOnce(Pin<&mut dyn Duplex>) -> Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        match &mut self.inner().stream {
+            Some(Stream::Clear(stream)) => act(Pin::new(stream)),
+            Some(Stream::Tls(stream)) => act(Pin::new(stream.as_mut())),
+            None => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        }
+    }
+}
+
+trait Duplex: AsyncRead + AsyncWrite + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Unpin> Duplex for S {}
+
+impl Replies {
+    fn take_in(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            if *byte == b'\n' {
+                if self.column > LINE {
+                    self.ready.push_back(b'\r');
+                }
+                self.ready.push_back(b'\n');
+                self.column = 0;
+            } else {
+                self.column = self.column.saturating_add(1);
+                if self.column <= LINE {
+                    self.ready.push_back(if byte.is_ascii() { *byte } else { b'?' });
+                }
+            }
+        }
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        loop {
+            {
+                let ready = &mut self.inner().replies.ready;
+                if !ready.is_empty() {
+                    let some = ready.len().min(buffer.remaining());
+                    ready.drain(..some).for_each(|byte| buffer.put_slice(&[byte]));
+                    return Poll::Ready(Ok(()));
+                }
+            }
+            let mut bytes = [0; READ];
+            let mut read = ReadBuf::new(&mut bytes);
+            ready!(self.with_stream(|stream| stream.poll_read(context, &mut read)))?;
+            if read.filled().is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            self.inner().replies.take_in(read.filled());
+        }
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = ready!(self.with_stream(|stream| stream.poll_write(context, bytes)))?;
+        if bytes == DOT {
+            self.dot_sent.store(true, Ordering::Relaxed);
+        }
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.with_stream(|stream| stream.poll_flush(context))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.with_stream(|stream| stream.poll_shutdown(context))
+    }
+}
+
+impl AsyncTokioStream for Wire {
+    fn peer_addr(&self) -> io::Result<SocketAddr> {
+        match &self.inner().stream {
+            Some(Stream::Clear(stream)) => stream.peer_addr(),
+            Some(Stream::Tls(stream)) => stream.get_ref().0.peer_addr(),
+            None => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_become_ascii_lines_that_lettre_takes() {
+        let long = "x".repeat(20_000);
+        for (said, read) in [
+            (&b"250 ok\r\n"[..], "250 ok\r\n".to_owned()),
+            (b"250 \xfcbernommen\r\n", "250 ?bernommen\r\n".to_owned()),
+            ("250 übernommen\r\n".as_bytes(), "250 ??bernommen\r\n".to_owned()),
+            (format!("250-{long}\r\n250 ok\r\n").as_bytes(), format!("250-{}\r\n250 ok\r\n", "x".repeat(LINE - 4))),
+        ] {
+            for pieces in [1, 7, said.len()] {
+                let mut replies = Replies::default();
+                said.chunks(pieces).for_each(|piece| replies.take_in(piece));
+                let ready: Vec<u8> = replies.ready.into();
+                assert_eq!(String::from_utf8(ready).unwrap(), read);
+            }
+        }
+    }
+}
