@@ -52,7 +52,8 @@ fn every_field() -> Vec<String> {
 #[test]
 fn bindings_are_thin() {
     for binding in ["delivery-axum", "delivery-rocket"] {
-        let lines: usize = sources(binding).iter().map(|(_, text)| code(text).filter(|line| !line.trim().is_empty()).count()).sum();
+        let lines: usize =
+            sources(binding).iter().map(|(_, text)| code(text).filter(|line| !line.trim().is_empty()).count()).sum();
         assert!((100..MOST_LINES).contains(&lines), "{binding} has {lines} lines");
     }
 }

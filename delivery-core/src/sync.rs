@@ -16,11 +16,20 @@ pub(crate) mod task {
         sync::{mpsc, oneshot},
     };
 
+    #[cfg(not(shuttle))]
+    pub(crate) use tokio::time::sleep;
+
     #[cfg(shuttle)]
     pub(crate) use shuttle_tokio::{
         sync::{mpsc, oneshot},
         task::spawn,
     };
+
+    /// In an interleaving no time passes.
+    #[cfg(shuttle)]
+    pub(crate) async fn sleep(_: std::time::Duration) {
+        std::future::pending().await
+    }
 
     /// Waits for the next message and takes what else is there; how many, or 0 once all senders are gone.
     #[cfg(not(shuttle))]

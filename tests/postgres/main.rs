@@ -3,6 +3,7 @@
 mod away;
 #[path = "../private/faults.rs"]
 mod faults;
+mod locks;
 #[path = "../private/postgres.rs"]
 mod postgres_server;
 #[path = "../private/mod.rs"]

@@ -91,7 +91,7 @@ impl Error {
                 Refusal::Exhausted { .. } => ErrorCode::ExceededUses,
             },
             Self::UnknownProduct | Self::Store(StoreError::Unsupported) => ErrorCode::NotFound,
-            Self::Store(StoreError::Unavailable { .. }) => ErrorCode::Unavailable,
+            Self::Store(StoreError::Unavailable { .. } | StoreError::Contended { .. }) => ErrorCode::Unavailable,
             Self::Store(_) => ErrorCode::Internal,
         }
     }

@@ -109,6 +109,8 @@ pub struct MailError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Failure {
+    /// The mail server was not asked, because something of ours failed: tried again in a minute.
+    NotTried,
     /// It may pass: tried again soon, and for days.
     Transient,
     /// It seems to be about the recipient, and may be about the sender: tried again for a day.
@@ -142,6 +144,12 @@ impl MailError {
     #[must_use]
     pub fn unconfirmed(reason: impl Into<String>) -> Self {
         Self::new(Failure::Unconfirmed, reason)
+    }
+
+    /// Something failed before the message was handed to anybody, such as the host's own database.
+    #[must_use]
+    pub fn not_tried(reason: impl Into<String>) -> Self {
+        Self::new(Failure::NotTried, reason)
     }
 
     fn new(kind: Failure, reason: impl Into<String>) -> Self {

@@ -39,7 +39,7 @@ const POLL: Duration = Duration::from_secs(1);
 /// same `Message-ID`.
 const GRACE: Duration = Duration::from_secs(10);
 /// Attempts to settle, a second apart, before the letter is left to its lease and would be sent again.
-const SETTLE_ATTEMPTS: usize = 10;
+const SETTLE_ATTEMPTS: usize = 600;
 
 /// Sends letters: leases what is due, renders, sends, settles.
 ///
@@ -87,6 +87,8 @@ struct UnderWay {
     /// Those that have ended, and what became of them: not yet known to the store.
     ended: Vec<(Letter, Outcome)>,
     settling: JoinSet<()>,
+    /// The leases of those that are being settled.
+    unsettled: HashMap<task::Id, Receipt>,
 }
 
 impl Outbox {
@@ -110,6 +112,8 @@ impl Outbox {
                 () = &mut renewal => {
                     self.renew(&under_way).await;
                     renewal.set(tokio::time::sleep(RENEW));
+                    // Those that are still being sent may take minutes.
+                    self.settle_ended(&mut under_way);
                     continue;
                 }
             };
@@ -121,8 +125,8 @@ impl Outbox {
             }
             if under_way.ended.len() >= GROUP || under_way.tasks.is_empty() {
                 self.settle_ended(&mut under_way);
-                while let Some(settled) = under_way.settling.join_next().await {
-                    note(settled);
+                while let Some(settled) = under_way.settling.join_next_with_id().await {
+                    under_way.note(settled);
                 }
             }
         }
@@ -165,8 +169,8 @@ impl Outbox {
             tokio::select! {
                 // Only what loses nothing when another branch is first.
                 Some(joined) = under_way.tasks.join_next_with_id() => drop(self.end(&mut under_way, joined)),
-                Some(settled) = under_way.settling.join_next() => note(settled),
-                () = &mut renewal, if !under_way.letters.is_empty() => {
+                Some(settled) = under_way.settling.join_next_with_id() => under_way.note(settled),
+                () = &mut renewal, if !(under_way.letters.is_empty() && under_way.unsettled.is_empty()) => {
                     self.renew(&under_way).await;
                     renewal.set(tokio::time::sleep(RENEW));
                 }
@@ -192,8 +196,8 @@ impl Outbox {
             self.end(under_way, joined);
             self.settle_ended(under_way);
         }
-        while let Some(settled) = under_way.settling.join_next().await {
-            note(settled);
+        while let Some(settled) = under_way.settling.join_next_with_id().await {
+            under_way.note(settled);
         }
     }
 
@@ -218,7 +222,9 @@ impl Outbox {
     /// Keeps the letters that are being sent from everybody else for a while longer.
     async fn renew(&self, under_way: &UnderWay) {
         static NOT_RENEWED: Throttle = Throttle::new();
-        let receipts: Vec<Receipt> = under_way.letters.values().map(|letter| letter.receipt).collect();
+        let sending = under_way.letters.values().chain(under_way.ended.iter().map(|(letter, _)| letter));
+        let receipts: Vec<Receipt> =
+            sending.map(|letter| letter.receipt).chain(under_way.unsettled.values().copied()).collect();
         let now = self.clock.now();
         let until = now.checked_add_signed(LEASE).unwrap_or(now);
         if let Err(error) = self.ledger.renew_letters(&receipts, until).await
@@ -244,7 +250,10 @@ impl Outbox {
     fn settle_ended(self: &Arc<Self>, under_way: &mut UnderWay) {
         for (letter, outcome) in under_way.ended.drain(..) {
             let outbox = self.clone();
-            under_way.settling.spawn(async move { outbox.settle(&letter, outcome, SETTLE_ATTEMPTS).await });
+            let receipt = letter.receipt;
+            let settling =
+                under_way.settling.spawn(async move { outbox.settle(&letter, outcome, SETTLE_ATTEMPTS).await });
+            under_way.unsettled.insert(settling.id(), receipt);
         }
     }
 
@@ -258,7 +267,7 @@ impl Outbox {
         let key = &letter.key;
         let product = self.catalog.product(key.product()).await;
         let product = product
-            .map_err(|error| MailError::transient("the product cannot be read").because(error))?
+            .map_err(|error| MailError::not_tried("the product cannot be read").because(error))?
             .ok_or_else(|| MailError::transient("the product is not there"))?;
         let text = self.keyring.text(key.id(), key.granted().ring);
         let rendered = self.templates.render(key, &text, &product, &self.base_url);
@@ -315,13 +324,15 @@ impl Outbox {
     }
 }
 
-fn note(settled: Result<(), JoinError>) {
-    if let Err(error) = settled {
-        tracing::error!(%error, "the store panicked; a letter's outcome is not kept, and it is sent again after its lease");
-    }
-}
-
 impl UnderWay {
+    fn note(&mut self, settled: Result<(task::Id, ()), JoinError>) {
+        let id = settled.as_ref().map_or_else(JoinError::id, |(id, ())| *id);
+        self.unsettled.remove(&id);
+        if let Err(error) = settled {
+            tracing::error!(%error, "the store panicked; a letter's outcome is not kept, and it is sent again after its lease");
+        }
+    }
+
     fn room(&self) -> usize {
         CONCURRENCY.saturating_sub(self.letters.len())
     }

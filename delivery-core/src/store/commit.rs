@@ -3,7 +3,13 @@
 //! One task owns the database connection. It takes whatever waits, commits it as one batch, and looks again before it
 //! answers: there is no timer, so an operation that comes alone is committed alone and at once, and a thousand that come
 //! together share a few syncs. An operation that was handed over completes even if its caller goes away.
+//!
+//! Two things may keep a batch from ending. A row that somebody else holds: the operations on it are put aside, and
+//! submitted again a little later, so that nobody waits for them. A database or disk that does not answer: all callers are
+//! refused after [`STALLED`], and so is everybody who comes, until it answers.
 
+mod aside;
+mod batch;
 #[cfg(all(test, shuttle))]
 mod interleaved;
 #[cfg(test)]
@@ -11,18 +17,23 @@ mod interleaved;
 mod tests;
 
 use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
 
 use futures_util::future::join;
 
+use self::aside::Aside;
+use self::batch::Batch;
 use super::StoreError;
-use crate::sync::task::{mpsc, oneshot, receive, spawn};
+use crate::sync::task::{mpsc, oneshot, sleep, spawn};
 
 /// Operations that may wait for a commit; more are refused, since they would wait for seconds.
 const QUEUE: usize = 16 * 1024;
 /// Operations in one commit: large enough to share a sync among every caller, small enough to answer within
 /// milliseconds.
 pub(super) const BATCH: usize = 1024;
-
+/// How long a database may take over a batch, or over its maintenance, before callers are refused.
+pub(super) const STALLED: Duration = Duration::from_secs(5);
 /// What a batch is written with. Owned by the committer's task alone.
 pub(super) trait Writer: Send + 'static {
     /// An operation, as data.
@@ -30,12 +41,16 @@ pub(super) trait Writer: Send + 'static {
     /// What an operation came to.
     type Answer: Send + 'static;
 
-    /// Commits `operations` in their order as one transaction, and answers each, or leaves it: that has not happened, and comes
-    /// again at once, until it is answered after a few times at most. On an error nothing has happened.
+    /// Commits `operations` in their order as one transaction. Returns one entry per operation: its answer, or `None` if it
+    /// was not applied and must be submitted again, which happens a few times at most. On an error nothing has happened.
     fn commit(
         &mut self,
         operations: &[Self::Operation],
     ) -> impl Future<Output = Result<Vec<Option<Self::Answer>>, StoreError>> + Send;
+
+    /// Whether somebody else is known to hold what the operation needs: it is put aside then. A database without other
+    /// writers never holds anything.
+    fn is_held(&self, operation: &Self::Operation) -> bool;
 
     /// Called before each batch is taken, and so after each: upkeep that must not race with a commit.
     fn upkeep(&mut self) -> impl Future<Output = ()> + Send;
@@ -54,6 +69,8 @@ pub(super) struct Committer<O, A> {
 struct Job<O, A> {
     operation: O,
     caller: Caller<A>,
+    /// How often it was put aside.
+    rests: u32,
 }
 
 /// Who waits for an answer.
@@ -75,7 +92,7 @@ impl<O: Send + 'static, A: Send + 'static> Committer<O, A> {
     /// Hands `operation` over and waits for its commit.
     pub(super) async fn submit(&self, operation: O) -> Result<A, StoreError> {
         let (caller, committed) = oneshot::channel();
-        self.queue.try_send(Job { operation, caller }).map_err(|refused| match refused {
+        self.queue.try_send(Job { operation, caller, rests: 0 }).map_err(|refused| match refused {
             mpsc::error::TrySendError::Full(_) => StoreError::unavailable("too many operations wait for the database"),
             mpsc::error::TrySendError::Closed(_) => StoreError::unavailable("closed"),
         })?;
@@ -89,22 +106,60 @@ impl<O, A> Clone for Committer<O, A> {
     }
 }
 
-async fn run<W: Writer>(mut writer: W, mut jobs: mpsc::Receiver<Job<W::Operation, W::Answer>>) {
+type Jobs<W> = mpsc::Receiver<Job<<W as Writer>::Operation, <W as Writer>::Answer>>;
+
+async fn run<W: Writer>(mut writer: W, mut jobs: Jobs<W>) {
     let mut taken = Vec::with_capacity(BATCH);
+    let mut aside = Aside::default();
     let mut answers = Answers::default();
     loop {
         let next = async {
-            writer.upkeep().await;
-            let some = receive(&mut jobs, &mut taken, BATCH).await > 0;
-            if some { Some(commit(&mut writer, taken.drain(..)).await) } else { None }
+            within(writer.upkeep(), &mut jobs, || {}).await;
+            let some = aside.receive(&mut jobs, &mut taken).await;
+            if some { Some(commit(&mut writer, &mut taken, &mut jobs).await) } else { None }
         };
         // In this order: the next batch is on its way to the disk before the callers of the last one are woken, all of whom
         // want the processor at once.
         let (next, ()) = join(next, async { drop(answers) }).await;
-        let Some(next) = next else { break };
+        let Some((next, left)) = next else { break };
         answers = next;
+        aside.put(left);
     }
     writer.finish().await;
+}
+
+/// Does `work`. When it takes too long, `refuse` refuses who waits for it, and whoever comes meanwhile is refused too.
+async fn within<T, O, A>(
+    work: impl Future<Output = T>,
+    jobs: &mut mpsc::Receiver<Job<O, A>>,
+    refuse: impl FnOnce(),
+) -> T {
+    let mut work = pin!(work);
+    tokio::select! {
+        biased;
+        done = &mut work => return done,
+        () = sleep(STALLED) => {}
+    }
+    tracing::error!("the database does not answer: whoever asks is refused until it does");
+    refuse();
+    let mut open = true;
+    let done = loop {
+        tokio::select! {
+            biased;
+            done = &mut work => break done,
+            job = jobs.recv(), if open => match job {
+                // Nobody may be waiting any more.
+                Some(job) => drop(job.caller.send(Err(silent()))),
+                None => open = false,
+            },
+        }
+    };
+    tracing::info!("the database answers again");
+    done
+}
+
+fn silent() -> StoreError {
+    StoreError::unavailable("the database does not answer")
 }
 
 /// Who asked, and what it came to. Given when it is dropped: what is committed is answered even if the writer panics over
@@ -126,46 +181,13 @@ impl<A> Drop for Answers<A> {
     }
 }
 
-/// Commits a batch: in more than one go, if the writer leaves some of it. One operation that the database refuses must not
-/// take its neighbours down: then each half is tried alone.
+/// Commits a batch, and answers what was put aside of it. A database that does not answer has its callers refused.
 async fn commit<W: Writer>(
     writer: &mut W,
-    jobs: impl Iterator<Item = Job<W::Operation, W::Answer>>,
-) -> Answers<W::Answer> {
-    let (operations, callers): (Vec<_>, Vec<_>) = jobs.map(|job| (job.operation, job.caller)).unzip();
-    let mut answers = Answers::default();
-    let mut pending = vec![(operations, callers)];
-    while let Some((mut operations, mut callers)) = pending.pop() {
-        // Of what was committed before.
-        drop(std::mem::take(&mut answers));
-        match writer.commit(&operations).await {
-            Ok(done) => {
-                let (mut left, mut waiting) = (Vec::new(), Vec::new());
-                for ((operation, caller), answer) in operations.into_iter().zip(callers).zip(done) {
-                    if let Some(answer) = answer {
-                        answers.0.push((caller, Ok(answer)));
-                    } else {
-                        left.push(operation);
-                        waiting.push(caller);
-                    }
-                }
-                if !left.is_empty() {
-                    pending.push((left, waiting));
-                }
-            }
-            Err(StoreError::Corrupt { .. }) if operations.len() > 1 => {
-                let half = operations.len() / 2;
-                pending.push((operations.split_off(half), callers.split_off(half)));
-                pending.push((operations, callers));
-            }
-            Err(error) => {
-                // A database that is away refuses the other halves too.
-                let away = !matches!(error, StoreError::Corrupt { .. });
-                let others = away.then(|| std::mem::take(&mut pending)).into_iter().flatten();
-                let refused = callers.into_iter().chain(others.flat_map(|(_, callers)| callers));
-                answers.0.extend(refused.map(|caller| (caller, Err(error.clone()))));
-            }
-        }
-    }
-    answers
+    taken: &mut Vec<Job<W::Operation, W::Answer>>,
+    jobs: &mut Jobs<W>,
+) -> (Answers<W::Answer>, Vec<Job<W::Operation, W::Answer>>) {
+    let batch = Batch::new(taken.drain(..));
+    let callers = batch.callers();
+    within(batch.commit(writer), jobs, || callers.refuse()).await
 }

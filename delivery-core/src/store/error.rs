@@ -22,6 +22,14 @@ pub enum StoreError {
         #[source]
         source: Option<Source>,
     },
+    /// Somebody else held a row that an operation needs, for longer than a moment. Nothing has happened; the same call may
+    /// succeed as soon as it is let go. Answered 503.
+    #[error("somebody else holds what this needs")]
+    Contended {
+        /// The cause.
+        #[source]
+        source: Option<Source>,
+    },
     /// What was read is not what a store of this version writes. Answered 500.
     #[error("the store holds what it should not: {what}")]
     Corrupt {

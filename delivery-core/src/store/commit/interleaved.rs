@@ -37,6 +37,10 @@ impl Writer for Notes {
         Ok(operations.iter().map(|operation| done(&operation).then_some(operation * 10)).collect())
     }
 
+    fn is_held(&self, _: &u32) -> bool {
+        false
+    }
+
     async fn upkeep(&mut self) {
         shuttle::future::yield_now().await;
     }

@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -12,20 +13,27 @@ use tokio::time::timeout;
 use super::*;
 
 /// Commits a batch each time it is let: without the shy operation, which it leaves once. Panics over one with the cursed
-/// operation.
+/// operation. A batch with the locked operation meets a lock while that is held.
 struct Gated {
     gate: Arc<Semaphore>,
     left: bool,
+    held: Arc<AtomicBool>,
 }
 
 const CURSED: u32 = 13;
 const SHY: u32 = 7;
+const LOCKED: u32 = 17;
 
 impl Gated {
     fn start() -> (Arc<Semaphore>, Committer<u32, u32>) {
-        let gate = Arc::new(Semaphore::new(0));
-        let (committer, _end) = Committer::start(Self { gate: gate.clone(), left: false });
+        let (gate, _, committer) = Self::start_locked(false);
         (gate, committer)
+    }
+
+    fn start_locked(held: bool) -> (Arc<Semaphore>, Arc<AtomicBool>, Committer<u32, u32>) {
+        let (gate, held) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicBool::new(held)));
+        let (committer, _end) = Committer::start(Self { gate: gate.clone(), left: false, held: held.clone() });
+        (gate, held, committer)
     }
 }
 
@@ -36,8 +44,15 @@ impl Writer for Gated {
     async fn commit(&mut self, operations: &[u32]) -> Result<Vec<Option<u32>>, StoreError> {
         assert!(!operations.contains(&CURSED), "a fault of the writer's");
         self.gate.acquire().await.unwrap().forget();
+        if operations.contains(&LOCKED) && self.held.load(Ordering::Relaxed) {
+            return Err(StoreError::Contended { source: None });
+        }
         let left = std::mem::replace(&mut self.left, true);
         Ok(operations.iter().map(|operation| (left || *operation != SHY).then_some(operation * 10)).collect())
+    }
+
+    fn is_held(&self, _: &u32) -> bool {
+        false
     }
 
     async fn upkeep(&mut self) {}
@@ -88,4 +103,58 @@ async fn what_the_writer_leaves_of_a_batch_comes_again_at_once_and_keeps_nobody_
     assert!(!shy.is_finished(), "it waits for the gate");
     gate.add_permits(1);
     assert_eq!(timeout(Duration::from_secs(1), shy).await.unwrap().unwrap(), 70);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_database_that_does_not_answer_has_everybody_refused_and_its_batch_happens_all_the_same() {
+    let (gate, committer) = Gated::start();
+    let ask = |operation| {
+        let committer = committer.clone();
+        tokio::spawn(async move { committer.submit(operation).await })
+    };
+    let (first, later) = (ask(1), ask(2));
+    // Taken for one batch, or for two: the clock goes on by itself when nobody has anything to do.
+    for asked in [first, later] {
+        assert!(matches!(
+            timeout(STALLED + Duration::from_secs(1), asked).await.unwrap().unwrap(),
+            Err(StoreError::Unavailable { .. })
+        ));
+    }
+    // Whoever comes now does not wait.
+    let refused = timeout(Duration::from_millis(1), committer.submit(3)).await.unwrap();
+    assert!(matches!(refused, Err(StoreError::Unavailable { .. })));
+    gate.add_permits(100);
+    yield_now().await;
+    assert_eq!(committer.submit(4).await.unwrap(), 40, "it answers again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_needs_what_somebody_else_holds_keeps_nobody_else_waiting() {
+    let (gate, held, committer) = Gated::start_locked(true);
+    gate.add_permits(10_000);
+    let ask = |operation| {
+        let committer = committer.clone();
+        tokio::spawn(async move { committer.submit(operation).await })
+    };
+    let together: Vec<_> = [1, LOCKED, 2, LOCKED, 3].map(ask).into();
+    for (number, asked) in together.into_iter().enumerate() {
+        if number % 2 == 0 {
+            asked.await.unwrap().unwrap();
+        } else {
+            // It is let go while it waits.
+            assert_eq!(asked.is_finished(), !held.load(Ordering::Relaxed));
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            held.store(false, Ordering::Relaxed);
+            assert_eq!(asked.await.unwrap().unwrap(), 10 * LOCKED);
+        }
+    }
+    held.store(true, Ordering::Relaxed);
+    let refused = timeout(Duration::from_secs(4), ask(LOCKED)).await.unwrap().unwrap();
+    assert!(matches!(refused, Err(StoreError::Unavailable { .. })), "not for ever");
+    // What waits when the store closes is not forgotten.
+    let last = ask(LOCKED);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    drop(committer);
+    held.store(false, Ordering::Relaxed);
+    assert_eq!(last.await.unwrap().unwrap(), 10 * LOCKED);
 }

@@ -28,8 +28,9 @@ const SESSION: [(&str, &str); 10] = [
     // The role or the database may have other defaults: under another isolation, two servers would not see each other.
     ("default_transaction_isolation", "read committed"),
     ("default_transaction_read_only", "off"),
-    // For a row that another server holds: as long as its batch may take.
-    ("lock_timeout", "3000"),
+    // For a row that somebody else holds: longer than another server's commit. Then the operations on that row are put aside,
+    // and no other waits for it.
+    ("lock_timeout", "50"),
     // Of a server that died with a row in its hand.
     ("idle_in_transaction_session_timeout", "5000"),
     // Of a server whose machine or network vanished: its locks go with it, in a minute.
@@ -108,7 +109,15 @@ impl Sessions {
         let mut session = connected.map_err(store_error)?;
         let admitted = timeout(ACQUIRE, admit(&mut session)).await;
         let admitted = admitted.map_err(|_| StoreError::unavailable("the database does not answer"))?;
-        self.admitted(admitted.map_err(store_error)?).map(|()| session)
+        self.admitted(admitted.map_err(store_error)?)?;
+        let durable = timeout(ACQUIRE, is_durable(&mut session)).await;
+        if durable.map_err(|_| StoreError::unavailable("the database does not answer"))?? {
+            Ok(session)
+        } else {
+            Err(StoreError::unavailable(
+                "the database has fsync or full_page_writes off, and would lose what it acknowledges",
+            ))
+        }
     }
 
     fn admitted(&self, admission: Admission) -> Result<(), StoreError> {
@@ -160,6 +169,15 @@ impl Sessions {
         migrated.map_err(|error| PostgresError::while_migrating(schema, error))?;
         Ok(session)
     }
+}
+
+/// Whether the server keeps what it acknowledges; the session is set to wait for that. A role or a server whose
+/// `synchronous_commit` was switched off since the start would lose the last orders in a crash.
+pub(super) async fn is_durable(session: &mut PgConnection) -> Result<bool, StoreError> {
+    const SQL: &str = "SELECT current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on' AND \
+        set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' \
+            ELSE current_setting('synchronous_commit') END, false) <> 'off'";
+    sqlx::query_scalar(SQL).fetch_one(session).await.map_err(store_error)
 }
 
 async fn check(session: &mut PgConnection) -> Result<(), PostgresError> {

@@ -1,5 +1,7 @@
 //! What can go wrong when a store is connected, and what PostgreSQL's own errors mean.
 
+use std::sync::Arc;
+
 use sqlx::migrate::MigrateError;
 use sqlx::postgres::PgRow;
 use thiserror::Error;
@@ -118,7 +120,8 @@ impl PostgresError {
 
 /// The meaning of an error while the store is in use, by the classes of PostgreSQL's Appendix A.
 ///
-/// A statement or a row that is refused stays refused: [`StoreError::Corrupt`]. Everything else may pass.
+/// A statement or a row that is refused stays refused: [`StoreError::Corrupt`]. A lock that somebody else holds is
+/// [`StoreError::Contended`]. Everything else may pass.
 pub(super) fn store_error(error: sqlx::Error) -> StoreError {
     let Some(code) = code(&error) else {
         return match error {
@@ -128,6 +131,10 @@ pub(super) fn store_error(error: sqlx::Error) -> StoreError {
             error => StoreError::unavailable_because("the database does not answer", error),
         };
     };
+    // lock_not_available, deadlock_detected, serialization_failure
+    if matches!(code.as_str(), "55P03" | "40P01" | "40001") {
+        return StoreError::Contended { source: Some(Arc::new(error)) };
+    }
     match code.get(..2) {
         // Data exception, integrity constraint violation, syntax error or access rule violation.
         Some("22" | "23" | "42") => StoreError::corrupt_because("the database refused a statement", error),

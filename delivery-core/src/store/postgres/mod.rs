@@ -18,6 +18,7 @@ mod catalog;
 mod connect;
 mod count;
 mod error;
+mod held;
 mod letters;
 mod plan;
 mod read;
@@ -196,7 +197,8 @@ impl Ledger for PostgresStore {
     }
 
     async fn ping(&self) -> Result<(), StoreError> {
-        self.upkeep()?.ping().await
+        self.task(|_| &())?;
+        read::ping(self.pool.clone()).await
     }
 
     async fn close(&self) {

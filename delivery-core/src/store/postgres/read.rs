@@ -50,6 +50,11 @@ impl Writer for Finder {
         Ok(ids.iter().map(|id| Some(found.get(id).cloned())).collect())
     }
 
+    /// Nobody waits for a lock to read.
+    fn is_held(&self, _: &KeyId) -> bool {
+        false
+    }
+
     async fn upkeep(&mut self) {}
 
     async fn finish(self) {
@@ -110,6 +115,10 @@ pub(super) async fn history(
         statements::history_page(&chain.fetch_all(&pool).await.map_err(store_error)?, size)
     })
     .await
+}
+
+pub(super) async fn ping(pool: PgPool) -> Result<(), StoreError> {
+    detached(async move { sqlx::query("SELECT 1").execute(&pool).await.map(drop).map_err(store_error) }).await
 }
 
 pub(super) async fn parked_letters(pool: PgPool, most: usize) -> Result<Vec<ParkedLetter>, StoreError> {

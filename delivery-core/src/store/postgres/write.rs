@@ -2,17 +2,19 @@
 //! most, take fewer trips ([`count`]).
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Executor};
 use tokio::time::timeout;
 
-use super::connect::{ACQUIRE, BATCH, Sessions};
+use super::connect::{ACQUIRE, BATCH, Sessions, is_durable};
 use super::count::Counted;
 use super::error::store_error;
+use super::held::Held;
 use super::plan::Plan;
 use super::remembered::{Remembered, Version};
-use super::{catalog, count, letters, ring};
+use super::{catalog, count, held, letters, ring};
 use crate::clock::{Clock, SystemClock};
 use crate::key::KeyId;
 use crate::store::StoreError;
@@ -22,8 +24,12 @@ use crate::store::operation::{Answer, Operation};
 /// For so many batches after one whose keys another server changed meanwhile, they are locked before they are read: it goes
 /// on using them.
 const CONTENDED: u32 = 64;
+/// After a lock was met, the batch is tried in parts, and each waits no longer than this for the same lock.
+const HURRY: &str = "SET LOCAL lock_timeout = '5ms'";
 /// How long a database that is away is left alone.
-const REST: std::time::Duration = std::time::Duration::from_millis(100);
+const REST: Duration = Duration::from_millis(100);
+/// How often to ask whether the database is durable: a setting that is switched off is noticed by then.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// The one who writes, for a share of this server's operations.
 pub(super) struct Scribe {
@@ -36,6 +42,9 @@ pub(super) struct Scribe {
     /// Batches for which keys are locked before they are read.
     contended: u32,
     remembered: Remembered,
+    held: Held,
+    /// When durability was looked at.
+    looked: Duration,
 }
 
 const _: () = assert!(crate::store::commit::BATCH <= Numbers::BLOCK, "a batch takes its numbers from one block");
@@ -81,6 +90,8 @@ impl Scribe {
             away: false,
             contended: 0,
             remembered: Remembered::default(),
+            held: Held::default(),
+            looked: Duration::ZERO,
         }
     }
 
@@ -167,9 +178,49 @@ impl Scribe {
         Ok(answers)
     }
 
+    /// After a lock was met: which keys of the batch somebody else holds.
+    async fn find_held(&mut self, operations: &[Operation]) {
+        let keys = operations.iter().filter_map(|operation| match operation {
+            Operation::Change(id, _) => Some(*id),
+            _ => None,
+        });
+        self.held.suspect(keys);
+        self.look_at_held().await;
+    }
+
+    /// Asks now and then whether the server still keeps what it acknowledges. Nothing is committed on one that does not.
+    async fn look_at_durability(&mut self) {
+        let now = SystemClock.monotonic();
+        if now.saturating_sub(self.looked) < LOOK {
+            return;
+        }
+        self.looked = now;
+        let Some(mut session) = self.session.take() else { return };
+        // Otherwise the next batch connects, and is told why it cannot.
+        if let Ok(Ok(true)) = timeout(ACQUIRE, is_durable(&mut session)).await {
+            self.session = Some(session);
+        }
+    }
+
+    /// Asks which of the keys that were held still are.
+    async fn look_at_held(&mut self) {
+        let now = SystemClock.monotonic();
+        let Some(keys) = self.held.due(now) else { return };
+        let Some(mut session) = self.session.take() else { return self.held.forget() };
+        match timeout(ACQUIRE, held::locked(&mut session, &keys)).await {
+            Ok(Ok(locked)) => {
+                self.held.keep(locked, now);
+                self.session = Some(session);
+            }
+            // The next batch finds out what is wrong.
+            Ok(Err(_)) | Err(_) => self.held.forget(),
+        }
+    }
+
     async fn write(&mut self, operations: &[Operation]) -> Result<Vec<Option<Answer>>, StoreError> {
         self.contended = self.contended.saturating_sub(1);
         if self.contended == 0
+            && !self.held.hurries()
             && let Some(keys) = count::keys(operations)
         {
             return self.count(operations, keys).await;
@@ -180,14 +231,21 @@ impl Scribe {
             }
         }
         let mut session = self.begin().await?;
-        let written = timeout(BATCH, transaction(&mut session, &mut self.numbers, operations)).await;
+        let hurries = self.held.hurries();
+        let written = async {
+            if hurries {
+                session.execute(HURRY).await.map_err(store_error)?;
+            }
+            transaction(&mut session, &mut self.numbers, operations).await
+        };
+        let written = timeout(BATCH, written).await;
         match written {
             Ok(Ok(answers)) => {
                 self.session = Some(session);
                 Ok(answers.into_iter().map(Some).collect())
             }
             // A statement was refused, and the session may go on; after anything else nobody knows where it stands.
-            Ok(Err(error @ StoreError::Corrupt { .. })) => {
+            Ok(Err(error @ (StoreError::Corrupt { .. } | StoreError::Contended { .. }))) => {
                 let rolled_back = timeout(BATCH, session.execute("ROLLBACK")).await;
                 self.session = matches!(rolled_back, Ok(Ok(_))).then_some(session);
                 Err(error)
@@ -255,8 +313,15 @@ impl Writer for Scribe {
 
     async fn commit(&mut self, operations: &[Operation]) -> Result<Vec<Option<Answer>>, StoreError> {
         let written = self.write(operations).await;
+        match &written {
+            Err(StoreError::Contended { .. }) => self.find_held(operations).await,
+            Ok(_) => self.held.committed(operations.len()),
+            Err(_) => {}
+        }
         let was_away = std::mem::replace(&mut self.away, matches!(written, Err(StoreError::Unavailable { .. })));
         match &written {
+            // Those that wait are told of by whoever gives up waiting.
+            Err(StoreError::Contended { .. }) => {}
             Err(error) if !(was_away && self.away) => {
                 tracing::warn!(error = error as &dyn std::error::Error, "nothing of a batch was acknowledged");
             }
@@ -266,7 +331,13 @@ impl Writer for Scribe {
         written
     }
 
+    fn is_held(&self, operation: &Operation) -> bool {
+        matches!(operation, Operation::Change(id, _) if self.held.holds(id))
+    }
+
     async fn upkeep(&mut self) {
+        self.look_at_held().await;
+        self.look_at_durability().await;
         if self.away {
             // What waits is refused together: no storm of sessions on a database that is just starting.
             tokio::time::sleep(REST).await;

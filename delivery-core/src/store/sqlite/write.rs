@@ -178,6 +178,11 @@ impl Writer for Scribe {
         written
     }
 
+    /// Nobody else writes.
+    fn is_held(&self, _: &Operation) -> bool {
+        false
+    }
+
     async fn upkeep(&mut self) {
         static NOT_FOLDED: Throttle = Throttle::new();
         static NOT_COPIED: Throttle = Throttle::new();

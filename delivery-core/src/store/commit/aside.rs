@@ -1,0 +1,65 @@
+//! Operations on what somebody else holds: put aside, so that nobody else waits for it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use super::{BATCH, Job};
+use crate::store::StoreError;
+use crate::sync::task::{mpsc, receive, sleep};
+
+/// How long an operation that was put aside rests before it is submitted again.
+const REST: Duration = Duration::from_millis(20);
+/// How long an operation is put aside for, all in all.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+pub(super) struct Aside<O, A> {
+    jobs: Vec<Job<O, A>>,
+    /// Resolves when they have rested; set while there are some.
+    rested: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl<O, A> Default for Aside<O, A> {
+    fn default() -> Self {
+        Self { jobs: Vec::new(), rested: None }
+    }
+}
+
+impl<O, A> Aside<O, A> {
+    /// Keeps operations for a while; those that were kept for too long are refused.
+    pub(super) fn put(&mut self, jobs: Vec<Job<O, A>>) {
+        for job in jobs {
+            if REST * job.rests < PATIENCE {
+                self.jobs.push(Job { rests: job.rests + 1, ..job });
+            } else {
+                // Nobody may be waiting any more.
+                drop(job.caller.send(Err(StoreError::unavailable("somebody else holds what this needs"))));
+            }
+        }
+        if !self.jobs.is_empty() && self.rested.is_none() {
+            self.rested = Some(Box::pin(sleep(REST)));
+        }
+    }
+
+    /// Takes what has come, and what has rested; false once nothing will come any more.
+    pub(super) async fn receive(&mut self, from: &mut mpsc::Receiver<Job<O, A>>, into: &mut Vec<Job<O, A>>) -> bool {
+        let Some(rested) = &mut self.rested else { return receive(from, into, BATCH).await > 0 };
+        tokio::select! {
+            biased;
+            () = rested.as_mut() => {
+                self.rested = None;
+                into.append(&mut self.jobs);
+                true
+            }
+            some = receive(from, into, BATCH) => {
+                if some == 0 {
+                    // Nobody else will come.
+                    rested.as_mut().await;
+                    self.rested = None;
+                    into.append(&mut self.jobs);
+                }
+                true
+            }
+        }
+    }
+}
