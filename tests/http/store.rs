@@ -144,7 +144,7 @@ impl Catalog for FrailStore {
     async fn add_product(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {
         self.own_catalog()?.add_product(product).await
     }
-    async fn posts(&self, query: &PostQuery) -> Result<Vec<Post>, StoreError> {
+    async fn posts(&self, query: &PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
         self.store()?.posts(query).await
     }
     async fn add_post(&self, post: NewPost) -> Result<Post, StoreError> {

@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::{Notify, OnceCell};
 use zeroize::Zeroizing;
 
+use super::encoded::EncodedLists;
 use super::{Delivery, Inner, Options};
 use crate::clock::{Clock, SystemClock};
 use crate::entropy::{Entropy, SystemEntropy};
@@ -224,6 +225,7 @@ impl Builder {
             outbox: Arc::new(outbox),
             wake,
             enrolled: OnceCell::new(),
+            encoded: EncodedLists::default(),
         };
         Delivery { inner: Arc::new(inner) }
     }

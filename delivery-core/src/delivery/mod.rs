@@ -5,6 +5,7 @@
 
 mod builder;
 mod buyer;
+mod encoded;
 mod orders;
 mod running;
 mod seller;
@@ -18,6 +19,7 @@ use thiserror::Error;
 use tokio::sync::{Notify, OnceCell};
 
 pub use self::builder::Builder;
+use self::encoded::EncodedLists;
 pub use self::orders::Issued;
 pub use self::running::Running;
 pub use self::settings::{Options, SettingError, Settings};
@@ -53,6 +55,7 @@ pub(crate) struct Inner {
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) wake: Arc<Notify>,
     pub(crate) enrolled: OnceCell<()>,
+    pub(crate) encoded: EncodedLists,
 }
 
 /// Why a use case did not do what was asked.

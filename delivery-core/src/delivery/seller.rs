@@ -43,7 +43,7 @@ impl Delivery {
     /// # Errors
     ///
     /// [`StoreError`] if the catalog cannot tell.
-    pub async fn posts(&self, query: &PostQuery) -> Result<Vec<Post>, StoreError> {
+    pub async fn posts(&self, query: &PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
         self.inner.catalog.posts(query).await
     }
 

@@ -1,10 +1,11 @@
-//! The public lists: `GET /api/products` and `GET /api/posts`.
+//! The public lists: `GET /api/products` and `GET /api/posts`. They need no key and have no limit, so they must cost little:
+//! a list is encoded once, and every answer shares its bytes.
 
 use super::fields::{Fault, integer};
 use super::{Call, Reply, query, wire};
 use crate::delivery::Delivery;
 use crate::post::Category;
-use crate::store::PostQuery;
+use crate::store::{PostQuery, fitting};
 use crate::text::Invalid;
 
 const DEFAULT_POSTS: usize = 10;
@@ -12,7 +13,10 @@ const MOST_POSTS: i64 = 100;
 
 pub(super) async fn products(delivery: &Delivery) -> Reply {
     match delivery.products().await {
-        Ok(products) => Reply::json(&wire::Products::of(&products, delivery.inner.list_details)),
+        Ok(products) => {
+            let encode = || wire::encode(&wire::Products::of(&products, delivery.inner.list_details));
+            Reply::encoded(delivery.inner.encoded.products.of(&products, encode))
+        }
         Err(error) => error.into(),
     }
 }
@@ -28,7 +32,11 @@ pub(super) async fn posts(delivery: &Delivery, call: &Call) -> Reply {
     };
     let query = PostQuery { category, until: delivery.inner.clock.now(), limit };
     match delivery.posts(&query).await {
-        Ok(posts) => Reply::json(&wire::Posts::of(&posts)),
+        Ok(posts) => {
+            let fit = fitting(posts.iter().map(|post| post.content().len()));
+            let encode = || wire::encode(&wire::Posts::of(posts.get(..fit).unwrap_or_default()));
+            Reply::encoded(delivery.inner.encoded.posts.of(&posts, encode))
+        }
         Err(error) => error.into(),
     }
 }

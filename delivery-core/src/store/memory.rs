@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use chrono::{DateTime, SubsecRound, Utc};
 
+use super::lists::{PostLists, fitting};
 use super::steady::Steady;
 use super::{
     Catalog, FARTHEST, Issue, KeyQuery, LONGEST_LEASE, Ledger, Letter, LetterId, MessageId, Outcome, Page,
@@ -34,6 +35,7 @@ struct State {
     letters: BTreeMap<LetterId, Entry>,
     products: BTreeMap<ProductId, Arc<Product>>,
     posts: Vec<Post>,
+    lists: PostLists,
 }
 
 struct Entry {
@@ -281,15 +283,18 @@ impl Catalog for MemoryStore {
         Ok(product)
     }
 
-    async fn posts(&self, query: &PostQuery) -> Result<Vec<Post>, StoreError> {
-        let mut posts: Vec<Post> = self.state().posts.clone();
-        posts.retain(|post| {
+    async fn posts(&self, query: &PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
+        let state = self.state();
+        let fits = |post: &&Post| {
             post.published_at() <= query.until
                 && query.category.as_ref().is_none_or(|category| category == post.category())
-        });
+        };
+        let mut posts: Vec<&Post> = state.posts.iter().filter(fits).collect();
         posts.sort_by_key(|post| std::cmp::Reverse((post.published_at(), post.id())));
         posts.truncate(query.limit);
-        Ok(posts)
+        posts.truncate(fitting(posts.iter().map(|post| post.content().len())));
+        let ids: Vec<PostId> = posts.iter().map(|post| post.id()).collect();
+        Ok(state.lists.get(&ids).unwrap_or_else(|| state.lists.keep(posts.into_iter().cloned().collect())))
     }
 
     async fn add_post(&self, post: NewPost) -> Result<Post, StoreError> {

@@ -43,6 +43,7 @@
 #[cfg(any(feature = "sqlite", feature = "postgres", all(test, shuttle)))]
 mod commit;
 mod error;
+mod lists;
 mod memory;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod operation;
@@ -70,6 +71,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 
 pub use self::error::StoreError;
+pub(crate) use self::lists::fitting;
 pub use self::memory::MemoryStore;
 #[cfg(feature = "postgres")]
 pub use self::postgres::{PostgresError, PostgresStore};
@@ -216,7 +218,8 @@ pub trait Catalog: Debug + Send + Sync + 'static {
     /// [`StoreError`] if the store cannot tell.
     async fn product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError>;
 
-    /// All products, by number, without their content.
+    /// All products, by number, without their content. Hand out the same `Arc` while nothing changes: the list is then
+    /// encoded once.
     ///
     /// # Errors
     ///
@@ -234,14 +237,15 @@ pub trait Catalog: Debug + Send + Sync + 'static {
         Err(StoreError::Unsupported)
     }
 
-    /// Posts that fit `query`, newest first. By default none.
+    /// Posts that fit `query`, newest first, as far as they hold 1 MiB of content together. Hand out the same `Arc` while
+    /// nothing changes: the list is then encoded once. By default none.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the store cannot tell.
-    async fn posts(&self, query: &PostQuery) -> Result<Vec<Post>, StoreError> {
+    async fn posts(&self, query: &PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
         let _ = query;
-        Ok(Vec::new())
+        Ok(Arc::default())
     }
 
     /// Adds a post durably under a number of its own. By default [`StoreError::Unsupported`].

@@ -4,9 +4,11 @@ use std::future::Future;
 
 use chrono::DateTime;
 
-use super::rows::{Columns, key_columns, milliseconds, product_columns};
+use super::lists::fitting;
+use super::rows::{Columns, key_columns, milliseconds, parsed, product_columns};
 use super::{KeyQuery, Outcome, Page, ParkedLetter, Route, StoreError, Use, UseId};
 use crate::key::{Key, KeyId, Standing};
+use crate::post::PostId;
 
 /// Keys that a search looks through at a time, once the first few were not enough.
 const SLICE: usize = 1000;
@@ -43,13 +45,23 @@ pub(super) const ADD_PRODUCT: &str = "INSERT INTO delivery_product (name, descri
 pub(super) const ADD_POST: &str =
     "INSERT INTO delivery_post (title, category, content, published_at) VALUES ($1, $2, $3, $4) RETURNING id";
 
-/// Posts until `$1`, newest first, at most `$2`.
-pub(super) const POSTS: &str = "SELECT id, title, category, content, published_at FROM delivery_post \
+/// Posts until `$1`, newest first, at most `$2`: their numbers, and how long they are, which neither database reads the
+/// content for.
+pub(super) const POSTS: &str = "SELECT id, octet_length(content) AS length FROM delivery_post \
     WHERE published_at <= $1 ORDER BY published_at DESC, id DESC LIMIT $2";
 
 /// The same, of category `$3`.
-pub(super) const POSTS_OF_CATEGORY: &str = "SELECT id, title, category, content, published_at FROM delivery_post \
+pub(super) const POSTS_OF_CATEGORY: &str = "SELECT id, octet_length(content) AS length FROM delivery_post \
     WHERE published_at <= $1 AND category = $3 ORDER BY published_at DESC, id DESC LIMIT $2";
+
+/// The numbers of the first posts that fit into a list.
+pub(super) fn listed(rows: &[impl Columns]) -> Result<Vec<PostId>, StoreError> {
+    let lengths = rows.iter().map(|row| Columns::integer(row, "length"));
+    let lengths = lengths.map(|length| length.map(|length| usize::try_from(length).unwrap_or(usize::MAX)));
+    let fit = fitting(lengths.collect::<Result<Vec<_>, _>>()?);
+    let id = |row| parsed(PostId::new(Columns::integer(row, "id")?), "post number");
+    rows.iter().take(fit).map(id).collect()
+}
 
 /// Keys below id `$1`, newest first, at most `$2`, by the condition with the best index and by standing; [`KeyQuery::fits`]
 /// judges the rest. `exhausted` is the condition for keys that are used up.

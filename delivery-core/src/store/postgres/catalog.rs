@@ -8,10 +8,11 @@ use sqlx::postgres::PgConnection;
 use super::error::store_error;
 use crate::post::{NewPost, Post, PostId};
 use crate::product::{Listing, NewProduct, Product, ProductId};
+use crate::store::lists::PostLists;
 use crate::store::rows::{self, parsed};
 use crate::store::shelf::Shelf;
 use crate::store::statements::{
-    ADD_POST, ADD_PRODUCT, POSTS, POSTS_OF_CATEGORY, PRODUCT, PRODUCTS, bind_post, bind_product, limit,
+    ADD_POST, ADD_PRODUCT, POSTS, POSTS_OF_CATEGORY, PRODUCT, PRODUCTS, bind_post, bind_product, limit, listed,
 };
 use crate::store::{PostQuery, StoreError};
 
@@ -52,15 +53,22 @@ pub(super) async fn products(pool: PgPool) -> Result<Arc<Vec<Listing>>, StoreErr
     .await
 }
 
-pub(super) async fn posts(pool: PgPool, query: PostQuery) -> Result<Vec<Post>, StoreError> {
+pub(super) async fn posts(pool: PgPool, lists: Arc<PostLists>, query: PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
+    const CONTENTS: &str = "SELECT id, title, category, content, published_at FROM delivery_post WHERE id = ANY($1) \
+                            ORDER BY published_at DESC, id DESC";
     super::detached(async move {
         let statement = sqlx::query(if query.category.is_some() { POSTS_OF_CATEGORY } else { POSTS });
         let mut statement = statement.bind(query.until.timestamp()).bind(limit(query.limit));
         if let Some(category) = &query.category {
             statement = statement.bind(category.as_str().to_owned());
         }
-        let found = statement.fetch_all(&pool).await.map_err(store_error)?;
-        found.iter().map(rows::post).collect()
+        let ids = listed(&statement.fetch_all(&pool).await.map_err(store_error)?)?;
+        if let Some(held) = lists.get(&ids) {
+            return Ok(held);
+        }
+        let contents = sqlx::query(CONTENTS).bind(ids.iter().map(|id| id.get()).collect::<Vec<_>>());
+        let found = contents.fetch_all(&pool).await.map_err(store_error)?;
+        Ok(lists.keep(found.iter().map(rows::post).collect::<Result<_, _>>()?))
     })
     .await
 }

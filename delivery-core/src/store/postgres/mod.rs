@@ -42,6 +42,7 @@ pub use self::error::PostgresError;
 use self::read::Finder;
 use self::write::Scribe;
 use super::commit::Committer;
+use super::lists::PostLists;
 use super::operation::{Answer, Operation};
 use super::shelf::Shelf;
 use super::{
@@ -66,6 +67,7 @@ pub struct PostgresStore {
     ended: Mutex<Vec<oneshot::Receiver<()>>>,
     pool: PgPool,
     shelf: Shelf,
+    lists: Arc<PostLists>,
 }
 
 struct Tasks {
@@ -102,6 +104,7 @@ impl PostgresStore {
             ended: Mutex::new(vec![first_end, second_end, upkeep_end, finder_end]),
             pool,
             shelf: Shelf::default(),
+            lists: Arc::default(),
         })
     }
 
@@ -227,8 +230,8 @@ impl Catalog for PostgresStore {
         self.upkeep()?.add_product(product).await
     }
 
-    async fn posts(&self, query: &PostQuery) -> Result<Vec<Post>, StoreError> {
-        catalog::posts(self.pool.clone(), query.clone()).await
+    async fn posts(&self, query: &PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
+        catalog::posts(self.pool.clone(), self.lists.clone(), query.clone()).await
     }
 
     async fn add_post(&self, post: NewPost) -> Result<Post, StoreError> {

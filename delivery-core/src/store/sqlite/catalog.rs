@@ -7,11 +7,13 @@ use sqlx::sqlite::SqliteConnection;
 
 use super::error::store_error;
 use super::view::View;
+use super::write::json;
 use crate::post::{NewPost, Post, PostId};
 use crate::product::{Listing, NewProduct, Product, ProductId};
+use crate::store::lists::PostLists;
 use crate::store::rows::{self, parsed};
 use crate::store::statements::{
-    ADD_POST, ADD_PRODUCT, POSTS, POSTS_OF_CATEGORY, PRODUCT, PRODUCTS, bind_post, bind_product, limit,
+    ADD_POST, ADD_PRODUCT, POSTS, POSTS_OF_CATEGORY, PRODUCT, PRODUCTS, bind_post, bind_product, limit, listed,
 };
 use crate::store::{PostQuery, StoreError};
 
@@ -59,12 +61,23 @@ pub(super) async fn products(readers: &SqlitePool, view: &View) -> Result<Arc<Ve
     Ok(listing)
 }
 
-pub(super) async fn posts(readers: &SqlitePool, query: &PostQuery) -> Result<Vec<Post>, StoreError> {
+pub(super) async fn posts(
+    readers: &SqlitePool,
+    lists: &PostLists,
+    query: &PostQuery,
+) -> Result<Arc<Vec<Post>>, StoreError> {
+    const CONTENTS: &str = "SELECT p.id, title, category, content, published_at FROM json_each(?) j \
+                            JOIN delivery_post p ON p.id = j.value ORDER BY published_at DESC, p.id DESC";
     let statement = sqlx::query(if query.category.is_some() { POSTS_OF_CATEGORY } else { POSTS });
     let mut statement = statement.bind(query.until.timestamp()).bind(limit(query.limit));
     if let Some(category) = &query.category {
         statement = statement.bind(category.as_str());
     }
-    let found = statement.fetch_all(readers).await.map_err(store_error)?;
-    found.iter().map(rows::post).collect()
+    let ids = listed(&statement.fetch_all(readers).await.map_err(store_error)?)?;
+    if let Some(held) = lists.get(&ids) {
+        return Ok(held);
+    }
+    let contents = sqlx::query(CONTENTS).bind(json(&ids.iter().map(|id| id.get()).collect::<Vec<_>>())?);
+    let found = contents.fetch_all(readers).await.map_err(store_error)?;
+    Ok(lists.keep(found.iter().map(rows::post).collect::<Result<_, _>>()?))
 }

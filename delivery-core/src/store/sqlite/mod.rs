@@ -31,6 +31,7 @@ mod view;
 mod write;
 
 use std::fmt;
+use std::future::Future;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -45,7 +46,7 @@ pub use self::error::SqliteError;
 use self::find::Finders;
 use self::lock::Lock;
 use self::view::{Entry, View};
-use super::commit::Committer;
+use super::commit::{Committer, STALLED};
 use super::operation::{Answer, Operation};
 use super::steady::Steady;
 use super::{
@@ -111,6 +112,12 @@ impl SqliteStore {
     }
 }
 
+/// A reader on a disk that hangs is left: it ends by itself when the disk answers.
+async fn timely<T>(read: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    let read = tokio::time::timeout(STALLED, read).await;
+    read.unwrap_or_else(|_| Err(StoreError::unavailable("the disk does not answer")))
+}
+
 #[async_trait]
 impl Ledger for SqliteStore {
     async fn enroll(&self, ring: &[Fingerprint]) -> Result<(), StoreError> {
@@ -130,15 +137,15 @@ impl Ledger for SqliteStore {
     }
 
     async fn search(&self, query: &KeyQuery) -> Result<Page<Key, KeyId>, StoreError> {
-        read::search(&self.readers, &self.view, query).await
+        timely(read::search(&self.readers, &self.view, query)).await
     }
 
     async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError> {
         let newest = match before {
             None => self.entry(id).await?.and_then(|entry| entry.last_use),
-            Some(before) => read::previous_use(&self.readers, id, before).await?,
+            Some(before) => timely(read::previous_use(&self.readers, id, before)).await?,
         };
-        read::history(&self.readers, newest, limit).await
+        timely(read::history(&self.readers, newest, limit)).await
     }
 
     async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
@@ -153,7 +160,7 @@ impl Ledger for SqliteStore {
     ) -> Result<Vec<Letter>, StoreError> {
         let (now, lease_until) = (self.steady.corrected(now), self.steady.corrected(lease_until));
         // A worker asks every second; a read tells without a commit that nothing is due.
-        if !read::letters_due(&self.readers, now).await? {
+        if !timely(read::letters_due(&self.readers, now)).await? {
             return Ok(Vec::new());
         }
         self.committer()?.claim(now, lease_until, limit).await
@@ -172,7 +179,7 @@ impl Ledger for SqliteStore {
     }
 
     async fn parked_letters(&self, limit: usize) -> Result<Vec<ParkedLetter>, StoreError> {
-        read::parked_letters(&self.readers, &self.view, limit).await
+        timely(read::parked_letters(&self.readers, &self.view, limit)).await
     }
 
     async fn unpark_letter(&self, letter: LetterId, now: DateTime<Utc>) -> Result<bool, StoreError> {
@@ -185,7 +192,7 @@ impl Ledger for SqliteStore {
 
     async fn ping(&self) -> Result<(), StoreError> {
         self.committer()?.ping().await?;
-        read::ping(&self.readers).await
+        timely(read::ping(&self.readers)).await
     }
 
     async fn close(&self) {
@@ -203,19 +210,19 @@ impl Ledger for SqliteStore {
 #[async_trait]
 impl Catalog for SqliteStore {
     async fn product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
-        catalog::product(&self.readers, &self.view, id).await
+        timely(catalog::product(&self.readers, &self.view, id)).await
     }
 
     async fn products(&self) -> Result<Arc<Vec<Listing>>, StoreError> {
-        catalog::products(&self.readers, &self.view).await
+        timely(catalog::products(&self.readers, &self.view)).await
     }
 
     async fn add_product(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {
         self.committer()?.add_product(product).await
     }
 
-    async fn posts(&self, query: &PostQuery) -> Result<Vec<Post>, StoreError> {
-        catalog::posts(&self.readers, query).await
+    async fn posts(&self, query: &PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
+        timely(catalog::posts(&self.readers, &self.view.lists, query)).await
     }
 
     async fn add_post(&self, post: NewPost) -> Result<Post, StoreError> {

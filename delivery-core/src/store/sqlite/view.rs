@@ -12,6 +12,7 @@ use quick_cache::sync::Cache;
 use super::unfolded::Unfolded;
 use crate::key::{Key, KeyId};
 use crate::product::Listing;
+use crate::store::lists::PostLists;
 use crate::store::shelf::Shelf;
 
 /// Keys held at most: some 250 bytes each.
@@ -31,6 +32,7 @@ pub(super) struct Entry {
 pub(super) struct View {
     pub(super) keys: Cache<KeyId, Entry>,
     pub(super) shelf: Shelf,
+    pub(super) lists: PostLists,
     catalog: Mutex<CatalogView>,
     unfolded: Mutex<Unfolded>,
 }
@@ -45,7 +47,13 @@ struct CatalogView {
 impl View {
     pub(super) fn new() -> Self {
         let keys = Cache::new(KEYS);
-        Self { keys, shelf: Shelf::default(), catalog: Mutex::default(), unfolded: Mutex::default() }
+        Self {
+            keys,
+            shelf: Shelf::default(),
+            lists: PostLists::default(),
+            catalog: Mutex::default(),
+            unfolded: Mutex::default(),
+        }
     }
 
     /// The uses that are not folded.

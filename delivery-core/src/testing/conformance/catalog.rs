@@ -16,6 +16,7 @@ pub const CATALOG: &[Case<dyn Catalog>] = cases![
     an_unknown_product_is_not_found,
     products_are_listed_by_number,
     posts_are_listed_newest_first_by_category_and_time,
+    a_list_is_the_same_while_nothing_changes_and_holds_a_mebibyte,
 ];
 
 type Port = Arc<dyn Catalog>;
@@ -76,4 +77,23 @@ async fn posts_are_listed_newest_first_by_category_and_time(catalog: Port) {
         let posts = catalog.posts(&query).await.expect("listed");
         assert_eq!(posts.iter().map(crate::post::Post::title).collect::<Vec<_>>(), expected, "{query:?}");
     }
+}
+
+async fn a_list_is_the_same_while_nothing_changes_and_holds_a_mebibyte(catalog: Port) {
+    let query = PostQuery { category: None, until: now() + TimeDelta::hours(1), limit: 100 };
+    let add = async |bytes: usize, minutes: i64| {
+        let category = Category::new("news").expect("a category");
+        let post = NewPost::new("t", category, now() + TimeDelta::minutes(minutes)).expect("a title");
+        catalog.add_post(post.content("x".repeat(bytes)).expect("content")).await.expect("added");
+    };
+    for minutes in 0..5 {
+        add(400_000, minutes).await;
+    }
+    let first = catalog.posts(&query).await.expect("listed");
+    assert_eq!(first.len(), 2, "the newest, as far as they fit");
+    let again = catalog.posts(&query).await.expect("listed");
+    assert!(Arc::ptr_eq(&first, &again), "nothing has changed");
+    add(1, 9).await;
+    let newer = catalog.posts(&query).await.expect("listed");
+    assert_eq!(newer.iter().map(|post| post.content().len()).collect::<Vec<_>>(), [1, 400_000, 400_000]);
 }
