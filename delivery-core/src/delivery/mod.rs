@@ -94,7 +94,9 @@ impl Error {
                 Refusal::Exhausted { .. } => ErrorCode::ExceededUses,
             },
             Self::UnknownProduct | Self::Store(StoreError::Unsupported) => ErrorCode::NotFound,
-            Self::Store(StoreError::Unavailable { .. } | StoreError::Contended { .. }) => ErrorCode::Unavailable,
+            Self::Store(StoreError::Unavailable { .. } | StoreError::Contended { .. } | StoreError::Full { .. }) => {
+                ErrorCode::Unavailable
+            }
             Self::Store(_) => ErrorCode::Internal,
         }
     }

@@ -30,6 +30,13 @@ pub enum StoreError {
         #[source]
         source: Option<Source>,
     },
+    /// No space is left: what must be written fails, what is there can be read. Answered 503.
+    #[error("no space is left on the disk")]
+    Full {
+        /// The cause.
+        #[source]
+        source: Option<Source>,
+    },
     /// What was read is not what a store of this version writes. Answered 500.
     #[error("the store holds what it should not: {what}")]
     Corrupt {

@@ -88,8 +88,11 @@ impl<O, A> Batch<O, A> {
                 {
                     self.pending.push(part);
                 }
-                Err(StoreError::Corrupt { .. } | StoreError::Contended { .. }) if part.operations.len() > 1 => {
-                    // One operation that is refused must not take its neighbours down.
+                Err(StoreError::Corrupt { .. } | StoreError::Contended { .. } | StoreError::Full { .. })
+                    if part.operations.len() > 1 =>
+                {
+                    // One operation that is refused must not take its neighbours down; on a full disk, those that write
+                    // nothing can be answered.
                     let (first, second) = part.halves();
                     self.pending.push(second);
                     self.pending.push(first);
@@ -97,7 +100,7 @@ impl<O, A> Batch<O, A> {
                 Err(StoreError::Contended { .. }) => aside.extend(self.callers.jobs(part)),
                 Err(error) => {
                     // A database that is away refuses the other parts too.
-                    let away = !matches!(error, StoreError::Corrupt { .. });
+                    let away = !matches!(error, StoreError::Corrupt { .. } | StoreError::Full { .. });
                     let others = away.then(|| std::mem::take(&mut self.pending)).into_iter().flatten();
                     for refused in std::iter::once(part).chain(others) {
                         answers.0.extend(self.callers.jobs(refused).map(|job| (job.caller, Err(error.clone()))));

@@ -138,6 +138,7 @@ pub(super) fn store_error(error: sqlx::Error) -> StoreError {
     match code.get(..2) {
         // Data exception, integrity constraint violation, syntax error or access rule violation.
         Some("22" | "23" | "42") => StoreError::corrupt_because("the database refused a statement", error),
+        _ if code == "53100" => StoreError::Full { source: Some(Arc::new(error)) },
         Some("53") => StoreError::unavailable_because("the database has no space or memory left", error),
         _ => StoreError::unavailable_because("the database cannot do it now", error),
     }

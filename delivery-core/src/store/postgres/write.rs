@@ -245,7 +245,7 @@ impl Scribe {
                 Ok(answers.into_iter().map(Some).collect())
             }
             // A statement was refused, and the session may go on; after anything else nobody knows where it stands.
-            Ok(Err(error @ (StoreError::Corrupt { .. } | StoreError::Contended { .. }))) => {
+            Ok(Err(error @ (StoreError::Corrupt { .. } | StoreError::Contended { .. } | StoreError::Full { .. }))) => {
                 let rolled_back = timeout(BATCH, session.execute("ROLLBACK")).await;
                 self.session = matches!(rolled_back, Ok(Ok(_))).then_some(session);
                 Err(error)

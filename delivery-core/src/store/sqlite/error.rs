@@ -1,6 +1,7 @@
 //! What can go wrong when a database file is opened, and what SQLite's own errors mean.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use sqlx::migrate::MigrateError;
@@ -130,7 +131,7 @@ pub(super) fn store_error(error: sqlx::Error) -> StoreError {
     match primary_code(&error) {
         // SQLITE_ERROR, SQLITE_CORRUPT, SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_RANGE, SQLITE_NOTADB
         Some(1 | 11 | 18 | 19 | 20 | 25 | 26) => StoreError::corrupt_because("the database refused a statement", error),
-        Some(13) => StoreError::unavailable_because("no space is left on the disk", error),
+        Some(13) => StoreError::Full { source: Some(Arc::new(error)) },
         None if matches!(
             error,
             sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. } | sqlx::Error::ColumnNotFound(_)

@@ -46,7 +46,11 @@ impl Scribe {
         let (checkpoints, lost, fold_until) = (Checkpoints::default(), false, None);
         let mut scribe =
             Self { connection, view, last_key, last_use, last_letter, options, checkpoints, lost, fold_until, lock };
-        letters::end_leases(&mut scribe.connection).await?;
+        match letters::end_leases(&mut scribe.connection).await {
+            // What is there can be read: leases then end by themselves.
+            Err(StoreError::Full { .. }) => tracing::warn!("no space is left on the disk: nothing can be sold or sent"),
+            ended => ended?,
+        }
         scribe.recover().await?;
         Ok(scribe)
     }
@@ -106,7 +110,7 @@ impl Scribe {
             None
         };
         let mut plan = Plan::of(self, operations, Orders::Known).await?;
-        if let Some(error @ StoreError::Unavailable { .. }) = refused
+        if let Some(error @ (StoreError::Unavailable { .. } | StoreError::Full { .. })) = refused
             && plan.writes()
         {
             // What was there already can be answered all the same.
