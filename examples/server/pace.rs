@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -15,6 +16,8 @@ const STALLED: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_mins(1);
 /// … and for each so many bytes it has taken, a second more: 1 MiB may take three minutes.
 const BYTES_A_SECOND: u64 = 8 << 10;
+/// What the kernel may hold of an answer, in bytes; Linux doubles it for its own use.
+const KERNEL: usize = 128 << 10;
 
 /// A client's connection. A write fails with [`io::ErrorKind::TimedOut`] once the client is too slow; the server then
 /// closes the connection. A client that keeps up costs no timer.
@@ -33,6 +36,10 @@ struct Answer {
 
 impl Paced {
     pub fn new(stream: TcpStream) -> Self {
+        // Answers are single writes: waiting to fill a packet would only delay them.
+        let _ = stream.set_nodelay(true);
+        // Otherwise the kernel takes megabytes for a client that reads nothing, and nobody learns how slow it is.
+        let _ = SockRef::from(&stream).set_send_buffer_size(KERNEL);
         Self { stream, answer: None, deadline: None }
     }
 
@@ -50,6 +57,8 @@ impl Paced {
         let whole = answer.since + PATIENCE + Duration::from_secs(answer.written / BYTES_A_SECOND);
         let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep_until(whole.min(now + STALLED))));
         ready!(deadline.as_mut().poll(context));
+        // What the kernel still holds for the client goes too.
+        let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }

@@ -61,8 +61,6 @@ pub async fn serve(opened: Opened, app: impl Application) -> Result<(), super::R
             () = &mut stop => break,
             accepted = accept(&listener, &places) => accepted,
         };
-        // Answers are single writes: waiting to fill a packet would only delay them.
-        let _ = stream.set_nodelay(true);
         let Some(accepted) = places.accept(socket, peer.ip(), delivery.trusts(peer.ip())) else { continue };
         let (app, watcher) = (app.clone(), connections.watcher());
         tokio::spawn(async move {
