@@ -200,6 +200,7 @@ async fn an_address_beyond_ascii_goes_by_smtputf8_or_fails_with_that_reason() {
     assert!(received[0].contains("To: 用户@xn--r8jz45g.jp\r\n"), "{}", received[0]);
     let (mailer, server) = serve(Script::Accept).await;
     let error = mailer.send(&letter).await.unwrap_err();
+    assert_eq!(server.recipients(), 0);
     assert!(error.is_permanent() && error.to_string().contains("SMTPUTF8"), "{error}");
     assert!(server.senders().is_empty());
 }

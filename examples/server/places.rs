@@ -40,6 +40,8 @@ pub struct Accepted {
     places: Places,
     identity: Option<Identity>,
     line: Option<Arc<Semaphore>>,
+    /// Where there was one at once.
+    place: Option<Place>,
     _socket: OwnedSemaphorePermit,
 }
 
@@ -70,7 +72,7 @@ impl Places {
     /// Takes an accepted connection in; none if its address has too many in line. A trusted proxy speaks for many clients,
     /// and is not counted.
     pub fn accept(&self, socket: OwnedSemaphorePermit, address: IpAddr, trusted: bool) -> Option<Accepted> {
-        let mut accepted = Accepted { places: self.clone(), identity: None, line: None, _socket: socket };
+        let mut accepted = Accepted { places: self.clone(), identity: None, line: None, place: None, _socket: socket };
         if !trusted {
             let identity = Identity::from(address);
             let mut addresses = self.addresses();
@@ -83,6 +85,10 @@ impl Places {
             entry.connections += 1;
             (accepted.identity, accepted.line) = (Some(identity), Some(entry.served.clone()));
         }
+        // Now, in the order in which they came.
+        let own = accepted.line.clone().map(Semaphore::try_acquire_owned).transpose().ok();
+        accepted.place =
+            own.and_then(|own| Some(Place { _own: own, _shared: self.0.served.clone().try_acquire_owned().ok()? }));
         Some(accepted)
     }
 
@@ -99,7 +105,10 @@ impl Places {
 
 impl Accepted {
     /// Waits in line for a place; none if the client leaves the line or the server stops.
-    pub async fn place(&self, stream: &TcpStream) -> Option<Place> {
+    pub async fn place(&mut self, stream: &TcpStream) -> Option<Place> {
+        if self.place.is_some() {
+            return self.place.take();
+        }
         let place = async {
             let own = match &self.line {
                 Some(line) => Some(line.clone().acquire_owned().await.ok()?),

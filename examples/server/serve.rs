@@ -61,7 +61,7 @@ pub async fn serve(opened: Opened, app: impl Application) -> Result<(), super::R
             () = &mut stop => break,
             accepted = accept(&listener, &places) => accepted,
         };
-        let Some(accepted) = places.accept(socket, peer.ip(), delivery.trusts(peer.ip())) else { continue };
+        let Some(mut accepted) = places.accept(socket, peer.ip(), delivery.trusts(peer.ip())) else { continue };
         let (app, watcher) = (app.clone(), connections.watcher());
         tokio::spawn(async move {
             let Some(_place) = accepted.place(&stream).await else { return };

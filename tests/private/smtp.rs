@@ -35,6 +35,7 @@ pub struct SmtpServer {
 struct Seen {
     received: Mutex<Vec<String>>,
     senders: Mutex<Vec<String>>,
+    recipients: AtomicUsize,
     connections: AtomicUsize,
     /// Connections that were closed in order.
     quit: AtomicUsize,
@@ -65,6 +66,11 @@ impl SmtpServer {
         self.seen.senders.lock().unwrap().clone()
     }
 
+    /// How many RCPT commands came.
+    pub fn recipients(&self) -> usize {
+        self.seen.recipients.load(Ordering::Relaxed)
+    }
+
     /// How many connections were closed in order.
     pub fn quit(&self) -> usize {
         self.seen.quit.load(Ordering::Relaxed)
@@ -89,6 +95,7 @@ async fn converse(stream: TcpStream, script: Script, seen: Arc<Seen>) -> std::io
     write.write_all(at("").unwrap_or(b"220 test\r\n")).await?;
     while let Some(line) = lines.next_line().await? {
         let command = line.split(' ').next().unwrap().to_ascii_uppercase();
+        seen.recipients.fetch_add(usize::from(command == "RCPT"), Ordering::Relaxed);
         if let Some(reply) = at(&command) {
             write.write_all(reply).await?;
             continue;

@@ -1,8 +1,10 @@
 //! The servers as a seller starts them. Each test is two: on axum and on Rocket.
 
 mod clients;
+mod disk;
 mod grow;
 mod kept;
+mod mail;
 #[path = "../private/postgres.rs"]
 mod postgres_server;
 #[path = "../private/mod.rs"]
@@ -12,6 +14,9 @@ mod process;
 mod redis_server;
 mod run;
 mod secrets;
+#[path = "../private/smtp.rs"]
+#[expect(dead_code, reason = "the tests of the mailer ask more")]
+mod smtp_server;
 mod start;
 mod two;
 
@@ -31,6 +36,19 @@ on_both! {
     start::what_makes_no_sense_is_a_refusal_that_names_the_setting_and_repeats_no_secret,
     start::an_empty_variable_counts_as_not_set,
     start::a_second_server_and_a_foreign_secret_are_refused,
+    mail::what_failed_is_sent_when_the_settings_are_mended_and_by_hand,
+    mail::a_wrong_sender_gives_no_email_up,
+    mail::buyers_are_not_sent_to_this_machine,
+    clients::five_hundred_slow_clients_keep_nobody_out_and_are_all_cut_off,
+    clients::with_all_places_taken_a_client_waits_for_the_next_that_is_free,
+    clients::one_address_keeps_no_other_out,
+    clients::whoever_takes_no_answer_fills_no_memory_and_is_cut_off,
+    clients::a_connection_made_while_the_server_starts_is_served,
+    clients::a_request_names_its_host_once,
+    clients::who_forwards_in_two_lines_is_believed_in_none,
+    disk::a_disk_that_hangs_keeps_nobody_waiting,
+    disk::a_server_starts_on_a_full_disk,
+    run::a_log_that_nobody_takes_stops_nothing,
     kept::a_file_of_secrets_is_only_ever_added_to,
     kept::a_secret_that_a_crash_left_behind_is_found_again,
     kept::files_are_for_their_owner_alone,

@@ -199,6 +199,14 @@ impl Server {
         assert!(lines.any(|line| line.unwrap().contains(said)));
     }
 
+    /// Whether the log says so before the deadline.
+    pub fn logged_within(&mut self, said: &'static str, deadline: Duration) -> bool {
+        let lines = BufReader::new(self.process.stderr.take().unwrap()).lines();
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || tell.send(lines.map_while(Result::ok).any(|line| line.contains(said))));
+        told.recv_timeout(deadline).unwrap_or(false)
+    }
+
     fn log(&mut self) -> String {
         let mut log = String::new();
         // Gone already where a test read it, or sent it elsewhere.

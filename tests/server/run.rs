@@ -173,6 +173,20 @@ pub fn a_log_that_cannot_be_written_stops_nothing(site: &Site) {
     server.terminate();
 }
 
+/// A pipe that nobody reads from is full after some hundred lines.
+pub fn a_log_that_nobody_takes_stops_nothing(site: &Site) {
+    let server = site.start(&[&CONFIGURED[..], &[("RUST_LOG", "trace"), ("LIMIT_WEBHOOK", "100000")]].concat());
+    assert_eq!(server.add_product().0, 200);
+    for order in 0..300 {
+        assert_eq!(server.order(&order.to_string()).0, 200);
+    }
+    wait_for(Duration::from_secs(30), || site.letters().len() == 300);
+    assert_eq!(server.call("GET", "/healthz", "", "").0, 200);
+    server.ask_to_stop();
+    // Its log is read only now.
+    server.ended_within(Duration::from_secs(10));
+}
+
 pub fn an_open_request_is_finished_and_then_the_server_ends(site: &Site) {
     // In memory nothing takes time at the end.
     for database in ["", "memory:"] {
