@@ -35,7 +35,8 @@ pub async fn assemble(settings: &Settings, address: SocketAddr) -> Result<Servic
     } else {
         let folder = settings.data_dir.join("mail");
         tracing::warn!("SMTP_URL is not set: e-mails become files in {}, and reach no buyer", folder.display());
-        Arc::new(FolderMailer::open(folder)?)
+        let opened = FolderMailer::open(&folder);
+        Arc::new(opened.map_err(|error| format!("{} cannot be made: {error}", folder.display()))?)
     };
     // The store first: a second server on the same folder is refused before it makes secrets.
     match &settings.database {

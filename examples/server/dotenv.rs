@@ -11,7 +11,7 @@ pub fn parse(text: &str) -> Result<BTreeMap<String, String>, usize> {
     let mut variables = BTreeMap::new();
     for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
         let line = line.trim();
-        let line = line.strip_prefix("export ").unwrap_or(line);
+        let line = line.strip_prefix("export").filter(|rest| rest.starts_with([' ', '\t'])).unwrap_or(line);
         let Some((name, value)) = line.split_once('=').filter(|_| !line.starts_with('#')) else { continue };
         variables.insert(name.trim().to_owned(), unquoted(value.trim()).ok_or(index + 1)?);
     }
@@ -51,6 +51,7 @@ fn lines_of_a_dotenv_file() {
         ("  KEY_SECRET=a-secret\r", Some("a-secret")),
         ("\u{feff}KEY_SECRET=a-secret", Some("a-secret")),
         ("export KEY_SECRET=a-secret", Some("a-secret")),
+        ("export\tKEY_SECRET=a-secret", Some("a-secret")),
         ("KEY_SECRET=\"a \\\"secret\\\"\" # why", Some("a \"secret\"")),
         ("KEY_SECRET='a $ecret # of mine'", Some("a $ecret # of mine")),
         ("KEY_SECRET=a#secret", Some("a#secret")),

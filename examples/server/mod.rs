@@ -27,7 +27,7 @@ use tokio::net::TcpListener;
 
 use self::assemble::{Service, assemble};
 use self::places::Places;
-use self::settings::{Arguments, Command, Settings};
+use self::settings::{Arguments, Command, Database, Settings};
 
 /// How long open requests may take once the server is asked to stop.
 pub const GRACE: Duration = Duration::from_secs(25);
@@ -61,6 +61,15 @@ async fn open(settings: &Settings) -> Result<Opened, Refusal> {
 
 /// Queues what failed for good once more. It is sent by the next server that runs.
 async fn retry(settings: &Settings) -> Result<(), Refusal> {
+    if let Database::Sqlite(path) = &settings.database
+        && !path.exists()
+    {
+        return Err(format!(
+            "there is no database at {}: DATA_DIR or DATABASE_URL names another place",
+            path.display()
+        )
+        .into());
+    }
     let Service { delivery, .. } = assemble(settings, settings.bind).await?;
     let count = delivery.resend_letters().await?;
     delivery.close().await;
@@ -83,10 +92,10 @@ pub fn run<S: Future<Output = Result<(), Refusal>>>(server: impl FnOnce(Opened) 
     let ran = Arguments::read().and_then(|arguments| {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let command = arguments.command;
+        let mut lines = None;
         let ran = runtime.block_on(async {
             let settings = arguments.check()?;
-            // Writes the last lines when it is dropped.
-            let _log = log::start()?;
+            lines = Some(log::start()?);
             match command {
                 None => server(open(&settings).await?).await,
                 Some(Command::Retry) => retry(&settings).await,
@@ -94,13 +103,26 @@ pub fn run<S: Future<Output = Result<(), Refusal>>>(server: impl FnOnce(Opened) 
         });
         // Files that are being written on a disk that hangs are left.
         runtime.shutdown_timeout(LINGER);
+        // The last lines, unless nobody takes them.
+        briefly(move || drop(lines));
         ran
     });
     match ran {
         Ok(()) => ExitCode::SUCCESS,
         Err(refusal) => {
-            let _ = writeln!(io::stderr(), "error: {}", explain(refusal.as_ref()));
+            briefly(move || drop(writeln!(io::stderr(), "error: {}", explain(refusal.as_ref()))));
             ExitCode::FAILURE
         }
     }
+}
+
+/// Waits for `work` for a moment: a pipe that nobody drains keeps no process from ending.
+fn briefly(work: impl FnOnce() + Send + 'static) {
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        work();
+        tell.send(())
+    });
+    // It takes longer, or it panicked: there is nothing else to do.
+    let _ = told.recv_timeout(LINGER);
 }

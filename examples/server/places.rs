@@ -12,8 +12,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Descriptors for everything else: the database, e-mails, connections to the mail server.
 const RESERVED: u64 = 64;
 const FEWEST: u64 = 16;
-/// For each connection of an address that is served, so many more may wait in line; others are closed at once.
-const LINE: usize = 4;
+/// Connections of an address that may wait in line: four for each that is served, and at least so many. Others are closed.
+const LINE: usize = 4000;
 
 /// The places of a server. Clones share them.
 #[derive(Clone)]
@@ -53,12 +53,12 @@ pub struct Place {
 
 impl Places {
     /// Takes as many descriptors as the process may have. The soft limit of most systems, 1,024, dates from programs that
-    /// call `select`. Where there are more descriptors than an address may use, it never takes more than three quarters.
+    /// call `select`. No address takes more than three quarters of what there is.
     pub fn new(connections: usize, per_address: usize) -> Self {
         let sockets = descriptors();
         let served = connections.min(sockets);
-        let most = per_address.min(served);
-        let longest = most.saturating_mul(1 + LINE).min(sockets - sockets / 4).max(most);
+        let most = per_address.min(served - served / 4).max(1);
+        let longest = (most + LINE.max(most.saturating_mul(4))).min(sockets - sockets / 4).max(most);
         let semaphore = |permits: usize| Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)));
         let (sockets, served) = (semaphore(sockets), semaphore(served));
         Self(Arc::new(Inner { sockets, served, most, longest, addresses: Mutex::default() }))

@@ -84,8 +84,10 @@ async fn make(file: &Path, given: &Values, ledger: &dyn Ledger) -> Result<Vec<&'
         let staged = stage(file, &text, &new).map_err(unwritable)?;
         match register(&ring, ledger, file).await {
             Ok(()) => {
-                fs::rename(&staged, file).map_err(unwritable)?;
+                // A file that is mounted by itself cannot be replaced.
+                fs::rename(&staged, file).or_else(|_| append(file, &text, &new)).map_err(unwritable)?;
                 sync_folder(file).map_err(unwritable)?;
+                tidy(file);
                 return Ok(names);
             }
             Err(Unaccepted::Refused(refusal)) => {
@@ -159,13 +161,17 @@ fn contents(file: &Path) -> Result<(String, Values), Refusal> {
 
 /// Signing secrets that a start made and did not live to keep.
 fn left_behind(file: &Path) -> Vec<String> {
-    let folder = fs::read_dir(folder(file)).into_iter().flatten().filter_map(Result::ok);
-    let staged = folder.filter(|entry| {
-        let name = entry.file_name();
-        name.to_str().is_some_and(|name| name.starts_with("secrets.env.new."))
-    });
-    let texts = staged.filter_map(|entry| fs::read_to_string(entry.path()).ok());
+    let texts = staged(file).into_iter().filter_map(|path| fs::read_to_string(path).ok());
     texts.filter_map(|text| dotenv::parse(&text).ok()?.remove(SIGNING)).collect()
+}
+
+/// Files that starts have written and not given their name.
+fn staged(file: &Path) -> Vec<PathBuf> {
+    let folder = fs::read_dir(folder(file)).into_iter().flatten().filter_map(Result::ok);
+    let ours = |path: &PathBuf| {
+        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("secrets.env.new."))
+    };
+    folder.map(|entry| entry.path()).filter(ours).collect()
 }
 
 /// Writes the file with new lines under a name of its own, which nobody else has.
@@ -175,17 +181,46 @@ fn stage(file: &Path, text: &str, new: &[(&str, String)]) -> io::Result<PathBuf>
     let staged = folder(file).join(format!("secrets.env.new.{}", data_encoding::HEXLOWER.encode(&bytes)));
     let mut out = private().create_new(true).write(true).open(&staged)?;
     out.write_all(text.as_bytes())?;
-    if text.is_empty() {
-        writeln!(out, "# Made on first start. Keep it: without KEY_SECRET every key that was sold is invalid.")?;
-    } else if !text.ends_with('\n') {
-        writeln!(out)?;
-    }
-    for (name, value) in new {
-        writeln!(out, "{name}={value}")?;
+    out.write_all(lines(text, new).as_bytes())?;
+    // Whose the file was, it stays.
+    #[cfg(unix)]
+    if let Ok(old) = fs::metadata(file) {
+        use std::os::unix::fs::MetadataExt;
+        std::os::unix::fs::fchown(&out, Some(old.uid()), Some(old.gid()))?;
+        out.set_permissions(old.permissions())?;
     }
     out.sync_all()?;
     sync_folder(file)?;
     Ok(staged)
+}
+
+/// Adds the lines to the file itself.
+fn append(file: &Path, text: &str, new: &[(&str, String)]) -> io::Result<()> {
+    let mut out = OpenOptions::new().append(true).open(file)?;
+    out.write_all(lines(text, new).as_bytes())?;
+    out.sync_all()
+}
+
+/// What comes behind `text`.
+fn lines(text: &str, new: &[(&str, String)]) -> String {
+    let begin = match text {
+        "" => "# Made on first start. Keep it: without KEY_SECRET every key that was sold is invalid.\n",
+        text if text.ends_with('\n') => "",
+        _ => "\n",
+    };
+    new.iter().fold(begin.to_owned(), |lines, (name, value)| format!("{lines}{name}={value}\n"))
+}
+
+/// Removes what starts left behind whose signing secret is in the file by now.
+fn tidy(file: &Path) {
+    let Ok((_, kept)) = contents(file) else { return };
+    for path in staged(file) {
+        let left = fs::read_to_string(&path).ok().and_then(|text| dotenv::parse(&text).ok()?.remove(SIGNING));
+        if left.is_some() && left.as_ref() == kept.get(SIGNING) {
+            // It may stay as well: it is for its owner alone.
+            let _ = fs::remove_file(path);
+        }
+    }
 }
 
 /// One start at a time makes secrets. The lock ends with the process.

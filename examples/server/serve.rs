@@ -126,6 +126,10 @@ async fn respond<A: Application>(
 
 /// RFC 9112, 3.2: a request of HTTP/1.1 without `Host`, or with two, is answered 400. A proxy might take another one.
 fn has_host(version: Version, headers: &HeaderMap) -> bool {
-    let hosts = headers.get_all(header::HOST).iter().count();
-    hosts == 1 || (hosts == 0 && version < Version::HTTP_11)
+    let mut hosts = headers.get_all(header::HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (Some(host), None) => host.as_bytes().iter().all(u8::is_ascii_graphic),
+        (None, _) => version < Version::HTTP_11,
+        (Some(_), Some(_)) => false,
+    }
 }

@@ -68,7 +68,7 @@ pub struct Arguments {
     /// Connections served at once; more wait in line
     #[arg(long, env, default_value = "10000")]
     max_connections: String,
-    /// Connections served at once for one address; trusted proxies are exempt
+    /// Connections served at once for one address, four thousand more wait in line; trusted proxies are exempt
     #[arg(long, env, default_value = "1000")]
     max_connections_per_address: String,
     /// Days a key is valid where neither order nor product says otherwise; -1 for ever

@@ -67,8 +67,12 @@ pub fn five_hundred_slow_clients_keep_nobody_out_and_are_all_cut_off(site: &Site
 pub fn with_all_places_taken_a_client_waits_for_the_next_that_is_free(site: &Site) {
     // 64 are for the database and the like, which leaves 32.
     let server = site.start_with_descriptors(96, &CONFIGURED);
-    let mut taken: Vec<_> = (0..32).map(|_| server.connect()).collect();
-    let mut waiting = server.connect();
+    // No address takes more than three quarters of them.
+    let mut taken: Vec<_> = (0..24).map(|_| server.connect()).collect();
+    let mut refused = server.connect();
+    assert!(matches!(refused.read(&mut [0; 1]), Ok(0) | Err(_)), "it is closed, and does not wait for us to ask");
+    taken.extend((0..8).map(|_| connect_from(&server, [127, 0, 0, 2])));
+    let mut waiting = connect_from(&server, [127, 0, 0, 3]);
     waiting.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
     waiting.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
     let early = waiting.read(&mut [0; 1]).unwrap_err().kind();
@@ -186,6 +190,7 @@ pub fn a_request_names_its_host_once(site: &Site) {
         ("GET /healthz HTTP/1.1\r\n", 400),
         ("GET /healthz HTTP/1.1\r\nHost: x\r\nHost: y\r\n", 400),
         ("GET /healthz HTTP/1.1\r\nHost: x\r\nhost: x\r\n", 400),
+        ("GET /healthz HTTP/1.1\r\nHost: a b\r\n", 400),
         ("GET /healthz HTTP/1.0\r\n", 200),
         ("GET /healthz HTTP/1.0\r\nHost: x\r\nHost: y\r\n", 400),
     ] {
