@@ -198,6 +198,12 @@ async fn an_address_beyond_ascii_goes_by_smtputf8_or_fails_with_that_reason() {
     assert!(senders[0].contains("SMTPUTF8") && !senders[1].contains("SMTPUTF8"), "{senders:?}");
     let received = server.received();
     assert!(received[0].contains("To: 用户@xn--r8jz45g.jp\r\n"), "{}", received[0]);
+    for to in ["हिन्दी@example.com", "\u{301}a@example.com", "jürgen@bücher.example"] {
+        let letter = Message { to: to.parse().unwrap(), ..message() };
+        mailer.send(&letter).await.unwrap();
+        let received = server.received().pop().unwrap();
+        assert!(received.contains(&format!("To: {}\r\n", letter.to)), "{received}");
+    }
     let (mailer, server) = serve(Script::Accept).await;
     let error = mailer.send(&letter).await.unwrap_err();
     assert_eq!(server.recipients(), 0);

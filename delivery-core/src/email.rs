@@ -36,6 +36,12 @@ impl Email {
         &self.0
     }
 
+    /// The part before the `@`.
+    #[must_use]
+    pub fn local(&self) -> &str {
+        self.0.rsplit_once('@').map_or("", |(local, _)| local)
+    }
+
     /// The part behind the `@`, lower-case ASCII.
     #[must_use]
     pub fn domain(&self) -> &str {

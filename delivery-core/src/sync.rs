@@ -25,6 +25,12 @@ pub(crate) mod task {
         task::spawn,
     };
 
+    /// The runtime's time, which tests may pause.
+    #[expect(clippy::disallowed_methods, reason = "how long an operation waits is measured on the runtime's clock")]
+    pub(crate) fn now() -> tokio::time::Instant {
+        tokio::time::Instant::now()
+    }
+
     /// In an interleaving no time passes.
     #[cfg(shuttle)]
     pub(crate) async fn sleep(_: std::time::Duration) {

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use delivery_core::key::{Change, Key, KeyId, Keyring, NewKey, RingVersion};
+use delivery_core::key::{Change, Key, KeyId, Keyring, NewKey};
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::post::{Category, NewPost};
 use delivery_core::product::{NewProduct, ProductId};
@@ -124,7 +124,8 @@ pub fn order(index: u128) -> NewKey {
     let uses = if index.is_multiple_of(3) { -1 } else { 1_000 };
     let terms = Terms { validity: Validity::from_days(30).unwrap(), limit: UseLimit::from_count(uses).unwrap() };
     let email = format!("buyer{}@exämple.com", index % 1_000).parse().unwrap();
-    let key = NewKey::on_terms((id(index), RingVersion::from_stored(513)), product(1), email, terms, now());
+    let key =
+        NewKey::on_terms((id(index), keyring("a secret that signs keys").newest()), product(1), email, terms, now());
     match index % 7 {
         0 => key,
         _ => key.bought_with(OrderRef { source: Source::webhook(), id: format!("№ {index}").parse().unwrap() }),
@@ -163,7 +164,7 @@ pub async fn fill(store: &SqliteStore) {
         let (at, due, reason) = (now(), lease, "the mail server said no".to_owned());
         let outcome = match index % 4 {
             0 => Outcome::Sent { at },
-            1 => Outcome::Retry { due, reason },
+            1 => Outcome::Retry { due, reason, route: Route::from_bytes([1; 16]) },
             2 => Outcome::Park { at, reason, route: Route::from_bytes([2; 16]) },
             // Leased when the server ended.
             _ => continue,

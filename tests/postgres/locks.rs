@@ -134,6 +134,40 @@ async fn a_changed_row_an_order_under_way_and_a_locked_letter_keep_nobody_else_w
     }
 }
 
+/// A row that a hand has spoiled is refused, alone; the sessions that met it go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_cannot_be_read_costs_no_session() {
+    let Some(mut shop) = Shop::open(3).await else { return };
+    let (spoiled, product) = (shop.id(0), ProductId::new(1).unwrap());
+    let schema: String = sqlx::query_scalar("SELECT current_schema()").fetch_one(&mut shop.hand).await.unwrap();
+    let spoil = "UPDATE delivery_key SET email = 'nobody' WHERE number = (SELECT min(number) FROM delivery_key)";
+    shop.hand.execute(spoil).await.unwrap();
+    shop.hand.execute("CREATE ROLE reader SUPERUSER LOGIN").await.unwrap();
+    // A server that remembers nothing of the key, and whose sessions are its role's.
+    let url = postgres().unwrap().url().replace("postgres@", "reader@");
+    let other = server(&url, &schema).await.delivery;
+    let served = async || {
+        for key in &shop.keys[1..] {
+            assert_eq!(call(&other, Endpoint::Product, by_key(key)).await.0, 200);
+        }
+        assert_eq!(call(&other, Endpoint::Validate, by_key(&shop.keys[0])).await.0, 500);
+    };
+    served().await;
+    let before = sessions(&mut shop.hand).await;
+    for _ in 0..5 {
+        let refused = other.count_use(spoiled, product).await.unwrap_err();
+        assert_eq!(refused.code(), delivery_core::ErrorCode::Internal);
+        served().await;
+    }
+    assert_eq!(sessions(&mut shop.hand).await, before);
+}
+
+/// The sessions of that role, by their processes.
+async fn sessions(hand: &mut PgConnection) -> Vec<i32> {
+    const SQL: &str = "SELECT pid FROM pg_stat_activity WHERE usename = 'reader' ORDER BY pid";
+    sqlx::query_scalar(SQL).fetch_all(hand).await.unwrap()
+}
+
 /// In real time: a server is killed and starts again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_role_whose_durability_is_switched_off_later_loses_nothing() {

@@ -1,43 +1,98 @@
-//! Lists that everybody may ask for, encoded once: all answers share the bytes.
+//! Lists that everybody may ask for, encoded once: however many clients read however slowly, a list has its bytes once.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
 
-use crate::post::Post;
+use crate::post::{Post, PostId};
 use crate::product::Listing;
 
-/// Encoded lists held at most, of each kind.
-const LISTS: usize = 16;
+/// Lists of posts whose bytes are kept although nobody reads them.
+const RECENT: usize = 16;
 
-/// What the public lists that were asked for most recently were encoded to.
+/// What the public lists were encoded to.
 #[derive(Default)]
 pub(crate) struct EncodedLists {
-    pub(crate) products: Encoded<Listing>,
-    pub(crate) posts: Encoded<Post>,
+    products: Mutex<Option<(Arc<Vec<Listing>>, Bytes)>>,
+    posts: Mutex<EncodedPosts>,
 }
 
-/// Lists and their bytes. A list that is held here is not freed, so that no other has its address.
-pub(crate) struct Encoded<T>(Mutex<VecDeque<(Arc<Vec<T>>, Bytes)>>);
+/// Lists of posts by their numbers: a post never changes.
+#[derive(Default)]
+struct EncodedPosts {
+    recent: VecDeque<Arc<Vec<u8>>>,
+    /// Also those that somebody is still reading.
+    alive: HashMap<Vec<PostId>, Weak<Vec<u8>>>,
+}
 
-impl<T> Default for Encoded<T> {
-    fn default() -> Self {
-        Self(Mutex::default())
+/// A reader's share of the bytes.
+struct Share(Arc<Vec<u8>>);
+
+impl AsRef<[u8]> for Share {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
     }
 }
 
-impl<T: PartialEq> Encoded<T> {
-    /// The bytes of `list`: encoded anew unless the same list, or its like, was before.
-    pub(crate) fn of(&self, list: &Arc<Vec<T>>, encode: impl FnOnce() -> Bytes) -> Bytes {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let found =
-            held.iter().find(|(held, _)| Arc::ptr_eq(held, list) || held == list).map(|(_, bytes)| bytes.clone());
-        found.unwrap_or_else(|| {
-            let bytes = encode();
-            held.push_front((list.clone(), bytes.clone()));
-            held.truncate(LISTS);
-            bytes
-        })
+impl EncodedLists {
+    /// The bytes of the list of products: encoded anew when it is another one.
+    pub(crate) fn products(&self, list: &Arc<Vec<Listing>>, encode: impl FnOnce() -> Bytes) -> Bytes {
+        let mut held = lock(&self.products);
+        match &*held {
+            Some((known, bytes)) if Arc::ptr_eq(known, list) || known == list => bytes.clone(),
+            _ => held.insert((list.clone(), encode())).1.clone(),
+        }
+    }
+
+    /// The bytes of a list of posts.
+    pub(crate) fn posts(&self, posts: &[Post], encode: impl FnOnce() -> Bytes) -> Bytes {
+        let ids: Vec<PostId> = posts.iter().map(Post::id).collect();
+        let known = lock(&self.posts).alive.get(&ids).and_then(Weak::upgrade);
+        let bytes = known.unwrap_or_else(|| lock(&self.posts).keep(ids, Arc::new(encode().into())));
+        Bytes::from_owner(Share(bytes))
+    }
+}
+
+impl EncodedPosts {
+    /// Keeps the bytes of a list, and answers those that are kept: of two that were encoded at once, one.
+    fn keep(&mut self, ids: Vec<PostId>, bytes: Arc<Vec<u8>>) -> Arc<Vec<u8>> {
+        if let Some(known) = self.alive.get(&ids).and_then(Weak::upgrade) {
+            return known;
+        }
+        self.recent.push_front(bytes.clone());
+        self.recent.truncate(RECENT);
+        self.alive.retain(|_, bytes| bytes.strong_count() > 0);
+        self.alive.insert(ids, Arc::downgrade(&bytes));
+        bytes
+    }
+}
+
+fn lock<T>(held: &Mutex<T>) -> MutexGuard<'_, T> {
+    held.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+
+    use super::*;
+    use crate::post::{Category, NewPost};
+
+    fn posts(ids: std::ops::Range<i64>) -> Vec<Post> {
+        let post = NewPost::new("t", Category::new("c").unwrap(), DateTime::UNIX_EPOCH).unwrap();
+        ids.map(|id| Post::new(PostId::new(id).unwrap(), post.clone())).collect()
+    }
+
+    #[test]
+    fn a_list_that_somebody_reads_is_not_encoded_again_whatever_else_is_asked_for() {
+        let lists = EncodedLists::default();
+        let ask = |last: i64| lists.posts(&posts(1..last), || Bytes::from(vec![0; 100]));
+        let read = ask(100);
+        for last in 1..90 {
+            ask(last);
+        }
+        assert_eq!(ask(100).as_ptr(), read.as_ptr());
+        assert!(lock(&lists.posts).alive.len() <= RECENT + 2, "what nobody reads is forgotten");
     }
 }

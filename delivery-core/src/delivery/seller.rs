@@ -100,7 +100,7 @@ impl Delivery {
         self.inner.ledger.parked_letters(limit).await
     }
 
-    /// Sends all parked letters again, as if they were new; how many there were.
+    /// Sends all letters that failed again, parked or waiting for their next attempt; how many there were.
     ///
     /// # Errors
     ///

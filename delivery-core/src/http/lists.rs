@@ -15,7 +15,7 @@ pub(super) async fn products(delivery: &Delivery) -> Reply {
     match delivery.products().await {
         Ok(products) => {
             let encode = || wire::encode(&wire::Products::of(&products, delivery.inner.list_details));
-            Reply::encoded(delivery.inner.encoded.products.of(&products, encode))
+            Reply::encoded(delivery.inner.encoded.products(&products, encode))
         }
         Err(error) => error.into(),
     }
@@ -34,8 +34,8 @@ pub(super) async fn posts(delivery: &Delivery, call: &Call) -> Reply {
     match delivery.posts(&query).await {
         Ok(posts) => {
             let fit = fitting(posts.iter().map(|post| post.content().len()));
-            let encode = || wire::encode(&wire::Posts::of(posts.get(..fit).unwrap_or_default()));
-            Reply::encoded(delivery.inner.encoded.posts.of(&posts, encode))
+            let posts = posts.get(..fit).unwrap_or_default();
+            Reply::encoded(delivery.inner.encoded.posts(posts, || wire::encode(&wire::Posts::of(posts))))
         }
         Err(error) => error.into(),
     }

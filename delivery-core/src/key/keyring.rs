@@ -195,7 +195,8 @@ impl Signer {
         let [high, low, ..] = *<&[u8; 32]>::from(&derive("delivery: ring version"));
         let version = RingVersion(u16::from_be_bytes([high, low]));
         let mut fingerprint = [0; 16];
-        fingerprint.iter_mut().zip(derive("delivery: fingerprint")).for_each(|(to, from)| *to = from);
+        let digest = derive("delivery: fingerprint");
+        fingerprint.iter_mut().zip([high, low].into_iter().chain(digest)).for_each(|(to, from)| *to = from);
         let pepper = derive("delivery: pepper").into();
         let mut signing_key = derive("delivery: key signature");
         // The length byte keeps (prefix, rest) unambiguous.
@@ -305,15 +306,21 @@ mod tests {
     fn a_store_is_opened_by_a_ring_that_has_the_secret_which_signed_most_recently() {
         let (first, both, second) =
             (ring(&[OLD]).fingerprints(), ring(&[NEW, OLD]).fingerprints(), ring(&[NEW]).fingerprints());
-        for (known, ring, accepted) in [
-            (&vec![], &first, Acceptance::Accepted),
-            (&first, &first, Acceptance::Accepted),
-            (&first, &both, Acceptance::Accepted),
-            (&both, &second, Acceptance::Accepted),
-            (&both, &first, Acceptance::Retired),
-            (&first, &second, Acceptance::Foreign),
+        let [old, new] = [ring(&[OLD]).newest(), ring(&[NEW]).newest()].map(Some);
+        assert_eq!(first.iter().map(|it| Some(it.version())).collect::<Vec<_>>(), [old]);
+        for (known, newest, ring, accepted) in [
+            (&vec![], None, &first, Acceptance::Accepted),
+            (&first, old, &first, Acceptance::Accepted),
+            (&first, old, &both, Acceptance::Accepted),
+            // A secret that never signed keeps nobody out.
+            (&both, old, &first, Acceptance::Accepted),
+            (&both, None, &second, Acceptance::Accepted),
+            (&both, old, &second, Acceptance::Retired),
+            (&both, new, &second, Acceptance::Accepted),
+            (&both, new, &first, Acceptance::Retired),
+            (&first, old, &second, Acceptance::Foreign),
         ] {
-            assert_eq!(Fingerprint::accepts(known, ring), accepted);
+            assert_eq!(Fingerprint::accepts(known, newest, ring), accepted);
         }
     }
 

@@ -16,7 +16,8 @@ pub struct Prefix(pub(super) String);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RingVersion(pub(super) u16);
 
-/// What a database remembers of a signing secret, to recognise it: 16 bytes from which nothing can be signed.
+/// What a database remembers of a signing secret, to recognise it: 16 bytes from which nothing can be signed. The first two
+/// are the version that stands in the keys it signs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint(pub(super) [u8; 16]);
 
@@ -88,17 +89,26 @@ impl Fingerprint {
         Self(bytes)
     }
 
-    /// Whether a store that knows the secrets `known`, the one that signed most recently first, may be used with `ring`.
-    /// A new store knows none and may. Otherwise `ring` must hold the secret that signed most recently: without it, keys
-    /// that were sold a moment ago would be invalid here.
+    /// The version of keys that are signed with the secret.
     #[must_use]
-    pub fn accepts(known: &[Self], ring: &[Self]) -> Acceptance {
-        match known.first() {
-            None => Acceptance::Accepted,
-            Some(newest) if ring.contains(newest) => Acceptance::Accepted,
-            Some(_) if ring.iter().any(|fingerprint| known.contains(fingerprint)) => Acceptance::Retired,
-            Some(_) => Acceptance::Foreign,
+    pub fn version(&self) -> RingVersion {
+        let [high, low, ..] = self.0;
+        RingVersion(u16::from_be_bytes([high, low]))
+    }
+
+    /// Whether a store that knows the secrets `known`, and whose newest key was signed under `newest`, may be used with
+    /// `ring`. A new store knows none and may. Otherwise `ring` must share a secret with it and hold the one that signed most
+    /// recently: without that, keys that were sold a moment ago would be invalid here.
+    #[must_use]
+    pub fn accepts(known: &[Self], newest: Option<RingVersion>, ring: &[Self]) -> Acceptance {
+        if known.is_empty() {
+            return Acceptance::Accepted;
         }
+        if !ring.iter().any(|fingerprint| known.contains(fingerprint)) {
+            return Acceptance::Foreign;
+        }
+        let holds = |version| ring.iter().any(|fingerprint| fingerprint.version() == version);
+        if newest.is_none_or(holds) { Acceptance::Accepted } else { Acceptance::Retired }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A [`Message`] as MIME, by lettre.
 
+use lettre::address::Envelope;
 use lettre::message::header::{ContentTransferEncoding, ContentType, HeaderName, HeaderValue};
 use lettre::message::{Body, Mailbox, MultiPart, SinglePart};
 use lettre::{Address, Message as Mime};
@@ -12,13 +13,15 @@ pub(super) fn compose(message: &Message) -> Result<Mime, MailError> {
         message.from.address().parse().map_err(|error| {
             MailError::transient("the sender's address cannot be written in a message").because(error)
         })?;
-    let to: Address =
-        message.to.as_str().parse().map_err(|error| {
-            MailError::permanent("the buyer's address cannot be written in a message").because(error)
-        })?;
+    // lettre does not know that a mark may follow a letter. The address was checked when it was parsed.
+    let to = Address::new_dangerous(message.to.local(), message.to.domain());
+    // Not from the headers: lettre would parse the address there.
+    let envelope = Envelope::new(Some(from.clone()), vec![to.clone()])
+        .map_err(|error| MailError::permanent("the message cannot be put together").because(error))?;
     // RFC 3834: what a program sends says so, and no vacation responder answers it.
     let automatic = HeaderValue::new(HeaderName::new_from_ascii_str("Auto-Submitted"), "auto-generated".to_owned());
     Mime::builder()
+        .envelope(envelope)
         .from(Mailbox::new(message.from.name().map(str::to_owned), from))
         .to(Mailbox::new(None, to))
         .subject(message.subject.clone())

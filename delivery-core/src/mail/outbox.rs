@@ -13,16 +13,20 @@ use tokio::task::{self, JoinError, JoinSet};
 
 use super::letter::Templates;
 use super::retry;
-use super::{MailError, Mailer, Message, SEND_TIMEOUT, Sender};
-use crate::clock::Clock;
+use super::{Failure, MailError, Mailer, Message, SEND_TIMEOUT, Sender};
+use crate::clock::{Clock, SystemClock};
 use crate::entropy::{Entropy, fraction};
 use crate::error::explain;
 use crate::key::Keyring;
 use crate::store::{Catalog, Ledger, Letter, Outcome, Receipt, Route, StoreError};
 use crate::throttle::Throttle;
 
-/// Letters under way at once.
+/// Letters under way at once, not counting those that take long.
 const CONCURRENCY: usize = 16;
+/// After so long a mail server has the message and thinks about it, for up to ten minutes: others go on meanwhile …
+const LONG: Duration = Duration::from_secs(75);
+/// … until so many are under way.
+const MOST: usize = 256;
 /// Letters are claimed at once where there is room for so many, and settled at once when so many have ended: either is a
 /// commit, and a letter by itself is not worth one.
 const GROUP: usize = CONCURRENCY / 2;
@@ -35,6 +39,8 @@ const LEASE: TimeDelta = TimeDelta::seconds(45);
 const RENEW: Duration = Duration::from_secs(15);
 /// How often the queue is looked at when nobody says that there is a new letter: due retries, other servers' letters.
 const POLL: Duration = Duration::from_secs(1);
+/// When to try a letter again that something of ours kept from being tried.
+const SOON: TimeDelta = TimeDelta::minutes(1);
 /// How long letters that are under way may take when the outbox stops. The next start sends what is given back, with the
 /// same `Message-ID`.
 const GRACE: Duration = Duration::from_secs(10);
@@ -79,11 +85,17 @@ enum End {
     Parked,
 }
 
+/// A letter that is being sent, and since when.
+struct Sending {
+    letter: Letter,
+    since: Duration,
+}
+
 /// Letters being sent, each in a task of its own: what one does to its task concerns no other.
 #[derive(Default)]
 struct UnderWay {
     tasks: JoinSet<Result<(), MailError>>,
-    letters: HashMap<task::Id, Letter>,
+    letters: HashMap<task::Id, Sending>,
     /// Those that have ended, and what became of them: not yet known to the store.
     ended: Vec<(Letter, Outcome)>,
     settling: JoinSet<()>,
@@ -183,8 +195,7 @@ impl Outbox {
         }
         if tokio::time::timeout(GRACE, self.finish(&mut under_way)).await.is_err() {
             under_way.tasks.abort_all();
-            let rest = under_way.letters.drain().map(|(_, letter)| (letter, Outcome::Release));
-            let rest: Vec<_> = rest.collect();
+            let rest: Vec<_> = under_way.letters.drain().map(|(_, sending)| self.cut_off(sending)).collect();
             join_all(rest.iter().map(|(letter, outcome)| self.settle(letter, outcome.clone(), 1))).await;
         }
     }
@@ -212,17 +223,28 @@ impl Outbox {
             let outbox = self.clone();
             let sent = letter.clone();
             let task = under_way.tasks.spawn(async move { outbox.deliver(&sent).await });
-            under_way.letters.insert(task.id(), letter);
+            under_way.letters.insert(task.id(), Sending { letter, since: SystemClock.monotonic() });
             // Rendering one takes as long as answering a dozen requests: those that have come meanwhile go between.
             task::yield_now().await;
         }
         Ok(more)
     }
 
+    /// What becomes of a letter that is still being sent when the outbox stops: the mail server may have one that took long.
+    fn cut_off(&self, sending: Sending) -> (Letter, Outcome) {
+        if !sending.is_long() {
+            return (sending.letter, Outcome::Release);
+        }
+        let error = MailError::unconfirmed("the server stopped while the mail server had the message");
+        let (outcome, _) = self.judge(&sending.letter, Err(error));
+        (sending.letter, outcome)
+    }
+
     /// Keeps the letters that are being sent from everybody else for a while longer.
     async fn renew(&self, under_way: &UnderWay) {
         static NOT_RENEWED: Throttle = Throttle::new();
-        let sending = under_way.letters.values().chain(under_way.ended.iter().map(|(letter, _)| letter));
+        let sending = under_way.letters.values().map(|sending| &sending.letter);
+        let sending = sending.chain(under_way.ended.iter().map(|(letter, _)| letter));
         let receipts: Vec<Receipt> =
             sending.map(|letter| letter.receipt).chain(under_way.unsettled.values().copied()).collect();
         let now = self.clock.now();
@@ -240,7 +262,7 @@ impl Outbox {
             Ok(ended) => ended,
             Err(error) => (error.id(), Err(MailError::transient("the mailer panicked"))),
         };
-        let Some(letter) = under_way.letters.remove(&id) else { return End::Deferred };
+        let Some(Sending { letter, .. }) = under_way.letters.remove(&id) else { return End::Deferred };
         let (outcome, end) = self.judge(&letter, result);
         under_way.ended.push((letter, outcome));
         end
@@ -299,11 +321,16 @@ impl Outbox {
         // Not every database keeps control characters.
         let reason = error.to_string().replace(text.expose(), "…").replace(char::is_control, " ");
         let said = explain(&error).replace(text.expose(), "…");
+        if error.kind() == Failure::NotTried {
+            let due = now.checked_add_signed(SOON).unwrap_or(now);
+            tracing::warn!(%key, error = said, "letter not tried yet");
+            return (Outcome::Postpone { due, reason }, End::Deferred);
+        }
         let due = retry::due(error.kind(), attempt, (letter.queued_at, now), fraction(self.entropy.as_ref()));
         if let Some(due) = due {
             let next = crate::clock::timestamp(due);
             tracing::warn!(%key, attempt, next, error = said, "letter not sent yet");
-            (Outcome::Retry { due, reason }, End::Deferred)
+            (Outcome::Retry { due, reason, route: self.route }, End::Deferred)
         } else {
             tracing::error!(%key, attempt, error = said, "letter parked: the buyer has no key");
             (Outcome::Park { at: now, reason, route: self.route }, End::Parked)
@@ -324,6 +351,12 @@ impl Outbox {
     }
 }
 
+impl Sending {
+    fn is_long(&self) -> bool {
+        SystemClock.monotonic().saturating_sub(self.since) >= LONG
+    }
+}
+
 impl UnderWay {
     fn note(&mut self, settled: Result<(task::Id, ()), JoinError>) {
         let id = settled.as_ref().map_or_else(JoinError::id, |(id, ())| *id);
@@ -334,7 +367,8 @@ impl UnderWay {
     }
 
     fn room(&self) -> usize {
-        CONCURRENCY.saturating_sub(self.letters.len())
+        let brief = self.letters.values().filter(|sending| !sending.is_long()).count();
+        CONCURRENCY.saturating_sub(brief).min(MOST.saturating_sub(self.letters.len()))
     }
 }
 

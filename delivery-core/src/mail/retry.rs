@@ -15,8 +15,6 @@ const GIVE_UP: TimeDelta = TimeDelta::days(5);
 const FEWEST: u32 = 15;
 /// More attempts than this are given up, whatever the clock says: it is far behind.
 const MOST: u32 = 60;
-/// After a failure of our own.
-const SOON: TimeDelta = TimeDelta::minutes(1);
 /// How long a refusal that is probably final is not believed.
 const DOUBT: TimeDelta = TimeDelta::days(1);
 /// Attempts that the delays make in a day: fewer show that the clock has jumped.
@@ -36,11 +34,10 @@ pub(super) fn due(
 ) -> Option<DateTime<Utc>> {
     let age = now.signed_duration_since(queued_at);
     let skipped = match failure {
-        Failure::NotTried => return now.checked_add_signed(SOON),
         _ if attempt >= MOST => return None,
         Failure::Permanent => return None,
         Failure::Doubtful if age >= DOUBT && attempt >= IN_DOUBT => return None,
-        Failure::Doubtful | Failure::Transient => 0,
+        Failure::Doubtful | Failure::Transient | Failure::NotTried => 0,
         Failure::Unconfirmed => HOURS,
     };
     let index = usize::try_from(attempt.saturating_sub(1)).unwrap_or(usize::MAX).saturating_add(skipped);

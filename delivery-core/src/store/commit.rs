@@ -21,6 +21,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::join;
+use tokio::time::Instant;
 
 use self::aside::Aside;
 use self::batch::Batch;
@@ -43,14 +44,20 @@ pub(super) trait Writer: Send + 'static {
 
     /// Commits `operations` in their order as one transaction. Returns one entry per operation: its answer, or `None` if it
     /// was not applied and must be submitted again, which happens a few times at most. On an error nothing has happened.
+    ///
+    /// `again`: the operations met a lock before, and are worth waiting for only for a moment.
     fn commit(
         &mut self,
         operations: &[Self::Operation],
+        again: bool,
     ) -> impl Future<Output = Result<Vec<Option<Self::Answer>>, StoreError>> + Send;
 
-    /// Whether somebody else is known to hold what the operation needs: it is put aside then. A database without other
-    /// writers never holds anything.
-    fn is_held(&self, operation: &Self::Operation) -> bool;
+    /// Whether somebody else is known to hold what the operation needs: it is put aside then. What was put aside before,
+    /// `again`, is tried unless that is certain. A database without other writers never holds anything.
+    fn is_held(&self, operation: &Self::Operation, again: bool) -> bool;
+
+    /// Learns that this operation met a lock although it was alone.
+    fn hold(&mut self, operation: &Self::Operation);
 
     /// Called before each batch is taken, and so after each: upkeep that must not race with a commit.
     fn upkeep(&mut self) -> impl Future<Output = ()> + Send;
@@ -69,8 +76,8 @@ pub(super) struct Committer<O, A> {
 struct Job<O, A> {
     operation: O,
     caller: Caller<A>,
-    /// How often it was put aside.
-    rests: u32,
+    /// When it was first put aside.
+    since: Option<Instant>,
 }
 
 /// Who waits for an answer.
@@ -92,7 +99,7 @@ impl<O: Send + 'static, A: Send + 'static> Committer<O, A> {
     /// Hands `operation` over and waits for its commit.
     pub(super) async fn submit(&self, operation: O) -> Result<A, StoreError> {
         let (caller, committed) = oneshot::channel();
-        self.queue.try_send(Job { operation, caller, rests: 0 }).map_err(|refused| match refused {
+        self.queue.try_send(Job { operation, caller, since: None }).map_err(|refused| match refused {
             mpsc::error::TrySendError::Full(_) => StoreError::unavailable("too many operations wait for the database"),
             mpsc::error::TrySendError::Closed(_) => StoreError::unavailable("closed"),
         })?;
@@ -114,9 +121,9 @@ async fn run<W: Writer>(mut writer: W, mut jobs: Jobs<W>) {
     let mut answers = Answers::default();
     loop {
         let next = async {
-            within(writer.upkeep(), &mut jobs, || {}).await;
+            within(writer.upkeep(), &mut jobs, || aside.refuse()).await;
             let some = aside.receive(&mut jobs, &mut taken).await;
-            if some { Some(commit(&mut writer, &mut taken, &mut jobs).await) } else { None }
+            if some { Some(commit(&mut writer, &mut taken, &mut jobs, &mut aside).await) } else { None }
         };
         // In this order: the next batch is on its way to the disk before the callers of the last one are woken, all of whom
         // want the processor at once.
@@ -186,8 +193,13 @@ async fn commit<W: Writer>(
     writer: &mut W,
     taken: &mut Vec<Job<W::Operation, W::Answer>>,
     jobs: &mut Jobs<W>,
+    aside: &mut Aside<W::Operation, W::Answer>,
 ) -> (Answers<W::Answer>, Vec<Job<W::Operation, W::Answer>>) {
     let batch = Batch::new(taken.drain(..));
     let callers = batch.callers();
-    within(batch.commit(writer), jobs, || callers.refuse()).await
+    let refuse = || {
+        callers.refuse();
+        aside.refuse();
+    };
+    within(batch.commit(writer), jobs, refuse).await
 }

@@ -45,6 +45,8 @@ struct Entry {
     attempts: u32,
     fence: i64,
     state: Waiting,
+    /// The way it could not go.
+    route: Option<Route>,
 }
 
 enum Waiting {
@@ -77,14 +79,14 @@ impl State {
 impl Ledger for MemoryStore {
     async fn enroll(&self, ring: &[Fingerprint]) -> Result<(), StoreError> {
         let mut state = self.state();
-        match Fingerprint::accepts(&state.ring, ring) {
+        let newest = state.keys.values().next_back().map(|key| key.granted().ring);
+        match Fingerprint::accepts(&state.ring, newest, ring) {
             Acceptance::Accepted => {}
             Acceptance::Retired => return Err(StoreError::RetiredSecret),
             Acceptance::Foreign => return Err(StoreError::ForeignSecret),
         }
-        // The one that signs stands first.
-        state.ring.retain(|fingerprint| !ring.contains(fingerprint));
-        state.ring.splice(0..0, ring.iter().copied());
+        let new: Vec<_> = ring.iter().filter(|fingerprint| !state.ring.contains(fingerprint)).copied().collect();
+        state.ring.extend(new);
         Ok(())
     }
 
@@ -100,7 +102,8 @@ impl Ledger for MemoryStore {
         if let Some(message_id) = letter {
             let number = LetterId::new(i64::try_from(state.letters.len()).unwrap_or(i64::MAX));
             let (queued_at, state_now) = (key.issued_at, Waiting::Due(key.issued_at));
-            let entry = Entry { message_id, key: key.id, queued_at, attempts: 0, fence: 0, state: state_now };
+            let entry =
+                Entry { message_id, key: key.id, queued_at, attempts: 0, fence: 0, state: state_now, route: None };
             state.letters.insert(number, entry);
         }
         let key = Key::from(key);
@@ -213,7 +216,14 @@ impl Ledger for MemoryStore {
         }
         entry.state = match outcome {
             Outcome::Sent { .. } => Waiting::Sent,
-            Outcome::Retry { due, .. } => Waiting::Due(self.steady.corrected(due)),
+            Outcome::Retry { due, route, .. } => {
+                entry.route = Some(route);
+                Waiting::Due(self.steady.corrected(due))
+            }
+            Outcome::Postpone { due, .. } => {
+                entry.attempts -= 1;
+                Waiting::Due(self.steady.corrected(due))
+            }
             Outcome::Park { at, reason, route } => Waiting::Parked(at, reason, route),
             Outcome::Release => {
                 entry.attempts -= 1;
@@ -251,10 +261,16 @@ impl Ledger for MemoryStore {
     async fn unpark_letters(&self, route: Option<Route>, now: DateTime<Utc>) -> Result<u64, StoreError> {
         let mut count = 0;
         for entry in self.state().letters.values_mut() {
-            if matches!(entry.state, Waiting::Parked(_, _, way) if Some(way) != route) {
-                (entry.state, entry.attempts, entry.queued_at) = (Waiting::Due(now), 0, now);
-                count += 1;
+            match entry.state {
+                Waiting::Parked(_, _, way) if Some(way) != route => {
+                    (entry.state, entry.attempts, entry.queued_at) = (Waiting::Due(now), 0, now);
+                }
+                Waiting::Due(_) if entry.attempts > 0 && (route.is_none() || entry.route != route) => {
+                    entry.state = Waiting::Due(now);
+                }
+                _ => continue,
             }
+            count += 1;
         }
         Ok(count)
     }

@@ -12,8 +12,9 @@
 //! 3. Whatever a method acknowledges is durable: it survives a crash at the next instruction. An operation whose caller
 //!    went away either happens entirely or not at all.
 //!
-//! Run `testing::conformance` over an implementation; every sentence on this page has a case there. The in-memory store
-//! is the reference, short enough to be read beside it.
+//! Run `testing::conformance` over an implementation: it has a case for what each method promises. What a case cannot try, a
+//! crash and what is there when the store is opened again, is yours to test. The in-memory store is the reference, short
+//! enough to be read beside it.
 //!
 //! # Implementing `Catalog`
 //!
@@ -89,8 +90,9 @@ use crate::product::{Listing, NewProduct, Product, ProductId};
 /// Keys, orders and letters: what must be atomic together. See the [module documentation](self) for how to implement it.
 #[async_trait]
 pub trait Ledger: Debug + Send + Sync + 'static {
-    /// Remembers the secrets that keys of this ledger are signed with, by their fingerprints; the first one signs from now
-    /// on. What [`Fingerprint::accepts`] does not accept is refused. Nothing is written where nothing changes.
+    /// Remembers the secrets that keys of this ledger are signed with, by their fingerprints. What [`Fingerprint::accepts`]
+    /// does not accept is refused: it wants to know the version under which the newest key was signed. Nothing is written
+    /// where nothing changes.
     ///
     /// # Errors
     ///
@@ -188,8 +190,8 @@ pub trait Ledger: Debug + Send + Sync + 'static {
     /// [`StoreError`] if the letter may still be parked.
     async fn unpark_letter(&self, letter: LetterId, now: DateTime<Utc>) -> Result<bool, StoreError>;
 
-    /// Makes parked letters due at `now`, with their attempts counted anew: those that went by another way than `route`, or
-    /// all without one. Answers how many.
+    /// Makes letters due at `now` that failed by another way than `route`, or all that failed without one: those that are
+    /// parked, with their attempts counted anew, and those that wait for their next attempt. Answers how many.
     ///
     /// # Errors
     ///

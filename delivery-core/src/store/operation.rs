@@ -32,6 +32,7 @@ pub(in crate::store) enum Operation {
     AddProduct(NewProduct),
     AddPost(NewPost),
     /// Nothing: to see whether the writer answers.
+    #[cfg(feature = "sqlite")]
     Ping,
 }
 
@@ -149,6 +150,7 @@ impl Committer<Operation, Answer> {
         }
     }
 
+    #[cfg(feature = "sqlite")]
     pub(super) async fn ping(&self) -> Result<(), StoreError> {
         self.submit(Operation::Ping).await.map(drop)
     }

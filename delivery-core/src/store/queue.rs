@@ -62,6 +62,15 @@ pub enum Outcome {
         due: DateTime<Utc>,
         /// Why it was not taken; no secrets.
         reason: String,
+        /// The way it could not go.
+        route: Route,
+    },
+    /// It was not tried, for a reason of the host's own: due again, and the claim does not count as an attempt.
+    Postpone {
+        /// When it is due.
+        due: DateTime<Utc>,
+        /// Why it was not tried; no secrets.
+        reason: String,
     },
     /// It can never be sent: it waits for the seller.
     Park {

@@ -73,10 +73,9 @@ pub(super) fn key(row: &impl Columns) -> Result<Key, StoreError> {
         }
         _ => None,
     };
-    let ring = u16::try_from(row.integer("ring")?).map_err(|_| StoreError::corrupt("a ring version out of range"))?;
     let granted = NewKey {
         id: key_id(row)?,
-        ring: RingVersion::from_stored(ring),
+        ring: ring_version(row.integer("ring")?)?,
         product: product_id(row.integer("product")?)?,
         email: parsed(row.text("email")?.parse::<Email>(), "e-mail address")?,
         order,
@@ -102,6 +101,11 @@ pub(super) struct Mark {
 pub(super) fn mark(row: &impl Columns) -> Result<Mark, StoreError> {
     let finished_at = row.integer_or_null("finished_at")?.map(milliseconds).transpose()?;
     Ok(Mark { id: row.bytes("id")?.to_owned(), finished_at })
+}
+
+pub(super) fn ring_version(stored: i64) -> Result<RingVersion, StoreError> {
+    let version = u16::try_from(stored).map_err(|_| StoreError::corrupt("a ring version out of range"))?;
+    Ok(RingVersion::from_stored(version))
 }
 
 /// The fingerprints of a ring, as they are stored.

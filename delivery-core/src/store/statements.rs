@@ -47,11 +47,11 @@ pub(super) const ADD_POST: &str =
 
 /// Posts until `$1`, newest first, at most `$2`: their numbers, and how long they are, which neither database reads the
 /// content for.
-pub(super) const POSTS: &str = "SELECT id, octet_length(content) AS length FROM delivery_post \
+pub(super) const POSTS: &str = "SELECT id, CAST(octet_length(content) AS bigint) AS length FROM delivery_post \
     WHERE published_at <= $1 ORDER BY published_at DESC, id DESC LIMIT $2";
 
 /// The same, of category `$3`.
-pub(super) const POSTS_OF_CATEGORY: &str = "SELECT id, octet_length(content) AS length FROM delivery_post \
+pub(super) const POSTS_OF_CATEGORY: &str = "SELECT id, CAST(octet_length(content) AS bigint) AS length FROM delivery_post \
     WHERE published_at <= $1 AND category = $3 ORDER BY published_at DESC, id DESC LIMIT $2";
 
 /// The numbers of the first posts that fit into a list.
@@ -177,7 +177,10 @@ pub(super) fn settled(outcome: &Outcome) -> Settled<'_> {
     const PARKED: i64 = 2;
     let (state, at, reason, given_back, route) = match outcome {
         Outcome::Sent { at } => (SENT, Some(at), None, 0, None),
-        Outcome::Retry { due, reason } => (WAITING, Some(due), Some(reason.as_str()), 0, None),
+        Outcome::Retry { due, reason, route } => {
+            (WAITING, Some(due), Some(reason.as_str()), 0, Some(stored_route(*route)))
+        }
+        Outcome::Postpone { due, reason } => (WAITING, Some(due), Some(reason.as_str()), 1, None),
         Outcome::Park { at, reason, route } => (PARKED, Some(at), Some(reason.as_str()), 0, Some(stored_route(*route))),
         Outcome::Release => (WAITING, None, None, 1, None),
     };

@@ -85,12 +85,13 @@ pub fn key() -> impl Strategy<Value = Key> {
         .prop_map(|(key, changes)| changes.iter().fold(Key::from(key), |key, change| key.apply(change).unwrap_or(key)))
 }
 
-/// A key, and changes at times from shortly before its issue to shortly after its expiry, in any order.
+/// A key, and changes in any order: at times within four days of its issue, or within a day of its expiry, before and after.
 pub fn history() -> impl Strategy<Value = (NewKey, Vec<Change>)> {
     new_key().prop_flat_map(|key| {
-        let days = (key.expires_at - key.issued_at).num_milliseconds().min(4 * 24 * 3_600_000);
-        let (from, to) = (key.issued_at.timestamp_millis() - 1000, key.issued_at.timestamp_millis() + days + 1000);
-        let times = (from..to).prop_map(|at| DateTime::from_timestamp_millis(at).unwrap_or_default()).boxed();
+        const DAY: i64 = 24 * 3_600_000;
+        let (issue, expiry) = (key.issued_at.timestamp_millis(), key.expires_at.timestamp_millis());
+        let times = prop_oneof![2 => issue - 1000..issue + 4 * DAY, 1 => expiry - DAY..expiry + DAY];
+        let times = times.prop_map(|at| DateTime::from_timestamp_millis(at).unwrap_or_default()).boxed();
         (Just(key), prop::collection::vec(change_around(times), 0..20))
     })
 }

@@ -4,9 +4,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use super::{BATCH, Job};
+use super::{BATCH, Job, silent};
 use crate::store::StoreError;
-use crate::sync::task::{mpsc, receive, sleep};
+use crate::sync::task::{mpsc, now, receive, sleep};
 
 /// How long an operation that was put aside rests before it is submitted again.
 const REST: Duration = Duration::from_millis(20);
@@ -28,9 +28,11 @@ impl<O, A> Default for Aside<O, A> {
 impl<O, A> Aside<O, A> {
     /// Keeps operations for a while; those that were kept for too long are refused.
     pub(super) fn put(&mut self, jobs: Vec<Job<O, A>>) {
+        let now = now();
         for job in jobs {
-            if REST * job.rests < PATIENCE {
-                self.jobs.push(Job { rests: job.rests + 1, ..job });
+            let since = job.since.unwrap_or(now);
+            if now.duration_since(since) < PATIENCE {
+                self.jobs.push(Job { since: Some(since), ..job });
             } else {
                 // Nobody may be waiting any more.
                 drop(job.caller.send(Err(StoreError::unavailable("somebody else holds what this needs"))));
@@ -38,6 +40,15 @@ impl<O, A> Aside<O, A> {
         }
         if !self.jobs.is_empty() && self.rested.is_none() {
             self.rested = Some(Box::pin(sleep(REST)));
+        }
+    }
+
+    /// Refuses all of them: the database does not answer anybody.
+    pub(super) fn refuse(&mut self) {
+        self.rested = None;
+        for job in self.jobs.drain(..) {
+            // Nobody may be waiting any more.
+            drop(job.caller.send(Err(silent())));
         }
     }
 

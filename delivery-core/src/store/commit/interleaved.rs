@@ -26,7 +26,7 @@ impl Writer for Notes {
     type Operation = u32;
     type Answer = u32;
 
-    async fn commit(&mut self, operations: &[u32]) -> Result<Vec<Option<u32>>, StoreError> {
+    async fn commit(&mut self, operations: &[u32], _: bool) -> Result<Vec<Option<u32>>, StoreError> {
         shuttle::future::yield_now().await;
         if operations.contains(&CURSED) {
             return Err(StoreError::corrupt("cursed"));
@@ -37,9 +37,11 @@ impl Writer for Notes {
         Ok(operations.iter().map(|operation| done(&operation).then_some(operation * 10)).collect())
     }
 
-    fn is_held(&self, _: &u32) -> bool {
+    fn is_held(&self, _: &u32, _: bool) -> bool {
         false
     }
+
+    fn hold(&mut self, _: &u32) {}
 
     async fn upkeep(&mut self) {
         shuttle::future::yield_now().await;

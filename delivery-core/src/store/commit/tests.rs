@@ -41,7 +41,7 @@ impl Writer for Gated {
     type Operation = u32;
     type Answer = u32;
 
-    async fn commit(&mut self, operations: &[u32]) -> Result<Vec<Option<u32>>, StoreError> {
+    async fn commit(&mut self, operations: &[u32], _: bool) -> Result<Vec<Option<u32>>, StoreError> {
         assert!(!operations.contains(&CURSED), "a fault of the writer's");
         self.gate.acquire().await.unwrap().forget();
         if operations.contains(&LOCKED) && self.held.load(Ordering::Relaxed) {
@@ -51,9 +51,11 @@ impl Writer for Gated {
         Ok(operations.iter().map(|operation| (left || *operation != SHY).then_some(operation * 10)).collect())
     }
 
-    fn is_held(&self, _: &u32) -> bool {
+    fn is_held(&self, _: &u32, _: bool) -> bool {
         false
     }
+
+    fn hold(&mut self, _: &u32) {}
 
     async fn upkeep(&mut self) {}
 
@@ -157,4 +159,28 @@ async fn who_needs_what_somebody_else_holds_keeps_nobody_else_waiting() {
     drop(committer);
     held.store(false, Ordering::Relaxed);
     assert_eq!(last.await.unwrap().unwrap(), 10 * LOCKED);
+}
+
+/// Several locked operations, wherever they stand among many: the others are found and committed.
+#[tokio::test(start_paused = true)]
+async fn many_that_came_with_a_locked_one_are_all_committed_while_it_is_locked() {
+    for place in [0, 1, 500, 1_020] {
+        let (gate, _held, committer) = Gated::start_locked(true);
+        gate.add_permits(1_000_000);
+        let ask = |operation| {
+            let committer = committer.clone();
+            tokio::spawn(async move { committer.submit(operation).await })
+        };
+        let locked = place..place + 5;
+        let together: Vec<_> =
+            (0..1_024).map(|number| ask(if locked.contains(&number) { LOCKED } else { 100 + number })).collect();
+        let answered = async {
+            for (number, asked) in (0_u32..).zip(together) {
+                if !locked.contains(&number) {
+                    assert_eq!(asked.await.unwrap().unwrap(), 10 * (100 + number), "locked at {place}");
+                }
+            }
+        };
+        timeout(Duration::from_secs(1), answered).await.unwrap();
+    }
 }

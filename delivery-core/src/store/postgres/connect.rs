@@ -30,7 +30,7 @@ const SESSION: [(&str, &str); 10] = [
     ("default_transaction_read_only", "off"),
     // For a row that somebody else holds: longer than another server's commit. Then the operations on that row are put aside,
     // and no other waits for it.
-    ("lock_timeout", "50"),
+    ("lock_timeout", "100"),
     // Of a server that died with a row in its hand.
     ("idle_in_transaction_session_timeout", "5000"),
     // Of a server whose machine or network vanished: its locks go with it, in a minute.

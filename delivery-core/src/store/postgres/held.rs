@@ -1,30 +1,51 @@
 //! Keys that somebody else holds: a hand with `SELECT … FOR UPDATE`, a server that froze within its transaction.
 //!
-//! Whoever commits waits for a lock for 50 ms. Then it asks which keys of its batch are locked, and puts the operations on
-//! those aside until they are not: all other operations go on without waiting. What is no key, an order that another
-//! transaction is just inserting, is found by trying the batch in parts.
+//! Whoever commits waits for a lock for a tenth of a second. Then it asks which keys of its batch are locked, and puts the
+//! operations on those aside until they are not: all other operations go on without waiting. What is no key, an order that
+//! another transaction is just inserting, is found by trying the batch in parts, and whoever needs the same within a second
+//! is put aside too.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use sqlx::postgres::PgConnection;
 
 use super::plan::ask;
 use crate::key::KeyId;
+use crate::store::operation::Operation;
 use crate::store::{StoreError, rows};
 
 /// How often to ask whether they still are held.
 const LOOK: Duration = Duration::from_millis(20);
-/// So many operations committed at once show that nobody holds anything of a batch.
-const CALM: usize = 2;
+/// How long what is no key is taken for held.
+const REMEMBERED: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(super) struct Held {
     keys: HashSet<KeyId>,
     /// When they were last asked for.
     looked: Option<Duration>,
-    /// Whether a lock was met since the last batch that met none.
-    hurry: bool,
+    /// Orders and letters, and until when they are taken for held.
+    others: HashMap<Other, Duration>,
+}
+
+#[derive(PartialEq, Eq, Hash)]
+enum Other {
+    Order(String, String, i64),
+    Letter(i64),
+}
+
+impl Other {
+    fn of(operation: &Operation) -> Option<Self> {
+        match operation {
+            Operation::Issue(key, _) => {
+                let order = key.order.as_ref()?;
+                Some(Self::Order(order.source.as_str().to_owned(), order.id.as_str().to_owned(), key.product.get()))
+            }
+            Operation::Settle(receipt, _) => Some(Self::Letter(receipt.letter.get())),
+            _ => None,
+        }
+    }
 }
 
 impl Held {
@@ -32,20 +53,21 @@ impl Held {
         self.keys.contains(id)
     }
 
-    /// Whether to wait for locks only for a moment.
-    pub(super) fn hurries(&self) -> bool {
-        self.hurry
+    pub(super) fn holds_other(&self, operation: &Operation, now: Duration) -> bool {
+        !self.others.is_empty()
+            && Other::of(operation).and_then(|other| self.others.get(&other)).is_some_and(|until| now < *until)
+    }
+
+    /// An operation met a lock although it was alone.
+    pub(super) fn hold(&mut self, operation: &Operation, now: Duration) {
+        self.others.retain(|_, until| now < *until);
+        self.others.extend(Other::of(operation).map(|other| (other, now + REMEMBERED)));
     }
 
     /// A lock was met by a batch with these keys.
     pub(super) fn suspect(&mut self, keys: impl Iterator<Item = KeyId>) {
         self.keys.extend(keys);
-        (self.looked, self.hurry) = (None, true);
-    }
-
-    /// A batch of so many operations met no lock.
-    pub(super) fn committed(&mut self, operations: usize) {
-        self.hurry &= operations < CALM;
+        self.looked = None;
     }
 
     /// The keys to ask for, if it is time.

@@ -139,15 +139,25 @@ pub(super) async fn renew(
     renew.execute(session).await.map(drop).map_err(store_error)
 }
 
-/// Those that went by another way than `route`, or all without one.
+/// Those that failed, for good or not yet, by another way than `route`, or all without one. One that somebody else holds is left.
 pub(super) async fn unpark_all(
     session: &mut PgConnection,
     route: Option<Route>,
     now: DateTime<Utc>,
 ) -> Result<u64, StoreError> {
-    const UNPARK: &str = "UPDATE delivery_letter SET state = 0, attempts = 0, reason = NULL, queued_at = $1, due_at = $1 \
-                          WHERE state = 2 AND ($2::text IS NULL OR route IS DISTINCT FROM $2)";
-    let update = sqlx::query(UNPARK).bind(now.timestamp_millis()).bind(route.map(stored_route));
+    const UNPARK: &str = concat!(
+        "WITH parked AS (SELECT number FROM delivery_letter \
+            WHERE (state = 2 OR state = 0 AND leased = 0 AND attempts > 0) \
+                AND ($2::text IS NULL OR route IS DISTINCT FROM $2) FOR UPDATE SKIP LOCKED), \
+        clock AS (SELECT $1 + ",
+        skew!("$3"),
+        " AS now) \
+        UPDATE delivery_letter l SET due_at = clock.now, reason = NULL, \
+            attempts = CASE state WHEN 2 THEN 0 ELSE attempts END, \
+            queued_at = CASE state WHEN 2 THEN clock.now ELSE queued_at END, state = 0 \
+        FROM parked, clock WHERE l.number = parked.number"
+    );
+    let update = sqlx::query(UNPARK).bind(now.timestamp_millis()).bind(route.map(stored_route)).bind(machine());
     Ok(update.execute(session).await.map_err(store_error)?.rows_affected())
 }
 
@@ -156,9 +166,14 @@ pub(super) async fn unpark(
     letter: LetterId,
     now: DateTime<Utc>,
 ) -> Result<u64, StoreError> {
-    const UNPARK: &str = "UPDATE delivery_letter SET state = 0, attempts = 0, reason = NULL, queued_at = $1, due_at = $1 \
-                          WHERE number = $2 AND state = 2";
-    let update = sqlx::query(UNPARK).bind(now.timestamp_millis()).bind(letter.get());
+    const UNPARK: &str = concat!(
+        "WITH clock AS (SELECT $1 + ",
+        skew!("$3"),
+        " AS now) \
+        UPDATE delivery_letter SET state = 0, attempts = 0, reason = NULL, queued_at = clock.now, due_at = clock.now \
+        FROM clock WHERE number = $2 AND state = 2"
+    );
+    let update = sqlx::query(UNPARK).bind(now.timestamp_millis()).bind(letter.get()).bind(machine());
     Ok(update.execute(session).await.map_err(store_error)?.rows_affected())
 }
 

@@ -35,13 +35,21 @@ impl Writer for Finder {
     type Operation = KeyId;
     type Answer = Option<Key>;
 
-    async fn commit(&mut self, ids: &[KeyId]) -> Result<Vec<Option<Option<Key>>>, StoreError> {
+    async fn commit(&mut self, ids: &[KeyId], _: bool) -> Result<Vec<Option<Option<Key>>>, StoreError> {
         // An idle session may have been cut off meanwhile: then it is asked on a new one.
-        if let Some(mut session) = self.session.take()
-            && let Ok(Ok(found)) = timeout(BATCH, find(&mut session, ids)).await
-        {
-            self.session = Some(session);
-            return Ok(ids.iter().map(|id| Some(found.get(id).cloned())).collect());
+        if let Some(mut session) = self.session.take() {
+            match timeout(BATCH, find(&mut session, ids)).await {
+                Ok(Ok(found)) => {
+                    self.session = Some(session);
+                    return Ok(ids.iter().map(|id| Some(found.get(id).cloned())).collect());
+                }
+                // No fault of the session's.
+                Ok(Err(error @ (StoreError::Corrupt { .. } | StoreError::Contended { .. }))) => {
+                    self.session = Some(session);
+                    return Err(error);
+                }
+                Ok(Err(_)) | Err(_) => {}
+            }
         }
         let mut session = self.sessions.connect_to_serve().await?;
         let found = timeout(BATCH, find(&mut session, ids)).await;
@@ -51,9 +59,11 @@ impl Writer for Finder {
     }
 
     /// Nobody waits for a lock to read.
-    fn is_held(&self, _: &KeyId) -> bool {
+    fn is_held(&self, _: &KeyId, _: bool) -> bool {
         false
     }
+
+    fn hold(&mut self, _: &KeyId) {}
 
     async fn upkeep(&mut self) {}
 

@@ -6,29 +6,28 @@ use super::error::store_error;
 use crate::key::{Acceptance, Fingerprint};
 use crate::store::{StoreError, rows};
 
-/// Adds to those that are remembered; the first one signs from now on.
+/// Adds to those that are remembered.
 pub(super) async fn add(session: &mut PgConnection, ring: &[Fingerprint]) -> Result<(), StoreError> {
-    const ADD: &str = "INSERT INTO delivery_ring (fingerprint, signs) \
-        SELECT r.fingerprint, (SELECT coalesce(max(signs), 0) FROM delivery_ring) + r.place \
-        FROM unnest($1::bytea[]) WITH ORDINALITY AS r (fingerprint, place) \
-        ON CONFLICT (fingerprint) DO UPDATE SET signs = excluded.signs";
-    let fingerprints: Vec<Vec<u8>> = ring.iter().rev().map(|fingerprint| fingerprint.as_bytes().to_vec()).collect();
+    const ADD: &str =
+        "INSERT INTO delivery_ring (fingerprint) SELECT * FROM unnest($1::bytea[]) ON CONFLICT DO NOTHING";
+    let fingerprints: Vec<Vec<u8>> = ring.iter().map(|fingerprint| fingerprint.as_bytes().to_vec()).collect();
     sqlx::query(ADD).bind(fingerprints).execute(session).await.map(drop).map_err(store_error)
 }
 
 /// Remembers a ring if the schema accepts it.
 pub(super) async fn enroll(session: &mut PgConnection, ring: &[Fingerprint]) -> Result<Acceptance, StoreError> {
+    const NEWEST: &str = "SELECT ring FROM delivery_key ORDER BY number DESC LIMIT 1";
     // Two servers with different secrets that start on an empty schema at once: one is refused.
     let lock = sqlx::query("LOCK TABLE delivery_ring IN SHARE ROW EXCLUSIVE MODE");
     lock.execute(&mut *session).await.map_err(store_error)?;
-    let stored: Vec<Vec<u8>> = sqlx::query_scalar("SELECT fingerprint FROM delivery_ring ORDER BY signs DESC")
+    let stored: Vec<Vec<u8>> = sqlx::query_scalar("SELECT fingerprint FROM delivery_ring")
         .fetch_all(&mut *session)
         .await
         .map_err(store_error)?;
     let known = rows::fingerprints(stored);
-    let acceptance = Fingerprint::accepts(&known, ring);
-    let news = known.first() != ring.first() || ring.iter().any(|fingerprint| !known.contains(fingerprint));
-    if acceptance == Acceptance::Accepted && news {
+    let newest = sqlx::query_scalar(NEWEST).fetch_optional(&mut *session).await.map_err(store_error)?;
+    let acceptance = Fingerprint::accepts(&known, newest.map(rows::ring_version).transpose()?, ring);
+    if acceptance == Acceptance::Accepted && ring.iter().any(|fingerprint| !known.contains(fingerprint)) {
         add(session, ring).await?;
     }
     Ok(acceptance)

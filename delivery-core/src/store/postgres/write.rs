@@ -20,6 +20,7 @@ use crate::key::KeyId;
 use crate::store::StoreError;
 use crate::store::commit::Writer;
 use crate::store::operation::{Answer, Operation};
+use crate::throttle::Throttle;
 
 /// For so many batches after one whose keys another server changed meanwhile, they are locked before they are read: it goes
 /// on using them.
@@ -212,15 +213,20 @@ impl Scribe {
                 self.held.keep(locked, now);
                 self.session = Some(session);
             }
+            // Somebody holds the whole table.
+            Ok(Err(StoreError::Contended { .. })) => {
+                self.held.keep(keys, now);
+                self.session = Some(session);
+            }
             // The next batch finds out what is wrong.
             Ok(Err(_)) | Err(_) => self.held.forget(),
         }
     }
 
-    async fn write(&mut self, operations: &[Operation]) -> Result<Vec<Option<Answer>>, StoreError> {
+    async fn write(&mut self, operations: &[Operation], again: bool) -> Result<Vec<Option<Answer>>, StoreError> {
         self.contended = self.contended.saturating_sub(1);
         if self.contended == 0
-            && !self.held.hurries()
+            && !again
             && let Some(keys) = count::keys(operations)
         {
             return self.count(operations, keys).await;
@@ -231,9 +237,8 @@ impl Scribe {
             }
         }
         let mut session = self.begin().await?;
-        let hurries = self.held.hurries();
         let written = async {
-            if hurries {
+            if again {
                 session.execute(HURRY).await.map_err(store_error)?;
             }
             transaction(&mut session, &mut self.numbers, operations).await
@@ -289,6 +294,7 @@ async fn transaction(
             Operation::Unpark(letter, now) => Answer::Unparked(letters::unpark(session, *letter, *now).await?),
             Operation::AddProduct(product) => Answer::Product(catalog::add_product(session, product).await?),
             Operation::AddPost(post) => Answer::Post(catalog::add_post(session, post).await?),
+            #[cfg(feature = "sqlite")]
             Operation::Ping => Answer::Settled,
         };
         plan.answer(index, answer);
@@ -311,19 +317,24 @@ impl Writer for Scribe {
     type Operation = Operation;
     type Answer = Answer;
 
-    async fn commit(&mut self, operations: &[Operation]) -> Result<Vec<Option<Answer>>, StoreError> {
-        let written = self.write(operations).await;
-        match &written {
-            Err(StoreError::Contended { .. }) => self.find_held(operations).await,
-            Ok(_) => self.held.committed(operations.len()),
-            Err(_) => {}
+    async fn commit(&mut self, operations: &[Operation], again: bool) -> Result<Vec<Option<Answer>>, StoreError> {
+        static REFUSED: Throttle = Throttle::new();
+        let written = self.write(operations, again).await;
+        if matches!(written, Err(StoreError::Contended { .. })) {
+            self.find_held(operations).await;
         }
         let was_away = std::mem::replace(&mut self.away, matches!(written, Err(StoreError::Unavailable { .. })));
         match &written {
             // Those that wait are told of by whoever gives up waiting.
             Err(StoreError::Contended { .. }) => {}
             Err(error) if !(was_away && self.away) => {
-                tracing::warn!(error = error as &dyn std::error::Error, "nothing of a batch was acknowledged");
+                if let Some(more) = REFUSED.admit() {
+                    tracing::warn!(
+                        error = error as &dyn std::error::Error,
+                        more,
+                        "nothing of a batch was acknowledged"
+                    );
+                }
             }
             Ok(_) if was_away => tracing::info!("the database answers again"),
             Ok(_) | Err(_) => {}
@@ -331,8 +342,15 @@ impl Writer for Scribe {
         written
     }
 
-    fn is_held(&self, operation: &Operation) -> bool {
-        matches!(operation, Operation::Change(id, _) if self.held.holds(id))
+    fn is_held(&self, operation: &Operation, again: bool) -> bool {
+        match operation {
+            Operation::Change(id, _) => self.held.holds(id),
+            operation => !again && self.held.holds_other(operation, SystemClock.monotonic()),
+        }
+    }
+
+    fn hold(&mut self, operation: &Operation) {
+        self.held.hold(operation, SystemClock.monotonic());
     }
 
     async fn upkeep(&mut self) {

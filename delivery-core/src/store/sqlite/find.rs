@@ -55,7 +55,7 @@ impl Writer for Finder {
     type Operation = KeyId;
     type Answer = Option<Entry>;
 
-    async fn commit(&mut self, ids: &[KeyId]) -> Result<Vec<Option<Option<Entry>>>, StoreError> {
+    async fn commit(&mut self, ids: &[KeyId], _: bool) -> Result<Vec<Option<Option<Entry>>>, StoreError> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.options.connect().await.map_err(store_error)?,
@@ -66,9 +66,11 @@ impl Writer for Finder {
     }
 
     /// Nobody waits for a lock to read.
-    fn is_held(&self, _: &KeyId) -> bool {
+    fn is_held(&self, _: &KeyId, _: bool) -> bool {
         false
     }
+
+    fn hold(&mut self, _: &KeyId) {}
 
     async fn upkeep(&mut self) {}
 

@@ -92,14 +92,15 @@ pub(super) async fn renew(
     renew.execute(connection).await.map(drop).map_err(store_error)
 }
 
-/// Those that went by another way than `route`, or all without one.
+/// Those that failed, for good or not yet, by another way than `route`, or all without one.
 pub(super) async fn unpark_all(
     connection: &mut SqliteConnection,
     route: Option<Route>,
     now: DateTime<Utc>,
 ) -> Result<u64, StoreError> {
-    const UNPARK: &str = "UPDATE delivery_letter SET state = 0, attempts = 0, reason = NULL, queued_at = ?1, due_at = ?1 \
-                          WHERE state = 2 AND (?2 IS NULL OR route IS NOT ?2)";
+    const UNPARK: &str = "UPDATE delivery_letter SET due_at = ?1, reason = NULL, \
+            attempts = iif(state = 2, 0, attempts), queued_at = iif(state = 2, ?1, queued_at), state = 0 \
+        WHERE (state = 2 OR state = 0 AND leased = 0 AND attempts > 0) AND (?2 IS NULL OR route IS NOT ?2)";
     let update = sqlx::query(UNPARK).bind(now.timestamp_millis()).bind(route.map(stored_route));
     Ok(update.execute(connection).await.map_err(store_error)?.rows_affected())
 }

@@ -172,7 +172,8 @@ impl Ledger for SqliteStore {
 
     async fn settle_letter(&self, receipt: Receipt, outcome: Outcome) -> Result<(), StoreError> {
         let outcome = match outcome {
-            Outcome::Retry { due, reason } => Outcome::Retry { due: self.steady.corrected(due), reason },
+            Outcome::Retry { due, reason, route } => Outcome::Retry { due: self.steady.corrected(due), reason, route },
+            Outcome::Postpone { due, reason } => Outcome::Postpone { due: self.steady.corrected(due), reason },
             outcome => outcome,
         };
         self.committer()?.settle(receipt, outcome).await

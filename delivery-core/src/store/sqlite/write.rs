@@ -171,7 +171,7 @@ impl Writer for Scribe {
     type Operation = Operation;
     type Answer = Answer;
 
-    async fn commit(&mut self, operations: &[Operation]) -> Result<Vec<Option<Answer>>, StoreError> {
+    async fn commit(&mut self, operations: &[Operation], _: bool) -> Result<Vec<Option<Answer>>, StoreError> {
         static FAILED: Throttle = Throttle::new();
         let written = self.write(operations).await;
         if let Err(error) = &written
@@ -183,9 +183,11 @@ impl Writer for Scribe {
     }
 
     /// Nobody else writes.
-    fn is_held(&self, _: &Operation) -> bool {
+    fn is_held(&self, _: &Operation, _: bool) -> bool {
         false
     }
+
+    fn hold(&mut self, _: &Operation) {}
 
     async fn upkeep(&mut self) {
         static NOT_FOLDED: Throttle = Throttle::new();

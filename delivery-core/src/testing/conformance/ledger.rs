@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 use super::letters::{
     a_claimed_letter_is_leased_until_its_time_is_over, a_lease_is_renewed_as_long_as_it_is_held,
     a_letter_is_claimed_by_one_of_many, a_parked_letter_waits_for_the_seller,
+    a_postponed_letter_is_due_at_its_time_and_its_attempt_not_counted,
     a_receipt_settles_once_and_only_with_the_newest_lease,
     a_released_letter_is_due_at_once_and_its_attempt_not_counted,
     a_retried_letter_is_due_at_its_time_with_its_attempts_counted, a_sent_letter_is_never_due_again,
@@ -54,6 +55,7 @@ pub const LEDGER: &[Case<dyn Ledger>] = cases![
     a_claimed_letter_is_leased_until_its_time_is_over,
     a_sent_letter_is_never_due_again,
     a_retried_letter_is_due_at_its_time_with_its_attempts_counted,
+    a_postponed_letter_is_due_at_its_time_and_its_attempt_not_counted,
     a_released_letter_is_due_at_once_and_its_attempt_not_counted,
     a_receipt_settles_once_and_only_with_the_newest_lease,
     a_parked_letter_waits_for_the_seller,
@@ -264,15 +266,20 @@ async fn pruned_history_is_forgotten_and_counts_stay(ledger: Port) {
 
 async fn a_ring_with_a_known_secret_is_accepted_and_a_foreign_one_refused(ledger: Port) {
     let [old, new, foreign] = [1, 2, 3].map(|byte| Fingerprint::from_bytes([byte; 16]));
+    let sell = async |index: u8, fingerprint: Fingerprint| {
+        let key = NewKey { ring: fingerprint.version(), ..key(index, -1) };
+        ledger.issue(key, None).await.expect("issued");
+    };
     ledger.enroll(&[old]).await.expect("a new ledger takes any ring");
     assert!(matches!(ledger.enroll(&[foreign]).await, Err(StoreError::ForeignSecret)));
+    sell(1, old).await;
     ledger.enroll(&[new, old]).await.expect("rotation: the old secret is known");
-    assert!(matches!(ledger.enroll(&[old]).await, Err(StoreError::RetiredSecret)), "the new one signed most recently");
-    ledger.enroll(&[old, new]).await.expect("another server, which has the new one but does not sign with it yet");
-    assert!(matches!(ledger.enroll(&[new]).await, Err(StoreError::RetiredSecret)), "now the old one signed");
-    ledger.enroll(&[new, old]).await.expect("the new one signs");
+    ledger.enroll(&[old]).await.expect("the new one has signed nothing yet");
+    assert!(matches!(ledger.enroll(&[new]).await, Err(StoreError::RetiredSecret)), "the old one signed most recently");
+    sell(2, new).await;
+    assert!(matches!(ledger.enroll(&[old]).await, Err(StoreError::RetiredSecret)), "now the new one did");
+    ledger.enroll(&[old, new]).await.expect("another server, which has the new one and does not sign with it yet");
     ledger.enroll(&[new]).await.expect("the old secret is retired");
-    assert!(matches!(ledger.enroll(&[old]).await, Err(StoreError::RetiredSecret)));
     assert!(matches!(ledger.enroll(&[foreign]).await, Err(StoreError::ForeignSecret)));
 }
 

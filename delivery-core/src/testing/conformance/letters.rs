@@ -85,7 +85,7 @@ pub(super) async fn a_retried_letter_is_due_at_its_time_with_its_attempts_counte
         let start = i64::from(attempt) * 10;
         let letter = claim_one(&ledger, at(start)).await;
         assert_eq!((letter.attempt, letter.queued_at), (attempt, key(1, 1).issued_at));
-        let retry = Outcome::Retry { due: at(start + 9), reason: "busy".to_owned() };
+        let retry = Outcome::Retry { due: at(start + 9), reason: "busy".to_owned(), route: route(1) };
         settle(&ledger, letter.receipt, retry).await;
         assert!(claim(&ledger, at(start + 8), 10).await.is_empty());
     }
@@ -100,6 +100,17 @@ pub(super) async fn a_released_letter_is_due_at_once_and_its_attempt_not_counted
     }
 }
 
+pub(super) async fn a_postponed_letter_is_due_at_its_time_and_its_attempt_not_counted(ledger: Port) {
+    queue(&ledger, 1).await;
+    for round in 1..=3 {
+        let letter = claim_one(&ledger, at(round * 10)).await;
+        assert_eq!(letter.attempt, 1);
+        let postpone = Outcome::Postpone { due: at(round * 10 + 9), reason: "not now".to_owned() };
+        settle(&ledger, letter.receipt, postpone).await;
+        assert!(claim(&ledger, at(round * 10 + 8), 10).await.is_empty());
+    }
+}
+
 pub(super) async fn a_receipt_settles_once_and_only_with_the_newest_lease(ledger: Port) {
     queue(&ledger, 1).await;
     let first = claim_one(&ledger, at(1)).await;
@@ -108,7 +119,7 @@ pub(super) async fn a_receipt_settles_once_and_only_with_the_newest_lease(ledger
     assert_eq!(claim(&ledger, at(20), 10).await.len(), 1, "an old receipt settles nothing");
     settle(&ledger, second.receipt, Outcome::Sent { at: at(10) }).await;
     let third = claim_one(&ledger, at(30)).await;
-    settle(&ledger, third.receipt, Outcome::Retry { due: at(40), reason: String::new() }).await;
+    settle(&ledger, third.receipt, Outcome::Retry { due: at(40), reason: String::new(), route: route(1) }).await;
     settle(&ledger, third.receipt, Outcome::Sent { at: at(30) }).await;
     assert_eq!(claim(&ledger, at(40), 10).await.len(), 1, "a settled lease is over");
 }
@@ -139,7 +150,17 @@ pub(super) async fn letters_that_failed_by_another_way_are_due_again(ledger: Por
     assert_eq!(claim_one(&ledger, at(3)).await.attempt, 1, "as if it were new");
     assert_eq!(ledger.unpark_letters(Some(route(1)), at(3)).await.expect("unparked"), 0);
     assert_eq!(ledger.unpark_letters(None, at(3)).await.expect("unparked"), 2, "whatever the way");
-    assert_eq!(claim(&ledger, at(3), 10).await.len(), 2);
+    let letters = claim(&ledger, at(3), 10).await;
+    assert_eq!(letters.len(), 2);
+    // One that still waits need wait no longer; its attempts count.
+    for letter in letters {
+        let retry = Outcome::Retry { due: at(600), reason: "refused".to_owned(), route: route(1) };
+        settle(&ledger, letter.receipt, retry).await;
+    }
+    assert_eq!(ledger.unpark_letters(Some(route(1)), at(4)).await.expect("answered"), 0);
+    assert_eq!(ledger.unpark_letters(Some(route(2)), at(4)).await.expect("hastened"), 2);
+    let letters = claim(&ledger, at(4), 10).await;
+    assert_eq!(letters.iter().map(|letter| letter.attempt).collect::<Vec<_>>(), [2, 2]);
 }
 
 pub(super) async fn a_lease_is_renewed_as_long_as_it_is_held(ledger: Port) {
@@ -151,7 +172,7 @@ pub(super) async fn a_lease_is_renewed_as_long_as_it_is_held(ledger: Port) {
     assert_eq!(other.message_id, second.message_id, "its lease is over");
     // Whoever lost a lease renews nothing, and neither does one who has settled.
     ledger.renew_letters(&[second.receipt], at(60)).await.expect("answered");
-    settle(&ledger, first.receipt, Outcome::Retry { due: at(8), reason: "busy".to_owned() }).await;
+    settle(&ledger, first.receipt, Outcome::Retry { due: at(8), reason: "busy".to_owned(), route: route(1) }).await;
     ledger.renew_letters(&[first.receipt], at(60)).await.expect("answered");
     assert_eq!(claim_one(&ledger, at(8)).await.message_id, first.message_id);
     assert_eq!(claim_one(&ledger, at(12)).await.message_id, second.message_id);
@@ -167,9 +188,15 @@ pub(super) async fn a_time_that_no_clock_should_have_written_delays_no_letter(le
     let letter = claim_one(&ledger, at(1)).await;
     assert_eq!(letter.queued_at, at(1), "it counts as queued now");
     // Due a year ahead, and at the farthest that is believed.
-    settle(&ledger, letter.receipt, Outcome::Retry { due: at(1) + year, reason: "busy".to_owned() }).await;
+    settle(&ledger, letter.receipt, Outcome::Retry { due: at(1) + year, reason: "busy".to_owned(), route: route(1) })
+        .await;
     let letter = claim_one(&ledger, at(2)).await;
-    settle(&ledger, letter.receipt, Outcome::Retry { due: at(2) + FARTHEST, reason: "busy".to_owned() }).await;
+    settle(
+        &ledger,
+        letter.receipt,
+        Outcome::Retry { due: at(2) + FARTHEST, reason: "busy".to_owned(), route: route(1) },
+    )
+    .await;
     assert!(claim(&ledger, at(3), 10).await.is_empty());
     // Leased for a year.
     let due = at(2) + FARTHEST;

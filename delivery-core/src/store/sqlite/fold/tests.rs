@@ -72,7 +72,7 @@ async fn issue_all(scribe: &mut Scribe) {
         let identity = (id(key), RingVersion::from_stored(1));
         let (product, email) = (ProductId::new(1).unwrap(), "a@example.com".parse().unwrap());
         let key = NewKey::on_terms(identity, product, email, terms, DateTime::UNIX_EPOCH);
-        scribe.commit(&[Operation::Issue(Arc::new(key), None)]).await.unwrap();
+        scribe.commit(&[Operation::Issue(Arc::new(key), None)], false).await.unwrap();
     }
 }
 
@@ -103,7 +103,7 @@ async fn run(steps: Vec<Step>) {
         match step {
             Step::Use(keys) => {
                 let uses: Vec<_> = keys.iter().copied().map(spend).collect();
-                scribe.commit(&uses).await.unwrap();
+                scribe.commit(&uses, false).await.unwrap();
                 for key in keys {
                     expected[usize::from(key)] += 1;
                 }
@@ -124,7 +124,7 @@ async fn run(steps: Vec<Step>) {
             Step::Prune => {
                 let before = DateTime::from_timestamp(1, 0).unwrap();
                 let prune = [Operation::Prune { before, from: 0 }];
-                while let [Some(Answer::Pruned(0, Some(0)))] = scribe.commit(&prune).await.unwrap()[..] {}
+                while let [Some(Answer::Pruned(0, Some(0)))] = scribe.commit(&prune, false).await.unwrap()[..] {}
                 let left = "SELECT count(*) FROM delivery_use";
                 let left: i64 = sqlx::query_scalar(left).fetch_one(&mut scribe.connection).await.unwrap();
                 assert_eq!(left, 0);
@@ -196,7 +196,7 @@ async fn readers_see_counts_rise_and_never_fall_while_they_are_folded() {
     });
     for round in 0..600 {
         let all: Vec<_> = (0..KEYS).map(spend).collect();
-        let answers = scribe.commit(&all).await.unwrap();
+        let answers = scribe.commit(&all, false).await.unwrap();
         let exact =
             |answer: &Option<Answer>| matches!(answer, Some(Answer::Changed(Some(Ok(key)))) if key.used() == round + 1);
         assert!(answers.iter().all(exact));

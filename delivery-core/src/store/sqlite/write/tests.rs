@@ -26,7 +26,7 @@ async fn a_full_disk_is_unavailable_loses_nothing_and_heals() {
     crate::store::sqlite::open::migrate(&mut connection).await.unwrap();
     let lock = Arc::new(Lock::take(tempfile::NamedTempFile::new().unwrap().path()).unwrap());
     let mut scribe = Scribe::start(connection, options, Arc::new(View::new()), lock).await.unwrap();
-    scribe.commit(&[key(0), spend(0)]).await.unwrap();
+    scribe.commit(&[key(0), spend(0)], false).await.unwrap();
     // SQLite answers a file at its page limit like a full disk: SQLITE_FULL.
     let pages: i64 = sqlx::query_scalar("PRAGMA page_count").fetch_one(&mut scribe.connection).await.unwrap();
     let limit = sqlx::AssertSqlSafe(format!("PRAGMA max_page_count = {pages}"));
@@ -34,20 +34,20 @@ async fn a_full_disk_is_unavailable_loses_nothing_and_heals() {
 
     let mut committed = 1;
     let error = loop {
-        match scribe.commit(&[key(committed), spend(0)]).await {
+        match scribe.commit(&[key(committed), spend(0)], false).await {
             Ok(_) => committed += 1,
             Err(error) => break error,
         }
     };
-    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+    assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
     assert!(error.to_string().contains("no space"), "{error}");
     let used = |scribe: &Scribe| scribe.view.keys.get(&KeyId::from_bytes([0; 16])).unwrap().key.used();
     let before = used(&scribe);
-    assert!(scribe.commit(&[key(committed), spend(0)]).await.is_err());
+    assert!(scribe.commit(&[key(committed), spend(0)], false).await.is_err());
     assert_eq!(used(&scribe), before, "what was not committed is not seen");
 
     sqlx::query("PRAGMA max_page_count = 1000000").execute(&mut scribe.connection).await.unwrap();
-    scribe.commit(&[key(committed), spend(0)]).await.unwrap();
+    scribe.commit(&[key(committed), spend(0)], false).await.unwrap();
     assert_eq!(used(&scribe), before + 1);
     let keys: i64 =
         sqlx::query_scalar("SELECT count(*) FROM delivery_grant").fetch_one(&mut scribe.connection).await.unwrap();
@@ -66,10 +66,10 @@ async fn a_use_that_shares_its_commit_with_a_prune_is_still_counted_after_a_cras
         Scribe::start(connection, options, Arc::new(View::new()), lock).await.unwrap()
     };
     let mut scribe = start(options.clone()).await;
-    scribe.commit(&[key(1), key(2)]).await.unwrap();
-    scribe.commit(&[spend(1)]).await.unwrap();
+    scribe.commit(&[key(1), key(2)], false).await.unwrap();
+    scribe.commit(&[spend(1)], false).await.unwrap();
     let prune = Operation::Prune { before: DateTime::from_timestamp(1, 0).unwrap(), from: 0 };
-    scribe.commit(&[spend(1), prune, spend(2)]).await.unwrap();
+    scribe.commit(&[spend(1), prune, spend(2)], false).await.unwrap();
     drop(scribe);
     let mut scribe = start(options).await;
     let ids = [1, 2].map(|number: u128| KeyId::from_bytes(number.to_be_bytes()));
@@ -115,7 +115,7 @@ async fn a_lone_order_that_is_there_already_takes_nothing_of_its_batch_along() {
         (vec![order(6, "C"), Operation::Ping, spend(4)], vec![(6, true)]),
         (vec![order(7, "A"), order(8, "D")], vec![(1, false), (8, true)]),
     ] {
-        let answers = scribe.commit(&batch).await.unwrap();
+        let answers = scribe.commit(&batch, false).await.unwrap();
         assert_eq!((answers.len(), issued(&answers), scribe.lost), (batch.len(), expected, false));
     }
     let newest = |scribe: &Scribe| (scribe.last_key, scribe.last_use, scribe.last_letter);
@@ -139,13 +139,13 @@ async fn a_lone_order_that_is_there_already_is_answered_while_nothing_can_be_wri
     crate::store::sqlite::open::migrate(&mut connection).await.unwrap();
     let lock = Arc::new(Lock::take(tempfile::NamedTempFile::new().unwrap().path()).unwrap());
     let mut scribe = Scribe::start(connection, options.clone(), Arc::new(View::new()), lock).await.unwrap();
-    scribe.commit(&[order(1, "A")]).await.unwrap();
+    scribe.commit(&[order(1, "A")], false).await.unwrap();
     let mut another = options.connect().await.unwrap();
     another.execute("BEGIN IMMEDIATE").await.unwrap();
-    assert_eq!(issued(&scribe.commit(&[order(2, "A")]).await.unwrap()), [(1, false)]);
-    assert!(matches!(scribe.commit(&[order(3, "B")]).await, Err(StoreError::Unavailable { .. })));
+    assert_eq!(issued(&scribe.commit(&[order(2, "A")], false).await.unwrap()), [(1, false)]);
+    assert!(matches!(scribe.commit(&[order(3, "B")], false).await, Err(StoreError::Unavailable { .. })));
     another.execute("ROLLBACK").await.unwrap();
-    assert_eq!(issued(&scribe.commit(&[order(3, "B")]).await.unwrap()), [(3, true)]);
+    assert_eq!(issued(&scribe.commit(&[order(3, "B")], false).await.unwrap()), [(3, true)]);
 }
 
 #[tokio::test]
