@@ -15,7 +15,7 @@ pub struct PostId(i64);
 pub struct Category(String);
 
 /// A post as a seller writes it, checked; a [`Catalog`](crate::store::Catalog) gives it a number.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NewPost {
     title: String,
     category: Category,
@@ -24,7 +24,7 @@ pub struct NewPost {
 }
 
 /// A post under its number.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Post {
     id: PostId,
     facts: NewPost,

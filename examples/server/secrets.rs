@@ -180,18 +180,27 @@ fn stage(file: &Path, text: &str, new: &[(&str, String)]) -> io::Result<PathBuf>
     SystemEntropy::default().fill(&mut bytes);
     let staged = folder(file).join(format!("secrets.env.new.{}", data_encoding::HEXLOWER.encode(&bytes)));
     let mut out = private().create_new(true).write(true).open(&staged)?;
-    out.write_all(text.as_bytes())?;
-    out.write_all(lines(text, new).as_bytes())?;
-    // Whose the file was, it stays.
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.write_all(lines(text, new).as_bytes()));
+    keep_owner(&out, file);
+    written.and_then(|()| out.sync_all()).and_then(|()| sync_folder(file)).inspect_err(|_| {
+        // The next start would take it for what a crash left.
+        let _ = fs::remove_file(&staged);
+    })?;
+    Ok(staged)
+}
+
+/// Whose the file was, it stays, as far as this process may say so; and who could read it may, but for everybody.
+fn keep_owner(new: &File, file: &Path) {
     #[cfg(unix)]
     if let Ok(old) = fs::metadata(file) {
-        use std::os::unix::fs::MetadataExt;
-        std::os::unix::fs::fchown(&out, Some(old.uid()), Some(old.gid()))?;
-        out.set_permissions(old.permissions())?;
+        use std::os::unix::fs::{MetadataExt, PermissionsExt};
+        let owned = std::os::unix::fs::fchown(new, Some(old.uid()), Some(old.gid()));
+        let mode = old.mode() & 0o777;
+        if owned.is_ok() && mode & 0o770 == mode {
+            // It is for its owner alone otherwise.
+            let _ = new.set_permissions(fs::Permissions::from_mode(mode));
+        }
     }
-    out.sync_all()?;
-    sync_folder(file)?;
-    Ok(staged)
 }
 
 /// Adds the lines to the file itself.

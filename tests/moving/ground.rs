@@ -164,7 +164,7 @@ pub async fn fill(store: &SqliteStore) {
         let (at, due, reason) = (now(), lease, "the mail server said no".to_owned());
         let outcome = match index % 4 {
             0 => Outcome::Sent { at },
-            1 => Outcome::Retry { due, reason, route: Route::from_bytes([1; 16]) },
+            1 => Outcome::Retry { due, reason, route: Some(Route::from_bytes([1; 16])) },
             2 => Outcome::Park { at, reason, route: Route::from_bytes([2; 16]) },
             // Leased when the server ended.
             _ => continue,

@@ -1,11 +1,12 @@
 //! Lists that everybody may ask for, encoded once: however many clients read however slowly, a list has its bytes once.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
 
-use crate::post::{Post, PostId};
+use crate::post::Post;
 use crate::product::Listing;
 
 /// Lists of posts whose bytes are kept although nobody reads them.
@@ -16,14 +17,15 @@ const RECENT: usize = 16;
 pub(crate) struct EncodedLists {
     products: Mutex<Option<(Arc<Vec<Listing>>, Bytes)>>,
     posts: Mutex<EncodedPosts>,
+    seed: RandomState,
 }
 
-/// Lists of posts by their numbers: a post never changes.
+/// Lists of posts by a hash of all that is in them, whose seed nobody knows: a host's catalog may change a post.
 #[derive(Default)]
 struct EncodedPosts {
     recent: VecDeque<Arc<Vec<u8>>>,
     /// Also those that somebody is still reading.
-    alive: HashMap<Vec<PostId>, Weak<Vec<u8>>>,
+    alive: HashMap<u64, Weak<Vec<u8>>>,
 }
 
 /// A reader's share of the bytes.
@@ -47,23 +49,23 @@ impl EncodedLists {
 
     /// The bytes of a list of posts.
     pub(crate) fn posts(&self, posts: &[Post], encode: impl FnOnce() -> Bytes) -> Bytes {
-        let ids: Vec<PostId> = posts.iter().map(Post::id).collect();
-        let known = lock(&self.posts).alive.get(&ids).and_then(Weak::upgrade);
-        let bytes = known.unwrap_or_else(|| lock(&self.posts).keep(ids, Arc::new(encode().into())));
+        let hash = self.seed.hash_one(posts);
+        let known = lock(&self.posts).alive.get(&hash).and_then(Weak::upgrade);
+        let bytes = known.unwrap_or_else(|| lock(&self.posts).keep(hash, Arc::new(encode().into())));
         Bytes::from_owner(Share(bytes))
     }
 }
 
 impl EncodedPosts {
     /// Keeps the bytes of a list, and answers those that are kept: of two that were encoded at once, one.
-    fn keep(&mut self, ids: Vec<PostId>, bytes: Arc<Vec<u8>>) -> Arc<Vec<u8>> {
-        if let Some(known) = self.alive.get(&ids).and_then(Weak::upgrade) {
+    fn keep(&mut self, hash: u64, bytes: Arc<Vec<u8>>) -> Arc<Vec<u8>> {
+        if let Some(known) = self.alive.get(&hash).and_then(Weak::upgrade) {
             return known;
         }
         self.recent.push_front(bytes.clone());
         self.recent.truncate(RECENT);
         self.alive.retain(|_, bytes| bytes.strong_count() > 0);
-        self.alive.insert(ids, Arc::downgrade(&bytes));
+        self.alive.insert(hash, Arc::downgrade(&bytes));
         bytes
     }
 }
@@ -77,7 +79,7 @@ mod tests {
     use chrono::DateTime;
 
     use super::*;
-    use crate::post::{Category, NewPost};
+    use crate::post::{Category, NewPost, PostId};
 
     fn posts(ids: std::ops::Range<i64>) -> Vec<Post> {
         let post = NewPost::new("t", Category::new("c").unwrap(), DateTime::UNIX_EPOCH).unwrap();
@@ -94,5 +96,16 @@ mod tests {
         }
         assert_eq!(ask(100).as_ptr(), read.as_ptr());
         assert!(lock(&lists.posts).alive.len() <= RECENT + 2, "what nobody reads is forgotten");
+    }
+
+    #[test]
+    fn a_post_that_changed_under_its_number_is_encoded_anew() {
+        let lists = EncodedLists::default();
+        let post = |content: &str| {
+            let post = NewPost::new("t", Category::new("c").unwrap(), DateTime::UNIX_EPOCH).unwrap();
+            [Post::new(PostId::new(1).unwrap(), post.content(content).unwrap())]
+        };
+        let ask = |content: &'static str| lists.posts(&post(content), || Bytes::from(content));
+        assert_eq!([ask("old"), ask("new"), ask("old")], ["old", "new", "old"]);
     }
 }

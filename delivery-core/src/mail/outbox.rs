@@ -330,7 +330,8 @@ impl Outbox {
         if let Some(due) = due {
             let next = crate::clock::timestamp(due);
             tracing::warn!(%key, attempt, next, error = said, "letter not sent yet");
-            (Outcome::Retry { due, reason, route: self.route }, End::Deferred)
+            let route = (error.kind() != Failure::Unconfirmed).then_some(self.route);
+            (Outcome::Retry { due, reason, route }, End::Deferred)
         } else {
             tracing::error!(%key, attempt, error = said, "letter parked: the buyer has no key");
             (Outcome::Park { at: now, reason, route: self.route }, End::Parked)

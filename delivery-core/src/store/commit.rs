@@ -80,6 +80,14 @@ struct Job<O, A> {
     since: Option<Instant>,
 }
 
+impl<O, A> Job<O, A> {
+    /// The database does not answer.
+    fn refuse(self) {
+        // Nobody may be waiting any more.
+        drop(self.caller.send(Err(silent())));
+    }
+}
+
 /// Who waits for an answer.
 type Caller<A> = oneshot::Sender<Result<A, StoreError>>;
 

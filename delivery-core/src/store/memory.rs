@@ -217,16 +217,16 @@ impl Ledger for MemoryStore {
         entry.state = match outcome {
             Outcome::Sent { .. } => Waiting::Sent,
             Outcome::Retry { due, route, .. } => {
-                entry.route = Some(route);
+                entry.route = route;
                 Waiting::Due(self.steady.corrected(due))
             }
             Outcome::Postpone { due, .. } => {
-                entry.attempts -= 1;
+                (entry.attempts, entry.route) = (entry.attempts - 1, None);
                 Waiting::Due(self.steady.corrected(due))
             }
             Outcome::Park { at, reason, route } => Waiting::Parked(at, reason, route),
             Outcome::Release => {
-                entry.attempts -= 1;
+                (entry.attempts, entry.route) = (entry.attempts - 1, None);
                 Waiting::Due(entry.queued_at)
             }
         };
@@ -265,7 +265,7 @@ impl Ledger for MemoryStore {
                 Waiting::Parked(_, _, way) if Some(way) != route => {
                     (entry.state, entry.attempts, entry.queued_at) = (Waiting::Due(now), 0, now);
                 }
-                Waiting::Due(_) if entry.attempts > 0 && (route.is_none() || entry.route != route) => {
+                Waiting::Due(_) if entry.route.is_some() && entry.route != route => {
                     entry.state = Waiting::Due(now);
                 }
                 _ => continue,

@@ -191,7 +191,8 @@ pub trait Ledger: Debug + Send + Sync + 'static {
     async fn unpark_letter(&self, letter: LetterId, now: DateTime<Utc>) -> Result<bool, StoreError>;
 
     /// Makes letters due at `now` that failed by another way than `route`, or all that failed without one: those that are
-    /// parked, with their attempts counted anew, and those that wait for their next attempt. Answers how many.
+    /// parked, with their attempts counted anew, and those that wait for their next attempt, unless a mail server may have
+    /// taken them. Answers how many.
     ///
     /// # Errors
     ///

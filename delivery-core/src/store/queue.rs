@@ -62,8 +62,9 @@ pub enum Outcome {
         due: DateTime<Utc>,
         /// Why it was not taken; no secrets.
         reason: String,
-        /// The way it could not go.
-        route: Route,
+        /// The way it could not go; None if a mail server may have taken it all the same, so that no other way is to be tried
+        /// before it is due.
+        route: Option<Route>,
     },
     /// It was not tried, for a reason of the host's own: due again, and the claim does not count as an attempt.
     Postpone {

@@ -178,7 +178,7 @@ pub(super) fn settled(outcome: &Outcome) -> Settled<'_> {
     let (state, at, reason, given_back, route) = match outcome {
         Outcome::Sent { at } => (SENT, Some(at), None, 0, None),
         Outcome::Retry { due, reason, route } => {
-            (WAITING, Some(due), Some(reason.as_str()), 0, Some(stored_route(*route)))
+            (WAITING, Some(due), Some(reason.as_str()), 0, route.map(stored_route))
         }
         Outcome::Postpone { due, reason } => (WAITING, Some(due), Some(reason.as_str()), 1, None),
         Outcome::Park { at, reason, route } => (PARKED, Some(at), Some(reason.as_str()), 0, Some(stored_route(*route))),

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use super::{BATCH, Job, silent};
+use super::{BATCH, Job};
 use crate::store::StoreError;
 use crate::sync::task::{mpsc, now, receive, sleep};
 
@@ -46,10 +46,7 @@ impl<O, A> Aside<O, A> {
     /// Refuses all of them: the database does not answer anybody.
     pub(super) fn refuse(&mut self) {
         self.rested = None;
-        for job in self.jobs.drain(..) {
-            // Nobody may be waiting any more.
-            drop(job.caller.send(Err(silent())));
-        }
+        self.jobs.drain(..).for_each(Job::refuse);
     }
 
     /// Takes what has come, and what has rested; false once nothing will come any more.

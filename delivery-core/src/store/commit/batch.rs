@@ -11,6 +11,8 @@ use crate::sync::{Mutex, MutexGuard, PoisonError};
 pub(super) struct Batch<O, A> {
     /// Each is committed as one transaction, the last one first.
     pending: Vec<Part<O>>,
+    /// What was put aside before: tried when nothing else is pending, no more than a batch at a time.
+    rested: Vec<Part<O>>,
     callers: Callers<A>,
 }
 
@@ -43,15 +45,30 @@ struct Waiting<A> {
 impl<O, A> Batch<O, A> {
     /// A batch of `jobs`. Those that were put aside before come last, by themselves, since what they need may be held again.
     pub(super) fn new(jobs: impl Iterator<Item = Job<O, A>>) -> Self {
-        let (mut first, mut again) = (Part::default(), Part { again: true, ..Part::default() });
+        let (mut first, mut rested) = (Part::default(), Vec::<Part<O>>::new());
         let mut callers = Vec::new();
         for Job { operation, caller, since } in jobs {
             let place = Place { caller: callers.len(), since };
             callers.push(Some(caller));
-            if since.is_some() { &mut again } else { &mut first }.push(operation, place);
+            if since.is_none() {
+                first.push(operation, place);
+                continue;
+            }
+            match rested.last_mut() {
+                Some(part) if part.operations.len() < super::BATCH => part.push(operation, place),
+                _ => {
+                    let mut part = Part { again: true, ..Part::default() };
+                    part.push(operation, place);
+                    rested.push(part);
+                }
+            }
         }
-        let pending = if again.operations.is_empty() { vec![first] } else { vec![again, first] };
-        Self { pending, callers: Callers(Arc::new(Mutex::new(Waiting { callers, refused: false }))) }
+        rested.reverse();
+        Self {
+            pending: vec![first],
+            rested,
+            callers: Callers(Arc::new(Mutex::new(Waiting { callers, refused: false }))),
+        }
     }
 
     pub(super) fn callers(&self) -> Callers<A> {
@@ -66,7 +83,16 @@ impl<O, A> Batch<O, A> {
     {
         let (mut answers, mut locks) = (Answers::default(), 0);
         let (mut aside, mut alone) = (Vec::new(), Vec::new());
-        while let Some(part) = self.pending.pop() {
+        loop {
+            let part = match (self.pending.pop(), &mut self.rested) {
+                (Some(part), _) => part,
+                (None, rested) => {
+                    // The locks that others met are no reason not to try these.
+                    locks = 0;
+                    let Some(part) = rested.pop() else { break };
+                    part
+                }
+            };
             // Of what was committed before.
             drop(std::mem::take(&mut answers));
             if self.callers.lock().refused {
@@ -125,7 +151,8 @@ impl<O, A> Batch<O, A> {
                 Err(error) => {
                     // A database that is away refuses the other parts too.
                     let away = !matches!(error, StoreError::Corrupt { .. } | StoreError::Full { .. });
-                    let others = away.then(|| std::mem::take(&mut self.pending)).into_iter().flatten();
+                    let others =
+                        away.then(|| self.pending.drain(..).chain(self.rested.drain(..))).into_iter().flatten();
                     for refused in std::iter::once(part).chain(others) {
                         answers.0.extend(self.callers.jobs(refused).map(|job| (job.caller, Err(error.clone()))));
                     }
@@ -133,6 +160,9 @@ impl<O, A> Batch<O, A> {
             }
         }
         aside.append(&mut alone);
+        if self.callers.lock().refused {
+            aside.drain(..).for_each(Job::refuse);
+        }
         (answers, aside)
     }
 }

@@ -147,7 +147,7 @@ pub(super) async fn unpark_all(
 ) -> Result<u64, StoreError> {
     const UNPARK: &str = concat!(
         "WITH parked AS (SELECT number FROM delivery_letter \
-            WHERE (state = 2 OR state = 0 AND leased = 0 AND attempts > 0) \
+            WHERE (state = 2 OR state = 0 AND leased = 0 AND route IS NOT NULL) \
                 AND ($2::text IS NULL OR route IS DISTINCT FROM $2) FOR UPDATE SKIP LOCKED), \
         clock AS (SELECT $1 + ",
         skew!("$3"),

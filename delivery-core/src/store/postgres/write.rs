@@ -70,6 +70,7 @@ impl Numbers {
 
     /// Takes a new block unless `wanted` are left; a batch is no larger than a block.
     pub(super) async fn provide(&mut self, wanted: usize, session: &mut PgConnection) -> Result<(), StoreError> {
+        debug_assert!(wanted <= Self::BLOCK, "more than a block would be another server's");
         let left = usize::try_from(self.end - self.next).unwrap_or_default();
         if left < wanted {
             // Now and then what was planned is planned anew: a table of three rows may have grown since.
@@ -136,8 +137,8 @@ impl Scribe {
                     known.extend(read);
                     return Ok(session);
                 }
-                // One of these rows cannot be read: no fault of the session's.
-                Ok(Err(error @ StoreError::Corrupt { .. })) => {
+                // One of these rows cannot be read, or somebody holds the table: no fault of the session's.
+                Ok(Err(error @ (StoreError::Corrupt { .. } | StoreError::Contended { .. }))) => {
                     self.session = Some(session);
                     return Err(error);
                 }

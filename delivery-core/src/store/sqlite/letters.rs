@@ -100,7 +100,7 @@ pub(super) async fn unpark_all(
 ) -> Result<u64, StoreError> {
     const UNPARK: &str = "UPDATE delivery_letter SET due_at = ?1, reason = NULL, \
             attempts = iif(state = 2, 0, attempts), queued_at = iif(state = 2, ?1, queued_at), state = 0 \
-        WHERE (state = 2 OR state = 0 AND leased = 0 AND attempts > 0) AND (?2 IS NULL OR route IS NOT ?2)";
+        WHERE (state = 2 OR state = 0 AND leased = 0 AND route IS NOT NULL) AND (?2 IS NULL OR route IS NOT ?2)";
     let update = sqlx::query(UNPARK).bind(now.timestamp_millis()).bind(route.map(stored_route));
     Ok(update.execute(connection).await.map_err(store_error)?.rows_affected())
 }

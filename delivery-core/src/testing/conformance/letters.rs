@@ -85,7 +85,7 @@ pub(super) async fn a_retried_letter_is_due_at_its_time_with_its_attempts_counte
         let start = i64::from(attempt) * 10;
         let letter = claim_one(&ledger, at(start)).await;
         assert_eq!((letter.attempt, letter.queued_at), (attempt, key(1, 1).issued_at));
-        let retry = Outcome::Retry { due: at(start + 9), reason: "busy".to_owned(), route: route(1) };
+        let retry = Outcome::Retry { due: at(start + 9), reason: "busy".to_owned(), route: Some(route(1)) };
         settle(&ledger, letter.receipt, retry).await;
         assert!(claim(&ledger, at(start + 8), 10).await.is_empty());
     }
@@ -119,7 +119,7 @@ pub(super) async fn a_receipt_settles_once_and_only_with_the_newest_lease(ledger
     assert_eq!(claim(&ledger, at(20), 10).await.len(), 1, "an old receipt settles nothing");
     settle(&ledger, second.receipt, Outcome::Sent { at: at(10) }).await;
     let third = claim_one(&ledger, at(30)).await;
-    settle(&ledger, third.receipt, Outcome::Retry { due: at(40), reason: String::new(), route: route(1) }).await;
+    settle(&ledger, third.receipt, Outcome::Retry { due: at(40), reason: String::new(), route: Some(route(1)) }).await;
     settle(&ledger, third.receipt, Outcome::Sent { at: at(30) }).await;
     assert_eq!(claim(&ledger, at(40), 10).await.len(), 1, "a settled lease is over");
 }
@@ -154,13 +154,25 @@ pub(super) async fn letters_that_failed_by_another_way_are_due_again(ledger: Por
     assert_eq!(letters.len(), 2);
     // One that still waits need wait no longer; its attempts count.
     for letter in letters {
-        let retry = Outcome::Retry { due: at(600), reason: "refused".to_owned(), route: route(1) };
+        let retry = Outcome::Retry { due: at(600), reason: "refused".to_owned(), route: Some(route(1)) };
         settle(&ledger, letter.receipt, retry).await;
     }
     assert_eq!(ledger.unpark_letters(Some(route(1)), at(4)).await.expect("answered"), 0);
     assert_eq!(ledger.unpark_letters(Some(route(2)), at(4)).await.expect("hastened"), 2);
     let letters = claim(&ledger, at(4), 10).await;
     assert_eq!(letters.iter().map(|letter| letter.attempt).collect::<Vec<_>>(), [2, 2]);
+    // One that a mail server may have taken waits, and one that was not tried is due soon anyway.
+    let ends = [
+        Outcome::Retry { due: at(600), reason: "no reply".to_owned(), route: None },
+        Outcome::Postpone { due: at(60), reason: "away".to_owned() },
+    ];
+    for (letter, end) in letters.into_iter().zip(ends) {
+        settle(&ledger, letter.receipt, end).await;
+    }
+    for route in [None, Some(route(3))] {
+        assert_eq!(ledger.unpark_letters(route, at(5)).await.expect("answered"), 0);
+    }
+    assert!(claim(&ledger, at(5), 10).await.is_empty());
 }
 
 pub(super) async fn a_lease_is_renewed_as_long_as_it_is_held(ledger: Port) {
@@ -172,7 +184,8 @@ pub(super) async fn a_lease_is_renewed_as_long_as_it_is_held(ledger: Port) {
     assert_eq!(other.message_id, second.message_id, "its lease is over");
     // Whoever lost a lease renews nothing, and neither does one who has settled.
     ledger.renew_letters(&[second.receipt], at(60)).await.expect("answered");
-    settle(&ledger, first.receipt, Outcome::Retry { due: at(8), reason: "busy".to_owned(), route: route(1) }).await;
+    settle(&ledger, first.receipt, Outcome::Retry { due: at(8), reason: "busy".to_owned(), route: Some(route(1)) })
+        .await;
     ledger.renew_letters(&[first.receipt], at(60)).await.expect("answered");
     assert_eq!(claim_one(&ledger, at(8)).await.message_id, first.message_id);
     assert_eq!(claim_one(&ledger, at(12)).await.message_id, second.message_id);
@@ -188,13 +201,17 @@ pub(super) async fn a_time_that_no_clock_should_have_written_delays_no_letter(le
     let letter = claim_one(&ledger, at(1)).await;
     assert_eq!(letter.queued_at, at(1), "it counts as queued now");
     // Due a year ahead, and at the farthest that is believed.
-    settle(&ledger, letter.receipt, Outcome::Retry { due: at(1) + year, reason: "busy".to_owned(), route: route(1) })
-        .await;
+    settle(
+        &ledger,
+        letter.receipt,
+        Outcome::Retry { due: at(1) + year, reason: "busy".to_owned(), route: Some(route(1)) },
+    )
+    .await;
     let letter = claim_one(&ledger, at(2)).await;
     settle(
         &ledger,
         letter.receipt,
-        Outcome::Retry { due: at(2) + FARTHEST, reason: "busy".to_owned(), route: route(1) },
+        Outcome::Retry { due: at(2) + FARTHEST, reason: "busy".to_owned(), route: Some(route(1)) },
     )
     .await;
     assert!(claim(&ledger, at(3), 10).await.is_empty());
