@@ -43,6 +43,7 @@ impl Writer for Gated {
 
     async fn commit(&mut self, operations: &[u32], _: bool) -> Result<Vec<Option<u32>>, StoreError> {
         assert!(!operations.contains(&CURSED), "a fault of the writer's");
+        assert!(operations.len() <= BATCH, "{} operations in one transaction", operations.len());
         self.gate.acquire().await.unwrap().forget();
         if operations.contains(&LOCKED) && self.held.load(Ordering::Relaxed) {
             return Err(StoreError::Contended { source: None });
@@ -182,5 +183,23 @@ async fn many_that_came_with_a_locked_one_are_all_committed_while_it_is_locked()
             }
         };
         timeout(Duration::from_secs(1), answered).await.unwrap();
+    }
+}
+
+/// However many waited for a lock, they are committed a batch at a time.
+#[tokio::test(start_paused = true)]
+async fn what_was_put_aside_is_committed_a_batch_at_a_time() {
+    let (gate, held, committer) = Gated::start_locked(true);
+    gate.add_permits(1_000_000);
+    let ask = || {
+        let committer = committer.clone();
+        tokio::spawn(async move { committer.submit(LOCKED).await })
+    };
+    let waiting: Vec<_> = (0..3 * BATCH).map(|_| ask()).collect();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(waiting.iter().all(|asked| !asked.is_finished()));
+    held.store(false, Ordering::Relaxed);
+    for asked in waiting {
+        assert_eq!(asked.await.unwrap().unwrap(), 10 * LOCKED);
     }
 }
