@@ -14,12 +14,12 @@ use axum::http::{Method, Request};
 use chrono::{DateTime, Utc};
 use criterion::{BatchSize, Bencher, Criterion, Throughput, criterion_group, criterion_main};
 use delivery_core::http::{Call, Endpoint};
-use delivery_core::key::{Change, Key, KeyId, Keyring, NewKey, Prefix, RingVersion};
+use delivery_core::key::{Change, Key, KeyId, Keyring, NewKey, Prefix, SecretVersion};
 use delivery_core::limit::{Identity, MemoryLimiter, Policy, Quota, Quotas, RateLimiter, Subject};
 use delivery_core::mail::{MailError, Mailer, Message};
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::product::{NewProduct, ProductId};
-use delivery_core::store::{Catalog, Ledger, MemoryStore, MessageId, PostgresStore, SqliteStore};
+use delivery_core::store::{Backend, CatalogEditor, Ledger, MemoryStore, MessageId, PostgresStore, SqliteStore};
 use delivery_core::terms::{OwnTerms, Terms};
 use delivery_core::{Clock, Delivery, SystemClock};
 use delivery_rocket::DeliveryFairing;
@@ -48,7 +48,7 @@ fn ring() -> Keyring {
 }
 
 fn new_key(number: u128) -> NewKey {
-    let identity = (KeyId::from_bytes(number.to_be_bytes()), RingVersion::from_stored(1));
+    let identity = (KeyId::from_bytes(number.to_be_bytes()), SecretVersion::from_stored(1));
     let email = "buyer@example.com".parse().unwrap();
     NewKey::on_terms(identity, ProductId::new(1).unwrap(), email, Terms::default(), now())
 }
@@ -146,7 +146,7 @@ fn ledger(criterion: &mut Criterion, runtime: &Runtime, name: &str, ledger: &dyn
                     numbers.map(order).collect::<Vec<_>>()
                 },
                 |orders| {
-                    all(orders.into_iter().map(|(key, letter)| ledger.issue(key, Some(letter))).collect::<Vec<_>>())
+                    all(orders.into_iter().map(|(key, message)| ledger.issue(key, Some(message))).collect::<Vec<_>>())
                 },
                 BatchSize::SmallInput,
             );
@@ -187,13 +187,13 @@ fn postgres(criterion: &mut Criterion) {
 /// As it is written by hand: lock, count, append.
 async fn one_transaction(pool: &PgPool, id: KeyId) {
     const LOCK: &str = "SELECT number, used, last_use FROM delivery_key WHERE id = $1 FOR UPDATE";
-    const APPEND: &str = "INSERT INTO delivery_use (number, key, at, previous) VALUES (nextval('delivery_use_number') + 999, $1, 0, NULL)";
+    const APPEND: &str = "INSERT INTO delivery_use (number, key, at, used, previous) VALUES (nextval('delivery_number') + 999, $1, 0, $2, NULL)";
     let mut transaction = pool.begin().await.unwrap();
     let locked = sqlx::query_as::<_, (i64, i64, Option<i64>)>(LOCK).bind(id.as_bytes().as_slice());
     let (number, used, _) = locked.fetch_one(&mut *transaction).await.unwrap();
     let count = sqlx::query("UPDATE delivery_key SET used = $1 WHERE number = $2").bind(used + 1).bind(number);
     count.execute(&mut *transaction).await.unwrap();
-    sqlx::query(APPEND).bind(number).execute(&mut *transaction).await.unwrap();
+    sqlx::query(APPEND).bind(number).bind(used + 1).execute(&mut *transaction).await.unwrap();
     transaction.commit().await.unwrap();
 }
 

@@ -1,7 +1,7 @@
 //! Moves the store of a server from its SQLite file into PostgreSQL: `cargo run --release --example move_store`.
 //!
-//! Stop the server first. A move that is interrupted can be run again and goes on; when it has ended, keys that were sold
-//! keep working with the same secrets, and the file opens no more.
+//! Stop the server first. An interrupted move can be run again, and continues where it stopped. After the move, keys
+//! that were sold keep working with the same secrets, and the SQLite file can no longer be opened.
 
 use std::io::{IsTerminal, Write, stderr, stdout};
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ async fn main() -> ExitCode {
             say(&report(&file, &moved));
             ExitCode::SUCCESS
         }
-        // Run once more than needed: what was asked for is so.
+        // The move was already finished, so running it again is a success.
         Err(TransferError::Finished { .. }) => {
             say("The store was moved here already; nothing was changed.");
             ExitCode::SUCCESS

@@ -34,9 +34,9 @@ use server::{docs, health};
 use tokio::io::AsyncReadExt;
 use tokio_util::io::ReaderStream;
 
-/// Answers up to so long are read at once, in bytes.
+/// Answers of up to this many bytes are read at once.
 const WHOLE: usize = 16 << 10;
-/// Longer ones in pieces of so many bytes: a slow client holds sixteen of them.
+/// Longer answers are read in pieces of this many bytes. Sixteen pieces are buffered for a slow client.
 const PIECE: usize = 4 << 10;
 
 fn main() -> ExitCode {
@@ -71,7 +71,7 @@ impl Application for App {
         let client = self.0;
         async move {
             let (head, body) = request.into_parts();
-            // A method that Rocket does not know, such as `get`, is as little the API's as TRACE.
+            // A method that Rocket does not know, such as `get`, is passed as TRACE, because the API supports neither.
             let known =
                 head.method.as_str().parse().ok().filter(|known: &Method| known.as_str() == head.method.as_str());
             let method = known.unwrap_or(Method::Trace);

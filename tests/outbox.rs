@@ -1,4 +1,4 @@
-//! The way of a letter, over five days that pass in milliseconds.
+//! The way of an e-mail, over five days that pass in milliseconds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ impl Post {
 
     async fn open_with(sends: Arc<dyn Mailer>) -> Self {
         let (mailer, clock) = (Arc::new(RecordingMailer::default()), Arc::new(ManualClock::default()));
-        let keyring = Keyring::new(Prefix::default(), &["a secret for letters".parse().unwrap()]).unwrap();
+        let keyring = Keyring::new(Prefix::default(), &["a secret for e-mails".parse().unwrap()]).unwrap();
         let (webhook, admin) = ("the platform's secret".parse().unwrap(), "the-seller's-token".parse().unwrap());
         let delivery = Delivery::builder(Arc::new(MemoryStore::new()), sends, keyring, webhook, admin)
             .clock(clock.clone())
@@ -44,28 +44,28 @@ impl Post {
     }
 
     async fn work(&self) -> (usize, usize, usize) {
-        let Worked { sent, deferred, parked, .. } = self.delivery.outbox().work().await.unwrap();
-        (sent, deferred, parked)
+        let Worked { sent, deferred, failed, .. } = self.delivery.outbox().work().await.unwrap();
+        (sent, deferred, failed)
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_letter_brings_the_key_and_is_sent_once() {
+async fn a_message_brings_the_key_and_is_sent_once() {
     let post = Post::open().await;
     let key = post.order("A").await;
     assert_eq!(post.work().await, (1, 0, 0));
     assert_eq!(post.work().await, (0, 0, 0));
-    let letter = post.mailer.accepted().remove(0);
-    assert_eq!((letter.subject.as_str(), letter.to.as_str()), ("Your key for Field Guide", "buyer@example.com"));
+    let message = post.mailer.accepted().remove(0);
+    assert_eq!((message.subject.as_str(), message.to.as_str()), ("Your key for Field Guide", "buyer@example.com"));
     // The HTML is escaped, slashes too.
-    for body in [&letter.text, &letter.html.replace("&#x2f;", "/")] {
+    for body in [&message.text, &message.html.replace("&#x2f;", "/")] {
         assert!(body.contains(&key) && body.contains("https://shop.example/api/product?product_id=1"));
     }
     assert!(post.delivery.validate(&key).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mail_server_that_is_down_for_days_delays_a_letter_and_loses_none() {
+async fn a_mail_server_that_is_down_for_days_delays_a_message_and_loses_none() {
     let post = Post::open().await;
     post.mailer.otherwise(Behaviour::FailTransient);
     post.order("A").await;
@@ -81,26 +81,26 @@ async fn a_mail_server_that_is_down_for_days_delays_a_letter_and_loses_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_five_days_a_letter_is_parked_and_can_be_sent_again() {
+async fn after_five_days_a_message_is_failed_and_can_be_sent_again() {
     let post = Post::open().await;
     post.mailer.otherwise(Behaviour::FailTransient);
     post.order("A").await;
-    let mut parked = 0;
+    let mut failed = 0;
     for _ in 0..=5 * 24 {
-        parked += post.work().await.2;
+        failed += post.work().await.2;
         post.clock.advance(Duration::from_hours(1));
     }
-    assert_eq!(parked, 1);
-    let letter = post.delivery.parked_letters(10).await.unwrap().remove(0);
-    assert_eq!(letter.reason, "scripted to fail");
+    assert_eq!(failed, 1);
+    let message = post.delivery.failed_messages(10).await.unwrap().remove(0);
+    assert_eq!(message.reason, "scripted to fail");
     post.mailer.otherwise(Behaviour::Accept);
-    assert!(post.delivery.resend_letter(letter.letter).await.unwrap());
+    assert!(post.delivery.retry_message(message.message).await.unwrap());
     assert_eq!(post.work().await, (1, 0, 0));
-    assert!(post.delivery.parked_letters(10).await.unwrap().is_empty());
+    assert!(post.delivery.failed_messages(10).await.unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_bad_letter_stops_no_other() {
+async fn one_bad_message_stops_no_other() {
     for (behaviour, ends) in [
         (Behaviour::FailPermanent, (20, 0, 1)),
         (Behaviour::FailTransient, (20, 1, 0)),
@@ -128,11 +128,11 @@ impl Mailer for Quoting {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mail_server_that_quotes_the_letter_puts_no_key_into_the_store() {
+async fn a_mail_server_that_quotes_the_message_puts_no_key_into_the_store() {
     let post = Post::open_with(Arc::new(Quoting)).await;
     let key = post.order("A").await;
     assert_eq!(post.work().await, (0, 0, 1));
-    let reason = post.delivery.parked_letters(10).await.unwrap().remove(0).reason;
+    let reason = post.delivery.failed_messages(10).await.unwrap().remove(0).reason;
     assert!(reason.starts_with("refused: Thank you") && !reason.contains(&key), "{reason}");
 }
 
@@ -167,7 +167,7 @@ async fn a_started_service_sends_by_itself_and_gives_back_what_hangs_at_the_end(
         tokio::time::advance(Duration::from_millis(100)).await;
     }
     running.stop().await;
-    assert_eq!(post.work().await, (1, 0, 0), "the lease was given back: the letter is due at once");
+    assert_eq!(post.work().await, (1, 0, 0), "the lease was given back: the e-mail is due at once");
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,14 +12,14 @@ use delivery_core::http::{Call, Endpoint, Grant};
 use delivery_core::key::{Keyring, Prefix};
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::product::{NewProduct, ProductId};
-use delivery_core::store::{Catalog, KeyQuery, Ledger, MemoryStore, SqliteStore};
+use delivery_core::store::{CatalogEditor, KeyQuery, Ledger, MemoryStore, Posts, SqliteStore};
 use delivery_core::terms::{OwnTerms, UseLimit};
 use delivery_core::testing::RecordingMailer;
 use http::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-async fn shop<S: Ledger + Catalog>(store: S) -> (Delivery, Arc<RecordingMailer>) {
+async fn shop<S: Ledger + CatalogEditor + Posts>(store: S) -> (Delivery, Arc<RecordingMailer>) {
     let mailer = Arc::new(RecordingMailer::default());
     let keyring = Keyring::new(Prefix::default(), &["a secret for races".parse().unwrap()]).unwrap();
     let (webhook, admin) = ("the platform's secret".parse().unwrap(), "the-seller's-token".parse().unwrap());
@@ -54,7 +54,7 @@ async fn storm(delivery: &Delivery, endpoint: Endpoint, count: usize, call: impl
     callers.join_all().await
 }
 
-async fn one_order_told_a_hundred_times_is_one_key_and_one_letter<S: Ledger + Catalog>(store: S) {
+async fn one_order_told_a_hundred_times_is_one_key_and_one_message<S: Ledger + CatalogEditor + Posts>(store: S) {
     let (delivery, mailer) = shop(store).await;
     let answers = storm(&delivery, Endpoint::Order, 100, || order("A")).await;
     assert!(answers.iter().all(|answer| answer == answers.first().unwrap()), "all answer alike");
@@ -64,7 +64,7 @@ async fn one_order_told_a_hundred_times_is_one_key_and_one_letter<S: Ledger + Ca
     assert_eq!(mailer.accepted().len(), 1);
 }
 
-async fn of_a_hundred_fetches_exactly_the_limit_is_served<S: Ledger + Catalog>(store: S) {
+async fn of_a_hundred_fetches_exactly_the_limit_is_served<S: Ledger + CatalogEditor + Posts>(store: S) {
     let (delivery, _) = shop(store).await;
     for limit in [1, 7, 99, 100, 150] {
         let terms = OwnTerms { limit: UseLimit::from_count(limit).ok(), ..OwnTerms::default() };
@@ -81,7 +81,7 @@ async fn of_a_hundred_fetches_exactly_the_limit_is_served<S: Ledger + Catalog>(s
     }
 }
 
-async fn callers_that_hang_up_leave_every_count_true<S: Ledger + Catalog>(store: S) {
+async fn callers_that_hang_up_leave_every_count_true<S: Ledger + CatalogEditor + Posts>(store: S) {
     let (delivery, _) = shop(store).await;
     let (product, email) = (ProductId::new(1).unwrap(), "a@example.com".parse().unwrap());
     let key = delivery.issue_by_hand(product, email, OwnTerms::default(), false).await.unwrap();
@@ -108,7 +108,7 @@ async fn callers_that_hang_up_leave_every_count_true<S: Ledger + Catalog>(store:
 
 /// The promise of a key with k uses, while callers hang up at any moment: every count is handed out at most once, and
 /// exactly k are spent when nothing is left.
-async fn of_n_fetches_that_may_hang_up_exactly_the_limit_is_spent<S: Ledger + Catalog>(store: S) {
+async fn of_n_fetches_that_may_hang_up_exactly_the_limit_is_spent<S: Ledger + CatalogEditor + Posts>(store: S) {
     const LIMIT: u64 = 40;
     let (delivery, _) = shop(store).await;
     let terms = OwnTerms { limit: UseLimit::from_count(40).ok(), ..OwnTerms::default() };
@@ -174,7 +174,7 @@ macro_rules! races {
 }
 
 races! {
-    one_order_told_a_hundred_times_is_one_key_and_one_letter,
+    one_order_told_a_hundred_times_is_one_key_and_one_message,
     of_a_hundred_fetches_exactly_the_limit_is_served,
     callers_that_hang_up_leave_every_count_true,
     of_n_fetches_that_may_hang_up_exactly_the_limit_is_spent,

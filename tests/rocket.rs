@@ -88,7 +88,7 @@ async fn catchers_of_the_host_do_not_hide_the_refusal() {
 async fn a_store_made_with_another_secret_aborts_the_launch() {
     let store = Arc::default();
     let mailer = Arc::new(RecordingMailer::default());
-    delivery(&store, mailer.clone(), "a secret of the host").enroll().await.unwrap();
+    delivery(&store, mailer.clone(), "a secret of the host").register().await.unwrap();
     let foreign = DeliveryFairing::new(delivery(&store, mailer, "some other secret"));
     let refused = rocket::custom(quiet()).attach(foreign).ignite().await.unwrap_err();
     assert!(matches!(refused.kind(), ErrorKind::FailedFairings(_)), "{refused}");
@@ -202,7 +202,7 @@ async fn settings_that_make_no_sense_abort_the_launch() {
     assert!(matches!(without_table.ignite().await.unwrap_err().kind(), ErrorKind::FailedFairings(_)));
 }
 
-/// Accepts a letter when it is allowed to.
+/// Accepts an e-mail when it is allowed to.
 #[derive(Debug, Default)]
 struct SlowMailer {
     begun: Notify,
@@ -221,7 +221,7 @@ impl Mailer for SlowMailer {
 }
 
 #[tokio::test]
-async fn letters_are_sent_from_lift_off_and_one_under_way_is_finished_at_shutdown() {
+async fn messages_are_sent_from_lift_off_and_one_under_way_is_finished_at_shutdown() {
     let mailer = Arc::new(SlowMailer::default());
     let delivery = delivery(&Arc::default(), mailer.clone(), "a secret of the host");
     assert_eq!(sell(&delivery, "A").await, 200);
@@ -234,5 +234,5 @@ async fn letters_are_sent_from_lift_off_and_one_under_way_is_finished_at_shutdow
     assert!(!mailer.accepted.load(Ordering::Relaxed));
     mailer.allowed.notify_one();
     assert!(launched.await.unwrap().is_ok());
-    assert!(mailer.accepted.load(Ordering::Relaxed), "the launch does not end before the letter is gone");
+    assert!(mailer.accepted.load(Ordering::Relaxed), "the launch does not end before the e-mail is gone");
 }

@@ -1,47 +1,64 @@
 //! The rules of a key, against a model so naive that it can be read as the specification.
 
 use chrono::{DateTime, Utc};
-use delivery_core::key::{Change, Key, NewKey, Refusal, Standing};
-use delivery_core::terms::UseLimit;
+use delivery_core::key::{Actor, Change, Key, KeyState, LimitChange, NewKey, Reason, Refusal, Status};
+use delivery_core::terms::{MAX_USES, NEVER, UseLimit};
 use delivery_core::testing::strategies;
 use proptest::prelude::*;
 
-/// What a key is, in the plainest words: a list of what was done with it.
+/// What a key is, in the plainest words: what it was granted, and a list of what was done with it.
 struct Model {
     granted: NewKey,
+    expires_at: DateTime<Utc>,
+    limit: i64,
     uses: Vec<DateTime<Utc>>,
-    revoked: Option<DateTime<Utc>>,
+    revoked: Option<(DateTime<Utc>, Option<Reason>, Actor)>,
 }
 
 impl Model {
+    fn new(granted: NewKey) -> Self {
+        let (expires_at, limit) = (granted.expires_at, granted.limit.as_count());
+        Self { granted, expires_at, limit, uses: Vec::new(), revoked: None }
+    }
+
     fn apply(&mut self, change: &Change) -> Result<(), Refusal> {
-        match *change {
-            Change::Revoke { at } => {
-                if self.revoked.is_none() {
-                    self.revoked = Some(at); // strategies make whole milliseconds
+        match change {
+            // Strategies make whole milliseconds.
+            Change::Revoke { at, reason, by } => {
+                self.revoked.get_or_insert((*at, reason.clone(), by.clone()));
+            }
+            Change::Restore { .. } => self.revoked = None,
+            Change::SetTerms { expires_at, limit, .. } => {
+                match limit {
+                    Some(LimitChange::Add(_)) if self.limit == -1 => return Err(Refusal::NoLimit),
+                    Some(LimitChange::Add(more)) => {
+                        self.limit = (self.limit + i64::from(more.get())).min(i64::from(MAX_USES));
+                    }
+                    Some(LimitChange::Set(limit)) => self.limit = limit.as_count(),
+                    None => {}
                 }
-                Ok(())
+                if let Some(at) = expires_at {
+                    self.expires_at = DateTime::from_timestamp(at.timestamp(), 0).unwrap().min(NEVER);
+                }
             }
             Change::Use { product, at } => {
-                if let Some(at) = self.revoked {
+                if let Some((at, ..)) = self.revoked {
                     return Err(Refusal::Revoked { at });
                 }
-                if at >= self.granted.expires_at {
-                    return Err(Refusal::Expired { since: self.granted.expires_at });
+                if *at >= self.expires_at {
+                    return Err(Refusal::Expired { since: self.expires_at });
                 }
-                if product != self.granted.product {
+                if *product != self.granted.product {
                     return Err(Refusal::WrongProduct { granted: self.granted.product });
                 }
-                if let UseLimit::Uses(uses) = self.granted.limit
-                    && self.uses.len() == uses.get() as usize
-                {
-                    return Err(Refusal::Exhausted { limit: self.granted.limit });
+                if self.limit >= 0 && self.uses.len() >= usize::try_from(self.limit).unwrap() {
+                    return Err(Refusal::Exhausted { limit: UseLimit::from_count(self.limit).unwrap() });
                 }
-                self.uses.push(at);
-                Ok(())
+                self.uses.push(*at);
             }
             _ => unreachable!("a new change needs a line here"),
         }
+        Ok(())
     }
 }
 
@@ -49,7 +66,7 @@ proptest! {
     #[test]
     fn apply_does_what_the_model_does((granted, changes) in strategies::history()) {
         let mut key = Key::from(granted.clone());
-        let mut model = Model { granted, uses: Vec::new(), revoked: None };
+        let mut model = Model::new(granted);
         for change in &changes {
             let before = key.clone();
             let expected = model.apply(change);
@@ -60,9 +77,33 @@ proptest! {
                 }
                 Err(refusal) => prop_assert_eq!(expected, Err(refusal)),
             }
-            prop_assert_eq!(key.used(), model.uses.len() as u64);
-            prop_assert_eq!(key.revoked_at(), model.revoked);
+            let KeyState { expires_at, limit, used, revoked } = key.state();
+            prop_assert_eq!(*used, model.uses.len() as u64);
+            prop_assert!(*used >= before.used(), "uses never decrease");
+            prop_assert_eq!((*expires_at, limit.as_count()), (model.expires_at, model.limit));
+            let revoked = revoked.as_ref().map(|it| (it.at, it.reason.clone(), it.by.clone()));
+            prop_assert_eq!(revoked, model.revoked.clone());
             prop_assert_eq!(key.granted(), before.granted(), "what was granted never changes");
+        }
+    }
+
+    #[test]
+    fn a_revocation_and_its_lifting_leave_the_key_as_it_was(key in strategies::key(), at in strategies::instant()) {
+        prop_assume!(key.revoked_at().is_none());
+        let (reason, by) = (None, Actor::admin());
+        let revoked = key.apply(&Change::Revoke { at, reason, by: by.clone() }).unwrap();
+        prop_assert_eq!(revoked.status(at), Status::Revoked);
+        prop_assert_eq!(revoked.apply(&Change::Restore { at, by }).unwrap(), key);
+    }
+
+    #[test]
+    fn revoking_or_restoring_again_changes_nothing(key in strategies::key(), at in strategies::instant()) {
+        for change in [
+            Change::Revoke { at, reason: None, by: Actor::admin() },
+            Change::Restore { at, by: Actor::admin() },
+        ] {
+            let once = key.apply(&change).unwrap();
+            prop_assert_eq!(once.apply(&change).unwrap(), once);
         }
     }
 
@@ -70,13 +111,15 @@ proptest! {
     fn a_key_checks_as_a_use_of_its_own_product_would(key in strategies::key(), at in strategies::instant()) {
         let used = key.apply(&Change::Use { product: key.product(), at });
         prop_assert_eq!(key.check(at), used.map(drop));
-        prop_assert_eq!(key.standing(at) == Standing::Valid, key.check(at).is_ok());
+        prop_assert_eq!(key.status(at) == Status::Valid, key.check(at).is_ok());
     }
 
     #[test]
-    fn uses_and_what_remains_add_up_to_the_limit(key in strategies::key()) {
+    fn what_remains_is_the_limit_without_the_uses(key in strategies::key()) {
         match key.limit() {
-            UseLimit::Uses(uses) => prop_assert_eq!(key.used() + key.remaining().unwrap(), u64::from(uses.get())),
+            UseLimit::Uses(uses) => {
+                prop_assert_eq!(key.remaining(), Some(u64::from(uses.get()).saturating_sub(key.used())));
+            }
             UseLimit::Unlimited => prop_assert_eq!(key.remaining(), None),
         }
     }
@@ -84,7 +127,8 @@ proptest! {
     #[test]
     fn every_instant_and_every_count_has_an_answer(key in strategies::key(), seconds: i64) {
         let at = DateTime::from_timestamp(seconds, 0).unwrap_or(DateTime::<Utc>::MAX_UTC);
-        let full = Key::restore(key.granted().clone(), u64::MAX, None);
+        let state = KeyState { used: u64::MAX, revoked: None, ..key.state().clone() };
+        let full = Key::new(key.granted().clone(), state);
         let used = full.apply(&Change::Use { product: key.product(), at });
         prop_assert!(used.is_err() || key.limit() == UseLimit::Unlimited);
     }

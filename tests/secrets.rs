@@ -37,7 +37,7 @@ impl Write for Written {
     }
 }
 
-/// Panics with the letter in its hands, and says so.
+/// Panics with the e-mail in its hands, and says so.
 #[derive(Debug)]
 struct Clumsy;
 
@@ -67,7 +67,7 @@ async fn debug_output_logs_and_panics_hold_no_secret() {
     let (product, email) = (ProductId::new(1).unwrap(), "a@example.com".parse().unwrap());
     let issued = delivery.issue_by_hand(product, email, OwnTerms::default(), true).await.unwrap();
     let key = issued.text.expose().to_owned();
-    // The mailer panics with the letter.
+    // The mailer panics with the e-mail.
     delivery.outbox().work().await.unwrap();
 
     let settings = Settings::read(|name| {

@@ -25,7 +25,7 @@ fn message() -> Message {
             .to_owned()
             + &"x".repeat(2000),
         html: "<p>Your key: dlv_key ä</p>".to_owned(),
-        message_id: MessageId::new("letter-1@example.com").unwrap(),
+        message_id: MessageId::new("e-mail-1@example.com").unwrap(),
         date: chrono::DateTime::from_timestamp(1_795_255_200, 0).unwrap(),
     }
 }
@@ -43,7 +43,7 @@ async fn an_accepted_message_arrives_whole() {
     assert!(raw.lines().all(|line| line.len() <= 998 && line.is_ascii() && !line.contains('\r')), "{raw}");
     let parsed = MessageParser::new().parse(raw.as_bytes()).unwrap();
     assert_eq!(parsed.subject(), Some(sent.subject.as_str()));
-    assert_eq!(parsed.message_id(), Some("letter-1@example.com"));
+    assert_eq!(parsed.message_id(), Some("e-mail-1@example.com"));
     assert_eq!(parsed.header_raw("Auto-Submitted").map(str::trim), Some("auto-generated"));
     assert_eq!(parsed.from().unwrap().first().unwrap().name(), Some("Müller & Söhne"));
     assert_eq!(parsed.to().unwrap().first().unwrap().address(), Some("o'brien@example.com"));
@@ -54,7 +54,7 @@ async fn an_accepted_message_arrives_whole() {
 }
 
 #[tokio::test]
-async fn letters_share_a_connection_up_to_a_hundred() {
+async fn messages_share_a_connection_up_to_a_hundred() {
     let (mailer, server) = serve(Script::Accept).await;
     for _ in 0..100 {
         mailer.send(&message()).await.unwrap();
@@ -73,18 +73,18 @@ async fn a_connection_that_the_server_closed_is_replaced() {
     assert_eq!((server.received().len(), server.connections()), (3, 3));
 }
 
-/// A reply that comes too late for one letter must not be taken for the next one's.
+/// A reply that comes too late for one e-mail must not be taken for the next one's.
 #[tokio::test]
-async fn a_connection_whose_letter_was_cut_off_is_not_used_again() {
+async fn a_connection_whose_message_was_cut_off_is_not_used_again() {
     let (mailer, server) = serve(Script::SilentAfterTheFirstDot).await;
     let taken = async {
         while server.received().is_empty() {
             tokio::task::yield_now().await;
         }
     };
-    let letter = message();
+    let sent = message();
     tokio::select! {
-        sent = mailer.send(&letter) => panic!("{sent:?}"),
+        done = mailer.send(&sent) => panic!("{done:?}"),
         () = taken => {}
     }
     mailer.send(&message()).await.unwrap();
@@ -105,10 +105,10 @@ async fn a_connection_that_nobody_needs_is_closed_in_order() {
 }
 
 #[tokio::test]
-async fn what_a_refusal_means_for_the_letter() {
+async fn what_a_refusal_means_for_the_message() {
     use Failure::{Doubtful, Permanent, Transient, Unconfirmed};
     for (at, reply, meaning) in [
-        // Whatever comes before the recipient is named concerns every letter.
+        // Whatever comes before the recipient is named concerns every e-mail.
         ("", "550 your address is blocked", Transient),
         ("", "554 5.7.1 no service here", Transient),
         ("EHLO", "550 5.1.1 who are you", Transient),
@@ -190,22 +190,22 @@ async fn a_server_has_ten_minutes_for_its_last_reply() {
 
 #[tokio::test]
 async fn an_address_beyond_ascii_goes_by_smtputf8_or_fails_with_that_reason() {
-    let letter = Message { to: "用户@例え.jp".parse().unwrap(), ..message() };
+    let sent = Message { to: "用户@例え.jp".parse().unwrap(), ..message() };
     let (mailer, server) = serve(Script::International).await;
-    mailer.send(&letter).await.unwrap();
+    mailer.send(&sent).await.unwrap();
     mailer.send(&message()).await.unwrap();
     let senders = server.senders();
     assert!(senders[0].contains("SMTPUTF8") && !senders[1].contains("SMTPUTF8"), "{senders:?}");
     let received = server.received();
     assert!(received[0].contains("To: 用户@xn--r8jz45g.jp\r\n"), "{}", received[0]);
     for to in ["हिन्दी@example.com", "\u{301}a@example.com", "jürgen@bücher.example"] {
-        let letter = Message { to: to.parse().unwrap(), ..message() };
-        mailer.send(&letter).await.unwrap();
+        let sent = Message { to: to.parse().unwrap(), ..message() };
+        mailer.send(&sent).await.unwrap();
         let received = server.received().pop().unwrap();
-        assert!(received.contains(&format!("To: {}\r\n", letter.to)), "{received}");
+        assert!(received.contains(&format!("To: {}\r\n", sent.to)), "{received}");
     }
     let (mailer, server) = serve(Script::Accept).await;
-    let error = mailer.send(&letter).await.unwrap_err();
+    let error = mailer.send(&sent).await.unwrap_err();
     assert_eq!(server.recipients(), 0);
     assert!(error.is_permanent() && error.to_string().contains("SMTPUTF8"), "{error}");
     assert!(server.senders().is_empty());
@@ -228,7 +228,7 @@ async fn a_silent_server_is_left_in_time() {
 }
 
 #[tokio::test]
-async fn a_folder_keeps_one_private_file_a_letter() {
+async fn a_folder_keeps_one_private_file_a_message() {
     let folder = tempfile::tempdir().unwrap();
     let mailer = FolderMailer::open(folder.path().join("mail")).unwrap();
     for _ in 0..2 {
@@ -236,31 +236,31 @@ async fn a_folder_keeps_one_private_file_a_letter() {
     }
     let files: Vec<_> =
         std::fs::read_dir(folder.path().join("mail")).unwrap().map(|file| file.unwrap().path()).collect();
-    assert_eq!(files, [folder.path().join("mail/letter-1@example.com.eml")]);
+    assert_eq!(files, [folder.path().join("mail/e-mail-1@example.com.eml")]);
     let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&files[0]).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
     let bytes = std::fs::read(&files[0]).unwrap();
-    assert_eq!(MessageParser::new().parse(&bytes).unwrap().message_id(), Some("letter-1@example.com"));
+    assert_eq!(MessageParser::new().parse(&bytes).unwrap().message_id(), Some("e-mail-1@example.com"));
 }
 
 #[tokio::test]
-async fn letters_that_come_at_once_are_all_written_whoever_is_cut_off() {
+async fn messages_that_come_at_once_are_all_written_whoever_is_cut_off() {
     let folder = tempfile::tempdir().unwrap();
     let mailer = FolderMailer::open(folder.path()).unwrap();
-    let letters: Vec<Message> = (0..40)
+    let messages: Vec<Message> = (0..40)
         .map(|number| Message { message_id: MessageId::new(format!("{number}@example.com")).unwrap(), ..message() })
         .collect();
-    let mut sending: Vec<_> = letters.iter().map(|letter| mailer.send(letter)).collect();
+    let mut sending: Vec<_> = messages.iter().map(|message| mailer.send(message)).collect();
     // The first has begun to write, for itself alone; the second is to write for all the others.
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    assert!(sending.iter_mut().all(|letter| letter.as_mut().poll(&mut context).is_pending()));
-    assert!(!format!("{mailer:?}").contains("waiting"), "letters hold keys");
+    assert!(sending.iter_mut().all(|message| message.as_mut().poll(&mut context).is_pending()));
+    assert!(!format!("{mailer:?}").contains("waiting"), "e-mails hold keys");
     drop(sending.drain(..2));
-    for letter in sending {
-        letter.await.unwrap();
+    for message in sending {
+        message.await.unwrap();
     }
-    for letter in &letters[1..] {
-        assert!(folder.path().join(format!("{}.eml", letter.message_id.as_str())).is_file());
+    for message in &messages[1..] {
+        assert!(folder.path().join(format!("{}.eml", message.message_id.as_str())).is_file());
     }
 }
 

@@ -4,10 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use delivery_core::key::{Change, Key, KeyId, NewKey, RingVersion, Standing};
+use delivery_core::key::{Change, Key, KeyId, NewKey, SecretVersion, Status};
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::product::{NewProduct, ProductId};
-use delivery_core::store::{Catalog, Issue, KeyQuery, Ledger, MessageId, SqliteError, SqliteStore};
+use delivery_core::store::{
+    Backend, CatalogEditor, History, Issue, KeyQuery, Ledger, MessageId, SqliteError, SqliteStore,
+};
 use delivery_core::terms::{Terms, UseLimit, Validity};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -18,7 +20,7 @@ fn now() -> DateTime<Utc> {
 
 fn key(number: u128, uses: i64) -> NewKey {
     let terms = Terms { validity: Validity::Never, limit: UseLimit::from_count(uses).unwrap() };
-    let identity = (KeyId::from_bytes(number.to_be_bytes()), RingVersion::from_stored(1));
+    let identity = (KeyId::from_bytes(number.to_be_bytes()), SecretVersion::from_stored(1));
     NewKey::on_terms(identity, ProductId::new(1).unwrap(), "a@example.com".parse().unwrap(), terms, now())
 }
 
@@ -60,11 +62,11 @@ async fn one_store_owns_a_file_whatever_its_name() {
 async fn a_restart_loses_nothing_and_doubles_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let order = OrderRef { source: Source::webhook(), id: "A".parse().unwrap() };
-    let letter = Some(MessageId::new("a@example.com").unwrap());
+    let message = Some(MessageId::new("a@example.com").unwrap());
     for round in 0..50_u64 {
         let store = open(&folder).await;
         let granted = key(u128::from(round) + 1, -1).bought_with(order.clone());
-        let issued = store.issue(granted, letter.clone()).await.unwrap();
+        let issued = store.issue(granted, message.clone()).await.unwrap();
         assert_eq!(matches!(issued, Issue::New(_)), round == 0, "one key, however many restarts later");
         let issued = issued.into_key();
         assert_eq!(issued.used(), round);
@@ -77,7 +79,7 @@ async fn a_restart_loses_nothing_and_doubles_nothing() {
     }
     let store = open(&folder).await;
     let later = now() + TimeDelta::days(1);
-    assert_eq!(store.claim_letters(later, later, 10).await.unwrap().len(), 1);
+    assert_eq!(store.claim_messages(later, later, 10).await.unwrap().len(), 1);
     assert_eq!(store.history(key(1, 1).id, None, 1000).await.unwrap().items.len(), 50);
 }
 
@@ -144,7 +146,7 @@ async fn exhausted_keys_are_found_whether_their_uses_are_folded_or_not() {
     spend_each(&store, &[1]).await;
     let expected: Vec<KeyId> = (1..=2_500).rev().filter(|number| number % 3 != 2).map(|n| key(n, 2).id).collect();
     for limit in [7, 700] {
-        let mut query = KeyQuery { standing: Some((Standing::Exhausted, now())), limit, ..KeyQuery::default() };
+        let mut query = KeyQuery { status: Some((Status::Exhausted, now())), limit, ..KeyQuery::default() };
         let mut found = Vec::new();
         loop {
             let page = store.search(&query).await.unwrap();
@@ -181,12 +183,17 @@ async fn a_crash_between_append_and_fold_changes_no_count() {
 }
 
 #[tokio::test]
-async fn a_letter_that_was_under_way_at_a_crash_is_due_at_the_next_start() {
+async fn a_message_that_was_under_way_at_a_crash_is_due_at_the_next_start() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder).await;
     store.issue(key(1, 1), Some(MessageId::new("a@example.com").unwrap())).await.unwrap();
     let claim = async |store: &SqliteStore| {
-        store.claim_letters(now(), now() + TimeDelta::minutes(5), 10).await.unwrap().pop().map(|letter| letter.attempt)
+        store
+            .claim_messages(now(), now() + TimeDelta::minutes(5), 10)
+            .await
+            .unwrap()
+            .pop()
+            .map(|message| message.attempt)
     };
     assert_eq!(claim(&store).await, Some(1));
     assert_eq!(claim(&store).await, None);

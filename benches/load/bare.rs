@@ -17,7 +17,7 @@ use rocket::{Shutdown, fairing::AdHoc};
 use serde::Serialize;
 
 #[derive(Serialize)]
-struct Standing {
+struct Checked {
     valid: bool,
     product_id: i64,
     expires_at: &'static str,
@@ -51,8 +51,8 @@ struct Problem {
 
 static CONTENT: LazyLock<String> = LazyLock::new(|| "A line of Markdown.\n".repeat(100));
 
-fn valid() -> Standing {
-    Standing { valid: true, product_id: 1, expires_at: "2035-06-13T15:06:40Z", used_count: 1, remaining_uses: -1 }
+fn valid() -> Checked {
+    Checked { valid: true, product_id: 1, expires_at: "2035-06-13T15:06:40Z", used_count: 1, remaining_uses: -1 }
 }
 
 fn fetched() -> Fetched {

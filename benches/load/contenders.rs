@@ -8,13 +8,15 @@ use std::process::Command;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection, Executor};
 use tempfile::TempDir;
 
 use crate::bare::Answers;
 use crate::process::{CONFIGURED, SECRET, Server, Site};
 use crate::sink::Sink;
 use crate::wrk::{self, Load, Measured};
-use crate::{bare, fill, hand, hand_postgres, itself, postgres_server};
+use crate::{bare, fill, hand, hand_postgres, postgres_server};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contender {
@@ -31,7 +33,7 @@ pub enum Contender {
     OursOnRocket,
     OursOnSlowDisk,
     OursOnPostgres,
-    /// Its letters go to a mail server instead of files.
+    /// Its e-mails go to a mail server instead of files.
     OursBySmtp,
 }
 
@@ -46,7 +48,7 @@ impl Contender {
             Self::RocketWhole => "bare Rocket, Json and fields",
             Self::Hand | Self::HandOnSlowDisk | Self::HandOnPostgres => "written by hand",
             Self::OursOnAxum | Self::OursOnSlowDisk | Self::OursOnPostgres => "this, on axum",
-            Self::OursBySmtp => "this, on axum, letters by SMTP",
+            Self::OursBySmtp => "this, on axum, e-mails by SMTP",
             Self::OursOnRocket => "this, on Rocket",
         }
     }
@@ -81,7 +83,7 @@ struct Databases {
 impl Ground {
     pub fn new(keys: i64) -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let ring = fill::ring();
+        let ring = fill::keyring();
         // Some are revoked.
         let numbers = (1..=keys).filter(|number| number % 100_000 != 7);
         let texts: Vec<String> =
@@ -156,12 +158,12 @@ impl Ground {
         command
     }
 
-    /// A process over a store whose letters, two for each key, all wait to be sent.
-    pub fn start_with_letters(&self) -> Server {
+    /// A process over a store whose e-mails, two for each key, all wait to be sent.
+    pub fn start_with_messages(&self) -> Server {
         let data = tempfile::tempdir_in(&self.folder).unwrap().keep();
         let mut command = self.ours("axum_server", &data);
         let file = data.join("delivery.db");
-        tokio::runtime::Runtime::new().unwrap().block_on(itself::all_letters_wait(&file));
+        tokio::runtime::Runtime::new().unwrap().block_on(all_messages_wait(&file));
         command.env("SMTP_URL", format!("smtp://{}", self.sink.address));
         Server::start(command)
     }
@@ -227,4 +229,19 @@ pub fn serve(name: &str, place: &str) {
         "HandOnPostgres" => hand_postgres::serve(place),
         _ => hand::serve(&Path::new(place).join("hand.db")),
     }
+}
+
+/// Two e-mails for each key wait in this store, which is not open.
+async fn all_messages_wait(file: &Path) {
+    let mut connection = SqliteConnectOptions::new().filename(file).connect().await.unwrap();
+    for sql in [
+        "UPDATE delivery_message SET state = 0, attempts = 0",
+        "INSERT INTO delivery_message (number, key, kind, recipient, message_id, queued_at, due_at) \
+         SELECT number + (SELECT max(number) FROM delivery_message), key, kind, recipient, 'again-' || message_id, \
+            queued_at, due_at \
+         FROM delivery_message",
+    ] {
+        connection.execute(sql).await.unwrap();
+    }
+    connection.close().await.unwrap();
 }

@@ -22,7 +22,7 @@ const SCHEMA: &str = "
     CREATE TABLE api_key (key TEXT PRIMARY KEY, product INTEGER, email TEXT, expires_at INTEGER, max_uses INTEGER,
         used INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
     CREATE TABLE purchase (order_id TEXT, product INTEGER, key TEXT, PRIMARY KEY (order_id, product)) WITHOUT ROWID;
-    CREATE TABLE letter (id INTEGER PRIMARY KEY, key TEXT, email TEXT, sent INTEGER NOT NULL DEFAULT 0);";
+    CREATE TABLE message (id INTEGER PRIMARY KEY, key TEXT, email TEXT, sent INTEGER NOT NULL DEFAULT 0);";
 
 /// After every key has expired.
 const EXPIRES: i64 = 2_065_000_000;
@@ -135,7 +135,7 @@ async fn issue(pool: &SqlitePool, order: &Purchase) -> Result<String, sqlx::Erro
     insert.execute(&mut *transaction).await?;
     let insert = sqlx::query("INSERT INTO purchase VALUES ($1, $2, $3)").bind(&order.order_id);
     insert.bind(order.product_id).bind(&key).execute(&mut *transaction).await?;
-    let insert = sqlx::query("INSERT INTO letter (key, email) VALUES ($1, $2)").bind(&key).bind(&order.customer_email);
+    let insert = sqlx::query("INSERT INTO message (key, email) VALUES ($1, $2)").bind(&key).bind(&order.customer_email);
     insert.execute(&mut *transaction).await?;
     transaction.commit().await?;
     Ok(key)

@@ -1,12 +1,8 @@
 //! What is not a matter of so many requests a second: latency at a given pace, the time to the first answer, memory, and
-//! letters that wait.
+//! e-mails that wait.
 
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
-
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Connection, Executor};
 
 use crate::contenders::{Contender, Ground};
 use crate::fill::timed;
@@ -36,7 +32,7 @@ pub fn paced(ground: &Ground, rounds: usize, seconds: u32) {
     }
 }
 
-/// Time to the first answer, memory, size, and letters a second.
+/// Time to the first answer, memory, size, and e-mails a second.
 pub fn print(ground: &Ground) {
     println!(
         "\n| server | to the first answer | resident, idle | resident, {} keys used | program |",
@@ -56,7 +52,7 @@ pub fn print(ground: &Ground) {
     }
     let waiting = 2 * ground.keys.len();
     let before = ground.sink.taken();
-    let server = ground.start_with_letters();
+    let server = ground.start_with_messages();
     let (sent, took) = tokio::runtime::Runtime::new().unwrap().block_on(timed(async {
         loop {
             let sent = ground.sink.taken() - before;
@@ -67,7 +63,7 @@ pub fn print(ground: &Ground) {
         }
     }));
     let speed = f64::from(u32::try_from(sent).unwrap()) / took.as_secs_f64();
-    println!("\n{sent} letters that waited went out by SMTP in {took:.1?}: {speed:.0} a second");
+    println!("\n{sent} e-mails that waited went out by SMTP in {took:.1?}: {speed:.0} a second");
     server.terminate();
 }
 
@@ -88,18 +84,4 @@ fn resident(server: &Server) -> f64 {
     let status = fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
     let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     kilobytes.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1e3
-}
-
-/// Two letters for each key wait in this store, which is not open.
-pub async fn all_letters_wait(file: &Path) {
-    let mut connection = SqliteConnectOptions::new().filename(file).connect().await.unwrap();
-    for sql in [
-        "UPDATE delivery_letter SET state = 0, attempts = 0",
-        "INSERT INTO delivery_letter (number, key, message_id, queued_at, due_at) \
-         SELECT number + (SELECT max(number) FROM delivery_letter), key, 'again-' || message_id, queued_at, due_at \
-         FROM delivery_letter",
-    ] {
-        connection.execute(sql).await.unwrap();
-    }
-    connection.close().await.unwrap();
 }

@@ -85,7 +85,7 @@ const SCENARIOS: [Scenario; 9] = [
         contenders: &[Contender::Hand, Contender::OursOnAxum, Contender::OursOnRocket],
     },
     Scenario {
-        name: "order, letters by SMTP",
+        name: "order, e-mails by SMTP",
         load: Load::Order,
         connections: &[1, 64],
         contenders: &[Contender::Hand, Contender::OursBySmtp],

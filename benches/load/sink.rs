@@ -1,4 +1,4 @@
-//! A mail server that takes every letter at once and keeps none.
+//! A mail server that takes every e-mail at once and keeps none.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 
-/// Takes letters for as long as it lives.
+/// Takes e-mails for as long as it lives.
 pub struct Sink {
     pub address: SocketAddr,
     taken: Arc<AtomicUsize>,
@@ -29,7 +29,7 @@ impl Sink {
         Self { address, taken, _runtime: runtime }
     }
 
-    /// How many letters came.
+    /// How many e-mails came.
     pub fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
     }
@@ -39,7 +39,7 @@ async fn converse(stream: TcpStream, taken: Arc<AtomicUsize>) -> std::io::Result
     stream.set_nodelay(true)?;
     let (read, mut write) = stream.into_split();
     let mut lines = BufReader::new(read);
-    let (mut line, mut letter) = (Vec::new(), false);
+    let (mut line, mut message) = (Vec::new(), false);
     write.write_all(b"220 sink\r\n").await?;
     loop {
         line.clear();
@@ -47,14 +47,14 @@ async fn converse(stream: TcpStream, taken: Arc<AtomicUsize>) -> std::io::Result
             return Ok(());
         }
         let reply: &[u8] = match line.as_slice() {
-            b".\r\n" if letter => {
-                letter = false;
+            b".\r\n" if message => {
+                message = false;
                 taken.fetch_add(1, Ordering::Relaxed);
                 b"250 taken\r\n"
             }
-            _ if letter => continue,
+            _ if message => continue,
             b"DATA\r\n" => {
-                letter = true;
+                message = true;
                 b"354 go on\r\n"
             }
             line if line.starts_with(b"EHLO") => b"250-sink\r\n250 8BITMIME\r\n",

@@ -1,5 +1,5 @@
 //! Fills a store beside its own path, by statements that make the rows: key `i` is the same in both databases, and in
-//! [`id`]. Each has an order, a use and a letter that was sent.
+//! [`id`]. Each has an order, a use and an e-mail that was sent.
 
 use std::fs::File;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use delivery_core::key::{KeyId, Keyring, Prefix};
 use delivery_core::product::NewProduct;
-use delivery_core::store::{Catalog, Ledger, PostgresStore, SqliteStore};
+use delivery_core::store::{CatalogEditor, Ledger, PostgresStore, Posts, SqliteStore};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor};
@@ -21,7 +21,7 @@ const SLICE: i64 = 250_000;
 /// Milliseconds between two orders.
 const DISTANCE: i64 = 8_000;
 
-pub fn ring() -> Keyring {
+pub fn keyring() -> Keyring {
     Keyring::new(Prefix::default(), &[SECRET.parse().unwrap()]).unwrap()
 }
 
@@ -43,37 +43,42 @@ fn scatter(number: i64) -> i64 {
     number * 2_654_435_761 % 4_294_967_296
 }
 
-/// Statements for keys `$1..=$2`, their uses and letters. `series` is the table of numbers `i`; `id` makes a key's id of
+/// Statements for keys `$1..=$2`, their uses and e-mails. `series` is the table of numbers `i`; `id` makes a key's id of
 /// its TIME and SCATTER; `counted` adds how often keys were used, if that stands in their rows.
 fn statements(series: &str, id: &str, counted: Option<&str>) -> Vec<String> {
-    let (ring, at) = (ring().newest().get(), format!("({START} + i * {DISTANCE})"));
+    let (secret, at) = (keyring().newest().get(), format!("({START} + i * {DISTANCE})"));
     let scatter = "(i * 2654435761 % 4294967296)";
     let id = id.replace("TIME", &at).replace("SCATTER", scatter);
-    let (keys, columns, values) = match counted {
-        None => ("delivery_key", ", used, last_use", ", 1, i"),
-        Some(_) => ("delivery_grant", "", ""),
-    };
+    let (columns, values) = if counted.is_some() { ("", "") } else { (", used, last_use", ", 1, i") };
     let mut statements = vec![
         format!(
-            "{series} INSERT INTO {keys} (number, id, ring, product, email, source, order_id, issued_at, expires_at, \
-             max_uses, revoked_at{columns}) SELECT i, {id}, {ring}, 1, 'buyer' || {scatter} || '@example.com', \
-             'webhook', 'order-' || i, {at} / 1000, {at} / 1000 + 315360000, -1, \
-             CASE WHEN i % 100000 = 7 THEN {at} END{values} FROM n"
+            "{series} INSERT INTO delivery_key (number, id, secret_version, product, email, source, order_id, issued_at, \
+             granted_until, granted_uses, expires_at, max_uses, revoked_at, revoked_by{columns}) \
+             SELECT i, {id}, {secret}, 1, 'buyer' || {scatter} || '@example.com', 'webhook', 'order-' || i, {at} / 1000, \
+             {at} / 1000 + 315360000, -1, {at} / 1000 + 315360000, -1, CASE WHEN i % 100000 = 7 THEN {at} END, \
+             CASE WHEN i % 100000 = 7 THEN 'admin' END{values} FROM n"
         ),
-        format!("{series} INSERT INTO delivery_use (number, key, at, previous) SELECT i, i, {at}, NULL FROM n"),
         format!(
-            "{series} INSERT INTO delivery_letter (number, key, message_id, state, attempts, fence, queued_at, due_at) \
-             SELECT i, i, 'letter-' || i || '@example.com', 1, 1, 2, {at}, {at} FROM n"
+            "{series} INSERT INTO delivery_purchase (order_id, source, product, key) SELECT 'order-' || i, 'webhook', 1, i \
+             FROM n"
+        ),
+        format!(
+            "{series} INSERT INTO delivery_use (number, key, at, used, previous) SELECT i, i, {at}, 1, NULL FROM n"
+        ),
+        format!(
+            "{series} INSERT INTO delivery_message (number, key, kind, recipient, message_id, state, attempts, token, \
+             queued_at, due_at) SELECT i, i, 'purchase', 'buyer@example.com', 'message-' || i || '@example.com', 1, 1, 2, \
+             {at}, {at} FROM n"
         ),
     ];
     statements.extend(counted.map(|sql| format!("{series} {sql}")));
     statements
 }
 
-async fn make(store: &(impl Ledger + Catalog)) {
+async fn make(store: &(impl Ledger + CatalogEditor + Posts)) {
     let product = NewProduct::new("Guide").unwrap().content("A line of Markdown.\n".repeat(100)).unwrap();
     store.add_product(product).await.unwrap();
-    store.enroll(&ring().fingerprints()).await.unwrap();
+    store.register(&keyring().fingerprints()).await.unwrap();
     store.close().await;
 }
 
@@ -98,7 +103,7 @@ pub async fn sqlite(file: &Path, keys: i64) -> Duration {
                 let insert = sqlx::query(AssertSqlSafe(sql.clone())).bind(first).bind(last);
                 insert.execute(&mut *transaction).await.unwrap();
             }
-            sqlx::query("UPDATE delivery_fold SET number = $1, until = $1")
+            sqlx::query("UPDATE delivery_watermark SET number = $1")
                 .bind(last)
                 .execute(&mut *transaction)
                 .await
@@ -138,12 +143,11 @@ pub async fn postgres(server: &str, database: &str, keys: i64) -> (String, Durat
         }
         // As after a time of service.
         for finish in [
-            "SELECT setval('delivery_use_number', max(number) + 1, false) FROM delivery_use",
-            "SELECT setval(pg_get_serial_sequence('delivery_key', 'number'), max(number)) FROM delivery_key",
-            "SELECT setval(pg_get_serial_sequence('delivery_letter', 'number'), max(number)) FROM delivery_letter",
+            "SELECT setval('delivery_number', max(number) + 1, false) FROM delivery_use",
             "VACUUM ANALYZE delivery_key",
+            "VACUUM ANALYZE delivery_purchase",
             "VACUUM ANALYZE delivery_use",
-            "VACUUM ANALYZE delivery_letter",
+            "VACUUM ANALYZE delivery_message",
             "CHECKPOINT",
         ] {
             session.execute(finish).await.unwrap();

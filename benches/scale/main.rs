@@ -90,7 +90,7 @@ fn column(url: &str, keys: i64, took: Duration, size: u64) -> Vec<Figure> {
     let measured = measure.output().unwrap();
     assert!(measured.status.success());
     let mut figures = vec![
-        figure("keys filled, with a use and a letter each", keys as f64 / took.as_secs_f64() / 1e3, "k/s"),
+        figure("keys filled, with a use and an e-mail each", keys as f64 / took.as_secs_f64() / 1e3, "k/s"),
         figure("size", size as f64 / 1e6, "MB"),
         figure("size of a key", size as f64 / keys as f64, "bytes"),
     ];

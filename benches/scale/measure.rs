@@ -6,17 +6,17 @@ use async_trait::async_trait;
 use chrono::DateTime;
 use delivery_core::Delivery;
 use delivery_core::http::{Call, Endpoint};
-use delivery_core::key::{Keyring, Standing};
+use delivery_core::key::{Keyring, Status};
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::mail::{MailError, Mailer, Message};
-use delivery_core::store::{Catalog, KeyQuery, Ledger, PostgresStore, SqliteStore, StoreError};
+use delivery_core::store::{CatalogEditor, KeyQuery, Ledger, PostgresStore, Posts, SqliteStore, StoreError};
 use futures_util::{StreamExt, stream};
 use http::Method;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::json;
 
-use crate::fill::{START, id, ring, timed};
+use crate::fill::{START, id, keyring, timed};
 use crate::{Figure, figure, resident};
 
 /// Calls in a figure.
@@ -43,12 +43,12 @@ pub async fn store(url: &str, keys: i64) -> Vec<Figure> {
     }
 }
 
-async fn started<S: Ledger + Catalog>(keys: i64, open: impl Future<Output = S>) -> Vec<Figure> {
+async fn started<S: Ledger + CatalogEditor + Posts>(keys: i64, open: impl Future<Output = S>) -> Vec<Figure> {
     let mut random = StdRng::seed_from_u64(1);
     let one = random.random_range(1..=keys);
     let (delivery, start) = timed(async {
         let delivery = service(Arc::new(open.await));
-        delivery.enroll().await.unwrap();
+        delivery.register().await.unwrap();
         validate(&delivery, one).await;
         delivery
     })
@@ -96,11 +96,11 @@ async fn started<S: Ledger + Catalog>(keys: i64, open: impl Future<Output = S>) 
     figures
 }
 
-fn service<S: Ledger + Catalog>(store: Arc<S>) -> Delivery {
+fn service<S: Ledger + CatalogEditor + Posts>(store: Arc<S>) -> Delivery {
     let (webhook, admin) = (SECRET.parse().unwrap(), "an-admins-own-token".parse().unwrap());
     let plenty = Quota::per_minute(u32::MAX).unwrap();
     let quotas = Quotas { product: plenty, validate: plenty, webhook: plenty, admin: plenty, failures: plenty };
-    Delivery::builder(store, Arc::new(Nowhere), ring(), webhook, admin).quotas(quotas).build()
+    Delivery::builder(store, Arc::new(Nowhere), keyring(), webhook, admin).quotas(quotas).build()
 }
 
 /// Pages as the seller looks for them.
@@ -122,13 +122,13 @@ async fn searches(delivery: &Delivery, any: &[i64]) -> Vec<Figure> {
     });
     figures.push(each("history of a key", history.await.1, any.len()));
     let at = DateTime::from_timestamp_millis(START).unwrap();
-    for (what, standing) in [
-        ("valid", Standing::Valid),
-        ("revoked", Standing::Revoked),
-        ("expired", Standing::Expired),
-        ("exhausted", Standing::Exhausted),
+    for (what, status) in [
+        ("valid", Status::Valid),
+        ("revoked", Status::Revoked),
+        ("expired", Status::Expired),
+        ("exhausted", Status::Exhausted),
     ] {
-        let query = KeyQuery { standing: Some((standing, at)), ..page.clone() };
+        let query = KeyQuery { status: Some((status, at)), ..page.clone() };
         let (found, took) = timed(delivery.keys(&query)).await;
         let took = match found {
             Ok(_) => took.as_secs_f64(),
@@ -158,13 +158,13 @@ async fn all<F: Future<Output = ()>>(numbers: &[i64], act: impl Fn(i64) -> F) {
 
 /// A key as its buyer has it, in a query.
 fn query(number: i64) -> Call {
-    let ring = ring_once();
-    Call::new(Method::GET).query(format!("key={}&product_id=1", ring.text(id(number), ring.newest()).expose()))
+    let keyring = keyring_once();
+    Call::new(Method::GET).query(format!("key={}&product_id=1", keyring.text(id(number), keyring.newest()).expose()))
 }
 
-fn ring_once() -> &'static Keyring {
-    static RING: std::sync::LazyLock<Keyring> = std::sync::LazyLock::new(ring);
-    &RING
+fn keyring_once() -> &'static Keyring {
+    static KEYRING: std::sync::LazyLock<Keyring> = std::sync::LazyLock::new(keyring);
+    &KEYRING
 }
 
 async fn validate(delivery: &Delivery, number: i64) {

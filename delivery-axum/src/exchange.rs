@@ -12,7 +12,7 @@ use delivery_core::http::{Call, Endpoint, Reply};
 
 /// Answers a request to `endpoint`.
 ///
-/// No `async fn`: its future would keep the request beside what is made of it.
+/// Not an `async fn`, because its future would keep the request in addition to what is made of it.
 pub(crate) fn answer(
     endpoint: Endpoint,
     delivery: Delivery,

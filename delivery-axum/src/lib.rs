@@ -37,10 +37,10 @@ pub use self::grant::{Grant, Refused};
 
 /// Every endpoint of the API, as a router that merges into or nests under the host's.
 ///
-/// Paths and methods that are not the API's are left to the host; see [`not_found`] for the fallback that our servers use.
+/// Other paths are left to the host; [`not_found`] is the fallback that the example servers use.
 #[expect(clippy::needless_pass_by_value, reason = "the router keeps it; a host hands over its handle")]
 pub fn router<S: Clone + Send + Sync + 'static>(delivery: Delivery) -> Router<S> {
-    Endpoint::ALL.into_iter().fold(Router::new(), |router, endpoint| {
+    Endpoint::ALL.iter().copied().fold(Router::new(), |router, endpoint| {
         let delivery = delivery.clone();
         // A service for every method: a handler would be made into one for each request.
         let answer = service_fn(move |request: Request| exchange::answer(endpoint, delivery.clone(), request));

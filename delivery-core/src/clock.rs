@@ -1,8 +1,8 @@
 //! Time as an input.
 //!
 //! Nothing in this crate asks the operating system for the time except [`SystemClock`]. Rules take an instant as an
-//! argument; everything else holds an [`Arc<dyn Clock>`](Clock). A test replaces it and lives through five days of
-//! mail retries in a millisecond.
+//! argument; everything else holds an [`Arc<dyn Clock>`](Clock). A test replaces the clock and runs through five days
+//! of mail retries in a millisecond.
 //!
 //! # Implementing `Clock`
 //!
@@ -62,7 +62,7 @@ fn instant_now() -> Instant {
     Instant::now()
 }
 
-/// Writes an instant the way every answer and letter shows it: RFC 3339, UTC, whole seconds, `Z`.
+/// Writes an instant the way every answer and e-mail shows it: RFC 3339, UTC, whole seconds, `Z`.
 ///
 /// ```
 /// # use chrono::DateTime;
@@ -74,7 +74,7 @@ pub fn timestamp(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-/// Drops the fraction of a second, so that what is stored is what is shown.
+/// Drops the fraction of a second, so that the stored time is the time shown.
 pub(crate) fn whole_seconds(at: DateTime<Utc>) -> DateTime<Utc> {
     at.trunc_subsecs(0)
 }

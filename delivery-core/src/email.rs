@@ -19,13 +19,13 @@ const EXPECTED: Invalid = Invalid::expected("must be an e-mail address such as b
 
 /// An e-mail address a key can be sent to.
 ///
-/// At most 254 bytes; one `@`; a dot-atom as local part, of at most 64 bytes, which may also hold letters, marks and digits
-/// of any script (RFC 6531), kept as written but for the normal form NFC; a DNS host name with at least one dot,
-/// lower-cased, its labels in ASCII form (`bücher.example` becomes `xn--bcher-kva.example`). No display name, quoted local
-/// part, IP address, control or format character: whatever has such a form cannot smuggle a header, a second recipient or an
-/// SMTP command.
+/// An address has at most 254 bytes and one `@`. The local part is a dot-atom of at most 64 bytes, which may also
+/// contain letters, marks and digits of any script (RFC 6531). It is kept as written, except that it is normalised to
+/// NFC. The domain is a DNS host name with at least one dot, in lower case and with its labels in ASCII form
+/// (`bücher.example` becomes `xn--bcher-kva.example`). Display names, quoted local parts, IP addresses, control and
+/// format characters are refused, so that an address cannot inject a header, a second recipient or an SMTP command.
 ///
-/// `Debug` shows the domain alone, since logs outlive their purpose.
+/// `Debug` shows only the domain, since logs are often kept for longer than they are needed.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Email(String);
 
@@ -85,7 +85,8 @@ pub(crate) fn is_dot_atom(local: &str) -> bool {
     local.len() <= MAX_LOCAL && local.split('.').all(|atom| !atom.is_empty() && atom.bytes().all(atext))
 }
 
-/// The same with letters, marks and digits beyond ASCII (RFC 6531, 3.3, without the symbols and spaces that it allows too).
+/// Like [`is_dot_atom`], but allows letters, marks and digits beyond ASCII (RFC 6531, 3.3, which also allows symbols
+/// and spaces: these are refused).
 fn is_international_dot_atom(local: &str) -> bool {
     let word = |c: char| {
         let category = CodePointMapData::<GeneralCategory>::new().get(c);
@@ -123,7 +124,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whatever is accepted can stand in a header and in an SMTP command as it is, and stays what it is.
+        /// An accepted address can be written into a header and into an SMTP command unchanged, and parses to itself.
         #[test]
         fn what_is_accepted_is_harmless_and_parses_to_itself(text in "[ -~äß。\u{0}-\u{a0}\u{200b}\u{202e}]{0,30}(@[a-z.äß-]{0,20})?") {
             if let Ok(email) = text.parse::<Email>() {

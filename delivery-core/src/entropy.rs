@@ -1,7 +1,7 @@
-//! Chance as an input.
+//! Randomness as an input.
 //!
 //! Key ids, generated secrets and retry jitter draw from an [`Entropy`]. [`SystemEntropy`] is cryptographically secure
-//! and the default; `testing::SeededEntropy` repeats itself, for tests only.
+//! and the default; `testing::SeededEntropy` is deterministic, for tests only.
 //!
 //! # Implementing `Entropy`
 //!

@@ -1,8 +1,8 @@
-//! One table of error codes: code, status, and the sentence a stranger may read.
+//! The error codes of the API: code, HTTP status and a message that is safe to show to any client.
 
 use std::fmt;
 
-/// What went wrong, as the API tells it.
+/// The reason why a request failed, as the API reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorCode {
@@ -30,9 +30,9 @@ pub enum ErrorCode {
     UnsupportedMediaType,
     /// Too many requests.
     RateLimited,
-    /// A fault of ours.
+    /// An internal error of the service.
     Internal,
-    /// The database is away, full, or shutting down.
+    /// The database is unavailable, full, or shutting down.
     Unavailable,
 }
 
@@ -67,7 +67,7 @@ impl ErrorCode {
         self.row().1
     }
 
-    /// The sentence, where there is nothing more exact to say.
+    /// The default message, for errors without a more specific one.
     #[must_use]
     pub fn message(self) -> &'static str {
         self.row().2
@@ -101,7 +101,7 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// An error with its causes, each once: for a log, or for an operator.
+/// Formats an error with its causes, each once, for a log or an operator.
 #[must_use]
 pub fn explain(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());

@@ -27,7 +27,7 @@
 //! # }
 //! ```
 //!
-//! Mount it with `delivery-axum`. What is what, from the ground up:
+//! Mount it with `delivery-axum` or `delivery-rocket`. The modules, lowest layer first:
 //!
 //! | module | what it is |
 //! |---|---|
@@ -36,7 +36,7 @@
 //! | [`limit`] | exact rate limits |
 //! | [`key`] | the rules of a key, and its text |
 //! | [`store`] | the ports to storage; the stores |
-//! | [`mail`] | the letter and its way to the buyer |
+//! | [`mail`] | the e-mail and its way to the buyer |
 //! | [`delivery`] | the use cases |
 //! | [`http`] | the use cases on the wire, as values |
 //!
@@ -45,7 +45,8 @@
 //! All are additive and off by default; none changes a signature.
 //!
 //! * `sqlite`: `store::SqliteStore`, the durable store in one file.
-//! * `postgres`: `store::PostgresStore`, which many servers share; with `sqlite`, `store::Transfer`, the way there.
+//! * `postgres`: `store::PostgresStore`, which many servers share; with `sqlite` also `store::Transfer`, which
+//!   moves a SQLite store to PostgreSQL.
 //! * `redis`: `limit::RedisLimiter`, limits that many servers share.
 //! * `smtp`: `mail::SmtpMailer`, and `mail::FolderMailer`, which writes the same messages as `.eml` files.
 //! * `testing`: the `testing` module: conformance cases, strategies, and doubles for time, chance and mail.

@@ -1,4 +1,4 @@
-//! An order and what makes it one and the same.
+//! An order and its identity.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,13 +11,15 @@ use crate::text::{Invalid, line};
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OrderId(String);
 
-/// Which platform an order number comes from, so that two platforms can number alike: 1 to 64 characters.
+/// Which platform an order number comes from, so that two platforms can use the same number: 1 to 64 characters without
+/// control characters.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Source(String);
 
-/// One order, whoever tells of it and however often.
+/// Identifies one order, however often and through whatever channel it is reported.
 ///
-/// Together with the product it is the identity of a purchase: (source, order, product) has at most one key, for ever.
+/// Together with the product it identifies a purchase: at most one key is ever issued for each (source, order,
+/// product).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(clippy::exhaustive_structs, reason = "a pair; a host writes it as a literal")]
 pub struct OrderRef {

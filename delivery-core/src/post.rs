@@ -14,7 +14,7 @@ pub struct PostId(i64);
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Category(String);
 
-/// A post as a seller writes it, checked; a [`Catalog`](crate::store::Catalog) gives it a number.
+/// A validated post without a number. A [`Catalog`](crate::store::Catalog) assigns the number.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NewPost {
     title: String,
@@ -70,7 +70,7 @@ impl Category {
 }
 
 impl NewPost {
-    /// A post of `published_at`, kept in whole seconds; one of the future is not listed before its time.
+    /// A post that is published at `published_at`, rounded down to whole seconds. It is not listed before that time.
     ///
     /// # Errors
     ///

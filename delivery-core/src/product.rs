@@ -21,7 +21,7 @@ pub struct ProductId(i64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Price(Decimal);
 
-/// A product as a seller describes it, checked; a [`Catalog`](crate::store::Catalog) gives it a number.
+/// A validated product without a number. A [`Catalog`](crate::store::Catalog) assigns the number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewProduct {
     name: String,
@@ -34,12 +34,13 @@ pub struct NewProduct {
 
 /// A product that can be sold and fetched.
 ///
-/// Hand out the same `Arc<Product>` again and again where you can: the product keeps its encoded answer, so that a
-/// fetch copies no content.
+/// A catalog should return the same `Arc<Product>` each time where possible: the product caches its encoded response,
+/// so that a fetch copies no content.
 #[derive(Debug, Clone)]
 pub struct Product {
     id: ProductId,
     facts: NewProduct,
+    is_archived: bool,
     encoded: OnceLock<Bytes>,
 }
 
@@ -123,7 +124,8 @@ impl FromStr for Price {
     /// Reads a JSON number: `9.99`, `1e2`.
     fn from_str(text: &str) -> Result<Self, Invalid> {
         let parsed = Decimal::from_str_exact(text).or_else(|_| Decimal::from_scientific(text));
-        // What `Decimal` cannot hold is far outside of the range, so the range's own message is the right one.
+        // A number that `Decimal` cannot represent is far outside the range, so the error message about the range is
+        // right for it.
         Self::try_from(parsed.unwrap_or(Decimal::NEGATIVE_ONE))
     }
 }
@@ -142,7 +144,7 @@ impl NewProduct {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] if `name` is not that; check `content` with [`content`](Self::content).
+    /// [`Invalid`] if `name` breaks this rule. [`content`](Self::content) checks `content`.
     pub fn new(name: impl Into<String>) -> Result<Self, Invalid> {
         let name = name.into();
         if !line(&name, 1, 200) {
@@ -209,7 +211,20 @@ impl Product {
     /// A product under its number.
     #[must_use]
     pub fn new(id: ProductId, facts: NewProduct) -> Self {
-        Self { id, facts, encoded: OnceLock::new() }
+        Self { id, facts, is_archived: false, encoded: OnceLock::new() }
+    }
+
+    /// The same product, archived or not.
+    #[must_use]
+    pub fn archived(self, is_archived: bool) -> Self {
+        Self { is_archived, ..self }
+    }
+
+    /// Whether the product is archived. An archived product is no longer listed or sold, but is still served to keys
+    /// that were sold before.
+    #[must_use]
+    pub fn is_archived(&self) -> bool {
+        self.is_archived
     }
 
     /// The number.
@@ -254,7 +269,8 @@ impl Product {
         self.facts.terms
     }
 
-    /// The answer that shows this product, encoded on first use and kept: escaping 2 KB costs half a request.
+    /// The encoded response for this product, created on first use and cached: escaping 2 KB costs half as much as a
+    /// request.
     pub(crate) fn encoded(&self, encode: impl FnOnce(&Self) -> Bytes) -> Bytes {
         self.encoded.get_or_init(|| encode(self)).clone()
     }
@@ -262,7 +278,7 @@ impl Product {
 
 impl PartialEq for Product {
     fn eq(&self, other: &Self) -> bool {
-        self.id == other.id && self.facts == other.facts
+        (self.id, self.is_archived) == (other.id, other.is_archived) && self.facts == other.facts
     }
 }
 

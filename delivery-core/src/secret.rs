@@ -12,7 +12,7 @@ use crate::text::Invalid;
 /// The shortest secret that is accepted, in characters.
 pub const MIN_SECRET: usize = 16;
 
-/// Bits of a secret that nobody finds by trying, with a margin: NIST SP 800-131A asks for 112 of a key.
+/// The bits of a secret that cannot be found by guessing, with a margin: NIST SP 800-131A requires 112 bits for a key.
 const STRONG: f64 = 112.0;
 
 const EXPECTED: Invalid = Invalid::expected("must be at least 16 characters without control characters");
@@ -29,8 +29,8 @@ pub struct AdminToken(Digested);
 #[derive(Clone)]
 pub struct SigningSecret(Zeroizing<String>);
 
-/// A secret of which only the SHA-256 digest is kept: comparing digests takes the same time whatever the lengths and
-/// wherever the difference.
+/// A secret of which only the SHA-256 digest is kept: comparing digests takes the same time for secrets of any length,
+/// wherever they differ.
 #[derive(Clone)]
 struct Digested([u8; 32]);
 
@@ -74,8 +74,9 @@ impl SigningSecret {
 }
 
 impl SigningSecret {
-    /// Whether it may have fewer than [`STRONG`] bits: its length, times the bits that a choice among as many characters
-    /// as it is made of has. That flatters words and dates, and says too little of a short random text.
+    /// Whether the secret may have fewer than [`STRONG`] bits. The estimate is its length times the base-2 logarithm of
+    /// its number of distinct characters. The estimate is too high for words and dates, and too low for a short random
+    /// text.
     pub(crate) fn is_guessable(&self) -> bool {
         let distinct: std::collections::HashSet<char> = self.0.chars().collect();
         let bits = self.0.chars().map(|_| f64::from(u32::try_from(distinct.len()).unwrap_or(u32::MAX)).log2());
@@ -94,7 +95,7 @@ impl FromStr for WebhookSecret {
 impl FromStr for AdminToken {
     type Err = Invalid;
 
-    /// Only what can stand behind `Authorization: Bearer` as it is.
+    /// Accepts only a token that can follow `Authorization: Bearer` unchanged.
     fn from_str(token: &str) -> Result<Self, Invalid> {
         const EXPECTED: Invalid = Invalid::expected("must be at least 16 characters of visible ASCII without spaces");
         let visible = token.bytes().all(|byte| byte.is_ascii_graphic());

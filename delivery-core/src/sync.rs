@@ -1,5 +1,6 @@
-//! Locks, atomics and channels: the usual ones, or with `--cfg shuttle` those of a scheduler that tries interleavings one
-//! after the other: `RUSTFLAGS="--cfg shuttle" cargo test -p delivery-core --lib interleaved`.
+//! Locks, atomics and channels: those of the standard library and Tokio or, with `--cfg shuttle`, those of a scheduler
+//! that tries one interleaving after the other. To run such tests:
+//! `RUSTFLAGS="--cfg shuttle" cargo test -p delivery-core --lib interleaved`.
 
 #[cfg(not(shuttle))]
 pub(crate) use std::sync::{Mutex, MutexGuard, PoisonError, atomic};
@@ -7,7 +8,7 @@ pub(crate) use std::sync::{Mutex, MutexGuard, PoisonError, atomic};
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::{Mutex, MutexGuard, PoisonError, atomic};
 
-/// What tasks hand to each other.
+/// Tasks, channels and timers.
 #[cfg(any(feature = "sqlite", feature = "postgres", shuttle))]
 pub(crate) mod task {
     #[cfg(not(shuttle))]
@@ -31,13 +32,14 @@ pub(crate) mod task {
         tokio::time::Instant::now()
     }
 
-    /// In an interleaving no time passes.
+    /// Never ends: no time passes in an interleaving.
     #[cfg(shuttle)]
     pub(crate) async fn sleep(_: std::time::Duration) {
         std::future::pending().await
     }
 
-    /// Waits for the next message and takes what else is there; how many, or 0 once all senders are gone.
+    /// Waits for the next message, and takes up to `most` messages that are there by then. Returns their number, or 0
+    /// once all senders are gone.
     #[cfg(not(shuttle))]
     pub(crate) async fn receive<T>(from: &mut mpsc::Receiver<T>, into: &mut Vec<T>, most: usize) -> usize {
         from.recv_many(into, most).await
@@ -54,7 +56,7 @@ pub(crate) mod task {
     }
 }
 
-/// Runs `test` in so many interleavings, each by chance; one that fails is printed, to be replayed.
+/// Runs `test` in `schedules` random interleavings. An interleaving that fails is printed, so that it can be replayed.
 #[cfg(all(test, shuttle))]
 pub(crate) fn interleave(schedules: usize, test: impl Fn() + Send + Sync + 'static) {
     let mut config = shuttle::Config::new();

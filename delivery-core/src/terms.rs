@@ -54,13 +54,14 @@ pub struct Terms {
     pub limit: UseLimit,
 }
 
-/// Terms that may be left out, for whoever comes next to fill in: a request, then the product, then the host's default.
+/// Terms that may be left unset. An unset term of a request is taken from the product, and then from the host's
+/// default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[expect(clippy::exhaustive_structs, reason = "mirrors `Terms`")]
 pub struct OwnTerms {
-    /// How long, if said.
+    /// How long a key is valid, if set.
     pub validity: Option<Validity>,
-    /// How often, if said.
+    /// How often a key may be used, if set.
     pub limit: Option<UseLimit>,
 }
 
@@ -147,6 +148,13 @@ impl Uses {
     #[must_use]
     pub fn get(self) -> u32 {
         self.0.get()
+    }
+
+    /// The sum, at most [`MAX_USES`].
+    #[must_use]
+    pub fn saturating_add(self, more: Self) -> Self {
+        let sum = self.0.saturating_add(more.get());
+        Self(sum.min(NonZeroU32::MIN.saturating_add(MAX_USES - 1)))
     }
 }
 

@@ -1,8 +1,8 @@
-//! The rule for text from outside: how long, and which characters.
+//! The rules for text from outside: its length and its characters.
 
 use thiserror::Error;
 
-/// A value was refused; displays as what would have been accepted, and never repeats the value.
+/// A value was refused. The error says what would have been accepted, and never repeats the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{expected}")]
 pub struct Invalid {
@@ -10,7 +10,7 @@ pub struct Invalid {
 }
 
 impl Invalid {
-    /// A refusal that tells its reader what is accepted, as a phrase that follows the field's name: `"must be …"`.
+    /// An error that says what is accepted, as a phrase that follows the field's name: `"must be …"`.
     #[must_use]
     pub const fn expected(expected: &'static str) -> Self {
         Self { expected }

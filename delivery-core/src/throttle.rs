@@ -1,4 +1,5 @@
-//! Log lines at most once a second: what many requests suffer from at once is told once, with a count.
+//! Writes a log line at most once a second: a failure that affects many requests at once is logged once, with the
+//! number of suppressed lines.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,7 +21,7 @@ impl Throttle {
         Self { next: AtomicU64::new(0), suppressed: AtomicU64::new(0) }
     }
 
-    /// Whether a line may be written now: then how many were left out since the last one.
+    /// If a line may be written now, returns the number of lines suppressed since the last one; `None` otherwise.
     pub(crate) fn admit(&self) -> Option<u64> {
         self.admit_at(u64::try_from(SystemClock.monotonic().as_millis()).unwrap_or(u64::MAX))
     }

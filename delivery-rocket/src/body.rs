@@ -11,8 +11,8 @@ use rocket::futures::Stream;
 /// A request's body as a stream, for a host that accepts connections in a loop of its own and dispatches requests by
 /// [`Client`](rocket::local::asynchronous::Client).
 ///
-/// A local request takes its body as bytes. The API would then no longer decide how much of a stranger's body is read, and
-/// for how long: with a stream it does. `examples/rocket_server.rs` is such a host.
+/// Rocket's local requests take their body as bytes, so the API could not limit how much of a client's body is read,
+/// and for how long. With a stream it can. `examples/rocket_server.rs` is such a host.
 #[derive(Default)]
 pub struct RequestBody(Mutex<Option<Pieces>>);
 

@@ -15,6 +15,9 @@ use tokio_util::io::ReaderStream;
 
 use crate::body::RequestBody;
 
+/// The service that this application mounts.
+pub(crate) struct Mounted(pub(crate) Delivery);
+
 /// One endpoint at its path.
 #[derive(Clone)]
 pub(crate) struct Api {
@@ -35,7 +38,8 @@ impl route::Handler for Api {
             self.endpoint.serve(&self.delivery, &call, body).await
         } else {
             let limit = self.endpoint.body_limit();
-            // One byte more than the limit shows that there is more. What has no body needs no room.
+            // Reading one byte more than the limit shows that a body is too large. An endpoint without a body needs no
+            // buffer.
             let body = ReaderStream::with_capacity(data.open((limit + 1).bytes()), limit.min(8 << 10));
             self.endpoint.serve(&self.delivery, &call, body).await
         };
@@ -43,7 +47,8 @@ impl route::Handler for Api {
     }
 }
 
-/// Answers a method that Rocket does not know. A bad request that a route of the host's made of it stays that.
+/// Answers requests whose method Rocket does not know, which Rocket reports as bad requests. A bad request that one of
+/// the host's routes reported keeps Rocket's default answer.
 #[rocket::async_trait]
 impl catcher::Handler for Api {
     async fn handle<'r>(&self, status: Status, request: &'r Request<'_>) -> catcher::Result<'r> {
@@ -53,7 +58,8 @@ impl catcher::Handler for Api {
         if request.uri().path().as_str() != self.path {
             return Ok(response(Reply::not_found()));
         }
-        // Which method it was is lost; TRACE is as little the API's.
+        // Rocket does not tell which method it was. TRACE gets the same answer, because the API does not support it
+        // either.
         Ok(response(self.endpoint.call(&self.delivery, call(request, Method::Trace)).await))
     }
 }
@@ -62,11 +68,11 @@ impl catcher::Handler for Api {
 pub(crate) fn call(request: &Request<'_>, method: Method) -> Call {
     let method = http::Method::from_bytes(method.as_str().as_bytes()).unwrap_or_default();
     let query = request.uri().query().map(|query| query.as_str().to_owned());
-    // Never `client_ip()`: it believes a header, from anybody.
+    // Not `client_ip()`, which trusts a header from any client.
     let peer = request.remote().map(|peer| peer.ip());
     let convert = |field: Header<'_>| {
         let name = HeaderName::try_from(field.name().as_str()).ok()?;
-        // Also what is not ASCII: left out, the field before it would count.
+        // Values that are not ASCII are kept: if such a field were left out, the field before it would count instead.
         Some((name, HeaderValue::from_bytes(field.value().as_bytes()).ok()?))
     };
     let headers = request.headers().iter().filter_map(convert).collect();
@@ -86,14 +92,15 @@ pub(crate) fn write(reply: Reply, response: &mut Response<'_>) {
         // All of it is visible ASCII.
         response.set_header(Header::new(name.as_str(), value.to_str().unwrap_or_default().to_owned()));
     }
-    // Rocket announces the size it is given, also where HEAD leaves the body out; a full piece would have a second begun.
+    // Rocket sends this size as `Content-Length`, even for HEAD, which has no body. The chunk is one byte larger than
+    // the body, because Rocket would start another chunk after a full one.
     let piece = (reply.body().len() + 1).min(64 << 10);
     response.set_sized_body(reply.length(), Cursor::new(reply.into_body()));
     response.set_max_chunk_size(piece);
 }
 
-/// Undoes that Rocket takes the method of a posted form from its `_method` field. A form that came with just that method
-/// is taken for a posted one.
+/// Restores the method of a posted form, which Rocket replaces by the form's `_method` field. A form that was really
+/// sent with that method is treated as posted, too.
 pub(crate) async fn restore_method(request: &mut Request<'_>, data: &mut Data<'_>) {
     let form = request.content_type().is_some_and(|kind| kind.is_form());
     let start = if form { data.peek("_method=delete".len()).await } else { &[] };

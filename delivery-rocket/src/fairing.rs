@@ -1,4 +1,4 @@
-//! The API as a fairing: mounted at ignition, sending letters from lift-off, finishing at shutdown.
+//! The API as a fairing: mounted at ignition, sending e-mails from lift-off, finishing at shutdown.
 
 use std::error::Error;
 use std::future::{Future, ready};
@@ -15,20 +15,20 @@ use rocket::{Build, Catcher, Data, Orbit, Request, Response, Rocket, Route};
 use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
-use crate::exchange::{self, Api};
+use crate::exchange::{self, Api, Mounted};
 use crate::grant;
 
 type Failure = Box<dyn Error + Send + Sync>;
 type Builder = dyn Fn(&Rocket<Build>) -> BoxFuture<'static, Result<Delivery, Failure>> + Send + Sync;
 
-/// The API as a fairing; one of them an application.
+/// The API as a fairing. An application can have one.
 ///
-/// At ignition it mounts every endpoint, and makes sure that the store was made with this signing secret: a launch with
-/// another one is aborted. From lift-off it sends letters. At shutdown it lets open requests and letters under way end,
-/// for as long as Rocket's own grace and mercy. The store closes when the last handle is dropped, or by
+/// At ignition it mounts every endpoint, and checks that the store was created with this signing secret; otherwise the
+/// launch is aborted. From lift-off it sends e-mails. At shutdown it waits for open requests and e-mails in progress,
+/// at most for Rocket's own grace and mercy periods. The store closes when the last handle is dropped, or with
 /// [`Delivery::close`] after the launch.
 ///
-/// The service is managed state, unless the host manages one itself: handlers take `&State<Delivery>`.
+/// The service becomes managed state, unless the host manages one itself: handlers take `&State<Delivery>`.
 #[must_use = "it does nothing unless attached"]
 pub struct DeliveryFairing {
     base: String,
@@ -37,9 +37,6 @@ pub struct DeliveryFairing {
     running: Mutex<Option<Running>>,
     open: TaskTracker,
 }
-
-/// The service that this application mounts.
-pub(crate) struct Mounted(pub(crate) Delivery);
 
 impl DeliveryFairing {
     /// Mounts `delivery` at `/`.
@@ -81,7 +78,7 @@ impl DeliveryFairing {
             return Err("the base must be a path such as /shop".into());
         }
         let delivery = (self.build)(rocket).await?;
-        delivery.enroll().await?;
+        delivery.register().await?;
         Ok(delivery)
     }
 }
@@ -101,7 +98,7 @@ impl Fairing for DeliveryFairing {
                 return Err(rocket);
             }
         };
-        for endpoint in Endpoint::ALL {
+        for endpoint in Endpoint::ALL.iter().copied() {
             let path = format!("{}{}", self.base, endpoint.path());
             let api = Api { endpoint, path: path.clone(), delivery: delivery.clone() };
             // Wrong methods are answered by the API too: those Rocket knows by routes, others by a catcher.
@@ -148,10 +145,11 @@ impl Fairing for DeliveryFairing {
         self.open.close();
         let shutdown = &rocket.config().shutdown;
         let patience = Duration::from_secs(u64::from(shutdown.grace) + u64::from(shutdown.mercy));
-        // What takes longer loses its connection anyway.
+        // Rocket closes the connections of requests that take longer.
         let _ = tokio::time::timeout(patience, self.open.wait()).await;
         running.finish_sending().await;
-        // Rocket looks once whether all connections are closed, and waits out its whole grace if the last is just closing.
+        // Rocket checks only once whether all connections are closed. Without this pause, it would wait for its whole
+        // grace period if the last connection is just closing.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

@@ -9,17 +9,17 @@ use rocket::request::{FromRequest, Outcome, Request};
 use rocket::response::{self, Responder};
 use rocket::{Ignite, Rocket, Sentinel};
 
-use crate::exchange;
-use crate::fairing::Mounted;
+use crate::exchange::{self, Mounted};
 
-/// A key that is valid now, for a route of the host's own: a [`delivery_core::http::Grant`] as a guard.
+/// A guard for the host's own routes: a key that is valid now, as a [`delivery_core::http::Grant`].
 ///
-/// A request without a valid key gets the API's own answer; a route that wants to answer for itself takes
-/// `Result<Grant, Refused>`. Counting a use is the route's choice: [`count_use`](http::Grant::count_use).
+/// A request without a valid key gets the API's own answer. A route that answers such requests itself takes
+/// `Result<Grant, Refused>`. The route decides whether to count a use, with [`count_use`](http::Grant::count_use).
 ///
-/// An application whose routes ask for a `Grant` does not launch without its [`DeliveryFairing`](crate::DeliveryFairing).
-/// Attach that before other fairings that look at responses. A catcher sees a refusal as a status that is none; one
-/// that sets a status itself has the last word.
+/// An application whose routes take a `Grant` does not launch without a [`DeliveryFairing`](crate::DeliveryFairing).
+/// Attach the fairing before other fairings that read responses. Catchers see a refusal as a status that HTTP does not
+/// define; the fairing then replaces it by the API's answer. If a catcher sets a status itself, its answer is sent
+/// instead.
 ///
 /// ```
 /// use delivery_rocket::{Grant, Refused};
@@ -63,7 +63,7 @@ impl<'r> FromRequest<'r> for Grant {
     type Error = Refused;
 
     async fn from_request(request: &'r Request<'_>) -> Outcome<Self, Refused> {
-        // It is there, unless another guard asks for this one: that hides it from the launch.
+        // Always present, unless another guard calls this one: the check at launch does not see such a use.
         let Some(Mounted(delivery)) = request.rocket().state() else {
             let (reply, response) = (Reply::internal(), exchange::response(Reply::internal()));
             return Outcome::Error((response.status(), Refused(Box::new(reply))));
@@ -85,7 +85,8 @@ impl Sentinel for Grant {
     }
 }
 
-/// The API's own answer to a request whose guard failed: a guard can only fail with a status, and catchers are the host's.
+/// The API's own answer to a request whose guard failed. It is kept with the request, because a guard can only fail
+/// with a status, and catchers belong to the host.
 pub(crate) fn refusal(request: &Request<'_>) -> Reply {
     let refused: &Option<Refused> = request.local_cache(|| None);
     refused.as_ref().map_or_else(Reply::internal, |Refused(reply)| *reply.clone())

@@ -1,8 +1,8 @@
 //! The delivery API in a Rocket application.
 //!
-//! Attach a [`DeliveryFairing`], and every endpoint is there, letters are sent from lift-off on, and a shutdown finishes
-//! what is under way; [`Grant`] guards routes of the host's own with a key. What the API answers is decided in
-//! [`delivery_core::http`]; this crate converts.
+//! Attach a [`DeliveryFairing`] to mount every endpoint, send e-mails from lift-off on, and finish open work at
+//! shutdown. [`Grant`] guards the host's own routes with a key. [`delivery_core::http`] decides what the API answers;
+//! this crate only converts requests and responses.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -16,10 +16,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Rocket tells the `log` crate the address of requests with the query in it. Its own logger obeys
-//! [`LogLevel::Off`](rocket::config::LogLevel); another one that takes in the `log` crate must leave out the target
-//! `rocket`. Rocket believes `X-Real-IP` from anybody; this crate asks for the connection's peer alone, and the service
-//! believes its [`trusted_proxies`](delivery_core::delivery::Builder::trusted_proxies).
+//! Rocket logs the URI of each request, with its query, through the `log` crate. Rocket's own logger obeys
+//! [`LogLevel::Off`](rocket::config::LogLevel); any other logger that collects records of the `log` crate must exclude
+//! the target `rocket`. Rocket trusts `X-Real-IP` from any client. This crate uses only the peer address of the
+//! connection, and the service trusts only its [`trusted_proxies`](delivery_core::delivery::Builder::trusted_proxies).
 
 mod body;
 mod exchange;

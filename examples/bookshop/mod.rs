@@ -1,5 +1,5 @@
-//! A bookshop that was there before: its own table of books, its own way of sending mail. Both embedding examples mount
-//! the API in it; they differ in the framework alone.
+//! An existing application: a bookshop with its own table of books and its own way of sending mail. Both embedding
+//! examples mount the API in it; they differ only in the framework.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl Mailer for Terminal {
     }
 }
 
-/// The service: keys, orders and letters in a file of its own, books in the application's table.
+/// The service: keys, orders and e-mails in a file of its own, books in the application's table.
 pub async fn delivery() -> Result<Delivery, Failure> {
     let book = NewProduct::new("The Book")?.content("# Chapter 1")?.price("12.50".parse()?);
     let books = Arc::new(Books(vec![Arc::new(Product::new(ProductId::new(1)?, book))]));

@@ -1,8 +1,8 @@
 //! The timer of a connection.
 //!
-//! hyper sets one for the head of each request and drops it when that has come. Tokio would enter and strike out each of
-//! them in the table that all timers share, under its lock; here a connection has a single entry, which is moved only
-//! when its time comes and a later request has moved the deadline.
+//! hyper creates a timer for the head of each request and drops it when the head has arrived. With Tokio's timers, each
+//! of these would be added to and removed from a table that all timers share, under its lock. Here a connection has a
+//! single entry. The entry is moved only when it fires and a later request has moved the deadline.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use hyper::rt;
 
-/// Wakes its connection. Deadlines may only grow later, as those of one length do.
+/// Wakes its connection. Each deadline must be later than the one before, which holds for timeouts of equal length.
 #[derive(Clone)]
 pub struct Timer(Arc<Mutex<Pin<Box<tokio::time::Sleep>>>>);
 

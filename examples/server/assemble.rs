@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use delivery_core::limit::RedisLimiter;
 use delivery_core::mail::{FolderMailer, Mailer, SmtpMailer};
-use delivery_core::store::{Catalog, Ledger, MemoryStore, PostgresStore, SqliteStore};
+use delivery_core::store::{CatalogEditor, Ledger, MemoryStore, PostgresStore, Posts, SqliteStore};
 use delivery_core::{Delivery, explain};
 
 use super::Refusal;
@@ -56,7 +56,7 @@ fn no_database(error: &(dyn Error + 'static)) -> Refusal {
     format!("DATABASE_URL (--database-url): {}", explain(error)).into()
 }
 
-async fn build<S: Ledger + Catalog>(
+async fn build<S: Ledger + CatalogEditor + Posts>(
     settings: &Settings,
     address: SocketAddr,
     mailer: Arc<dyn Mailer>,
@@ -73,8 +73,8 @@ async fn build<S: Ledger + Catalog>(
         builder = builder.limiter(Arc::new(RedisLimiter::new(url, pepper)?));
     }
     let delivery = builder.build();
-    delivery.enroll().await?;
-    report_parked(&delivery).await;
+    delivery.register().await?;
+    report_failed(&delivery).await;
     Ok(Service { delivery, secrets })
 }
 
@@ -85,8 +85,8 @@ fn make_folder(settings: &Settings) -> std::io::Result<()> {
     builder.recursive(true).create(&settings.data_dir)
 }
 
-/// A database that somebody else made, with a wider umask, is for nobody else to read: it has buyers' addresses and what is
-/// for sale. SQLite gives the files beside it the same mode.
+/// Restricts the database files to their owner, in case they were made with a wider umask: they hold buyers' addresses
+/// and the products. SQLite gives the files beside the database the same mode.
 fn make_private(data_dir: &Path) {
     #[cfg(unix)]
     for entry in fs::read_dir(data_dir).into_iter().flatten().filter_map(Result::ok) {
@@ -103,16 +103,16 @@ fn make_private(data_dir: &Path) {
     }
 }
 
-/// Tells the seller of letters that need a hand.
-async fn report_parked(delivery: &Delivery) {
-    match delivery.parked_letters(100).await {
-        Ok(parked) => {
-            for letter in parked {
+/// Tells the seller of e-mails that need a hand.
+async fn report_failed(delivery: &Delivery) {
+    match delivery.failed_messages(100).await {
+        Ok(failed) => {
+            for message in failed {
                 let (key, order) =
-                    (letter.key.id(), letter.key.granted().order.as_ref().map(|order| order.id.as_str()));
-                tracing::warn!(%key, order, reason = letter.reason, "a letter was never sent: the buyer has no key");
+                    (message.key.id(), message.key.granted().order.as_ref().map(|order| order.id.as_str()));
+                tracing::warn!(%key, order, reason = message.reason, "an e-mail was never sent: the buyer has no key");
             }
         }
-        Err(error) => tracing::warn!("parked letters cannot be read: {}", explain(&error)),
+        Err(error) => tracing::warn!("failed e-mails cannot be read: {}", explain(&error)),
     }
 }

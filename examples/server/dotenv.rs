@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// Reads the variables of a file; of one that stands twice the last counts. What is no assignment is left alone.
+/// Reads the variables of a file. If a name occurs twice, the last value counts. Lines that are no assignments are
+/// ignored.
 ///
 /// # Errors
 ///

@@ -11,10 +11,10 @@ const WAITING: usize = 8192;
 /// How often to look whether lines were dropped.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Starts logging, until the guard is dropped. A filter that makes no sense is a refusal.
+/// Starts logging, until the guard is dropped. With an invalid filter the server refuses to start.
 ///
-/// Lines are written by a thread of their own: a pipe that nobody drains, or a disk that hangs, stops no request. Lines
-/// that do not fit meanwhile are dropped and counted.
+/// A thread of its own writes the lines, so that a full pipe or a hanging disk delays no request. Lines that do not fit
+/// into the buffer meanwhile are dropped and counted.
 pub fn start() -> Result<WorkerGuard, super::Refusal> {
     let filter = match std::env::var("RUST_LOG") {
         Ok(filter) if !filter.is_empty() => EnvFilter::try_new(filter)
@@ -27,11 +27,12 @@ pub fn start() -> Result<WorkerGuard, super::Refusal> {
     let (writer, guard) = builder.finish(std::io::stderr());
     let dropped = writer.error_counter();
     let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(colours);
-    // A log that cannot be written, on a full disk or to a closed pipe, must not stop the server: telling of it panics.
+    // A log that cannot be written, such as on a full disk or to a closed pipe, must not stop the server: reporting it
+    // panics.
     let log = tracing_subscriber::registry().with(lines.log_internal_errors(false)).with(filter);
-    // Not `init`, which also takes in what libraries tell the `log` crate: Rocket tells it the queries of requests.
+    // Not `init`, which also collects records of the `log` crate: Rocket logs the queries of requests there.
     tracing::subscriber::set_global_default(log)?;
-    // What a panic says goes the same way: standard error may block.
+    // Panic messages go to the log as well, because writing to standard error may block.
     std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
     tokio::spawn(count(dropped));
     Ok(guard)

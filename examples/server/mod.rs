@@ -59,7 +59,7 @@ async fn open(settings: &Settings) -> Result<Opened, Refusal> {
     Ok(Opened { listener, address, delivery, places })
 }
 
-/// Queues what failed for good once more. It is sent by the next server that runs.
+/// Queues e-mails that failed for good once more. The next server that runs sends them.
 async fn retry(settings: &Settings) -> Result<(), Refusal> {
     if let Database::Sqlite(path) = &settings.database
         && !path.exists()
@@ -71,7 +71,7 @@ async fn retry(settings: &Settings) -> Result<(), Refusal> {
         .into());
     }
     let Service { delivery, .. } = assemble(settings, settings.bind).await?;
-    let count = delivery.resend_letters().await?;
+    let count = delivery.retry_messages().await?;
     delivery.close().await;
     say(&format!("{count} e-mails are queued again"));
     Ok(())
@@ -82,7 +82,7 @@ fn announce(address: SocketAddr) {
     say(&format!("listening on http://{address}"));
 }
 
-/// To standard output; a server whose output nobody takes serves all the same.
+/// Prints to standard output, and ignores errors: a closed pipe must not stop the server.
 fn say(text: &str) {
     let _ = writeln!(io::stdout(), "{text}");
 }
@@ -101,7 +101,7 @@ pub fn run<S: Future<Output = Result<(), Refusal>>>(server: impl FnOnce(Opened) 
                 Some(Command::Retry) => retry(&settings).await,
             }
         });
-        // Files that are being written on a disk that hangs are left.
+        // Does not wait any longer for files that are being written to a hanging disk.
         runtime.shutdown_timeout(LINGER);
         // The last lines, unless nobody takes them.
         briefly(move || drop(lines));
@@ -116,7 +116,7 @@ pub fn run<S: Future<Output = Result<(), Refusal>>>(server: impl FnOnce(Opened) 
     }
 }
 
-/// Waits for `work` for a moment: a pipe that nobody drains keeps no process from ending.
+/// Runs `work`, and waits for it only briefly, so that a full pipe cannot keep the process from ending.
 fn briefly(work: impl FnOnce() + Send + 'static) {
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {

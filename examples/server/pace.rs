@@ -12,9 +12,9 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 /// How long a client may take nothing of an answer.
 const STALLED: Duration = Duration::from_secs(30);
-/// How long a client may take over an answer, however slowly it reads …
+/// How long a client may take to read an answer, without the time that [`BYTES_A_SECOND`] adds.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// … and for each so many bytes it has taken, a second more: 1 MiB may take three minutes.
+/// How many bytes a client must read to get one more second: 1 MiB may take three minutes.
 const BYTES_A_SECOND: u64 = 8 << 10;
 /// What the kernel may hold of an answer, in bytes; Linux doubles it for its own use.
 const KERNEL: usize = 128 << 10;
@@ -38,7 +38,8 @@ impl Paced {
     pub fn new(stream: TcpStream) -> Self {
         // Answers are single writes: waiting to fill a packet would only delay them.
         let _ = stream.set_nodelay(true);
-        // Otherwise the kernel takes megabytes for a client that reads nothing, and nobody learns how slow it is.
+        // Otherwise the kernel buffers megabytes for a client that reads nothing, and the server cannot see how slow it
+        // is.
         let _ = SockRef::from(&stream).set_send_buffer_size(KERNEL);
         Self { stream, answer: None, deadline: None }
     }
@@ -57,7 +58,7 @@ impl Paced {
         let whole = answer.since + PATIENCE + Duration::from_secs(answer.written / BYTES_A_SECOND);
         let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep_until(whole.min(now + STALLED))));
         ready!(deadline.as_mut().poll(context));
-        // What the kernel still holds for the client goes too.
+        // Also discards the bytes that the kernel still buffers for the client.
         let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
@@ -76,7 +77,7 @@ impl AsyncRead for Paced {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        // The next request, unless it was sent ahead while the client still takes an answer.
+        // This is the next request, unless the client sent it ahead while it is still reading an answer.
         if read.is_ready() && buffer.filled().len() > before && self.deadline.is_none() {
             self.answer = None;
         }

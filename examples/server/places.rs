@@ -12,7 +12,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Descriptors for everything else: the database, e-mails, connections to the mail server.
 const RESERVED: u64 = 64;
 const FEWEST: u64 = 16;
-/// Connections of an address that may wait in line: four for each that is served, and at least so many. Others are closed.
+/// At least this many connections of one address may wait in line, or four for each that is served if that is more.
+/// Further connections are closed.
 const LINE: usize = 4000;
 
 /// The places of a server. Clones share them.
@@ -69,8 +70,8 @@ impl Places {
         self.0.sockets.clone().acquire_owned().await.ok()
     }
 
-    /// Takes an accepted connection in; none if its address has too many in line. A trusted proxy speaks for many clients,
-    /// and is not counted.
+    /// Registers an accepted connection; `None` if its address has too many in line. A trusted proxy connects on behalf
+    /// of many clients, and is not limited.
     pub fn accept(&self, socket: OwnedSemaphorePermit, address: IpAddr, trusted: bool) -> Option<Accepted> {
         let mut accepted = Accepted { places: self.clone(), identity: None, line: None, place: None, _socket: socket };
         if !trusted {

@@ -50,10 +50,10 @@ impl Open {
 }
 
 impl Logged {
-    /// Never the query, which may hold a key, nor a method or path that is not a known one: it may hold anything.
+    /// Never logs the query, which may hold a key, nor an unknown method or path, which may hold anything.
     fn new(method: &str, path: &str) -> Self {
         let method = METHODS.into_iter().find(|known| *known == method).unwrap_or("another method");
-        let ours = Endpoint::ALL.into_iter().map(Endpoint::path).chain([health::LIVE, health::READY, docs::PATH]);
+        let ours = Endpoint::ALL.iter().copied().map(Endpoint::path).chain([health::LIVE, health::READY, docs::PATH]);
         let path = ours.into_iter().find(|ours| *ours == path).unwrap_or("another path");
         #[expect(clippy::disallowed_methods, reason = "how long a request took is told to the log alone")]
         let since = Instant::now();

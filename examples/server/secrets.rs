@@ -1,7 +1,8 @@
-//! Secrets: configured, or made on the first start and kept in a file that only its owner reads.
+//! Secrets: configured, or made on the first start and kept in a file that only its owner can read.
 //!
-//! A start only ever adds to the file. It makes a signing secret only for a database that accepts it, and keeps it before
-//! the database knows it: a crash in between leaves a file of another name, from which the next start goes on.
+//! A start only ever adds to the file. It makes a signing secret only for a database that accepts it, and writes the
+//! secret to a staged file before it registers it with the database. If it crashes in between, the next start continues
+//! from the staged file.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -42,7 +43,7 @@ impl Secrets {
     /// Takes what is configured, then what is in the file; makes what is left.
     pub async fn load(settings: &Settings, ledger: &dyn Ledger) -> Result<Self, Refusal> {
         let file = settings.data_dir.join("secrets.env");
-        // What the file is a link to, so that the link stays.
+        // If the file is a symbolic link, its target is replaced, and the link stays.
         let file = file.canonicalize().unwrap_or(file);
         let given = [&settings.webhook_secret, &settings.admin_token, &settings.key_secret];
         let given: Values =
@@ -65,7 +66,7 @@ impl Secrets {
     }
 }
 
-/// Makes what is missing, and adds it to the file; whoever holds the lock.
+/// Makes the missing secrets, and adds them to the file. The caller must hold the lock.
 async fn make(file: &Path, given: &Values, ledger: &dyn Ledger) -> Result<Vec<&'static str>, Refusal> {
     // Another server may have been faster.
     let (text, kept) = contents(file)?;
@@ -119,7 +120,7 @@ impl From<Unaccepted> for Refusal {
 
 /// Has the store accept the signing secrets.
 async fn register(ring: &Keyring, ledger: &dyn Ledger, file: &Path) -> Result<(), Unaccepted> {
-    let refused = match ledger.enroll(&ring.fingerprints()).await {
+    let refused = match ledger.register(&ring.fingerprints()).await {
         Ok(()) => return Ok(()),
         Err(StoreError::ForeignSecret) => format!(
             "KEY_SECRET (--key-secret): the database was made with none of these secrets, so every key that was sold would \
@@ -159,13 +160,13 @@ fn contents(file: &Path) -> Result<(String, Values), Refusal> {
     Ok((text, values))
 }
 
-/// Signing secrets that a start made and did not live to keep.
+/// Signing secrets in staged files, which a start made but did not move into place.
 fn left_behind(file: &Path) -> Vec<String> {
     let texts = staged(file).into_iter().filter_map(|path| fs::read_to_string(path).ok());
     texts.filter_map(|text| dotenv::parse(&text).ok()?.remove(SIGNING)).collect()
 }
 
-/// Files that starts have written and not given their name.
+/// The staged files: files that starts have written but not renamed to their final name.
 fn staged(file: &Path) -> Vec<PathBuf> {
     let folder = fs::read_dir(folder(file)).into_iter().flatten().filter_map(Result::ok);
     let ours = |path: &PathBuf| {
@@ -189,7 +190,8 @@ fn stage(file: &Path, text: &str, new: &[(&str, String)]) -> io::Result<PathBuf>
     Ok(staged)
 }
 
-/// Whose the file was, it stays, as far as this process may say so; and who could read it may, but for everybody.
+/// Keeps the owner of the file, as far as this process is allowed to, and then its mode, unless that gives access to
+/// everybody.
 fn keep_owner(new: &File, file: &Path) {
     #[cfg(unix)]
     if let Ok(old) = fs::metadata(file) {
@@ -232,7 +234,8 @@ fn tidy(file: &Path) {
     }
 }
 
-/// One start at a time makes secrets. The lock ends with the process.
+/// Locks the folder, so that one start at a time makes secrets. The lock is released at the latest when the process
+/// ends.
 async fn lock(file: &Path) -> Result<File, Refusal> {
     let path = folder(file).join("secrets.env.lock");
     let failed = |error: io::Error| format!("{} cannot be locked: {error}", path.display());

@@ -1,7 +1,7 @@
-//! The accept loop of both servers: deadlines, bounds, a name for each request, an end in order.
+//! The accept loop of both servers: deadlines, limits, an id for each request, and a graceful shutdown.
 //!
-//! Neither `axum::serve` nor Rocket sets deadlines on all that a client can delay, and one slow client a thousand times
-//! over would hold every descriptor.
+//! Neither `axum::serve` nor Rocket sets deadlines on everything that a client can delay, so that one slow client with
+//! a thousand connections would hold every descriptor.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -49,7 +49,7 @@ pub trait Application: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Response<Self::Body>> + Send + 'static;
 }
 
-/// Serves until asked to stop, and then until open requests are answered or their time is over; e-mails are sent meanwhile.
+/// Serves until asked to stop, then until open requests are answered or the grace period ends. Sends e-mails meanwhile.
 pub async fn serve(opened: Opened, app: impl Application) -> Result<(), super::Refusal> {
     let Opened { listener, address, delivery, places } = opened;
     let running = delivery.start().await?;

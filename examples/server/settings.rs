@@ -20,7 +20,7 @@ pub struct Arguments {
     /// Address and port to listen on; port 0 takes a free one
     #[arg(long, env, default_value = "127.0.0.1:8080")]
     bind: String,
-    /// Folder of the database file, letters and generated secrets
+    /// Folder of the database file, e-mails and generated secrets
     #[arg(long, env, default_value = "./delivery-data")]
     data_dir: String,
     /// sqlite://PATH, postgres://… for several servers, or memory: to keep nothing [default: sqlite://DATA_DIR/delivery.db]
@@ -38,7 +38,7 @@ pub struct Arguments {
     /// Secrets that sign keys, newest first, comma-separated [default: made on first start]
     #[arg(long, env, hide_env_values = true)]
     key_secret: Option<String>,
-    /// smtp://user:pass@host:587?tls=required or smtps://… [default: letters become files in DATA_DIR/mail]
+    /// smtp://user:pass@host:587?tls=required or smtps://… [default: messages become files in DATA_DIR/mail]
     #[arg(long, env, hide_env_values = true)]
     smtp_url: Option<String>,
     /// Sender of e-mails; required with SMTP_URL [default: Digital Delivery <delivery@localhost>]

@@ -17,7 +17,7 @@ use tokio::runtime::Runtime;
 pub const SECRET: &str = "the-platforms-secret";
 pub const TOKEN: &str = "the-sellers-own-token";
 
-/// Takes every letter, and keeps the last one.
+/// Takes every e-mail, and keeps the last one.
 #[derive(Debug, Default)]
 pub struct Latest(pub Mutex<Option<Message>>);
 

@@ -52,11 +52,11 @@ pub struct Shop {
 pub struct Counts {
     pub keys: i64,
     pub uses: i64,
-    pub letters: i64,
+    pub messages: i64,
     pub products: i64,
 }
 
-/// A key as its row has it, and the letter that goes with it.
+/// A key as its row has it, and the e-mail that goes with it.
 #[derive(Debug)]
 pub struct Sold {
     pub email: String,
@@ -205,7 +205,7 @@ impl Shop {
         let options = options.busy_timeout(Duration::from_secs(10));
         let mut database = runtime.block_on(options.connect()).unwrap();
         // A key expires after a day at the earliest: its row says that this was long ago.
-        let update = sqlx::query("UPDATE delivery_grant SET issued_at = 1700000000, expires_at = 1700086400");
+        let update = sqlx::query("UPDATE delivery_key SET issued_at = 1700000000, expires_at = 1700086400");
         runtime.block_on(update.execute(&mut database)).unwrap();
         let server = start(if kind == Kind::Limits { &CONFIGURED } else { &generous });
         let expired = issued["api_key"].as_str().unwrap().to_owned();
@@ -220,17 +220,17 @@ impl Shop {
     }
 
     pub fn counts(&mut self, runtime: &Runtime) -> Counts {
-        const SQL: &str = "SELECT (SELECT count(*) FROM delivery_grant) AS keys, (SELECT count(*) FROM delivery_use) AS uses, \
-            (SELECT count(*) FROM delivery_letter) AS letters, (SELECT count(*) FROM delivery_product) AS products";
+        const SQL: &str = "SELECT (SELECT count(*) FROM delivery_key) AS keys, (SELECT count(*) FROM delivery_use) AS uses, \
+            (SELECT count(*) FROM delivery_message) AS messages, (SELECT count(*) FROM delivery_product) AS products";
         let row = runtime.block_on(sqlx::query(SQL).fetch_one(&mut self.database)).unwrap();
         let count = |name| row.get(name);
-        Counts { keys: count("keys"), uses: count("uses"), letters: count("letters"), products: count("products") }
+        Counts { keys: count("keys"), uses: count("uses"), messages: count("messages"), products: count("products") }
     }
 
     /// The keys beyond the first `known`.
     pub fn sold_since(&mut self, runtime: &Runtime, known: i64) -> Vec<Sold> {
         const SQL: &str = "SELECT g.email, g.max_uses, g.expires_at - g.issued_at AS seconds, l.message_id \
-            FROM delivery_grant g LEFT JOIN delivery_letter l ON l.key = g.number ORDER BY g.number LIMIT -1 OFFSET ?";
+            FROM delivery_key g LEFT JOIN delivery_message l ON l.key = g.number ORDER BY g.number LIMIT -1 OFFSET ?";
         let rows = runtime.block_on(sqlx::query(SQL).bind(known).fetch_all(&mut self.database)).unwrap();
         let sold = |row: &SqliteRow| Sold {
             email: row.get("email"),
@@ -241,15 +241,15 @@ impl Shop {
         rows.iter().map(sold).collect()
     }
 
-    /// The letter as it was sent, once it was.
-    pub fn letter(&self, sold: &Sold) -> String {
-        let id = format!("Message-ID: <{}>", sold.message_id.as_ref().expect("a key whose letter is none"));
-        let mut letter = None;
+    /// The e-mail as it was sent, once it was.
+    pub fn message(&self, sold: &Sold) -> String {
+        let id = format!("Message-ID: <{}>", sold.message_id.as_ref().expect("a key whose e-mail is none"));
+        let mut message = None;
         wait_for(Duration::from_secs(20), || {
-            letter = self.site.letters().into_iter().find(|letter| letter.contains(&id));
-            letter.is_some()
+            message = self.site.messages().into_iter().find(|message| message.contains(&id));
+            message.is_some()
         });
-        letter.unwrap_or_default()
+        message.unwrap_or_default()
     }
 
     /// Bytes in memory.

@@ -221,7 +221,7 @@ fn changes(
         _ => {}
     }
     for sold in &sold {
-        wrong.extend(letter(&shop.letter(sold), sold));
+        wrong.extend(message(&shop.message(sold), sold));
     }
     wrong
 }
@@ -239,15 +239,15 @@ struct Changed<'a> {
 
 /// Whether `what` has happened to the database; none if that does not concern it.
 fn in_database(what: &str, Changed { before, after, sold, succeeded, chosen }: &Changed<'_>) -> Option<bool> {
-    let (keys, letters) = (after.keys - before.keys, after.letters - before.letters);
+    let (keys, messages) = (after.keys - before.keys, after.messages - before.messages);
     Some(match what {
         "issue_key" => keys != 0,
-        "send_email" | "smtp_command_injection" => letters != 0,
+        "send_email" | "smtp_command_injection" => messages != 0,
         "consume_use" | "match_all" => after.uses != before.uses,
         "bypass_auth" => after.products != before.products,
         "delete_performed" | "sql_executed" => after.products < before.products || keys < 0,
         "duplicate_key" => keys != 1,
-        "duplicate_email" | "mail_to_new_address" => letters != keys,
+        "duplicate_email" | "mail_to_new_address" => messages != keys,
         "mass_assignment" => *chosen || sold.iter().any(|sold| (sold.seconds, sold.max_uses) != TERMS),
         "past_expiry" => sold.iter().any(|sold| sold.seconds <= 0),
         "never_expires" => sold.iter().any(|sold| sold.seconds >= NEVER),
@@ -257,11 +257,11 @@ fn in_database(what: &str, Changed { before, after, sold, succeeded, chosen }: &
     })
 }
 
-/// What is wrong with a letter: every one that is sent is looked at.
-fn letter(text: &str, sold: &Sold) -> Vec<String> {
+/// What is wrong with an e-mail: every one that is sent is looked at.
+fn message(text: &str, sold: &Sold) -> Vec<String> {
     const HEADERS: [&str; 9] =
         ["From", "To", "Subject", "Date", "Message-ID", "MIME-Version", "Content-Type", "Auto-Submitted", "Reply-To"];
-    let message = MessageParser::default().parse(text).expect("a letter");
+    let message = MessageParser::default().parse(text).expect("an e-mail");
     let mut wrong = Vec::new();
     let to: Vec<_> = message.to().into_iter().flat_map(|to| to.iter()).filter_map(mail_parser::Addr::address).collect();
     wrong.extend((to != [sold.email.as_str()]).then(|| format!("extra_recipient: it goes to {to:?}")));

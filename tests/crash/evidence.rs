@@ -59,30 +59,30 @@ async fn found(store: &impl Ledger) -> Vec<(String, u64)> {
     }
 }
 
-/// The names of the letters that carried each key, as often as they came.
-pub fn letters(mail: &SmtpServer, keys: &BTreeMap<String, String>) -> HashMap<String, Vec<String>> {
+/// The names of the e-mails that carried each key, as often as they came.
+pub fn messages(mail: &SmtpServer, keys: &BTreeMap<String, String>) -> HashMap<String, Vec<String>> {
     let keys: HashSet<&str> = keys.values().map(String::as_str).collect();
-    let mut letters: HashMap<String, Vec<String>> = HashMap::new();
-    for letter in mail.received() {
-        let letter = MessageParser::new().parse(letter.as_bytes()).unwrap().into_owned();
-        let text = letter.body_text(0).unwrap();
-        let key = text.split_whitespace().find(|word| keys.contains(word)).expect("a letter with a key that was sold");
-        letters.entry(key.to_owned()).or_default().push(letter.message_id().unwrap().to_owned());
+    let mut messages: HashMap<String, Vec<String>> = HashMap::new();
+    for message in mail.received() {
+        let message = MessageParser::new().parse(message.as_bytes()).unwrap().into_owned();
+        let text = message.body_text(0).unwrap();
+        let key = text.split_whitespace().find(|word| keys.contains(word)).expect("an e-mail with a key that was sold");
+        messages.entry(key.to_owned()).or_default().push(message.message_id().unwrap().to_owned());
     }
-    letters
+    messages
 }
 
-/// A buyer's mail program shows one letter, however often a crash made it arrive.
-pub fn one_name_a_letter(letters: &HashMap<String, Vec<String>>, crashes: u32) {
+/// A buyer's mail program shows one e-mail, however often a crash made it arrive.
+pub fn one_name_a_message(messages: &HashMap<String, Vec<String>>, crashes: u32) {
     let mut names = HashSet::new();
-    for (key, sent) in letters {
+    for (key, sent) in messages {
         assert!(sent.iter().all(|name| *name == sent[0]), "{key}: {sent:?}");
-        assert!(names.insert(&sent[0]), "no two keys share a letter");
-        assert!(sent.len() as u64 <= 1 + 2 * u64::from(crashes), "only a crash repeats a letter");
+        assert!(names.insert(&sent[0]), "no two keys share an e-mail");
+        assert!(sent.len() as u64 <= 1 + 2 * u64::from(crashes), "only a crash repeats an e-mail");
     }
 }
 
-/// Neither a key nor a setting that is secret stands in what the shop wrote, but for the letters.
+/// Neither a key nor a setting that is secret stands in what the shop wrote, but for the e-mails.
 pub fn nothing_secret(shop: &Shop, keys: &BTreeMap<String, String>) {
     let mut written = shop.logs();
     for site in &shop.sites {

@@ -51,22 +51,22 @@ fn torture(mut shop: Shop) {
         evidence::whole(&shop);
     }
     shop.start();
-    shop.release_letters();
+    shop.release_messages();
     let keys = shop.book.keys();
-    wait_for(Duration::from_mins(2), || evidence::letters(&shop.mail, &keys).len() == keys.len());
+    wait_for(Duration::from_mins(2), || evidence::messages(&shop.mail, &keys).len() == keys.len());
     // With what only the write-ahead log holds, and without.
     evidence::nothing_secret(&shop, &keys);
     shop.stop();
     evidence::whole(&shop);
     evidence::one_key_an_order(&shop);
-    evidence::one_name_a_letter(&evidence::letters(&shop.mail, &keys), rounds);
+    evidence::one_name_a_message(&evidence::messages(&shop.mail, &keys), rounds);
     evidence::nothing_secret(&shop, &keys);
     // The first one made the database.
     let mut starts = shop.starts.split_off(shop.sites.len());
     starts.sort();
     assert!(starts[starts.len() * 9 / 10] < START, "{starts:?}");
     println!(
-        "{}: {rounds} crashes, {} orders, {} uses, {} letters, starts {:?} to {:?}",
+        "{}: {rounds} crashes, {} orders, {} uses, {} e-mails, starts {:?} to {:?}",
         shop.name,
         keys.len(),
         shop.book.uses().values().sum::<u64>(),

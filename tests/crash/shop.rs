@@ -112,9 +112,9 @@ impl Shop {
 
     /// As if the leases of the dead had run out, which takes five minutes. An SQLite file has one server, which knows that
     /// whatever was leased before its start is leased by nobody.
-    pub fn release_letters(&self) {
+    pub fn release_messages(&self) {
         if let Some((_, url)) = &self.postgres {
-            let released = "UPDATE delivery.delivery_letter SET due_at = 0, fence = fence + 1 WHERE state = 0";
+            let released = "UPDATE delivery.delivery_message SET due_at = 0, token = token + 1 WHERE state = 0";
             self.administer(url, released);
         }
     }

@@ -16,14 +16,14 @@ const NEVER: i64 = 253_402_300_799;
 /// Terms of the products 1 and 2, in days and uses: its own, and those of the service.
 const TERMS: [(i64, i64); 2] = [(2, 3), (365, -1)];
 pub const BUYERS: [&str; 3] = ["ada@example.com", "Bob@example.com", "eve@shop.example"];
-/// Seconds to the second, third, … attempt at a letter, then always the last; on day five it is given up.
+/// Seconds to the second, third, … attempt at an e-mail, then always the last; on day five it is given up.
 const RETRIES: [i64; 8] = [5, 60, 300, 1_800, 7_200, 18_000, 36_000, 43_200];
 const GIVE_UP: i64 = 5 * 86_400_000;
 /// Unless it was tried fewer times than this.
 const FEWEST: usize = 15;
-/// A letter that may have been taken skips so many of the first waits.
+/// An e-mail that may have been taken skips so many of the first waits.
 const SKIPPED: usize = 4;
-/// A letter that is due later than this was made so by a clock that was wrong.
+/// An e-mail that is due later than this was made so by a clock that was wrong.
 const FARTHEST: i64 = 13 * 3_600_000;
 
 /// What happens next. Keys are named by the order of their issue.
@@ -39,7 +39,7 @@ pub enum Step {
         buyer: usize,
         days: Option<i64>,
         uses: Option<i64>,
-        letter: bool,
+        message: bool,
     },
     Validate {
         key: usize,
@@ -66,7 +66,7 @@ pub enum Step {
     Mailer(Behaviour),
     /// The worker sends what is due.
     Work,
-    /// The seller has a parked letter sent again.
+    /// The seller has a failed e-mail sent again.
     Resend,
     /// The service ends, in order or not, and starts again.
     Restart {
@@ -82,9 +82,9 @@ pub enum Answer {
     Http(u16, Value),
     /// 200 with this key.
     Key(usize),
-    /// Letters sent, deferred, parked.
+    /// E-mails sent, deferred, failed.
     Worked(usize, usize, usize),
-    /// Whether there was a letter.
+    /// Whether there was an e-mail.
     Resent(bool),
 }
 
@@ -97,11 +97,11 @@ pub struct Key {
     pub limit: i64,
     pub used: i64,
     pub revoked: bool,
-    letter: Option<Letter>,
+    message: Option<Message>,
 }
 
 #[derive(Debug, Clone)]
-struct Letter {
+struct Message {
     queued: i64,
     due: i64,
     attempts: usize,
@@ -112,7 +112,7 @@ struct Letter {
 enum State {
     Waiting,
     Sent,
-    Parked,
+    Failed,
 }
 
 /// All there is.
@@ -121,7 +121,7 @@ pub struct Model {
     now: i64,
     pub keys: Vec<Key>,
     mailer: Behaviour,
-    /// Letters that the mail server took, twice where it hung up after the dot.
+    /// E-mails that the mail server took, twice where it hung up after the dot.
     pub accepted: Vec<usize>,
     pub answer: Answer,
 }
@@ -164,7 +164,7 @@ impl ReferenceStateMachine for Model {
         let order =
             (0..4_u8, product(), buyer()).prop_map(|(order, product, buyer)| Step::Order { order, product, buyer });
         let issue = (product(), buyer(), days, uses, any::<bool>())
-            .prop_map(|(product, buyer, days, uses, letter)| Step::Issue { product, buyer, days, uses, letter });
+            .prop_map(|(product, buyer, days, uses, message)| Step::Issue { product, buyer, days, uses, message });
         let fetch = (key(), product()).prop_map(|(key, product)| Step::Fetch { key, product });
         let head = (key(), product()).prop_map(|(key, product)| Step::Head { key, product });
         prop_oneof![
@@ -198,7 +198,7 @@ impl ReferenceStateMachine for Model {
     fn apply(mut state: Self, step: &Step) -> Self {
         state.answer = match *step {
             Step::Order { order, product, buyer } => state.order(order, product, buyer),
-            Step::Issue { product, buyer, days, uses, letter } => state.issue(product, buyer, (days, uses), letter),
+            Step::Issue { product, buyer, days, uses, message } => state.issue(product, buyer, (days, uses), message),
             Step::Validate { key } => state.validate(key),
             Step::Fetch { key, product } => state.fetch(key, product, true),
             Step::Head { key, product } => match state.fetch(key, product, false) {
@@ -239,11 +239,11 @@ impl Model {
         Answer::Key(known.unwrap_or_else(|| self.sell(product, buyer, Some(order), (None, None), true)))
     }
 
-    fn issue(&mut self, product: i64, buyer: usize, terms: (Option<i64>, Option<i64>), letter: bool) -> Answer {
+    fn issue(&mut self, product: i64, buyer: usize, terms: (Option<i64>, Option<i64>), message: bool) -> Answer {
         if product == 9 {
             return error(404, "NOT_FOUND");
         }
-        Answer::Key(self.sell(product, buyer, None, terms, letter))
+        Answer::Key(self.sell(product, buyer, None, terms, message))
     }
 
     fn sell(
@@ -252,15 +252,15 @@ impl Model {
         buyer: usize,
         order: Option<u8>,
         (days, uses): (Option<i64>, Option<i64>),
-        letter: bool,
+        message: bool,
     ) -> usize {
         let own = TERMS[usize::from(product == 2)];
         let (days, limit) = (days.unwrap_or(own.0), uses.unwrap_or(own.1));
         let expires = if days < 0 { NEVER } else { self.now.div_euclid(1000) + days * 86_400 };
-        // A key is issued, and its letter due, at a whole second.
+        // A key is issued, and its e-mail due, at a whole second.
         let queued = self.now.div_euclid(1000) * 1000;
-        let letter = letter.then_some(Letter { queued, due: queued, attempts: 0, state: State::Waiting });
-        self.keys.push(Key { product, buyer, order, expires, limit, used: 0, revoked: false, letter });
+        let message = message.then_some(Message { queued, due: queued, attempts: 0, state: State::Waiting });
+        self.keys.push(Key { product, buyer, order, expires, limit, used: 0, revoked: false, message });
         self.keys.len() - 1
     }
 
@@ -310,41 +310,41 @@ impl Model {
     }
 
     fn work(&mut self) -> Answer {
-        let (mut sent, mut deferred, mut parked) = (0, 0, 0);
+        let (mut sent, mut deferred, mut failed) = (0, 0, 0);
         for (number, key) in self.keys.iter_mut().enumerate() {
-            let Some(letter) = &mut key.letter else { continue };
-            let due = letter.due <= self.now || letter.due > self.now + FARTHEST;
-            if letter.state != State::Waiting || !due {
+            let Some(message) = &mut key.message else { continue };
+            let due = message.due <= self.now || message.due > self.now + FARTHEST;
+            if message.state != State::Waiting || !due {
                 continue;
             }
-            letter.queued = letter.queued.min(self.now);
+            message.queued = message.queued.min(self.now);
             if matches!(self.mailer, Behaviour::Accept | Behaviour::AcceptThenFail) {
                 self.accepted.push(number);
             }
-            letter.attempts += 1;
+            message.attempts += 1;
             let skipped = if self.mailer == Behaviour::AcceptThenFail { SKIPPED } else { 0 };
-            let wait = RETRIES[(letter.attempts - 1 + skipped).min(RETRIES.len() - 1)] * 1000;
-            let (next, last) = (self.now + wait, letter.queued + GIVE_UP);
+            let wait = RETRIES[(message.attempts - 1 + skipped).min(RETRIES.len() - 1)] * 1000;
+            let (next, last) = (self.now + wait, message.queued + GIVE_UP);
             // The last attempt is made on day five itself, once.
             let next =
-                if self.now < last { Some(next.min(last)) } else { Some(next).filter(|_| letter.attempts < FEWEST) };
+                if self.now < last { Some(next.min(last)) } else { Some(next).filter(|_| message.attempts < FEWEST) };
             match self.mailer {
-                Behaviour::Accept => (letter.state, sent) = (State::Sent, sent + 1),
-                Behaviour::FailPermanent => (letter.state, parked) = (State::Parked, parked + 1),
-                _ if next.is_none() => (letter.state, parked) = (State::Parked, parked + 1),
-                _ => (letter.due, deferred) = (next.unwrap_or_default(), deferred + 1),
+                Behaviour::Accept => (message.state, sent) = (State::Sent, sent + 1),
+                Behaviour::FailPermanent => (message.state, failed) = (State::Failed, failed + 1),
+                _ if next.is_none() => (message.state, failed) = (State::Failed, failed + 1),
+                _ => (message.due, deferred) = (next.unwrap_or_default(), deferred + 1),
             }
         }
-        Answer::Worked(sent, deferred, parked)
+        Answer::Worked(sent, deferred, failed)
     }
 
     fn resend(&mut self) -> Answer {
         let now = self.now;
-        let letters = self.keys.iter_mut().filter_map(|key| key.letter.as_mut());
-        let Some(letter) = letters.into_iter().find(|letter| letter.state == State::Parked) else {
+        let messages = self.keys.iter_mut().filter_map(|key| key.message.as_mut());
+        let Some(message) = messages.into_iter().find(|message| message.state == State::Failed) else {
             return Answer::Resent(false);
         };
-        *letter = Letter { queued: now, due: now, attempts: 0, state: State::Waiting };
+        *message = Message { queued: now, due: now, attempts: 0, state: State::Waiting };
         Answer::Resent(true)
     }
 }

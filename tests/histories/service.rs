@@ -13,7 +13,7 @@ use delivery_core::key::{KeyId, Keyring, Prefix};
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::mail::Worked;
 use delivery_core::product::NewProduct;
-use delivery_core::store::{Catalog, KeyQuery, Ledger, MemoryStore, PostgresStore, SqliteStore};
+use delivery_core::store::{CatalogEditor, KeyQuery, Ledger, MemoryStore, PostgresStore, Posts, SqliteStore};
 use delivery_core::terms::{OwnTerms, UseLimit, Validity};
 use delivery_core::testing::{ManualClock, RecordingMailer, SeededEntropy};
 use delivery_core::{Delivery, Entropy};
@@ -26,7 +26,7 @@ use crate::model::{Answer, BEGINNING, BUYERS, Model, Step};
 const SECRET: &str = "the platform's secret";
 const TOKEN: &str = "the-seller's-token";
 
-/// Where keys and letters are kept.
+/// Where keys and e-mails are kept.
 pub enum Place {
     /// Outlives a restart here as the others do.
     Memory(Arc<MemoryStore>),
@@ -35,7 +35,7 @@ pub enum Place {
     Postgres(String, String),
 }
 
-/// Ids by chance, and every letter's next attempt at the earliest.
+/// Ids by chance, and every e-mail's next attempt at the earliest.
 #[derive(Debug)]
 struct Punctual(SeededEntropy);
 
@@ -87,10 +87,10 @@ impl Service {
                 let call = Call::new(Method::POST).json(body.to_string());
                 self.issued(Endpoint::Order, call).await
             }
-            Step::Issue { product, buyer, days, uses, letter } => {
+            Step::Issue { product, buyer, days, uses, message } => {
                 let body = json!({
                     "product_id": product, "customer_email": BUYERS[buyer], "expires_days": days, "max_uses": uses,
-                    "send_email": letter,
+                    "send_email": message,
                 });
                 let token = HeaderValue::try_from(format!("Bearer {TOKEN}")).unwrap();
                 let call = Call::new(Method::POST).json(body.to_string()).header(header::AUTHORIZATION, token);
@@ -118,11 +118,11 @@ impl Service {
                 Answer::None
             }
             Step::Work => {
-                let Worked { sent, deferred, parked, .. } = self.delivery.outbox().work().await.unwrap();
-                Answer::Worked(sent, deferred, parked)
+                let Worked { sent, deferred, failed, .. } = self.delivery.outbox().work().await.unwrap();
+                Answer::Worked(sent, deferred, failed)
             }
-            Step::Resend => match self.delivery.parked_letters(1).await.unwrap().first() {
-                Some(parked) => Answer::Resent(self.delivery.resend_letter(parked.letter).await.unwrap()),
+            Step::Resend => match self.delivery.failed_messages(1).await.unwrap().first() {
+                Some(failed) => Answer::Resent(self.delivery.retry_message(failed.message).await.unwrap()),
                 None => Answer::Resent(false),
             },
             Step::Restart { crash } => {
@@ -134,7 +134,7 @@ impl Service {
         self.compare(model).await;
     }
 
-    /// Every key is as the model has it, and so is every letter that was sent.
+    /// Every key is as the model has it, and so is every e-mail that was sent.
     async fn compare(&self, model: &Model) {
         let query = KeyQuery { limit: 1000, ..KeyQuery::default() };
         let found = self.delivery.keys(&query).await.unwrap().items;
@@ -152,9 +152,9 @@ impl Service {
         assert_eq!(accepted.len(), model.accepted.len());
         let mut names: HashMap<usize, _> = HashMap::new();
         for message in &accepted {
-            let number = self.texts.iter().position(|text| message.text.contains(text)).expect("a letter with a key");
+            let number = self.texts.iter().position(|text| message.text.contains(text)).expect("an e-mail with a key");
             assert_eq!(message.to.as_str(), BUYERS[model.keys[number].buyer]);
-            assert_eq!(names.entry(number).or_insert(&message.message_id), &&message.message_id, "one name a letter");
+            assert_eq!(names.entry(number).or_insert(&message.message_id), &&message.message_id, "one name an e-mail");
         }
         let mut sent: Vec<usize> = accepted.iter().map(|message| self.number(&message.text)).collect();
         let mut expected = model.accepted.clone();
@@ -163,8 +163,8 @@ impl Service {
         assert_eq!(sent, expected);
     }
 
-    fn number(&self, letter: &str) -> usize {
-        self.texts.iter().position(|text| letter.contains(text)).unwrap()
+    fn number(&self, message: &str) -> usize {
+        self.texts.iter().position(|text| message.contains(text)).unwrap()
     }
 
     fn id(&self, key: usize) -> KeyId {
@@ -238,7 +238,7 @@ async fn start(
     }
 }
 
-fn build<S: Ledger + Catalog>(
+fn build<S: Ledger + CatalogEditor + Posts>(
     store: &Arc<S>,
     clock: &Arc<ManualClock>,
     mailer: &Arc<RecordingMailer>,

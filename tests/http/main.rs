@@ -7,6 +7,7 @@ mod admin;
 mod generated;
 mod host;
 mod lists;
+mod mounted;
 mod product;
 mod row;
 mod shop;
@@ -25,7 +26,7 @@ fn main() {
     // Quiet: what Rocket and the service tell the log is not what is tested here.
     tracing_subscriber::fmt().with_max_level(tracing::level_filters::LevelFilter::OFF).init();
     let rows =
-        [validate::rows(), product::rows(), webhook::rows(), lists::rows(), admin::rows(), host::rows()].concat();
+        [validate::rows(), product::rows(), webhook::rows(), lists::rows(), admin::rows(), mounted::rows()].concat();
     let trial = |row: &Row, framework: Framework| {
         let row = row.clone();
         Trial::test(format!("{}::{}", framework.name(), row.name), move || {
@@ -63,7 +64,7 @@ fn every_code_has_a_row(rows: &[Row]) {
     let answer = |row: &Row| {
         std::fs::read_to_string(format!("{snapshots}/{}.snap", row.name.replace("::", "__"))).unwrap_or_default()
     };
-    for endpoint in Endpoint::ALL {
+    for endpoint in Endpoint::ALL.iter().copied() {
         let of_endpoint = |row: &&Row| {
             let target = row.line.split_once(' ').unwrap().1;
             target.split('?').next() == Some(endpoint.path())

@@ -88,7 +88,7 @@ impl Shop {
         written(&self.host.send(request, peer).await)
     }
 
-    /// What there is: uses, keys, letters. The store is well while it is asked.
+    /// What there is: uses, keys, e-mails. The store is well while it is asked.
     pub async fn effects(&self) -> String {
         self.store.falls(Health::Well);
         let keys = self.delivery.keys(&KeyQuery { limit: 1000, ..KeyQuery::default() }).await.unwrap().items;
@@ -96,9 +96,9 @@ impl Shop {
         self.delivery.outbox().work().await.unwrap();
         // A lease may have ended between two requests of a test, whose clock runs faster than the outbox: that is a copy.
         let sent: BTreeSet<_> =
-            self.mailer.accepted().into_iter().map(|letter| letter.message_id.to_string()).collect();
+            self.mailer.accepted().into_iter().map(|message| message.message_id.to_string()).collect();
         self.store.falls(self.health);
-        format!("{} keys, {uses} uses, {} letters", keys.len(), sent.len())
+        format!("{} keys, {uses} uses, {} e-mails", keys.len(), sent.len())
     }
 }
 

@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use delivery_core::key::{Change, Fingerprint, Key, KeyId, NewKey, Refusal};
+use delivery_core::key::{Change, Fingerprint, Key, KeyId, NewKey};
 use delivery_core::post::{NewPost, Post};
 use delivery_core::product::{Listing, NewProduct, Product, ProductId};
 use delivery_core::store::{
-    Catalog, Issue, KeyQuery, Ledger, Letter, LetterId, MemoryStore, MessageId, Outcome, Page, ParkedLetter, PostQuery,
-    Receipt, Route, StoreError, Use, UseId,
+    Backend, Catalog, CatalogEditor, FailedMessage, History, Issue, KeyQuery, Lease, LeasedMessage, Ledger,
+    MemoryStore, MessageId, MessageNumber, Outcome, Page, PostQuery, Posts, Refused, Route, StoreError, Use, UseId,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -84,52 +84,64 @@ impl FrailStore {
 
 #[async_trait]
 impl Ledger for FrailStore {
-    async fn enroll(&self, ring: &[Fingerprint]) -> Result<(), StoreError> {
-        self.store()?.enroll(ring).await
-    }
-    async fn issue(&self, key: NewKey, letter: Option<MessageId>) -> Result<Issue, StoreError> {
-        self.told(self.store()?.issue(key, letter).await?)
+    async fn issue(&self, key: NewKey, message: Option<MessageId>) -> Result<Issue, StoreError> {
+        self.told(self.store()?.issue(key, message).await?)
     }
     async fn find(&self, id: KeyId) -> Result<Option<Key>, StoreError> {
         self.store()?.find(id).await
     }
-    async fn change(&self, id: KeyId, change: Change) -> Result<Option<Result<Key, Refusal>>, StoreError> {
+    async fn change(&self, id: KeyId, change: Change) -> Result<Option<Result<Key, Refused>>, StoreError> {
         self.told(self.store()?.change(id, change).await?)
+    }
+    async fn complete_message(&self, lease: Lease, outcome: Outcome) -> Result<(), StoreError> {
+        self.told(self.store()?.complete_message(lease, outcome).await?)
+    }
+}
+
+#[async_trait]
+impl Backend for FrailStore {
+    async fn register(&self, keyring: &[Fingerprint]) -> Result<(), StoreError> {
+        self.store()?.register(keyring).await
     }
     async fn search(&self, query: &KeyQuery) -> Result<Page<Key, KeyId>, StoreError> {
         self.store()?.search(query).await
     }
+    async fn claim_messages(
+        &self,
+        now: DateTime<Utc>,
+        until: DateTime<Utc>,
+        limit: usize,
+    ) -> Result<Vec<LeasedMessage>, StoreError> {
+        self.told(self.store()?.claim_messages(now, until, limit).await?)
+    }
+    async fn renew_leases(&self, leases: &[Lease], lease_until: DateTime<Utc>) -> Result<(), StoreError> {
+        self.store()?.renew_leases(leases, lease_until).await
+    }
+    async fn failed_messages(&self, limit: usize) -> Result<Vec<FailedMessage>, StoreError> {
+        self.store()?.failed_messages(limit).await
+    }
+    async fn retry_messages(&self, route: Option<Route>, now: DateTime<Utc>) -> Result<u64, StoreError> {
+        self.told(self.store()?.retry_messages(route, now).await?)
+    }
+    async fn retry_message(&self, message: MessageNumber, now: DateTime<Utc>) -> Result<bool, StoreError> {
+        self.store()?.retry_message(message, now).await
+    }
+    fn uses(&self) -> Option<&dyn History> {
+        Some(self)
+    }
+    async fn ping(&self) -> Result<(), StoreError> {
+        self.store()?.ping().await
+    }
+    async fn close(&self) {}
+}
+
+#[async_trait]
+impl History for FrailStore {
     async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError> {
         self.store()?.history(id, before, limit).await
     }
     async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
         self.store()?.prune_history(before).await
-    }
-    async fn claim_letters(
-        &self,
-        now: DateTime<Utc>,
-        until: DateTime<Utc>,
-        limit: usize,
-    ) -> Result<Vec<Letter>, StoreError> {
-        self.told(self.store()?.claim_letters(now, until, limit).await?)
-    }
-    async fn renew_letters(&self, receipts: &[Receipt], lease_until: DateTime<Utc>) -> Result<(), StoreError> {
-        self.store()?.renew_letters(receipts, lease_until).await
-    }
-    async fn settle_letter(&self, receipt: Receipt, outcome: Outcome) -> Result<(), StoreError> {
-        self.told(self.store()?.settle_letter(receipt, outcome).await?)
-    }
-    async fn parked_letters(&self, limit: usize) -> Result<Vec<ParkedLetter>, StoreError> {
-        self.store()?.parked_letters(limit).await
-    }
-    async fn unpark_letters(&self, route: Option<Route>, now: DateTime<Utc>) -> Result<u64, StoreError> {
-        self.told(self.store()?.unpark_letters(route, now).await?)
-    }
-    async fn unpark_letter(&self, letter: LetterId, now: DateTime<Utc>) -> Result<bool, StoreError> {
-        self.store()?.unpark_letter(letter, now).await
-    }
-    async fn ping(&self) -> Result<(), StoreError> {
-        self.store()?.ping().await
     }
 }
 
@@ -141,9 +153,23 @@ impl Catalog for FrailStore {
     async fn products(&self) -> Result<Arc<Vec<Listing>>, StoreError> {
         self.store()?.products().await
     }
+}
+
+#[async_trait]
+impl CatalogEditor for FrailStore {
     async fn add_product(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {
         self.own_catalog()?.add_product(product).await
     }
+    async fn update_product(&self, id: ProductId, product: NewProduct) -> Result<Option<Arc<Product>>, StoreError> {
+        self.own_catalog()?.update_product(id, product).await
+    }
+    async fn archive_product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
+        self.own_catalog()?.archive_product(id).await
+    }
+}
+
+#[async_trait]
+impl Posts for FrailStore {
     async fn posts(&self, query: &PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
         self.store()?.posts(query).await
     }

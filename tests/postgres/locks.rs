@@ -102,19 +102,14 @@ async fn a_locked_key_keeps_only_its_own_uses_waiting() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_changed_row_an_order_under_way_and_a_locked_letter_keep_nobody_else_waiting() {
+async fn a_changed_row_an_order_under_way_and_a_locked_message_keep_nobody_else_waiting() {
     let Some(mut shop) = Shop::open(20).await else { return };
     for (statement, held) in [
         // A replay of its order does not wait; its uses do.
         ("UPDATE delivery_key SET email = 'b@example.com' WHERE number = (SELECT min(number) FROM delivery_key)", "0"),
         // As a server that froze before it could commit the same order.
-        (
-            "INSERT INTO delivery_key (id, ring, product, email, source, order_id, issued_at, expires_at, max_uses) \
-             SELECT '\\x00112233445566778899aabbccddeeff', ring, 1, email, source, 'frozen', issued_at, expires_at, max_uses \
-             FROM delivery_key LIMIT 1",
-            "frozen",
-        ),
-        ("SELECT 1 FROM delivery_letter FOR UPDATE", ""),
+        ("INSERT INTO delivery_purchase (order_id, source, product) VALUES ('frozen', 'webhook', 1)", "frozen"),
+        ("SELECT 1 FROM delivery_message FOR UPDATE", ""),
     ] {
         shop.hold(statement).await;
         let delivery = shop.server.delivery.clone();

@@ -1,6 +1,6 @@
 //! Many servers over one PostgreSQL database: what they share, what they refuse, and what they do while it is away.
 
-mod away;
+mod catalog;
 #[path = "../private/faults.rs"]
 mod faults;
 mod locks;
@@ -8,7 +8,9 @@ mod locks;
 mod postgres_server;
 #[path = "../private/mod.rs"]
 mod private;
-mod remembered;
+mod unavailable;
+mod unknown;
+mod versions;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,7 +20,7 @@ use delivery_core::Delivery;
 use delivery_core::http::{Call, Endpoint};
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::product::NewProduct;
-use delivery_core::store::{Ledger, PostgresError, PostgresStore};
+use delivery_core::store::{Backend, PostgresError, PostgresStore};
 use delivery_core::testing::RecordingMailer;
 use http::Method;
 use postgres_server::{Postgres, postgres, unique};
@@ -132,7 +134,7 @@ async fn a_key_used_on_both_in_step_loses_no_use_and_keeps_its_history_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_order_sent_to_both_at_once_is_one_key_and_one_letter() {
+async fn an_order_sent_to_both_at_once_is_one_key_and_one_message() {
     let Some(servers) = two_servers().await else { return };
     for round in 0..5 {
         let answers = storm(&servers, Endpoint::Order, 40, || order(&round.to_string())).await;
@@ -141,8 +143,8 @@ async fn an_order_sent_to_both_at_once_is_one_key_and_one_letter() {
     let (one, other) = (servers[0].delivery.outbox(), servers[1].delivery.outbox());
     let (one, other) = tokio::join!(one.work(), other.work());
     assert!(one.is_ok() && other.is_ok());
-    let letters: usize = servers.iter().map(|server| server.mailer.accepted().len()).sum();
-    assert_eq!(letters, 5, "sent by one of them, once");
+    let messages: usize = servers.iter().map(|server| server.mailer.accepted().len()).sum();
+    assert_eq!(messages, 5, "sent by one of them, once");
 }
 
 /// A replayed order waits for whoever counts a use of its key, and each may be in a batch with the other's like.
@@ -209,7 +211,7 @@ async fn ten_servers_may_start_on_an_empty_database_at_once() {
     let mut starting = JoinSet::new();
     for _ in 0..10 {
         let (url, schema) = (url.clone(), schema.clone());
-        starting.spawn(async move { server(&url, &schema).await.delivery.enroll().await });
+        starting.spawn(async move { server(&url, &schema).await.delivery.register().await });
     }
     assert!(starting.join_all().await.iter().all(Result::is_ok));
 }

@@ -20,7 +20,7 @@ pub enum Script {
     /// Takes so many seconds to reply to a message.
     Slow(u64),
     HangUpAfterTheDot,
-    /// The first letter gets no reply.
+    /// The first e-mail gets no reply.
     SilentAfterTheFirstDot,
     HangUpBetweenLetters,
 }
@@ -112,14 +112,14 @@ async fn converse(stream: TcpStream, script: Script, seen: Arc<Seen>) -> std::io
             "DATA" => {
                 write.write_all(b"354 go on\r\n").await?;
                 let Some(data) = data(&mut lines).await? else { return Ok(()) };
-                let letters = {
+                let messages = {
                     let mut received = seen.received.lock().unwrap();
                     received.push(data);
                     received.len()
                 };
                 match script {
                     Script::HangUpAfterTheDot => return Ok(()),
-                    Script::SilentAfterTheFirstDot if letters == 1 => return std::future::pending().await,
+                    Script::SilentAfterTheFirstDot if messages == 1 => return std::future::pending().await,
                     Script::HangUpBetweenLetters => {
                         write.write_all(b"250 taken\r\n").await?;
                         return Ok(());

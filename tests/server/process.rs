@@ -59,8 +59,8 @@ impl Site {
         Server::start(self.configured(shell, settings))
     }
 
-    /// The finished ones: a letter that is being written has another name until it is complete.
-    pub fn letters(&self) -> Vec<String> {
+    /// The finished ones: an e-mail that is being written has another name until it is complete.
+    pub fn messages(&self) -> Vec<String> {
         let files = fs::read_dir(self.data().join("mail")).unwrap().map(|file| file.unwrap().path());
         let finished = files.filter(|file| file.extension().is_some_and(|extension| extension == "eml"));
         finished.map(|file| fs::read_to_string(file).unwrap()).collect()

@@ -32,12 +32,12 @@ pub fn a_kill_loses_nothing_and_nothing_secret_is_written_anywhere(site: &Site) 
         assert_eq!(server.order(&order.to_string()).1["api_key"], key.as_str());
     }
     let deadline = Duration::from_secs(30);
-    wait_for(deadline, || site.letters().len() == 20);
+    wait_for(deadline, || site.messages().len() == 20);
     log.push_str(&server.terminate());
-    let letters = site.letters().concat().replace("=\r\n", "");
+    let messages = site.messages().concat().replace("=\r\n", "");
     let data = site.data();
     for key in &keys {
-        assert!(letters.contains(key), "every key was sent");
+        assert!(messages.contains(key), "every key was sent");
         for file in ["delivery.db", "delivery.db-wal"] {
             let bytes = fs::read(data.join(file)).unwrap_or_default();
             assert!(!contains(&bytes, key.as_bytes()), "{file} holds a key");
@@ -98,7 +98,7 @@ pub fn the_api_describes_itself_to_programs_and_to_people(site: &Site) {
     assert!(head.contains("content-type: text/html; charset=utf-8"), "{head}");
     assert!(head.contains("content-security-policy: default-src 'none'"), "{head}");
     let page = page.replace("&#x2f;", "/");
-    for endpoint in Endpoint::ALL {
+    for endpoint in Endpoint::ALL.iter().copied() {
         assert!(page.contains(&format!("<code class=\"path\">{}</code>", endpoint.path())), "{}", endpoint.path());
     }
     for elsewhere in ["http://", "https://", " src=", "@import", "url(", "<script", "<link"] {
@@ -169,7 +169,7 @@ pub fn a_log_that_cannot_be_written_stops_nothing(site: &Site) {
     assert_eq!(server.add_product().0, 200);
     let orders: Vec<u16> = (0..6).map(|order| server.order(&order.to_string()).0).collect();
     assert_eq!(orders, [200; 6]);
-    wait_for(Duration::from_secs(30), || site.letters().len() == 6);
+    wait_for(Duration::from_secs(30), || site.messages().len() == 6);
     server.terminate();
 }
 
@@ -181,7 +181,7 @@ pub fn a_log_that_nobody_takes_stops_nothing(site: &Site) {
     for order in 0..1500 {
         assert_eq!(server.order(&order.to_string()).0, 200);
     }
-    wait_for(Duration::from_mins(1), || site.letters().len() == 1500);
+    wait_for(Duration::from_mins(1), || site.messages().len() == 1500);
     assert_eq!(server.call("GET", "/healthz", "", "").0, 200);
     server.ask_to_stop();
     // Its log is read only now.

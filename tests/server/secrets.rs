@@ -15,7 +15,7 @@ const WRONG: [&str; 3] =
 const SMTP_PASSWORD: &str = "a-canary-for-the-mail-server";
 
 pub fn nothing_secret_is_told_logged_or_kept(site: &Site) {
-    // Nobody listens there: that letters are not sent, and why, goes to the log too.
+    // Nobody listens there: that e-mails are not sent, and why, goes to the log too.
     let smtp = format!("smtp://shop:{SMTP_PASSWORD}@127.0.0.1:{}", free_port());
     let plenty = ["LIMIT_PRODUCT", "LIMIT_VALIDATE", "LIMIT_WEBHOOK", "LIMIT_ADMIN"].map(|limit| (limit, "100000"));
     let settings =
@@ -33,7 +33,7 @@ pub fn nothing_secret_is_told_logged_or_kept(site: &Site) {
     secrets.extend([key.as_str(), SMTP_PASSWORD]);
     let refused = everywhere(&server, &secrets);
     assert!([400, 401, 403, 404, 405, 413, 415, 429].iter().all(|status| refused.contains(status)), "{refused:?}");
-    wait_for(std::time::Duration::from_secs(30), || fs::read_to_string(&log).unwrap().contains("letter not sent yet"));
+    wait_for(std::time::Duration::from_secs(30), || fs::read_to_string(&log).unwrap().contains("e-mail not sent yet"));
 
     // As it is while the server runs, with what is only in the write-ahead log.
     let kept: Vec<_> = ["delivery.db", "delivery.db-wal"].map(|file| fs::read(site.data().join(file)).unwrap()).into();

@@ -84,18 +84,18 @@ fn limits_are_shared_through_redis() {
 }
 
 #[test]
-fn the_same_order_sent_to_both_is_one_key_and_one_letter() {
+fn the_same_order_sent_to_both_is_one_key_and_one_message() {
     let Some((_, sites, servers)) = two() else { return };
     let answers = storm(&servers, 40, |server, _| server.order("the same"));
     assert!(answers.iter().all(|answer| answer.0 == 200 && *answer == answers[0]), "{answers:?}");
-    let letters = || sites.iter().flat_map(Site::letters).count();
-    wait_for(Duration::from_secs(30), || letters() > 0);
+    let messages = || sites.iter().flat_map(Site::messages).count();
+    wait_for(Duration::from_secs(30), || messages() > 0);
     let _logs = servers.map(Server::terminate);
-    assert_eq!(letters(), 1);
+    assert_eq!(messages(), 1);
 }
 
 #[test]
-fn when_one_is_killed_the_other_sends_its_letters() {
+fn when_one_is_killed_the_other_sends_its_messages() {
     let Some((_, sites, servers)) = two() else { return };
     let keys: Vec<String> = storm(&servers, 40, |server, order| {
         let (status, answer) = server.order(&order.to_string());
@@ -105,8 +105,8 @@ fn when_one_is_killed_the_other_sends_its_letters() {
     let [one, other] = servers;
     one.kill();
     let sent = || {
-        let letters = sites.iter().flat_map(Site::letters).collect::<String>().replace("=\r\n", "");
-        keys.iter().filter(|key| letters.contains(key.as_str())).collect::<HashSet<_>>().len()
+        let messages = sites.iter().flat_map(Site::messages).collect::<String>().replace("=\r\n", "");
+        keys.iter().filter(|key| messages.contains(key.as_str())).collect::<HashSet<_>>().len()
     };
     // In real time: the leases of the dead run out.
     wait_for(Duration::from_mins(1), || sent() == keys.len());

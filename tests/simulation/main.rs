@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use crate::world::World;
 
-/// How long letters are tried, and the whole takes.
+/// How long e-mails are tried, and the whole takes.
 const DAYS: u64 = 5;
 /// Between two looks at the clock: shorter than any retry that matters over days.
 const STEP: Duration = Duration::from_mins(5);
 
 #[test]
-fn every_paid_order_ends_with_one_key_and_a_letter() {
+fn every_paid_order_ends_with_one_key_and_a_message() {
     let seeds = match number("SIMULATION_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..number("SIMULATION_SEEDS").unwrap_or(2_000),
@@ -31,13 +31,13 @@ fn every_paid_order_ends_with_one_key_and_a_letter() {
             tokio::time::advance(STEP).await;
         });
         total.orders += told.orders;
-        total.letters += told.letters;
+        total.messages += told.messages;
         total.store_failures += told.store_failures;
         total.mail_failures += told.mail_failures;
     }
     println!("{total:?}");
     // A world in which nothing fails would prove nothing.
-    assert!(!many || total.store_failures.min(total.mail_failures) > total.orders && total.letters > total.orders);
+    assert!(!many || total.store_failures.min(total.mail_failures) > total.orders && total.messages > total.orders);
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn number(variable: &str) -> Option<u64> {
 #[derive(Debug, Default)]
 struct Told {
     orders: usize,
-    letters: usize,
+    messages: usize,
     store_failures: usize,
     mail_failures: usize,
 }

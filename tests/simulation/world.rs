@@ -126,7 +126,7 @@ impl World {
             .quotas(quotas)
             .build();
         delivery.add_product(NewProduct::new("Guide").unwrap().content("x").unwrap()).await.unwrap();
-        delivery.enroll().await.unwrap();
+        delivery.register().await.unwrap();
         let orders = (0..chance.random_range(1..6)).map(|order| {
             let paid = Duration::from_secs(chance.random_range(0..SELLING.as_secs()));
             (format!("order {order}"), paid, chance.random_range(0..3))
@@ -189,13 +189,13 @@ impl World {
             let keys = self.keys.get(order).expect("an order that was acknowledged");
             assert_eq!(keys.len(), 1, "{order} has one key, however often it was sent");
             let key = keys.iter().next().unwrap();
-            let letters: Vec<&Taken> = taken.iter().filter(|taken| taken.text.contains(key)).collect();
-            assert!(!letters.is_empty(), "no letter for {order}");
-            assert!(letters.iter().all(|letter| letter.name == letters[0].name), "one name for a letter");
-            let hung_up = letters.iter().filter(|letter| letter.hung_up).count();
-            assert!(letters.len() <= hung_up + 1, "{order} has {} letters, {hung_up} unknown", letters.len());
+            let messages: Vec<&Taken> = taken.iter().filter(|taken| taken.text.contains(key)).collect();
+            assert!(!messages.is_empty(), "no e-mail for {order}");
+            assert!(messages.iter().all(|message| message.name == messages[0].name), "one name for an e-mail");
+            let hung_up = messages.iter().filter(|message| message.hung_up).count();
+            assert!(messages.len() <= hung_up + 1, "{order} has {} e-mails, {hung_up} unknown", messages.len());
         }
         let (store_failures, mail_failures) = (self.failures, *self.post.failures.lock().unwrap());
-        Told { orders: self.orders.len(), letters: taken.len(), store_failures, mail_failures }
+        Told { orders: self.orders.len(), messages: taken.len(), store_failures, mail_failures }
     }
 }

@@ -9,23 +9,22 @@ use tokio::sync::{Notify, OnceCell};
 use zeroize::Zeroizing;
 
 use super::encoded::EncodedLists;
-use super::{Delivery, Inner, Options};
+use super::{Delivery, Inner, Options, Settings};
 use crate::clock::{Clock, SystemClock};
 use crate::entropy::{Entropy, SystemEntropy};
 use crate::key::Keyring;
 use crate::limit::{MemoryLimiter, Quotas, RateLimiter};
 use crate::mail::{Mailer, Outbox, Sender, Templates};
 use crate::secret::{AdminToken, WebhookSecret};
-use crate::store::{Catalog, Ledger, Route};
+use crate::store::{Catalog, CatalogEditor, Ledger, Posts, Route};
 use crate::terms::Terms;
 
-/// Puts a [`Delivery`] together: what is required came as arguments to [`Delivery::builder`], the rest has defaults.
+/// Builds a [`Delivery`]. The required values are arguments of [`Delivery::builder`]; all others have defaults.
 ///
 /// Every value was checked when it was parsed, so [`build`](Self::build) cannot fail.
 #[derive(Debug)]
 pub struct Builder {
-    ledger: Arc<dyn Ledger>,
-    catalog: Arc<dyn Catalog>,
+    stores: Stores,
     mailer: Arc<dyn Mailer>,
     keyring: Keyring,
     webhook_secret: WebhookSecret,
@@ -43,6 +42,34 @@ pub struct Builder {
     list_details: bool,
 }
 
+/// Where things are kept. An `Arc` of one store that does all of it converts into this.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Stores {
+    /// Keys, orders and messages.
+    pub ledger: Arc<dyn Ledger>,
+    /// Products.
+    pub catalog: Arc<dyn Catalog>,
+    /// Products, to be edited through the API; `None` if they are managed elsewhere.
+    pub editor: Option<Arc<dyn CatalogEditor>>,
+    /// Posts; `None` if there are none.
+    pub posts: Option<Arc<dyn Posts>>,
+}
+
+impl Stores {
+    /// A ledger, and a catalog that is managed elsewhere. There are no posts.
+    #[must_use]
+    pub fn new(ledger: Arc<dyn Ledger>, catalog: Arc<dyn Catalog>) -> Self {
+        Self { ledger, catalog, editor: None, posts: None }
+    }
+}
+
+impl<S: Ledger + CatalogEditor + Posts> From<Arc<S>> for Stores {
+    fn from(store: Arc<S>) -> Self {
+        Self { ledger: store.clone(), catalog: store.clone(), editor: Some(store.clone()), posts: Some(store) }
+    }
+}
+
 /// A text that may hold a password.
 #[derive(Default)]
 struct Hidden(Zeroizing<String>);
@@ -54,19 +81,18 @@ impl fmt::Debug for Hidden {
 }
 
 impl Delivery {
-    /// Starts to put a service together: where things are kept, how letters are sent, what keys are signed with, and the
-    /// secrets of the platform and the seller.
+    /// Returns a builder with all required values: the stores, the mailer, the keyring that signs keys, and the secrets
+    /// of the platform and the seller. `stores` is an `Arc` of one store that keeps everything, or [`Stores`].
     #[must_use]
-    pub fn builder<S: Ledger + Catalog>(
-        store: Arc<S>,
+    pub fn builder(
+        stores: impl Into<Stores>,
         mailer: Arc<dyn Mailer>,
         keyring: Keyring,
         webhook_secret: WebhookSecret,
         admin_token: AdminToken,
     ) -> Builder {
         Builder {
-            ledger: store.clone(),
-            catalog: store,
+            stores: stores.into(),
             mailer,
             keyring,
             webhook_secret,
@@ -86,11 +112,28 @@ impl Delivery {
     }
 }
 
+impl Settings {
+    /// Starts to put a service together, with everything set that these settings say.
+    #[must_use]
+    pub fn builder(self, stores: impl Into<Stores>, mailer: Arc<dyn Mailer>) -> Builder {
+        let Self { webhook_secret, admin_token, keyring, options } = self;
+        Delivery::builder(stores, mailer, keyring, webhook_secret, admin_token).options(options)
+    }
+}
+
 impl Builder {
-    /// Takes products and posts from elsewhere than the store: the host's own tables.
+    /// Takes products from `catalog`, such as the host's own table, instead of the store. They can then not be edited
+    /// through the API, and there are no posts unless [`posts`](Self::posts) is called afterwards.
     #[must_use]
     pub fn catalog(mut self, catalog: Arc<dyn Catalog>) -> Self {
-        self.catalog = catalog;
+        self.stores = Stores::new(self.stores.ledger, catalog);
+        self
+    }
+
+    /// Takes posts from here.
+    #[must_use]
+    pub fn posts(mut self, posts: Arc<dyn Posts>) -> Self {
+        self.stores.posts = Some(posts);
         self
     }
 
@@ -115,21 +158,21 @@ impl Builder {
         self
     }
 
-    /// Sets who letters come from.
+    /// Sets who e-mails come from.
     #[must_use]
     pub fn sender(mut self, sender: Sender) -> Self {
         self.sender = sender;
         self
     }
 
-    /// Sets what letters look like.
+    /// Sets what e-mails look like.
     #[must_use]
     pub fn templates(mut self, templates: Templates) -> Self {
         self.templates = templates;
         self
     }
 
-    /// Sets the address that buyers see in letters, where the API is mounted: `https://shop.example`.
+    /// Sets the address that buyers see in e-mails, where the API is mounted: `https://shop.example`.
     #[must_use]
     pub fn base_url(mut self, base_url: impl Into<String>) -> Self {
         let base_url: String = base_url.into();
@@ -137,8 +180,9 @@ impl Builder {
         self
     }
 
-    /// Says what the way of e-mails is, beside the sender: the settings of the mail server, which may hold a password. When it
-    /// or the sender changes, the next [start](Delivery::start) tries again what could not be sent before.
+    /// Identifies the mail route, in addition to the sender: the settings of the mail server, which may hold a
+    /// password. When the route or the sender changes, the next [start](Delivery::start) retries e-mails that failed
+    /// before.
     #[must_use]
     pub fn mail_route(mut self, route: impl Into<String>) -> Self {
         self.mail_route = Hidden(Zeroizing::new(route.into()));
@@ -153,7 +197,7 @@ impl Builder {
         self.sender(sender).base_url(base_url).trusted_proxies(trusted_proxies).quotas(quotas).terms(terms)
     }
 
-    /// Believes `X-Forwarded-For` from these networks; by default from nobody.
+    /// Trusts `X-Forwarded-For` from these networks; by default from none.
     #[must_use]
     pub fn trusted_proxies(mut self, networks: Vec<IpNet>) -> Self {
         self.trusted_proxies = networks;
@@ -181,9 +225,10 @@ impl Builder {
         self
     }
 
-    /// The service. Letters are sent once it is [started](Delivery::start).
+    /// The service. E-mails are sent once it is [started](Delivery::start).
     #[must_use]
     pub fn build(self) -> Delivery {
+        let Stores { ledger, catalog, editor, posts } = self.stores;
         let keyring = Arc::new(self.keyring);
         let wake = Arc::new(Notify::new());
         // Keyed, so that a password in it cannot be guessed from what the store keeps.
@@ -196,8 +241,8 @@ impl Builder {
         route.iter_mut().zip(digest).for_each(|(to, from)| *to = from);
         let route = Route::from_bytes(route);
         let outbox = Outbox {
-            ledger: self.ledger.clone(),
-            catalog: self.catalog.clone(),
+            ledger: ledger.clone(),
+            catalog: catalog.clone(),
             mailer: self.mailer,
             keyring: keyring.clone(),
             clock: self.clock.clone(),
@@ -210,8 +255,10 @@ impl Builder {
         };
         let limiter = self.limiter.unwrap_or_else(|| Arc::new(MemoryLimiter::new(self.clock.clone())));
         let inner = Inner {
-            ledger: self.ledger,
-            catalog: self.catalog,
+            ledger,
+            catalog,
+            editor,
+            posts,
             limiter,
             clock: self.clock,
             entropy: self.entropy,
@@ -224,7 +271,7 @@ impl Builder {
             list_details: self.list_details,
             outbox: Arc::new(outbox),
             wake,
-            enrolled: OnceCell::new(),
+            registered: OnceCell::new(),
             encoded: EncodedLists::default(),
         };
         Delivery { inner: Arc::new(inner) }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use super::{Delivery, Error};
 use crate::key::{Change, Key, KeyId};
 use crate::product::{Product, ProductId};
+use crate::store::Refused;
 
 impl Delivery {
-    /// The number of a key that was made here; `None` for any other text. Costs one MAC: no I/O.
+    /// Returns the id of a key that this keyring signed; `None` for any other text. Computes one MAC, without I/O.
     #[must_use]
     pub fn verify(&self, key: &str) -> Option<KeyId> {
         self.inner.keyring.verify(key).map(|verified| verified.id)
@@ -19,15 +20,24 @@ impl Delivery {
     ///
     /// [`Error::UnknownKey`], [`Error::Refused`] (expired before exhausted), or [`Error::Store`].
     pub async fn validate(&self, key: &str) -> Result<Key, Error> {
-        let key = self.find(self.verify(key).ok_or(Error::UnknownKey)?).await?;
+        self.check(self.verify(key).ok_or(Error::UnknownKey)?).await
+    }
+
+    /// The same for a key whose text was [verified](Self::verify).
+    ///
+    /// # Errors
+    ///
+    /// As for [`validate`](Self::validate).
+    pub async fn check(&self, key: KeyId) -> Result<Key, Error> {
+        let key = self.find(key).await?;
         match key.check(self.inner.clock.now()) {
             Ok(()) => Ok(key),
             Err(refusal) => Err(Error::refused(refusal, key)),
         }
     }
 
-    /// Uses a verified key once for `product`, and hands the product out. The use is counted durably before this answers;
-    /// a refusal counts none.
+    /// Counts one use of a verified key for `product`, and returns the product. The use is durable before this returns;
+    /// a refusal counts no use.
     ///
     /// # Errors
     ///
@@ -41,11 +51,11 @@ impl Delivery {
         let change = Change::Use { product, at: self.inner.clock.now() };
         match self.inner.ledger.change(key, change).await?.ok_or(Error::UnknownKey)? {
             Ok(_) => Ok(found),
-            Err(refusal) => Err(Error::refused(refusal, self.find(key).await?)),
+            Err(Refused { refusal, key }) => Err(Error::refused(refusal, key)),
         }
     }
 
-    /// What [`fetch`](Self::fetch) would hand out, without using the key: for HEAD.
+    /// Returns what [`fetch`](Self::fetch) would return, without counting a use: for HEAD.
     ///
     /// # Errors
     ///
@@ -70,7 +80,7 @@ impl Delivery {
         let change = Change::Use { product, at: self.inner.clock.now() };
         match self.inner.ledger.change(key, change).await?.ok_or(Error::UnknownKey)? {
             Ok(key) => Ok(key),
-            Err(refusal) => Err(Error::refused(refusal, self.find(key).await?)),
+            Err(Refused { refusal, key }) => Err(Error::refused(refusal, key)),
         }
     }
 
@@ -78,7 +88,7 @@ impl Delivery {
         self.inner.ledger.find(id).await?.ok_or(Error::UnknownKey)
     }
 
-    /// What stands before "no such product" in the order of checks: an unknown or expired key.
+    /// Returns the error for an unknown product. An unknown, revoked or expired key takes precedence over it.
     async fn without_product(&self, id: KeyId, product: ProductId) -> Error {
         let key = match self.find(id).await {
             Ok(key) => key,

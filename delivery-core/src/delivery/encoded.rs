@@ -1,4 +1,5 @@
-//! Lists that everybody may ask for, encoded once: however many clients read however slowly, a list has its bytes once.
+//! Caches the encoded public lists. Each list is encoded once, and all clients share its bytes, however slowly they
+//! read.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -20,13 +21,17 @@ pub(crate) struct EncodedLists {
     seed: RandomState,
 }
 
-/// Lists of posts by a hash of all that is in them, whose seed nobody knows: a host's catalog may change a post.
+/// Lists of posts, by a hash of their whole content, because a host's catalog may change a post. The seed of the hash
+/// is secret. A list that is the same `Arc` as before needs no hash.
 #[derive(Default)]
 struct EncodedPosts {
-    recent: VecDeque<Arc<Vec<u8>>>,
+    recent: VecDeque<Recent>,
     /// Also those that somebody is still reading.
     alive: HashMap<u64, Weak<Vec<u8>>>,
 }
+
+/// A list as it was handed out, and its bytes.
+type Recent = (Weak<Vec<Post>>, Arc<Vec<u8>>);
 
 /// A reader's share of the bytes.
 struct Share(Arc<Vec<u8>>);
@@ -48,25 +53,35 @@ impl EncodedLists {
     }
 
     /// The bytes of a list of posts.
-    pub(crate) fn posts(&self, posts: &[Post], encode: impl FnOnce() -> Bytes) -> Bytes {
-        let hash = self.seed.hash_one(posts);
-        let known = lock(&self.posts).alive.get(&hash).and_then(Weak::upgrade);
-        let bytes = known.unwrap_or_else(|| lock(&self.posts).keep(hash, Arc::new(encode().into())));
+    pub(crate) fn posts(&self, posts: &Arc<Vec<Post>>, encode: impl FnOnce() -> Bytes) -> Bytes {
+        let known = lock(&self.posts).of_list(posts);
+        let bytes = known.unwrap_or_else(|| {
+            let hash = self.seed.hash_one(posts.as_slice());
+            let known = lock(&self.posts).alive.get(&hash).and_then(Weak::upgrade);
+            let bytes = known.unwrap_or_else(|| Arc::new(encode().into()));
+            lock(&self.posts).keep(posts, hash, bytes)
+        });
         Bytes::from_owner(Share(bytes))
     }
 }
 
 impl EncodedPosts {
-    /// Keeps the bytes of a list, and answers those that are kept: of two that were encoded at once, one.
-    fn keep(&mut self, hash: u64, bytes: Arc<Vec<u8>>) -> Arc<Vec<u8>> {
-        if let Some(known) = self.alive.get(&hash).and_then(Weak::upgrade) {
-            return known;
-        }
-        self.recent.push_front(bytes.clone());
+    /// Caches the bytes of a list and returns the cached bytes. If a list was encoded twice at once, one of the two is
+    /// kept.
+    fn keep(&mut self, posts: &Arc<Vec<Post>>, hash: u64, bytes: Arc<Vec<u8>>) -> Arc<Vec<u8>> {
+        let bytes = self.alive.get(&hash).and_then(Weak::upgrade).unwrap_or(bytes);
+        self.recent.push_front((Arc::downgrade(posts), bytes.clone()));
         self.recent.truncate(RECENT);
         self.alive.retain(|_, bytes| bytes.strong_count() > 0);
         self.alive.insert(hash, Arc::downgrade(&bytes));
         bytes
+    }
+
+    /// The bytes of a list that was encoded as the same `Arc`.
+    fn of_list(&self, posts: &Arc<Vec<Post>>) -> Option<Arc<Vec<u8>>> {
+        let same =
+            |known: &Weak<Vec<Post>>| std::ptr::eq(known.as_ptr(), Arc::as_ptr(posts)) && known.strong_count() > 0;
+        self.recent.iter().find(|(known, _)| same(known)).map(|(_, bytes)| bytes.clone())
     }
 }
 
@@ -89,7 +104,7 @@ mod tests {
     #[test]
     fn a_list_that_somebody_reads_is_not_encoded_again_whatever_else_is_asked_for() {
         let lists = EncodedLists::default();
-        let ask = |last: i64| lists.posts(&posts(1..last), || Bytes::from(vec![0; 100]));
+        let ask = |last: i64| lists.posts(&Arc::new(posts(1..last)), || Bytes::from(vec![0; 100]));
         let read = ask(100);
         for last in 1..90 {
             ask(last);
@@ -105,7 +120,7 @@ mod tests {
             let post = NewPost::new("t", Category::new("c").unwrap(), DateTime::UNIX_EPOCH).unwrap();
             [Post::new(PostId::new(1).unwrap(), post.content(content).unwrap())]
         };
-        let ask = |content: &'static str| lists.posts(&post(content), || Bytes::from(content));
+        let ask = |content: &'static str| lists.posts(&Arc::new(post(content).to_vec()), || Bytes::from(content));
         assert_eq!([ask("old"), ask("new"), ask("old")], ["old", "new", "old"]);
     }
 }

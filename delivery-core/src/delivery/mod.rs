@@ -18,7 +18,7 @@ use ipnet::IpNet;
 use thiserror::Error;
 use tokio::sync::{Notify, OnceCell};
 
-pub use self::builder::Builder;
+pub use self::builder::{Builder, Stores};
 use self::encoded::EncodedLists;
 pub use self::orders::Issued;
 pub use self::running::Running;
@@ -30,7 +30,7 @@ use crate::key::{Key, Keyring, Refusal};
 use crate::limit::{Quotas, RateLimiter};
 use crate::mail::Outbox;
 use crate::secret::{AdminToken, WebhookSecret};
-use crate::store::{Catalog, Ledger, StoreError};
+use crate::store::{Catalog, CatalogEditor, Ledger, Posts, StoreError};
 use crate::terms::Terms;
 
 /// The whole service behind one handle. Cloning is cheap, and clones are the same service.
@@ -42,6 +42,10 @@ pub struct Delivery {
 pub(crate) struct Inner {
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) catalog: Arc<dyn Catalog>,
+    /// `None` if products are managed elsewhere.
+    pub(crate) editor: Option<Arc<dyn CatalogEditor>>,
+    /// `None` if there are no posts.
+    pub(crate) posts: Option<Arc<dyn Posts>>,
     pub(crate) limiter: Arc<dyn RateLimiter>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
@@ -54,7 +58,7 @@ pub(crate) struct Inner {
     pub(crate) list_details: bool,
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) wake: Arc<Notify>,
-    pub(crate) enrolled: OnceCell<()>,
+    pub(crate) registered: OnceCell<()>,
     pub(crate) encoded: EncodedLists,
 }
 
@@ -62,7 +66,7 @@ pub(crate) struct Inner {
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The key was not made here, is unknown or was revoked; which of these is nobody's business.
+    /// The key was not signed by this service, is unknown or was revoked. The caller cannot tell which.
     #[error("the key is not valid")]
     UnknownKey,
     /// The key is known, and does not allow what was asked.
@@ -92,16 +96,20 @@ impl Error {
                 Refusal::Expired { .. } => ErrorCode::ExpiredKey,
                 Refusal::WrongProduct { .. } => ErrorCode::WrongProduct,
                 Refusal::Exhausted { .. } => ErrorCode::ExceededUses,
+                Refusal::NoLimit => ErrorCode::InvalidParams,
             },
             Self::UnknownProduct | Self::Store(StoreError::Unsupported) => ErrorCode::NotFound,
-            Self::Store(StoreError::Unavailable { .. } | StoreError::Contended { .. } | StoreError::Full { .. }) => {
-                ErrorCode::Unavailable
-            }
+            Self::Store(
+                StoreError::Unavailable { .. }
+                | StoreError::Unknown { .. }
+                | StoreError::Conflict { .. }
+                | StoreError::Full { .. },
+            ) => ErrorCode::Unavailable,
             Self::Store(_) => ErrorCode::Internal,
         }
     }
 
-    /// A refusal of `key`; a revoked key is as good as unknown.
+    /// Converts a refusal of `key`. A revoked key is reported as unknown.
     fn refused(refusal: Refusal, key: Key) -> Self {
         match refusal {
             Refusal::Revoked { .. } => Self::UnknownKey,

@@ -1,4 +1,4 @@
-//! From a paid order to a key and a letter.
+//! From a paid order to a key and an e-mail.
 
 use crate::email::Email;
 use crate::key::{Key, KeyId, KeyText, NewKey};
@@ -23,9 +23,9 @@ pub struct Issued {
 }
 
 impl Delivery {
-    /// Issues the key of a paid order and queues its letter, in one commit. However often and however concurrently the
-    /// same order is told, it has one key and one letter; later calls answer with the first key, whatever address they
-    /// name. The key has the product's own terms, or else the host's default.
+    /// Issues the key of a paid order and queues its e-mail, in one commit. An order has one key and one e-mail,
+    /// however often and however concurrently it is reported. Later calls return the first key, even if they name
+    /// another address. The key has the product's own terms, or else the host's defaults.
     ///
     /// # Errors
     ///
@@ -38,13 +38,13 @@ impl Delivery {
             && let Some(more) = OTHER_ADDRESS.admit()
         {
             let order = issued.key.granted().order.as_ref().map(|order| order.id.as_str());
-            tracing::warn!(order, key = %issued.key.id(), more, "an order came again with another e-mail address; its key stays where it went");
+            tracing::warn!(order, key = %issued.key.id(), more, "a repeated order names another e-mail address; its key stays with the first address");
         }
         Ok(issued)
     }
 
-    /// Issues a key by hand, on `terms` as far as they say, else on the product's own or the host's default; queues a
-    /// letter if `send_email`.
+    /// Issues a key by hand. Terms that `terms` leaves out come from the product, or else from the host's defaults.
+    /// Queues an e-mail if `send_email` is true.
     ///
     /// # Errors
     ///
@@ -67,9 +67,10 @@ impl Delivery {
         order: Option<OrderRef>,
         send_email: bool,
     ) -> Result<Issued, Error> {
-        self.enroll().await?;
+        self.register().await?;
         let inner = &self.inner;
-        let Some(product) = inner.catalog.product(product).await? else {
+        let found = inner.catalog.product(product).await?.filter(|product| !product.is_archived());
+        let Some(product) = found else {
             return self.issued_before(product, order).await?.ok_or(Error::UnknownProduct);
         };
         let terms = terms.or(product.terms()).unwrap_or(inner.terms);
@@ -77,30 +78,30 @@ impl Delivery {
         let identity = (id, inner.keyring.newest());
         let key = NewKey::on_terms(identity, product.id(), email, terms, inner.clock.now());
         let key = NewKey { order, ..key };
-        let letter = if send_email { Some(self.message_id(id)?) } else { None };
-        let (key, new) = match inner.ledger.issue(key, letter).await? {
+        let message = if send_email { Some(self.message_id(id)?) } else { None };
+        let (key, new) = match inner.ledger.issue(key, message).await? {
             Issue::New(key) => (key, true),
             Issue::Existing(key) => (key, false),
         };
         if new && send_email {
             inner.wake.notify_one();
         }
-        let text = inner.keyring.text(key.id(), key.granted().ring);
+        let text = inner.keyring.text(key.id(), key.granted().secret);
         Ok(Issued { key, text, new })
     }
 
-    /// The key of an order whose product is not sold any more: a replay is answered as long as there is a key.
+    /// Finds the key of an order whose product is no longer sold, so that a repeated order still gets its key.
     async fn issued_before(&self, product: ProductId, order: Option<OrderRef>) -> Result<Option<Issued>, Error> {
         let Some(order) = order else { return Ok(None) };
         let query = KeyQuery { order: Some(order), product: Some(product), limit: 1, ..KeyQuery::default() };
         let key = self.inner.ledger.search(&query).await?.items.pop();
         Ok(key.map(|key| {
-            let text = self.inner.keyring.text(key.id(), key.granted().ring);
+            let text = self.inner.keyring.text(key.id(), key.granted().secret);
             Issued { key, text, new: false }
         }))
     }
 
-    /// A key has one letter, so its number names the letter too.
+    /// The `Message-ID` of a key's e-mail. A key has one e-mail, so the id of the key identifies both.
     fn message_id(&self, key: KeyId) -> Result<MessageId, Error> {
         let domain = self.inner.outbox.sender.domain();
         MessageId::new(format!("{key}@{domain}"))

@@ -13,7 +13,7 @@ use crate::throttle::Throttle;
 
 /// A started service. Stop it at shutdown; dropping it stops sending too, without waiting.
 #[derive(Debug)]
-#[must_use = "dropping it stops sending letters"]
+#[must_use = "dropping it stops sending e-mails"]
 pub struct Running {
     delivery: Delivery,
     stop: watch::Sender<bool>,
@@ -21,25 +21,26 @@ pub struct Running {
 }
 
 impl Delivery {
-    /// Starts sending letters, in a task of the current Tokio runtime, after making sure that the store was made with one
-    /// of the keyring's secrets. Letters that failed by another sender or another [way](super::Builder::mail_route) are tried
-    /// again.
+    /// Checks that the store was created with one of the keyring's secrets, then starts sending e-mails in a task of
+    /// the current Tokio runtime. E-mails that failed with another sender or another [mail
+    /// route](super::Builder::mail_route) are retried.
     ///
     /// # Errors
     ///
-    /// [`StoreError::ForeignSecret`] if it was not; another [`StoreError`] if the store does not answer.
+    /// [`StoreError::ForeignSecret`] if the store was created with other secrets; another [`StoreError`] if it does not
+    /// respond.
     pub async fn start(&self) -> Result<Running, StoreError> {
-        self.enroll().await?;
+        self.register().await?;
         let inner = &self.inner;
-        // A store that is full or away for the moment does not keep the service from starting.
-        match inner.ledger.unpark_letters(Some(inner.outbox.route), inner.clock.now()).await {
+        // The service starts even if the store is full or temporarily unavailable.
+        match inner.ledger.retry_messages(Some(inner.outbox.route), inner.clock.now()).await {
             Ok(0) => {}
-            Ok(letters) => {
-                tracing::info!(letters, "sender or mail server have changed: letters that failed are tried again");
+            Ok(messages) => {
+                tracing::info!(messages, "sender or mail server have changed: e-mails that failed are tried again");
             }
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, "letters that failed are not tried again yet");
+                tracing::warn!(error, "e-mails that failed are not tried again yet");
             }
         }
         let (stop, stopped) = watch::channel(false);
@@ -47,7 +48,7 @@ impl Delivery {
         Ok(Running { delivery: self.clone(), stop, worker })
     }
 
-    /// The outbox, for hosts and tests that send letters at times of their own.
+    /// The outbox, for hosts and tests that send e-mails at times of their own.
     #[must_use]
     pub fn outbox(&self) -> Arc<Outbox> {
         self.inner.outbox.clone()
@@ -67,52 +68,55 @@ impl Delivery {
         })
     }
 
-    /// Closes the store, once the last request is answered: it tidies up, and every later call is answered 503. Without it
-    /// the same is done when the last handle is dropped, or by the next start; what was acknowledged is safe either way.
+    /// Closes the store. Call this after the last request was answered: the store cleans up, and later calls are
+    /// answered 503. If it is not called, dropping the last handle or the next start does the same. Acknowledged
+    /// operations are safe either way.
     pub async fn close(&self) {
         self.inner.ledger.close().await;
     }
 
-    /// Makes sure, once, that the store was made with a secret of the keyring: [`start`](Self::start) does, and a host
-    /// that starts later can know sooner.
+    /// Checks, once, that the store was created with a secret of the keyring. [`start`](Self::start) does this too; a
+    /// host that starts later can call this to find out sooner.
     ///
     /// # Errors
     ///
-    /// [`StoreError::ForeignSecret`] if it was not; another [`StoreError`] if the store does not answer.
-    pub async fn enroll(&self) -> Result<(), StoreError> {
+    /// [`StoreError::ForeignSecret`] if the store was created with other secrets; another [`StoreError`] if it does not
+    /// respond.
+    pub async fn register(&self) -> Result<(), StoreError> {
         let inner = &self.inner;
-        let enroll = || async {
+        let register = || async {
             if inner.keyring.is_guessable() {
                 tracing::warn!(
-                    "a signing secret (KEY_SECRET) looks as if it could be guessed: who has a key, or the database, can try \
-                     secrets until one fits; `openssl rand -hex 32` makes a good one"
+                    "a signing secret (KEY_SECRET) looks guessable: anyone with a key or the database can try secrets \
+                     until one matches; generate a good one with `openssl rand -hex 32`"
                 );
             }
-            inner.ledger.enroll(&inner.keyring.fingerprints()).await
+            inner.ledger.register(&inner.keyring.fingerprints()).await
         };
-        inner.enrolled.get_or_try_init(enroll).await?;
+        inner.registered.get_or_try_init(register).await?;
         Ok(())
     }
 }
 
-/// Keeps the outbox working: a host's store that panics must not end the sending of letters unnoticed.
+/// Restarts the outbox worker if it panics, so that a panic in a host's store does not end the sending of e-mails
+/// unnoticed.
 async fn supervise(outbox: Arc<Outbox>, stop: watch::Receiver<bool>) {
     while let Err(error) = tokio::spawn(outbox.clone().run(stop.clone())).await {
-        tracing::error!(%error, "the outbox panicked and starts again; its letters are sent once their leases are over");
+        tracing::error!(%error, "the outbox panicked and starts again; its e-mails are sent once their leases are over");
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
 
 impl Running {
-    /// Begins to stop sending, and returns at once: a server calls this when it stops accepting, so that letters under way
-    /// and open requests are finished side by side.
+    /// Asks the outbox to stop sending, and returns at once. A server calls this when it stops accepting connections,
+    /// so that e-mails in progress and open requests are finished concurrently.
     pub fn stop_sending(&self) {
         // Fails if the worker has ended already.
         let _ = self.stop.send(true);
     }
 
-    /// Stops sending: what is under way is finished within seconds or given back. The store stays open, for requests that
-    /// are still being answered.
+    /// Stops sending. E-mails in progress are finished within seconds, or returned to the queue. The store stays open
+    /// for requests that are still being answered.
     pub async fn finish_sending(self) {
         self.stop_sending();
         // Fails only if the runtime is shutting down.

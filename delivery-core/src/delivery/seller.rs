@@ -1,23 +1,23 @@
-//! What a seller does: products, posts, and looking after keys and letters.
+//! What a seller does: products, posts, and looking after keys and e-mails.
 
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
 use super::{Delivery, Error};
-use crate::key::{Change, Key, KeyId};
+use crate::key::{Actor, Change, Key, KeyId};
 use crate::post::{NewPost, Post};
 use crate::product::{Listing, NewProduct, Product};
-use crate::store::{KeyQuery, LetterId, Page, ParkedLetter, PostQuery, StoreError, Use, UseId};
+use crate::store::{FailedMessage, KeyQuery, MessageNumber, Page, PostQuery, StoreError, Use, UseId};
 
 impl Delivery {
     /// Adds a product.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if nothing was added.
+    /// [`StoreError::Unsupported`] if products are managed elsewhere; another [`StoreError`] if nothing was added.
     pub async fn add_product(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {
-        self.inner.catalog.add_product(product).await
+        self.inner.editor.as_ref().ok_or(StoreError::Unsupported)?.add_product(product).await
     }
 
     /// All products, by number.
@@ -35,7 +35,7 @@ impl Delivery {
     ///
     /// [`StoreError`] if nothing was added.
     pub async fn add_post(&self, post: NewPost) -> Result<Post, StoreError> {
-        self.inner.catalog.add_post(post).await
+        self.inner.posts.as_ref().ok_or(StoreError::Unsupported)?.add_post(post).await
     }
 
     /// Posts that fit `query`, newest first.
@@ -44,16 +44,19 @@ impl Delivery {
     ///
     /// [`StoreError`] if the catalog cannot tell.
     pub async fn posts(&self, query: &PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
-        self.inner.catalog.posts(query).await
+        match &self.inner.posts {
+            Some(posts) => posts.posts(query).await,
+            None => Ok(Arc::default()),
+        }
     }
 
-    /// Revokes a key for good: from the answer on it is as good as unknown.
+    /// Revokes a key. As soon as this returns, the key is treated as unknown.
     ///
     /// # Errors
     ///
     /// [`Error::UnknownKey`], or [`Error::Store`].
     pub async fn revoke(&self, key: KeyId) -> Result<Key, Error> {
-        let change = Change::Revoke { at: self.inner.clock.now() };
+        let change = Change::Revoke { at: self.inner.clock.now(), reason: None, by: Actor::admin() };
         let changed = self.inner.ledger.change(key, change).await?.ok_or(Error::UnknownKey)?;
         // Revoking is never refused.
         changed.map_err(|_| Error::UnknownKey)
@@ -82,42 +85,44 @@ impl Delivery {
         self.inner.ledger.history(key, before, limit).await
     }
 
-    /// Forgets when keys were used before `before`, and how often that was; counts stay as they are.
+    /// Deletes use records older than `before`, and returns how many; the counts of keys are unaffected.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if not all may be forgotten.
+    /// [`StoreError`] if some records may remain.
     pub async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
         self.inner.ledger.prune_history(before).await
     }
 
-    /// Letters that were given up, oldest first, at most `limit`.
+    /// E-mails that were given up, oldest first, at most `limit`.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the store cannot tell.
-    pub async fn parked_letters(&self, limit: usize) -> Result<Vec<ParkedLetter>, StoreError> {
-        self.inner.ledger.parked_letters(limit).await
+    pub async fn failed_messages(&self, limit: usize) -> Result<Vec<FailedMessage>, StoreError> {
+        self.inner.ledger.failed_messages(limit).await
     }
 
-    /// Sends all letters that failed again, parked or waiting for their next attempt; how many there were.
+    /// Retries all e-mails that failed for good, and those that wait for their next attempt, unless a mail server may
+    /// have taken them. Returns how many there were.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if some may still be parked.
-    pub async fn resend_letters(&self) -> Result<u64, StoreError> {
-        let count = self.inner.ledger.unpark_letters(None, self.inner.clock.now()).await?;
+    /// [`StoreError`] if some may not be retried.
+    pub async fn retry_messages(&self) -> Result<u64, StoreError> {
+        let count = self.inner.ledger.retry_messages(None, self.inner.clock.now()).await?;
         self.inner.wake.notify_one();
         Ok(count)
     }
 
-    /// Sends a parked letter again, as if it were new; whether there was such a letter.
+    /// Retries an e-mail that failed for good, with its attempts counted anew. Returns whether there was such an
+    /// e-mail.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if it may still be parked.
-    pub async fn resend_letter(&self, letter: LetterId) -> Result<bool, StoreError> {
-        let found = self.inner.ledger.unpark_letter(letter, self.inner.clock.now()).await?;
+    /// [`StoreError`] if it may not be retried.
+    pub async fn retry_message(&self, message: MessageNumber) -> Result<bool, StoreError> {
+        let found = self.inner.ledger.retry_message(message, self.inner.clock.now()).await?;
         self.inner.wake.notify_one();
         Ok(found)
     }

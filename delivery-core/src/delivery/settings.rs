@@ -3,23 +3,19 @@
 
 mod table;
 
-use std::sync::Arc;
-
 use ipnet::IpNet;
 use thiserror::Error;
 use url::Url;
 
-use super::{Builder, Delivery};
 use crate::key::Keyring;
 use crate::limit::{Quota, Quotas};
-use crate::mail::{Mailer, Sender};
+use crate::mail::Sender;
 use crate::secret::{AdminToken, WebhookSecret};
-use crate::store::{Catalog, Ledger};
 use crate::terms::{Terms, UseLimit, Validity};
 use crate::text::Invalid;
 
-/// Everything that can be set by text. `Deserialize` takes a table of the names in lower case, with texts, numbers, or
-/// lists for what else is separated by commas; an unknown name is an error.
+/// All settings that can be given as text. `Deserialize` reads a table whose keys are the names in lower case. Its
+/// values are strings or numbers, or lists for settings whose text is separated by commas. An unknown name is an error.
 ///
 /// ```
 /// use delivery_core::delivery::Settings;
@@ -98,11 +94,11 @@ const OPTIONS: [&str; 10] = [
 ];
 
 impl Settings {
-    /// Reads every setting from wherever `setting` finds the text of a name; what is absent or empty has its default.
+    /// Reads every setting by calling `setting` with its name. A setting that is absent or empty has its default.
     ///
     /// # Errors
     ///
-    /// [`SettingError`] names the first setting that makes no sense, or the secret that is missing.
+    /// [`SettingError`] names the first setting that is invalid, or the secret that is missing.
     pub fn read(setting: impl Fn(&'static str) -> Option<String>) -> Result<Self, SettingError> {
         Ok(Self {
             webhook_secret: required(&setting, "WEBHOOK_SECRET", str::parse)?,
@@ -110,13 +106,6 @@ impl Settings {
             keyring: required(&setting, "KEY_SECRET", str::parse)?,
             options: Options::read(setting)?,
         })
-    }
-
-    /// Starts to put a service together, with everything set that these settings say.
-    #[must_use]
-    pub fn builder<S: Ledger + Catalog>(self, store: Arc<S>, mailer: Arc<dyn Mailer>) -> Builder {
-        let Self { webhook_secret, admin_token, keyring, options } = self;
-        Delivery::builder(store, mailer, keyring, webhook_secret, admin_token).options(options)
     }
 }
 
@@ -134,7 +123,7 @@ impl Options {
         };
         let quotas = Quotas::default();
         let terms = Terms::default();
-        // No number at all is refused like the number zero: with the sentence that says what it takes.
+        // Text that is not a number is read as 0, which is refused with the message that says what the setting expects.
         let days = |text: &str| Validity::from_days(text.parse().unwrap_or_default());
         let uses = |text: &str| UseLimit::from_count(text.parse().unwrap_or_default());
         Ok(Self {

@@ -9,11 +9,11 @@ use super::names;
 use crate::delivery::Delivery;
 use crate::limit::Identity;
 
-/// The client that a call counts for.
+/// Returns the client that a call counts against.
 ///
-/// That is the peer, unless the peer is a trusted proxy. Then `X-Forwarded-For`, all of its fields as one list, is walked
-/// from the right, over trusted hops, to the first address that is not trusted: what stands left of it is the client's own
-/// invention. An entry that is no address ends the walk at the hop before it.
+/// This is the peer, unless the peer is a trusted proxy. In that case all `X-Forwarded-For` fields are read as one
+/// list, from right to left, past trusted proxies, up to the first address that is not trusted. The client itself may
+/// have written anything to the left of that address. If an entry is not an address, the hop before it is used.
 pub(super) fn client(peer: Option<IpAddr>, headers: &HeaderMap, trusted: &[IpNet]) -> Identity {
     let Some(peer) = peer else { return Identity::Unknown };
     let is_trusted = |address: IpAddr| trusts(trusted, address);

@@ -1,40 +1,91 @@
 //! The seller's endpoints: `POST /api/admin/…`.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Timelike, Utc};
 
+use super::body::BodyRule;
 use super::fields::{Fault, Fields};
-use super::{Body, Call, Endpoint, Reply, query, wire};
+use super::row::{Handler, Row, Verb, Words};
+use super::{Reply, wire};
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
+use crate::limit::Policy;
 use crate::post::{Category, NewPost};
 use crate::product::{NewProduct, ProductId};
 use crate::terms::{OwnTerms, UseLimit, Validity};
 use crate::text::Invalid;
 
-/// Size and type, token, fields, product.
-pub(super) async fn answer(endpoint: Endpoint, delivery: &Delivery, call: &Call, body: &Body) -> Reply {
-    let answer = async {
-        let text = Fields::text(call, body)?;
-        if !is_admin(delivery, call) {
-            return Ok(Reply::error(ErrorCode::Unauthorized).challenge());
-        }
-        let fields = Fields::parse(text)?;
-        match endpoint {
-            Endpoint::IssueKey => issue_key(delivery, &fields).await,
-            Endpoint::AddPost => add_post(delivery, &fields).await,
-            _ => add_product(delivery, &fields).await,
-        }
-    };
-    answer.await.unwrap_or_else(|fault: Fault| fault.into())
+/// What the seller's rows have in common.
+const SELLER: Row = Row {
+    path: "",
+    verb: Verb::Post,
+    // A seller may have a slow line.
+    body: BodyRule::Json { limit: 2 << 20, deadline: Duration::from_secs(30) },
+    limit: Some(Policy::Admin),
+    handler: Handler::Seller(|_, _, _| Box::pin(async { Reply::not_found() })),
+    codes: &[
+        ErrorCode::MissingParams,
+        ErrorCode::InvalidParams,
+        ErrorCode::Unauthorized,
+        ErrorCode::NotFound,
+        ErrorCode::MethodNotAllowed,
+        ErrorCode::PayloadTooLarge,
+        ErrorCode::UnsupportedMediaType,
+        ErrorCode::RateLimited,
+        ErrorCode::Internal,
+        ErrorCode::Unavailable,
+    ],
+    openapi: Words { tag: "seller", id: "", summary: "", description: "", parameters: &[], body: None, success: None },
+};
+
+pub(super) static ADD_PRODUCT: Row = Row {
+    path: "/api/admin/product",
+    openapi: Words {
+        id: "addProduct",
+        summary: "Add a product",
+        description: "It can be sold from now on.",
+        body: Some("NewProduct"),
+        success: Some("Added"),
+        ..SELLER.openapi
+    },
+    handler: Handler::Seller(|delivery, _, fields| Box::pin(answered(add_product(delivery, fields)))),
+    ..SELLER
+};
+
+pub(super) static ISSUE_KEY: Row = Row {
+    path: "/api/admin/issue-key",
+    openapi: Words {
+        id: "issueKey",
+        summary: "Issue a key by hand",
+        description: "Each call is another key. It is sent to the buyer unless `send_email` is false.",
+        body: Some("NewKey"),
+        success: Some("IssuedByHand"),
+        ..SELLER.openapi
+    },
+    handler: Handler::Seller(|delivery, _, fields| Box::pin(answered(issue_key(delivery, fields)))),
+    ..SELLER
+};
+
+pub(super) static ADD_POST: Row = Row {
+    path: "/api/admin/post",
+    openapi: Words {
+        id: "addPost",
+        summary: "Add a post",
+        description: "It is listed from `published_at` on.",
+        body: Some("NewPost"),
+        success: Some("PostAdded"),
+        ..SELLER.openapi
+    },
+    handler: Handler::Seller(|delivery, _, fields| Box::pin(answered(add_post(delivery, fields)))),
+    ..SELLER
+};
+
+async fn answered(answer: impl Future<Output = Result<Reply, Fault>>) -> Reply {
+    answer.await.unwrap_or_else(Reply::from)
 }
 
-/// No token, another scheme, two tokens and a wrong one are the same to a stranger.
-pub(super) fn is_admin(delivery: &Delivery, call: &Call) -> bool {
-    let token = query::bearer(call).ok().flatten();
-    token.is_some_and(|token| delivery.inner.admin_token.matches(token.as_bytes()))
-}
-
-async fn add_product(delivery: &Delivery, fields: &Fields<'_>) -> Result<Reply, Fault> {
+async fn add_product(delivery: &Delivery, fields: Fields<'_>) -> Result<Reply, Fault> {
     let checked = |field: &'static str| move |expected: Invalid| Fault::malformed(field, expected);
     let product = NewProduct::new(fields.required_text("name")?).map_err(checked("name"))?;
     let product = product.content(fields.required_text("content")?).map_err(checked("content"))?;
@@ -43,17 +94,17 @@ async fn add_product(delivery: &Delivery, fields: &Fields<'_>) -> Result<Reply, 
     if let Some(kind) = fields.text_of("type")? {
         product = product.kind(kind).map_err(checked("type"))?;
     }
-    let product = product.price(fields.number("price")?.unwrap_or_default()).terms(terms(fields)?);
+    let product = product.price(fields.number("price")?.unwrap_or_default()).terms(terms(&fields)?);
     Ok(match delivery.add_product(product).await {
         Ok(product) => Reply::json(&wire::Added::of(&product)),
         Err(error) => error.into(),
     })
 }
 
-async fn issue_key(delivery: &Delivery, fields: &Fields<'_>) -> Result<Reply, Fault> {
+async fn issue_key(delivery: &Delivery, fields: Fields<'_>) -> Result<Reply, Fault> {
     let product = fields.integer("product_id", ProductId::new)?.ok_or_else(|| Fault::missing("product_id"))?;
     let email = fields.parsed("customer_email")?.ok_or_else(|| Fault::missing("customer_email"))?;
-    let terms = terms(fields)?;
+    let terms = terms(&fields)?;
     let send_email = fields.boolean("send_email")?.unwrap_or(true);
     Ok(match delivery.issue_by_hand(product, email, terms, send_email).await {
         Ok(issued) => Reply::json(&wire::IssuedByHand::of(&issued, send_email)),
@@ -61,11 +112,11 @@ async fn issue_key(delivery: &Delivery, fields: &Fields<'_>) -> Result<Reply, Fa
     })
 }
 
-async fn add_post(delivery: &Delivery, fields: &Fields<'_>) -> Result<Reply, Fault> {
+async fn add_post(delivery: &Delivery, fields: Fields<'_>) -> Result<Reply, Fault> {
     let checked = |field: &'static str| move |expected: Invalid| Fault::malformed(field, expected);
     let title = fields.required_text("title")?;
     let category = Category::new(fields.required_text("category")?).map_err(checked("category"))?;
-    let published_at = published_at(fields)?.unwrap_or_else(|| delivery.inner.clock.now());
+    let published_at = published_at(&fields)?.unwrap_or_else(|| delivery.inner.clock.now());
     let post = NewPost::new(title, category, published_at).map_err(checked("title"))?;
     let post = post.content(fields.required_text("content")?).map_err(checked("content"))?;
     Ok(match delivery.add_post(post).await {
@@ -87,7 +138,7 @@ fn published_at(fields: &Fields<'_>) -> Result<Option<DateTime<Utc>>, Fault> {
         Invalid::expected("must be an RFC 3339 timestamp from 1970 to 9999, such as 2026-11-21T10:00:00Z");
     let Some(text) = fields.text_of("published_at")? else { return Ok(None) };
     let at = DateTime::parse_from_rfc3339(&text).map_err(|_| Fault::malformed("published_at", EXPECTED))?.to_utc();
-    // Of a leap second the first half, so that what is answered is what is listed.
+    // Drops fractions of a second, and a leap second, so that this answer and the list show the same time.
     let at = at.with_nanosecond(0).unwrap_or(at);
     let writable = (DateTime::UNIX_EPOCH..=crate::terms::NEVER).contains(&at);
     writable.then_some(Some(at)).ok_or_else(|| Fault::malformed("published_at", EXPECTED))

@@ -8,12 +8,19 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt};
 use tokio::time::timeout;
 
-use super::Endpoint;
+/// What is read of a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BodyRule {
+    /// Nothing.
+    None,
+    /// A JSON object of at most so many bytes, within a time.
+    Json { limit: usize, deadline: Duration },
+}
 
 /// A body as far as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Body {
-    /// All of it, unless nobody wanted to keep it.
+    /// The whole body arrived. The bytes are empty if the caller did not want to keep them.
     Complete(Bytes),
     /// It is larger than the endpoint's limit; the rest was not read.
     TooLarge,
@@ -21,46 +28,27 @@ pub(super) enum Body {
     Broken,
 }
 
-impl Endpoint {
-    /// The largest body in bytes: 64 KiB for the webhook, 2 MiB for the seller, none for the rest.
-    #[must_use]
-    pub fn body_limit(self) -> usize {
-        match self {
-            Self::Validate | Self::Product | Self::Products | Self::Posts | Self::OpenApi => 0,
-            Self::Order => 64 << 10,
-            Self::AddProduct | Self::IssueKey | Self::AddPost => 2 << 20,
-        }
+/// Reads a body according to the rule of its endpoint.
+///
+/// If `Content-Length` exceeds the limit, the body is refused without reading it. For an endpoint without a body,
+/// nothing is read. If `keep` is false, the body is read to check its length, and its bytes are dropped.
+pub(super) async fn read<E>(
+    rule: BodyRule,
+    headers: &HeaderMap,
+    body: Pin<&mut impl Stream<Item = Result<Bytes, E>>>,
+    keep: bool,
+) -> Body {
+    let BodyRule::Json { limit, deadline } = rule else { return Body::Complete(Bytes::new()) };
+    let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if announced.is_some_and(|length| length > limit as u64) {
+        return Body::TooLarge;
     }
-
-    /// How long a body may take: a platform's comes within a second, a seller may have a slow line.
-    fn deadline(self) -> Duration {
-        Duration::from_secs(if self.body_limit() > 64 << 10 { 30 } else { 10 })
-    }
-
-    /// Reads a body. A length that is announced as larger than the limit is believed without reading, a body that nobody
-    /// asks for is left alone, and one that nobody will look into is read, for its length, and not kept.
-    pub(super) async fn read<E>(
-        self,
-        headers: &HeaderMap,
-        body: Pin<&mut impl Stream<Item = Result<Bytes, E>>>,
-        keep: bool,
-    ) -> Body {
-        let limit = self.body_limit();
-        if limit == 0 {
-            return Body::Complete(Bytes::new());
-        }
-        let announced =
-            headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-        if announced.is_some_and(|length| length > limit as u64) {
-            return Body::TooLarge;
-        }
-        // Boxed: most calls have none, and are no smaller for it.
-        match Box::pin(timeout(self.deadline(), collect(body, limit, keep))).await {
-            Ok(Ok((length, _))) if announced.is_some_and(|announced| announced != length as u64) => Body::Broken,
-            Ok(Ok((_, bytes))) => Body::Complete(bytes),
-            Ok(Err(body)) => body,
-            Err(_) => Body::Broken,
-        }
+    // Boxed, because most calls have no body and would still pay for the size of this future.
+    match Box::pin(timeout(deadline, collect(body, limit, keep))).await {
+        Ok(Ok((length, _))) if announced.is_some_and(|announced| announced != length as u64) => Body::Broken,
+        Ok(Ok((_, bytes))) => Body::Complete(bytes),
+        Ok(Err(body)) => body,
+        Err(_) => Body::Broken,
     }
 }
 
@@ -96,6 +84,7 @@ mod tests {
 
     use futures_util::stream;
 
+    use super::super::Endpoint;
     use super::*;
 
     const MIB: usize = 1 << 20;
@@ -123,7 +112,7 @@ mod tests {
                 tokio::time::sleep(Duration::from_secs(seconds)).await;
                 Ok::<_, ()>(Bytes::from(vec![b'x'; length]))
             });
-            let read = endpoint.read(&headers, pin!(body), keep).await;
+            let read = read(endpoint.row().body, &headers, pin!(body), keep).await;
             assert_eq!(read, expected, "{endpoint:?} {announced:?} {pieces:?} {seconds} s {keep}");
         }
     }
@@ -131,6 +120,6 @@ mod tests {
     #[tokio::test]
     async fn what_breaks_off_is_broken() {
         let body = stream::iter([Ok(Bytes::from_static(b"{")), Err(())]);
-        assert_eq!(Endpoint::Order.read(&HeaderMap::new(), pin!(body), true).await, Body::Broken);
+        assert_eq!(read(Endpoint::Order.row().body, &HeaderMap::new(), pin!(body), true).await, Body::Broken);
     }
 }

@@ -21,7 +21,8 @@ pub struct Call {
     pub query: Option<String>,
     /// The header fields, in the order sent.
     pub headers: HeaderMap,
-    /// The body, where it is at hand.
+    /// The body, if it was already read. [`Endpoint::serve`](super::Endpoint::serve) takes the body as a stream
+    /// instead.
     pub body: Bytes,
     /// The address at the other end of the connection; `None` if the host does not know it.
     pub peer: Option<IpAddr>,
@@ -60,19 +61,20 @@ impl Call {
         Self { peer: Some(peer), ..self }
     }
 
-    /// The values of a header field. One that is no UTF-8 counts as not sent: not every framework shows it.
+    /// The values of a header field. A value that is not UTF-8 counts as absent, because not every framework exposes
+    /// it.
     pub(super) fn values(&self, name: impl AsHeaderName) -> impl Iterator<Item = &HeaderValue> {
         self.headers.get_all(name).iter().filter(|value| std::str::from_utf8(value.as_bytes()).is_ok())
     }
 
-    /// The name of the request for the log, if it has one that is fit for it.
+    /// The request id for the log, if the client sent one that [may be logged](is_request_id).
     pub(super) fn request_id(&self) -> Option<&str> {
         self.headers.get(&names::REQUEST_ID)?.to_str().ok().filter(|id| is_request_id(id))
     }
 }
 
-/// Whether a client's `X-Request-Id` is fit for a log: 1 to 64 ASCII letters, digits, and `-.:`. A key, which has an
-/// underscore, is not.
+/// Whether a client's `X-Request-Id` may be logged: 1 to 64 ASCII letters, digits, and `-.:`. A key contains an
+/// underscore, so it is never logged.
 #[must_use]
 pub fn is_request_id(text: &str) -> bool {
     (1..=LONGEST_REQUEST_ID).contains(&text.len())

@@ -1,10 +1,10 @@
-//! A key as the ticket to a route of the host's own.
+//! A key as the credential for a route of the host's own.
 
-use super::limits::{admit, client};
+use super::pipeline::forged;
+use super::proof::VerifiedKey;
 use super::{Call, Reply, query};
 use crate::delivery::{Delivery, Error};
 use crate::key::Key;
-use crate::limit::Policy;
 use crate::product::ProductId;
 
 /// A key that is valid now. Each binding wraps it as a guard of its framework, which answers for a request without one.
@@ -17,11 +17,11 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// The key of `call`, checked as `/api/validate` does it, wherever the key stands: `?key=`, `Authorization: Bearer` or
+    /// Checks the key of `call` as `/api/validate` does. The key may be in `?key=`, `Authorization: Bearer` or
     /// `X-API-Key`.
     ///
-    /// Keys that do not verify count against the `failures` quota of their address, as on `/api/product`, so that a
-    /// host's own routes are no better place for guessing.
+    /// A key that does not verify counts against the `failures` quota of the client's address, as on `/api/product`.
+    /// Guessing keys is therefore no easier on a host's own routes.
     ///
     /// # Errors
     ///
@@ -29,13 +29,10 @@ impl Grant {
     pub async fn of(delivery: &Delivery, call: &Call) -> Result<Self, Box<Reply>> {
         let refused = |reply: Reply| Box::new(reply.report(call.request_id()).confidential());
         let text = query::key(call).map_err(|fault| refused(fault.into()))?;
-        if delivery.verify(&text).is_none() {
-            return Err(match admit(delivery, Policy::Failures, client(delivery, call)).await {
-                Ok(ticket) => refused(ticket.stamp(Error::UnknownKey.into())),
-                Err(reply) => refused(*reply),
-            });
-        }
-        let key = delivery.validate(&text).await.map_err(|error| refused(error.into()))?;
+        let Some(verified) = VerifiedKey::of(delivery, &text) else {
+            return Err(refused(forged(delivery, call).await));
+        };
+        let key = delivery.check(verified.id()).await.map_err(|error| refused(error.into()))?;
         Ok(Self { delivery: delivery.clone(), key })
     }
 
@@ -45,14 +42,16 @@ impl Grant {
         &self.key
     }
 
-    /// Counts one use of the key for `product`, durably, and answers the key as it stands then.
+    /// Counts one use of the key for `product`, durably, and returns the key after that use.
+    ///
+    /// Frameworks also run a GET route for HEAD requests. A route that should not count a use for HEAD must check the
+    /// method.
     ///
     /// # Errors
     ///
-    /// [`Error`] if the key is for another product or was used up or revoked meanwhile, or the store failed; nothing was
-    /// counted then. In a handler, `?` makes the API's own answer of it.
-    ///
-    /// Frameworks run the route of a GET for HEAD too; a route that should count no use then looks at the method.
+    /// [`Error`] if the key is for another product, was used up or revoked meanwhile, or the store failed. No use was
+    /// counted, except possibly with [`StoreError::Unknown`](crate::store::StoreError::Unknown). In a handler, `?`
+    /// converts the error into the API's own answer.
     pub async fn count_use(&self, product: ProductId) -> Result<Key, Error> {
         self.delivery.count_use(self.key.id(), product).await
     }

@@ -7,7 +7,8 @@ use ::http::header;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{Body, Call};
+use super::Call;
+use super::body::Body;
 use crate::error::ErrorCode;
 use crate::text::Invalid;
 

@@ -13,11 +13,12 @@ use crate::delivery::Delivery;
 use crate::error::ErrorCode;
 use crate::limit::{Decision, Identity, Policy, Quota, Subject};
 
-/// Bytes for a policy's name in quotes, two numbers, of 10 and 20 digits at most, and what stands before them.
+/// Capacity of an item in bytes: a policy's name in quotes, and two numbers of at most 10 and 20 digits with their
+/// names.
 const ITEM: usize = 64;
 
-/// What to put on the answer of a request that passed.
-pub(super) struct Ticket {
+/// A request that fits its limit, for the rate-limit headers of its answer.
+pub(super) struct Admitted {
     policy: Policy,
     quota: Quota,
     remaining: u32,
@@ -44,22 +45,22 @@ pub(super) fn client(delivery: &Delivery, call: &Call) -> Identity {
 }
 
 /// Counts a request, or has the answer that refuses it.
-pub(super) async fn admit(delivery: &Delivery, policy: Policy, identity: Identity) -> Result<Ticket, Box<Reply>> {
+pub(super) async fn admit(delivery: &Delivery, policy: Policy, identity: Identity) -> Result<Admitted, Box<Reply>> {
     let quota = delivery.inner.quotas.of(policy);
     match delivery.inner.limiter.admit(&Subject { policy, identity }, quota).await {
-        Ok(Decision::Admitted { remaining, reset }) => Ok(Ticket { policy, quota, remaining, reset }),
+        Ok(Decision::Admitted { remaining, reset }) => Ok(Admitted { policy, quota, remaining, reset }),
         Ok(Decision::Refused { retry_after }) => {
-            let ticket = Ticket { policy, quota, remaining: 0, reset: retry_after };
+            let refused = Admitted { policy, quota, remaining: 0, reset: retry_after };
             let reply = Reply::error(ErrorCode::RateLimited).retry_after(whole_seconds(retry_after));
-            Err(Box::new(ticket.stamp(reply)))
+            Err(Box::new(refused.apply(reply)))
         }
         Err(error) => Err(Box::new(Reply::unavailable().because(error))),
     }
 }
 
-impl Ticket {
+impl Admitted {
     /// The answer with its `RateLimit` headers.
-    pub(super) fn stamp(&self, reply: Reply) -> Reply {
+    pub(super) fn apply(&self, reply: Reply) -> Reply {
         let (limit, window) = (self.quota.limit().get(), whole_seconds(self.quota.window()));
         let (left, reset) = (self.remaining, whole_seconds(self.reset));
         reply
@@ -67,8 +68,8 @@ impl Ticket {
             .text_header(&names::RATELIMIT, &self.item((";r=", left), (";t=", reset)))
     }
 
-    /// The policy with two parameters, as RFC 9651 writes an item. Put together by hand: it stands on every answer twice,
-    /// and `format!` takes five times as long.
+    /// Formats a policy with two parameters as an item of RFC 9651. It is built by hand, because every limited answer
+    /// has two items and `format!` takes five times as long.
     fn item(&self, first: (&str, u32), second: (&str, u64)) -> ArrayString<ITEM> {
         let (mut count, mut seconds) = (itoa::Buffer::new(), itoa::Buffer::new());
         let (count, seconds) = (count.format(first.1), seconds.format(second.1));
@@ -80,7 +81,7 @@ impl Ticket {
     }
 }
 
-/// Rounded up: after so many seconds it is certainly over.
+/// Rounds up to whole seconds, so that a client that waits that long never retries too early.
 fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }

@@ -1,9 +1,12 @@
 //! The public lists: `GET /api/products` and `GET /api/posts`. They need no key and have no limit, so they must cost little:
 //! a list is encoded once, and every answer shares its bytes.
 
+use super::body::BodyRule;
 use super::fields::{Fault, integer};
+use super::row::{Answering, Handler, Parameter, Row, Verb, Words};
 use super::{Call, Reply, query, wire};
 use crate::delivery::Delivery;
+use crate::error::ErrorCode;
 use crate::post::Category;
 use crate::store::{PostQuery, fitting};
 use crate::text::Invalid;
@@ -11,41 +14,80 @@ use crate::text::Invalid;
 const DEFAULT_POSTS: usize = 10;
 const MOST_POSTS: i64 = 100;
 
-pub(super) async fn products(delivery: &Delivery) -> Reply {
-    match delivery.products().await {
-        Ok(products) => {
-            let encode = || wire::encode(&wire::Products::of(&products, delivery.inner.list_details));
-            Reply::encoded(delivery.inner.encoded.products(&products, encode))
+pub(super) static PRODUCTS: Row = Row {
+    path: "/api/products",
+    verb: Verb::Get,
+    body: BodyRule::None,
+    limit: None,
+    handler: Handler::Public(products),
+    codes: &[ErrorCode::MethodNotAllowed, ErrorCode::Internal, ErrorCode::Unavailable],
+    openapi: Words {
+        tag: "public",
+        id: "listProducts",
+        summary: "The products",
+        description: "All of them, without what keys unlock.",
+        parameters: &[],
+        body: None,
+        success: Some("Products"),
+    },
+};
+
+pub(super) static POSTS: Row = Row {
+    path: "/api/posts",
+    verb: Verb::Get,
+    body: BodyRule::None,
+    limit: None,
+    handler: Handler::Public(posts),
+    codes: &[ErrorCode::InvalidParams, ErrorCode::MethodNotAllowed, ErrorCode::Internal, ErrorCode::Unavailable],
+    openapi: Words {
+        tag: "public",
+        id: "listPosts",
+        summary: "The posts",
+        description: "Those that are published by now, newest first.",
+        parameters: &[Parameter::Category, Parameter::Limit],
+        body: None,
+        success: Some("Posts"),
+    },
+};
+
+fn products<'c>(delivery: &'c Delivery, _: &'c Call) -> Answering<'c> {
+    Box::pin(async move {
+        match delivery.products().await {
+            Ok(products) => {
+                let encode = || wire::encode(&wire::Products::of(&products, delivery.inner.list_details));
+                Reply::encoded(delivery.inner.encoded.products(&products, encode))
+            }
+            Err(error) => error.into(),
         }
-        Err(error) => error.into(),
-    }
+    })
 }
 
-pub(super) async fn posts(delivery: &Delivery, call: &Call) -> Reply {
-    let (category, limit) = match parameters(call) {
-        Ok(parameters) => parameters,
-        Err(fault) => return fault.into(),
-    };
+fn posts<'c>(delivery: &'c Delivery, call: &'c Call) -> Answering<'c> {
+    Box::pin(async move { list(delivery, call).await.unwrap_or_else(Reply::from) })
+}
+
+async fn list(delivery: &Delivery, call: &Call) -> Result<Reply, Fault> {
+    let (category, limit) = parameters(call)?;
     let Ok(category) = category.map(Category::new).transpose() else {
-        // No post has such a category: it is unknown, not wrong.
-        return Reply::json(&wire::Posts::of(&[]));
+        // No post can have an invalid category, so the list is empty. This is not an error.
+        return Ok(Reply::json(&wire::Posts::of(&[])));
     };
     let query = PostQuery { category, until: delivery.inner.clock.now(), limit };
-    match delivery.posts(&query).await {
+    Ok(match delivery.posts(&query).await {
         Ok(posts) => {
             let fit = fitting(posts.iter().map(|post| post.content().len()));
-            let posts = posts.get(..fit).unwrap_or_default();
-            Reply::encoded(delivery.inner.encoded.posts(posts, || wire::encode(&wire::Posts::of(posts))))
+            let encode = || wire::encode(&wire::Posts::of(posts.get(..fit).unwrap_or_default()));
+            Reply::encoded(delivery.inner.encoded.posts(&posts, encode))
         }
         Err(error) => error.into(),
-    }
+    })
 }
 
 fn parameters(call: &Call) -> Result<(Option<String>, usize), Fault> {
     const EXPECTED: Invalid = Invalid::expected("must be an integer of 1 or more");
     let at_least_one = |limit: i64| if limit >= 1 { Ok(limit.min(MOST_POSTS)) } else { Err(EXPECTED) };
     let limit = match query::parameter(call, "limit")? {
-        // However large: above 100 it is 100.
+        // A number of any length is accepted: everything above 100 means 100.
         Some(text) if text.len() > 18 && text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0') => {
             usize::try_from(MOST_POSTS).unwrap_or(DEFAULT_POSTS)
         }

@@ -1,6 +1,7 @@
-//! The names of header fields that are not those of every HTTP library, and of those that an answer has.
+//! Names of header fields: those that the `http` crate does not define, and those that answers contain.
 //!
-//! As statics and not as constants: a reference to one lives on, and neither parses nor copies it.
+//! They are statics rather than constants, so that answers can hold `'static` references to them, without parsing or
+//! copying.
 
 use ::http::{HeaderName, header};
 

@@ -33,8 +33,8 @@ pub(super) fn parameter<'a>(call: &'a Call, name: &str) -> Result<Option<Cow<'a,
     Ok(found.filter(|value| !value.is_empty()))
 }
 
-/// Whether a text is readable and stands for itself, without `%` and `+`, as what usually comes does. Every byte is looked
-/// at, without an end before the last one: so the compiler takes sixteen at once.
+/// Whether a text needs no decoding: printable ASCII without `%` and `+`, as most values are. The loop checks every
+/// byte without an early exit, so that the compiler can process sixteen at once.
 fn is_plain(raw: &str) -> bool {
     raw.bytes().fold(true, |plain, byte| plain & matches!(byte, b' '..=b'$' | b'&'..=b'*' | b','..=b'~'))
 }

@@ -4,7 +4,7 @@ use std::error::Error as Cause;
 use std::fmt;
 use std::sync::Arc;
 
-use ::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
+use ::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use bytes::Bytes;
 
 use super::fields::Fault;
@@ -18,7 +18,8 @@ use crate::throttle::Throttle;
 const RETRY_UNAVAILABLE: u64 = 5;
 /// Fields of a usual answer.
 const HEADERS: usize = 6;
-/// A map with room for more fields was made by an unusual request, and would be kept for as long as its connection.
+/// A header map with a larger capacity came from an unusual request. It is not reused, because it would stay allocated
+/// as long as the connection.
 const ROOMY: usize = 64;
 
 /// An answer: status, headers, bytes. `Debug` shows the status alone, since bodies hold keys.
@@ -27,7 +28,7 @@ pub struct Reply {
     status: StatusCode,
     headers: Vec<(&'static HeaderName, HeaderValue)>,
     body: Bytes,
-    /// Of the body it stands for, which an answer to HEAD does not hold.
+    /// Length of the body in bytes. An answer to HEAD keeps it although it has no body.
     length: usize,
     /// Why it is a 500 or a 503, until that is logged.
     fault: Option<Arc<dyn Cause + Send + Sync>>,
@@ -43,7 +44,7 @@ impl Reply {
     /// The answer to a request that no endpoint can make sense of, with a sentence that says why.
     #[must_use]
     pub fn bad_request(message: &'static str) -> Self {
-        Self::json(&wire::Failure::new(ErrorCode::InvalidParams, message)).with_status(ErrorCode::InvalidParams)
+        Self::json(&wire::Error::new(ErrorCode::InvalidParams, message)).with_status(ErrorCode::InvalidParams)
     }
 
     /// The answer to a request whose handling panicked or failed in the host.
@@ -58,7 +59,8 @@ impl Reply {
         Self::error(ErrorCode::Unavailable).retry_after(RETRY_UNAVAILABLE)
     }
 
-    /// The answer to a use case that failed: for routes of the host's own. Faults of ours are logged, not shown.
+    /// Converts the error of a use case into an answer, for the host's own routes. Internal errors are logged, but not
+    /// shown.
     #[must_use]
     pub fn failure(error: &Error) -> Self {
         Self::from(error.clone()).report(None).confidential()
@@ -70,7 +72,8 @@ impl Reply {
         self.status
     }
 
-    /// The header fields, each once; `Content-Length` is the framework's to add. Their names are ours, and live on.
+    /// The header fields; each name occurs once. `Content-Length` is present only for HEAD; otherwise the framework
+    /// adds it.
     #[must_use]
     pub fn headers(&self) -> &[(&'static HeaderName, HeaderValue)] {
         &self.headers
@@ -82,7 +85,7 @@ impl Reply {
         &self.body
     }
 
-    /// The length in bytes to announce: that of the body, or for HEAD that of the body it stands for.
+    /// The length to send as `Content-Length`, in bytes. For HEAD it is the length of the body that GET would send.
     #[must_use]
     pub fn length(&self) -> usize {
         self.length
@@ -100,8 +103,8 @@ impl Reply {
         self.into_response_in(HeaderMap::new())
     }
 
-    /// The same, with its fields in the room of a map whose own are no longer needed: the request's, which a server
-    /// otherwise drops while it allocates another one.
+    /// Like [`into_response`](Self::into_response), but reuses the allocation of `headers`, whose fields are discarded.
+    /// A server passes the request's header map, which it would otherwise drop while allocating another one.
     #[must_use]
     pub fn into_response_in(self, mut headers: HeaderMap) -> Response<Bytes> {
         headers.clear();
@@ -131,25 +134,26 @@ impl Reply {
     }
 
     pub(super) fn error(code: ErrorCode) -> Self {
-        Self::json(&wire::Failure::new(code, code.message())).with_status(code)
+        Self::json(&wire::Error::new(code, code.message())).with_status(code)
     }
 
-    /// The answer to a request whose handling panicked; what the panic said is on standard error already.
+    /// The answer to a request whose handler panicked. The panic hook has already reported the panic message.
     pub(super) fn panicked() -> Self {
         Self::internal().because("the handling of a request panicked")
     }
 
-    /// The same answer with what is behind it, for the log.
+    /// Attaches the cause of a failure, for the log.
     pub(super) fn because(self, fault: impl Into<Box<dyn Cause + Send + Sync>>) -> Self {
         Self { fault: Some(Arc::from(fault.into())), ..self }
     }
 
-    /// Whether there is something behind it for the log.
+    /// Whether the answer has a cause that was not logged yet.
     pub(super) fn is_fault(&self) -> bool {
         self.fault.is_some()
     }
 
-    /// Logs what is behind the answer: a line a second of each kind, since what fails one request fails thousands.
+    /// Logs the cause of the answer: at most one line per second for each status, since one cause may fail thousands of
+    /// requests.
     pub(super) fn report(mut self, request: Option<&str>) -> Self {
         static UNAVAILABLE: Throttle = Throttle::new();
         static INTERNAL: Throttle = Throttle::new();
@@ -170,8 +174,7 @@ impl Reply {
         Self { status: StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), ..self }
     }
 
-    pub(super) fn allow(self, method: &Method) -> Self {
-        let allowed = if *method == Method::GET { "GET, HEAD" } else { "POST" };
+    pub(super) fn allow(self, allowed: &'static str) -> Self {
         self.header(&names::ALLOW, HeaderValue::from_static(allowed))
     }
 
@@ -184,13 +187,13 @@ impl Reply {
         self.header(&names::RETRY_AFTER, HeaderValue::from(seconds))
     }
 
-    /// Kept by no cache, and not told to where a link in it leads.
+    /// Forbids caching the answer, and sending its URL as `Referer` when a link in it is followed.
     pub(super) fn confidential(self) -> Self {
         self.header(&names::CACHE_CONTROL, HeaderValue::from_static("no-store"))
             .header(&names::REFERRER_POLICY, HeaderValue::from_static("no-referrer"))
     }
 
-    /// For HEAD: the length of the body it stands for, and no body.
+    /// Converts the answer for HEAD: drops the body, and sends its length.
     pub(super) fn without_body(self) -> Self {
         let length = HeaderValue::from(self.length);
         Self { body: Bytes::new(), ..self.header(&names::CONTENT_LENGTH, length) }
@@ -216,7 +219,7 @@ impl Reply {
 
 impl From<Fault> for Reply {
     fn from(fault: Fault) -> Self {
-        Self::json(&wire::Failure::new(fault.code(), fault.message())).with_status(fault.code())
+        Self::json(&wire::Error::new(fault.code(), fault.message())).with_status(fault.code())
     }
 }
 

@@ -18,15 +18,22 @@ pub(super) fn encode(body: &impl Serialize) -> Bytes {
 /// A refusal.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(super) struct Failure<'a> {
+pub(super) struct Error<'a> {
+    /// False where a key is validated; absent elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schema(nullable = false))]
     valid: Option<bool>,
     error: Problem<'a>,
-    // Described where it comes: beside the refusals of a known key.
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schema(ignore))]
-    standing: Option<Standing>,
+}
+
+/// A known key that is not valid now.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub(super) struct RefusedKey<'a> {
+    valid: bool,
+    error: Problem<'a>,
+    #[serde(flatten)]
+    status: Status,
 }
 
 /// What is wrong: a code for programs, and a sentence for people.
@@ -40,7 +47,7 @@ struct Problem<'a> {
 /// What is shown of a key.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(super) struct Standing {
+pub(super) struct Status {
     product_id: i64,
     /// UTC, in whole seconds; 9999-12-31T23:59:59Z for a key that never expires.
     #[cfg_attr(test, schema(format = DateTime))]
@@ -56,7 +63,7 @@ pub(super) struct Standing {
 pub(super) struct Valid {
     valid: bool,
     #[serde(flatten)]
-    standing: Standing,
+    status: Status,
 }
 
 /// What was bought.
@@ -180,18 +187,25 @@ struct Posted<'a> {
     published_at: String,
 }
 
-impl<'a> Failure<'a> {
+impl<'a> Error<'a> {
     pub(super) fn new(code: ErrorCode, message: &'a str) -> Self {
-        Self { valid: None, error: Problem { code: code.as_str(), message }, standing: None }
+        Self { valid: None, error: Problem { code: code.as_str(), message } }
     }
 
     /// For clients that read `valid` instead of the status.
-    pub(super) fn not_valid(self, key: Option<&Key>) -> Self {
-        Self { valid: Some(false), standing: key.map(Standing::of), ..self }
+    pub(super) fn not_valid(code: ErrorCode) -> Self {
+        Self { valid: Some(false), ..Self::new(code, code.message()) }
     }
 }
 
-impl Standing {
+impl RefusedKey<'_> {
+    pub(super) fn of(code: ErrorCode, key: &Key) -> Self {
+        let error = Problem { code: code.as_str(), message: code.message() };
+        Self { valid: false, error, status: Status::of(key) }
+    }
+}
+
+impl Status {
     fn of(key: &Key) -> Self {
         Self {
             product_id: key.product().get(),
@@ -204,7 +218,7 @@ impl Standing {
 
 impl Valid {
     pub(super) fn of(key: &Key) -> Self {
-        Self { valid: true, standing: Standing::of(key) }
+        Self { valid: true, status: Status::of(key) }
     }
 }
 
@@ -300,7 +314,7 @@ fn remaining(key: &Key) -> i64 {
     key.remaining().map_or(-1, |remaining| i64::try_from(remaining).unwrap_or(i64::MAX))
 }
 
-/// A price as a JSON number, digit for digit: a float would make 0.1 of it that is not 0.1.
+/// A price as a JSON number, digit for digit. A float cannot represent 0.1 exactly.
 struct Amount(Price);
 
 impl Serialize for Amount {

@@ -1,10 +1,12 @@
-//! A key: what was granted, and what became of it.
+//! A key: what was granted, and its state.
 //!
-//! A [`Key`] is a value. [`Key::apply`] is the only way it changes; [`Keyring`] is the only way it becomes text.
+//! A [`Key`] is a value: a [`NewKey`], which never changes, and a [`KeyState`]. [`Key::apply`] is the only way that the
+//! state changes, and [`Keyring`] is the only way that a key becomes text.
 
 mod keyring;
 mod parts;
 mod rules;
+mod state;
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,8 +15,9 @@ use chrono::{DateTime, Utc};
 use uuid::{Builder, Uuid};
 
 pub use self::keyring::{Keyring, KeyringError, Verified};
-pub use self::parts::{Acceptance, Fingerprint, KeyText, Prefix, RingVersion};
-pub use self::rules::{Change, Refusal, Standing};
+pub use self::parts::{Acceptance, Fingerprint, KeyText, Prefix, SecretVersion};
+pub use self::rules::{Change, LimitChange, Refusal, Status};
+pub use self::state::{Actor, KeyState, Reason, Revocation};
 use crate::clock::{Clock, whole_seconds};
 use crate::email::Email;
 use crate::entropy::Entropy;
@@ -33,8 +36,8 @@ pub struct KeyId(Uuid);
 pub struct NewKey {
     /// The key's number.
     pub id: KeyId,
-    /// The ring version its text is signed under.
-    pub ring: RingVersion,
+    /// The version of the secret that signs its text.
+    pub secret: SecretVersion,
     /// The product it unlocks.
     pub product: ProductId,
     /// Whom it was sent to.
@@ -49,12 +52,11 @@ pub struct NewKey {
     pub limit: UseLimit,
 }
 
-/// A key as it stands. Cloning is cheap.
+/// A key: what was granted, and its current state. Cloning is cheap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
     granted: Arc<NewKey>,
-    used: u64,
-    revoked_at: Option<DateTime<Utc>>,
+    state: KeyState,
 }
 
 impl KeyId {
@@ -102,14 +104,14 @@ impl NewKey {
     /// A key for `product`, sent to `email`, on `terms` that count from `issued_at`.
     #[must_use]
     pub fn on_terms(
-        (id, ring): (KeyId, RingVersion),
+        (id, secret): (KeyId, SecretVersion),
         product: ProductId,
         email: Email,
         terms: Terms,
         issued_at: DateTime<Utc>,
     ) -> Self {
         let (issued_at, expires_at) = (whole_seconds(issued_at), terms.validity.expiry(issued_at));
-        Self { id, ring, product, email, order: None, issued_at, expires_at, limit: terms.limit }
+        Self { id, secret, product, email, order: None, issued_at, expires_at, limit: terms.limit }
     }
 
     /// The same key, bought with `order`.
@@ -120,16 +122,16 @@ impl NewKey {
 }
 
 impl Key {
-    /// A key as a store remembers it.
+    /// A key from what a store holds.
     #[must_use]
-    pub fn restore(granted: Arc<NewKey>, used: u64, revoked_at: Option<DateTime<Utc>>) -> Self {
-        Self { granted, used, revoked_at }
+    pub fn new(granted: Arc<NewKey>, state: KeyState) -> Self {
+        Self { granted, state }
     }
 
-    /// The same key with another count: for stores that keep counts apart from keys.
-    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "for the SQL stores"))]
-    pub(crate) fn with_used(&self, used: u64) -> Self {
-        Self { used, ..self.clone() }
+    /// The current state.
+    #[must_use]
+    pub fn state(&self) -> &KeyState {
+        &self.state
     }
 
     /// What was fixed at its issue.
@@ -156,43 +158,44 @@ impl Key {
         &self.granted.email
     }
 
-    /// From when on it is expired.
+    /// The instant from which it is expired.
     #[must_use]
     pub fn expires_at(&self) -> DateTime<Utc> {
-        self.granted.expires_at
+        self.state.expires_at
     }
 
     /// How often it may be used.
     #[must_use]
     pub fn limit(&self) -> UseLimit {
-        self.granted.limit
+        self.state.limit
     }
 
     /// How often it was used.
     #[must_use]
     pub fn used(&self) -> u64 {
-        self.used
+        self.state.used
     }
 
     /// How often it can still be used; `None` without a limit.
     #[must_use]
     pub fn remaining(&self) -> Option<u64> {
-        match self.granted.limit {
-            UseLimit::Uses(uses) => Some(u64::from(uses.get()).saturating_sub(self.used)),
+        match self.state.limit {
+            UseLimit::Uses(uses) => Some(u64::from(uses.get()).saturating_sub(self.state.used)),
             UseLimit::Unlimited => None,
         }
     }
 
-    /// When it was revoked.
+    /// When it was revoked, if it is.
     #[must_use]
     pub fn revoked_at(&self) -> Option<DateTime<Utc>> {
-        self.revoked_at
+        self.state.revoked.as_ref().map(|revocation| revocation.at)
     }
 }
 
 impl From<NewKey> for Key {
-    /// The key just issued: unused, not revoked.
+    /// The key as it is issued: unused, not revoked, on the terms that were granted.
     fn from(granted: NewKey) -> Self {
-        Self::restore(Arc::new(granted), 0, None)
+        let state = KeyState::granted(granted.expires_at, granted.limit);
+        Self { granted: Arc::new(granted), state }
     }
 }

@@ -12,12 +12,12 @@ use crate::text::Invalid;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prefix(pub(super) String);
 
-/// Which secret of a ring signed a key.
+/// Which secret of a keyring signed a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct RingVersion(pub(super) u16);
+pub struct SecretVersion(pub(super) u16);
 
-/// What a database remembers of a signing secret, to recognise it: 16 bytes from which nothing can be signed. The first two
-/// are the version that stands in the keys it signs.
+/// A fingerprint of a signing secret, which a database stores to recognise the secret: 16 bytes that cannot be used to
+/// sign keys. The first two bytes are the version in the keys that the secret signs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint(pub(super) [u8; 16]);
 
@@ -25,7 +25,7 @@ pub struct Fingerprint(pub(super) [u8; 16]);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "a ledger must decide on every outcome")]
 pub enum Acceptance {
-    /// It may: the store is new, or the keyring holds the secret that signed most recently.
+    /// The store may be used: it is new, or the keyring holds the secret that signed most recently.
     Accepted,
     /// The keyring holds only secrets that have been replaced since.
     Retired,
@@ -37,7 +37,7 @@ pub enum Acceptance {
 #[derive(Clone)]
 pub struct KeyText(pub(super) String);
 
-/// In constant time, for texts of the same length.
+/// Compares texts of the same length in constant time.
 impl PartialEq for KeyText {
     fn eq(&self, other: &Self) -> bool {
         self.0.as_bytes().ct_eq(other.0.as_bytes()).into()
@@ -62,7 +62,7 @@ impl FromStr for Prefix {
     }
 }
 
-impl RingVersion {
+impl SecretVersion {
     /// The number a store keeps.
     #[must_use]
     pub fn get(self) -> u16 {
@@ -91,29 +91,30 @@ impl Fingerprint {
 
     /// The version of keys that are signed with the secret.
     #[must_use]
-    pub fn version(&self) -> RingVersion {
+    pub fn version(&self) -> SecretVersion {
         let [high, low, ..] = self.0;
-        RingVersion(u16::from_be_bytes([high, low]))
+        SecretVersion(u16::from_be_bytes([high, low]))
     }
 
     /// Whether a store that knows the secrets `known`, and whose newest key was signed under `newest`, may be used with
-    /// `ring`. A new store knows none and may. Otherwise `ring` must share a secret with it and hold the one that signed most
-    /// recently: without that, keys that were sold a moment ago would be invalid here.
+    /// `keyring`. A new store knows no secrets and may be used. Otherwise `keyring` must share a secret with the store,
+    /// and must hold the secret that signed most recently: without that secret, keys sold a moment ago would be invalid
+    /// here.
     #[must_use]
-    pub fn accepts(known: &[Self], newest: Option<RingVersion>, ring: &[Self]) -> Acceptance {
+    pub fn accepts(known: &[Self], newest: Option<SecretVersion>, keyring: &[Self]) -> Acceptance {
         if known.is_empty() {
             return Acceptance::Accepted;
         }
-        if !ring.iter().any(|fingerprint| known.contains(fingerprint)) {
+        if !keyring.iter().any(|fingerprint| known.contains(fingerprint)) {
             return Acceptance::Foreign;
         }
-        let holds = |version| ring.iter().any(|fingerprint| fingerprint.version() == version);
+        let holds = |version| keyring.iter().any(|fingerprint| fingerprint.version() == version);
         if newest.is_none_or(holds) { Acceptance::Accepted } else { Acceptance::Retired }
     }
 }
 
 impl KeyText {
-    /// The text itself: for the buyer, and nobody else.
+    /// The text itself. Show it only to the buyer.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0

@@ -1,14 +1,17 @@
 //! The rules of a key: total functions of the key and the change, without clock or I/O.
 
+use std::sync::Arc;
+
 use chrono::{DateTime, SubsecRound, Utc};
 use thiserror::Error;
 
-use super::Key;
+use super::{Actor, Key, KeyState, Reason, Revocation};
+use crate::clock::whole_seconds;
 use crate::product::ProductId;
-use crate::terms::UseLimit;
+use crate::terms::{NEVER, UseLimit, Uses};
 
 /// Something that happens to a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Change {
     /// Its product is served once.
@@ -18,11 +21,44 @@ pub enum Change {
         /// When.
         at: DateTime<Utc>,
     },
-    /// It is withdrawn, for good. Revoking again changes nothing.
+    /// It is withdrawn. Revoking a revoked key changes nothing: the first revocation stays.
     Revoke {
         /// When; kept to the millisecond.
         at: DateTime<Utc>,
+        /// Why.
+        reason: Option<Reason>,
+        /// Who does it.
+        by: Actor,
     },
+    /// A revocation is lifted. Restoring a key that is not revoked changes nothing.
+    Restore {
+        /// When; kept to the millisecond.
+        at: DateTime<Utc>,
+        /// Who does it.
+        by: Actor,
+    },
+    /// Its terms are changed; what is `None` stays as it is.
+    SetTerms {
+        /// When; kept to the millisecond.
+        at: DateTime<Utc>,
+        /// Who does it.
+        by: Actor,
+        /// The instant from which it is expired, kept in whole seconds and at most [`NEVER`]. An instant of the past expires
+        /// the key.
+        expires_at: Option<DateTime<Utc>>,
+        /// How often it may be used.
+        limit: Option<LimitChange>,
+    },
+}
+
+/// How a use limit changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "a limit is set or added to")]
+pub enum LimitChange {
+    /// It becomes this. A limit below what was used exhausts the key.
+    Set(UseLimit),
+    /// So many uses are added, up to [`MAX_USES`](crate::terms::MAX_USES).
+    Add(Uses),
 }
 
 /// Why a key does not allow what was asked, with the facts.
@@ -53,12 +89,15 @@ pub enum Refusal {
         /// How often that is.
         limit: UseLimit,
     },
+    /// Uses cannot be added to a key that has no limit.
+    #[error("unlimited: there is no limit to add uses to")]
+    NoLimit,
 }
 
 /// What a key is good for at an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Standing {
+pub enum Status {
     /// It can be used.
     Valid,
     /// It was withdrawn.
@@ -72,25 +111,33 @@ pub enum Standing {
 impl Key {
     /// The key after `change`.
     ///
-    /// Refusals come in this order: revoked, expired, wrong product, exhausted. Revoking is never refused.
+    /// A use is refused in this order: revoked, expired, wrong product, exhausted. Revoking and restoring are never refused.
     ///
     /// # Errors
     ///
     /// The [`Refusal`]; the key is then as it was.
     pub fn apply(&self, change: &Change) -> Result<Self, Refusal> {
-        match *change {
+        let mut state = self.state.clone();
+        match change {
             Change::Use { product, at } => {
-                self.check_time(at)?;
-                if product != self.granted.product {
+                self.check_time(*at)?;
+                if *product != self.granted.product {
                     return Err(Refusal::WrongProduct { granted: self.granted.product });
                 }
                 self.check_uses()?;
-                Ok(Self { used: self.used.saturating_add(1), ..self.clone() })
+                state.used = state.used.saturating_add(1);
             }
-            Change::Revoke { at } => {
-                Ok(Self { revoked_at: self.revoked_at.or(Some(at.trunc_subsecs(3))), ..self.clone() })
+            Change::Revoke { at, reason, by } => {
+                let revocation = || Revocation { at: at.trunc_subsecs(3), reason: reason.clone(), by: by.clone() };
+                state.revoked.get_or_insert_with(|| Arc::new(revocation()));
+            }
+            Change::Restore { .. } => state.revoked = None,
+            Change::SetTerms { expires_at, limit, .. } => {
+                state.limit = limit.map_or(Ok(state.limit), |change| change.of(state.limit))?;
+                state.expires_at = expires_at.map_or(state.expires_at, |at| whole_seconds(at).min(NEVER));
             }
         }
+        Ok(Self { granted: self.granted.clone(), state })
     }
 
     /// Whether the key could be used at `at` for its own product.
@@ -105,25 +152,35 @@ impl Key {
 
     /// What the key is good for at `at`.
     #[must_use]
-    pub fn standing(&self, at: DateTime<Utc>) -> Standing {
+    pub fn status(&self, at: DateTime<Utc>) -> Status {
         match self.check(at) {
-            Ok(()) | Err(Refusal::WrongProduct { .. }) => Standing::Valid,
-            Err(Refusal::Revoked { .. }) => Standing::Revoked,
-            Err(Refusal::Expired { .. }) => Standing::Expired,
-            Err(Refusal::Exhausted { .. }) => Standing::Exhausted,
+            Ok(()) | Err(Refusal::WrongProduct { .. } | Refusal::NoLimit) => Status::Valid,
+            Err(Refusal::Revoked { .. }) => Status::Revoked,
+            Err(Refusal::Expired { .. }) => Status::Expired,
+            Err(Refusal::Exhausted { .. }) => Status::Exhausted,
         }
     }
 
     fn check_time(&self, at: DateTime<Utc>) -> Result<(), Refusal> {
-        if let Some(at) = self.revoked_at {
-            return Err(Refusal::Revoked { at });
+        let KeyState { expires_at: since, ref revoked, .. } = self.state;
+        if let Some(revocation) = revoked {
+            return Err(Refusal::Revoked { at: revocation.at });
         }
-        let since = self.granted.expires_at;
         if at >= since { Err(Refusal::Expired { since }) } else { Ok(()) }
     }
 
     fn check_uses(&self) -> Result<(), Refusal> {
-        let limit = self.granted.limit;
-        if limit.allows(self.used) { Ok(()) } else { Err(Refusal::Exhausted { limit }) }
+        let limit = self.state.limit;
+        if limit.allows(self.state.used) { Ok(()) } else { Err(Refusal::Exhausted { limit }) }
+    }
+}
+
+impl LimitChange {
+    fn of(self, limit: UseLimit) -> Result<UseLimit, Refusal> {
+        match (self, limit) {
+            (Self::Set(limit), _) => Ok(limit),
+            (Self::Add(more), UseLimit::Uses(uses)) => Ok(UseLimit::Uses(uses.saturating_add(more))),
+            (Self::Add(_), UseLimit::Unlimited) => Err(Refusal::NoLimit),
+        }
     }
 }

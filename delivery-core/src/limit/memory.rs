@@ -13,20 +13,21 @@ use crate::clock::Clock;
 const POLICIES: usize = 5;
 /// Identities remembered by default for each policy, and each kind of identity.
 const DEFAULT_CAPACITY: usize = 1 << 20;
-/// Beside every IPv4 address.
+/// Stands for [`Identity::Unknown`], and is greater than every IPv4 address.
 const UNKNOWN: u64 = 1 << 32;
 
 /// Rate limits of one process: an exact sliding window for each subject.
 ///
-/// Memory is bounded. An address with one request in its window takes some 40 bytes, one with up to six some 100, and
-/// one with more 8 to 16 for each besides, of which no more than its quota are kept. Subjects whose requests have all left
-/// the window are forgotten. While `capacity` of one kind are live under a policy, *new* ones share the allowance of their
-/// neighbourhood (an IPv4 /16, an IPv6 /16, one of 256 groups of keys); once there is room, they have a window of their own
-/// again, in which what was shared counts as theirs. A live subject is never evicted: an attacker with a million addresses
-/// could otherwise reset its own count.
+/// Memory is bounded. An address with one request in its window takes some 40 bytes, and an address with up to six
+/// requests some 100. An address with more requests takes another 8 to 16 bytes for each, and no more requests than its
+/// quota are stored. Subjects whose requests have all left the window are removed. While `capacity` subjects of one
+/// kind are live under a policy, *new* subjects share the allowance of their prefix bucket (an IPv4 /16, an IPv6 /16,
+/// one of 256 groups of keys). Once there is room, such a subject has its own window again, in which the requests of
+/// the shared window count as its own. A live subject is never evicted: otherwise an attacker with a million addresses
+/// could reset its own count.
 pub struct MemoryLimiter {
     clock: Arc<dyn Clock>,
-    /// A flood of addresses takes no room from keys, nor does one policy from another.
+    /// Separate tables: a flood of addresses takes no room from keys, and one policy takes no room from another.
     policies: [Tables; POLICIES],
 }
 
@@ -57,7 +58,7 @@ impl MemoryLimiter {
         self.policies.iter().map(|tables| tables.v4.len() + tables.v6.len() + tables.keys.len()).sum()
     }
 
-    /// Whether nobody is remembered.
+    /// Whether no subject is remembered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -154,7 +155,7 @@ mod tests {
         for index in 0..10_000 {
             admitted(subject(index));
         }
-        // Of a neighbourhood of its own, so that its allowance is its own too.
+        // The new subject is alone in its prefix bucket, so it shares its allowance with no other subject.
         clock.0.store(59, Ordering::Relaxed);
         let newcomer = subject(u32::MAX);
         assert!(admitted(newcomer) && admitted(newcomer) && !admitted(newcomer));
@@ -173,7 +174,8 @@ mod tests {
         for index in 0..20_000 {
             admitted(subject(index));
         }
-        // A newcomer of it every ten seconds: none of them may keep what was shared alive.
+        // Every ten seconds a new subject of the same prefix bucket arrives. None of them may keep the shared window
+        // alive.
         let newcomers: Vec<bool> = (20_000..20_020)
             .flat_map(|index| {
                 clock.0.store(61 + u64::from(index - 20_000) * 10, Ordering::Relaxed);

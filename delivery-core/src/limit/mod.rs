@@ -2,11 +2,11 @@
 //!
 //! # Implementing `RateLimiter`
 //!
-//! [`admit`](RateLimiter::admit) decides and counts in one step, for one subject at a time. The promise, which the
-//! conformance cases in `testing` check: in *any* window of the quota's length at most `limit` requests are admitted; a
-//! request that fits is never refused; a refusal counts for nothing; and the same request fits again exactly after
-//! `retry_after`. Subjects do not influence each other, except that an implementation under attack may let *new*
-//! subjects share an allowance: never more than the quota, sometimes less.
+//! [`admit`](RateLimiter::admit) decides and counts in one atomic step for each subject. The conformance cases in
+//! `testing` check this contract: in *any* window of the quota's length at most `limit` requests are admitted; a
+//! request that fits is never refused; a refused request is not counted; and the same request fits exactly after
+//! `retry_after`. Subjects do not influence each other, with one exception: under attack an implementation may let
+//! *new* subjects share an allowance. Such a subject never gets more than the quota, but may get less.
 //!
 //! ```
 //! use async_trait::async_trait;
@@ -48,7 +48,8 @@ use crate::text::Invalid;
 /// Decides whether a request may pass. See the [module documentation](self) for how to implement it.
 #[async_trait]
 pub trait RateLimiter: Debug + Send + Sync + 'static {
-    /// Counts a request of `subject` if it fits into `quota`, and says so; otherwise counts nothing and says when it fits.
+    /// Admits and counts a request of `subject` if it fits into `quota`. Otherwise counts nothing and returns when the
+    /// request will fit.
     ///
     /// # Errors
     ///
@@ -56,14 +57,14 @@ pub trait RateLimiter: Debug + Send + Sync + 'static {
     async fn admit(&self, subject: &Subject, quota: Quota) -> Result<Decision, LimitError>;
 }
 
-/// So many requests in any window of so long.
+/// The number of requests that are admitted in any window of a given length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Quota {
     limit: NonZeroU32,
     window: Duration,
 }
 
-/// Which of the service's limits is meant; its name stands in the `RateLimit` headers.
+/// One of the service's limits. Its name appears in the `RateLimit` headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Policy {
@@ -87,7 +88,7 @@ pub enum Identity {
     Key(u128),
     /// An IPv4 client, by its address.
     V4(Ipv4Addr),
-    /// An IPv6 client, by its /64: whoever has one address of such a network has all of them.
+    /// An IPv6 client, by its /64: a client that has one address of such a network usually has all of them.
     V6(u64),
     /// A client whose address the host does not know; all of them share one allowance.
     Unknown,

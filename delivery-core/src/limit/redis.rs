@@ -1,4 +1,5 @@
-//! Limits that many servers share: an exact window in Redis 6.2 or newer, or Valkey, decided by one script in one trip.
+//! Limits shared by many servers: an exact window in Redis 6.2 or newer, or Valkey. One script decides in one round
+//! trip.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,13 +17,14 @@ use tokio::time::timeout;
 use super::{Decision, Identity, LimitError, MemoryLimiter, Quota, RateLimiter, Subject};
 use crate::clock::{Clock, SystemClock};
 
-/// How long Redis may take; a request waits no longer for its limit.
+/// How long a request waits for an answer from Redis.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How long Redis is left alone once it did not answer.
+/// How long Redis is not queried after it failed to answer.
 const REST: Duration = Duration::from_secs(1);
 
-/// The times, in microseconds, of a subject's requests: a list, oldest first. What left the window is dropped, and a list
-/// that nobody asks about for a window's time expires by itself. Redis runs scripts one after another.
+/// Keeps the times of a subject's requests, in microseconds, as a list, oldest first. Requests that have left the
+/// window are removed. A list to which nothing was added for the length of a window expires. Redis runs scripts one
+/// after another, so each decision is atomic.
 const WINDOW: &str = r"
     local limit, window, now = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
     if not now then
@@ -50,7 +52,7 @@ const WINDOW: &str = r"
     return {limit - counted - 1, oldest + window - now}
 ";
 
-/// An address that is no `redis://` URL.
+/// The address is not a `redis://` URL.
 #[derive(Debug, Error)]
 #[error("must be an address such as redis://user:password@host:6379/0")]
 pub struct RedisUrlError {
@@ -58,26 +60,27 @@ pub struct RedisUrlError {
     source: RedisError,
 }
 
-/// Limits that all servers with the same Redis share.
+/// Limits shared by all servers that use the same Redis.
 ///
-/// While Redis is away, each server limits by itself, says so once in the log, and asks again every second; a client may
-/// then pass once more with each server. Redis sees neither addresses nor keys: subjects are hashed with a `pepper`.
+/// While Redis is unavailable, each server limits on its own, logs this once, and queries Redis again every second. A
+/// client then has an additional allowance on each server. Redis sees neither addresses nor keys: subjects are hashed
+/// with a `pepper`.
 pub struct RedisLimiter {
     client: Client,
     connection: Mutex<ConnectionManager>,
     script: Script,
     pepper: Hmac<Sha256>,
     clock: Arc<dyn Clock>,
-    /// Where the time of a window comes from, if not from Redis.
+    /// The clock for the windows; `None` to use the time of Redis.
     times: Option<Arc<dyn Clock>>,
     patience: Duration,
     alone: MemoryLimiter,
-    away: Mutex<Option<Away>>,
+    unavailable: Mutex<Option<Unavailable>>,
 }
 
 /// Redis did not answer.
 #[derive(Debug, Clone, Copy)]
-struct Away {
+struct Unavailable {
     ask_again: Duration,
 }
 
@@ -87,7 +90,7 @@ impl RedisLimiter {
     ///
     /// # Errors
     ///
-    /// [`RedisUrlError`] if `url` is no address of a Redis server. Whether it answers is not asked yet.
+    /// [`RedisUrlError`] if `url` is not the address of a Redis server. Whether the server answers is not checked yet.
     pub fn new(url: &str, pepper: [u8; 32]) -> Result<Self, RedisUrlError> {
         let failed = |source| RedisUrlError { source };
         let client = Client::open(url).map_err(failed)?;
@@ -102,12 +105,12 @@ impl RedisLimiter {
             clock,
             times: None,
             patience: PATIENCE,
-            away: Mutex::new(None),
+            unavailable: Mutex::new(None),
         })
     }
 
-    /// Measures windows on `clock` rather than by the server's time, and waits for Redis on a machine that is busy with other
-    /// tests: ten seconds.
+    /// Measures windows on `clock` instead of the server's time. Waits up to ten seconds for Redis, because the machine
+    /// may be busy with other tests.
     #[cfg(feature = "testing")]
     #[must_use]
     pub fn on_clock(self, clock: Arc<dyn Clock>) -> Self {
@@ -131,7 +134,7 @@ impl RedisLimiter {
         })
     }
 
-    /// The name of a subject's list, from which nobody learns who it is.
+    /// The name of a subject's list. The name is a keyed hash, so that it does not reveal the subject.
     fn name(&self, subject: &Subject) -> String {
         let identity = match subject.identity {
             Identity::Key(id) => [b"key".as_slice(), &id.to_be_bytes()].concat(),
@@ -144,38 +147,39 @@ impl RedisLimiter {
         format!("delivery:{}:{}", subject.policy.name(), BASE32_DNSSEC.encode(&short))
     }
 
-    /// Whether Redis is to be asked: because it is there, or to see whether it is.
+    /// Whether to query Redis, and why: because it is available, or to check whether it has recovered.
     fn asking(&self) -> Option<Asking> {
-        let mut away = self.away.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unavailable = self.unavailable.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.monotonic();
-        match away.as_mut() {
-            Some(away) if now < away.ask_again => None,
-            // One request finds out; the others do not wait with it.
-            Some(away) => {
-                away.ask_again = now.saturating_add(REST);
+        match unavailable.as_mut() {
+            Some(unavailable) if now < unavailable.ask_again => None,
+            // One request checks whether Redis has recovered. The other requests do not wait for it.
+            Some(unavailable) => {
+                unavailable.ask_again = now.saturating_add(REST);
                 Some(Asking::ToSee)
             }
             None => Some(Asking::AsUsual),
         }
     }
 
-    /// Notes how asking went. An answer to a request from before Redis went away says nothing about now.
+    /// Records the result of a query. An answer to a query from before Redis became unavailable does not show that
+    /// Redis has recovered.
     fn note(&self, asking: Asking, asked: Result<&Decision, &RedisError>) {
-        let mut away = self.away.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unavailable = self.unavailable.lock().unwrap_or_else(PoisonError::into_inner);
         match asked {
-            // It counted: one that is full still refuses those whom it counted before.
+            // An admission shows that Redis can write. A full Redis still refuses the subjects that it counted before.
             Ok(Decision::Admitted { .. }) if asking == Asking::ToSee => {
-                *away = None;
+                *unavailable = None;
                 tracing::info!("limits are shared again");
             }
             Ok(_) => {}
             Err(error) => {
-                if away.is_none() {
-                    *away = Some(Away { ask_again: self.clock.monotonic().saturating_add(REST) });
+                if unavailable.is_none() {
+                    *unavailable = Some(Unavailable { ask_again: self.clock.monotonic().saturating_add(REST) });
                     let error = error as &dyn std::error::Error;
-                    tracing::warn!(error, "Redis does not count: each server limits by itself until it does");
+                    tracing::warn!(error, "Redis is unavailable: each server limits on its own until it recovers");
                 }
-                // A connection into nowhere would be asked for a quarter of an hour.
+                // Open a new connection: a dead one would otherwise stay in use for a quarter of an hour.
                 if error.is_io_error()
                     && let Ok(fresh) = connection(&self.client, self.patience)
                 {
@@ -202,7 +206,7 @@ fn connection(client: &Client, patience: Duration) -> Result<ConnectionManager, 
     ConnectionManager::new_lazy_with_config(client.clone(), config)
 }
 
-/// A key shorter than a block, as HMAC itself fills it up.
+/// Pads the pepper to the length of a block, as HMAC itself pads a shorter key.
 fn block(pepper: [u8; 32]) -> hmac::digest::Key<Hmac<Sha256>> {
     let mut block = hmac::digest::Key::<Hmac<Sha256>>::default();
     block.iter_mut().zip(pepper).for_each(|(to, from)| *to = from);
@@ -225,6 +229,6 @@ impl RateLimiter for RedisLimiter {
 
 impl fmt::Debug for RedisLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisLimiter").field("away", &self.away).finish_non_exhaustive()
+        f.debug_struct("RedisLimiter").field("unavailable", &self.unavailable).finish_non_exhaustive()
     }
 }

@@ -1,5 +1,5 @@
-//! What is remembered of subjects: eight bytes beside the name of one that has a single request in its window, as most of a
-//! flood have, and a log for the others.
+//! The state of each subject. A subject with a single request in its window, as most subjects of a flood have, takes
+//! eight bytes besides its name. Other subjects have a log.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::time::Duration;
@@ -10,10 +10,10 @@ use slab::Slab;
 use super::window::{Window, left};
 use super::{Decision, Quota};
 
-/// A full map is swept so often, not for each newcomer.
+/// A full table is cleaned up at most once in this interval, not for each new subject.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// The only request of a subject by its instant, or, with the highest bit set, the place of its log.
+/// The instant of a subject's only request or, with the highest bit set, the index of its log.
 #[derive(Clone, Copy)]
 struct Slot(u64);
 
@@ -26,16 +26,16 @@ enum Kept {
 
 /// Subjects by name, each with an exact window.
 pub(super) struct Subjects<K> {
-    /// By the hash that the caller has too: it chose these subjects by it.
+    /// Hashed with the caller's hasher: the caller already computed the hash to choose this shard.
     slots: HashTable<(K, Slot)>,
     hasher: RandomState,
     logs: Slab<Window>,
-    /// The longest window asked for: who was quiet for so long is forgotten.
+    /// The longest window requested so far. A subject without an admitted request for this long is removed.
     longest: Duration,
-    /// Forget them when so many are held: doubled after each sweep, so that sweeping costs each request a constant on
-    /// average.
+    /// The number of subjects at which the next cleanup runs: twice as many as the last cleanup left. The cost of
+    /// cleanups is thus constant for each request on average.
     sweep_at: usize,
-    /// When that was done last.
+    /// When the last cleanup ran.
     swept: u64,
 }
 
@@ -49,7 +49,7 @@ impl<K: Hash + Eq> Subjects<K> {
         self.slots.len()
     }
 
-    /// Decides for a subject that is known.
+    /// Decides for a subject that is in the table; `None` if it is not.
     pub(super) fn admit_known(&mut self, subject: &K, hash: u64, now: u64, quota: Quota) -> Option<Decision> {
         let (_, slot) = self.slots.find_mut(hash, |(known, _)| known == subject)?;
         self.longest = self.longest.max(quota.window());
@@ -78,7 +78,8 @@ impl<K: Hash + Eq> Subjects<K> {
         })
     }
 
-    /// Decides for one that is not, as if this were its window so far. One that is refused is not remembered.
+    /// Decides for a subject that is not in the table, starting with `window`. The subject is added only if it is
+    /// admitted.
     pub(super) fn admit_new(&mut self, subject: K, hash: u64, mut window: Window, now: u64, quota: Quota) -> Decision {
         self.longest = self.longest.max(quota.window());
         if window.is_over(now, quota.window()) {
@@ -93,7 +94,7 @@ impl<K: Hash + Eq> Subjects<K> {
         decision
     }
 
-    /// The caller has looked: it is not there.
+    /// Adds a subject. The caller has checked that it is not in the table.
     fn remember(&mut self, subject: K, hash: u64, slot: Slot) {
         self.slots.insert_unique(hash, (subject, slot), |(known, _)| self.hasher.hash_one(known));
     }
@@ -107,7 +108,8 @@ impl<K: Hash + Eq> Subjects<K> {
         }
     }
 
-    /// Whether one more can be remembered, if need be once those are forgotten whose requests have all left.
+    /// Whether there is room for one more subject. If necessary, first removes the subjects whose requests have all
+    /// left their windows.
     pub(super) fn has_room(&mut self, now: u64, capacity: usize) -> bool {
         let full = self.slots.len() >= capacity && left(self.swept, now, SWEEP_EVERY);
         if full || self.slots.len() >= self.sweep_at {
@@ -127,7 +129,7 @@ impl<K: Hash + Eq> Subjects<K> {
         });
         self.swept = now;
         self.sweep_at = (self.slots.len() * 2).max(64);
-        // What a flood has left behind.
+        // Release the memory that a flood has left behind.
         if self.slots.capacity() > self.sweep_at * 4 {
             self.slots.shrink_to(self.sweep_at, |(known, _)| self.hasher.hash_one(known));
         }

@@ -1,4 +1,4 @@
-//! The decision itself: a log of what was admitted, and no clock.
+//! The sliding window of one subject: a log of admitted requests. It reads no clock.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use arrayvec::ArrayVec;
 
 use super::{Decision, Quota};
 
-/// So many instants are kept in place: a window is then 64 bytes, a line of the processor's cache. Among a million
-/// subjects each line more is a wait for memory.
+/// The number of instants stored inline. A window then takes 64 bytes, one line of the processor's cache. With a
+/// million subjects each further cache line costs a wait for memory.
 const FEW: usize = 6;
 
 /// The instants at which requests of one subject were admitted, in nanoseconds, oldest first; nothing older than a window
@@ -29,7 +29,7 @@ impl Window {
         Self::Few(ArrayVec::from_iter([admitted]))
     }
 
-    /// The only request that is left.
+    /// The instant of the only counted request; `None` if there is none, or more than one.
     pub(super) fn only(&self) -> Option<u64> {
         self.oldest().filter(|_| self.len() == 1)
     }
@@ -39,7 +39,7 @@ impl Window {
         self.forget(now, quota);
         let limit = quota.limit().get() as usize;
         let counted = self.len();
-        // The request fits once fewer than `limit` are left, that is when this one leaves.
+        // The request fits once fewer than `limit` are counted, that is when this one leaves the window.
         if let Some(blocking) = counted.checked_sub(limit).and_then(|index| self.get(index)) {
             return Decision::Refused { retry_after: until_left(blocking, now, quota) };
         }
@@ -49,7 +49,8 @@ impl Window {
         Decision::Admitted { remaining, reset: until_left(oldest, now, quota) }
     }
 
-    /// Whether everything counted has left a window of this length, so that forgetting the subject changes nothing.
+    /// Whether all counted requests have left a window of this length, so that removing the subject changes no
+    /// decision.
     pub(super) fn is_over(&self, now: u64, length: Duration) -> bool {
         let latest = self.len().checked_sub(1).and_then(|index| self.get(index));
         latest.is_none_or(|latest| left(latest, now, length))
@@ -98,7 +99,7 @@ impl Default for Window {
     }
 }
 
-/// An instant in nanoseconds: 292 years of them.
+/// An instant in nanoseconds. The highest bit stays clear for 292 years.
 pub(super) fn nanoseconds(instant: Duration) -> u64 {
     u64::try_from(instant.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! Letters as files: what happens without a mail server.
+//! Writes e-mails as files, for hosts without a mail server.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -14,8 +14,9 @@ use super::{MailError, Mailer, Message, mime};
 /// Writes each message as an `.eml` file into a folder. Mail programs open such files.
 ///
 /// The folder (mode 0700) and the files (0600) are readable by their owner alone: they contain keys. A file is named
-/// after its `Message-ID`, so that a letter sent twice is one file, and is complete and synced when it appears. One writes
-/// at a time, for all that wait by then: they share the folder's sync, and leave the disk to the store.
+/// after its `Message-ID`, so that an e-mail sent twice is one file. A file is complete and synced when it appears.
+/// Only one task writes at a time, and it writes all messages that are waiting by then: they share one sync of the
+/// folder, which leaves more of the disk's capacity to the store.
 #[derive(Clone)]
 pub struct FolderMailer {
     folder: PathBuf,
@@ -23,7 +24,7 @@ pub struct FolderMailer {
     turn: Arc<Turn<()>>,
 }
 
-/// A letter that is not written yet.
+/// An e-mail that is not written yet.
 struct Waiting {
     name: String,
     bytes: Vec<u8>,
@@ -31,7 +32,7 @@ struct Waiting {
 }
 
 impl FolderMailer {
-    /// A mailer that writes into `folder`, which is made if it is missing.
+    /// Returns a mailer that writes into `folder`, and creates the folder if it is missing.
     ///
     /// # Errors
     ///
@@ -58,39 +59,39 @@ impl Mailer for FolderMailer {
         let (written, done) = oneshot::channel();
         self.waiting().push(Waiting { name, bytes, written });
         let turn = self.turn.clone().lock_owned().await;
-        let letters = std::mem::take(&mut *self.waiting());
-        if !letters.is_empty() {
+        let messages = std::mem::take(&mut *self.waiting());
+        if !messages.is_empty() {
             let folder = self.folder.clone();
-            // It keeps the turn, and answers by itself: this sender may be cut off.
+            // The blocking task owns the turn and reports the results itself, because this future may be cancelled.
             tokio::task::spawn_blocking(move || {
-                write(&folder, letters);
+                write(&folder, messages);
                 drop(turn);
             });
         }
-        let failed = || MailError::transient("the letter's file cannot be written");
+        let failed = || MailError::transient("the e-mail's file cannot be written");
         done.await.map_err(|error| failed().because(error))?.map_err(|error| failed().because(error))
     }
 }
 
-/// Writes letters under other names, syncs them, and lets them appear.
-fn write(folder: &Path, letters: Vec<Waiting>) {
-    let mut appeared = Vec::with_capacity(letters.len());
-    for Waiting { name, bytes, written } in letters {
+/// Writes e-mails under temporary names, syncs the files, and renames them.
+fn write(folder: &Path, messages: Vec<Waiting>) {
+    let mut appeared = Vec::with_capacity(messages.len());
+    for Waiting { name, bytes, written } in messages {
         let unfinished = folder.join(format!(".{name}.tmp"));
         let renamed = || fs::rename(&unfinished, folder.join(format!("{name}.eml")));
         match fill(&unfinished, &bytes).and_then(|()| renamed()) {
             Ok(()) => appeared.push(written),
-            // Nobody may be waiting any more.
+            // The receiver may have been dropped.
             Err(error) => drop(written.send(Err(error))),
         }
     }
     if appeared.is_empty() {
         return;
     }
-    // A name is durable once the folder is.
+    // A rename is durable only after the folder has been synced.
     let durable = File::open(folder).and_then(|folder| folder.sync_all());
     for written in appeared {
-        // An error is of one; the others get its like.
+        // `io::Error` cannot be cloned, so each waiting sender gets an error with the same kind and text.
         let result = durable.as_ref().map_err(|error| io::Error::new(error.kind(), error.to_string()));
         drop(written.send(result.copied()));
     }
@@ -106,7 +107,7 @@ fn fill(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 impl fmt::Debug for FolderMailer {
-    /// Letters that wait hold keys.
+    /// Omits the waiting e-mails, because they contain keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FolderMailer").field("folder", &self.folder).finish_non_exhaustive()
     }

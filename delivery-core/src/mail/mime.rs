@@ -8,17 +8,18 @@ use lettre::{Address, Message as Mime};
 use super::{MailError, Message};
 
 pub(super) fn compose(message: &Message) -> Result<Mime, MailError> {
-    // The sender's address is the seller's to mend, for every letter; the buyer's is this letter's alone.
+    // A faulty sender address affects every e-mail until the seller corrects it, so the failure is transient. A faulty
+    // buyer address affects this e-mail only.
     let from: Address =
         message.from.address().parse().map_err(|error| {
             MailError::transient("the sender's address cannot be written in a message").because(error)
         })?;
-    // lettre does not know that a mark may follow a letter. The address was checked when it was parsed.
+    // lettre's own check rejects a combining mark after a letter. The address was checked when it was parsed.
     let to = Address::new_dangerous(message.to.local(), message.to.domain());
-    // Not from the headers: lettre would parse the address there.
+    // Set the envelope explicitly: to derive it from the headers, lettre would parse the address.
     let envelope = Envelope::new(Some(from.clone()), vec![to.clone()])
         .map_err(|error| MailError::permanent("the message cannot be put together").because(error))?;
-    // RFC 3834: what a program sends says so, and no vacation responder answers it.
+    // RFC 3834: marks the message as sent by a program, so that no vacation responder replies to it.
     let automatic = HeaderValue::new(HeaderName::new_from_ascii_str("Auto-Submitted"), "auto-generated".to_owned());
     Mime::builder()
         .envelope(envelope)
@@ -36,11 +37,11 @@ pub(super) fn compose(message: &Message) -> Result<Mime, MailError> {
         .map_err(|error| MailError::permanent("the message cannot be put together").because(error))
 }
 
-/// Quoted-printable whatever the text: every line is short ASCII then, and no bare CR or dot reaches the wire, where
-/// lettre before 0.11.24 would not escape it (RUSTSEC-2026-0561).
+/// Always uses quoted-printable: every line is then short and ASCII, and no bare CR reaches the wire, after which
+/// lettre before 0.11.24 would not escape a dot (RUSTSEC-2026-0561).
 fn part(kind: ContentType, text: &str) -> Result<SinglePart, MailError> {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let body = Body::new_with_encoding(text, ContentTransferEncoding::QuotedPrintable)
-        .map_err(|_| MailError::permanent("the letter's text cannot be encoded"))?;
+        .map_err(|_| MailError::permanent("the e-mail's text cannot be encoded"))?;
     Ok(SinglePart::builder().content_type(kind).body(body))
 }

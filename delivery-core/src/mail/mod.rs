@@ -1,16 +1,17 @@
-//! From a commit to a letter in the buyer's mailbox.
+//! The outbox: sends each committed key to its buyer by e-mail.
 //!
-//! A letter is queued in the same transaction as its key. The [`Outbox`] leases what is due, renders it, hands it to a
-//! [`Mailer`] outside any transaction, and settles the lease with what became of it.
+//! An e-mail is queued in the same transaction as its key. The [`Outbox`] leases the messages that are due, renders
+//! them, hands them to a [`Mailer`] outside any transaction, and completes each lease with the outcome.
 //!
 //! # Implementing `Mailer`
 //!
-//! [`send`](Mailer::send) answers `Ok` once somebody else is responsible for the message: a mail server said 250, a
-//! provider's API said 2xx. It says [`MailError::permanent`] only for what no later attempt can mend, such as an unknown
-//! recipient, and [`MailError::unconfirmed`] where the message may have been taken; everything else is
-//! [`MailError::transient`] and tried again for days. The same message can come twice, with the same `Message-ID`, after a
-//! crash or a time-out: pass the id on, so that the other side can recognise it. The message holds a key: log nothing of it.
-//! Calls come concurrently, and each is cut off after [`SEND_TIMEOUT`].
+//! [`send`](Mailer::send) returns `Ok` once another system has taken responsibility for the message: a mail server
+//! replied 250, or a provider's API replied 2xx. It returns [`MailError::permanent`] only for a failure that no later
+//! attempt can fix, such as an unknown recipient, and [`MailError::unconfirmed`] where the message may have been
+//! accepted. Any other failure is [`MailError::transient`] and is retried for days. After a crash or a time-out `send`
+//! can be called again with the same message and the same `Message-ID`: pass the id on, so that the receiving system
+//! can recognise the duplicate. The message contains a key: log no part of it. `send` is called concurrently, and each
+//! call is cancelled after [`SEND_TIMEOUT`].
 //!
 //! ```
 //! use async_trait::async_trait;
@@ -31,7 +32,6 @@
 
 #[cfg(feature = "smtp")]
 mod folder;
-mod letter;
 #[cfg(feature = "smtp")]
 mod mime;
 mod outbox;
@@ -39,6 +39,7 @@ mod retry;
 mod sender;
 #[cfg(feature = "smtp")]
 mod smtp;
+mod templates;
 
 use std::error::Error;
 use std::fmt;
@@ -50,26 +51,26 @@ use thiserror::Error;
 
 #[cfg(feature = "smtp")]
 pub use self::folder::FolderMailer;
-pub use self::letter::{TemplateError, Templates};
 pub use self::outbox::{Outbox, Worked};
 pub use self::sender::Sender;
 #[cfg(feature = "smtp")]
 pub use self::smtp::{SmtpError, SmtpMailer};
+pub use self::templates::{TemplateError, Templates};
 use crate::email::Email;
 use crate::store::MessageId;
 
-/// How long one attempt to send may take: the ten minutes that a mail server has for its last reply (RFC 5321, 4.5.3.2.6),
-/// and what comes before. What is cut off may have been sent.
+/// How long one attempt to send may take: the ten minutes that a mail server has for its last reply (RFC 5321,
+/// 4.5.3.2.6), plus the steps before it. An attempt that is cancelled may have been successful.
 pub const SEND_TIMEOUT: Duration = Duration::from_mins(12);
 
 /// Sends a message. See the [module documentation](self) for how to implement it.
 #[async_trait]
 pub trait Mailer: fmt::Debug + Send + Sync + 'static {
-    /// Makes somebody else responsible for delivering `message`.
+    /// Hands `message` to a system that takes responsibility for delivering it.
     ///
     /// # Errors
     ///
-    /// [`MailError`] if nobody took it, permanent if nobody ever will.
+    /// [`MailError`] if the message was not accepted, or not confirmed; permanent if no later attempt can succeed.
     async fn send(&self, message: &Message) -> Result<(), MailError>;
 }
 
@@ -87,15 +88,16 @@ pub struct Message {
     pub text: String,
     /// The body as HTML.
     pub html: String,
-    /// The same for each attempt at the same letter.
+    /// The `Message-ID`, the same for each attempt to send this e-mail.
     pub message_id: MessageId,
     /// When it was rendered.
     pub date: DateTime<Utc>,
 }
 
-/// A message was not taken.
+/// The message was not accepted, or its acceptance was not confirmed.
 ///
-/// Its text is kept with the letter and logged: no secrets, no body; a mail server's own words are welcome.
+/// The text of the error is stored with the e-mail and logged. It must contain neither secrets nor the body, and may
+/// quote the mail server's reply.
 #[derive(Debug, Error)]
 #[error("{reason}")]
 pub struct MailError {
@@ -109,32 +111,32 @@ pub struct MailError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The mail server was not asked, because something of ours failed: tried again in a minute.
+    /// The mail server was not contacted, because something on our side failed. Retried after a minute.
     NotTried,
-    /// It may pass: tried again soon, and for days.
+    /// The failure may be temporary. Retried soon, and for days.
     Transient,
-    /// It seems to be about the recipient, and may be about the sender: tried again for a day.
+    /// The refusal seems to concern the recipient, but may concern the sender. Retried for a day.
     Doubtful,
-    /// The message may have been taken: tried again after hours, since each attempt may be another copy.
+    /// The message may have been accepted. Retried after hours, since each attempt may deliver another copy.
     Unconfirmed,
-    /// No later attempt can mend it.
+    /// No later attempt can succeed.
     Permanent,
 }
 
 impl MailError {
-    /// A failure that may pass.
+    /// A failure that may be temporary.
     #[must_use]
     pub fn transient(reason: impl Into<String>) -> Self {
         Self::new(Failure::Transient, reason)
     }
 
-    /// A failure that no later attempt can mend.
+    /// A failure that no later attempt can fix.
     #[must_use]
     pub fn permanent(reason: impl Into<String>) -> Self {
         Self::new(Failure::Permanent, reason)
     }
 
-    /// A failure that seems permanent but may have a cause that the seller can mend.
+    /// A failure that seems permanent but may have a cause that the seller can fix.
     #[must_use]
     pub fn doubtful(reason: impl Into<String>) -> Self {
         Self::new(Failure::Doubtful, reason)
@@ -168,7 +170,7 @@ impl MailError {
         self.kind
     }
 
-    /// Whether no later attempt can mend it.
+    /// Whether no later attempt can succeed.
     #[must_use]
     pub fn is_permanent(&self) -> bool {
         self.kind == Failure::Permanent

@@ -1,31 +1,34 @@
-//! When to try a letter again.
+//! When to try an e-mail again.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::Failure;
 
-/// Seconds to wait after the first, second, … failure: soon for a hiccup, patiently for an outage; 12 hours thereafter.
+/// Seconds to wait after the first, second, … failure: short delays for a brief fault, long delays for an outage.
+/// [`LATER`] applies to all further failures.
 const DELAYS: [u32; 7] = [5, 60, 5 * 60, 30 * 60, 2 * 3600, 5 * 3600, 10 * 3600];
 const LATER: u32 = 12 * 3600;
-/// The first delay that is used after an attempt that may have been a success.
+/// How many of the delays are skipped after an attempt that may have been successful.
 const HOURS: usize = 4;
 /// RFC 5321, 4.5.4.1: "the give-up time generally needs to be at least 4-5 days".
 const GIVE_UP: TimeDelta = TimeDelta::days(5);
-/// Fewer attempts than this are not given up, whatever the clock says: as many as the delays make in that time.
+/// An e-mail with fewer attempts than this is not given up, whatever the clock says. The delays lead to at least this
+/// many attempts within [`GIVE_UP`].
 const FEWEST: u32 = 15;
-/// More attempts than this are given up, whatever the clock says: it is far behind.
+/// An e-mail is given up after this many attempts, whatever the clock says: the clock must then be far behind.
 const MOST: u32 = 60;
-/// How long a refusal that is probably final is not believed.
+/// How long an e-mail is retried after a refusal that is probably final.
 const DOUBT: TimeDelta = TimeDelta::days(1);
-/// Attempts that the delays make in a day: fewer show that the clock has jumped.
+/// Attempts that the delays lead to within [`DOUBT`]. Fewer attempts at that age show that the clock has jumped.
 const IN_DOUBT: u32 = 7;
-/// Up to a fifth more, so that letters that failed together do not all come back together.
+/// Each delay is extended at random by up to a fifth, so that e-mails that failed together are not all retried
+/// together.
 const JITTER: f64 = 0.2;
-/// No delay is longer. A store takes a due time that is further ahead for a mistake of some clock.
+/// The longest delay, in seconds. A store treats a due time that is further ahead as the error of some clock.
 const LONGEST: f64 = 13.0 * 3600.0 - 60.0;
 
-/// When a letter is due that failed its `attempt`th time (from 1) at `now`, with `chance` in `0.0..1.0` for the jitter;
-/// `None` if it is to be given up.
+/// Returns when to retry an e-mail whose `attempt`th attempt (from 1) failed at `now`, or `None` if the e-mail is to be
+/// given up. `chance` in `0.0..1.0` determines the jitter.
 pub(super) fn due(
     failure: Failure,
     attempt: u32,
@@ -75,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_are_tried_for_five_days_at_growing_distances() {
+    fn messages_are_tried_for_five_days_at_growing_distances() {
         for (chance, count) in [(0.0, 17), (0.999, 16)] {
             let times = tries(Failure::Transient, chance);
             assert_eq!(times.last(), Some(&(5 * 24 * 3600)));
@@ -95,7 +98,8 @@ mod tests {
         assert_eq!(tries(Failure::Permanent, 0.0), [0]);
     }
 
-    /// A clock that is days ahead for some seconds has nothing given up, and one that is behind tries no letter for ever.
+    /// A clock that is days ahead for some seconds does not cause any e-mail to be given up. A clock that is behind
+    /// does not cause endless retries.
     #[test]
     fn a_clock_that_jumps_gives_nothing_up() {
         for days in [6, 600] {

@@ -1,4 +1,4 @@
-//! Who letters come from.
+//! Who e-mails come from.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ const MAX_DOMAIN: usize = 200;
 const EXPECTED: Invalid =
     Invalid::expected("must be an address such as shop@example.com or Shop Name <shop@example.com>");
 
-/// The sender of letters: an address, with or without a name before it. Unlike a buyer's, its domain needs no dot.
+/// The sender of e-mails: an address, with or without a name before it. Unlike a buyer's, its domain needs no dot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sender {
     name: Option<String>,
@@ -55,7 +55,7 @@ impl FromStr for Sender {
         };
         let name = name.trim().trim_matches('"');
         let (local, domain) = address.split_once('@').ok_or(EXPECTED)?;
-        // A letter's `Message-ID` has the domain behind a UUID, in at most 250 characters.
+        // A `Message-ID` consists of a UUID and this domain, and has at most 250 characters.
         let domain = ascii_domain(domain).filter(|domain| domain.len() <= MAX_DOMAIN).ok_or(EXPECTED)?;
         if line(name, 0, 100) && !name.contains(['<', '>', '"']) && is_dot_atom(local) {
             Ok(Self { name: (!name.is_empty()).then(|| name.to_owned()), address: format!("{local}@{domain}") })

@@ -1,4 +1,4 @@
-//! Letters by SMTP.
+//! E-mails by SMTP.
 
 mod connections;
 mod exchange;
@@ -22,27 +22,27 @@ use self::connections::{Connections, Security, Server, Tls};
 use self::exchange::SendError;
 use super::{MailError, Mailer, Message, mime};
 
-/// Sends through one SMTP server, over connections that are kept for the next letter for some seconds.
+/// Sends through one SMTP server, over connections that stay open for some seconds for the next e-mail.
 ///
 /// Parsed from a URL: `smtps://user:password@host:465` for implicit TLS, `smtp://user:password@host:587?tls=required`
-/// for STARTTLS, `smtp://host:port` in clear for this machine alone, `smtp://host:port?tls=none` in clear wherever that is
-/// asked for. A user's or password's reserved characters are percent-encoded. Certificates are verified against the
-/// system's roots.
+/// for STARTTLS, `smtp://host:port` without TLS for this machine only, `smtp://host:port?tls=none` without TLS for any
+/// host. Reserved characters in the user name and the password must be percent-encoded. Certificates are verified
+/// against the system's roots.
 #[derive(Clone)]
 pub struct SmtpMailer {
     connections: Arc<Connections>,
 }
 
-/// A URL that is no SMTP server's. It repeats nothing of the URL, which may hold a password.
+/// The URL is not that of an SMTP server. The error repeats no part of the URL, which may contain a password.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SmtpError {
-    /// It has another form.
+    /// The URL has none of the accepted forms.
     #[error(
         "must be smtp://user:password@host:587?tls=required, smtps://user:password@host:465 or, on this machine, smtp://localhost:25"
     )]
     Malformed,
-    /// It would send keys and the password in clear through a network.
+    /// With this URL, keys and the password would be sent over a network without encryption.
     #[error("smtp:// to another machine needs ?tls=required, or ?tls=none if keys and password may travel in clear")]
     Clear,
     /// The host has no name that a certificate could have, or this machine has no usable root certificates.
@@ -50,7 +50,7 @@ pub enum SmtpError {
     Tls(#[source] Box<dyn Error + Send + Sync>),
 }
 
-/// TLS with certificates that the system's roots vouch for.
+/// TLS that verifies the certificate of `host` against the system's roots.
 fn secured(host: &str) -> Result<Tls, SmtpError> {
     let refused = |source: Box<dyn Error + Send + Sync>| SmtpError::Tls(source);
     let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(|error| refused(error.into()))?;
@@ -103,7 +103,7 @@ impl FromStr for SmtpMailer {
 }
 
 impl SmtpMailer {
-    /// Whether `url` names a mail server on this machine: one for trying things out.
+    /// Whether `url` names a mail server on this machine, such as one for trying out the service.
     #[must_use]
     pub fn is_loopback(url: &str) -> bool {
         Url::parse(url).is_ok_and(|url| is_this_machine(&url))
@@ -120,7 +120,7 @@ impl Mailer for SmtpMailer {
 
 fn is_this_machine(url: &Url) -> bool {
     match url.host() {
-        // `smtp` is no special scheme, so that the URL parser leaves IPv4 addresses as names.
+        // `smtp` is not a special scheme, so the URL parser returns an IPv4 address as a domain name.
         Some(Host::Domain(name)) => {
             name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
         }

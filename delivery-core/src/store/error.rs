@@ -7,13 +7,13 @@ use thiserror::Error;
 
 type Source = Arc<dyn Error + Send + Sync>;
 
-/// A store could not do what it was asked.
+/// A store could not do what it was asked. Unless a variant says otherwise, nothing has happened.
 ///
 /// It displays without secrets and without data; the cause is kept as [`source`](Error::source), for the log alone.
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The database is away, full, overloaded or closed: the same call may succeed later. Answered 503.
+    /// The database is unavailable, full, overloaded or closed: the same call may succeed later. Answered 503.
     #[error("the store is unavailable: {reason}")]
     Unavailable {
         /// Why, in a few lower-case words.
@@ -22,10 +22,17 @@ pub enum StoreError {
         #[source]
         source: Option<Source>,
     },
-    /// Somebody else held a row that an operation needs, for longer than a moment. Nothing has happened; the same call may
-    /// succeed as soon as it is let go. Answered 503.
-    #[error("somebody else holds what this needs")]
-    Contended {
+    /// The operation was handed to the database, and its answer was lost: it happened, or it did not. Answered 503.
+    #[error("the database did not say whether the operation happened")]
+    Unknown {
+        /// The cause.
+        #[source]
+        source: Option<Source>,
+    },
+    /// Another transaction holds a row that the operation needs, or has changed it meanwhile. Nothing has happened; the same
+    /// call may succeed a moment later. Answered 503.
+    #[error("another transaction holds or has changed what this needs")]
+    Conflict {
         /// The cause.
         #[source]
         source: Option<Source>,
@@ -33,6 +40,13 @@ pub enum StoreError {
     /// No space is left: what must be written fails, what is there can be read. Answered 503.
     #[error("no space is left on the disk")]
     Full {
+        /// The cause.
+        #[source]
+        source: Option<Source>,
+    },
+    /// The database refuses the statement for what is in it, and will refuse it again. Nothing has happened. Answered 500.
+    #[error("the database refuses a statement")]
+    Refused {
         /// The cause.
         #[source]
         source: Option<Source>,
@@ -63,6 +77,24 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// An operation of which nobody knows whether it happened.
+    #[must_use]
+    pub fn unknown(source: impl Error + Send + Sync + 'static) -> Self {
+        Self::Unknown { source: Some(Arc::new(source)) }
+    }
+
+    /// A conflict with another transaction.
+    #[must_use]
+    pub fn conflict(source: impl Error + Send + Sync + 'static) -> Self {
+        Self::Conflict { source: Some(Arc::new(source)) }
+    }
+
+    /// A statement that the database refuses.
+    #[must_use]
+    pub fn refused(source: impl Error + Send + Sync + 'static) -> Self {
+        Self::Refused { source: Some(Arc::new(source)) }
+    }
+
     /// A failure that may pass.
     #[must_use]
     pub fn unavailable(reason: &'static str) -> Self {

@@ -7,7 +7,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::entropy::Entropy;
 
-/// Entropy that is the same for the same seed. Never for production: whoever knows the seed knows every id.
+/// Entropy that is determined by a seed. Not for production: anyone who knows the seed can compute every id.
 #[derive(Debug)]
 pub struct SeededEntropy(Mutex<StdRng>);
 

@@ -4,10 +4,12 @@
 //! gets a store of its own from your function. A case panics where the promise is broken.
 
 mod catalog;
+mod fixtures;
 mod ledger;
-mod letters;
 mod limiter;
+mod messages;
 mod orders;
+mod queries;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,9 +17,9 @@ use std::sync::Arc;
 
 use super::ManualClock;
 use crate::limit::RateLimiter;
-use crate::store::{Catalog, Ledger};
+use crate::store::{CatalogEditor, Ledger, Posts};
 
-pub use self::catalog::CATALOG;
+pub use self::catalog::{CATALOG, Shop};
 pub use self::ledger::LEDGER;
 pub use self::limiter::RATE_LIMITER;
 
@@ -49,9 +51,9 @@ impl Case<dyn Ledger> {
     }
 }
 
-impl Case<dyn Catalog> {
+impl Case<dyn Shop> {
     /// Checks the promise on a new, empty catalog.
-    pub async fn run<C: Catalog, F: Future<Output = C> + Send>(&self, new: impl FnOnce() -> F + Send) {
+    pub async fn run<C: CatalogEditor + Posts, F: Future<Output = C> + Send>(&self, new: impl FnOnce() -> F + Send) {
         (self.check)(Arc::new(new().await)).await;
     }
 }

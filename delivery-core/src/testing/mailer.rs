@@ -17,7 +17,7 @@ pub enum Behaviour {
     FailTransient,
     /// Refuses it for good.
     FailPermanent,
-    /// Takes it and says that it did not: a connection lost after the dot.
+    /// Accepts the message but reports a failure, like a connection that is lost after the final dot.
     AcceptThenFail,
     /// Panics.
     Panic,

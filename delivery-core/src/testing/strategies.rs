@@ -15,7 +15,7 @@ use chrono::{DateTime, Utc};
 use proptest::prelude::*;
 
 use crate::email::Email;
-use crate::key::{Change, Key, KeyId, NewKey, RingVersion};
+use crate::key::{Actor, Change, Key, KeyId, LimitChange, NewKey, Reason, SecretVersion};
 use crate::order::{OrderId, OrderRef, Source};
 use crate::product::ProductId;
 use crate::terms::{MAX_DAYS, MAX_USES, OwnTerms, Terms, UseLimit, Validity};
@@ -64,11 +64,29 @@ pub fn own_terms() -> impl Strategy<Value = OwnTerms> {
         .prop_map(|(validity, limit)| OwnTerms { validity, limit })
 }
 
+/// One of few who change something.
+pub fn actor() -> impl Strategy<Value = Actor> {
+    prop::sample::select(vec!["admin", "alice", "platform:stripe"]).prop_map(|name| name.parse().expect("a name"))
+}
+
+/// One of few reasons.
+pub fn reason() -> impl Strategy<Value = Reason> {
+    prop::sample::select(vec!["refunded", "Rückbuchung'; --"]).prop_map(|text| text.parse().expect("a reason"))
+}
+
+/// Limits that are set, and uses that are added.
+pub fn limit_change() -> impl Strategy<Value = LimitChange> {
+    (use_limit(), any::<bool>()).prop_map(|(limit, added)| match limit {
+        UseLimit::Uses(uses) if added => LimitChange::Add(uses),
+        limit => LimitChange::Set(limit),
+    })
+}
+
 /// A key just issued.
 pub fn new_key() -> impl Strategy<Value = NewKey> {
     (any::<[u8; 16]>(), product(), email(), prop::option::of(order()), terms(), instant()).prop_map(
         |(id, product, email, order, terms, issued_at)| {
-            let identity = (KeyId::from_bytes(id), RingVersion::from_stored(1));
+            let identity = (KeyId::from_bytes(id), SecretVersion::from_stored(1));
             NewKey { order, ..NewKey::on_terms(identity, product, email, terms, issued_at) }
         },
     )
@@ -97,8 +115,11 @@ pub fn history() -> impl Strategy<Value = (NewKey, Vec<Change>)> {
 }
 
 fn change_around(times: BoxedStrategy<DateTime<Utc>>) -> impl Strategy<Value = Change> {
+    let terms = (times.clone(), prop::option::of(times.clone()), prop::option::of(limit_change()));
     prop_oneof![
-        9 => (product(), times.clone()).prop_map(|(product, at)| Change::Use { product, at }),
-        1 => times.prop_map(|at| Change::Revoke { at }),
+        12 => (product(), times.clone()).prop_map(|(product, at)| Change::Use { product, at }),
+        1 => (times.clone(), prop::option::of(reason()), actor()).prop_map(|(at, reason, by)| Change::Revoke { at, reason, by }),
+        1 => (times, actor()).prop_map(|(at, by)| Change::Restore { at, by }),
+        1 => (terms, actor()).prop_map(|((at, expires_at, limit), by)| Change::SetTerms { at, by, expires_at, limit }),
     ]
 }

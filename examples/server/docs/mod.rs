@@ -1,4 +1,4 @@
-//! The reference of the API as a page: made of its own description, and of nothing that is fetched from elsewhere.
+//! The API reference as a page. It is rendered from the OpenAPI document, and loads nothing from elsewhere.
 
 use std::sync::OnceLock;
 

@@ -33,7 +33,7 @@ impl<'de> Deserialize<'de> for Settings {
     }
 }
 
-/// A value in a table of settings. What it is not is told without what it is: it may be a secret.
+/// A value in a table of settings. Errors name the expected type, but not the value, because it may be a secret.
 enum Value {
     Text(String),
     Number(String),

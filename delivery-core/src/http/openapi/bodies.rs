@@ -1,5 +1,5 @@
-//! What is sent. The endpoints read fields one by one, so there is no type to describe; that this describes what they read
-//! is checked from outside, by a tool that sends what it allows and what it forbids.
+//! Schemas of request bodies. The endpoints read fields one by one, so there is no type to derive a schema from. An
+//! external tool checks these schemas by sending requests that they allow and requests that they forbid.
 
 use serde_json::json;
 use utoipa::openapi::schema::{AnyOfBuilder, KnownFormat, Object, ObjectBuilder, SchemaFormat, SchemaType, Type};
@@ -37,14 +37,15 @@ fn order() -> Object {
 }
 
 fn new_key() -> Object {
-    let letter = maybe(Type::Boolean).default(Some(json!(true))).description(Some("Whether the buyer gets a letter."));
+    let message =
+        maybe(Type::Boolean).default(Some(json!(true))).description(Some("Whether the buyer gets an e-mail."));
     ObjectBuilder::new()
         .description(Some("A key that the seller issues by hand."))
         .property("product_id", product())
         .property("customer_email", email())
         .property("expires_days", days("Left out: as the product says."))
         .property("max_uses", uses("Left out: as the product says."))
-        .property("send_email", letter)
+        .property("send_email", message)
         .required("product_id")
         .required("customer_email")
         .examples([json!({ "product_id": 1, "customer_email": "ada@example.com", "expires_days": 30, "max_uses": 5 })])
@@ -115,7 +116,7 @@ fn number_or_never(most: i64) -> ObjectBuilder {
     maybe(Type::Integer).minimum(Some(-1)).maximum(Some(most)).extensions(Some(not_zero))
 }
 
-/// Not as a multiple of 0.0001: to those who compute with doubles 19.99 is none.
+/// Does not declare `multipleOf: 0.0001`, because validators that compute with doubles would reject 19.99.
 fn price() -> ObjectBuilder {
     maybe(Type::Number)
         .minimum(Some(0))

@@ -6,17 +6,13 @@ use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder
 use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{Info, InfoBuilder, License, OpenApi, OpenApiBuilder, PathItem, PathsBuilder, Server, Tag};
 
+use super::operations::{ADMIN, KEY_AS_HEADER, KEY_AS_TOKEN};
 use super::{bodies, operations, responses, sample};
 use crate::http::{Endpoint, wire};
 
-/// The names of the security schemes: the seller's token, and a buyer's key in two places.
-pub(super) const ADMIN: &str = "admin";
-pub(super) const KEY_AS_TOKEN: &str = "key";
-pub(super) const KEY_AS_HEADER: &str = "keyHeader";
-
 async fn document() -> OpenApi {
     let mut paths = PathsBuilder::new();
-    for endpoint in Endpoint::ALL {
+    for endpoint in Endpoint::ALL.iter().copied() {
         let success = sample::success(endpoint).await;
         let responses = responses::of(endpoint, success, &sample::refusals(endpoint).await);
         let operation = operations::of(endpoint).responses(responses);
@@ -48,7 +44,7 @@ fn info() -> Info {
 
 fn tags() -> [Tag; 4] {
     [
-        ("buyer", "What a buyer's program calls, with the key from the letter."),
+        ("buyer", "What a buyer's program calls, with the key from the e-mail."),
         ("platform", "What the commerce platform calls."),
         ("public", "What anybody may read."),
         ("seller", "What the seller calls, with the admin token."),
@@ -60,7 +56,7 @@ fn components() -> Components {
     let bearer = |meant| {
         SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(meant)).build())
     };
-    let header = ApiKeyValue::with_description("X-API-Key", "The key from the letter.");
+    let header = ApiKeyValue::with_description("X-API-Key", "The key from the e-mail.");
     let mut schemas = Vec::new();
     macro_rules! with {
         ($($body:ty),* $(,)?) => {
@@ -71,8 +67,9 @@ fn components() -> Components {
         };
     }
     with!(
-        wire::Failure<'_>,
-        wire::Standing,
+        wire::Error<'_>,
+        wire::RefusedKey<'_>,
+        wire::Status,
         wire::Valid,
         wire::Fetched<'_>,
         wire::Ordered<'_>,
@@ -86,12 +83,12 @@ fn components() -> Components {
         .schemas_from_iter(schemas)
         .schemas_from_iter(bodies::schemas())
         .security_scheme(ADMIN, bearer("The seller's admin token."))
-        .security_scheme(KEY_AS_TOKEN, bearer("The key from the letter."))
+        .security_scheme(KEY_AS_TOKEN, bearer("The key from the e-mail."))
         .security_scheme(KEY_AS_HEADER, SecurityScheme::ApiKey(ApiKey::Header(header)))
         .build()
 }
 
-/// One line for each value that fits into one: a change shows in a diff where it is.
+/// Formats the document with one value per line, so that a diff shows what changed.
 fn written(document: &OpenApi) -> String {
     serde_json::to_string_pretty(&serde_json::to_value(document).unwrap()).unwrap() + "\n"
 }
@@ -112,7 +109,7 @@ fn every_endpoint_and_every_status_is_described_and_nothing_else() {
     let document: serde_json::Value = serde_json::from_str(super::OPENAPI).unwrap();
     assert_eq!(document["openapi"], "3.1.0");
     let mut expected: Vec<(String, String, String)> = Vec::new();
-    for endpoint in Endpoint::ALL {
+    for endpoint in Endpoint::ALL.iter().copied() {
         let statuses = endpoint.codes().iter().map(|code| code.status()).chain([200]);
         let method = endpoint.method().as_str().to_lowercase();
         expected.extend(statuses.map(|status| (endpoint.path().to_owned(), method.clone(), status.to_string())));

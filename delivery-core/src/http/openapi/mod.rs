@@ -1,8 +1,8 @@
 //! `GET /api/openapi.json`: the API describes itself.
 //!
-//! The document is made from the wire types, the endpoints and the codes by the tests of this module, and committed beside
-//! them: to serve it costs nothing, and a change of the API that leaves it behind fails. After such a change,
-//! `UPDATE_OPENAPI=1 cargo test -p delivery-core openapi` writes it anew.
+//! The tests of this module generate the document from the wire types, the endpoints and the codes. It is committed
+//! beside them, so that serving it costs nothing, and a test fails if the API changes but the document does not. After
+//! such a change, `UPDATE_OPENAPI=1 cargo test -p delivery-core openapi` regenerates it.
 
 #[cfg(test)]
 mod bodies;
@@ -18,12 +18,29 @@ mod sample;
 use bytes::Bytes;
 
 use super::Reply;
+use super::body::BodyRule;
+use super::row::{Handler, Row, Verb, Words};
+use crate::error::ErrorCode;
 
 /// The description of the API: an OpenAPI 3.1 document in JSON, as `GET /api/openapi.json` answers it.
 ///
 /// The paths in it are relative to where the API is mounted: its server is `..`, as seen from the document.
 pub const OPENAPI: &str = include_str!("openapi.json");
 
-pub(super) fn document() -> Reply {
-    Reply::encoded(Bytes::from_static(OPENAPI.as_bytes()))
-}
+pub(super) static DESCRIBE: Row = Row {
+    path: "/api/openapi.json",
+    verb: Verb::Get,
+    body: BodyRule::None,
+    limit: None,
+    handler: Handler::Public(|_, _| Box::pin(async { Reply::encoded(Bytes::from_static(OPENAPI.as_bytes())) })),
+    codes: &[ErrorCode::MethodNotAllowed],
+    openapi: Words {
+        tag: "public",
+        id: "describe",
+        summary: "This description",
+        description: "OpenAPI 3.1, in JSON.",
+        parameters: &[],
+        body: None,
+        success: None,
+    },
+};

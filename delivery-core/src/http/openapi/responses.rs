@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use utoipa::openapi::example::{Example, ExampleBuilder};
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::response::{Response, ResponseBuilder, Responses, ResponsesBuilder};
-use utoipa::openapi::schema::{AllOfBuilder, ComponentsBuilder, ObjectBuilder, Type};
+use utoipa::openapi::schema::{ComponentsBuilder, ObjectBuilder, Type};
 use utoipa::openapi::{Content, ContentBuilder, Ref, RefOr};
 
 use crate::error::ErrorCode;
@@ -18,7 +18,7 @@ pub(super) fn of(endpoint: Endpoint, success: Value, refusals: &[(ErrorCode, Val
     for refusal in refusals {
         by_status.entry(refusal.0.status()).or_default().push(refusal);
     }
-    let content = match schema(endpoint) {
+    let content = match endpoint.row().openapi.success {
         Some(name) => ContentBuilder::new().schema(Some(Ref::from_schema_name(name))).example(Some(success)).build(),
         None => ContentBuilder::new()
             .schema(Some(ObjectBuilder::new().description(Some("An OpenAPI document."))))
@@ -31,20 +31,6 @@ pub(super) fn of(endpoint: Endpoint, success: Value, refusals: &[(ErrorCode, Val
     ResponsesBuilder::new().response("200", good).responses_from_iter(refused).build()
 }
 
-fn schema(endpoint: Endpoint) -> Option<&'static str> {
-    match endpoint {
-        Endpoint::Validate => Some("Valid"),
-        Endpoint::Product => Some("Fetched"),
-        Endpoint::Order => Some("Ordered"),
-        Endpoint::Products => Some("Products"),
-        Endpoint::Posts => Some("Posts"),
-        Endpoint::AddProduct => Some("Added"),
-        Endpoint::IssueKey => Some("IssuedByHand"),
-        Endpoint::AddPost => Some("PostAdded"),
-        Endpoint::OpenApi => None,
-    }
-}
-
 fn refused(endpoint: Endpoint, status: u16, refusals: &[&(ErrorCode, Value)]) -> Response {
     let sentences: Vec<&str> = refusals.iter().map(|(code, _)| code.message()).collect();
     let content = failure(endpoint, status, refusals);
@@ -55,23 +41,20 @@ fn refused(endpoint: Endpoint, status: u16, refusals: &[&(ErrorCode, Value)]) ->
         429 | 503 => response.header_ref("Retry-After", header("Retry-After")),
         _ => response,
     };
-    // A wrong method is answered before anything is counted, and so are parameters where the key is what counts.
+    // These answers have no rate-limit headers: a wrong method is refused before the request is counted, and so are
+    // invalid parameters if the quota is per key.
     if status == 405 || (endpoint, status) == (Endpoint::Product, 400) {
         return response.build();
     }
     limited(endpoint, response).build()
 }
 
-/// A failure with one of these codes, each with an example.
+/// The content of an error response, with an example for each code. All errors share one schema, so that client
+/// generators create a single type. Refusals of a known key add its status.
 fn failure(endpoint: Endpoint, status: u16, refusals: &[&(ErrorCode, Value)]) -> Content {
-    let codes = refusals.iter().map(|(code, _)| code.as_str());
-    let code = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(codes));
-    let these = ObjectBuilder::new().property("error", ObjectBuilder::new().property("code", code));
-    let mut schema = AllOfBuilder::new().item(Ref::from_schema_name("Failure"));
-    schema = match (endpoint, status) {
-        (Endpoint::Validate, 401) => schema.item(these.required("valid")),
-        (Endpoint::Validate, 403) => schema.item(these.required("valid")).item(Ref::from_schema_name("Standing")),
-        _ => schema.item(these),
+    let schema = match (endpoint, status) {
+        (Endpoint::Validate, 403) => "RefusedKey",
+        _ => "Error",
     };
     let examples = refusals.iter().map(|(code, answer)| {
         let named: RefOr<Example> = if *answer == plain(*code) {
@@ -81,7 +64,7 @@ fn failure(endpoint: Endpoint, status: u16, refusals: &[&(ErrorCode, Value)]) ->
         };
         (code.as_str(), named)
     });
-    ContentBuilder::new().schema(Some(schema)).examples_from_iter(examples).build()
+    ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).examples_from_iter(examples).build()
 }
 
 /// Answers of endpoints that count requests say how many are left.
@@ -127,7 +110,7 @@ pub(super) fn shared(components: ComponentsBuilder) -> ComponentsBuilder {
 
 /// The answer where there is nothing more exact to say.
 pub(super) fn plain(code: ErrorCode) -> Value {
-    serde_json::to_value(wire::Failure::new(code, code.message())).unwrap()
+    serde_json::to_value(wire::Error::new(code, code.message())).unwrap()
 }
 
 fn example(code: ErrorCode, answer: &Value) -> Example {

@@ -1,4 +1,4 @@
-//! A service to take examples from: what the document shows is what it answered.
+//! A service whose actual answers are the examples in the document.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::{Clock, Delivery, Entropy};
 const SECRET: &str = "the-platforms-secret";
 const TOKEN: &str = "the-sellers-own-token";
 
-/// A moment, for good.
+/// A clock that always shows the same time.
 #[derive(Debug)]
 struct Moment(DateTime<Utc>);
 
@@ -51,7 +51,7 @@ impl Mailer for NoPost {
     }
 }
 
-/// A shop with a product, a post, and a key that serves once; seen so many days later.
+/// A service on `store` whose clock is `days` after the start of the example.
 fn shop(store: &Arc<MemoryStore>, days: i64) -> Delivery {
     let now = DateTime::from_timestamp(1_795_255_200, 0).unwrap() + TimeDelta::days(days);
     let signing = "what-keys-are-signed-with".parse().unwrap();

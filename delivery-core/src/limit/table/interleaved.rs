@@ -1,4 +1,4 @@
-//! The limit under requests that meet in every order that a scheduler finds.
+//! Tests of the limit with concurrent requests, in the interleavings that a scheduler tries.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::sync::interleave;
 const SCHEDULES: usize = 20_000;
 const SECOND: u64 = 1_000_000_000;
 
-/// A table and the time.
+/// A table and a clock that the test sets.
 struct Door {
     table: Table<u64>,
     seconds: AtomicU64,
@@ -26,7 +26,7 @@ impl Door {
         usize::from(matches!(decision, Decision::Admitted { .. }))
     }
 
-    /// Two requests from each of three threads; how many are admitted.
+    /// Starts three threads that make two requests each. A thread returns how many of its requests were admitted.
     fn six_requests(self: &Arc<Self>, subject: u64) -> Vec<shuttle::thread::JoinHandle<usize>> {
         let threads = (0..3).map(|_| {
             let door = self.clone();
@@ -45,8 +45,8 @@ fn a_subject_is_admitted_as_often_as_it_may_and_no_more() {
     interleave(SCHEDULES, || assert_eq!(joined(Door::new(1000).six_requests(1)), 2));
 }
 
-/// A newcomer for whom there is no room shares its neighbourhood's window; the moment there is room it must not get a
-/// second allowance.
+/// A new subject for which there is no room shares the window of its prefix bucket. When room becomes free, it must not
+/// get a second allowance.
 #[test]
 fn room_that_comes_free_in_the_middle_gives_no_second_allowance() {
     interleave(SCHEDULES, || {
@@ -56,8 +56,8 @@ fn room_that_comes_free_in_the_middle_gives_no_second_allowance() {
         let beside = |other: &u64| shard(other) == shard(&newcomer);
         let resident = (0..).find(beside).unwrap();
         assert_eq!(door.admitted(resident), 1);
-        // Somebody had to share already, elsewhere: everybody looks there from now on.
-        door.table.crowded.store(true, Ordering::SeqCst);
+        // Another subject already had to use a shared window, so that shared windows are read from now on.
+        door.table.overflowed.store(true, Ordering::SeqCst);
         door.seconds.store(59, Ordering::SeqCst);
         let threads = door.six_requests(newcomer);
         // Meanwhile the resident's minute is over.

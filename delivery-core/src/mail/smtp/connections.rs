@@ -1,8 +1,8 @@
-//! Connections to the mail server, kept for the next letter.
+//! Connections to the mail server, kept for the next e-mail.
 //!
-//! A connection comes back only when the exchange over it is over. One whose letter was cut off is dropped with it: replies
-//! that are under way would be read by the next letter as its own, and that be taken for sent. lettre's own pool takes
-//! such a connection back.
+//! A connection is reused only after the exchange over it has ended. If sending an e-mail is cancelled, its connection
+//! is dropped: the next e-mail would read the late replies as its own, and could be recorded as sent without being
+//! sent. lettre's own pool reuses such a connection.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -21,21 +21,21 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::exchange::{self, BEFORE, SendError};
 use super::wire::Wire;
 
-/// How long a server may take to say that it is still there.
+/// How long a server may take to confirm that it is still there.
 const ANSWER: Duration = Duration::from_secs(5);
-/// A connection that nobody needs is closed after once or twice this: mail servers wait for minutes, but have others to
-/// serve.
+/// An idle connection is closed after one to two times this interval. Mail servers would wait for minutes, but have
+/// other clients to serve.
 const IDLE: Duration = Duration::from_secs(10);
-/// Letters over one connection: several mail servers allow a hundred.
-const LETTERS: u32 = 100;
+/// E-mails over one connection: several mail servers allow a hundred.
+const MESSAGES: u32 = 100;
 
-/// How the way to the server is secured.
+/// How the connection to the server is secured.
 pub(super) enum Security {
     /// In clear.
     None,
     /// From the first byte.
     Implicit(Tls),
-    /// By STARTTLS, without which nothing is sent.
+    /// With STARTTLS. If the server does not offer it, nothing is sent.
     StartTls(Tls),
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Tls {
     pub(super) host: ServerName<'static>,
 }
 
-/// Where letters go.
+/// The mail server to send through.
 pub(super) struct Server {
     pub(super) host: String,
     pub(super) port: u16,
@@ -52,7 +52,7 @@ pub(super) struct Server {
     pub(super) credentials: Option<Credentials>,
 }
 
-/// The connections that wait for a letter.
+/// The idle connections to a mail server.
 pub(super) struct Connections {
     server: Server,
     hello: ClientId,
@@ -62,7 +62,7 @@ pub(super) struct Connections {
 #[derive(Default)]
 struct Kept {
     idle: Vec<Open>,
-    /// Whether somebody looks after those that nobody needs.
+    /// Whether the task that closes idle connections is running.
     swept: bool,
     /// The recipient that the server accepted most recently.
     accepted: Option<String>,
@@ -71,8 +71,8 @@ struct Kept {
 struct Open {
     connection: AsyncSmtpConnection,
     wire: Wire,
-    letters: u32,
-    /// Idle since before the last sweep.
+    messages: u32,
+    /// Idle since before the last cleanup.
     unused: bool,
 }
 
@@ -85,13 +85,13 @@ impl Connections {
         &self.server
     }
 
-    /// Sends a message over a connection that is there, or a new one.
+    /// Sends a message over an idle connection or, if there is none, over a new one.
     pub(super) async fn send(self: &Arc<Self>, message: &Message) -> Result<(), SendError> {
         let text = message.formatted();
         let mut open = timeout(BEFORE, self.ready_for(message, &text)).await.map_err(|_| SendError::Slow)??;
         exchange::message(&mut open.connection, &open.wire, &text).await?;
-        open.letters += 1;
-        if open.letters < LETTERS {
+        open.messages += 1;
+        if open.messages < MESSAGES {
             self.keep(open);
         } else {
             tokio::spawn(quit(open));
@@ -114,7 +114,7 @@ impl Connections {
         Ok(open)
     }
 
-    /// Names sender and recipient, and remembers whom the server accepts.
+    /// Names sender and recipient to the server, and records the recipient that the server accepts.
     async fn name(&self, open: &mut Open, message: &Message, text: &[u8]) -> Result<(), SendError> {
         let recipient = message.envelope().to().first().map(ToString::to_string);
         match exchange::envelope(&mut open.connection, message.envelope(), text).await {
@@ -123,7 +123,8 @@ impl Connections {
                 Ok(())
             }
             Err(SendError::Recipient { source, .. }) => {
-                // Once for each that was accepted: a server that begins to refuse everybody is not believed twice.
+                // Each accepted recipient is evidence for one refusal only: the server may have begun to refuse every
+                // recipient.
                 let accepted = self.kept().accepted.take();
                 Err(SendError::Recipient { others: accepted.is_some() && accepted != recipient, source })
             }
@@ -145,7 +146,7 @@ impl Connections {
         let mut kept = self.kept();
         kept.idle.push(open);
         if !std::mem::replace(&mut kept.swept, true) {
-            tokio::spawn(sweep(Arc::downgrade(self)));
+            tokio::spawn(cleanup(Arc::downgrade(self)));
         }
     }
 
@@ -153,7 +154,7 @@ impl Connections {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes out what was idle since the last sweep; whether anything is left to look after.
+    /// Removes and returns the connections that were not used since the last cleanup, and whether any others are left.
     fn unused(&self) -> (Vec<Open>, bool) {
         let mut kept = self.kept();
         let unused = kept.idle.extract_if(.., |open| std::mem::replace(&mut open.unused, true)).collect();
@@ -166,8 +167,8 @@ impl Server {
     async fn connect(&self, hello: &ClientId) -> Result<Open, Box<dyn std::error::Error + Send + Sync>> {
         // A URL has an IPv6 address in brackets.
         let stream = TcpStream::connect((self.host.trim_matches(['[', ']']), self.port)).await?;
-        // lettre writes a letter and its final dot one after the other: the dot would wait until the letter is
-        // acknowledged, which the other side may put off for 40 ms.
+        // lettre writes an e-mail and its final dot separately. Without this option the dot would wait until the e-mail
+        // is acknowledged, which the server may delay by 40 ms.
         stream.set_nodelay(true)?;
         let mut wire = Wire::new(stream);
         match &self.security {
@@ -179,7 +180,7 @@ impl Server {
                     return Err("the mail server does not offer STARTTLS".into());
                 }
                 clear.command(Starttls).await?;
-                // What the server sent in clear behind its reply is dropped with the connection.
+                // Unencrypted data that the server sent after its reply is dropped together with `clear`.
                 wire = wire.secured(&tls.connector, tls.host.clone(), "220 secured\r\n").await?;
             }
         }
@@ -187,12 +188,12 @@ impl Server {
         if let Some(credentials) = &self.credentials {
             connection.auth(DEFAULT_MECHANISMS, credentials).await?;
         }
-        Ok(Open { connection, wire, letters: 0, unused: false })
+        Ok(Open { connection, wire, messages: 0, unused: false })
     }
 }
 
-/// Closes what nobody needs, until there is nothing left.
-async fn sweep(connections: Weak<Connections>) {
+/// Closes idle connections until none is left.
+async fn cleanup(connections: Weak<Connections>) {
     loop {
         tokio::time::sleep(IDLE).await;
         let Some(connections) = connections.upgrade() else { return };
@@ -212,7 +213,7 @@ impl fmt::Display for Server {
     }
 }
 
-/// Says good-bye; a server that does not answer is left all the same.
+/// Sends QUIT, and closes the connection even if the server does not reply.
 async fn quit(mut open: Open) {
     let _ = timeout(ANSWER, open.connection.quit()).await;
 }

@@ -13,16 +13,17 @@ use tokio::time::timeout;
 use super::wire::Wire;
 use crate::mail::MailError;
 
-/// How long everything before the message may take. Nothing has happened until then: the e-mail is tried again soon.
+/// How long the steps before the message may take. If they take longer, nothing has been sent yet, and the e-mail is
+/// tried again soon.
 pub(super) const BEFORE: Duration = Duration::from_mins(1);
-/// How long the message and the reply to it may take: RFC 5321, 4.5.3.2.6, asks for ten minutes of patience, since the server
-/// may be delivering it meanwhile.
+/// How long the message and the reply to it may take: RFC 5321, 4.5.3.2.6, asks clients to wait ten minutes, since the
+/// server may be delivering the message meanwhile.
 pub(super) const MESSAGE: Duration = Duration::from_mins(10);
 
-/// An e-mail that was not taken, or perhaps was.
+/// The e-mail was not accepted, or its acceptance was not confirmed.
 #[derive(Debug, Error)]
 pub(super) enum SendError {
-    /// The server cannot be reached, or refuses us: nothing about this e-mail.
+    /// The server cannot be reached, or refuses the connection. This says nothing about the e-mail.
     #[error("connection error")]
     Connect(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A refusal of the sender or of e-mails as such.
@@ -41,7 +42,7 @@ pub(super) enum SendError {
     /// The address needs SMTPUTF8 (RFC 6531), which the server does not offer.
     #[error("the server does not offer SMTPUTF8")]
     NotInternational,
-    /// The message was sent whole, and no reply came.
+    /// The whole message was sent, but no reply came.
     #[error("no reply to the message")]
     Unconfirmed(#[source] Option<SmtpError>),
     /// The server took too long before the message was sent.
@@ -49,7 +50,7 @@ pub(super) enum SendError {
     Slow,
 }
 
-/// Names sender and recipient. Nothing has happened until [`message`] is sent.
+/// Names sender and recipient to the server. Nothing is delivered before [`message`] is called.
 pub(super) async fn envelope(
     connection: &mut AsyncSmtpConnection,
     envelope: &Envelope,
@@ -77,7 +78,7 @@ pub(super) async fn envelope(
 
 /// Sends the message itself.
 pub(super) async fn message(connection: &mut AsyncSmtpConnection, wire: &Wire, text: &[u8]) -> Result<(), SendError> {
-    // What was sent on this connection before has been answered.
+    // Clear the flag: earlier messages on this connection have been answered.
     wire.dot_sent();
     match timeout(MESSAGE, connection.message(text)).await {
         Ok(Ok(_)) => Ok(()),
@@ -90,7 +91,8 @@ pub(super) async fn message(connection: &mut AsyncSmtpConnection, wire: &Wire, t
 }
 
 impl SendError {
-    /// Whether another connection may do better at once: the server has had enough of this one, or closed it.
+    /// Whether the same e-mail may succeed at once on another connection, because the server rejects commands on this
+    /// one, or closed it.
     pub(super) fn is_of_the_connection(&self) -> bool {
         match self {
             Self::Sender(error) | Self::Recipient { source: error, .. } => !error.is_permanent(),
@@ -99,10 +101,10 @@ impl SendError {
         }
     }
 
-    /// What it means for the e-mail.
+    /// What the error means for the e-mail.
     ///
-    /// Only a reply about this very recipient is final. A blocked sender, a refused login, a spent quota concerns every
-    /// e-mail and is the seller's to mend: e-mails wait meanwhile.
+    /// Only a reply about this recipient is final. A blocked sender, a refused login or an exhausted quota affects
+    /// every e-mail and can be fixed by the seller. E-mails are retried meanwhile.
     pub(super) fn meaning(self) -> MailError {
         match self {
             Self::Recipient { others, ref source } => {
@@ -147,9 +149,9 @@ enum Certainty {
     No,
 }
 
-/// Whether a refusal at RCPT is about the recipient: by the enhanced status code where the server gives one (RFC 3463, 3.2
-/// and 3.3), else by the plain one. 550, 551 and 553 also stand for a sender that is refused, for a relay and for quotas;
-/// their text may say so.
+/// Whether a refusal at RCPT is about the recipient: by the enhanced status code where the server gives one (RFC 3463,
+/// 3.2 and 3.3), else by the plain one. Servers also reply 550, 551 or 553 if they refuse the sender or the relaying,
+/// or if a quota is exhausted. The text of the reply may say so.
 fn about_the_recipient(code: u16, said: &str) -> Certainty {
     const NO_SUCH_MAILBOX: [&str; 6] = ["5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.2.1"];
     const ABOUT_US: [&str; 16] = [

@@ -1,7 +1,7 @@
 //! The stream to a mail server, in clear or in TLS, below lettre.
 //!
-//! lettre reads replies as UTF-8 and refuses long lines. A mail server that confirms an e-mail in Latin-1 would be taken for
-//! one that failed, and get the e-mail again and again. So replies become ASCII here, and long lines are cut.
+//! lettre reads replies as UTF-8 and refuses long lines. A confirmation in Latin-1 would count as a failure, and the
+//! e-mail would be sent again and again. This stream therefore converts replies to ASCII and truncates long lines.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,14 +17,15 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-/// What is kept of a line of a reply: lettre takes 1,000 bytes with the line's end.
+/// Bytes kept of each line of a reply. lettre accepts 1,000 bytes including the line ending.
 const LINE: usize = 900;
-/// What lettre writes behind a message, by itself.
+/// The end of a message, which lettre writes in a separate call.
 const DOT: &[u8] = b"\r\n.\r\n";
 /// Read at once, in bytes.
 const READ: usize = 2048;
 
-/// One connection. Clones are the same one: what lettre drops can still be asked about, or go on in TLS.
+/// A connection. Clones share it, so that it can still be queried, or upgraded to TLS, after lettre has dropped its
+/// clone.
 #[derive(Debug, Clone)]
 pub(super) struct Wire {
     inner: Arc<Mutex<Inner>>,
@@ -33,7 +34,7 @@ pub(super) struct Wire {
 
 #[derive(Debug)]
 struct Inner {
-    /// None once it was taken for TLS.
+    /// `None` after the stream was taken for TLS.
     stream: Option<Stream>,
     replies: Replies,
 }
@@ -44,7 +45,7 @@ enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// Turns replies into ASCII, and cuts their lines.
+/// Converts replies to ASCII and truncates long lines.
 #[derive(Debug, Default)]
 struct Replies {
     /// Bytes of the line so far.
@@ -64,7 +65,8 @@ impl Wire {
         Self { inner: Arc::new(Mutex::new(inner)), dot_sent: Arc::default() }
     }
 
-    /// The same connection in TLS. `greeting` is read first: after STARTTLS the server sends none, and lettre waits for one.
+    /// Upgrades the connection to TLS. lettre reads `greeting` before any byte of the server: it waits for a greeting,
+    /// and the server sends none after STARTTLS.
     pub(super) async fn secured(
         self,
         tls: &TlsConnector,
@@ -78,7 +80,8 @@ impl Wire {
         Ok(Self::over(Stream::Tls(Box::new(tls.connect(host, stream).await?)), greeting))
     }
 
-    /// Whether the dot that ends a message was sent since the last look: from then on the server may have taken it.
+    /// Whether the dot that ends a message was sent since the last call. Once the dot was sent, the server may have
+    /// accepted the message.
     pub(super) fn dot_sent(&self) -> bool {
         self.dot_sent.swap(false, Ordering::Relaxed)
     }

@@ -1,62 +1,111 @@
-//! Products and posts: adding and reading them.
+//! Products and posts: reading and changing them, and noticing what other servers change.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sqlx::PgPool;
-use sqlx::postgres::PgConnection;
+use sqlx::postgres::{PgConnection, PgRow};
+use tokio::time::timeout;
 
+use super::connect::ACQUIRE;
+use super::detached;
 use super::error::store_error;
-use crate::post::{NewPost, Post, PostId};
+use crate::post::{NewPost, Post};
 use crate::product::{Listing, NewProduct, Product, ProductId};
-use crate::store::lists::PostLists;
-use crate::store::rows::{self, parsed};
-use crate::store::shelf::Shelf;
-use crate::store::statements::{
-    ADD_POST, ADD_PRODUCT, POSTS, POSTS_OF_CATEGORY, PRODUCT, PRODUCTS, bind_post, bind_product, limit, listed,
+use crate::store::cache::{PostCache, ProductCache};
+use crate::store::sql::rows;
+use crate::store::sql::statements::{
+    ADD_POST, ADD_PRODUCT, ARCHIVE_PRODUCT, POSTS, POSTS_OF_CATEGORY, PRODUCT, PRODUCTS, UPDATE_PRODUCT, bind_post,
+    bind_product, limit, listed,
 };
 use crate::store::{PostQuery, StoreError};
 
+/// How often to look whether another server has changed a product: the promise is a second.
+const WATCH: Duration = Duration::from_millis(500);
+
 pub(super) async fn add_product(session: &mut PgConnection, facts: &NewProduct) -> Result<Arc<Product>, StoreError> {
-    // A product of any number, to read the facts from.
-    let draft = Product::new(rows::product_id(1)?, facts.clone());
-    let add = bind_product!(sqlx::query_scalar(ADD_PRODUCT), draft);
-    let id: i64 = add.fetch_one(session).await.map_err(store_error)?;
-    Ok(Arc::new(Product::new(rows::product_id(id)?, facts.clone())))
+    let draft = rows::draft_product(facts)?;
+    let added = change(session, bind_product!(sqlx::query(ADD_PRODUCT), draft)).await?;
+    added.ok_or(StoreError::corrupt("a product that was added and is not there"))
+}
+
+pub(super) async fn update_product(
+    session: &mut PgConnection,
+    id: ProductId,
+    facts: &NewProduct,
+) -> Result<Option<Arc<Product>>, StoreError> {
+    let draft = rows::draft_product(facts)?;
+    change(session, bind_product!(sqlx::query(UPDATE_PRODUCT), draft).bind(id.get())).await
+}
+
+pub(super) async fn archive_product(
+    session: &mut PgConnection,
+    id: ProductId,
+) -> Result<Option<Arc<Product>>, StoreError> {
+    change(session, sqlx::query(ARCHIVE_PRODUCT).bind(id.get())).await
+}
+
+/// Changes a product. A trigger counts the change, for the caches of other servers.
+async fn change(
+    session: &mut PgConnection,
+    statement: sqlx::query::Query<'_, sqlx::Postgres, sqlx::postgres::PgArguments>,
+) -> Result<Option<Arc<Product>>, StoreError> {
+    let row: Option<PgRow> = statement.fetch_optional(session).await.map_err(store_error)?;
+    row.map(|row| rows::product(&row).map(Arc::new)).transpose()
 }
 
 pub(super) async fn add_post(session: &mut PgConnection, facts: &NewPost) -> Result<Post, StoreError> {
-    let number = |id| parsed(PostId::new(id), "post number");
-    let draft = Post::new(number(1)?, facts.clone());
-    let add = bind_post!(sqlx::query_scalar(ADD_POST), draft);
-    let id: i64 = add.fetch_one(session).await.map_err(store_error)?;
-    Ok(Post::new(number(id)?, facts.clone()))
+    let draft = rows::draft_post(facts)?;
+    let add = bind_post!(sqlx::query(ADD_POST), draft);
+    rows::post(&add.fetch_one(session).await.map_err(store_error)?)
 }
 
-pub(super) async fn product(pool: PgPool, shelf: &Shelf, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
-    let held = shelf.get(id);
-    if held.is_some() {
-        return Ok(held);
+pub(super) async fn product(
+    pool: PgPool,
+    cache: &ProductCache,
+    id: ProductId,
+) -> Result<Option<Arc<Product>>, StoreError> {
+    if let Some(product) = cache.product(id) {
+        return Ok(Some(product));
     }
-    let read = super::detached(async move {
+    let version = cache.version();
+    let read = detached(async move {
         let row = sqlx::query(PRODUCT).bind(id.get()).fetch_optional(&pool).await.map_err(store_error)?;
         row.map(|row| rows::product(&row)).transpose()
     });
-    Ok(read.await?.map(|product| shelf.keep(Arc::new(product))))
+    Ok(read.await?.map(|product| cache.keep(Arc::new(product), version)))
 }
 
-/// Read each time: another server may have added one a moment ago.
+/// Clears the cache when another server has changed a product. Runs until it is aborted. While the database does not answer,
+/// nobody can know of a change, and what is cached is served.
+pub(super) async fn watch(pool: PgPool, cache: Arc<ProductCache>) {
+    let mut known: Option<i64> = None;
+    loop {
+        tokio::time::sleep(WATCH).await;
+        let asked = sqlx::query_scalar("SELECT version FROM delivery_catalog").fetch_one(&pool);
+        let Ok(version) = timeout(ACQUIRE, asked).await else { continue };
+        // The first look clears too: what was cached before it may be older.
+        if let Ok(version) = version
+            && known.replace(version) != Some(version)
+        {
+            cache.clear();
+        }
+    }
+}
+
+/// Reads the list each time: it shows at once what another server has added.
 pub(super) async fn products(pool: PgPool) -> Result<Arc<Vec<Listing>>, StoreError> {
-    super::detached(async move {
+    detached(async move {
         let found = sqlx::query(PRODUCTS).fetch_all(&pool).await.map_err(store_error)?;
         found.iter().map(rows::listing).collect::<Result<_, _>>().map(Arc::new)
     })
     .await
 }
 
-pub(super) async fn posts(pool: PgPool, lists: Arc<PostLists>, query: PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
+pub(super) async fn posts(pool: PgPool, lists: Arc<PostCache>, query: PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
     const CONTENTS: &str = "SELECT id, title, category, content, published_at FROM delivery_post WHERE id = ANY($1) \
                             ORDER BY published_at DESC, id DESC";
-    super::detached(async move {
+    detached(async move {
         let statement = sqlx::query(if query.category.is_some() { POSTS_OF_CATEGORY } else { POSTS });
         let mut statement = statement.bind(query.until.timestamp()).bind(limit(query.limit));
         if let Some(category) = &query.category {

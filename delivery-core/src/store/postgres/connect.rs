@@ -10,8 +10,8 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::PostgresError;
-use super::admission::{Admission, Origin, admit, leave};
 use super::error::store_error;
+use super::schema_lock::{LockState, Origin, leave, share};
 use crate::store::StoreError;
 
 /// Connections that search and list; finding keys and writing have their own.
@@ -28,11 +28,11 @@ const SESSION: [(&str, &str); 10] = [
     // The role or the database may have other defaults: under another isolation, two servers would not see each other.
     ("default_transaction_isolation", "read committed"),
     ("default_transaction_read_only", "off"),
-    // For a row that somebody else holds: longer than another server's commit. Then the operations on that row are put aside,
+    // For a row that somebody else holds: longer than another server's commit. Then the operations on that row are deferred,
     // and no other waits for it.
     ("lock_timeout", "100"),
     // Of a server that died with a row in its hand.
-    ("idle_in_transaction_session_timeout", "5000"),
+    ("idle_in_transaction_session_timeout", "2500"),
     // Of a server whose machine or network vanished: its locks go with it, in a minute.
     ("tcp_keepalives_idle", "30"),
     ("tcp_keepalives_interval", "10"),
@@ -40,6 +40,9 @@ const SESSION: [(&str, &str); 10] = [
     ("tcp_user_timeout", "60000"),
     ("application_name", "delivery"),
 ];
+
+/// For statements that no customer waits for: they wait for a lock as long as a deferred operation does.
+pub(super) const PATIENT: &str = "SET LOCAL lock_timeout = '3s'";
 
 /// Who finds and changes keys asks the same few questions over and over, each for a few rows by their index: they are planned
 /// once, which takes longer than answering them, and so that a table that was small then may grow.
@@ -107,9 +110,9 @@ impl Sessions {
         let connected = timeout(ACQUIRE, options.connect()).await;
         let connected = connected.map_err(|_| StoreError::unavailable("the database does not answer"))?;
         let mut session = connected.map_err(store_error)?;
-        let admitted = timeout(ACQUIRE, admit(&mut session)).await;
-        let admitted = admitted.map_err(|_| StoreError::unavailable("the database does not answer"))?;
-        self.admitted(admitted.map_err(store_error)?)?;
+        let state = timeout(ACQUIRE, share(&mut session)).await;
+        let state = state.map_err(|_| StoreError::unavailable("the database does not answer"))?;
+        self.shared(state.map_err(store_error)?)?;
         let durable = timeout(ACQUIRE, is_durable(&mut session)).await;
         if durable.map_err(|_| StoreError::unavailable("the database does not answer"))?? {
             Ok(session)
@@ -120,13 +123,13 @@ impl Sessions {
         }
     }
 
-    fn admitted(&self, admission: Admission) -> Result<(), StoreError> {
-        match admission {
-            Admission::Admitted(origin) if origin == self.origin => Ok(()),
-            Admission::Admitted(_) => {
+    fn shared(&self, state: LockState) -> Result<(), StoreError> {
+        match state {
+            LockState::Shared(origin) if origin == self.origin => Ok(()),
+            LockState::Shared(_) => {
                 Err(StoreError::unavailable("another store was moved into the schema: start again"))
             }
-            Admission::Busy | Admission::Unfinished => {
+            LockState::Busy | LockState::Unfinished => {
                 Err(StoreError::unavailable("a store is being moved into the schema"))
             }
         }
@@ -136,11 +139,11 @@ impl Sessions {
     pub(super) async fn open(&mut self, schema: &str) -> Result<PgPool, PostgresError> {
         let failed = |source| PostgresError::while_opening(schema, source);
         let mut session = self.prepare(schema).await?;
-        let admitted = timeout(PATIENCE, admit(&mut session)).await.map_err(|_| PostgresError::Silent)?;
-        self.origin = match admitted.map_err(failed)? {
-            Admission::Admitted(origin) => origin,
-            Admission::Busy => return Err(PostgresError::Busy),
-            Admission::Unfinished => return Err(PostgresError::Moving { schema: schema.to_owned() }),
+        let state = timeout(PATIENCE, share(&mut session)).await.map_err(|_| PostgresError::Silent)?;
+        self.origin = match state.map_err(failed)? {
+            LockState::Shared(origin) => origin,
+            LockState::Busy => return Err(PostgresError::Busy),
+            LockState::Unfinished => return Err(PostgresError::Moving { schema: schema.to_owned() }),
         };
         leave(session).await.map_err(failed)?;
         let sessions = self.clone();
@@ -148,8 +151,8 @@ impl Sessions {
         let pool = pool.after_connect(move |session, _| {
             let sessions = sessions.clone();
             Box::pin(async move {
-                let admission = admit(session).await?;
-                sessions.admitted(admission).map_err(|error| sqlx::Error::Configuration(Box::new(error)))
+                let state = share(session).await?;
+                sessions.shared(state).map_err(|error| sqlx::Error::Configuration(Box::new(error)))
             })
         });
         Ok(pool.connect_lazy_with(self.options.clone()))

@@ -7,7 +7,7 @@ use sqlx::postgres::PgRow;
 use thiserror::Error;
 
 use crate::store::StoreError;
-use crate::store::rows::columns;
+use crate::store::sql::rows::columns;
 
 columns!(PgRow);
 
@@ -120,8 +120,7 @@ impl PostgresError {
 
 /// The meaning of an error while the store is in use, by the classes of PostgreSQL's Appendix A.
 ///
-/// A statement or a row that is refused stays refused: [`StoreError::Corrupt`]. A lock that somebody else holds is
-/// [`StoreError::Contended`]. Everything else may pass.
+/// A statement that is refused stays refused. A lock that another transaction holds is a conflict. Everything else may pass.
 pub(super) fn store_error(error: sqlx::Error) -> StoreError {
     let Some(code) = code(&error) else {
         return match error {
@@ -133,15 +132,24 @@ pub(super) fn store_error(error: sqlx::Error) -> StoreError {
     };
     // lock_not_available, deadlock_detected, serialization_failure
     if matches!(code.as_str(), "55P03" | "40P01" | "40001") {
-        return StoreError::Contended { source: Some(Arc::new(error)) };
+        return StoreError::conflict(error);
     }
     match code.get(..2) {
         // Data exception, integrity constraint violation, syntax error or access rule violation.
-        Some("22" | "23" | "42") => StoreError::corrupt_because("the database refused a statement", error),
+        Some("22" | "23" | "42") => StoreError::refused(error),
         _ if code == "53100" => StoreError::Full { source: Some(Arc::new(error)) },
         Some("53") => StoreError::unavailable_because("the database has no space or memory left", error),
         _ => StoreError::unavailable_because("the database cannot do it now", error),
     }
+}
+
+/// Whether a statement that failed so may have been executed all the same: its reply was lost, or the server is shutting down.
+/// An error that the server replied with says that nothing has happened.
+pub(super) fn may_have_happened(error: &StoreError) -> bool {
+    let StoreError::Unavailable { source, .. } = error else { return false };
+    let source = source.as_ref().and_then(|source| source.downcast_ref::<sqlx::Error>());
+    let code = source.and_then(code);
+    code.is_none_or(|code| code.starts_with("57P") || code.starts_with("08"))
 }
 
 pub(super) fn code(error: &sqlx::Error) -> Option<String> {

@@ -1,30 +1,33 @@
-//! Many servers, one store: keys, orders, letters, products and posts in a schema of a PostgreSQL database.
+//! Many servers, one store: keys, orders, messages, products and posts in a schema of a PostgreSQL database.
 //!
 //! ```text
-//! change, issue    ──► committers ──► one transaction a batch, rows locked in one order ──► answers
-//!                      (uses alone: one statement that writes those of keys that still are what they were)
-//! letters, prune, … ──► a committer of their own, so that no customer waits for them
-//! find             ──► finder     ──► one question for all keys that are asked for meanwhile
+//! change, issue    ──► two work queues ──► writers: load, plan, persist in one statement a kind ──► answers
+//! claim, prune, …  ──► a work queue of their own, so that no customer waits for them
+//! find             ──► finder: one query for all keys that are asked for meanwhile
 //! search, lists    ──► a few pooled sessions
 //! ```
 //!
-//! Nothing is believed that the database does not confirm: another server may have changed it. Changes to one key wait for
-//! its row; an order is one key by a unique index; letters are leased with `SKIP LOCKED`, so that servers share the sending.
+//! Another server may have changed anything meanwhile. So a writer writes a key only if its row still has the
+//! [version](version_cache) that the plan began with; an order has one key by a unique index; messages are leased with
+//! `SKIP LOCKED`, so that servers share the sending. A batch whose answer was lost is [resolved](resolve).
 
-mod admission;
-#[cfg(feature = "sqlite")]
-mod arrival;
+mod attempts;
 mod catalog;
 mod connect;
-mod count;
 mod error;
-mod held;
-mod letters;
-mod plan;
+mod history;
+mod keyring;
+mod load;
+mod locked;
+mod messages;
+mod persist;
 mod read;
-mod remembered;
-mod ring;
-mod write;
+mod resolve;
+mod schema_lock;
+#[cfg(feature = "sqlite")]
+mod transfer;
+mod version_cache;
+mod writer;
 
 use std::fmt;
 use std::future::Future;
@@ -33,47 +36,48 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
+use sqlx::postgres::PgConnection;
 use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
 
-#[cfg(feature = "sqlite")]
-pub(super) use self::arrival::Arrival;
 use self::connect::Sessions;
 pub use self::error::PostgresError;
-use self::read::Finder;
-use self::write::Scribe;
-use super::commit::Committer;
-use super::lists::PostLists;
-use super::operation::{Answer, Operation};
-use super::shelf::Shelf;
+use self::load::Finder;
+#[cfg(feature = "sqlite")]
+pub(super) use self::transfer::TransferTarget;
+use self::writer::Writer;
+use super::batch::BatchQueue;
+use super::cache::{PostCache, ProductCache};
+use super::sql::WorkQueue;
 use super::{
-    Catalog, Issue, KeyQuery, Ledger, Letter, LetterId, MessageId, Outcome, Page, ParkedLetter, PostQuery, Receipt,
-    Route, StoreError, Use, UseId,
+    Backend, Catalog, CatalogEditor, FailedMessage, History, Issue, KeyQuery, Lease, LeasedMessage, Ledger, MessageId,
+    MessageNumber, Outcome, Page, PostQuery, Posts, Refused, Route, StoreError, Use, UseId,
 };
-use crate::key::{Change, Fingerprint, Key, KeyId, NewKey, Refusal};
+use crate::key::{Acceptance, Change, Fingerprint, Key, KeyId, NewKey};
 use crate::post::{NewPost, Post};
 use crate::product::{Listing, NewProduct, Product, ProductId};
 
-/// Committers of a server for its customers. While one waits for its commit, the other gathers; more do not pay.
-const LANES: usize = 2;
 /// The schema, unless the host names one.
 pub(super) const SCHEMA: &str = "delivery";
 
-/// Keys, orders, letters, products and posts in PostgreSQL 14 or newer, shared by any number of servers.
+/// Keys, orders, messages, products and posts in PostgreSQL 14 or newer, shared by any number of servers.
 ///
-/// While the database is away, every method fails with [`StoreError::Unavailable`] within seconds, and works again as soon
-/// as it is back. A server opens at most eight sessions.
+/// While the database is unavailable, every method fails with [`StoreError::Unavailable`] within seconds, and works again as
+/// soon as it has recovered. A server opens at most eight sessions.
 pub struct PostgresStore {
     tasks: Mutex<Option<Tasks>>,
     ended: Mutex<Vec<oneshot::Receiver<()>>>,
     pool: PgPool,
-    shelf: Shelf,
-    lists: Arc<PostLists>,
+    products: Arc<ProductCache>,
+    posts: Arc<PostCache>,
+    watch: AbortHandle,
 }
 
 struct Tasks {
-    lanes: [Committer<Operation, Answer>; LANES],
-    upkeep: Committer<Operation, Answer>,
-    finder: Committer<KeyId, Option<Key>>,
+    /// For customers. While one writer waits for its commit, the other gathers; more do not pay.
+    writers: [WorkQueue<PgConnection>; 2],
+    maintenance: WorkQueue<PgConnection>,
+    finder: BatchQueue<KeyId, Option<Key>>,
 }
 
 impl PostgresStore {
@@ -95,16 +99,21 @@ impl PostgresStore {
     pub async fn connect_to_schema(url: &str, schema: &str) -> Result<Self, PostgresError> {
         let mut sessions = Sessions::new(url, schema)?;
         let pool = sessions.open(schema).await?;
-        let (first, first_end) = Committer::start(Scribe::new(sessions.clone()));
-        let (second, second_end) = Committer::start(Scribe::new(sessions.clone()));
-        let (upkeep, upkeep_end) = Committer::start(Scribe::new(sessions.clone()));
-        let (finder, finder_end) = Committer::start(Finder::new(sessions));
+        let (first, first_end) = BatchQueue::start(Writer::new(sessions.clone()));
+        let (second, second_end) = BatchQueue::start(Writer::new(sessions.clone()));
+        let (maintenance, maintenance_end) = BatchQueue::start(Writer::new(sessions.clone()));
+        let (finder, finder_end) = BatchQueue::start(Finder::new(sessions));
+        let products = Arc::<ProductCache>::default();
+        let watch = tokio::spawn(catalog::watch(pool.clone(), products.clone())).abort_handle();
+        let writers = [WorkQueue::new(first), WorkQueue::new(second)];
+        let tasks = Tasks { writers, maintenance: WorkQueue::new(maintenance), finder };
         Ok(Self {
-            tasks: Mutex::new(Some(Tasks { lanes: [first, second], upkeep, finder })),
-            ended: Mutex::new(vec![first_end, second_end, upkeep_end, finder_end]),
+            tasks: Mutex::new(Some(tasks)),
+            ended: Mutex::new(vec![first_end, second_end, maintenance_end, finder_end]),
             pool,
-            shelf: Shelf::default(),
-            lists: Arc::default(),
+            products,
+            posts: Arc::default(),
+            watch,
         })
     }
 
@@ -113,14 +122,20 @@ impl PostgresStore {
         tasks.as_ref().map(|tasks| pick(tasks).clone()).ok_or(StoreError::unavailable("closed"))
     }
 
-    /// The committer for one key, always the same: changes to it then meet in one batch rather than at its row.
-    fn lane(&self, id: KeyId) -> Result<Committer<Operation, Answer>, StoreError> {
-        self.task(|Tasks { lanes: [first, second], .. }| if id.as_u128().is_multiple_of(2) { first } else { second })
+    /// The writer for one key, always the same: changes to the key then meet in one batch rather than at its row.
+    fn writer(&self, id: KeyId) -> Result<WorkQueue<PgConnection>, StoreError> {
+        self.task(|Tasks { writers: [first, second], .. }| if id.as_u128().is_multiple_of(2) { first } else { second })
     }
 
-    /// The committer for what no customer waits for.
-    fn upkeep(&self) -> Result<Committer<Operation, Answer>, StoreError> {
-        self.task(|tasks| &tasks.upkeep)
+    /// The writer for what no customer waits for.
+    fn maintenance(&self) -> Result<WorkQueue<PgConnection>, StoreError> {
+        self.task(|tasks| &tasks.maintenance)
+    }
+}
+
+impl Drop for PostgresStore {
+    fn drop(&mut self) {
+        self.watch.abort();
     }
 }
 
@@ -142,61 +157,71 @@ async fn detached<T: Send + 'static>(
 
 #[async_trait]
 impl Ledger for PostgresStore {
-    async fn enroll(&self, ring: &[Fingerprint]) -> Result<(), StoreError> {
-        self.upkeep()?.enroll(ring).await
-    }
-
-    async fn issue(&self, key: NewKey, letter: Option<MessageId>) -> Result<Issue, StoreError> {
-        self.lane(key.id)?.issue(key, letter).await
+    async fn issue(&self, key: NewKey, message: Option<MessageId>) -> Result<Issue, StoreError> {
+        self.writer(key.id)?.issue(key, message).await
     }
 
     async fn find(&self, id: KeyId) -> Result<Option<Key>, StoreError> {
         self.task(|tasks| &tasks.finder)?.submit(id).await
     }
 
-    async fn change(&self, id: KeyId, change: Change) -> Result<Option<Result<Key, Refusal>>, StoreError> {
-        self.lane(id)?.change(id, change).await
+    async fn change(&self, id: KeyId, change: Change) -> Result<Option<Result<Key, Refused>>, StoreError> {
+        self.writer(id)?.change(id, change).await
+    }
+
+    async fn complete_message(&self, lease: Lease, outcome: Outcome) -> Result<(), StoreError> {
+        self.maintenance()?.complete(lease, outcome).await
+    }
+}
+
+#[async_trait]
+impl Backend for PostgresStore {
+    async fn register(&self, keyring: &[Fingerprint]) -> Result<(), StoreError> {
+        let keyring = keyring.to_vec();
+        let queue = self.maintenance()?;
+        let registered = queue.run(move |session| Box::pin(async move { keyring::register(session, &keyring).await }));
+        match registered.await? {
+            Acceptance::Accepted => Ok(()),
+            Acceptance::Retired => Err(StoreError::RetiredSecret),
+            Acceptance::Foreign => Err(StoreError::ForeignSecret),
+        }
     }
 
     async fn search(&self, query: &KeyQuery) -> Result<Page<Key, KeyId>, StoreError> {
         read::search(self.pool.clone(), query.clone()).await
     }
 
-    async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError> {
-        read::history(self.pool.clone(), id, before, limit).await
-    }
-
-    async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        self.upkeep()?.prune(before).await
-    }
-
-    async fn claim_letters(
+    async fn claim_messages(
         &self,
         now: DateTime<Utc>,
         lease_until: DateTime<Utc>,
         limit: usize,
-    ) -> Result<Vec<Letter>, StoreError> {
-        self.upkeep()?.claim(now, lease_until, limit).await
+    ) -> Result<Vec<LeasedMessage>, StoreError> {
+        self.maintenance()?.run(move |session| Box::pin(messages::claim(session, now, lease_until, limit))).await
     }
 
-    async fn renew_letters(&self, receipts: &[Receipt], lease_until: DateTime<Utc>) -> Result<(), StoreError> {
-        self.upkeep()?.renew(receipts, lease_until).await
+    async fn renew_leases(&self, leases: &[Lease], lease_until: DateTime<Utc>) -> Result<(), StoreError> {
+        let leases = leases.to_vec();
+        let queue = self.maintenance()?;
+        let renew =
+            queue.run(move |session| Box::pin(async move { messages::renew(session, &leases, lease_until).await }));
+        renew.await
     }
 
-    async fn settle_letter(&self, receipt: Receipt, outcome: Outcome) -> Result<(), StoreError> {
-        self.upkeep()?.settle(receipt, outcome).await
+    async fn failed_messages(&self, limit: usize) -> Result<Vec<FailedMessage>, StoreError> {
+        messages::failed(self.pool.clone(), limit).await
     }
 
-    async fn parked_letters(&self, limit: usize) -> Result<Vec<ParkedLetter>, StoreError> {
-        read::parked_letters(self.pool.clone(), limit).await
+    async fn retry_message(&self, message: MessageNumber, now: DateTime<Utc>) -> Result<bool, StoreError> {
+        self.maintenance()?.run(move |session| Box::pin(messages::retry(session, message, now))).await
     }
 
-    async fn unpark_letter(&self, letter: LetterId, now: DateTime<Utc>) -> Result<bool, StoreError> {
-        self.upkeep()?.unpark(letter, now).await
+    async fn retry_messages(&self, route: Option<Route>, now: DateTime<Utc>) -> Result<u64, StoreError> {
+        self.maintenance()?.run(move |session| Box::pin(messages::retry_all(session, route, now))).await
     }
 
-    async fn unpark_letters(&self, route: Option<Route>, now: DateTime<Utc>) -> Result<u64, StoreError> {
-        self.upkeep()?.unpark_all(route, now).await
+    fn uses(&self) -> Option<&dyn History> {
+        Some(self)
     }
 
     async fn ping(&self) -> Result<(), StoreError> {
@@ -205,6 +230,7 @@ impl Ledger for PostgresStore {
     }
 
     async fn close(&self) {
+        self.watch.abort();
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).take();
         let ended = std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner));
         for end in ended {
@@ -217,25 +243,63 @@ impl Ledger for PostgresStore {
 }
 
 #[async_trait]
+impl History for PostgresStore {
+    async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError> {
+        history::history(self.pool.clone(), id, before, limit).await
+    }
+
+    async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
+        self.maintenance()?.prune(move |session, from| Box::pin(history::prune(session, before, from))).await
+    }
+}
+
+#[async_trait]
 impl Catalog for PostgresStore {
     async fn product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
-        catalog::product(self.pool.clone(), &self.shelf, id).await
+        catalog::product(self.pool.clone(), &self.products, id).await
     }
 
     async fn products(&self) -> Result<Arc<Vec<Listing>>, StoreError> {
         catalog::products(self.pool.clone()).await
     }
+}
 
+#[async_trait]
+impl CatalogEditor for PostgresStore {
     async fn add_product(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {
-        self.upkeep()?.add_product(product).await
+        let queue = self.maintenance()?;
+        let add = queue.run(move |session| Box::pin(async move { catalog::add_product(session, &product).await }));
+        let added = add.await;
+        self.products.clear();
+        added
     }
 
+    async fn update_product(&self, id: ProductId, product: NewProduct) -> Result<Option<Arc<Product>>, StoreError> {
+        let queue = self.maintenance()?;
+        let update =
+            queue.run(move |session| Box::pin(async move { catalog::update_product(session, id, &product).await }));
+        let updated = update.await;
+        self.products.clear();
+        updated
+    }
+
+    async fn archive_product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
+        let archived = self.maintenance()?.run(move |session| Box::pin(catalog::archive_product(session, id))).await;
+        self.products.clear();
+        archived
+    }
+}
+
+#[async_trait]
+impl Posts for PostgresStore {
     async fn posts(&self, query: &PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
-        catalog::posts(self.pool.clone(), self.lists.clone(), query.clone()).await
+        catalog::posts(self.pool.clone(), self.posts.clone(), query.clone()).await
     }
 
     async fn add_post(&self, post: NewPost) -> Result<Post, StoreError> {
-        self.upkeep()?.add_post(post).await
+        let queue = self.maintenance()?;
+        let add = queue.run(move |session| Box::pin(async move { catalog::add_post(session, &post).await }));
+        add.await
     }
 }
 

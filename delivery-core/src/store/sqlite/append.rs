@@ -1,7 +1,7 @@
-//! Uses, appended: what a writer does most.
+//! Use records, appended: what a writer does most.
 //!
-//! The rows are parameters of one statement. As JSON, which one parameter could hold, each of them is parsed three times:
-//! that took four fifths of the database's time for a use. Statements are made for powers of two, since the database
+//! The rows are parameters of one statement. As JSON, which one parameter could hold, each of them would be parsed three
+//! times, which took four fifths of the database's time for a use. Statements are made for powers of two, since the database
 //! prepares each of them; the rows that a batch leaves empty are null, and left out.
 
 use std::sync::LazyLock;
@@ -10,18 +10,16 @@ use sqlx::sqlite::SqliteConnection;
 
 use super::error::store_error;
 use crate::store::StoreError;
-use crate::store::commit::BATCH;
-
-/// A use: its number, the number of its key, its time in milliseconds, and the number of the key's use before it.
-pub(super) type UseRow = (i64, i64, i64, Option<i64>);
+use crate::store::batch::BATCH;
+use crate::store::plan::NewUse;
 
 /// Statements for 1, 2, 4 … rows.
 static STATEMENTS: LazyLock<Vec<String>> = LazyLock::new(|| {
     let sizes = (0..=BATCH.next_power_of_two().ilog2()).map(|power| 1 << power);
     let statement = |rows| {
-        let values = vec!["(?,?,?,?)"; rows].join(",");
+        let values = vec!["(?,?,?,?,?)"; rows].join(",");
         format!(
-            "INSERT INTO delivery_use (number, key, at, previous) \
+            "INSERT INTO delivery_use (number, key, at, used, previous) \
             SELECT * FROM (VALUES {values}) WHERE column1 IS NOT NULL"
         )
     };
@@ -29,46 +27,56 @@ static STATEMENTS: LazyLock<Vec<String>> = LazyLock::new(|| {
 });
 
 /// Appends up to [`BATCH`] uses in one statement.
-pub(super) async fn append(connection: &mut SqliteConnection, uses: &[UseRow]) -> Result<(), StoreError> {
+pub(super) async fn append(connection: &mut SqliteConnection, uses: &[NewUse]) -> Result<(), StoreError> {
+    if uses.is_empty() {
+        return Ok(());
+    }
     let power = uses.len().next_power_of_two().ilog2() as usize;
     let statement = STATEMENTS.get(power).ok_or(StoreError::corrupt("more uses than fit into a batch"))?;
-    let query = uses.iter().fold(sqlx::query(statement.as_str()), |query, (number, key, at, previous)| {
-        query.bind(*number).bind(*key).bind(*at).bind(*previous)
+    let query = uses.iter().fold(sqlx::query(statement.as_str()), |query, used| {
+        let count = i64::try_from(used.used).unwrap_or(i64::MAX);
+        query.bind(used.number).bind(used.key).bind(used.at.timestamp_millis()).bind(count).bind(used.previous)
     });
     query.execute(connection).await.map(drop).map_err(store_error)
 }
 
 #[cfg(test)]
 mod tests {
+    use chrono::DateTime;
     use sqlx::ConnectOptions;
     use sqlx::sqlite::SqliteConnectOptions;
 
     use super::*;
 
+    fn uses(from: i64, size: usize) -> Vec<NewUse> {
+        let number = |index: usize| from + i64::try_from(index).unwrap();
+        let at = DateTime::from_timestamp_millis(-5).unwrap();
+        let used = |index| NewUse { unit: 0, number: number(index), key: 7, at, used: 3, previous: None };
+        (0..size).map(|index| NewUse { previous: Some(1).filter(|_| index.is_multiple_of(2)), ..used(index) }).collect()
+    }
+
     #[tokio::test]
     async fn every_use_of_a_batch_is_a_row_and_nothing_else_is() {
         let mut connection = SqliteConnectOptions::new().connect().await.unwrap();
         super::super::open::migrate(&mut connection).await.unwrap();
-        let mut all: Vec<UseRow> = Vec::new();
+        let mut all: Vec<(i64, i64, i64, i64, Option<i64>)> = Vec::new();
         for size in [1, 2, 3, 4, 5, 63, 64, 65, BATCH - 1, BATCH] {
-            let newest = i64::try_from(all.len()).unwrap();
-            let number = |index| newest + i64::try_from(index).unwrap() + 1;
-            let previous = |index: usize| Some(number(index) - 1).filter(|_| index.is_multiple_of(2));
-            let uses: Vec<UseRow> = (0..size).map(|index| (number(index), 7, -5, previous(index))).collect();
+            let uses = uses(i64::try_from(all.len()).unwrap() + 1, size);
             append(&mut connection, &uses).await.unwrap();
-            all.extend(uses);
+            all.extend(uses.iter().map(|used| (used.number, 7, -5, 3, used.previous)));
         }
-        let kept: Vec<UseRow> = sqlx::query_as("SELECT number, key, at, previous FROM delivery_use ORDER BY number")
-            .fetch_all(&mut connection)
-            .await
-            .unwrap();
+        let kept: Vec<(i64, i64, i64, i64, Option<i64>)> =
+            sqlx::query_as("SELECT number, key, at, used, previous FROM delivery_use ORDER BY number")
+                .fetch_all(&mut connection)
+                .await
+                .unwrap();
         assert_eq!(kept, all);
     }
 
     #[tokio::test]
     async fn more_than_a_batch_is_refused() {
         let mut connection = SqliteConnectOptions::new().connect().await.unwrap();
-        let uses = vec![(1, 1, 1, None); BATCH + 1];
-        assert!(matches!(append(&mut connection, &uses).await, Err(StoreError::Corrupt { .. })));
+        let refused = append(&mut connection, &uses(1, BATCH + 1)).await;
+        assert!(matches!(refused, Err(StoreError::Corrupt { .. })));
     }
 }

@@ -1,43 +1,38 @@
 -- What the writer's connection has of its own: one statement writes all rows of a batch, and is a transaction by itself.
--- Each statement more would be a trip more between the writer and SQLite's thread, twice through the scheduler.
+-- Each further statement would cost a trip between the writer and SQLite's thread, twice through the scheduler.
 -- Parameters are JSON arrays of rows.
 
-CREATE TEMP VIEW IF NOT EXISTS delivery_batch (keys, letters, uses, exhausted, revoked, settled) AS
+CREATE TEMP VIEW IF NOT EXISTS delivery_batch (keys, states, messages, uses, events, completed) AS
     SELECT NULL, NULL, NULL, NULL, NULL, NULL;
 
 CREATE TEMP TRIGGER IF NOT EXISTS delivery_write INSTEAD OF INSERT ON delivery_batch BEGIN
-    INSERT INTO delivery_grant
-        (number, id, ring, product, email, source, order_id, issued_at, expires_at, max_uses)
+    INSERT INTO delivery_key
+        (number, id, secret_version, product, email, source, order_id, issued_at, granted_until, granted_uses, expires_at,
+         max_uses)
     SELECT value->>0, unhex(value->>1), value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, value->>8,
-           value->>9
+           value->>9, value->>8, value->>9
     FROM json_each(NEW.keys);
 
-    INSERT INTO delivery_letter (number, key, message_id, queued_at, due_at)
-    SELECT value->>0, value->>1, value->>2, value->>3, value->>3 FROM json_each(NEW.letters);
+    INSERT INTO delivery_purchase (order_id, source, product, key)
+    SELECT value->>6, value->>5, value->>3, value->>0 FROM json_each(NEW.keys) WHERE value->>6 IS NOT NULL;
 
-    INSERT INTO delivery_use (number, key, at, previous)
-    SELECT value->>0, value->>1, value->>2, value->>3 FROM json_each(NEW.uses);
+    INSERT INTO delivery_message (number, key, kind, recipient, message_id, queued_at, due_at)
+    SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>5 FROM json_each(NEW.messages);
 
-    UPDATE delivery_grant SET exhausted = 1 WHERE number IN (SELECT value FROM json_each(NEW.exhausted));
+    INSERT INTO delivery_use (number, key, at, used, previous)
+    SELECT value->>0, value->>1, value->>2, value->>3, value->>4 FROM json_each(NEW.uses);
 
-    UPDATE delivery_grant SET revoked_at = j.value->>1 FROM json_each(NEW.revoked) j WHERE number = j.value->>0;
+    UPDATE delivery_key
+    SET expires_at = j.value->>1, max_uses = j.value->>2, revoked_at = j.value->>3, revoked_reason = j.value->>4,
+        revoked_by = j.value->>5, exhausted = j.value->>6
+    FROM json_each(NEW.states) j WHERE number = j.value->>0;
 
-    UPDATE delivery_letter
+    INSERT INTO delivery_event (number, key, at, actor, action, detail)
+    SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5 FROM json_each(NEW.events);
+
+    UPDATE delivery_message
     SET leased = 0, state = j.value->>2, due_at = coalesce(j.value->>3, queued_at), reason = j.value->>4,
-        attempts = attempts - j.value->>5, fence = fence + 1, route = j.value->>6
-    FROM json_each(NEW.settled) j
-    WHERE number = j.value->>0 AND fence = j.value->>1 AND state = 0;
-END;
-
--- A slice of a sweep: counts, and how far uses are folded with them.
-CREATE TEMP VIEW IF NOT EXISTS delivery_slice (counts, number, until, through) AS SELECT NULL, NULL, NULL, NULL;
-
-CREATE TEMP TRIGGER IF NOT EXISTS delivery_count_slice INSTEAD OF INSERT ON delivery_slice BEGIN
-    -- Without a WHERE, the parser would take ON CONFLICT for a join's ON.
-    INSERT INTO delivery_count (key, used, last_use)
-    SELECT value->>0, value->>1, value->>2 FROM json_each(NEW.counts) WHERE true
-    ON CONFLICT (key) DO UPDATE SET used = used + excluded.used, last_use = excluded.last_use
-    WHERE excluded.last_use > last_use;
-
-    UPDATE delivery_fold SET number = NEW.number, until = NEW.until, through = NEW.through;
+        attempts = attempts - j.value->>5, token = token + 1, route = j.value->>6
+    FROM json_each(NEW.completed) j
+    WHERE number = j.value->>0 AND token = j.value->>1 AND state = 0;
 END;

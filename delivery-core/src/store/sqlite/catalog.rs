@@ -1,69 +1,82 @@
-//! Products and posts: adding and reading them.
+//! Products and posts: reading and changing them.
 
 use std::sync::Arc;
 
 use sqlx::SqlitePool;
-use sqlx::sqlite::SqliteConnection;
 
+use super::cache::Cache;
 use super::error::store_error;
-use super::view::View;
-use super::write::json;
-use crate::post::{NewPost, Post, PostId};
+use super::json::json;
+use super::writer::Writer;
+use crate::post::{NewPost, Post};
 use crate::product::{Listing, NewProduct, Product, ProductId};
-use crate::store::lists::PostLists;
-use crate::store::rows::{self, parsed};
-use crate::store::statements::{
-    ADD_POST, ADD_PRODUCT, POSTS, POSTS_OF_CATEGORY, PRODUCT, PRODUCTS, bind_post, bind_product, limit, listed,
+use crate::store::sql::rows;
+use crate::store::sql::statements::{
+    ADD_POST, ADD_PRODUCT, ARCHIVE_PRODUCT, POSTS, POSTS_OF_CATEGORY, PRODUCT, PRODUCTS, UPDATE_PRODUCT, bind_post,
+    bind_product, limit, listed,
 };
 use crate::store::{PostQuery, StoreError};
 
-pub(super) async fn add_product(
-    connection: &mut SqliteConnection,
+pub(super) async fn add_product(writer: &mut Writer, facts: &NewProduct) -> Result<Arc<Product>, StoreError> {
+    let draft = rows::draft_product(facts)?;
+    let add = bind_product!(sqlx::query(ADD_PRODUCT), draft);
+    let row = add.fetch_one(&mut writer.connection).await.map_err(store_error)?;
+    writer.cache.products.clear();
+    rows::product(&row).map(Arc::new)
+}
+
+pub(super) async fn update_product(
+    writer: &mut Writer,
+    id: ProductId,
     facts: &NewProduct,
-) -> Result<Arc<Product>, StoreError> {
-    // A product of any number, to read the facts from.
-    let draft = Product::new(rows::product_id(1)?, facts.clone());
-    let add = bind_product!(sqlx::query_scalar(ADD_PRODUCT), draft);
-    let id: i64 = add.fetch_one(connection).await.map_err(store_error)?;
-    Ok(Arc::new(Product::new(rows::product_id(id)?, facts.clone())))
+) -> Result<Option<Arc<Product>>, StoreError> {
+    let draft = rows::draft_product(facts)?;
+    let update = bind_product!(sqlx::query(UPDATE_PRODUCT), draft).bind(id.get());
+    let row = update.fetch_optional(&mut writer.connection).await.map_err(store_error)?;
+    writer.cache.products.clear();
+    row.map(|row| rows::product(&row).map(Arc::new)).transpose()
 }
 
-pub(super) async fn add_post(connection: &mut SqliteConnection, facts: &NewPost) -> Result<Post, StoreError> {
-    let number = |id| parsed(PostId::new(id), "post number");
-    let draft = Post::new(number(1)?, facts.clone());
-    let add = bind_post!(sqlx::query_scalar(ADD_POST), draft);
-    let id: i64 = add.fetch_one(connection).await.map_err(store_error)?;
-    Ok(Post::new(number(id)?, facts.clone()))
+pub(super) async fn archive_product(writer: &mut Writer, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
+    let archive = sqlx::query(ARCHIVE_PRODUCT).bind(id.get());
+    let row = archive.fetch_optional(&mut writer.connection).await.map_err(store_error)?;
+    writer.cache.products.clear();
+    row.map(|row| rows::product(&row).map(Arc::new)).transpose()
 }
 
-/// A product, from the view or, the first time, from its row.
+pub(super) async fn add_post(writer: &mut Writer, facts: &NewPost) -> Result<Post, StoreError> {
+    let draft = rows::draft_post(facts)?;
+    let add = bind_post!(sqlx::query(ADD_POST), draft);
+    rows::post(&add.fetch_one(&mut writer.connection).await.map_err(store_error)?)
+}
+
 pub(super) async fn product(
     readers: &SqlitePool,
-    view: &View,
+    cache: &Cache,
     id: ProductId,
 ) -> Result<Option<Arc<Product>>, StoreError> {
-    if let Some(product) = view.shelf.get(id) {
+    if let Some(product) = cache.products.product(id) {
         return Ok(Some(product));
     }
+    let version = cache.products.version();
     let row = sqlx::query(PRODUCT).bind(id.get()).fetch_optional(readers).await.map_err(store_error)?;
-    row.map(|row| rows::product(&row).map(|product| view.shelf.keep(Arc::new(product)))).transpose()
+    row.map(|row| rows::product(&row).map(|product| cache.products.keep(Arc::new(product), version))).transpose()
 }
 
-/// The list of products, kept until one is added.
-pub(super) async fn products(readers: &SqlitePool, view: &View) -> Result<Arc<Vec<Listing>>, StoreError> {
-    let additions = match view.listing() {
-        Ok(listing) => return Ok(listing),
-        Err(additions) => additions,
-    };
+pub(super) async fn products(readers: &SqlitePool, cache: &Cache) -> Result<Arc<Vec<Listing>>, StoreError> {
+    if let Some(listing) = cache.products.listing() {
+        return Ok(listing);
+    }
+    let version = cache.products.version();
     let found = sqlx::query(PRODUCTS).fetch_all(readers).await.map_err(store_error)?;
     let listing = Arc::new(found.iter().map(rows::listing).collect::<Result<Vec<_>, _>>()?);
-    view.keep_listing(&listing, additions);
+    cache.products.keep_listing(&listing, version);
     Ok(listing)
 }
 
 pub(super) async fn posts(
     readers: &SqlitePool,
-    lists: &PostLists,
+    cache: &Cache,
     query: &PostQuery,
 ) -> Result<Arc<Vec<Post>>, StoreError> {
     const CONTENTS: &str = "SELECT p.id, title, category, content, published_at FROM json_each(?) j \
@@ -74,10 +87,10 @@ pub(super) async fn posts(
         statement = statement.bind(category.as_str());
     }
     let ids = listed(&statement.fetch_all(readers).await.map_err(store_error)?)?;
-    if let Some(held) = lists.get(&ids) {
+    if let Some(held) = cache.posts.get(&ids) {
         return Ok(held);
     }
     let contents = sqlx::query(CONTENTS).bind(json(&ids.iter().map(|id| id.get()).collect::<Vec<_>>())?);
     let found = contents.fetch_all(readers).await.map_err(store_error)?;
-    Ok(lists.keep(found.iter().map(rows::post).collect::<Result<_, _>>()?))
+    Ok(cache.posts.keep(found.iter().map(rows::post).collect::<Result<_, _>>()?))
 }

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use super::error::store_error;
 use super::lock::Lock;
 use crate::store::StoreError;
-use crate::store::rows::Columns;
+use crate::store::sql::rows::Columns;
 
 /// Pages in the log before it is copied: 8 MiB. A start after a crash reads them in some ten milliseconds.
 const AT: i64 = 2048;
@@ -36,7 +36,7 @@ pub(super) struct Checkpoints {
 
 impl Checkpoints {
     /// After a batch: begins a checkpoint that is due, and finishes one that has been made beside the writer.
-    pub(super) async fn keep_up(
+    pub(super) async fn maintain(
         &mut self,
         writer: &mut SqliteConnection,
         (options, lock): (&SqliteConnectOptions, &Arc<Lock>),

@@ -5,9 +5,13 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use sqlx::migrate::MigrateError;
+use sqlx::sqlite::SqliteRow;
 use thiserror::Error;
 
 use crate::store::StoreError;
+use crate::store::sql::rows::columns;
+
+columns!(SqliteRow);
 
 /// A database file could not be opened. The message is for the operator and names the remedy.
 #[derive(Debug, Error)]
@@ -129,8 +133,10 @@ impl SqliteError {
 /// row does not.
 pub(super) fn store_error(error: sqlx::Error) -> StoreError {
     match primary_code(&error) {
-        // SQLITE_ERROR, SQLITE_CORRUPT, SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_RANGE, SQLITE_NOTADB
-        Some(1 | 11 | 18 | 19 | 20 | 25 | 26) => StoreError::corrupt_because("the database refused a statement", error),
+        // SQLITE_ERROR, SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_RANGE
+        Some(1 | 18 | 19 | 20 | 25) => StoreError::refused(error),
+        // SQLITE_CORRUPT, SQLITE_NOTADB
+        Some(11 | 26) => StoreError::corrupt_because("the database file is damaged", error),
         Some(13) => StoreError::Full { source: Some(Arc::new(error)) },
         None if matches!(
             error,

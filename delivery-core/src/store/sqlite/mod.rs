@@ -1,34 +1,36 @@
-//! The embedded default: one file, one process, every count on disk before it is answered.
+//! The embedded store: one file, one process, every count on disk before it is answered.
 //!
 //! ```text
-//! find ──► view (exact, in memory) ──► finders, one question for all keys that are asked for meanwhile
-//! change, issue, … ──► committer ──► writer connection ──► disk ──► view ──► answer
-//! search, lists ──► a few pooled connections
+//! find             ──► key cache ──► loaders: one query for all keys that are asked for meanwhile
+//! change, issue, … ──► work queue ──► writer: load, plan, persist in one statement ──► key cache ──► answer
+//! search, lists    ──► a few pooled connections
 //! ```
 //!
-//! One task writes ([`commit`](super::commit)); readers run beside it. [`view`] holds the keys in use exactly as the
-//! last commit left them. A counted use is a row appended to `delivery_use`; [`fold`] adds the counts to those of the
-//! keys later, many at a time, and [`unfolded`] knows which it has yet to add. [`checkpoint`] copies what was committed from the
-//! write-ahead log into the file, beside the writer.
+//! One task writes; readers run beside it. The [`cache`] holds the keys in use exactly as the last commit left them. A
+//! counted use is a row appended to `delivery_use`, with the count after it; [`flush`] writes the [`pending`] counts to
+//! `delivery_count` later, many at a time. [`checkpoint`] copies what was committed from the write-ahead log into the file,
+//! beside the writer.
 
 mod append;
+mod cache;
 mod catalog;
 mod checkpoint;
-#[cfg(feature = "postgres")]
-mod departure;
 mod error;
-mod find;
-mod fold;
-mod letters;
+mod flush;
+mod handler;
+mod history;
+mod json;
+mod keyring;
+mod load;
 mod lock;
+mod messages;
 mod open;
-mod plan;
+mod pending;
+mod persist;
 mod read;
-mod ring;
-mod rows;
-mod unfolded;
-mod view;
-mod write;
+#[cfg(feature = "postgres")]
+mod transfer;
+mod writer;
 
 use std::fmt;
 use std::future::Future;
@@ -40,30 +42,34 @@ use chrono::{DateTime, Utc};
 use sqlx::SqlitePool;
 use tokio::sync::oneshot;
 
-#[cfg(feature = "postgres")]
-pub(super) use self::departure::Departure;
+use self::cache::Cache;
 pub use self::error::SqliteError;
-use self::find::Finders;
+use self::load::Loaders;
 use self::lock::Lock;
-use self::view::{Entry, View};
-use super::commit::{Committer, STALLED};
-use super::operation::{Answer, Operation};
-use super::steady::Steady;
+#[cfg(all(test, feature = "postgres"))]
+pub(in crate::store) use self::open::migrate;
+#[cfg(feature = "postgres")]
+pub(super) use self::transfer::TransferSource;
+use self::writer::Writer;
+use super::batch::STALLED;
+use super::clock::SteadyClock;
+use super::plan::Row;
+use super::sql::WorkQueue;
 use super::{
-    Catalog, Issue, KeyQuery, Ledger, Letter, LetterId, MessageId, Outcome, Page, ParkedLetter, PostQuery, Receipt,
-    Route, StoreError, Use, UseId,
+    Backend, Catalog, CatalogEditor, FailedMessage, History, Issue, KeyQuery, Lease, LeasedMessage, Ledger, MessageId,
+    MessageNumber, Outcome, Page, PostQuery, Posts, Refused, Route, StoreError, Use, UseId,
 };
-use crate::key::{Change, Fingerprint, Key, KeyId, NewKey, Refusal};
+use crate::key::{Acceptance, Change, Fingerprint, Key, KeyId, NewKey};
 use crate::post::{NewPost, Post};
 use crate::product::{Listing, NewProduct, Product, ProductId};
 
-/// Keys, orders, letters, products and posts in one SQLite file that this process owns.
+/// Keys, orders, messages, products and posts in one SQLite file that this process owns.
 ///
 /// Durable through a crash of process or machine: WAL with `synchronous=FULL`, set and read back at the start. A
 /// second process, or a second store in this one, is refused by a lock on the file, whatever name it is opened under;
 /// several servers share a PostgreSQL database instead. On Unix a new file is readable by its owner alone.
 ///
-/// Call [`close`](Ledger::close) at shutdown, or drop the last handle inside the runtime; what was acknowledged is safe
+/// Call [`close`](Backend::close) at shutdown, or drop the last handle inside the runtime; what was acknowledged is safe
 /// either way.
 ///
 /// The SQLite that is built in syncs with `fsync`. On Linux `LIBSQLITE3_FLAGS=-DHAVE_FDATASYNC=1` in the environment of the
@@ -73,15 +79,15 @@ pub struct SqliteStore {
     tasks: Mutex<Option<Tasks>>,
     ended: Mutex<Vec<oneshot::Receiver<()>>>,
     readers: SqlitePool,
-    view: Arc<View>,
-    steady: Steady,
+    cache: Arc<Cache>,
+    clock: SteadyClock,
     /// Held by the writer too: nobody else opens the file before both are done with it.
     lock: Mutex<Option<Arc<Lock>>>,
 }
 
 struct Tasks {
-    committer: Committer<Operation, Answer>,
-    finders: Finders,
+    writer: WorkQueue<Writer>,
+    loaders: Loaders,
 }
 
 impl SqliteStore {
@@ -94,8 +100,8 @@ impl SqliteStore {
         open::open(path.as_ref()).await
     }
 
-    fn committer(&self) -> Result<Committer<Operation, Answer>, StoreError> {
-        self.task(|tasks| &tasks.committer)
+    fn writer(&self) -> Result<WorkQueue<Writer>, StoreError> {
+        self.task(|tasks| &tasks.writer)
     }
 
     fn task<T: Clone>(&self, pick: impl FnOnce(&Tasks) -> &T) -> Result<T, StoreError> {
@@ -103,16 +109,16 @@ impl SqliteStore {
         tasks.as_ref().map(|tasks| pick(tasks).clone()).ok_or(StoreError::unavailable("closed"))
     }
 
-    async fn entry(&self, id: KeyId) -> Result<Option<Entry>, StoreError> {
-        // What is in view needs nobody to find it.
-        match self.view.keys.get(&id) {
-            Some(entry) => Ok(Some(entry)),
-            None => self.task(|tasks| &tasks.finders)?.find(&self.view, id).await,
+    async fn row(&self, id: KeyId) -> Result<Option<Row>, StoreError> {
+        // Cache hit: no query.
+        match self.cache.keys.get(&id) {
+            Some(row) => Ok(Some(row)),
+            None => self.task(|tasks| &tasks.loaders)?.load(&self.cache, id).await,
         }
     }
 }
 
-/// A reader on a disk that hangs is left: it ends by itself when the disk answers.
+/// Gives up on a read from a disk that hangs: the read ends by itself when the disk answers.
 async fn timely<T>(read: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
     let read = tokio::time::timeout(STALLED, read).await;
     read.unwrap_or_else(|_| Err(StoreError::unavailable("the disk does not answer")))
@@ -120,79 +126,83 @@ async fn timely<T>(read: impl Future<Output = Result<T, StoreError>>) -> Result<
 
 #[async_trait]
 impl Ledger for SqliteStore {
-    async fn enroll(&self, ring: &[Fingerprint]) -> Result<(), StoreError> {
-        self.committer()?.enroll(ring).await
-    }
-
-    async fn issue(&self, key: NewKey, letter: Option<MessageId>) -> Result<Issue, StoreError> {
-        self.committer()?.issue(key, letter).await
+    async fn issue(&self, key: NewKey, message: Option<MessageId>) -> Result<Issue, StoreError> {
+        self.writer()?.issue(key, message).await
     }
 
     async fn find(&self, id: KeyId) -> Result<Option<Key>, StoreError> {
-        Ok(self.entry(id).await?.map(|entry| entry.key))
+        Ok(self.row(id).await?.map(|row| row.key))
     }
 
-    async fn change(&self, id: KeyId, change: Change) -> Result<Option<Result<Key, Refusal>>, StoreError> {
-        self.committer()?.change(id, change).await
+    async fn change(&self, id: KeyId, change: Change) -> Result<Option<Result<Key, Refused>>, StoreError> {
+        self.writer()?.change(id, change).await
+    }
+
+    async fn complete_message(&self, lease: Lease, outcome: Outcome) -> Result<(), StoreError> {
+        let outcome = match outcome {
+            Outcome::Retry { due, reason, route } => Outcome::Retry { due: self.clock.corrected(due), reason, route },
+            Outcome::Postpone { due, reason } => Outcome::Postpone { due: self.clock.corrected(due), reason },
+            outcome => outcome,
+        };
+        self.writer()?.complete(lease, outcome).await
+    }
+}
+
+#[async_trait]
+impl Backend for SqliteStore {
+    async fn register(&self, keyring: &[Fingerprint]) -> Result<(), StoreError> {
+        let keyring = keyring.to_vec();
+        let writer = self.writer()?;
+        let registered = writer
+            .run(move |writer| Box::pin(async move { keyring::register(&mut writer.connection, &keyring).await }));
+        match registered.await? {
+            Acceptance::Accepted => Ok(()),
+            Acceptance::Retired => Err(StoreError::RetiredSecret),
+            Acceptance::Foreign => Err(StoreError::ForeignSecret),
+        }
     }
 
     async fn search(&self, query: &KeyQuery) -> Result<Page<Key, KeyId>, StoreError> {
-        timely(read::search(&self.readers, &self.view, query)).await
+        timely(read::search(&self.readers, &self.cache, query)).await
     }
 
-    async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError> {
-        let newest = match before {
-            None => self.entry(id).await?.and_then(|entry| entry.last_use),
-            Some(before) => timely(read::previous_use(&self.readers, id, before)).await?,
-        };
-        timely(read::history(&self.readers, newest, limit)).await
-    }
-
-    async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        self.committer()?.prune(before).await
-    }
-
-    async fn claim_letters(
+    async fn claim_messages(
         &self,
         now: DateTime<Utc>,
         lease_until: DateTime<Utc>,
         limit: usize,
-    ) -> Result<Vec<Letter>, StoreError> {
-        let (now, lease_until) = (self.steady.corrected(now), self.steady.corrected(lease_until));
+    ) -> Result<Vec<LeasedMessage>, StoreError> {
+        let times @ (now, _) = (self.clock.corrected(now), self.clock.corrected(lease_until));
         // A worker asks every second; a read tells without a commit that nothing is due.
-        if !timely(read::letters_due(&self.readers, now)).await? {
+        if !timely(messages::are_due(&self.readers, now)).await? {
             return Ok(Vec::new());
         }
-        self.committer()?.claim(now, lease_until, limit).await
+        self.writer()?.run(move |writer| Box::pin(async move { messages::claim(writer, times, limit).await })).await
     }
 
-    async fn renew_letters(&self, receipts: &[Receipt], lease_until: DateTime<Utc>) -> Result<(), StoreError> {
-        self.committer()?.renew(receipts, self.steady.corrected(lease_until)).await
+    async fn renew_leases(&self, leases: &[Lease], lease_until: DateTime<Utc>) -> Result<(), StoreError> {
+        let (leases, until) = (leases.to_vec(), self.clock.corrected(lease_until));
+        self.writer()?.run(move |writer| Box::pin(async move { messages::renew(writer, &leases, until).await })).await
     }
 
-    async fn settle_letter(&self, receipt: Receipt, outcome: Outcome) -> Result<(), StoreError> {
-        let outcome = match outcome {
-            Outcome::Retry { due, reason, route } => Outcome::Retry { due: self.steady.corrected(due), reason, route },
-            Outcome::Postpone { due, reason } => Outcome::Postpone { due: self.steady.corrected(due), reason },
-            outcome => outcome,
-        };
-        self.committer()?.settle(receipt, outcome).await
+    async fn failed_messages(&self, limit: usize) -> Result<Vec<FailedMessage>, StoreError> {
+        timely(messages::failed(&self.readers, &self.cache, limit)).await
     }
 
-    async fn parked_letters(&self, limit: usize) -> Result<Vec<ParkedLetter>, StoreError> {
-        timely(read::parked_letters(&self.readers, &self.view, limit)).await
+    async fn retry_message(&self, message: MessageNumber, now: DateTime<Utc>) -> Result<bool, StoreError> {
+        self.writer()?.run(move |writer| Box::pin(async move { messages::retry(writer, message, now).await })).await
     }
 
-    async fn unpark_letter(&self, letter: LetterId, now: DateTime<Utc>) -> Result<bool, StoreError> {
-        self.committer()?.unpark(letter, now).await
+    async fn retry_messages(&self, route: Option<Route>, now: DateTime<Utc>) -> Result<u64, StoreError> {
+        self.writer()?.run(move |writer| Box::pin(async move { messages::retry_all(writer, route, now).await })).await
     }
 
-    async fn unpark_letters(&self, route: Option<Route>, now: DateTime<Utc>) -> Result<u64, StoreError> {
-        self.committer()?.unpark_all(route, now).await
+    fn uses(&self) -> Option<&dyn History> {
+        Some(self)
     }
 
     async fn ping(&self) -> Result<(), StoreError> {
-        self.committer()?.ping().await?;
+        self.writer()?.run(|_| Box::pin(async { Ok(()) })).await?;
         timely(read::ping(&self.readers)).await
     }
 
@@ -209,30 +219,61 @@ impl Ledger for SqliteStore {
 }
 
 #[async_trait]
+impl History for SqliteStore {
+    async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError> {
+        let newest = match before {
+            None => self.row(id).await?.and_then(|row| row.last_use),
+            Some(before) => timely(history::previous_use(&self.readers, id, before)).await?,
+        };
+        timely(history::history(&self.readers, newest, limit)).await
+    }
+
+    async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
+        self.writer()?.prune(move |writer, from| Box::pin(history::prune(writer, before, from))).await
+    }
+}
+
+#[async_trait]
 impl Catalog for SqliteStore {
     async fn product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
-        timely(catalog::product(&self.readers, &self.view, id)).await
+        timely(catalog::product(&self.readers, &self.cache, id)).await
     }
 
     async fn products(&self) -> Result<Arc<Vec<Listing>>, StoreError> {
-        timely(catalog::products(&self.readers, &self.view)).await
+        timely(catalog::products(&self.readers, &self.cache)).await
     }
+}
 
+#[async_trait]
+impl CatalogEditor for SqliteStore {
     async fn add_product(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {
-        self.committer()?.add_product(product).await
+        self.writer()?.run(move |writer| Box::pin(async move { catalog::add_product(writer, &product).await })).await
     }
 
+    async fn update_product(&self, id: ProductId, product: NewProduct) -> Result<Option<Arc<Product>>, StoreError> {
+        self.writer()?
+            .run(move |writer| Box::pin(async move { catalog::update_product(writer, id, &product).await }))
+            .await
+    }
+
+    async fn archive_product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
+        self.writer()?.run(move |writer| Box::pin(async move { catalog::archive_product(writer, id).await })).await
+    }
+}
+
+#[async_trait]
+impl Posts for SqliteStore {
     async fn posts(&self, query: &PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
-        timely(catalog::posts(&self.readers, &self.view.lists, query)).await
+        timely(catalog::posts(&self.readers, &self.cache, query)).await
     }
 
     async fn add_post(&self, post: NewPost) -> Result<Post, StoreError> {
-        self.committer()?.add_post(post).await
+        self.writer()?.run(move |writer| Box::pin(async move { catalog::add_post(writer, &post).await })).await
     }
 }
 
 impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SqliteStore").field("view", &self.view).finish_non_exhaustive()
+        f.debug_struct("SqliteStore").field("cache", &self.cache).finish_non_exhaustive()
     }
 }

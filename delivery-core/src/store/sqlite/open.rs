@@ -1,4 +1,4 @@
-//! Opening: lock, version, journal, schema, and the uses that were not folded when the process last ended.
+//! Opening: lock, version, journal, schema, and the counts that were not flushed when the process last ended.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -8,14 +8,15 @@ use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Row};
 
-use super::find::Finders;
+use super::cache::Cache;
+use super::load::Loaders;
 use super::lock::Lock;
-use super::write::Scribe;
-use super::{SqliteError, SqliteStore, Tasks, View};
-use crate::store::commit::Committer;
-use crate::store::rows;
-use crate::store::statements::MARK;
-use crate::store::steady::Steady;
+use super::writer::Writer;
+use super::{SqliteError, SqliteStore, Tasks};
+use crate::store::batch::BatchQueue;
+use crate::store::clock::SteadyClock;
+use crate::store::sql::statements::TRANSFER;
+use crate::store::sql::{WorkQueue, rows};
 
 /// 3.51.3 has the fix of the WAL-reset bug, which could corrupt a database: <https://sqlite.org/wal.html#walresetbug>.
 const OLDEST: [u32; 3] = [3, 51, 3];
@@ -41,24 +42,24 @@ pub(super) async fn open(path: &Path) -> Result<SqliteStore, SqliteError> {
     let Opened { mut writer, lock, path, options } = prepare(path).await?;
     let failed = |source| SqliteError::while_opening(path.clone(), source);
     let other = |source| SqliteError::Other { path: path.clone(), source: Box::new(source) };
-    let mark = sqlx::query(MARK).fetch_optional(&mut writer).await.map_err(failed)?;
-    let mark = mark.map(|row| rows::mark(&row)).transpose().map_err(other)?;
-    if let Some(at) = mark.and_then(|mark| mark.finished_at) {
+    let transfer = sqlx::query(TRANSFER).fetch_optional(&mut writer).await.map_err(failed)?;
+    let transfer = transfer.map(|row| rows::transfer(&row)).transpose().map_err(other)?;
+    if let Some(at) = transfer.and_then(|transfer| transfer.finished_at) {
         return Err(SqliteError::Moved { path, at });
     }
-    let (view, lock) = (Arc::new(View::new()), Arc::new(lock));
+    let (cache, lock) = (Arc::new(Cache::new()), Arc::new(lock));
     let reading = options.clone().create_if_missing(false).pragma("query_only", "1");
-    let (finders, [first_end, second_end]) = Finders::start(&reading, &view);
+    let (loaders, [first_end, second_end]) = Loaders::start(&reading, &cache);
     let pool = SqlitePoolOptions::new().max_connections(READERS).acquire_timeout(ACQUIRE);
     let readers = pool.connect_with(reading).await.map_err(failed)?;
-    let scribe = Scribe::start(writer, options, view.clone(), lock.clone()).await.map_err(other)?;
-    let (committer, ended) = Committer::start(scribe);
+    let writer = Writer::start(writer, options, cache.clone(), lock.clone()).await.map_err(other)?;
+    let (queue, ended) = BatchQueue::start(writer);
     Ok(SqliteStore {
-        tasks: Mutex::new(Some(Tasks { committer, finders })),
+        tasks: Mutex::new(Some(Tasks { writer: WorkQueue::new(queue), loaders })),
         ended: Mutex::new(vec![first_end, second_end, ended]),
         readers,
-        view,
-        steady: Steady::default(),
+        cache,
+        clock: SteadyClock::default(),
         lock: Mutex::new(Some(lock)),
     })
 }
@@ -86,7 +87,7 @@ pub(super) async fn prepare(path: &Path) -> Result<Opened, SqliteError> {
 }
 
 /// Brings the schema up to date.
-pub(super) async fn migrate(writer: &mut SqliteConnection) -> Result<(), MigrateError> {
+pub(in crate::store) async fn migrate(writer: &mut SqliteConnection) -> Result<(), MigrateError> {
     MIGRATIONS.run_direct(None, writer, false).await
 }
 

@@ -54,7 +54,7 @@ pub enum TransferError {
     /// The store was moved into another database; nothing was changed.
     #[error(
         "the store was moved at {}, but not into this database: set the address of the one it was moved into. Only if that is \
-         lost for good, DELETE FROM delivery_move in the file makes it a store again, as it was then",
+         lost for good, DELETE FROM delivery_transfer in the file makes it a store again, as it was then",
         timestamp(*at)
     )]
     MovedElsewhere {
@@ -94,7 +94,7 @@ pub enum TransferError {
 
 impl From<StoreError> for TransferError {
     fn from(source: StoreError) -> Self {
-        if matches!(source, StoreError::Corrupt { .. }) {
+        if matches!(source, StoreError::Corrupt { .. } | StoreError::Refused { .. }) {
             Self::Unmovable { source }
         } else {
             Self::Interrupted { source }

@@ -1,4 +1,4 @@
-//! From one machine to many: a SQLite file moves into a PostgreSQL schema, with every key, order, use, letter, product and
+//! From one machine to many: a SQLite file moves into a PostgreSQL schema, with every key, order, use, e-mail, product and
 //! post.
 //!
 //! Rows are copied under their own numbers, a chunk at a time, each in a transaction of its own. A chunk that is there
@@ -18,10 +18,10 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 pub use self::error::TransferError;
-use super::postgres::Arrival;
-use super::rows::Mark;
-use super::sqlite::Departure;
-use super::tables::{TABLES, Table};
+use super::postgres::TransferTarget;
+use super::sql::rows::TransferState;
+use super::sql::tables::{TABLES, Table};
+use super::sqlite::TransferSource;
 use crate::clock::Clock;
 
 /// A move of a [`SqliteStore`](super::SqliteStore)'s file into the schema of a [`PostgresStore`](super::PostgresStore).
@@ -39,8 +39,8 @@ use crate::clock::Clock;
 /// ```
 #[derive(Debug)]
 pub struct Transfer {
-    source: Departure,
-    target: Arrival,
+    source: TransferSource,
+    target: TransferTarget,
 }
 
 /// How far a move is.
@@ -90,7 +90,7 @@ impl Transfer {
         if !path.is_file() {
             return Err(TransferError::NoSource { path: path.to_owned() });
         }
-        let mut target = Arrival::open(url, schema).await?;
+        let mut target = TransferTarget::open(url, schema).await?;
         match begun(path, &mut target, schema).await {
             Ok(source) => Ok(Self { source, target }),
             Err(error) => {
@@ -120,8 +120,8 @@ impl Transfer {
         for table in &TABLES {
             moved.push(self.check(table, &mut progress).await?);
         }
-        let ring = self.source.ring().await?;
-        self.target.prepare(&ring).await?;
+        let keyring = self.source.keyring().await?;
+        self.target.prepare(&keyring).await?;
         let now = clock.now();
         // In this order there is no moment at which both open.
         self.source.finish(now).await?;
@@ -132,32 +132,33 @@ impl Transfer {
     /// Makes the target's table equal to the source's. While a chunk is written, the next is read.
     async fn copy(&mut self, table: &Table, progress: &mut impl FnMut(Progress)) -> Result<(), TransferError> {
         let of = self.source.count(table).await?;
-        let (mut done, mut after) = (0, i64::MIN);
-        let mut chunk = self.source.read(table, after).await?;
-        while let Some(last) = chunk.last() {
-            let (written, next) = tokio::join!(self.target.settle(table, after, &chunk), self.source.read(table, last));
+        let (mut done, mut after) = (0, table.start());
+        let mut chunk = self.source.read(table, &after).await?;
+        while let Some(last) = chunk.last.clone() {
+            let (written, next) =
+                tokio::join!(self.target.write(table, &after, &chunk), self.source.read(table, &last));
             written?;
-            done += chunk.rows() as u64;
+            done += chunk.rows as u64;
             progress(Progress { checking: false, what: table.what, done, of });
             (after, chunk) = (last, next?);
         }
-        self.target.forget(table, after).await?;
+        self.target.truncate(table, &after).await?;
         Ok(())
     }
 
     /// Reads both to their ends and compares.
     async fn check(&mut self, table: &Table, progress: &mut impl FnMut(Progress)) -> Result<Moved, TransferError> {
         let of = self.source.count(table).await?;
-        let (mut done, mut after, mut fingerprint) = (0, i64::MIN, Sha256::new());
+        let (mut done, mut after, mut fingerprint) = (0, table.start(), Sha256::new());
         loop {
-            let (source, target) = tokio::join!(self.source.read(table, after), self.target.read(table, after));
+            let (source, target) = tokio::join!(self.source.read(table, &after), self.target.read(table, &after));
             let (source, target) = (source?, target?);
             if source != target {
                 return Err(TransferError::Differs { what: table.what });
             }
-            let Some(last) = source.last() else { break };
+            let Some(last) = source.last.clone() else { break };
             source.digest(&mut fingerprint);
-            (done, after) = (done + source.rows() as u64, last);
+            (done, after) = (done + source.rows as u64, last);
             progress(Progress { checking: true, what: table.what, done, of });
         }
         if (self.source.count(table).await?, self.target.count(table).await?) != (done, done) {
@@ -168,9 +169,9 @@ impl Transfer {
 }
 
 /// The source, once it is clear that it may move into `target`, and marked in both.
-async fn begun(path: &Path, target: &mut Arrival, schema: &str) -> Result<Departure, TransferError> {
+async fn begun(path: &Path, target: &mut TransferTarget, schema: &str) -> Result<TransferSource, TransferError> {
     let not_a_store = || TransferError::NotAStore { path: path.to_owned() };
-    let mut source = Departure::open(path).await?.ok_or_else(not_a_store)?;
+    let mut source = TransferSource::open(path).await?.ok_or_else(not_a_store)?;
     // Before the lock: servers that are there need not notice what cannot be.
     sense(&mut source, target, schema).await?;
     if !target.lock().await? {
@@ -178,11 +179,11 @@ async fn begun(path: &Path, target: &mut Arrival, schema: &str) -> Result<Depart
     }
     if sense(&mut source, target, schema).await? == Stage::New {
         // The source first: a crash in between leaves an empty target that can be moved into.
-        let id = target.new_mark().await?;
+        let id = target.new_id().await?;
         source.begin(&id).await?;
         target.begin(&id).await?;
     }
-    source.settle().await?;
+    source.prepare().await?;
     Ok(source)
 }
 
@@ -193,9 +194,9 @@ enum Stage {
 }
 
 /// What a move from `source` into `target` would be, if it makes sense.
-async fn sense(source: &mut Departure, target: &mut Arrival, schema: &str) -> Result<Stage, TransferError> {
-    match (source.mark().await?, target.mark().await?) {
-        (Some(Mark { finished_at: Some(at), .. }), None) => Err(TransferError::MovedElsewhere { at }),
+async fn sense(source: &mut TransferSource, target: &mut TransferTarget, schema: &str) -> Result<Stage, TransferError> {
+    match (source.state().await?, target.state().await?) {
+        (Some(TransferState { finished_at: Some(at), .. }), None) => Err(TransferError::MovedElsewhere { at }),
         (_, None) if target.is_empty().await? => Ok(Stage::New),
         (Some(from), Some(to)) if from.id == to.id => match (from.finished_at, to.finished_at) {
             (_, None) => Ok(Stage::Begun),

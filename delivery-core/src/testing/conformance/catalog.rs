@@ -7,19 +7,26 @@ use chrono::{DateTime, TimeDelta, Utc};
 use super::{Case, cases};
 use crate::post::{Category, NewPost};
 use crate::product::{Listing, NewProduct, ProductId};
-use crate::store::{Catalog, PostQuery};
+use crate::store::{CatalogEditor, PostQuery, Posts};
 use crate::terms::{OwnTerms, UseLimit, Validity};
 
-/// What every [`Catalog`] that takes products and posts promises.
-pub const CATALOG: &[Case<dyn Catalog>] = cases![
+/// A catalog that can be edited, with posts.
+pub trait Shop: CatalogEditor + Posts {}
+
+impl<S: CatalogEditor + Posts> Shop for S {}
+
+/// What every [`CatalogEditor`] and [`Posts`] promise.
+pub const CATALOG: &[Case<dyn Shop>] = cases![
     a_product_is_found_as_it_was_added,
     an_unknown_product_is_not_found,
     products_are_listed_by_number,
+    an_updated_product_is_served_at_once,
+    an_archived_product_is_not_listed_and_still_found,
     posts_are_listed_newest_first_by_category_and_time,
     a_list_is_the_same_while_nothing_changes_and_holds_a_mebibyte,
 ];
 
-type Port = Arc<dyn Catalog>;
+type Port = Arc<dyn Shop>;
 
 fn now() -> DateTime<Utc> {
     DateTime::from_timestamp(1_795_255_200, 0).unwrap_or_default()
@@ -55,6 +62,39 @@ async fn products_are_listed_by_number(catalog: Port) {
         assert_eq!(*catalog.products().await.expect("listed"), expected, "a list is never older than its answer");
     }
     assert!(expected.is_sorted_by_key(|listing| listing.id));
+}
+
+async fn an_updated_product_is_served_at_once(catalog: Port) {
+    let facts = |name| NewProduct::new(name).expect("a name").content("x").expect("content");
+    let added = catalog.add_product(facts("old")).await.expect("added");
+    for name in ["new", "newer", "newer"] {
+        assert!(catalog.product(added.id()).await.expect("found").is_some());
+        let updated = catalog.update_product(added.id(), facts(name)).await.expect("updated").expect("known");
+        assert_eq!((updated.id(), updated.name()), (added.id(), name));
+        assert_eq!(catalog.product(added.id()).await.expect("found"), Some(updated.clone()));
+        assert_eq!(*catalog.products().await.expect("listed"), [Listing::of(&updated)]);
+    }
+    let unknown = ProductId::new(99).expect("1 or more");
+    assert_eq!(catalog.update_product(unknown, facts("new")).await.expect("answered"), None);
+    assert_eq!(catalog.product(unknown).await.expect("answered"), None);
+}
+
+async fn an_archived_product_is_not_listed_and_still_found(catalog: Port) {
+    let facts = |name| NewProduct::new(name).expect("a name");
+    let [kept, old] = [
+        catalog.add_product(facts("kept")).await.expect("added"),
+        catalog.add_product(facts("old")).await.expect("added"),
+    ];
+    assert_eq!(catalog.products().await.expect("listed").len(), 2);
+    for _ in 0..2 {
+        let archived = catalog.archive_product(old.id()).await.expect("archived").expect("known");
+        assert!(archived.is_archived());
+        assert_eq!(catalog.product(old.id()).await.expect("found"), Some(archived));
+        assert_eq!(*catalog.products().await.expect("listed"), [Listing::of(&kept)]);
+    }
+    let updated = catalog.update_product(old.id(), facts("newer")).await.expect("updated").expect("known");
+    assert!(updated.is_archived(), "an update does not sell it again");
+    assert_eq!(catalog.archive_product(ProductId::new(99).expect("1 or more")).await.expect("answered"), None);
 }
 
 async fn posts_are_listed_newest_first_by_category_and_time(catalog: Port) {

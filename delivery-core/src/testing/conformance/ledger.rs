@@ -1,33 +1,33 @@
 //! Keys and orders.
 
-use std::sync::Arc;
-
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::TimeDelta;
 use tokio::task::JoinSet;
 
-use super::letters::{
-    a_claimed_letter_is_leased_until_its_time_is_over, a_lease_is_renewed_as_long_as_it_is_held,
-    a_letter_is_claimed_by_one_of_many, a_parked_letter_waits_for_the_seller,
-    a_postponed_letter_is_due_at_its_time_and_its_attempt_not_counted,
-    a_receipt_settles_once_and_only_with_the_newest_lease,
-    a_released_letter_is_due_at_once_and_its_attempt_not_counted,
-    a_retried_letter_is_due_at_its_time_with_its_attempts_counted, a_sent_letter_is_never_due_again,
-    a_time_that_no_clock_should_have_written_delays_no_letter, letters_come_oldest_first_and_no_more_than_asked_for,
-    letters_that_failed_by_another_way_are_due_again,
+use super::fixtures::{Port, RACERS, issue, key, now, order, product, revoke, use_at};
+use super::messages::{
+    a_claimed_message_is_leased_until_its_time_is_over, a_failed_message_waits_for_the_seller,
+    a_lease_is_renewed_as_long_as_it_is_held, a_lease_settles_once_and_only_with_the_newest_lease,
+    a_message_is_claimed_by_one_of_many, a_postponed_message_is_due_at_its_time_and_its_attempt_not_counted,
+    a_released_message_is_due_at_once_and_its_attempt_not_counted,
+    a_retried_message_is_due_at_its_time_with_its_attempts_counted, a_sent_message_is_never_due_again,
+    a_time_that_no_clock_should_have_written_delays_no_message, messages_come_oldest_first_and_no_more_than_asked_for,
+    messages_that_failed_by_another_way_are_due_again,
 };
 use super::orders::{
     a_key_issued_by_hand_has_no_order_and_is_always_new,
-    a_replayed_order_answers_with_its_key_as_it_stands_and_queues_no_letter,
+    a_replayed_order_answers_with_its_key_as_it_stands_and_queues_no_message,
     an_order_and_product_have_one_key_however_many_calls_race,
-    an_order_whose_caller_goes_away_has_a_key_and_a_letter_or_neither,
+    an_order_whose_caller_goes_away_has_a_key_and_a_message_or_neither,
     another_product_source_or_order_is_another_purchase,
 };
+use super::queries::{
+    a_page_has_at_least_one_and_at_most_a_thousand, history_has_every_use_newest_first_in_pages,
+    keys_are_searched_by_every_field_newest_first_in_pages, pruned_history_is_forgotten_and_counts_stay,
+};
 use super::{Case, cases};
-use crate::key::{Change, Fingerprint, Key, KeyId, NewKey, Refusal, RingVersion, Standing};
-use crate::order::{OrderRef, Source};
-use crate::product::ProductId;
-use crate::store::{Issue, KeyQuery, Ledger, MessageId, StoreError};
-use crate::terms::{Terms, UseLimit, Validity};
+use crate::key::{Actor, Change, Fingerprint, Key, KeyId, LimitChange, NewKey, Reason, Refusal, Status};
+use crate::store::{KeyQuery, Ledger, Refused, StoreError};
+use crate::terms::UseLimit;
 
 /// What every [`Ledger`] promises.
 pub const LEDGER: &[Case<dyn Ledger>] = cases![
@@ -36,75 +36,35 @@ pub const LEDGER: &[Case<dyn Ledger>] = cases![
     a_use_is_counted_and_answered_with_the_key_as_it_stands,
     a_refused_change_changes_nothing,
     a_revoked_key_stays_revoked,
+    a_restored_key_is_what_it_was,
+    new_terms_hold_from_the_next_use_on,
     of_many_racing_uses_exactly_the_limit_is_granted,
     uses_of_different_keys_do_not_mix,
     an_order_and_product_have_one_key_however_many_calls_race,
-    a_replayed_order_answers_with_its_key_as_it_stands_and_queues_no_letter,
+    a_replayed_order_answers_with_its_key_as_it_stands_and_queues_no_message,
     another_product_source_or_order_is_another_purchase,
     a_key_issued_by_hand_has_no_order_and_is_always_new,
     keys_are_searched_by_every_field_newest_first_in_pages,
     history_has_every_use_newest_first_in_pages,
     pruned_history_is_forgotten_and_counts_stay,
-    a_ring_with_a_known_secret_is_accepted_and_a_foreign_one_refused,
+    a_keyring_with_a_known_secret_is_accepted_and_a_foreign_one_refused,
     an_operation_whose_caller_goes_away_happens_entirely_or_not_at_all,
-    an_order_whose_caller_goes_away_has_a_key_and_a_letter_or_neither,
+    an_order_whose_caller_goes_away_has_a_key_and_a_message_or_neither,
     a_page_has_at_least_one_and_at_most_a_thousand,
     a_ledger_in_use_answers_a_ping,
-    letters_come_oldest_first_and_no_more_than_asked_for,
-    a_letter_is_claimed_by_one_of_many,
-    a_claimed_letter_is_leased_until_its_time_is_over,
-    a_sent_letter_is_never_due_again,
-    a_retried_letter_is_due_at_its_time_with_its_attempts_counted,
-    a_postponed_letter_is_due_at_its_time_and_its_attempt_not_counted,
-    a_released_letter_is_due_at_once_and_its_attempt_not_counted,
-    a_receipt_settles_once_and_only_with_the_newest_lease,
-    a_parked_letter_waits_for_the_seller,
-    letters_that_failed_by_another_way_are_due_again,
+    messages_come_oldest_first_and_no_more_than_asked_for,
+    a_message_is_claimed_by_one_of_many,
+    a_claimed_message_is_leased_until_its_time_is_over,
+    a_sent_message_is_never_due_again,
+    a_retried_message_is_due_at_its_time_with_its_attempts_counted,
+    a_postponed_message_is_due_at_its_time_and_its_attempt_not_counted,
+    a_released_message_is_due_at_once_and_its_attempt_not_counted,
+    a_lease_settles_once_and_only_with_the_newest_lease,
+    a_failed_message_waits_for_the_seller,
+    messages_that_failed_by_another_way_are_due_again,
     a_lease_is_renewed_as_long_as_it_is_held,
-    a_time_that_no_clock_should_have_written_delays_no_letter,
+    a_time_that_no_clock_should_have_written_delays_no_message,
 ];
-
-pub(super) type Port = Arc<dyn Ledger>;
-
-pub(super) const RACERS: usize = 100;
-
-pub(super) fn now() -> DateTime<Utc> {
-    DateTime::from_timestamp(1_795_255_200, 0).unwrap_or_default()
-}
-
-/// The `index`th key of a test: later ones have greater ids, as time-ordered ids do.
-pub(super) fn key(index: u8, uses: i64) -> NewKey {
-    let mut id = [0x11; 16];
-    id[0] = index;
-    let limit = UseLimit::from_count(uses).expect("in range");
-    let terms = Terms { validity: Validity::from_days(1).expect("in range"), limit };
-    let email = format!("buyer{}@example.com", index % 2).parse().expect("an address");
-    let issued_at = now() + TimeDelta::seconds(i64::from(index));
-    NewKey::on_terms((KeyId::from_bytes(id), RingVersion::from_stored(513)), product(1), email, terms, issued_at)
-}
-
-pub(super) fn product(id: i64) -> ProductId {
-    ProductId::new(id).expect("1 or more")
-}
-
-pub(super) fn order(id: &str) -> OrderRef {
-    OrderRef { source: Source::webhook(), id: id.parse().expect("a number") }
-}
-
-pub(super) fn message_id(name: &str) -> MessageId {
-    MessageId::new(format!("{name}@example.com")).expect("an id")
-}
-
-pub(super) fn use_at(at: DateTime<Utc>) -> Change {
-    Change::Use { product: product(1), at }
-}
-
-pub(super) async fn issue(ledger: &Port, key: NewKey) -> Key {
-    match ledger.issue(key, None).await.expect("issued") {
-        Issue::New(key) => key,
-        Issue::Existing(_) => panic!("a new key was expected"),
-    }
-}
 
 async fn an_issued_key_is_found_as_it_was_issued(ledger: Port) {
     let granted = NewKey { limit: UseLimit::Unlimited, ..key(1, 3) }.bought_with(order("Bestellung ä'\"; --"));
@@ -137,7 +97,10 @@ async fn a_refused_change_changes_nothing(ledger: Port) {
         (other, Refusal::WrongProduct { granted: product(1) }),
         (expired, Refusal::Expired { since: issued.expires_at() }),
     ] {
-        assert_eq!(ledger.change(issued.id(), change).await.expect("answered"), Some(Err(refusal)));
+        assert_eq!(
+            ledger.change(issued.id(), change).await.expect("answered"),
+            Some(Err(Refused { refusal, key: issued.clone() }))
+        );
         assert_eq!(ledger.find(issued.id()).await.expect("found").as_ref(), Some(&issued));
     }
     assert!(ledger.history(issued.id(), None, 10).await.expect("answered").items.is_empty());
@@ -145,13 +108,81 @@ async fn a_refused_change_changes_nothing(ledger: Port) {
 
 async fn a_revoked_key_stays_revoked(ledger: Port) {
     let id = issue(&ledger, key(1, -1)).await.id();
-    for at in [now(), now() + TimeDelta::hours(1)] {
-        let revoked =
-            ledger.change(id, Change::Revoke { at }).await.expect("changed").expect("known").expect("revoked");
+    for (at, reason) in [(now(), Some("refunded")), (now() + TimeDelta::hours(1), None)] {
+        let revoked = ledger.change(id, revoke(at, reason)).await.expect("changed").expect("known").expect("revoked");
         assert_eq!(revoked.revoked_at(), Some(now()), "revoking again changes nothing");
+        let revocation = revoked.state().revoked.clone().expect("revoked");
+        assert_eq!(revocation.reason.as_ref().map(Reason::as_str), Some("refunded"));
+        assert_eq!(revocation.by, Actor::admin());
     }
-    assert_eq!(ledger.change(id, use_at(now())).await.expect("answered"), Some(Err(Refusal::Revoked { at: now() })));
-    assert_eq!(ledger.find(id).await.expect("found").and_then(|key| key.revoked_at()), Some(now()));
+    let refused = ledger.change(id, use_at(now())).await.expect("answered").expect("known").expect_err("refused");
+    assert_eq!(refused.refusal, Refusal::Revoked { at: now() });
+    assert_eq!(ledger.find(id).await.expect("found"), Some(refused.key));
+}
+
+async fn a_restored_key_is_what_it_was(ledger: Port) {
+    let id = issue(&ledger, key(1, 3)).await.id();
+    let before = ledger.change(id, use_at(now())).await.expect("changed").expect("known").expect("granted");
+    ledger.change(id, revoke(now(), None)).await.expect("changed");
+    for _ in 0..2 {
+        let restore = Change::Restore { at: now(), by: Actor::admin() };
+        let restored = ledger.change(id, restore).await.expect("changed").expect("known").expect("restored");
+        assert_eq!(restored, before, "restoring again changes nothing");
+        assert_eq!(ledger.find(id).await.expect("found"), Some(restored));
+    }
+    let used = ledger.change(id, use_at(now())).await.expect("changed").expect("known").expect("granted");
+    assert_eq!(used.used(), 2);
+    assert!(search_status(&ledger, Status::Revoked).await.is_empty());
+}
+
+async fn new_terms_hold_from_the_next_use_on(ledger: Port) {
+    let limit = |uses| UseLimit::from_count(uses).expect("in range");
+    let more = |uses| match limit(uses) {
+        UseLimit::Uses(uses) => LimitChange::Add(uses),
+        UseLimit::Unlimited => panic!("a number of uses"),
+    };
+    let issued = issue(&ledger, key(1, 1)).await;
+    let change = async |expires_at, limit| {
+        let change = Change::SetTerms { at: now(), by: Actor::admin(), expires_at, limit };
+        let changed = ledger.change(issued.id(), change).await.expect("changed").expect("known");
+        let found = ledger.find(issued.id()).await.expect("found").expect("known");
+        assert_eq!(&found, changed.as_ref().unwrap_or_else(|refused| &refused.key));
+        changed
+    };
+    let spend = async |at| ledger.change(issued.id(), use_at(at)).await.expect("answered").expect("known");
+    assert_eq!(spend(now()).await.expect("granted").used(), 1);
+    assert_eq!(search_status(&ledger, Status::Exhausted).await, [issued.id()]);
+    assert_eq!(change(None, Some(more(2))).await.expect("changed").limit(), limit(3));
+    assert!(search_status(&ledger, Status::Exhausted).await.is_empty());
+    assert_eq!(spend(now()).await.expect("granted").used(), 2);
+    // A limit below what was used exhausts the key.
+    assert_eq!(change(None, Some(LimitChange::Set(limit(1)))).await.expect("changed").used(), 2);
+    assert!(matches!(spend(now()).await.expect_err("refused").refusal, Refusal::Exhausted { .. }));
+    assert_eq!(search_status(&ledger, Status::Exhausted).await, [issued.id()]);
+    let later = issued.expires_at() + TimeDelta::days(3);
+    let changed = change(Some(later), Some(LimitChange::Set(UseLimit::Unlimited))).await.expect("changed");
+    assert_eq!((changed.expires_at(), changed.granted().expires_at), (later, issued.expires_at()));
+    assert_eq!(spend(issued.expires_at()).await.expect("granted").used(), 3);
+    assert_eq!(change(None, Some(more(2))).await.expect_err("refused").refusal, Refusal::NoLimit);
+    assert_eq!(change(Some(now()), None).await.expect("changed").expires_at(), now());
+    assert_eq!(spend(now()).await.expect_err("refused").refusal, Refusal::Expired { since: now() });
+    assert_eq!(search_status(&ledger, Status::Expired).await, [issued.id()]);
+}
+
+async fn search_status(ledger: &Port, status: Status) -> Vec<KeyId> {
+    let query = KeyQuery { status: Some((status, now())), limit: 10, ..KeyQuery::default() };
+    ledger.search(&query).await.expect("searched").items.iter().map(Key::id).collect()
+}
+
+/// The case that tries a change: a new kind of change does not compile until it has one.
+#[cfg(test)]
+fn case_of(change: &Change) -> &'static str {
+    match change {
+        Change::Use { .. } => "a_use_is_counted_and_answered_with_the_key_as_it_stands",
+        Change::Revoke { .. } => "a_revoked_key_stays_revoked",
+        Change::Restore { .. } => "a_restored_key_is_what_it_was",
+        Change::SetTerms { .. } => "new_terms_hold_from_the_next_use_on",
+    }
 }
 
 async fn of_many_racing_uses_exactly_the_limit_is_granted(ledger: Port) {
@@ -185,102 +216,26 @@ async fn uses_of_different_keys_do_not_mix(ledger: Port) {
     }
 }
 
-async fn keys_are_searched_by_every_field_newest_first_in_pages(ledger: Port) {
-    for index in 1..=9 {
-        let granted = NewKey { product: product(i64::from(index % 3) + 1), ..key(index, 1) };
-        issue(&ledger, if index == 4 { granted.bought_with(order("four")) } else { granted }).await;
-    }
-    let spend = |index| Change::Use { product: product(i64::from(index % 3) + 1), at: now() };
-    ledger.change(key(2, 1).id, spend(2)).await.expect("changed");
-    ledger.change(key(3, 1).id, Change::Revoke { at: now() }).await.expect("changed");
-    let standing = |standing| KeyQuery { standing: Some((standing, now())), ..KeyQuery::default() };
-    let tomorrow = now() + TimeDelta::days(1) + TimeDelta::seconds(4);
-    let tomorrow = |standing| KeyQuery { standing: Some((standing, tomorrow)), ..KeyQuery::default() };
-    let email = |text: &str| KeyQuery { email: text.parse().ok(), ..KeyQuery::default() };
-    for (query, expected) in [
-        (KeyQuery::default(), vec![9, 8, 7, 6, 5, 4, 3, 2, 1]),
-        (email("buyer0@example.com"), vec![8, 6, 4, 2]),
-        (email("nobody@example.com"), vec![]),
-        (KeyQuery { product: Some(product(1)), ..KeyQuery::default() }, vec![9, 6, 3]),
-        (KeyQuery { product: Some(product(2)), ..email("buyer1@example.com") }, vec![7, 1]),
-        (KeyQuery { order: Some(order("four")), ..KeyQuery::default() }, vec![4]),
-        (KeyQuery { order: Some(order("five")), ..KeyQuery::default() }, vec![]),
-        (standing(Standing::Exhausted), vec![2]),
-        (standing(Standing::Revoked), vec![3]),
-        (standing(Standing::Valid), vec![9, 8, 7, 6, 5, 4, 1]),
-        (standing(Standing::Expired), vec![]),
-        (tomorrow(Standing::Expired), vec![4, 2, 1]),
-        (tomorrow(Standing::Valid), vec![9, 8, 7, 6, 5]),
-    ] {
-        for limit in [1, 2, 100] {
-            let (mut found, mut before) = (Vec::new(), None);
-            loop {
-                let page = ledger.search(&KeyQuery { before, limit, ..query.clone() }).await.expect("searched");
-                assert!(page.items.len() <= limit);
-                found.extend(page.items.iter().map(|key| key.id().as_bytes()[0]));
-                before = page.next;
-                if before.is_none() {
-                    break;
-                }
-            }
-            assert_eq!(found, expected, "{query:?} in pages of {limit}");
-        }
-    }
-}
-
-async fn history_has_every_use_newest_first_in_pages(ledger: Port) {
-    let (id, other) = (issue(&ledger, key(1, -1)).await.id(), issue(&ledger, key(2, -1)).await.id());
-    let at = |minute| now() + TimeDelta::minutes(minute) + TimeDelta::milliseconds(7);
-    for minute in 0..7 {
-        ledger.change(id, use_at(at(minute))).await.expect("changed");
-        ledger.change(other, use_at(at(minute))).await.expect("changed");
-    }
-    for limit in [1, 3, 7, 100] {
-        let (mut found, mut before) = (Vec::new(), None);
-        loop {
-            let page = ledger.history(id, before, limit).await.expect("read");
-            found.extend(page.items.iter().map(|used| used.at));
-            before = page.next;
-            if before.is_none() {
-                break;
-            }
-        }
-        assert_eq!(found, (0..7).rev().map(at).collect::<Vec<_>>(), "in pages of {limit}");
-    }
-}
-
-async fn pruned_history_is_forgotten_and_counts_stay(ledger: Port) {
-    let id = issue(&ledger, key(1, -1)).await.id();
-    let at = |minute| now() + TimeDelta::minutes(minute);
-    for minute in 0..5 {
-        ledger.change(id, use_at(at(minute))).await.expect("changed");
-    }
-    assert_eq!(ledger.prune_history(at(3)).await.expect("pruned"), 3);
-    assert_eq!(ledger.prune_history(at(3)).await.expect("pruned"), 0);
-    let left = ledger.history(id, None, 10).await.expect("read");
-    assert_eq!(left.items.iter().map(|used| used.at).collect::<Vec<_>>(), [at(4), at(3)]);
-    assert_eq!(ledger.find(id).await.expect("found").map(|key| key.used()), Some(5));
-    ledger.change(id, use_at(at(6))).await.expect("changed");
-    assert_eq!(ledger.find(id).await.expect("found").map(|key| key.used()), Some(6));
-}
-
-async fn a_ring_with_a_known_secret_is_accepted_and_a_foreign_one_refused(ledger: Port) {
+async fn a_keyring_with_a_known_secret_is_accepted_and_a_foreign_one_refused(ledger: Port) {
     let [old, new, foreign] = [1, 2, 3].map(|byte| Fingerprint::from_bytes([byte; 16]));
     let sell = async |index: u8, fingerprint: Fingerprint| {
-        let key = NewKey { ring: fingerprint.version(), ..key(index, -1) };
+        let key = NewKey { secret: fingerprint.version(), ..key(index, -1) };
         ledger.issue(key, None).await.expect("issued");
     };
-    ledger.enroll(&[old]).await.expect("a new ledger takes any ring");
-    assert!(matches!(ledger.enroll(&[foreign]).await, Err(StoreError::ForeignSecret)));
+    ledger.register(&[old]).await.expect("a new ledger takes any ring");
+    assert!(matches!(ledger.register(&[foreign]).await, Err(StoreError::ForeignSecret)));
     sell(1, old).await;
-    ledger.enroll(&[new, old]).await.expect("rotation: the old secret is known");
-    ledger.enroll(&[old]).await.expect("the new one has signed nothing yet");
-    assert!(matches!(ledger.enroll(&[new]).await, Err(StoreError::RetiredSecret)), "the old one signed most recently");
+    ledger.register(&[new, old]).await.expect("rotation: the old secret is known");
+    ledger.register(&[old]).await.expect("the new one has signed nothing yet");
+    assert!(
+        matches!(ledger.register(&[new]).await, Err(StoreError::RetiredSecret)),
+        "the old one signed most recently"
+    );
     sell(2, new).await;
-    assert!(matches!(ledger.enroll(&[old]).await, Err(StoreError::RetiredSecret)), "now the new one did");
-    ledger.enroll(&[old, new]).await.expect("another server, which has the new one and does not sign with it yet");
-    ledger.enroll(&[new]).await.expect("the old secret is retired");
-    assert!(matches!(ledger.enroll(&[foreign]).await, Err(StoreError::ForeignSecret)));
+    assert!(matches!(ledger.register(&[old]).await, Err(StoreError::RetiredSecret)), "now the new one did");
+    ledger.register(&[old, new]).await.expect("another server, which has the new one and does not sign with it yet");
+    ledger.register(&[new]).await.expect("the old secret is retired");
+    assert!(matches!(ledger.register(&[foreign]).await, Err(StoreError::ForeignSecret)));
 }
 
 async fn an_operation_whose_caller_goes_away_happens_entirely_or_not_at_all(ledger: Port) {
@@ -302,17 +257,22 @@ async fn an_operation_whose_caller_goes_away_happens_entirely_or_not_at_all(ledg
     assert_eq!(used, history, "a use is counted and remembered, or neither");
 }
 
-async fn a_page_has_at_least_one_and_at_most_a_thousand(ledger: Port) {
-    for index in 1..=3 {
-        issue(&ledger, key(index, 1)).await;
-    }
-    for (limit, found) in [(0, 1), (1, 1), (1000, 3), (usize::MAX, 3)] {
-        let page = ledger.search(&KeyQuery { limit, ..KeyQuery::default() }).await.expect("searched");
-        assert_eq!(page.items.len(), found);
-    }
-}
-
 async fn a_ledger_in_use_answers_a_ping(ledger: Port) {
     issue(&ledger, key(1, 1)).await;
     ledger.ping().await.expect("answered");
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::strategies;
+
+    proptest! {
+        #[test]
+        fn every_kind_of_change_has_a_case(change in strategies::change()) {
+            prop_assert!(LEDGER.iter().any(|case| case.name() == case_of(&change)));
+        }
+    }
 }

@@ -1,7 +1,8 @@
 -- Times are milliseconds since 1970, UTC, unless a column says seconds. Nothing here is secret: a key's text cannot be
 -- made from its id without the signing secret.
 
-CREATE TABLE delivery_ring (
+-- Fingerprints of the secrets that keys are signed with.
+CREATE TABLE delivery_keyring (
     fingerprint BLOB PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
 
@@ -13,7 +14,8 @@ CREATE TABLE delivery_product (
     content     TEXT NOT NULL,
     price       TEXT NOT NULL,
     days        INTEGER,
-    uses        INTEGER
+    uses        INTEGER,
+    archived    INTEGER NOT NULL DEFAULT 0 -- 1: neither listed nor sold
 ) STRICT;
 
 CREATE TABLE delivery_post (
@@ -26,54 +28,107 @@ CREATE TABLE delivery_post (
 CREATE INDEX delivery_post_by_time ON delivery_post (published_at, id);
 CREATE INDEX delivery_post_by_category ON delivery_post (category, published_at, id);
 
+-- What was granted, and the state but for the count, which delivery_count holds.
 CREATE TABLE delivery_key (
-    number     INTEGER PRIMARY KEY,
-    id         BLOB NOT NULL UNIQUE,
-    ring       INTEGER NOT NULL,
-    product    INTEGER NOT NULL,
-    email      TEXT NOT NULL,
-    source     TEXT,
-    order_id   TEXT,
-    issued_at  INTEGER NOT NULL, -- seconds
-    expires_at INTEGER NOT NULL, -- seconds
-    max_uses   INTEGER NOT NULL, -- -1: unlimited
-    used       INTEGER NOT NULL DEFAULT 0, -- as far as folded, see delivery_fold
-    last_use   INTEGER, -- as far as folded
-    revoked_at INTEGER
+    number         INTEGER PRIMARY KEY,
+    id             BLOB NOT NULL UNIQUE,
+    secret_version INTEGER NOT NULL,
+    product        INTEGER NOT NULL,
+    email          TEXT NOT NULL,
+    source         TEXT,
+    order_id       TEXT,
+    issued_at      INTEGER NOT NULL, -- seconds
+    granted_until  INTEGER NOT NULL, -- seconds
+    granted_uses   INTEGER NOT NULL, -- -1: unlimited
+    expires_at     INTEGER NOT NULL, -- seconds
+    max_uses       INTEGER NOT NULL, -- -1: unlimited
+    revoked_at     INTEGER,
+    revoked_reason TEXT,
+    revoked_by     TEXT,
+    exhausted      INTEGER NOT NULL DEFAULT 0 -- 1: used up
 ) STRICT;
--- The identity of a purchase: one key for an order and product, for ever.
-CREATE UNIQUE INDEX delivery_key_by_order ON delivery_key (order_id, source, product) WHERE order_id IS NOT NULL;
 CREATE INDEX delivery_key_by_email ON delivery_key (email, id);
 CREATE INDEX delivery_key_by_product ON delivery_key (product, id);
+-- Keys that are revoked or used up are few, and are searched for.
+CREATE INDEX delivery_key_revoked ON delivery_key (id) WHERE revoked_at IS NOT NULL;
+CREATE INDEX delivery_key_exhausted ON delivery_key (id) WHERE exhausted = 1;
 
--- One row a counted use, appended: a commit of many uses dirties one page. `previous` chains the uses of a key, newest
--- first, so that its history is read without an index.
+-- Counts, as far as they are flushed (see delivery_watermark). They stand apart from what was granted: some three hundred
+-- fit into a page, so that flushing the counts of many keys writes few pages.
+CREATE TABLE delivery_count (
+    key      INTEGER PRIMARY KEY,
+    used     INTEGER NOT NULL,
+    last_use INTEGER NOT NULL
+) STRICT;
+
+-- Keys with their counts, as far as they are flushed.
+CREATE VIEW delivery_counted_key AS
+    SELECT k.*, coalesce(c.used, 0) AS used, c.last_use, 0 AS version
+    FROM delivery_key k LEFT JOIN delivery_count c ON c.key = k.number;
+
+-- The identity of a purchase: one key for an order and product, for ever.
+CREATE TABLE delivery_purchase (
+    order_id     TEXT NOT NULL,
+    source       TEXT NOT NULL,
+    product      INTEGER NOT NULL,
+    key          INTEGER, -- NULL: refunded before it was sold
+    payment      TEXT,
+    invoice      TEXT,
+    subscription TEXT,
+    refunded_at  INTEGER,
+    PRIMARY KEY (order_id, source, product)
+) STRICT, WITHOUT ROWID;
+
+-- The redo log of counts: one row a counted use, appended, with the count after it. A commit of many uses writes one page.
+-- `previous` chains the uses of a key, newest first, so that its history is read without an index.
 CREATE TABLE delivery_use (
     number   INTEGER PRIMARY KEY,
     key      INTEGER NOT NULL,
     at       INTEGER NOT NULL,
+    used     INTEGER NOT NULL,
     previous INTEGER
 ) STRICT;
 
--- Uses up to `number` are counted in their keys' rows; those behind it are not yet.
-CREATE TABLE delivery_fold (
-    only   INTEGER PRIMARY KEY CHECK (only = 1),
+-- Uses up to `number` are counted in delivery_count. Of those after it, some may be.
+CREATE TABLE delivery_watermark (
+    one    INTEGER PRIMARY KEY CHECK (one = 1),
     number INTEGER NOT NULL
 ) STRICT;
-INSERT INTO delivery_fold (only, number) VALUES (1, 0);
+INSERT INTO delivery_watermark (one, number) VALUES (1, 0);
 
-CREATE TABLE delivery_letter (
+CREATE TABLE delivery_message (
     number     INTEGER PRIMARY KEY,
     key        INTEGER NOT NULL,
+    kind       TEXT NOT NULL,
+    recipient  TEXT NOT NULL,
     message_id TEXT NOT NULL,
-    state      INTEGER NOT NULL DEFAULT 0, -- 0 waiting, 1 sent, 2 parked
+    state      INTEGER NOT NULL DEFAULT 0, -- 0 queued, 1 sent, 2 failed
     leased     INTEGER NOT NULL DEFAULT 0,
     attempts   INTEGER NOT NULL DEFAULT 0,
-    fence      INTEGER NOT NULL DEFAULT 0,
+    token      INTEGER NOT NULL DEFAULT 0,
     queued_at  INTEGER NOT NULL,
-    due_at     INTEGER NOT NULL, -- of a sent or parked letter: when that was
-    reason     TEXT
+    due_at     INTEGER NOT NULL, -- of a leased message: when the lease ends; of a sent or failed one: when that was
+    reason     TEXT,
+    route      TEXT -- hexadecimal: the route by which it failed
 ) STRICT;
-CREATE INDEX delivery_letter_waiting ON delivery_letter (due_at, number) WHERE state = 0;
-CREATE INDEX delivery_letter_leased ON delivery_letter (number) WHERE leased = 1;
-CREATE INDEX delivery_letter_parked ON delivery_letter (number) WHERE state = 2;
+CREATE INDEX delivery_message_queued ON delivery_message (due_at, number) WHERE state = 0;
+CREATE INDEX delivery_message_leased ON delivery_message (number) WHERE leased = 1;
+CREATE INDEX delivery_message_failed ON delivery_message (number) WHERE state = 2;
+
+-- The audit log of changes. What was issued is told by the keys themselves.
+CREATE TABLE delivery_event (
+    number INTEGER PRIMARY KEY,
+    key    INTEGER,
+    at     INTEGER NOT NULL,
+    actor  TEXT NOT NULL,
+    action TEXT NOT NULL,
+    detail TEXT
+) STRICT;
+CREATE INDEX delivery_event_by_key ON delivery_event (key, number);
+
+-- A transfer into another database: which one, and when it was finished.
+CREATE TABLE delivery_transfer (
+    one         INTEGER PRIMARY KEY CHECK (one = 1),
+    id          BLOB NOT NULL,
+    finished_at INTEGER
+) STRICT;

@@ -1,0 +1,71 @@
+//! `POST /api/webhook/order`.
+
+use std::time::Duration;
+
+use super::Reply;
+use super::body::BodyRule;
+use super::fields::{Fault, Fields};
+use super::proof::Platform;
+use super::row::{Answering, Handler, Row, Verb, Words};
+use super::wire;
+use crate::delivery::Delivery;
+use crate::error::ErrorCode;
+use crate::limit::Policy;
+use crate::order::{Order, OrderRef, Source};
+use crate::product::ProductId;
+
+pub(super) static ORDER: Row = Row {
+    path: "/api/webhook/order",
+    verb: Verb::Post,
+    // A platform's body comes within a second.
+    body: BodyRule::Json { limit: 64 << 10, deadline: Duration::from_secs(10) },
+    limit: Some(Policy::Webhook),
+    handler: Handler::Platform(order),
+    codes: &[
+        ErrorCode::MissingParams,
+        ErrorCode::InvalidParams,
+        ErrorCode::Unauthorized,
+        ErrorCode::NotFound,
+        ErrorCode::MethodNotAllowed,
+        ErrorCode::PayloadTooLarge,
+        ErrorCode::UnsupportedMediaType,
+        ErrorCode::RateLimited,
+        ErrorCode::Internal,
+        ErrorCode::Unavailable,
+    ],
+    openapi: Words {
+        tag: "platform",
+        id: "order",
+        summary: "A paid order",
+        description: "Issues one key and sends it to the buyer. The same order and product, however often it is sent, is \
+            answered with the same key and sends nothing again.",
+        parameters: &[],
+        body: Some("Order"),
+        success: Some("Ordered"),
+    },
+};
+
+fn order<'c>(delivery: &'c Delivery, _: Platform, fields: Fields<'c>) -> Answering<'c> {
+    Box::pin(async move {
+        let order = match parse(&fields) {
+            Ok(order) => order,
+            Err(fault) => return fault.into(),
+        };
+        match delivery.order(order).await {
+            Ok(issued) => Reply::json(&wire::Ordered::of(&issued, true)),
+            Err(error) => error.into(),
+        }
+    })
+}
+
+fn parse(fields: &Fields<'_>) -> Result<Order, Fault> {
+    let missing = |field| move || Fault::missing(field);
+    Ok(Order {
+        reference: OrderRef {
+            source: Source::webhook(),
+            id: fields.parsed("order_id")?.ok_or_else(missing("order_id"))?,
+        },
+        product: fields.integer("product_id", ProductId::new)?.ok_or_else(missing("product_id"))?,
+        email: fields.parsed("customer_email")?.ok_or_else(missing("customer_email"))?,
+    })
+}

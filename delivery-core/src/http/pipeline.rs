@@ -1,0 +1,132 @@
+//! The pipeline: what happens to a call, in this order, as its row of the [table](super::table) says.
+//!
+//! ```text
+//! method ──► limit per address ──► body (size, type) ──► credential ──► fields ──► handler ──► headers
+//! ```
+//!
+//! Endpoints that take a key check their parameters before the key, and count against the quota of the key, if any,
+//! after it.
+
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::pin::{Pin, pin};
+
+use bytes::Bytes;
+use futures_util::{FutureExt, Stream, stream};
+
+use super::body::read;
+use super::fields::{Fault, Fields};
+use super::limits::{admit, client};
+use super::proof::{Platform, Seller, VerifiedKey};
+use super::row::{Handler, Row};
+use super::{Call, Endpoint, Reply, buyer, query};
+use crate::delivery::{Delivery, Error};
+use crate::error::ErrorCode;
+use crate::limit::{Identity, Policy};
+
+impl Endpoint {
+    /// Answers a call whose body is at hand.
+    pub async fn call(self, delivery: &Delivery, call: Call) -> Reply {
+        let body = stream::iter([Ok::<_, Infallible>(call.body.clone())]);
+        self.serve(delivery, &call, body).await
+    }
+
+    /// Answers a call whose body was not read yet. The body is read after the call was counted against the quota of the
+    /// client's address: at most [`body_limit`](Self::body_limit) bytes, within 10 s, or 30 s for the seller's
+    /// endpoints.
+    ///
+    /// A panic in a host's store, limiter or clock is caught and answered like any other internal error. Failures are
+    /// logged with the call's `X-Request-Id`, if it [may be logged](super::is_request_id).
+    pub async fn serve<E>(self, delivery: &Delivery, call: &Call, body: impl Stream<Item = Result<Bytes, E>>) -> Reply {
+        let row = self.row();
+        let reply = if row.verb.takes(&call.method) {
+            let body = pin!(body);
+            // Unwind safe: state that a panic interrupts is behind locks, or in a transaction that is rolled back.
+            let answered = AssertUnwindSafe(limited(row, delivery, call, body)).catch_unwind().await;
+            answered.unwrap_or_else(|_| Reply::panicked())
+        } else {
+            Reply::error(ErrorCode::MethodNotAllowed).allow(row.verb.allowed())
+        };
+        let reply = if reply.is_fault() { reply.report(call.request_id()) } else { reply };
+        let reply = if row.is_confidential() { reply.confidential() } else { reply };
+        if call.method == ::http::Method::HEAD { reply.without_body() } else { reply }
+    }
+}
+
+async fn limited<E>(
+    row: &'static Row,
+    delivery: &Delivery,
+    call: &Call,
+    body: Pin<&mut impl Stream<Item = Result<Bytes, E>>>,
+) -> Reply {
+    let admitted = match row.limit {
+        Some(policy) => match admit(delivery, policy, client(delivery, call)).await {
+            Ok(admitted) => Some(admitted),
+            Err(refused) => return *refused,
+        },
+        None => None,
+    };
+    let reply = match answer(row, delivery, call, body).await {
+        Ok(reply) => reply,
+        Err(fault) => fault.into(),
+    };
+    match admitted {
+        Some(admitted) => admitted.apply(reply),
+        None => reply,
+    }
+}
+
+async fn answer<E>(
+    row: &'static Row,
+    delivery: &Delivery,
+    call: &Call,
+    body: Pin<&mut impl Stream<Item = Result<Bytes, E>>>,
+) -> Result<Reply, Fault> {
+    match row.handler {
+        Handler::Public(handler) => Ok(handler(delivery, call).await),
+        Handler::Key(handler) => {
+            let text = query::key(call)?;
+            Ok(match VerifiedKey::of(delivery, &text) {
+                Some(key) => handler(delivery, key).await,
+                None => buyer::not_valid(&Error::UnknownKey),
+            })
+        }
+        Handler::Product(handler) => {
+            let (text, product) = buyer::parameters(call)?;
+            let Some(key) = VerifiedKey::of(delivery, &text) else {
+                return Ok(forged(delivery, call).await);
+            };
+            Ok(match admit(delivery, Policy::Product, Identity::Key(key.id().as_u128())).await {
+                Ok(admitted) => admitted.apply(handler(delivery, call, key, product).await),
+                Err(refused) => *refused,
+            })
+        }
+        Handler::Platform(handler) => {
+            let body = read(row.body, &call.headers, body, true).await;
+            // The secret is checked before the other fields, so that an unauthenticated caller learns nothing about
+            // them.
+            let fields = Fields::parse(Fields::text(call, &body)?)?;
+            let platform = Platform::of(delivery, &fields.required_text("secret")?);
+            let platform = platform.ok_or(Fault::from(ErrorCode::Unauthorized))?;
+            Ok(handler(delivery, platform, fields).await)
+        }
+        Handler::Seller(handler) => {
+            let seller = Seller::of(delivery, call);
+            // A stranger's megabytes are not kept.
+            let body = read(row.body, &call.headers, body, seller.is_some()).await;
+            let text = Fields::text(call, &body)?;
+            let Some(seller) = seller else {
+                return Ok(Reply::error(ErrorCode::Unauthorized).challenge());
+            };
+            Ok(handler(delivery, seller, Fields::parse(text)?).await)
+        }
+    }
+}
+
+/// The answer to a key that does not verify, which counts against the failures of its address.
+pub(super) async fn forged(delivery: &Delivery, call: &Call) -> Reply {
+    match admit(delivery, Policy::Failures, client(delivery, call)).await {
+        Ok(admitted) => admitted.apply(Error::UnknownKey.into()),
+        Err(refused) => *refused,
+    }
+}

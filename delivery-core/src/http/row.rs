@@ -1,0 +1,104 @@
+//! What a row of the endpoint [table](super::table) is made of.
+
+use ::http::Method;
+use futures_util::future::BoxFuture;
+
+use super::body::BodyRule;
+use super::fields::Fields;
+use super::proof::{Platform, Seller, VerifiedKey};
+use super::{Call, Reply};
+use crate::delivery::Delivery;
+use crate::error::ErrorCode;
+use crate::limit::Policy;
+use crate::product::ProductId;
+
+/// What there is to say about an endpoint.
+pub(super) struct Row {
+    /// Relative to where the API is mounted. No two endpoints share one.
+    pub(super) path: &'static str,
+    pub(super) verb: Verb,
+    pub(super) body: BodyRule,
+    /// The limit that counts per address, before anything else is looked at.
+    pub(super) limit: Option<Policy>,
+    /// Who may call, and what answers.
+    pub(super) handler: Handler,
+    /// The codes it can answer with, beside a success. Every one has a row in the project's HTTP tests.
+    pub(super) codes: &'static [ErrorCode],
+    pub(super) openapi: Words,
+}
+
+/// The method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verb {
+    /// GET, and HEAD, which is answered like GET without the body.
+    Get,
+    Post,
+}
+
+/// Who may call an endpoint, and the function that answers. The arguments of the function prove that the caller was
+/// authenticated: only the pipeline can construct them.
+pub(super) enum Handler {
+    /// Anybody.
+    Public(for<'c> fn(&'c Delivery, &'c Call) -> Answering<'c>),
+    /// Holders of a key, to validate it. Refusals contain `"valid":false`.
+    Key(for<'c> fn(&'c Delivery, VerifiedKey) -> Answering<'c>),
+    /// Whoever has a key for a product. The key's own limit counts.
+    Product(for<'c> fn(&'c Delivery, &'c Call, VerifiedKey, ProductId) -> Answering<'c>),
+    /// The commerce platform, by the shared secret in the body.
+    Platform(for<'c> fn(&'c Delivery, Platform, Fields<'c>) -> Answering<'c>),
+    /// The seller, by the admin token.
+    Seller(for<'c> fn(&'c Delivery, Seller, Fields<'c>) -> Answering<'c>),
+}
+
+/// An answer under way.
+pub(super) type Answering<'c> = BoxFuture<'c, Reply>;
+
+/// What the document says about an endpoint.
+#[cfg_attr(not(test), expect(dead_code, reason = "a test makes the OpenAPI document of it"))]
+pub(super) struct Words {
+    /// `buyer`, `platform`, `public` or `seller`.
+    pub(super) tag: &'static str,
+    /// The name of the function that a client generator makes.
+    pub(super) id: &'static str,
+    pub(super) summary: &'static str,
+    pub(super) description: &'static str,
+    /// In the query.
+    pub(super) parameters: &'static [Parameter],
+    /// The schema of what is sent.
+    pub(super) body: Option<&'static str>,
+    /// The schema of what is answered; `None` for the document itself.
+    pub(super) success: Option<&'static str>,
+}
+
+/// A parameter in the query.
+#[derive(Clone, Copy)]
+pub(super) enum Parameter {
+    Key,
+    Product,
+    Category,
+    Limit,
+}
+
+impl Row {
+    /// Whether calls carry a credential, so that their answers must not be cached.
+    pub(super) fn is_confidential(&self) -> bool {
+        !matches!(self.handler, Handler::Public(_))
+    }
+}
+
+impl Verb {
+    pub(super) fn takes(self, method: &Method) -> bool {
+        match self {
+            Self::Get => *method == Method::GET || *method == Method::HEAD,
+            Self::Post => *method == Method::POST,
+        }
+    }
+
+    /// As `Allow` names it.
+    pub(super) fn allowed(self) -> &'static str {
+        match self {
+            Self::Get => "GET, HEAD",
+            Self::Post => "POST",
+        }
+    }
+}

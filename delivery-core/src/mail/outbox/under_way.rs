@@ -1,0 +1,57 @@
+//! E-mails that are being sent.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tokio::task::{self, JoinError, JoinSet};
+
+use crate::clock::{Clock, SystemClock};
+use crate::mail::MailError;
+use crate::store::{Lease, LeasedMessage, Outcome};
+
+/// E-mails in progress at once, not counting those in progress for longer than [`LONG`].
+pub(super) const CONCURRENCY: usize = 16;
+/// E-mails in progress at once, counting all of them.
+pub(super) const MOST: usize = 256;
+/// After this time the mail server has the message, and may take up to ten minutes to reply. The e-mail then no longer
+/// counts towards [`CONCURRENCY`], so that other e-mails can be sent meanwhile.
+pub(super) const LONG: Duration = Duration::from_secs(75);
+
+/// An e-mail that is being sent, and since when.
+pub(super) struct Sending {
+    pub(super) message: LeasedMessage,
+    pub(super) since: Duration,
+}
+
+/// E-mails in progress. Each is sent by its own task, so that a panic affects no other e-mail.
+#[derive(Default)]
+pub(super) struct UnderWay {
+    pub(super) tasks: JoinSet<Result<(), MailError>>,
+    pub(super) messages: HashMap<task::Id, Sending>,
+    /// The e-mails that have ended, with their outcomes. The store does not know these outcomes yet.
+    pub(super) ended: Vec<(LeasedMessage, Outcome)>,
+    pub(super) completing: JoinSet<()>,
+    /// The leases of the e-mails whose outcomes are being stored.
+    pub(super) incomplete: HashMap<task::Id, Lease>,
+}
+
+impl Sending {
+    pub(super) fn is_long(&self) -> bool {
+        SystemClock.monotonic().saturating_sub(self.since) >= LONG
+    }
+}
+
+impl UnderWay {
+    pub(super) fn note(&mut self, completed: Result<(task::Id, ()), JoinError>) {
+        let id = completed.as_ref().map_or_else(JoinError::id, |(id, ())| *id);
+        self.incomplete.remove(&id);
+        if let Err(error) = completed {
+            tracing::error!(%error, "the store panicked: an e-mail's outcome is lost, and it will be sent again");
+        }
+    }
+
+    pub(super) fn room(&self) -> usize {
+        let brief = self.messages.values().filter(|sending| !sending.is_long()).count();
+        CONCURRENCY.saturating_sub(brief).min(MOST.saturating_sub(self.messages.len()))
+    }
+}

@@ -1,0 +1,36 @@
+//! What issuing and changing a key come to.
+
+use thiserror::Error;
+
+use crate::key::{Key, Refusal};
+
+/// A change that a key does not allow, and the key as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{refusal}")]
+#[expect(clippy::exhaustive_structs, reason = "a pair")]
+pub struct Refused {
+    /// Why.
+    pub refusal: Refusal,
+    /// The key.
+    pub key: Key,
+}
+
+/// What [`Ledger::issue`](super::Ledger::issue) came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "a key is new or it is not")]
+pub enum Issue {
+    /// The key was issued now.
+    New(Key),
+    /// The order and product have this key already; nothing was written.
+    Existing(Key),
+}
+
+impl Issue {
+    /// The key, new or not.
+    #[must_use]
+    pub fn into_key(self) -> Key {
+        match self {
+            Self::New(key) | Self::Existing(key) => key,
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! One batch: committed in several parts if some operations conflict, are refused, or need what is locked.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::{Answers, BatchHandler, Caller, Job, silent};
+use crate::store::attempt::MAX_ATTEMPTS;
+use crate::store::{Attempt, StoreError};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
+
+pub(super) struct Batch<O, A> {
+    /// Each is committed as one transaction, the last one first.
+    pending: Vec<Part<O>>,
+    /// What was deferred before: tried when nothing else is pending, no more than a batch at a time.
+    rested: Vec<Part<O>>,
+    callers: Callers<A>,
+}
+
+/// Some operations of a batch, and what is known of each.
+struct Part<O> {
+    operations: Vec<O>,
+    places: Vec<Place>,
+    attempt: Attempt,
+    /// How often they were tried.
+    tries: u32,
+    /// Whether they met a lock before.
+    after_lock: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Place {
+    caller: usize,
+    /// When the operation was first deferred.
+    since: Option<Instant>,
+}
+
+/// Locks that a batch waits for, once it has met one: each takes a moment, and keeps everybody else waiting. Enough to find
+/// one operation in a full batch, by halves.
+const LOCKS: u32 = 2 + super::BATCH.ilog2();
+
+/// Who waits, by place. Clones are the same callers.
+pub(super) struct Callers<A>(Arc<Mutex<Waiting<A>>>);
+
+struct Waiting<A> {
+    callers: Vec<Option<Caller<A>>>,
+    /// The places of those whose operations are being committed.
+    running: Vec<usize>,
+    refused: bool,
+}
+
+impl<O, A> Batch<O, A> {
+    /// A batch of `jobs`. Those that were deferred before come last, by themselves, since what they need may be locked again.
+    pub(super) fn new(jobs: impl Iterator<Item = Job<O, A>>) -> Self {
+        let (mut first, mut rested) = (Part::default(), Vec::<Part<O>>::new());
+        let mut callers = Vec::new();
+        for Job { operation, caller, since } in jobs {
+            let place = Place { caller: callers.len(), since };
+            callers.push(Some(caller));
+            if since.is_none() {
+                first.push(operation, place);
+                continue;
+            }
+            match rested.last_mut() {
+                Some(part) if part.operations.len() < super::BATCH => part.push(operation, place),
+                _ => {
+                    let mut part = Part { after_lock: true, ..Part::default() };
+                    part.push(operation, place);
+                    rested.push(part);
+                }
+            }
+        }
+        rested.reverse();
+        Self {
+            pending: vec![first],
+            rested,
+            callers: Callers(Arc::new(Mutex::new(Waiting { callers, running: Vec::new(), refused: false }))),
+        }
+    }
+
+    pub(super) fn callers(&self) -> Callers<A> {
+        Callers(self.callers.0.clone())
+    }
+
+    /// Answers for what was committed or refused, and the jobs that are to be deferred: last those that met a lock alone, so
+    /// that they keep no others from being tried the next time.
+    pub(super) async fn commit<H>(mut self, handler: &mut H) -> (Answers<A>, Vec<Job<O, A>>)
+    where
+        H: BatchHandler<Operation = O, Answer = A>,
+    {
+        let (mut answers, mut locks) = (Answers::default(), 0);
+        let (mut deferred, mut alone) = (Vec::new(), Vec::new());
+        loop {
+            let part = match (self.pending.pop(), &mut self.rested) {
+                (Some(part), _) => part,
+                (None, rested) => {
+                    // The locks that others met are no reason not to try these.
+                    locks = 0;
+                    let Some(part) = rested.pop() else { break };
+                    part
+                }
+            };
+            // Of what was committed before.
+            drop(std::mem::take(&mut answers));
+            if self.callers.lock().refused {
+                // What has not begun does not happen any more.
+                break;
+            }
+            let (after_lock, tired) = (part.after_lock, part.after_lock && locks >= LOCKS);
+            let locked = |operation: &O| tired || handler.is_locked(operation, after_lock);
+            let part = if part.operations.iter().any(locked) {
+                let (locked, free) = part.split(locked);
+                deferred.extend(self.callers.jobs(locked));
+                free
+            } else {
+                part
+            };
+            if part.operations.is_empty() {
+                continue;
+            }
+            self.callers.lock().running = part.places.iter().map(|place| place.caller).collect();
+            match handler.commit(&part.operations, part.attempt, part.after_lock).await {
+                Ok(done) => {
+                    let (attempt, tries) = (part.attempt.next(), part.tries + 1);
+                    let mut left = Part { attempt, tries, after_lock: part.after_lock, ..Part::default() };
+                    let mut waiting = self.callers.lock();
+                    // Each has an entry: an operation without an answer was not applied.
+                    for ((operation, place), answer) in part.operations.into_iter().zip(part.places).zip(done) {
+                        if let Some(answer) = answer {
+                            let caller = waiting.callers.get_mut(place.caller).and_then(Option::take);
+                            answers.0.extend(caller.map(|caller| (caller, Ok(answer))));
+                        } else {
+                            left.push(operation, place);
+                        }
+                    }
+                    drop(waiting);
+                    if left.tries >= MAX_ATTEMPTS {
+                        let conflict = |job: Job<O, A>| (job.caller, Err(StoreError::Conflict { source: None }));
+                        answers.0.extend(self.callers.jobs(left).map(conflict));
+                    } else if !left.operations.is_empty() {
+                        self.pending.push(left);
+                    }
+                }
+                Err(error) if is_of_one(&error) && part.operations.len() > 1 => {
+                    let locked = matches!(error, StoreError::Conflict { .. });
+                    locks += u32::from(locked);
+                    if locked && part.operations.iter().any(|operation| handler.is_locked(operation, true)) {
+                        self.pending.push(part);
+                        continue;
+                    }
+                    // One operation that is refused must not take its neighbours down; on a full disk, those that write
+                    // nothing can be answered.
+                    let (first, second) = part.halves(locked);
+                    self.pending.push(second);
+                    self.pending.push(first);
+                }
+                Err(StoreError::Conflict { .. }) => {
+                    locks += 1;
+                    part.operations.iter().for_each(|operation| handler.met_lock(operation));
+                    alone.extend(self.callers.jobs(part));
+                }
+                Err(error) => {
+                    if !is_of_one(&error) {
+                        // The other parts were not begun, and the database would refuse them too.
+                        let others = match &error {
+                            StoreError::Unknown { .. } => {
+                                StoreError::unavailable("the connection to the database was lost")
+                            }
+                            error => error.clone(),
+                        };
+                        for part in self.pending.drain(..).chain(self.rested.drain(..)) {
+                            answers.0.extend(self.callers.jobs(part).map(|job| (job.caller, Err(others.clone()))));
+                        }
+                    }
+                    answers.0.extend(self.callers.jobs(part).map(|job| (job.caller, Err(error.clone()))));
+                }
+            }
+        }
+        deferred.append(&mut alone);
+        if self.callers.lock().refused {
+            deferred.drain(..).for_each(Job::refuse);
+        }
+        (answers, deferred)
+    }
+}
+
+impl<O> Part<O> {
+    fn push(&mut self, operation: O, place: Place) {
+        self.operations.push(operation);
+        self.places.push(place);
+    }
+
+    /// Those for which it is so, and the others.
+    fn split(self, is: impl Fn(&O) -> bool) -> (Self, Self) {
+        let (attempt, tries, after_lock) = (self.attempt, self.tries, self.after_lock);
+        let empty = || Self { attempt, tries, after_lock, ..Self::default() };
+        let (mut those, mut others) = (empty(), empty());
+        for (operation, place) in self.operations.into_iter().zip(self.places) {
+            let part = if is(&operation) { &mut those } else { &mut others };
+            part.push(operation, place);
+        }
+        (those, others)
+    }
+
+    fn halves(mut self, locked: bool) -> (Self, Self) {
+        let half = self.operations.len() / 2;
+        self.after_lock |= locked;
+        let (operations, places) = (self.operations.split_off(half), self.places.split_off(half));
+        let second = Self { operations, places, attempt: self.attempt, tries: self.tries, after_lock: self.after_lock };
+        (self, second)
+    }
+}
+
+impl<O> Default for Part<O> {
+    fn default() -> Self {
+        Self { operations: Vec::new(), places: Vec::new(), attempt: Attempt::Optimistic, tries: 0, after_lock: false }
+    }
+}
+
+/// Whether an error may concern one operation of several: its neighbours are then tried without it.
+fn is_of_one(error: &StoreError) -> bool {
+    // On a full disk, operations that write nothing can be answered.
+    !matches!(error, StoreError::Unavailable { .. } | StoreError::Unknown { .. })
+}
+
+impl<A> Callers<A> {
+    /// Refuses all who still wait. What is being committed may happen all the same: if it `writes`, its callers are told that
+    /// nobody knows.
+    pub(super) fn refuse(&self, writes: bool) {
+        let mut waiting = self.lock();
+        waiting.refused = true;
+        let running = std::mem::take(&mut waiting.running);
+        for (place, caller) in waiting.callers.iter_mut().enumerate() {
+            let unknown = writes && running.contains(&place);
+            let error = if unknown { StoreError::Unknown { source: None } } else { silent() };
+            if let Some(caller) = caller.take() {
+                // It may have gone away.
+                let _ = caller.send(Err(error));
+            }
+        }
+    }
+
+    /// The jobs of those who still wait.
+    fn jobs<O>(&self, part: Part<O>) -> impl Iterator<Item = Job<O, A>> {
+        let members = part.operations.into_iter().zip(part.places);
+        members.filter_map(|(operation, Place { caller, since })| {
+            let caller = self.lock().callers.get_mut(caller).and_then(Option::take)?;
+            Some(Job { operation, caller, since })
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting<A>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

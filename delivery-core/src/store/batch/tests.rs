@@ -1,0 +1,207 @@
+//! What callers may rely on while the writer is busy, or fails.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::sync::Semaphore;
+use tokio::task::yield_now;
+use tokio::time::timeout;
+
+use super::*;
+
+/// Commits a batch each time it is let: without the shy operation, which it leaves once. Panics over one with the cursed
+/// operation. A batch with the locked operation meets a lock while that is held.
+struct Gated {
+    gate: Arc<Semaphore>,
+    left: bool,
+    held: Arc<AtomicBool>,
+}
+
+const CURSED: u32 = 13;
+const SHY: u32 = 7;
+const LOCKED: u32 = 17;
+
+impl Gated {
+    fn start() -> (Arc<Semaphore>, BatchQueue<u32, u32>) {
+        let (gate, _, queue) = Self::start_locked(false);
+        (gate, queue)
+    }
+
+    fn start_locked(held: bool) -> (Arc<Semaphore>, Arc<AtomicBool>, BatchQueue<u32, u32>) {
+        let (gate, held) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicBool::new(held)));
+        let (queue, _end) = BatchQueue::start(Self { gate: gate.clone(), left: false, held: held.clone() });
+        (gate, held, queue)
+    }
+}
+
+impl BatchHandler for Gated {
+    type Operation = u32;
+    type Answer = u32;
+
+    const WRITES: bool = true;
+
+    async fn commit(&mut self, operations: &[u32], _: Attempt, _: bool) -> Result<Vec<Option<u32>>, StoreError> {
+        assert!(!operations.contains(&CURSED), "a fault of the writer's");
+        assert!(operations.len() <= BATCH, "{} operations in one transaction", operations.len());
+        self.gate.acquire().await.unwrap().forget();
+        if operations.contains(&LOCKED) && self.held.load(Ordering::Relaxed) {
+            return Err(StoreError::Conflict { source: None });
+        }
+        let left = std::mem::replace(&mut self.left, true);
+        Ok(operations.iter().map(|operation| (left || *operation != SHY).then_some(operation * 10)).collect())
+    }
+
+    fn is_locked(&self, _: &u32, _: bool) -> bool {
+        false
+    }
+
+    fn met_lock(&mut self, _: &u32) {}
+
+    async fn maintain(&mut self) {}
+
+    async fn finish(self) {}
+}
+
+/// Two operations in batches of their own, of which only the first may be committed.
+async fn one_after_the_other(first: u32, second: u32) -> (Result<u32, StoreError>, Option<Result<u32, StoreError>>) {
+    let (gate, queue) = Gated::start();
+    let mut first = pin!(queue.submit(first));
+    assert!(first.as_mut().now_or_never().is_none());
+    yield_now().await;
+    let mut second = pin!(queue.submit(second));
+    assert!(second.as_mut().now_or_never().is_none());
+    gate.add_permits(1);
+    // The clock stands: its time is over at once if nobody has anything to do, and nothing answers it.
+    let first = timeout(Duration::from_secs(1), first).await.unwrap();
+    (first, second.now_or_never())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_is_answered_while_the_next_one_is_committed() {
+    let (first, second) = one_after_the_other(1, 2).await;
+    assert_eq!(first.unwrap(), 10);
+    assert!(second.is_none(), "the second waits for the gate");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_committed_is_answered_although_the_writer_panics_over_the_next_batch() {
+    let (first, second) = one_after_the_other(1, CURSED).await;
+    assert_eq!(first.unwrap(), 10);
+    assert!(matches!(second, Some(Err(StoreError::Unavailable { .. }))), "nobody waits for a writer that is gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_writer_leaves_of_a_batch_comes_again_at_once_and_keeps_nobody_waiting() {
+    let (gate, queue) = Gated::start();
+    let [one, shy, other] = [1, SHY, 2].map(|operation| {
+        let queue = queue.clone();
+        tokio::spawn(async move { queue.submit(operation).await.unwrap() })
+    });
+    yield_now().await;
+    gate.add_permits(1);
+    // The clock stands: its time is over at once if nobody has anything to do, and nothing answers it.
+    let others = timeout(Duration::from_secs(1), join(one, other)).await.unwrap();
+    assert_eq!((others.0.unwrap(), others.1.unwrap()), (10, 20));
+    assert!(!shy.is_finished(), "it waits for the gate");
+    gate.add_permits(1);
+    assert_eq!(timeout(Duration::from_secs(1), shy).await.unwrap().unwrap(), 70);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_database_that_does_not_answer_has_everybody_refused_and_its_batch_happens_all_the_same() {
+    let (gate, queue) = Gated::start();
+    let ask = |operation| {
+        let queue = queue.clone();
+        tokio::spawn(async move { queue.submit(operation).await })
+    };
+    let (first, later) = (ask(1), ask(2));
+    // Taken for one batch, or for two: the clock goes on by itself when nobody has anything to do.
+    for asked in [first, later] {
+        assert!(matches!(
+            timeout(STALLED + Duration::from_secs(1), asked).await.unwrap().unwrap(),
+            Err(StoreError::Unknown { .. })
+        ));
+    }
+    // Whoever comes now does not wait.
+    let refused = timeout(Duration::from_millis(1), queue.submit(3)).await.unwrap();
+    assert!(matches!(refused, Err(StoreError::Unavailable { .. })));
+    gate.add_permits(100);
+    yield_now().await;
+    assert_eq!(queue.submit(4).await.unwrap(), 40, "it answers again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_needs_what_somebody_else_holds_keeps_nobody_else_waiting() {
+    let (gate, held, queue) = Gated::start_locked(true);
+    gate.add_permits(10_000);
+    let ask = |operation| {
+        let queue = queue.clone();
+        tokio::spawn(async move { queue.submit(operation).await })
+    };
+    let together: Vec<_> = [1, LOCKED, 2, LOCKED, 3].map(ask).into();
+    for (number, asked) in together.into_iter().enumerate() {
+        if number % 2 == 0 {
+            asked.await.unwrap().unwrap();
+        } else {
+            // It is let go while it waits.
+            assert_eq!(asked.is_finished(), !held.load(Ordering::Relaxed));
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            held.store(false, Ordering::Relaxed);
+            assert_eq!(asked.await.unwrap().unwrap(), 10 * LOCKED);
+        }
+    }
+    held.store(true, Ordering::Relaxed);
+    let refused = timeout(Duration::from_secs(4), ask(LOCKED)).await.unwrap().unwrap();
+    assert!(matches!(refused, Err(StoreError::Conflict { .. })), "not for ever");
+    // What waits when the store closes is not forgotten.
+    let last = ask(LOCKED);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    drop(queue);
+    held.store(false, Ordering::Relaxed);
+    assert_eq!(last.await.unwrap().unwrap(), 10 * LOCKED);
+}
+
+/// Several locked operations, wherever they stand among many: the others are found and committed.
+#[tokio::test(start_paused = true)]
+async fn many_that_came_with_a_locked_one_are_all_committed_while_it_is_locked() {
+    for place in [0, 1, 500, 1_020] {
+        let (gate, _held, queue) = Gated::start_locked(true);
+        gate.add_permits(1_000_000);
+        let ask = |operation| {
+            let queue = queue.clone();
+            tokio::spawn(async move { queue.submit(operation).await })
+        };
+        let locked = place..place + 5;
+        let together: Vec<_> =
+            (0..1_024).map(|number| ask(if locked.contains(&number) { LOCKED } else { 100 + number })).collect();
+        let answered = async {
+            for (number, asked) in (0_u32..).zip(together) {
+                if !locked.contains(&number) {
+                    assert_eq!(asked.await.unwrap().unwrap(), 10 * (100 + number), "locked at {place}");
+                }
+            }
+        };
+        timeout(Duration::from_secs(1), answered).await.unwrap();
+    }
+}
+
+/// However many waited for a lock, they are committed a batch at a time.
+#[tokio::test(start_paused = true)]
+async fn what_was_put_aside_is_committed_a_batch_at_a_time() {
+    let (gate, held, queue) = Gated::start_locked(true);
+    gate.add_permits(1_000_000);
+    let ask = || {
+        let queue = queue.clone();
+        tokio::spawn(async move { queue.submit(LOCKED).await })
+    };
+    let waiting: Vec<_> = (0..3 * BATCH).map(|_| ask()).collect();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(waiting.iter().all(|asked| !asked.is_finished()));
+    held.store(false, Ordering::Relaxed);
+    for asked in waiting {
+        assert_eq!(asked.await.unwrap().unwrap(), 10 * LOCKED);
+    }
+}

@@ -1,0 +1,70 @@
+//! Lists of posts that were read. A post never changes: lists of the same posts are one list, read and encoded once.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::post::{Post, PostId};
+
+/// The content that one list has at most, in bytes: 1 MiB. What comes after that is left out.
+pub(crate) const MOST_CONTENT: usize = 1 << 20;
+/// Lists held at most: those of some categories and limits.
+const LISTS: usize = 16;
+
+/// How many of the first posts, whose contents have these lengths, fit into a list.
+pub(crate) fn fitting(lengths: impl IntoIterator<Item = usize>) -> usize {
+    let sums = lengths.into_iter().scan(0_usize, |sum, length| {
+        *sum = sum.saturating_add(length);
+        Some(*sum)
+    });
+    sums.take_while(|sum| *sum <= MOST_CONTENT).count()
+}
+
+/// The lists that were asked for most recently.
+#[derive(Debug, Default)]
+pub(in crate::store) struct PostCache(Mutex<VecDeque<Arc<Vec<Post>>>>);
+
+impl PostCache {
+    /// The list of just these posts.
+    pub(in crate::store) fn get(&self, ids: &[PostId]) -> Option<Arc<Vec<Post>>> {
+        let mut held = self.held();
+        let at = held.iter().position(|posts| posts.iter().map(Post::id).eq(ids.iter().copied()))?;
+        let found = held.remove(at)?;
+        held.push_front(found.clone());
+        Some(found)
+    }
+
+    /// Keeps a list, and answers the one that is kept: of two that were read at once, one.
+    pub(in crate::store) fn keep(&self, posts: Vec<Post>) -> Arc<Vec<Post>> {
+        let ids: Vec<PostId> = posts.iter().map(Post::id).collect();
+        self.get(&ids).unwrap_or_else(|| {
+            let posts = Arc::new(posts);
+            let mut held = self.held();
+            held.push_front(posts.clone());
+            held.truncate(LISTS);
+            posts
+        })
+    }
+
+    fn held(&self) -> MutexGuard<'_, VecDeque<Arc<Vec<Post>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_holds_a_mebibyte_of_content() {
+        for (lengths, count) in [
+            (vec![], 0),
+            (vec![MOST_CONTENT], 1),
+            (vec![MOST_CONTENT, 1], 1),
+            (vec![500_000; 100], 2),
+            (vec![0, MOST_CONTENT - 1, 1, 0, 1], 4),
+            (vec![10_000; 100], 100),
+        ] {
+            assert_eq!(fitting(lengths), count);
+        }
+    }
+}

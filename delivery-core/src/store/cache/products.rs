@@ -1,0 +1,82 @@
+//! The product cache: products and their list, until something about them changes.
+//!
+//! A reader that misses takes note of [`version`](ProductCache::version), reads the database, and offers what it read. If a
+//! product was changed meanwhile, what was offered is not kept: it may be old.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+#[cfg(feature = "sqlite")]
+use crate::product::Listing;
+use crate::product::{Product, ProductId};
+
+/// Bytes of product content held at most.
+const CONTENT: usize = 64 << 20;
+
+/// Products by number, and the list of them where one store alone changes it.
+#[derive(Debug, Default)]
+pub(in crate::store) struct ProductCache(Mutex<Held>);
+
+#[derive(Debug, Default)]
+struct Held {
+    products: HashMap<ProductId, Arc<Product>>,
+    #[cfg(feature = "sqlite")]
+    listing: Option<Arc<Vec<Listing>>>,
+    /// Bytes of content.
+    bytes: usize,
+    version: u64,
+}
+
+impl ProductCache {
+    pub(in crate::store) fn product(&self, id: ProductId) -> Option<Arc<Product>> {
+        self.held().products.get(&id).cloned()
+    }
+
+    #[cfg(feature = "sqlite")]
+    pub(in crate::store) fn listing(&self) -> Option<Arc<Vec<Listing>>> {
+        self.held().listing.clone()
+    }
+
+    /// Counts changes.
+    pub(in crate::store) fn version(&self) -> u64 {
+        self.held().version
+    }
+
+    /// Offers a product that was read at `version`, and returns the one to use: of two that were read at once, one.
+    pub(in crate::store) fn keep(&self, product: Arc<Product>, version: u64) -> Arc<Product> {
+        let mut held = self.held();
+        if held.version != version {
+            return product;
+        }
+        if let Some(kept) = held.products.get(&product.id()) {
+            return kept.clone();
+        }
+        held.bytes += product.content().len();
+        if held.bytes > CONTENT {
+            // More content than fits is in use: start over rather than keep an order of eviction.
+            held.products.clear();
+            held.bytes = product.content().len();
+        }
+        held.products.insert(product.id(), product.clone());
+        product
+    }
+
+    /// Offers a list that was read at `version`.
+    #[cfg(feature = "sqlite")]
+    pub(in crate::store) fn keep_listing(&self, listing: &Arc<Vec<Listing>>, version: u64) {
+        let mut held = self.held();
+        if held.version == version {
+            held.listing = Some(listing.clone());
+        }
+    }
+
+    /// Forgets everything: a product was added or changed.
+    pub(in crate::store) fn clear(&self) {
+        let mut held = self.held();
+        *held = Held { version: held.version + 1, ..Held::default() };
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,66 @@
+//! A time of day that is never set back while the process lives.
+//!
+//! An operator, or NTP, may set the system's clock back by an hour: e-mails that are due would then wait an hour more. A
+//! store that has no clock of its own measures on the monotonic clock how far the time of day has fallen behind, and adds
+//! that. It measures the *system's* clocks, and corrects whatever clock its caller uses by as much: a test's clock is not
+//! touched.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use crate::clock::{Clock, SystemClock};
+
+/// Smaller differences are no jump.
+const JUMP: TimeDelta = TimeDelta::seconds(2);
+
+/// The latest time of day, and the monotonic time it was seen at.
+#[derive(Debug, Default)]
+pub(super) struct SteadyClock(Mutex<Option<(DateTime<Utc>, Duration)>>);
+
+impl SteadyClock {
+    /// `at` as it would be if the system's clock had never been set back.
+    pub(super) fn corrected(&self, at: DateTime<Utc>) -> DateTime<Utc> {
+        let behind = self.behind(SystemClock.now(), SystemClock.monotonic());
+        at.checked_add_signed(behind).unwrap_or(at)
+    }
+
+    fn behind(&self, wall: DateTime<Utc>, monotonic: Duration) -> TimeDelta {
+        let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let expected = latest.and_then(|(wall, since)| {
+            wall.checked_add_signed(TimeDelta::from_std(monotonic.saturating_sub(since)).ok()?)
+        });
+        let behind = expected.map_or(TimeDelta::zero(), |expected| expected.signed_duration_since(wall));
+        if behind > JUMP {
+            return behind;
+        }
+        *latest = Some((wall, monotonic));
+        TimeDelta::zero()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_goes_on_when_the_clock_is_set_back_and_follows_it_forward() {
+        let steady = SteadyClock::default();
+        let at = |seconds| DateTime::from_timestamp(seconds, 0).unwrap();
+        // Time of day, monotonic time, what is added: all in seconds.
+        for (wall, monotonic, behind) in [
+            (1000, 0, 0),
+            (1010, 10, 0),
+            (1019, 20, 0),
+            (900, 30, 129),
+            (901, 31, 129),
+            (2000, 40, 0),
+            (1100, 50, 910),
+            (9000, 60, 0),
+        ] {
+            let added = steady.behind(at(wall), Duration::from_secs(monotonic));
+            assert_eq!(added, TimeDelta::seconds(behind), "{wall} {monotonic}");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The message queue in memory.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+
+use crate::email::Email;
+use crate::key::{Key, KeyId};
+use crate::store::clock::SteadyClock;
+use crate::store::plan::NewMessage;
+use crate::store::{
+    FARTHEST, FailedMessage, LONGEST_LEASE, Lease, LeasedMessage, MessageId, MessageKind, MessageNumber, Outcome, Route,
+};
+
+#[derive(Default)]
+pub(super) struct Queue(BTreeMap<MessageNumber, Entry>);
+
+struct Entry {
+    id: MessageId,
+    kind: MessageKind,
+    recipient: Email,
+    key: KeyId,
+    queued_at: DateTime<Utc>,
+    attempts: u32,
+    token: i64,
+    state: State,
+    /// The route by which its last attempt failed.
+    route: Option<Route>,
+}
+
+enum State {
+    Due(DateTime<Utc>),
+    Leased(DateTime<Utc>),
+    Sent,
+    Failed(DateTime<Utc>, String, Route),
+}
+
+/// A message that lacks only its key.
+pub(super) struct Claimed {
+    lease: Lease,
+    kind: MessageKind,
+    recipient: Email,
+    message_id: MessageId,
+    attempt: u32,
+    queued_at: DateTime<Utc>,
+}
+
+impl Claimed {
+    pub(super) fn with_key(self, key: Key) -> LeasedMessage {
+        let Self { lease, kind, recipient, message_id, attempt, queued_at } = self;
+        LeasedMessage { lease, kind, recipient, message_id, key, attempt, queued_at }
+    }
+}
+
+impl Entry {
+    /// When it is due, if it waits. Times that no clock should have written count as past.
+    fn due(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let ahead = |at: DateTime<Utc>, most| at.signed_duration_since(now) > most;
+        match self.state {
+            State::Due(due) => Some(due).filter(|due| *due <= now || ahead(*due, FARTHEST)),
+            State::Leased(end) => Some(end).filter(|end| *end <= now || ahead(*end, LONGEST_LEASE)),
+            State::Sent | State::Failed(..) => None,
+        }
+    }
+
+    fn renew(&mut self, now: DateTime<Utc>) {
+        (self.state, self.attempts, self.queued_at) = (State::Due(now), 0, now);
+    }
+}
+
+impl Queue {
+    pub(super) fn add(&mut self, message: &NewMessage, key: KeyId) {
+        let NewMessage { number, id, kind, recipient, at, .. } = message.clone();
+        let (attempts, token, state, route) = (0, 0, State::Due(at), None);
+        let entry = Entry { id, kind, recipient, key, queued_at: at, attempts, token, state, route };
+        self.0.insert(MessageNumber::new(number), entry);
+    }
+
+    pub(super) fn claim(
+        &mut self,
+        now: DateTime<Utc>,
+        lease_until: DateTime<Utc>,
+        limit: usize,
+    ) -> Vec<(Claimed, KeyId)> {
+        let due = self.0.iter().filter_map(|(number, entry)| Some((entry.due(now)?, *number)));
+        let mut due: Vec<_> = due.collect();
+        due.sort_unstable();
+        let mut claimed = Vec::new();
+        for (_, message) in due.into_iter().take(limit) {
+            let Some(entry) = self.0.get_mut(&message) else { continue };
+            entry.state = State::Leased(lease_until);
+            entry.queued_at = entry.queued_at.min(now);
+            entry.attempts += 1;
+            entry.token += 1;
+            let lease = Lease { message, token: entry.token };
+            let (kind, recipient, message_id) = (entry.kind, entry.recipient.clone(), entry.id.clone());
+            let (attempt, queued_at) = (entry.attempts, entry.queued_at);
+            claimed.push((Claimed { lease, kind, recipient, message_id, attempt, queued_at }, entry.key));
+        }
+        claimed
+    }
+
+    pub(super) fn renew(&mut self, leases: &[Lease], until: DateTime<Utc>) {
+        for lease in leases {
+            if let Some(entry) = self.leased(*lease) {
+                entry.state = State::Leased(until);
+            }
+        }
+    }
+
+    pub(super) fn complete(&mut self, lease: Lease, outcome: &Outcome, clock: &SteadyClock) {
+        let Some(entry) = self.leased(lease) else { return };
+        entry.state = match outcome {
+            Outcome::Sent { .. } => State::Sent,
+            Outcome::Retry { due, route, .. } => {
+                entry.route = *route;
+                State::Due(clock.corrected(*due))
+            }
+            Outcome::Postpone { due, .. } => {
+                (entry.attempts, entry.route) = (entry.attempts - 1, None);
+                State::Due(clock.corrected(*due))
+            }
+            Outcome::Fail { at, reason, route } => State::Failed(*at, reason.clone(), *route),
+            Outcome::Release => {
+                (entry.attempts, entry.route) = (entry.attempts - 1, None);
+                State::Due(entry.queued_at)
+            }
+        };
+        // A completed lease is over: its token completes nothing a second time.
+        entry.token += 1;
+    }
+
+    /// Failed messages, each made with its key.
+    pub(super) fn failed<T>(
+        &self,
+        make: impl Fn(KeyId, &dyn Fn(Key) -> FailedMessage) -> T,
+    ) -> impl Iterator<Item = T> {
+        self.0.iter().filter_map(move |(message, entry)| match &entry.state {
+            State::Failed(failed_at, reason, _) => Some(make(entry.key, &|key| FailedMessage {
+                message: *message,
+                key,
+                attempts: entry.attempts,
+                failed_at: *failed_at,
+                reason: reason.clone(),
+            })),
+            _ => None,
+        })
+    }
+
+    pub(super) fn retry(&mut self, message: MessageNumber, now: DateTime<Utc>) -> bool {
+        let failed = self.0.get_mut(&message).filter(|entry| matches!(entry.state, State::Failed(..)));
+        failed.map(|entry| entry.renew(now)).is_some()
+    }
+
+    pub(super) fn retry_all(&mut self, route: Option<Route>, now: DateTime<Utc>) -> u64 {
+        let mut count = 0;
+        for entry in self.0.values_mut() {
+            match entry.state {
+                State::Failed(_, _, by) if Some(by) != route => entry.renew(now),
+                State::Due(_) if entry.route.is_some() && entry.route != route => entry.state = State::Due(now),
+                _ => continue,
+            }
+            count += 1;
+        }
+        count
+    }
+
+    fn leased(&mut self, lease: Lease) -> Option<&mut Entry> {
+        let entry = self.0.get_mut(&lease.message)?;
+        (entry.token == lease.token && matches!(entry.state, State::Leased(_))).then_some(entry)
+    }
+}

@@ -1,0 +1,273 @@
+//! Whole plans, compared without I/O.
+
+use std::collections::HashMap;
+
+use chrono::DateTime;
+use proptest::prelude::*;
+
+use super::*;
+use crate::key::{KeyState, Reason, Revocation, SecretVersion};
+use crate::order::{OrderRef, Source};
+use crate::product::ProductId;
+use crate::terms::{Terms, UseLimit, Validity};
+
+fn at(second: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp(second, 0).unwrap()
+}
+
+fn product() -> ProductId {
+    ProductId::new(1).unwrap()
+}
+
+/// Key `id` with three uses, bought with `order` if it is named.
+fn new_key(id: u8, order: &str) -> Arc<NewKey> {
+    let terms = Terms { validity: Validity::Never, limit: UseLimit::from_count(3).unwrap() };
+    let identity = (KeyId::from_bytes([id; 16]), SecretVersion::from_stored(1));
+    let key = NewKey::on_terms(identity, product(), "a@example.com".parse().unwrap(), terms, at(0));
+    let order = order.parse().map(|id| OrderRef { source: Source::webhook(), id });
+    Arc::new(NewKey { order: order.ok(), ..key })
+}
+
+fn row(key: &Arc<NewKey>, used: u64, number: i64) -> Row {
+    let state = KeyState { used, ..KeyState::granted(key.expires_at, key.limit) };
+    Row { key: Key::new(key.clone(), state), number, version: 7, last_use: Some(5), is_cached: false }
+}
+
+fn issue(key: &Arc<NewKey>) -> (Operation, Reply<Issue>) {
+    let reply = Reply::default();
+    let message = MessageId::new("m@example.com").ok();
+    (Operation::Issue(key.clone(), message, reply.clone()), reply)
+}
+
+fn change(key: &NewKey, change: Change) -> (Operation, Reply<Option<Result<Key, Refused>>>) {
+    let reply = Reply::default();
+    (Operation::Change(key.id, change, reply.clone()), reply)
+}
+
+fn spend() -> Change {
+    Change::Use { product: product(), at: at(9) }
+}
+
+fn revoke() -> Change {
+    Change::Revoke { at: at(9), reason: "refunded".parse().ok(), by: Actor::system() }
+}
+
+fn planned(operations: &[Operation], rows: impl IntoIterator<Item = Row>) -> Plan {
+    let mut loaded = Loaded::absent(&needs(operations));
+    rows.into_iter().for_each(|row| loaded.insert(row));
+    plan(operations, loaded, &mut Numbers::block(100, 100)).unwrap()
+}
+
+#[test]
+fn needs_are_the_keys_and_purchases_of_a_batch_each_once() {
+    let (bought, by_hand) = (new_key(1, "A"), new_key(2, ""));
+    let operations = [issue(&bought).0, issue(&by_hand).0, issue(&bought).0, change(&by_hand, spend()).0];
+    let needs = needs(&operations);
+    assert_eq!((needs.keys, needs.new), ([by_hand.id].into(), [bought.id, by_hand.id].into()));
+    assert_eq!(needs.purchases, [PurchaseId::of(&bought).unwrap()].into());
+}
+
+#[test]
+fn an_order_inserts_its_key_with_its_message_and_nothing_else() {
+    let key = new_key(1, "A");
+    let (operation, reply) = issue(&key);
+    let plan = planned(&[operation], []);
+    let row = Row { last_use: None, version: 0, ..row(&key, 0, 100) };
+    let message = NewMessage {
+        unit: 0,
+        number: 101,
+        key: 100,
+        id: MessageId::new("m@example.com").unwrap(),
+        kind: MessageKind::Purchase,
+        recipient: key.email.clone(),
+        at: at(0),
+    };
+    let expected = Writes {
+        keys: vec![KeyWrite { row: row.clone(), loaded: None }],
+        messages: vec![message],
+        ..Writes::default()
+    };
+    assert_eq!(plan.writes, expected);
+    assert_eq!(plan.answer(|_| true), [true]);
+    assert_eq!(reply.take().unwrap(), Issue::New(row.key));
+}
+
+#[test]
+fn an_order_that_comes_again_writes_nothing_and_has_its_key() {
+    let (first, again) = (new_key(1, "A"), new_key(2, "A"));
+    // Known from before, or from the same batch.
+    let (operation, reply) = issue(&again);
+    let plan = planned(&[operation], [row(&first, 2, 40)]);
+    assert!(plan.writes.is_empty());
+    assert_eq!(plan.answer(|_| false), [true]);
+    assert_eq!(reply.take().unwrap(), Issue::Existing(row(&first, 2, 40).key));
+    let (operation, reply) = issue(&again);
+    let plan = planned(&[issue(&first).0, operation], []);
+    assert_eq!((plan.writes.keys.len(), plan.writes.messages.len()), (1, 1));
+    assert_eq!(plan.answer(|_| true), [true, true]);
+    assert_eq!(reply.take().unwrap().into_key().id(), first.id);
+}
+
+#[test]
+fn an_order_that_was_issued_by_an_attempt_before_is_new() {
+    let key = new_key(1, "A");
+    let (operation, reply) = issue(&key);
+    let plan = planned(&[operation], [row(&key, 0, 40)]);
+    assert!(plan.writes.is_empty());
+    assert_eq!(plan.answer(|_| false), [true]);
+    assert!(matches!(reply.take().unwrap(), Issue::New(_)));
+}
+
+#[test]
+fn uses_of_a_key_are_one_write_with_a_chain_of_records() {
+    let key = new_key(1, "");
+    let plan = planned(&[change(&key, spend()).0, change(&key, spend()).0], [row(&key, 0, 40)]);
+    let used = |number, used, previous| NewUse { unit: 0, number, key: 40, at: at(9), used, previous: Some(previous) };
+    let after = Row { last_use: Some(101), ..row(&key, 2, 40) };
+    let expected = Writes {
+        keys: vec![KeyWrite { row: after, loaded: Some(row(&key, 0, 40).key.state().clone()) }],
+        uses: vec![used(100, 1, 5), used(101, 2, 100)],
+        ..Writes::default()
+    };
+    assert_eq!(plan.writes, expected);
+    assert!(plan.writes.keys[0].is_only_counted());
+}
+
+#[test]
+fn a_revocation_is_a_whole_state_and_an_audit_entry() {
+    let key = new_key(1, "");
+    let plan = planned(&[change(&key, revoke()).0, change(&key, revoke()).0], [row(&key, 1, 40)]);
+    let event = NewEvent {
+        unit: 0,
+        number: 100,
+        key: 40,
+        at: at(9),
+        actor: Actor::system(),
+        action: Action::Revoked,
+        detail: Some("refunded".to_owned()),
+    };
+    let revocation = Revocation { at: at(9), reason: "refunded".parse::<Reason>().ok(), by: Actor::system() };
+    let before = row(&key, 1, 40);
+    let state = KeyState { revoked: Some(Arc::new(revocation)), ..before.key.state().clone() };
+    let after = Row { key: Key::new(key, state), ..before.clone() };
+    let expected = Writes {
+        keys: vec![KeyWrite { row: after, loaded: Some(before.key.state().clone()) }],
+        events: vec![event],
+        ..Writes::default()
+    };
+    assert_eq!(plan.writes, expected, "the second one changes nothing");
+    assert!(!plan.writes.keys[0].is_only_counted());
+}
+
+#[test]
+fn what_nobody_loaded_is_an_error_and_what_is_absent_an_unknown_key() {
+    let key = new_key(1, "A");
+    for operation in [issue(&key).0, change(&key, spend()).0] {
+        let refused = plan([&operation], Loaded::default(), &mut Numbers::block(1, 10));
+        assert!(matches!(refused, Err(StoreError::Corrupt { .. })));
+    }
+    let (operation, reply) = change(&key, spend());
+    assert_eq!(planned(&[operation], []).answer(|_| false), [true]);
+    assert_eq!(reply.take().unwrap(), None);
+}
+
+#[test]
+fn a_refusal_is_told_by_a_row_that_was_read_or_that_the_batch_writes() {
+    let key = new_key(1, "");
+    let cached = |used| Row { is_cached: true, ..row(&key, used, 40) };
+    // Used up, as far as the cache knows: nobody is told.
+    assert_eq!(planned(&[change(&key, spend()).0], [cached(3)]).answer(|_| true), [false]);
+    assert_eq!(planned(&[change(&key, spend()).0], [row(&key, 3, 40)]).answer(|_| true), [true]);
+    // Another use of the batch is granted before or after it: what is persisted says that the row was not old.
+    let other = || Change::Use { product: ProductId::new(2).unwrap(), at: at(9) };
+    for changes in [[spend(), other()], [other(), spend()]] {
+        let operations = changes.map(|what| change(&key, what).0);
+        assert_eq!(planned(&operations, [cached(0)]).answer(|_| true), [true, true]);
+        assert_eq!(planned(&operations, [cached(0)]).answer(|_| false), [false, false]);
+    }
+    // Used up by this batch.
+    let operations = || [change(&key, spend()).0, change(&key, spend()).0];
+    assert_eq!(planned(&operations(), [cached(2)]).answer(|_| true), [true, true]);
+    assert_eq!(planned(&operations(), [cached(2)]).answer(|_| false), [false, false]);
+}
+
+#[test]
+fn a_conflict_concerns_the_operations_of_its_key_alone() {
+    let (one, two, other) = (new_key(1, ""), new_key(2, ""), new_key(3, "A"));
+    let operations = [change(&one, spend()).0, change(&two, spend()).0, issue(&other).0, change(&one, spend()).0];
+    let plan = planned(&operations, [row(&one, 0, 40), row(&two, 0, 41)]);
+    let units: Vec<i64> = plan.writes.keys.iter().map(|write| write.row.number).collect();
+    let conflict = units.iter().position(|number| *number == 40).unwrap();
+    assert_eq!(plan.answer(|unit| unit != conflict), [false, true, true, false]);
+}
+
+/// What happens to keys 0 to 5: an issue, or a change. Two of them are issued by hand, and two for each of two orders.
+#[derive(Debug, Clone)]
+enum Step {
+    Issue(u8),
+    Change(u8, Change),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        2 => (0..6_u8).prop_map(Step::Issue),
+        5 => (0..6_u8, crate::testing::strategies::change()).prop_map(|(key, change)| Step::Change(key, change)),
+    ];
+    prop::collection::vec(step, 0..30)
+}
+
+proptest! {
+    /// The reference is as plain as it can be: keys and orders in maps, one operation after another.
+    #[test]
+    fn a_plan_on_nothing_comes_to_what_the_operations_come_to_one_at_a_time(steps in steps()) {
+        let (mut keys, mut orders) = (HashMap::<KeyId, Key>::new(), HashMap::<String, KeyId>::new());
+        let mut operations = Vec::new();
+        let mut checks: Vec<Box<dyn Fn() -> bool>> = Vec::new();
+        for step in steps {
+            match step {
+                Step::Issue(id) => {
+                    let order = ["", "A", "B"][usize::from(id) % 3];
+                    let new = new_key(id, order);
+                    let owner = orders.get(order).copied().unwrap_or(new.id);
+                    let existing = keys.get(&owner).cloned();
+                    let expected = match existing {
+                        Some(key) if owner == new.id => Issue::New(key),
+                        Some(key) => Issue::Existing(key),
+                        None => {
+                            let key = Key::from(new.as_ref().clone());
+                            keys.insert(new.id, key.clone());
+                            if !order.is_empty() {
+                                orders.insert(order.to_owned(), new.id);
+                            }
+                            Issue::New(key)
+                        }
+                    };
+                    let (operation, reply) = issue(&new);
+                    operations.push(operation);
+                    checks.push(Box::new(move || reply.take().unwrap() == expected));
+                }
+                Step::Change(id, what) => {
+                    let id = new_key(id, "").id;
+                    let expected = keys.get(&id).cloned().map(|key| match key.apply(&what) {
+                        Ok(changed) => {
+                            keys.insert(id, changed.clone());
+                            Ok(changed)
+                        }
+                        Err(refusal) => Err(Refused { refusal, key }),
+                    });
+                    let reply = Reply::default();
+                    operations.push(Operation::Change(id, what, reply.clone()));
+                    checks.push(Box::new(move || reply.take().unwrap() == expected));
+                }
+            }
+        }
+        let plan = planned(&operations, []);
+        let written: HashMap<KeyId, Key> =
+            plan.writes.keys.iter().map(|write| (write.row.key.id(), write.row.key.clone())).collect();
+        prop_assert_eq!(&written, &keys, "whole states");
+        let uses: u64 = keys.values().map(Key::used).sum();
+        prop_assert_eq!(plan.writes.uses.len() as u64, uses);
+        prop_assert!(plan.answer(|_| true).into_iter().all(|answered| answered));
+        prop_assert!(checks.into_iter().all(|check| check()));
+    }
+}

@@ -1,0 +1,237 @@
+//! How a batch is tried: loaded, planned and persisted, on as many trips as the [`Attempt`] needs.
+//!
+//! | attempt | rows | written |
+//! |---|---|---|
+//! | optimistic | from the version cache; purchases are taken for absent | if the versions are the same |
+//! | reloaded | read | if the versions are the same |
+//! | locking | locked, then read, in a transaction | always, but for a purchase that was made meanwhile |
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use sqlx::postgres::PgConnection;
+use sqlx::{Connection, Executor};
+use tokio::time::timeout;
+
+use super::connect::{ACQUIRE, BATCH};
+use super::error::{may_have_happened, store_error};
+use super::load;
+use super::persist::persist;
+use super::resolve::resolve;
+use super::writer::{REST, Writer};
+use crate::clock::{Clock, SystemClock};
+use crate::key::KeyId;
+use crate::store::plan::{Loaded, Needs, Numbers, Operation, Plan, Row, needs, plan};
+use crate::store::{Attempt, Persisted, StoreError};
+
+/// For so many batches after a key was written by another server between being read and being written, keys are locked first.
+const CONTENDED: u32 = 64;
+/// After a lock was met, the batch is tried in parts, and each waits no longer than this for the same lock.
+const HURRY: &str = "SET LOCAL lock_timeout = '5ms'";
+/// How long to ask what became of a batch whose answer was lost. Callers are refused after five seconds.
+const RESOLVE: Duration = Duration::from_secs(4);
+
+/// Numbers in a block, as the sequence is declared. A batch needs at most two an operation.
+const BLOCK: i64 = 4096;
+const _: () = assert!(crate::store::batch::BATCH <= 2048, "a batch takes its numbers from one block");
+
+impl Writer {
+    pub(super) async fn write(
+        &mut self,
+        operations: &[&Operation],
+        attempt: Attempt,
+        after_lock: bool,
+    ) -> Result<Vec<bool>, StoreError> {
+        self.contended = self.contended.saturating_sub(1);
+        if after_lock || self.contended > 0 || attempt == Attempt::Locking {
+            self.write_locked(operations, after_lock).await
+        } else {
+            self.write_versions(operations, attempt).await
+        }
+    }
+
+    /// Writes rows that still have the versions that the plan began with.
+    async fn write_versions(&mut self, operations: &[&Operation], attempt: Attempt) -> Result<Vec<bool>, StoreError> {
+        let needs = needs(operations.iter().copied());
+        let mut read = needs.keys.clone();
+        let cached = match attempt {
+            Attempt::Optimistic => self.versions.take(&mut read, SystemClock.monotonic()),
+            Attempt::Reloaded | Attempt::Locking => Vec::new(),
+        };
+        let again = (attempt != Attempt::Optimistic).then_some(&needs);
+        let (mut session, rows) = self.read(&read, cached, again).await?;
+        let planned = self.plan(&mut session, operations, &needs, rows).await?;
+        let persisted = match timeout(BATCH, persist(&mut session, &planned.writes, false)).await {
+            Ok(Ok(persisted)) => {
+                self.session = Some(session);
+                persisted
+            }
+            // A statement that was refused has ended.
+            Ok(Err(error)) if !matches!(error, StoreError::Unavailable { .. } | StoreError::Unknown { .. }) => {
+                self.session = Some(session);
+                return Err(error);
+            }
+            // Nothing has happened, and nobody knows what the session is good for.
+            Ok(Err(error @ StoreError::Unavailable { .. })) => return Err(error),
+            Ok(Err(_)) | Err(_) => return self.resolved(planned).await,
+        };
+        Ok(self.publish(planned, &persisted, &read))
+    }
+
+    /// Locks rows, then reads and writes them.
+    async fn write_locked(&mut self, operations: &[&Operation], after_lock: bool) -> Result<Vec<bool>, StoreError> {
+        let needs = needs(operations.iter().copied());
+        for id in &needs.keys {
+            self.versions.invalidate(id);
+        }
+        let mut session = self.begin().await?;
+        let work = async {
+            if after_lock {
+                session.execute(HURRY).await.map_err(store_error)?;
+            }
+            let mut rows = load::locked_keys(&mut session, &needs.keys).await?;
+            rows.extend(load::keys(&mut session, &needs.new).await?);
+            rows.extend(load::purchases(&mut session, &needs.purchases).await?);
+            let planned = self.plan(&mut session, operations, &needs, rows).await?;
+            let persisted = persist(&mut session, &planned.writes, true).await?;
+            Ok((planned, persisted))
+        };
+        match timeout(BATCH, work).await {
+            Ok(Ok((planned, persisted))) => {
+                if !matches!(timeout(BATCH, session.execute("COMMIT")).await, Ok(Ok(_))) {
+                    return self.resolved(planned).await;
+                }
+                self.session = Some(session);
+                Ok(self.publish(planned, &persisted, &needs.keys))
+            }
+            // A statement was refused, and the session may go on; after anything else nobody knows where it stands.
+            Ok(Err(error)) => {
+                if !matches!(error, StoreError::Unavailable { .. } | StoreError::Unknown { .. }) {
+                    let rolled_back = timeout(BATCH, session.execute("ROLLBACK")).await;
+                    self.session = matches!(rolled_back, Ok(Ok(_))).then_some(session);
+                    return Err(error);
+                }
+                // Without a COMMIT nothing has happened.
+                Err(StoreError::unavailable("the database does not answer"))
+            }
+            Err(_) => Err(StoreError::unavailable("the database does not answer")),
+        }
+    }
+
+    async fn plan(
+        &mut self,
+        session: &mut PgConnection,
+        operations: &[&Operation],
+        needs: &Needs,
+        rows: Vec<Row>,
+    ) -> Result<Plan, StoreError> {
+        let wanted = i64::try_from(2 * operations.len()).unwrap_or(BLOCK);
+        if self.numbers.left() < wanted {
+            // Plans are made anew now and then: a table of three rows may have grown since.
+            session.execute("DISCARD PLANS").await.map_err(store_error)?;
+            let first = sqlx::query_scalar::<_, i64>("SELECT nextval('delivery_number')");
+            self.numbers = Numbers::block(first.fetch_one(session).await.map_err(store_error)?, BLOCK);
+        }
+        let mut loaded = Loaded::absent(needs);
+        for row in rows {
+            loaded.insert(row);
+        }
+        plan(operations.iter().copied(), loaded, &mut self.numbers)
+    }
+
+    /// Answers what was persisted, and keeps its versions.
+    fn publish(&mut self, planned: Plan, persisted: &[Persisted], read: &HashSet<KeyId>) -> Vec<bool> {
+        let is_written = |unit: usize| persisted.get(unit) == Some(&Persisted::Written);
+        let (mut written, mut lost) = (Vec::new(), Vec::new());
+        for (unit, write) in planned.writes.keys.iter().enumerate() {
+            let row = write.row.clone();
+            if is_written(unit) {
+                written.push(Row { version: row.version + 1, is_cached: false, ..row });
+            } else if write.loaded.is_some() {
+                lost.push(row);
+            }
+        }
+        for row in lost {
+            let id = row.key.id();
+            if row.is_cached {
+                self.versions.contended(&id);
+            } else if read.contains(&id) {
+                self.contended = CONTENDED;
+            }
+        }
+        self.versions.keep(written, SystemClock.monotonic());
+        planned.answer(is_written)
+    }
+
+    /// Reads `keys` in addition to the `cached` rows and, `again`, all else that the batch needs. On a new session the cached
+    /// rows are read too.
+    async fn read(
+        &mut self,
+        keys: &HashSet<KeyId>,
+        cached: Vec<Row>,
+        again: Option<&Needs>,
+    ) -> Result<(PgConnection, Vec<Row>), StoreError> {
+        // A session that was idle may have been cut off meanwhile: then it is asked on a new one.
+        if let Some(mut session) = self.session.take() {
+            let asked = async {
+                if keys.is_empty() && again.is_none() && !self.versions.is_awake(SystemClock.monotonic()) {
+                    session.ping().await.map_err(store_error)?;
+                }
+                read(&mut session, keys, again).await
+            };
+            match timeout(ACQUIRE, asked).await {
+                Ok(Ok(rows)) => return Ok((session, rows.into_iter().chain(cached).collect())),
+                // No fault of the session's: a row that cannot be read, or a table that is locked.
+                Ok(Err(error)) if !matches!(error, StoreError::Unavailable { .. }) => {
+                    self.session = Some(session);
+                    return Err(error);
+                }
+                Ok(Err(_)) | Err(_) => {}
+            }
+        }
+        let mut session = self.connect().await?;
+        let keys = keys.iter().copied().chain(cached.iter().map(|row| row.key.id())).collect();
+        let rows = timeout(BATCH, read(&mut session, &keys, again)).await;
+        Ok((session, rows.map_err(|_| StoreError::unavailable("the database does not answer"))??))
+    }
+
+    /// Finds out what became of a batch whose answer was lost.
+    async fn resolved(&mut self, planned: Plan) -> Result<Vec<bool>, StoreError> {
+        let until = SystemClock.monotonic() + RESOLVE;
+        loop {
+            let asked = async {
+                let mut session = self.connect().await?;
+                let persisted = resolve(&mut session, &planned.writes).await?;
+                Ok::<_, StoreError>((session, persisted))
+            };
+            match timeout(RESOLVE, asked).await {
+                Ok(Ok((session, persisted))) => {
+                    // Versions were moved on: nothing of this is cached.
+                    self.session = Some(session);
+                    return Ok(planned.answer(|unit| persisted.get(unit) == Some(&Persisted::Written)));
+                }
+                Ok(Err(error)) if SystemClock.monotonic() >= until || is_lasting(&error) => {
+                    return Err(StoreError::unknown(error));
+                }
+                Err(_) => return Err(StoreError::Unknown { source: None }),
+                Ok(Err(_)) => tokio::time::sleep(REST).await,
+            }
+        }
+    }
+}
+
+async fn read(
+    session: &mut PgConnection,
+    keys: &HashSet<KeyId>,
+    again: Option<&Needs>,
+) -> Result<Vec<Row>, StoreError> {
+    let Some(needs) = again else { return load::keys(session, keys).await };
+    let mut rows = load::keys(session, needs.keys.iter().chain(&needs.new)).await?;
+    rows.extend(load::purchases(session, &needs.purchases).await?);
+    Ok(rows)
+}
+
+/// Whether the database replied that it cannot find out: a standby that took over and is read-only, say.
+fn is_lasting(error: &StoreError) -> bool {
+    !matches!(error, StoreError::Conflict { .. }) && !may_have_happened(error)
+}

@@ -1,0 +1,64 @@
+//! Records of uses: reading and pruning them.
+
+use chrono::{DateTime, Utc};
+use sqlx::postgres::PgConnection;
+use sqlx::{Connection, Executor, PgPool};
+
+use super::connect::PATIENT;
+use super::detached;
+use super::error::store_error;
+use crate::key::KeyId;
+use crate::store::sql::rows::Columns;
+use crate::store::sql::statements::{self, BEFORE, CHAIN, limit};
+use crate::store::{Page, StoreError, Use, UseId, page_size};
+
+/// Uses looked at in one commit of a prune.
+const PRUNE: usize = 10_000;
+
+/// Follows the chain of a key's uses.
+pub(super) async fn history(
+    pool: PgPool,
+    id: KeyId,
+    before: Option<UseId>,
+    most: usize,
+) -> Result<Page<Use, UseId>, StoreError> {
+    const NEWEST: &str = "SELECT last_use FROM delivery_key WHERE id = $1";
+    detached(async move {
+        let newest = match before {
+            None => {
+                let newest = sqlx::query_scalar(NEWEST).bind(id.as_bytes().as_slice());
+                newest.fetch_optional(&pool).await.map_err(store_error)?.flatten()
+            }
+            Some(before) => {
+                let previous = sqlx::query_scalar(BEFORE).bind(before.get()).bind(id.as_bytes().as_slice());
+                previous.fetch_optional(&pool).await.map_err(store_error)?.flatten()
+            }
+        };
+        let size = page_size(most);
+        let chain = sqlx::query(CHAIN).bind::<Option<i64>>(newest).bind(limit(size + 1));
+        statements::history_page(&chain.fetch_all(&pool).await.map_err(store_error)?, size)
+    })
+    .await
+}
+
+/// Deletes the uses before `before` among the next ones from number `from` on: how many, and where to go on.
+pub(super) async fn prune(
+    session: &mut PgConnection,
+    before: DateTime<Utc>,
+    from: i64,
+) -> Result<(u64, Option<i64>), StoreError> {
+    const ALONE: &str = "SELECT pg_advisory_xact_lock(hashtextextended('delivery prune of ' || current_schema(), 0))";
+    const DELETE: &str = "WITH part AS (SELECT number FROM delivery_use WHERE number >= $1 ORDER BY number LIMIT $2), \
+        gone AS (DELETE FROM delivery_use u USING part p WHERE u.number = p.number AND u.at < $3 RETURNING 1) \
+        SELECT (SELECT count(*) FROM gone) AS pruned, count(*) AS seen, max(number) AS last FROM part";
+    let mut transaction = session.begin().await.map_err(store_error)?;
+    transaction.execute(PATIENT).await.map_err(store_error)?;
+    // One server at a time: two would wait for each other's rows.
+    sqlx::query(ALONE).execute(&mut *transaction).await.map_err(store_error)?;
+    let delete = sqlx::query(DELETE).bind(from).bind(limit(PRUNE)).bind(before.timestamp_millis());
+    let row = delete.fetch_one(&mut *transaction).await.map_err(store_error)?;
+    transaction.commit().await.map_err(store_error)?;
+    let (pruned, seen, last) = (row.integer("pruned")?, row.integer("seen")?, row.integer_or_null("last")?);
+    let next = last.filter(|_| seen == limit(PRUNE)).map(|last| last + 1);
+    Ok((u64::try_from(pruned).unwrap_or_default(), next))
+}

@@ -1,0 +1,139 @@
+//! Loading rows: for the writers, and for callers that find keys.
+
+use std::collections::HashMap;
+
+use sqlx::Connection;
+use sqlx::postgres::{PgConnection, PgRow};
+use tokio::time::timeout;
+
+use super::connect::{BATCH, Sessions};
+use super::error::store_error;
+use crate::key::{Key, KeyId};
+use crate::store::batch::BatchHandler;
+use crate::store::plan::{PurchaseId, Row};
+use crate::store::sql::rows;
+use crate::store::{Attempt, StoreError};
+
+/// The rows of keys.
+pub(super) async fn keys(
+    session: &mut PgConnection,
+    ids: impl IntoIterator<Item = &KeyId>,
+) -> Result<Vec<Row>, StoreError> {
+    const READ: &str = concat!("SELECT ", rows::key_columns!(), " FROM delivery_key k WHERE k.id = ANY($1)");
+    ask(session, READ, ids).await?.iter().map(rows::key).collect()
+}
+
+/// The rows of keys, locked in the order of their numbers.
+pub(super) async fn locked_keys(
+    session: &mut PgConnection,
+    ids: impl IntoIterator<Item = &KeyId>,
+) -> Result<Vec<Row>, StoreError> {
+    const LOCK: &str = concat!(
+        "SELECT ",
+        rows::key_columns!(),
+        " FROM delivery_key k WHERE k.id = ANY($1) ORDER BY k.number FOR UPDATE"
+    );
+    ask(session, LOCK, ids).await?.iter().map(rows::key).collect()
+}
+
+/// The rows of the keys that purchases have.
+pub(super) async fn purchases(
+    session: &mut PgConnection,
+    purchases: impl IntoIterator<Item = &PurchaseId>,
+) -> Result<Vec<Row>, StoreError> {
+    const SQL: &str = concat!(
+        "SELECT ",
+        rows::key_columns!(),
+        " FROM unnest($1::text[], $2::text[], $3::bigint[]) AS o (source, order_id, product) JOIN delivery_purchase p \
+          ON p.order_id = o.order_id AND p.source = o.source AND p.product = o.product \
+          JOIN delivery_key k ON k.number = p.key"
+    );
+    let (mut sources, mut orders, mut products) = (Vec::new(), Vec::new(), Vec::new());
+    for PurchaseId { order, product } in purchases {
+        sources.push(order.source.as_str().to_owned());
+        orders.push(order.id.as_str().to_owned());
+        products.push(product.get());
+    }
+    if orders.is_empty() {
+        return Ok(Vec::new());
+    }
+    let found = sqlx::query(SQL).bind(sources).bind(orders).bind(products).fetch_all(session).await;
+    found.map_err(store_error)?.iter().map(rows::key).collect()
+}
+
+/// What `statement` finds of keys by their ids.
+pub(super) async fn ask<'a>(
+    session: &mut PgConnection,
+    statement: &'static str,
+    ids: impl IntoIterator<Item = &'a KeyId>,
+) -> Result<Vec<PgRow>, StoreError> {
+    let ids: Vec<Vec<u8>> = ids.into_iter().map(|id| id.as_bytes().to_vec()).collect();
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    sqlx::query(statement).bind(ids).fetch_all(session).await.map_err(store_error)
+}
+
+/// Finds keys for callers: those that are asked for while one query runs share the next one.
+pub(super) struct Finder {
+    sessions: Sessions,
+    session: Option<PgConnection>,
+}
+
+impl Finder {
+    pub(super) fn new(sessions: Sessions) -> Self {
+        Self { sessions, session: None }
+    }
+
+    async fn find(&mut self, ids: &[KeyId]) -> Result<Vec<Row>, StoreError> {
+        // An idle session may have been cut off meanwhile: then the query is repeated on a new one.
+        if let Some(mut session) = self.session.take() {
+            match timeout(BATCH, keys(&mut session, ids)).await {
+                Ok(Ok(found)) => {
+                    self.session = Some(session);
+                    return Ok(found);
+                }
+                // No fault of the session's.
+                Ok(Err(error)) if !matches!(error, StoreError::Unavailable { .. }) => {
+                    self.session = Some(session);
+                    return Err(error);
+                }
+                Ok(Err(_)) | Err(_) => {}
+            }
+        }
+        let mut session = self.sessions.connect_to_serve().await?;
+        let found = timeout(BATCH, keys(&mut session, ids)).await;
+        let found = found.map_err(|_| StoreError::unavailable("the database does not answer"))??;
+        self.session = Some(session);
+        Ok(found)
+    }
+}
+
+impl BatchHandler for Finder {
+    type Operation = KeyId;
+    type Answer = Option<Key>;
+
+    const WRITES: bool = false;
+
+    async fn commit(&mut self, ids: &[KeyId], _: Attempt, _: bool) -> Result<Vec<Option<Option<Key>>>, StoreError> {
+        let found = self.find(ids).await?;
+        let found: HashMap<KeyId, Key> = found.into_iter().map(|row| (row.key.id(), row.key)).collect();
+        Ok(ids.iter().map(|id| Some(found.get(id).cloned())).collect())
+    }
+
+    /// A reader waits for no lock.
+    fn is_locked(&self, _: &KeyId, _: bool) -> bool {
+        false
+    }
+
+    fn met_lock(&mut self, _: &KeyId) {}
+
+    async fn maintain(&mut self) {}
+
+    async fn finish(self) {
+        if let Some(session) = self.session {
+            // It holds nothing.
+            let _ = timeout(BATCH, session.close()).await;
+        }
+    }
+}

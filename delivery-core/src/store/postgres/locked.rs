@@ -1,0 +1,91 @@
+//! Rows that another transaction has locked: an operator with `SELECT … FOR UPDATE`, a server that froze in its transaction.
+//!
+//! The writer waits for a lock for a tenth of a second. Then it asks which keys of its batch are locked, and the operations on
+//! those are deferred until they are not: all others go on without waiting. An order that another transaction is inserting has
+//! no row yet. It is found by trying the batch in parts, and operations that need it within a second are deferred too.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use sqlx::postgres::PgConnection;
+
+use super::load::ask;
+use crate::key::KeyId;
+use crate::store::plan::{Operation, PurchaseId};
+use crate::store::sql::rows;
+use crate::store::{MessageNumber, StoreError};
+
+/// How often to ask whether keys are still locked.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long an order or a message is taken for locked.
+const LOCKED: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+pub(super) struct LockedRows {
+    keys: HashSet<KeyId>,
+    /// When they were last asked for.
+    looked: Option<Duration>,
+    /// Orders and messages, and until when they are taken for locked.
+    others: HashMap<Other, Duration>,
+}
+
+#[derive(PartialEq, Eq, Hash)]
+enum Other {
+    Purchase(PurchaseId),
+    Message(MessageNumber),
+}
+
+impl Other {
+    fn of(operation: &Operation) -> Option<Self> {
+        match operation {
+            Operation::Issue(key, ..) => PurchaseId::of(key).map(Self::Purchase),
+            Operation::Complete(lease, _) => Some(Self::Message(lease.message)),
+            Operation::Change(..) => None,
+        }
+    }
+}
+
+impl LockedRows {
+    pub(super) fn has_key(&self, id: &KeyId) -> bool {
+        self.keys.contains(id)
+    }
+
+    pub(super) fn has_other(&self, operation: &Operation, now: Duration) -> bool {
+        !self.others.is_empty()
+            && Other::of(operation).and_then(|other| self.others.get(&other)).is_some_and(|until| now < *until)
+    }
+
+    /// An operation met a lock although it was alone.
+    pub(super) fn add(&mut self, operation: &Operation, now: Duration) {
+        self.others.retain(|_, until| now < *until);
+        self.others.extend(Other::of(operation).map(|other| (other, now + LOCKED)));
+    }
+
+    /// A lock was met by a batch with these keys.
+    pub(super) fn suspect(&mut self, keys: impl Iterator<Item = KeyId>) {
+        self.keys.extend(keys);
+        self.looked = None;
+    }
+
+    /// The keys to ask for, if it is time.
+    pub(super) fn due(&self, now: Duration) -> Option<HashSet<KeyId>> {
+        let due = self.looked.is_none_or(|looked| now.saturating_sub(looked) >= LOOK);
+        (due && !self.keys.is_empty()).then(|| self.keys.clone())
+    }
+
+    /// Of the keys that were asked for, these are locked.
+    pub(super) fn keep(&mut self, locked: HashSet<KeyId>, now: Duration) {
+        (self.keys, self.looked) = (locked, Some(now));
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.keys.clear();
+    }
+}
+
+/// Which of these keys somebody else has locked at this moment.
+pub(super) async fn locked(session: &mut PgConnection, ids: &HashSet<KeyId>) -> Result<HashSet<KeyId>, StoreError> {
+    const LOCKED: &str = "WITH free AS (SELECT number FROM delivery_key WHERE id = ANY($1) FOR UPDATE SKIP LOCKED) \
+        SELECT k.id FROM delivery_key k WHERE k.id = ANY($1) AND NOT EXISTS (SELECT FROM free f WHERE f.number = k.number)";
+    ask(session, LOCKED, ids).await?.iter().map(rows::key_id).collect()
+}

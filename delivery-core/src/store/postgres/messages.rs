@@ -1,0 +1,197 @@
+//! The message queue, shared by any number of servers.
+
+use chrono::{DateTime, Utc};
+use sqlx::PgPool;
+use sqlx::postgres::{PgConnection, PgRow};
+
+use super::error::store_error;
+use crate::clock::{Clock, SystemClock};
+use crate::store::sql::rows::{self, Columns};
+use crate::store::sql::statements::{self, Completion, FAILED, completion, limit, stored_route};
+use crate::store::{
+    FARTHEST, FailedMessage, LONGEST_LEASE, Lease, LeasedMessage, MessageNumber, Outcome, Route, StoreError,
+};
+
+/// How far the database's clock is ahead of this machine's, in milliseconds; 0 for what a trip may account for. The
+/// parameter is the machine's time. It is added to all times at which messages are due, so that servers whose clocks differ
+/// agree. A caller's clock that is not the machine's, as in tests, keeps its difference to that.
+macro_rules! skew {
+    ($machine:literal) => {
+        concat!(
+            "(SELECT CASE WHEN abs(s.skew) > 2000 THEN s.skew ELSE 0 END FROM \
+             (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint - ",
+            $machine,
+            " AS skew) s)"
+        )
+    };
+}
+pub(super) use skew;
+
+/// This machine's time, in milliseconds.
+pub(super) fn machine() -> i64 {
+    SystemClock.now().timestamp_millis()
+}
+
+/// Leases what is due and nobody else is about to lease.
+pub(super) async fn claim(
+    session: &mut PgConnection,
+    now: DateTime<Utc>,
+    lease_until: DateTime<Utc>,
+    most: usize,
+) -> Result<Vec<LeasedMessage>, StoreError> {
+    const CLAIM: &str = concat!(
+        "WITH clock AS (SELECT ",
+        skew!("$5"),
+        " AS skew), due AS ( \
+            SELECT number, due_at FROM delivery_message WHERE state = 0 AND due_at <= $1 + (SELECT skew FROM clock) \
+            ORDER BY due_at, number LIMIT $4 FOR UPDATE SKIP LOCKED), \
+        far AS ( \
+            SELECT number, due_at FROM delivery_message WHERE state = 0 AND due_at > $2 + (SELECT skew FROM clock) \
+            LIMIT $4 FOR UPDATE SKIP LOCKED), \
+        long AS ( \
+            SELECT number, due_at FROM delivery_message WHERE leased = 1 AND due_at > $3 + (SELECT skew FROM clock) \
+            LIMIT $4 FOR UPDATE SKIP LOCKED), \
+        chosen AS (SELECT * FROM due UNION SELECT * FROM far UNION SELECT * FROM long ORDER BY 2, 1 LIMIT $4), \
+        leased AS ( \
+            UPDATE delivery_message l SET leased = 1, due_at = $6 + (SELECT skew FROM clock), queued_at = least(queued_at, $1 + (SELECT skew FROM clock)), \
+                attempts = attempts + 1, token = token + 1 \
+            FROM chosen c WHERE l.number = c.number \
+            RETURNING l.number, l.key, l.kind, l.recipient, l.message_id, l.attempts, l.token, l.queued_at, c.due_at AS was_due) \
+        SELECT l.number AS message, l.kind, l.recipient, l.message_id, l.attempts, l.token, l.queued_at, ",
+        rows::key_columns!(),
+        " FROM leased l JOIN delivery_key k ON k.number = l.key ORDER BY l.was_due, l.number"
+    );
+    const FAIL: &str =
+        "UPDATE delivery_message SET state = 2, due_at = $1, reason = 'it cannot be read' WHERE number = $2";
+    let ahead = |by| now.checked_add_signed(by).unwrap_or(DateTime::<Utc>::MAX_UTC).timestamp_millis();
+    let due = sqlx::query(CLAIM)
+        .bind(now.timestamp_millis())
+        .bind(ahead(FARTHEST))
+        .bind(ahead(LONGEST_LEASE))
+        .bind(limit(most))
+        .bind(machine())
+        .bind(lease_until.timestamp_millis());
+    let found = due.fetch_all(&mut *session).await.map_err(store_error)?;
+    let mut messages = Vec::with_capacity(found.len());
+    for row in &found {
+        match message(row) {
+            Ok(message) => messages.push(message),
+            // One that cannot be read must not stop the others for ever.
+            Err(error) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "a message cannot be read, and has failed");
+                let fail = sqlx::query(FAIL).bind(now.timestamp_millis()).bind(row.integer("message")?);
+                fail.execute(&mut *session).await.map_err(store_error)?;
+            }
+        }
+    }
+    Ok(messages)
+}
+
+fn message(row: &PgRow) -> Result<LeasedMessage, StoreError> {
+    rows::message(row, rows::key(row)?.key)
+}
+
+/// Ends leases with what became of their messages. A lease that went to somebody else is left alone.
+pub(super) async fn complete(session: &mut PgConnection, completed: &[(Lease, Outcome)]) -> Result<(), StoreError> {
+    // Rows are locked in the order of their numbers, as every server does it.
+    const COMPLETE: &str = concat!(
+        "WITH clock AS (SELECT ",
+        skew!("$8"),
+        " AS skew) \
+        UPDATE delivery_message m SET leased = 0, state = c.state, \
+            due_at = coalesce(c.due_at + CASE WHEN c.state = 0 THEN (SELECT skew FROM clock) ELSE 0 END, m.queued_at), \
+            reason = c.reason, attempts = m.attempts - c.given_back, token = m.token + 1, route = c.route \
+        FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bigint[], $7::text[]) \
+            AS c (number, token, state, due_at, reason, given_back, route) \
+        WHERE m.number = c.number AND m.token = c.token AND m.state = 0"
+    );
+    let mut completed: Vec<_> = completed.iter().map(|(lease, outcome)| (lease, completion(outcome))).collect();
+    completed.sort_unstable_by_key(|(lease, _)| lease.message);
+    let column = |of: fn(&(&Lease, Completion<'_>)) -> i64| completed.iter().map(of).collect::<Vec<i64>>();
+    let text = |of: for<'c> fn(&'c Completion<'_>) -> Option<&'c str>| {
+        completed.iter().map(|(_, it)| of(it).map(str::to_owned)).collect::<Vec<_>>()
+    };
+    sqlx::query(COMPLETE)
+        .bind(column(|(lease, _)| lease.message.get()))
+        .bind(column(|(lease, _)| lease.token))
+        .bind(column(|(_, it)| it.state))
+        .bind(completed.iter().map(|(_, it)| it.due_at).collect::<Vec<_>>())
+        .bind(text(|it| it.reason))
+        .bind(column(|(_, it)| it.given_back))
+        .bind(text(|it| it.route.as_deref()))
+        .bind(machine())
+        .execute(session)
+        .await
+        .map(drop)
+        .map_err(store_error)
+}
+
+pub(super) async fn renew(
+    session: &mut PgConnection,
+    leases: &[Lease],
+    until: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    const RENEW: &str = concat!(
+        "WITH mine AS ( \
+            SELECT l.number FROM unnest($1::bigint[], $2::bigint[]) AS r (number, token) \
+            JOIN delivery_message l ON l.number = r.number AND l.token = r.token WHERE l.leased = 1 \
+            ORDER BY l.number FOR UPDATE OF l SKIP LOCKED) \
+        UPDATE delivery_message l SET due_at = $3 + ",
+        skew!("$4"),
+        " FROM mine WHERE l.number = mine.number"
+    );
+    let renew = sqlx::query(RENEW)
+        .bind(leases.iter().map(|lease| lease.message.get()).collect::<Vec<_>>())
+        .bind(leases.iter().map(|lease| lease.token).collect::<Vec<_>>())
+        .bind(until.timestamp_millis())
+        .bind(machine());
+    renew.execute(session).await.map(drop).map_err(store_error)
+}
+
+/// Those that failed, for good or not yet, by another route than `route`, or all without one. One that somebody else holds is left.
+pub(super) async fn retry_all(
+    session: &mut PgConnection,
+    route: Option<Route>,
+    now: DateTime<Utc>,
+) -> Result<u64, StoreError> {
+    const RETRY: &str = concat!(
+        "WITH failed AS (SELECT number FROM delivery_message \
+            WHERE (state = 2 OR state = 0 AND leased = 0 AND route IS NOT NULL) \
+                AND ($2::text IS NULL OR route IS DISTINCT FROM $2) FOR UPDATE SKIP LOCKED), \
+        clock AS (SELECT $1 + ",
+        skew!("$3"),
+        " AS now) \
+        UPDATE delivery_message l SET due_at = clock.now, reason = NULL, \
+            attempts = CASE state WHEN 2 THEN 0 ELSE attempts END, \
+            queued_at = CASE state WHEN 2 THEN clock.now ELSE queued_at END, state = 0 \
+        FROM failed, clock WHERE l.number = failed.number"
+    );
+    let update = sqlx::query(RETRY).bind(now.timestamp_millis()).bind(route.map(stored_route)).bind(machine());
+    Ok(update.execute(session).await.map_err(store_error)?.rows_affected())
+}
+
+pub(super) async fn retry(
+    session: &mut PgConnection,
+    message: MessageNumber,
+    now: DateTime<Utc>,
+) -> Result<bool, StoreError> {
+    const RETRY: &str = concat!(
+        "WITH clock AS (SELECT $1 + ",
+        skew!("$3"),
+        " AS now) \
+        UPDATE delivery_message SET state = 0, attempts = 0, reason = NULL, queued_at = clock.now, due_at = clock.now \
+        FROM clock WHERE number = $2 AND state = 2"
+    );
+    let update = sqlx::query(RETRY).bind(now.timestamp_millis()).bind(message.get()).bind(machine());
+    Ok(update.execute(session).await.map_err(store_error)?.rows_affected() > 0)
+}
+
+/// Messages that failed for good.
+pub(super) async fn failed(pool: PgPool, most: usize) -> Result<Vec<FailedMessage>, StoreError> {
+    const SQL: &str = FAILED!("delivery_key");
+    super::detached(async move {
+        let found = sqlx::query(SQL).bind(limit(most)).fetch_all(&pool).await.map_err(store_error)?;
+        Ok(statements::readable(found.iter().map(|row| rows::failed_message(row, rows::key(row)?.key))))
+    })
+    .await
+}

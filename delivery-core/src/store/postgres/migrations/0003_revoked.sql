@@ -1,2 +1,0 @@
--- Revoked keys are few, and sought.
-CREATE INDEX delivery_key_revoked ON delivery_key (id) WHERE revoked_at IS NOT NULL;

@@ -1,0 +1,236 @@
+//! Persisting a batch: a statement for completed messages, one for new keys and one for changed keys.
+//!
+//! Each statement writes all rows of the keys it writes, and returns the numbers of those keys. A key whose row is no longer
+//! the version that was loaded, or whose purchase has a key meanwhile, is left out with all its rows. Outside a transaction
+//! each statement is one by itself, so a batch of uses, or of orders, is one trip.
+//!
+//! Within a statement, locks are taken in one order on every server: messages by number, purchases by name, keys by number. A
+//! transaction that locks keys first takes them by number too, and waits for no key after that.
+
+use std::collections::HashSet;
+
+use sqlx::Row as _;
+use sqlx::postgres::{PgArguments, PgConnection};
+use sqlx::query::Query;
+
+use super::error::{may_have_happened, store_error};
+use super::messages::{self, machine, skew};
+use crate::key::Reason;
+use crate::store::plan::{KeyWrite, PurchaseId, Writes};
+use crate::store::{Persisted, StoreError};
+
+/// The uses `$1` to `$5` of the keys that the statement has `written`.
+macro_rules! uses {
+    () => {
+        "used AS ( \
+            INSERT INTO delivery_use (number, key, at, used, previous) \
+            SELECT u.* FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) \
+                AS u (number, key, at, used, previous) \
+            WHERE (u.key IN (SELECT number FROM written)) IS TRUE)"
+    };
+}
+
+/// Keys with the states `$6` to `$14`.
+macro_rules! change {
+    () => {
+        "WITH written AS ( \
+            UPDATE delivery_key k SET expires_at = c.expires_at, max_uses = c.max_uses, used = c.used, \
+                last_use = c.last_use, revoked_at = c.revoked_at, revoked_reason = c.revoked_reason, \
+                revoked_by = c.revoked_by, version = k.version + 1 \
+            FROM unnest($6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], \
+                    $12::bigint[], $13::text[], $14::text[]) \
+                AS c (number, version, expires_at, max_uses, used, last_use, revoked_at, revoked_reason, revoked_by) \
+            WHERE k.number = c.number AND k.version = c.version RETURNING k.number), "
+    };
+}
+
+/// The audit entries `$15` to `$20`.
+macro_rules! events {
+    () => {
+        ", logged AS ( \
+            INSERT INTO delivery_event (number, key, at, actor, action, detail) \
+            SELECT e.* FROM unnest($15::bigint[], $16::bigint[], $17::bigint[], $18::text[], $19::text[], $20::text[]) \
+                AS e (number, key, at, actor, action, detail) \
+            WHERE (e.key IN (SELECT number FROM written)) IS TRUE)"
+    };
+}
+
+macro_rules! written {
+    () => {
+        " SELECT array_agg(number) AS numbers FROM written"
+    };
+}
+
+/// For keys that were only used, which is what comes most.
+const COUNT: &str = concat!(change!(), uses!(), written!());
+
+const CHANGE: &str = concat!(change!(), uses!(), events!(), written!());
+
+const ISSUE: &str = concat!(
+    "WITH new AS ( \
+        SELECT * FROM unnest($6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], \
+                $12::bigint[], $13::text[], $14::text[], $21::bytea[], $22::bigint[], $23::bigint[], $24::text[], \
+                $25::text[], $26::text[], $27::bigint[], $28::bigint[], $29::bigint[]) \
+            AS n (number, version, expires_at, max_uses, used, last_use, revoked_at, revoked_reason, revoked_by, id, \
+                secret_version, product, email, source, order_id, issued_at, granted_until, granted_uses)), \
+    bought AS ( \
+        INSERT INTO delivery_purchase (order_id, source, product, key) \
+        SELECT order_id, source, product, number FROM new WHERE order_id IS NOT NULL \
+            AND NOT EXISTS (SELECT FROM delivery_key k WHERE k.id = new.id) \
+        ON CONFLICT (order_id, source, product) DO NOTHING RETURNING key), \
+    written AS ( \
+        INSERT INTO delivery_key (number, id, secret_version, product, email, source, order_id, issued_at, granted_until, \
+            granted_uses, expires_at, max_uses, used, last_use, revoked_at, revoked_reason, revoked_by, version) \
+        SELECT number, id, secret_version, product, email, source, order_id, issued_at, granted_until, granted_uses, \
+            expires_at, max_uses, used, last_use, revoked_at, revoked_reason, revoked_by, version + 1 \
+        FROM new WHERE order_id IS NULL OR (number IN (SELECT key FROM bought)) IS TRUE \
+        ON CONFLICT (id) DO NOTHING RETURNING number), \
+    queued AS ( \
+        INSERT INTO delivery_message (number, key, kind, recipient, message_id, queued_at, due_at) \
+        SELECT number, key, kind, recipient, message_id, at + skew, at + skew \
+        FROM unnest($30::bigint[], $31::bigint[], $32::text[], $33::text[], $34::text[], $35::bigint[]) \
+            AS m (number, key, kind, recipient, message_id, at), (SELECT ",
+    skew!("$36"),
+    " AS skew) c WHERE (m.key IN (SELECT number FROM written)) IS TRUE), ",
+    uses!(),
+    events!(),
+    written!()
+);
+
+/// Persists `writes`. Returns what became of each of [`Writes::keys`].
+///
+/// # Errors
+///
+/// The error of a statement that was refused. Outside a transaction, if something was written before it, the keys of that
+/// statement count as conflicts instead, and are tried again by themselves.
+pub(super) async fn persist(
+    session: &mut PgConnection,
+    writes: &Writes,
+    in_transaction: bool,
+) -> Result<Vec<Persisted>, StoreError> {
+    let mut persisted = vec![Persisted::Conflict; writes.keys.len()];
+    let mut began = false;
+    if !writes.completed.is_empty() {
+        messages::complete(session, &writes.completed).await?;
+        began = !in_transaction;
+    }
+    let (mut new, mut changed): (Vec<_>, Vec<_>) =
+        writes.keys.iter().enumerate().partition(|(_, write)| write.loaded.is_none());
+    new.sort_by_cached_key(|(_, write)| PurchaseId::of(write.row.key.granted()));
+    changed.sort_unstable_by_key(|(_, write)| write.row.number);
+    let change = if writes.events.is_empty() { COUNT } else { CHANGE };
+    for (units, statement) in [(new, ISSUE), (changed, change)] {
+        if units.is_empty() {
+            continue;
+        }
+        let written = match run(session, statement, writes, &units).await {
+            Ok(written) => written,
+            Err(error) if may_have_happened(&error) => return Err(StoreError::unknown(error)),
+            Err(error) if !began => return Err(error),
+            Err(_) => break,
+        };
+        began = !in_transaction;
+        let all = written.len() == units.len();
+        let written: HashSet<i64> = if all { HashSet::new() } else { written.into_iter().collect() };
+        for (unit, write) in units {
+            if (all || written.contains(&write.row.number))
+                && let Some(persisted) = persisted.get_mut(unit)
+            {
+                *persisted = Persisted::Written;
+            }
+        }
+    }
+    Ok(persisted)
+}
+
+/// Runs one statement for some keys, and returns the numbers of those that it has written.
+async fn run(
+    session: &mut PgConnection,
+    statement: &'static str,
+    writes: &Writes,
+    units: &[(usize, &KeyWrite)],
+) -> Result<Vec<i64>, StoreError> {
+    let of_these: HashSet<usize> = units.iter().map(|(unit, _)| *unit).collect();
+    let these = |unit: usize| units.len() == writes.keys.len() || of_these.contains(&unit);
+    let mut query = bind_state(bind_uses(sqlx::query(statement), writes, &these), units);
+    if statement != COUNT {
+        query = bind_events(query, writes, &these);
+    }
+    if statement == ISSUE {
+        query = bind_messages(bind_granted(query, units), writes, &these);
+    }
+    // All there is, and not the one row: what follows it says whether the transaction was committed.
+    let told = query.fetch_all(session).await.map_err(store_error)?;
+    let told = told.first().and_then(|row| row.try_get::<Option<Vec<i64>>, _>("numbers").ok());
+    // It is committed: no error may have it done again.
+    Ok(told.ok_or(StoreError::Unknown { source: None })?.unwrap_or_default())
+}
+
+type Bound<'q> = Query<'q, sqlx::Postgres, PgArguments>;
+
+fn bind_uses<'q>(query: Bound<'q>, writes: &Writes, these: &impl Fn(usize) -> bool) -> Bound<'q> {
+    let uses: Vec<_> = writes.uses.iter().filter(|used| these(used.unit)).collect();
+    query
+        .bind(uses.iter().map(|used| used.number).collect::<Vec<_>>())
+        .bind(uses.iter().map(|used| used.key).collect::<Vec<_>>())
+        .bind(uses.iter().map(|used| used.at.timestamp_millis()).collect::<Vec<_>>())
+        .bind(uses.iter().map(|used| integer(used.used)).collect::<Vec<_>>())
+        .bind(uses.iter().map(|used| used.previous).collect::<Vec<_>>())
+}
+
+fn bind_state<'q>(query: Bound<'q>, units: &[(usize, &KeyWrite)]) -> Bound<'q> {
+    let rows = || units.iter().map(|(_, write)| (&write.row, write.row.key.state()));
+    let revoked = || rows().map(|(_, state)| state.revoked.as_deref());
+    query
+        .bind(rows().map(|(row, _)| row.number).collect::<Vec<_>>())
+        .bind(rows().map(|(row, _)| row.version).collect::<Vec<_>>())
+        .bind(rows().map(|(_, state)| state.expires_at.timestamp()).collect::<Vec<_>>())
+        .bind(rows().map(|(_, state)| state.limit.as_count()).collect::<Vec<_>>())
+        .bind(rows().map(|(_, state)| integer(state.used)).collect::<Vec<_>>())
+        .bind(rows().map(|(row, _)| row.last_use).collect::<Vec<_>>())
+        .bind(revoked().map(|it| it.map(|it| it.at.timestamp_millis())).collect::<Vec<_>>())
+        .bind(revoked().map(|it| it?.reason.as_ref().map(|why| Reason::as_str(why).to_owned())).collect::<Vec<_>>())
+        .bind(revoked().map(|it| it.map(|it| it.by.as_str().to_owned())).collect::<Vec<_>>())
+}
+
+fn bind_events<'q>(query: Bound<'q>, writes: &Writes, these: &impl Fn(usize) -> bool) -> Bound<'q> {
+    let events: Vec<_> = writes.events.iter().filter(|event| these(event.unit)).collect();
+    query
+        .bind(events.iter().map(|event| event.number).collect::<Vec<_>>())
+        .bind(events.iter().map(|event| event.key).collect::<Vec<_>>())
+        .bind(events.iter().map(|event| event.at.timestamp_millis()).collect::<Vec<_>>())
+        .bind(events.iter().map(|event| event.actor.as_str().to_owned()).collect::<Vec<_>>())
+        .bind(events.iter().map(|event| event.action.as_str().to_owned()).collect::<Vec<_>>())
+        .bind(events.iter().map(|event| event.detail.clone()).collect::<Vec<_>>())
+}
+
+fn bind_granted<'q>(query: Bound<'q>, units: &[(usize, &KeyWrite)]) -> Bound<'q> {
+    let rows = || units.iter().map(|(_, write)| write.row.key.granted());
+    let orders = || rows().map(|granted| granted.order.as_ref());
+    query
+        .bind(rows().map(|granted| granted.id.as_bytes().to_vec()).collect::<Vec<_>>())
+        .bind(rows().map(|granted| i64::from(granted.secret.get())).collect::<Vec<_>>())
+        .bind(rows().map(|granted| granted.product.get()).collect::<Vec<_>>())
+        .bind(rows().map(|granted| granted.email.as_str().to_owned()).collect::<Vec<_>>())
+        .bind(orders().map(|order| order.map(|order| order.source.as_str().to_owned())).collect::<Vec<_>>())
+        .bind(orders().map(|order| order.map(|order| order.id.as_str().to_owned())).collect::<Vec<_>>())
+        .bind(rows().map(|granted| granted.issued_at.timestamp()).collect::<Vec<_>>())
+        .bind(rows().map(|granted| granted.expires_at.timestamp()).collect::<Vec<_>>())
+        .bind(rows().map(|granted| granted.limit.as_count()).collect::<Vec<_>>())
+}
+
+fn bind_messages<'q>(query: Bound<'q>, writes: &Writes, these: &impl Fn(usize) -> bool) -> Bound<'q> {
+    let messages: Vec<_> = writes.messages.iter().filter(|message| these(message.unit)).collect();
+    query
+        .bind(messages.iter().map(|message| message.number).collect::<Vec<_>>())
+        .bind(messages.iter().map(|message| message.key).collect::<Vec<_>>())
+        .bind(messages.iter().map(|message| message.kind.as_str().to_owned()).collect::<Vec<_>>())
+        .bind(messages.iter().map(|message| message.recipient.as_str().to_owned()).collect::<Vec<_>>())
+        .bind(messages.iter().map(|message| message.id.as_str().to_owned()).collect::<Vec<_>>())
+        .bind(messages.iter().map(|message| message.at.timestamp_millis()).collect::<Vec<_>>())
+        .bind(machine())
+}
+
+fn integer(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,48 @@
+//! What became of a batch whose answer was lost.
+//!
+//! The plan chose the numbers of the rows it writes, so a row that is there was written by it. A row that is not there may
+//! still be on its way: the lost session's statement may be waiting in the server. So the versions of the keys are moved on
+//! first. A statement that comes later finds another version and writes nothing, and what is not there then never will be.
+//!
+//! A new key needs no such step. Issuing it again is safe: its purchase, or its id, has one row. Completing a message again is
+//! safe too: its lease has a fencing token.
+
+use std::collections::HashSet;
+
+use sqlx::Connection;
+use sqlx::postgres::PgConnection;
+
+use super::error::store_error;
+use super::messages;
+use crate::store::plan::{KeyWrite, Writes};
+use crate::store::{Persisted, StoreError};
+
+/// Which of [`Writes::keys`] were written. Those that were not will not be by the statement whose answer was lost, but for new
+/// keys, which may be issued again.
+pub(super) async fn resolve(session: &mut PgConnection, writes: &Writes) -> Result<Vec<Persisted>, StoreError> {
+    const MOVE_ON: &str = "UPDATE delivery_key SET version = version + 1 FROM \
+        (SELECT number FROM delivery_key WHERE number = ANY($1) ORDER BY number FOR UPDATE) k \
+        WHERE delivery_key.number = k.number";
+    const WRITTEN: &str = "SELECT key FROM delivery_use WHERE number = ANY($1) \
+        UNION SELECT key FROM delivery_event WHERE number = ANY($1) \
+        UNION SELECT k.number FROM unnest($2::bigint[], $3::bytea[]) AS n (number, id) \
+            JOIN delivery_key k ON k.number = n.number AND k.id = n.id";
+    let (new, changed): (Vec<_>, Vec<_>) = writes.keys.iter().partition(|write| write.loaded.is_none());
+    let numbers = |keys: &[&KeyWrite]| keys.iter().map(|write| write.row.number).collect::<Vec<i64>>();
+    let ids: Vec<Vec<u8>> = new.iter().map(|write| write.row.key.id().as_bytes().to_vec()).collect();
+    let (new, changed) = (numbers(&new), numbers(&changed));
+    let records = writes.uses.iter().map(|used| used.number);
+    let records: Vec<i64> = records.chain(writes.events.iter().map(|event| event.number)).collect();
+    let mut transaction = session.begin().await.map_err(store_error)?;
+    if !changed.is_empty() {
+        sqlx::query(MOVE_ON).bind(changed).execute(&mut *transaction).await.map_err(store_error)?;
+    }
+    let written = sqlx::query_scalar(WRITTEN).bind(records).bind(new).bind(ids).fetch_all(&mut *transaction).await;
+    let written: HashSet<i64> = written.map_err(store_error)?.into_iter().collect();
+    if !writes.completed.is_empty() {
+        messages::complete(&mut transaction, &writes.completed).await?;
+    }
+    transaction.commit().await.map_err(store_error)?;
+    let persisted = |number| if written.contains(number) { Persisted::Written } else { Persisted::Conflict };
+    Ok(writes.keys.iter().map(|write| persisted(&write.row.number)).collect())
+}

@@ -1,0 +1,143 @@
+//! The version cache: rows as this server's last batches left them. Most of what a batch must know, it need not read.
+//!
+//! A cached row may be old, for another server may have written it since. So nothing comes of it but a statement that writes a
+//! key only if its row still has the cached version; a refusal is never taken from it.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use quick_cache::unsync::Cache;
+
+use crate::key::KeyId;
+use crate::store::plan::Row;
+
+/// Rows held at most, by each writer: some 300 bytes each.
+const KEYS: usize = 1 << 16;
+/// A contended key, one that another server has written, is read before each of its next batches, so many: that server goes on
+/// using it.
+const CONTENDED: u32 = 64;
+/// A session that rested for so long may have been cut off meanwhile. A read finds that out and does no harm.
+const AWAKE: Duration = Duration::from_millis(500);
+
+pub(super) struct VersionCache {
+    keys: Cache<KeyId, Cached>,
+    /// When the session was last seen alive.
+    seen: Option<Duration>,
+}
+
+struct Cached {
+    row: Row,
+    /// Batches for which it is not used.
+    invalid: u32,
+}
+
+impl Default for VersionCache {
+    fn default() -> Self {
+        Self { keys: Cache::new(KEYS), seen: None }
+    }
+}
+
+impl VersionCache {
+    /// Takes the keys that are cached out of `keys`, and returns their rows; those that are left are to be read.
+    pub(super) fn take(&mut self, keys: &mut HashSet<KeyId>, now: Duration) -> Vec<Row> {
+        let mut cached = Vec::new();
+        if !self.is_awake(now) {
+            return cached;
+        }
+        keys.retain(|id| match self.keys.get_mut(id) {
+            Some(mut known) if known.invalid > 0 => {
+                known.invalid -= 1;
+                true
+            }
+            Some(known) => {
+                cached.push(Row { is_cached: true, ..known.row.clone() });
+                false
+            }
+            None => true,
+        });
+        cached
+    }
+
+    /// Whether the session was seen alive a moment ago.
+    pub(super) fn is_awake(&self, now: Duration) -> bool {
+        self.seen.is_some_and(|seen| now.saturating_sub(seen) < AWAKE)
+    }
+
+    /// Keeps rows as a batch has written them.
+    pub(super) fn keep(&mut self, written: impl IntoIterator<Item = Row>, now: Duration) {
+        for row in written {
+            let id = row.key.id();
+            let invalid = self.keys.peek(&id).map_or(0, |known| known.invalid);
+            self.keys.insert(id, Cached { row, invalid });
+        }
+        self.seen = Some(now);
+    }
+
+    /// The cached row is not used for the next batch.
+    pub(super) fn invalidate(&mut self, id: &KeyId) {
+        if let Some(mut known) = self.keys.get_mut(id) {
+            known.invalid = known.invalid.max(1);
+        }
+    }
+
+    /// Another server has written the key.
+    pub(super) fn contended(&mut self, id: &KeyId) {
+        if let Some(mut known) = self.keys.get_mut(id) {
+            known.invalid = CONTENDED;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+
+    use super::*;
+    use crate::key::{Key, NewKey, SecretVersion};
+    use crate::terms::Terms;
+
+    fn id(number: u128) -> KeyId {
+        KeyId::from_bytes(number.to_be_bytes())
+    }
+
+    fn row(number: u128) -> Row {
+        let identity = (id(number), SecretVersion::from_stored(1));
+        let (product, email) = (crate::product::ProductId::new(1).unwrap(), "a@example.com".parse().unwrap());
+        let key = Key::from(NewKey::on_terms(identity, product, email, Terms::default(), DateTime::UNIX_EPOCH));
+        Row { key, number: 1, version: 7, last_use: None, is_cached: false }
+    }
+
+    /// Which of keys 1 to 3 are to be read.
+    fn read(cache: &mut VersionCache, now: Duration) -> Vec<u128> {
+        let mut keys = [1, 2, 3].map(id).into();
+        let cached = cache.take(&mut keys, now);
+        assert_eq!(cached.len() + keys.len(), 3);
+        assert!(cached.iter().all(|row| row.is_cached && row.version == 7));
+        let mut left: Vec<u128> = keys.into_iter().map(KeyId::as_u128).collect();
+        left.sort_unstable();
+        left
+    }
+
+    #[test]
+    fn keys_are_read_until_a_batch_has_written_them_and_again_when_they_may_be_old() {
+        let mut cache = VersionCache::default();
+        let now = Duration::from_secs(1000);
+        assert_eq!(read(&mut cache, now), [1, 2, 3], "nothing is cached at first");
+        cache.keep([row(1), row(2)], now);
+        assert_eq!(read(&mut cache, now), [3]);
+        cache.invalidate(&id(1));
+        assert_eq!(read(&mut cache, now), [1, 3], "it was written otherwise");
+        cache.keep([row(1)], now);
+        cache.contended(&id(2));
+        for _ in 0..CONTENDED {
+            assert_eq!(read(&mut cache, now), [2, 3], "another server uses it too");
+            cache.keep([row(2)], now);
+            cache.invalidate(&id(2));
+        }
+        assert_eq!(read(&mut cache, now), [2, 3]);
+        assert_eq!(read(&mut cache, now + AWAKE.mul_f32(0.9)), [3]);
+        assert_eq!(read(&mut cache, now + AWAKE), [1, 2, 3], "nobody knows whether the session is still there");
+        cache.keep([], now + AWAKE);
+        assert_eq!(read(&mut cache, now + AWAKE), [3], "it is");
+    }
+}

@@ -1,0 +1,219 @@
+//! The writer: a session that writes, and what is known beside it.
+
+use std::time::Duration;
+
+use sqlx::postgres::PgConnection;
+use sqlx::{Connection, Executor};
+use tokio::time::timeout;
+
+use super::connect::{ACQUIRE, BATCH, Sessions, is_durable};
+use super::error::{may_have_happened, store_error};
+use super::locked::{self, LockedRows};
+use super::version_cache::VersionCache;
+use crate::clock::{Clock, SystemClock};
+use crate::store::batch::BatchHandler;
+use crate::store::plan::{Numbers, Operation};
+use crate::store::sql::{Statement, Work};
+use crate::store::{Attempt, StoreError};
+use crate::throttle::Throttle;
+
+/// How long a database that is unavailable is left alone.
+pub(super) const REST: Duration = Duration::from_millis(100);
+/// How often to ask whether the database is durable: a setting that is switched off is noticed by then.
+const LOOK: Duration = Duration::from_secs(5);
+/// The owner of a session that writes, for a share of this server's operations.
+pub(super) struct Writer {
+    pub(super) sessions: Sessions,
+    /// `None` while the server is unavailable, and after a batch whose end is unknown.
+    pub(super) session: Option<PgConnection>,
+    pub(super) numbers: Numbers,
+    pub(super) versions: VersionCache,
+    pub(super) locked: LockedRows,
+    /// Whether the last batch found the database unavailable.
+    pub(super) is_unavailable: bool,
+    /// Batches for which keys are locked before they are read.
+    pub(super) contended: u32,
+    /// When durability was looked at.
+    pub(super) looked: Duration,
+}
+
+impl Writer {
+    pub(super) fn new(sessions: Sessions) -> Self {
+        Self {
+            sessions,
+            session: None,
+            numbers: Numbers::default(),
+            versions: VersionCache::default(),
+            locked: LockedRows::default(),
+            is_unavailable: false,
+            contended: 0,
+            looked: Duration::ZERO,
+        }
+    }
+
+    /// A new session. What another one learned may hold no longer: a crash may have taken back its block of numbers.
+    pub(super) async fn connect(&mut self) -> Result<PgConnection, StoreError> {
+        self.numbers = Numbers::default();
+        self.versions = VersionCache::default();
+        self.sessions.connect_to_serve().await
+    }
+
+    /// Begins a transaction. A session that was idle may have been cut off meanwhile; nothing has happened on it yet, so
+    /// another one is as good.
+    pub(super) async fn begin(&mut self) -> Result<PgConnection, StoreError> {
+        // The role or the database may have another default, under which two orders at once would not see each other.
+        const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+        if let Some(mut session) = self.session.take()
+            && matches!(timeout(ACQUIRE, session.execute(BEGIN)).await, Ok(Ok(_)))
+        {
+            return Ok(session);
+        }
+        let mut session = self.connect().await?;
+        let begun = timeout(ACQUIRE, session.execute(BEGIN)).await;
+        begun.map_err(|_| StoreError::unavailable("the database does not answer"))?.map_err(store_error)?;
+        Ok(session)
+    }
+
+    /// After a lock was met: finds out which keys of the batch are locked.
+    async fn find_locked(&mut self, operations: &[&Operation]) {
+        let changed = operations.iter().filter_map(|operation| match operation {
+            Operation::Change(id, ..) => Some(*id),
+            _ => None,
+        });
+        self.locked.suspect(changed);
+        self.look_at_locked().await;
+    }
+
+    /// Asks now and then whether the server still keeps what it acknowledges. Nothing is committed on one that does not.
+    async fn look_at_durability(&mut self) {
+        let now = SystemClock.monotonic();
+        if now.saturating_sub(self.looked) < LOOK {
+            return;
+        }
+        self.looked = now;
+        let Some(mut session) = self.session.take() else { return };
+        // Otherwise the next batch connects, and is told why it cannot.
+        if let Ok(Ok(true)) = timeout(ACQUIRE, is_durable(&mut session)).await {
+            self.session = Some(session);
+        }
+    }
+
+    /// Asks which of the keys that were locked still are.
+    async fn look_at_locked(&mut self) {
+        let now = SystemClock.monotonic();
+        let Some(keys) = self.locked.due(now) else { return };
+        let Some(mut session) = self.session.take() else { return self.locked.forget() };
+        match timeout(ACQUIRE, locked::locked(&mut session, &keys)).await {
+            Ok(Ok(locked)) => {
+                self.locked.keep(locked, now);
+                self.session = Some(session);
+            }
+            // The whole table is locked.
+            Ok(Err(StoreError::Conflict { .. })) => {
+                self.locked.keep(keys, now);
+                self.session = Some(session);
+            }
+            // The next batch finds out what is wrong.
+            Ok(Err(_)) | Err(_) => self.locked.forget(),
+        }
+    }
+
+    /// Runs a statement of its own.
+    async fn run(&mut self, statement: &Statement<PgConnection>) -> Result<(), StoreError> {
+        // A session that was idle may have been cut off meanwhile: nothing has happened on it yet.
+        let idle = match self.session.take() {
+            Some(mut session) => matches!(timeout(ACQUIRE, session.ping()).await, Ok(Ok(()))).then_some(session),
+            None => None,
+        };
+        let mut session = match idle {
+            Some(session) => session,
+            None => self.connect().await?,
+        };
+        let Ok(ran) = timeout(BATCH, statement.run(&mut session)).await else {
+            return Err(StoreError::Unknown { source: None });
+        };
+        match ran {
+            Err(error) if may_have_happened(&error) => Err(StoreError::unknown(error)),
+            Err(error @ StoreError::Unavailable { .. }) => Err(error),
+            ran => {
+                self.session = Some(session);
+                ran
+            }
+        }
+    }
+}
+
+impl BatchHandler for Writer {
+    type Operation = Work<PgConnection>;
+    type Answer = Result<(), StoreError>;
+
+    const WRITES: bool = true;
+
+    async fn commit(
+        &mut self,
+        work: &[Work<PgConnection>],
+        attempt: Attempt,
+        after_lock: bool,
+    ) -> Result<Vec<Option<Self::Answer>>, StoreError> {
+        static REFUSED: Throttle = Throttle::new();
+        let operations: Vec<&Operation> = work.iter().filter_map(Work::operation).collect();
+        let written =
+            if operations.is_empty() { Ok(Vec::new()) } else { self.write(&operations, attempt, after_lock).await };
+        if matches!(written, Err(StoreError::Conflict { .. })) {
+            self.find_locked(&operations).await;
+        }
+        let is_unavailable = matches!(written, Err(StoreError::Unavailable { .. } | StoreError::Unknown { .. }));
+        let was_unavailable = std::mem::replace(&mut self.is_unavailable, is_unavailable);
+        match &written {
+            // Operations that wait for a lock are told of by the queue, if it gives up waiting.
+            Err(StoreError::Conflict { .. }) => {}
+            Err(error) if !(was_unavailable && is_unavailable) => {
+                if let Some(more) = REFUSED.admit() {
+                    let error = error as &dyn std::error::Error;
+                    tracing::warn!(error, more, "nothing of a batch was acknowledged");
+                }
+            }
+            Ok(_) if was_unavailable => tracing::info!("the database has recovered"),
+            Ok(_) | Err(_) => {}
+        }
+        let mut written = written?.into_iter();
+        let mut answers = Vec::with_capacity(work.len());
+        for work in work {
+            answers.push(match work {
+                Work::Operation(_) => written.next().filter(|written| *written).map(|_| Ok(())),
+                Work::Statement(statement) => Some(self.run(statement).await),
+            });
+        }
+        Ok(answers)
+    }
+
+    fn is_locked(&self, work: &Work<PgConnection>, after_lock: bool) -> bool {
+        match work.operation() {
+            Some(Operation::Change(id, ..)) => self.locked.has_key(id),
+            Some(operation) => !after_lock && self.locked.has_other(operation, SystemClock.monotonic()),
+            None => false,
+        }
+    }
+
+    fn met_lock(&mut self, work: &Work<PgConnection>) {
+        if let Some(operation) = work.operation() {
+            self.locked.add(operation, SystemClock.monotonic());
+        }
+    }
+
+    async fn maintain(&mut self) {
+        self.look_at_locked().await;
+        self.look_at_durability().await;
+        if self.is_unavailable {
+            // What waits is refused together: no storm of sessions on a database that is just starting.
+            tokio::time::sleep(REST).await;
+        }
+    }
+
+    async fn finish(self) {
+        if let Some(session) = self.session {
+            // Whatever was acknowledged is committed.
+            let _ = timeout(BATCH, session.close()).await;
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! What the SQL stores share: their queue of work, statements that both databases understand, and rows as values.
+
+pub(super) mod rows;
+pub(super) mod statements;
+#[cfg(all(feature = "sqlite", feature = "postgres"))]
+pub(super) mod tables;
+mod work;
+
+#[cfg(feature = "postgres")]
+pub(super) use self::work::Statement;
+pub(super) use self::work::{Work, WorkQueue};

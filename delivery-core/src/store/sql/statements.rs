@@ -1,0 +1,245 @@
+//! Statements that both databases understand, and how a search goes through its candidates.
+
+use std::future::Future;
+
+use chrono::DateTime;
+
+use super::rows::{Columns, key_columns, milliseconds, parsed, product_columns};
+use crate::key::{Key, KeyId, Status};
+use crate::post::PostId;
+use crate::store::cache::fitting;
+use crate::store::{FailedMessage, KeyQuery, Outcome, Page, Route, StoreError, Use, UseId};
+
+/// Keys that a search looks through at a time, once the first few were not enough.
+const CHUNK: usize = 1000;
+
+/// A key's uses, newest first, from use number `$1` on: the chain that each use continues.
+pub(in crate::store) const CHAIN: &str = "WITH RECURSIVE chain (number, at, previous) AS ( \
+        SELECT number, at, previous FROM delivery_use WHERE number = $1 \
+        UNION ALL \
+        SELECT u.number, u.at, u.previous FROM chain c JOIN delivery_use u ON u.number = c.previous) \
+    SELECT number, at FROM chain LIMIT $2";
+
+/// The use before use number `$1` of the key with id `$2`.
+pub(in crate::store) const BEFORE: &str =
+    "SELECT u.previous FROM delivery_use u JOIN delivery_key k ON k.number = u.key WHERE u.number = $1 AND k.id = $2";
+
+/// Messages that failed for good, oldest first, with their keys from the table or view `$keys`.
+macro_rules! FAILED {
+    ($keys:literal) => {
+        concat!(
+            "SELECT m.number AS message, m.attempts, m.due_at, coalesce(m.reason, '') AS reason, ",
+            crate::store::sql::rows::key_columns!(),
+            " FROM delivery_message m JOIN ",
+            $keys,
+            " k ON k.number = m.key WHERE m.state = 2 ORDER BY m.number LIMIT $1"
+        )
+    };
+}
+pub(in crate::store) use FAILED;
+
+/// The transfer that a store is part of.
+#[cfg(feature = "sqlite")]
+pub(in crate::store) const TRANSFER: &str = "SELECT id, finished_at FROM delivery_transfer";
+
+pub(in crate::store) const PRODUCT: &str =
+    concat!("SELECT ", product_columns!(), " FROM delivery_product WHERE id = $1");
+
+pub(in crate::store) const PRODUCTS: &str =
+    "SELECT id, name, description, kind, price FROM delivery_product WHERE archived = 0 ORDER BY id";
+
+pub(in crate::store) const ADD_PRODUCT: &str = concat!(
+    "INSERT INTO delivery_product (name, description, kind, content, price, days, uses) VALUES ($1, $2, $3, $4, $5, $6, $7) \
+     RETURNING ",
+    product_columns!()
+);
+
+pub(in crate::store) const UPDATE_PRODUCT: &str = concat!(
+    "UPDATE delivery_product SET name = $1, description = $2, kind = $3, content = $4, price = $5, days = $6, uses = $7 \
+        WHERE id = $8 RETURNING ",
+    product_columns!()
+);
+
+pub(in crate::store) const ARCHIVE_PRODUCT: &str =
+    concat!("UPDATE delivery_product SET archived = 1 WHERE id = $1 RETURNING ", product_columns!());
+
+pub(in crate::store) const ADD_POST: &str = "INSERT INTO delivery_post (title, category, content, published_at) \
+    VALUES ($1, $2, $3, $4) RETURNING id, title, category, content, published_at";
+
+/// Posts until `$1`, newest first, at most `$2`: their numbers, and how long they are, which neither database reads the
+/// content for.
+pub(in crate::store) const POSTS: &str = "SELECT id, CAST(octet_length(content) AS bigint) AS length FROM delivery_post \
+    WHERE published_at <= $1 ORDER BY published_at DESC, id DESC LIMIT $2";
+
+/// The same, of category `$3`.
+pub(in crate::store) const POSTS_OF_CATEGORY: &str = "SELECT id, CAST(octet_length(content) AS bigint) AS length FROM delivery_post \
+    WHERE published_at <= $1 AND category = $3 ORDER BY published_at DESC, id DESC LIMIT $2";
+
+/// The numbers of the first posts that fit into a list.
+pub(in crate::store) fn listed(rows: &[impl Columns]) -> Result<Vec<PostId>, StoreError> {
+    let lengths = rows.iter().map(|row| Columns::integer(row, "length"));
+    let lengths = lengths.map(|length| length.map(|length| usize::try_from(length).unwrap_or(usize::MAX)));
+    let fit = fitting(lengths.collect::<Result<Vec<_>, _>>()?);
+    let id = |row| parsed(PostId::new(Columns::integer(row, "id")?), "post number");
+    rows.iter().take(fit).map(id).collect()
+}
+
+/// Keys below id `$1`, newest first, at most `$2`, by the condition with the best index and by status;
+/// [`KeyQuery::matches`] judges the rest. `table` holds keys with their counts, and `exhausted` is the condition for keys that
+/// are used up.
+pub(in crate::store) fn keys(query: &KeyQuery, (table, exhausted): (&str, &str)) -> String {
+    let condition = match query {
+        KeyQuery { order: Some(_), .. } => {
+            " AND k.number IN (SELECT p.key FROM delivery_purchase p WHERE p.order_id = $3 AND p.source = $4)"
+        }
+        KeyQuery { email: Some(_), .. } => " AND k.email = $3",
+        // Few are revoked, and have an index; a shop may have one product.
+        KeyQuery { product: Some(_), status: Some((Status::Revoked, _)), .. } => " AND +k.product = $3",
+        KeyQuery { product: Some(_), .. } => " AND k.product = $3",
+        _ => "",
+    };
+    let status = query.status.map(|(status, at)| {
+        // A key expires at a whole second. The number stands in the text: a parameter would have no fixed place.
+        let at = at.timestamp();
+        match status {
+            Status::Revoked => " AND k.revoked_at IS NOT NULL".to_owned(),
+            Status::Expired => format!(" AND k.revoked_at IS NULL AND k.expires_at <= {at}"),
+            Status::Valid => format!(" AND k.revoked_at IS NULL AND k.expires_at > {at}"),
+            Status::Exhausted => format!(" AND k.revoked_at IS NULL AND k.expires_at > {at} AND {exhausted}"),
+        }
+    });
+    format!(
+        "SELECT {} FROM {table} k WHERE k.id < $1{condition}{} ORDER BY k.id DESC LIMIT $2",
+        key_columns!(),
+        status.unwrap_or_default()
+    )
+}
+
+/// Binds what [`keys`] wants.
+macro_rules! bind_search {
+    ($statement:expr, $query:expr, $before:expr, $most:expr) => {{
+        let statement = $statement.bind(crate::store::sql::statements::below($before)).bind(limit($most));
+        match $query {
+            KeyQuery { order: Some(order), .. } => statement.bind(order.id.as_str()).bind(order.source.as_str()),
+            KeyQuery { email: Some(email), .. } => statement.bind(email.as_str()),
+            KeyQuery { product: Some(product), .. } => statement.bind(product.get()),
+            _ => statement,
+        }
+    }};
+}
+pub(in crate::store) use bind_search;
+
+/// `$1` of [`keys`]: the id, or what is above every id.
+pub(in crate::store) fn below(before: Option<KeyId>) -> Vec<u8> {
+    before.map_or_else(|| vec![u8::MAX; 17], |id| id.as_bytes().to_vec())
+}
+
+/// Goes through chunks of candidates until a page is full: most are keys that fit, so one chunk is mostly enough.
+/// `candidates` answers those below an id, newest first, and at most so many unless there are more that it knows anyway;
+/// and whether there are others.
+pub(in crate::store) async fn search<F>(
+    query: &KeyQuery,
+    candidates: impl Fn(Option<KeyId>, usize) -> F,
+) -> Result<Page<Key, KeyId>, StoreError>
+where
+    F: Future<Output = Result<(Vec<Key>, bool), StoreError>>,
+{
+    let size = query.page_size();
+    let (mut items, mut before, mut chunk) = (Vec::new(), query.before, size + 1);
+    loop {
+        let (found, more) = candidates(before, chunk).await?;
+        before = found.last().map(Key::id);
+        items.extend(found.into_iter().filter(|key| query.matches(key)));
+        if !more || items.len() > size {
+            break;
+        }
+        // What is rare must not cost a query for every few rows.
+        chunk = CHUNK.max(chunk);
+    }
+    let more = items.len() > size;
+    items.truncate(size);
+    let next = items.last().map(Key::id).filter(|_| more);
+    Ok(Page { items, next })
+}
+
+/// A page of at most `size` from the rows of [`CHAIN`], of which one more was asked for.
+pub(in crate::store) fn history_page(rows: &[impl Columns], size: usize) -> Result<Page<Use, UseId>, StoreError> {
+    let at = |row| milliseconds(Columns::integer(row, "at")?).map(|at| Use { at });
+    let items = rows.iter().take(size).map(at).collect::<Result<Vec<_>, _>>()?;
+    let last = rows.get(size.saturating_sub(1)).filter(|_| rows.len() > size);
+    let next = last.map(|row| row.integer("number").map(UseId::new)).transpose()?;
+    Ok(Page { items, next })
+}
+
+/// Those that can be read: one that cannot hides no other.
+pub(in crate::store) fn readable(
+    messages: impl Iterator<Item = Result<FailedMessage, StoreError>>,
+) -> Vec<FailedMessage> {
+    let unreadable = |error: &StoreError| {
+        tracing::error!(error = error as &dyn std::error::Error, "a failed e-mail cannot be read");
+    };
+    messages.filter_map(|message| message.inspect_err(unreadable).ok()).collect()
+}
+
+/// A route as its column has it.
+pub(in crate::store) fn stored_route(route: Route) -> String {
+    data_encoding::HEXLOWER.encode(route.as_bytes())
+}
+
+/// What a message's row becomes when its lease ends.
+pub(in crate::store) struct Completion<'a> {
+    pub(in crate::store) state: i64,
+    /// In milliseconds; `None`: when it was queued.
+    pub(in crate::store) due_at: Option<i64>,
+    pub(in crate::store) reason: Option<&'a str>,
+    /// Attempts to take back.
+    pub(in crate::store) given_back: i64,
+    pub(in crate::store) route: Option<String>,
+}
+
+pub(in crate::store) fn completion(outcome: &Outcome) -> Completion<'_> {
+    const QUEUED: i64 = 0;
+    const SENT: i64 = 1;
+    const FAILED: i64 = 2;
+    let (state, at, reason, given_back, route) = match outcome {
+        Outcome::Sent { at } => (SENT, Some(at), None, 0, None),
+        Outcome::Retry { due, reason, route } => (QUEUED, Some(due), Some(reason.as_str()), 0, route.map(stored_route)),
+        Outcome::Postpone { due, reason } => (QUEUED, Some(due), Some(reason.as_str()), 1, None),
+        Outcome::Fail { at, reason, route } => (FAILED, Some(at), Some(reason.as_str()), 0, Some(stored_route(*route))),
+        Outcome::Release => (QUEUED, None, None, 1, None),
+    };
+    let due_at = at.map(DateTime::timestamp_millis);
+    Completion { state, due_at, reason, given_back, route }
+}
+
+/// Binds what `ADD_PRODUCT` wants.
+macro_rules! bind_product {
+    ($statement:expr, $product:expr) => {
+        $statement
+            .bind($product.name())
+            .bind($product.description())
+            .bind($product.kind())
+            .bind($product.content())
+            .bind($product.price().to_string())
+            .bind($product.terms().validity.map(crate::terms::Validity::as_days))
+            .bind($product.terms().limit.map(crate::terms::UseLimit::as_count))
+    };
+}
+pub(in crate::store) use bind_product;
+
+/// Binds what `ADD_POST` wants.
+macro_rules! bind_post {
+    ($statement:expr, $post:expr) => {
+        $statement
+            .bind($post.title())
+            .bind($post.category().as_str())
+            .bind($post.content())
+            .bind($post.published_at().timestamp())
+    };
+}
+pub(in crate::store) use bind_post;
+
+/// As a database counts.
+pub(in crate::store) fn limit(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}

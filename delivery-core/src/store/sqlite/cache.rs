@@ -1,0 +1,42 @@
+//! What is known without asking the database: keys, products, posts, and counts that are not flushed.
+//!
+//! The key cache holds keys exactly as the last commit left them. Only the writer replaces an entry, after its commit. A
+//! reader that misses reads the row and offers it through a placeholder; if the writer committed a change of that key
+//! meanwhile, the writer's entry stays.
+
+use std::fmt;
+
+use quick_cache::sync;
+
+use super::pending::Pending;
+use crate::key::KeyId;
+use crate::store::cache::{PostCache, ProductCache};
+use crate::store::plan::Row;
+
+/// Keys held at most: some 280 bytes each.
+const KEYS: usize = 1 << 18;
+
+pub(super) struct Cache {
+    pub(super) keys: sync::Cache<KeyId, Row>,
+    pub(super) products: ProductCache,
+    pub(super) posts: PostCache,
+    pub(super) pending: Pending,
+}
+
+impl Cache {
+    pub(super) fn new() -> Self {
+        let (products, posts, pending) = (ProductCache::default(), PostCache::default(), Pending::default());
+        Self { keys: sync::Cache::new(KEYS), products, posts, pending }
+    }
+
+    /// A row as it is now: another reader may have found a newer one in the cache meanwhile.
+    pub(super) fn current(&self, row: Row) -> Row {
+        self.keys.peek(&row.key.id()).unwrap_or(row)
+    }
+}
+
+impl fmt::Debug for Cache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache").field("keys", &self.keys.len()).finish_non_exhaustive()
+    }
+}

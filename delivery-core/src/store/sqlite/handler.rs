@@ -1,0 +1,239 @@
+//! What the [`Writer`] does with a batch: it loads, plans and persists it, and then publishes it to the caches.
+
+use std::sync::Arc;
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions, Connection, Executor};
+
+use super::cache::Cache;
+use super::checkpoint::Checkpoints;
+use super::error::store_error;
+use super::flush;
+use super::lock::Lock;
+use super::pending::Count;
+use super::persist::persist;
+use super::writer::{Pass, Writer, rolled_back};
+use super::{load, messages};
+use crate::store::batch::{BATCH, BatchHandler};
+use crate::store::plan::{Loaded, Needs, Numbers, Operation, Plan, Writes, needs, plan};
+use crate::store::sql::Work;
+use crate::store::{Attempt, StoreError};
+use crate::throttle::Throttle;
+
+/// Numbers for a batch: at most two an operation.
+const NUMBERS: i64 = 2048;
+const _: () = assert!(BATCH <= 1024, "a batch has numbers for each of its operations");
+
+impl Writer {
+    /// Takes over a migrated database.
+    pub(super) async fn start(
+        connection: SqliteConnection,
+        options: SqliteConnectOptions,
+        cache: Arc<Cache>,
+        lock: Arc<Lock>,
+    ) -> Result<Self, StoreError> {
+        let (newest, pass, prune_until, is_lost) = (0, Pass::default(), None, false);
+        let checkpoints = Checkpoints::default();
+        let mut writer = Self { connection, cache, newest, pass, prune_until, is_lost, options, checkpoints, lock };
+        match messages::end_leases(&mut writer.connection).await {
+            // What is there can be read: leases then end by themselves.
+            Err(StoreError::Full { .. }) => tracing::warn!("no space is left on the disk: nothing can be sold or sent"),
+            ended => ended?,
+        }
+        writer.recover().await?;
+        Ok(writer)
+    }
+
+    /// Takes up work on a new connection: the old one could not even roll back.
+    async fn reconnect(&mut self) -> Result<(), StoreError> {
+        self.connection = self.options.connect().await.map_err(store_error)?;
+        self.recover().await?;
+        self.is_lost = false;
+        tracing::warn!("the database connection was lost and has recovered");
+        Ok(())
+    }
+
+    async fn recover(&mut self) -> Result<(), StoreError> {
+        const NEWEST: &str = "SELECT max( \
+            coalesce((SELECT max(number) FROM delivery_key), 0), coalesce((SELECT max(number) FROM delivery_use), 0), \
+            coalesce((SELECT max(number) FROM delivery_message), 0), \
+            coalesce((SELECT max(number) FROM delivery_event), 0), (SELECT number FROM delivery_watermark))";
+        self.connection.execute(include_str!("batch.sql")).await.map_err(store_error)?;
+        self.newest = sqlx::query_scalar(NEWEST).fetch_one(&mut self.connection).await.map_err(store_error)?;
+        self.pass = flush::recover(&mut self.connection, &self.cache).await?;
+        self.prune_until = None;
+        // After a lost connection nobody knows whether the last batch was committed: the rows tell.
+        self.cache.keys.clear();
+        Ok(())
+    }
+
+    async fn write(&mut self, operations: &[&Operation]) -> Result<Vec<bool>, StoreError> {
+        let needs = needs(operations.iter().copied());
+        let mut numbers = Numbers::block(self.newest + 1, NUMBERS);
+        // A single order is taken for new: if it is not, the index of purchases refuses it, and nothing has happened.
+        let mut refused = None;
+        if needs.purchases.len() == 1 {
+            let planned = self.plan(operations, &needs, false, &mut numbers).await?;
+            match self.persist(&planned.writes).await {
+                Ok(()) => return Ok(self.publish(planned, numbers.newest())),
+                Err(error) if self.is_lost => return Err(error),
+                Err(error) => refused = Some(error),
+            }
+            numbers = Numbers::block(self.newest + 1, NUMBERS);
+        }
+        let planned = self.plan(operations, &needs, true, &mut numbers).await?;
+        match refused {
+            // An order that has a key can be answered while nothing can be written.
+            Some(error @ (StoreError::Unavailable { .. } | StoreError::Full { .. })) if !planned.writes.is_empty() => {
+                return Err(error);
+            }
+            _ => {}
+        }
+        self.persist(&planned.writes).await?;
+        Ok(self.publish(planned, numbers.newest()))
+    }
+
+    /// Plans on cached rows and, with `purchases`, on the purchases that there are.
+    async fn plan(
+        &mut self,
+        operations: &[&Operation],
+        needs: &Needs,
+        purchases: bool,
+        numbers: &mut Numbers,
+    ) -> Result<Plan, StoreError> {
+        let (mut loaded, mut missing) = (Loaded::absent(needs), Vec::new());
+        for id in &needs.keys {
+            match self.cache.keys.get(id) {
+                Some(row) => loaded.insert(row),
+                None => missing.push(*id),
+            }
+        }
+        for row in load::keys(&mut self.connection, &self.cache, &missing).await? {
+            loaded.insert(row);
+        }
+        if purchases {
+            for row in load::purchases(&mut self.connection, &self.cache, &needs.purchases).await? {
+                loaded.insert(row);
+            }
+        }
+        plan(operations.iter().copied(), loaded, numbers)
+    }
+
+    async fn persist(&mut self, writes: &Writes) -> Result<(), StoreError> {
+        if writes.is_empty() {
+            return Ok(());
+        }
+        let Err(error) = persist(&mut self.connection, writes).await else { return Ok(()) };
+        if rolled_back(&mut self.connection).await {
+            return Err(error);
+        }
+        self.is_lost = true;
+        Err(StoreError::unknown(error))
+    }
+
+    /// After the commit: shows every reader what was written, and answers.
+    fn publish(&mut self, planned: Plan, newest: i64) -> Vec<bool> {
+        self.newest = newest;
+        let Writes { keys, uses, .. } = &planned.writes;
+        // In the order of their numbers: of a key's uses, the newest stays.
+        let count = |used: u64, last_use| Count { used, last_use };
+        self.cache.pending.extend(uses.iter().map(|used| (used.key, count(used.used, used.number))));
+        self.pass.pace(uses.len());
+        for write in keys {
+            self.cache.keys.insert(write.row.key.id(), write.row.clone());
+        }
+        planned.answer(|_| true)
+    }
+}
+
+impl BatchHandler for Writer {
+    type Operation = Work<Self>;
+    type Answer = Result<(), StoreError>;
+
+    const WRITES: bool = true;
+
+    async fn commit(
+        &mut self,
+        work: &[Work<Self>],
+        _: Attempt,
+        _: bool,
+    ) -> Result<Vec<Option<Self::Answer>>, StoreError> {
+        static FAILED: Throttle = Throttle::new();
+        if self.is_lost {
+            self.reconnect().await?;
+        }
+        let operations: Vec<&Operation> = work.iter().filter_map(Work::operation).collect();
+        let written = if operations.is_empty() { Ok(Vec::new()) } else { self.write(&operations).await };
+        if let Err(error) = &written
+            && let Some(more) = FAILED.admit()
+        {
+            tracing::error!(error = error as &dyn std::error::Error, more, "nothing of a batch was committed");
+        }
+        let mut written = written?.into_iter();
+        let mut answers = Vec::with_capacity(work.len());
+        for work in work {
+            answers.push(match work {
+                Work::Operation(_) => written.next().filter(|written| *written).map(|_| Ok(())),
+                Work::Statement(statement) => {
+                    let ran = statement.run(self).await;
+                    if ran.is_err() {
+                        self.is_lost |= !rolled_back(&mut self.connection).await;
+                    }
+                    Some(ran)
+                }
+            });
+        }
+        Ok(answers)
+    }
+
+    /// Nobody else writes.
+    fn is_locked(&self, _: &Work<Self>, _: bool) -> bool {
+        false
+    }
+
+    fn met_lock(&mut self, _: &Work<Self>) {}
+
+    async fn maintain(&mut self) {
+        static NOT_FLUSHED: Throttle = Throttle::new();
+        static NOT_COPIED: Throttle = Throttle::new();
+        if self.is_lost {
+            return;
+        }
+        if let Err(error) = flush::maintain(self, flush::AT).await
+            && let Some(more) = NOT_FLUSHED.admit()
+        {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                more,
+                "counts are not flushed yet; will be tried again"
+            );
+        }
+        let beside = (&self.options, &self.lock);
+        if let Err(error) = self.checkpoints.maintain(&mut self.connection, beside).await
+            && let Some(more) = NOT_COPIED.admit()
+        {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                more,
+                "the write-ahead log grows; will be tried again"
+            );
+        }
+    }
+
+    async fn finish(mut self) {
+        if let Err(error) = self.checkpoints.end().await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the write-ahead log is not copied yet");
+        }
+        if !self.is_lost
+            && let Err(error) = flush::all(&mut self).await
+        {
+            tracing::warn!(error = &error as &dyn std::error::Error, "counts are flushed at the next start");
+        }
+        if let Err(error) = self.connection.close().await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the database was not closed in order");
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

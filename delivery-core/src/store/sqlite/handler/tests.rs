@@ -1,0 +1,195 @@
+//! What a batch does, and what it leaves when it cannot be written.
+
+use std::path::Path;
+
+use chrono::DateTime;
+
+use super::*;
+use crate::key::KeyId;
+use crate::key::{Change, NewKey, SecretVersion};
+use crate::store::plan::Reply;
+use crate::store::{Issue, Ledger, MessageId};
+use crate::terms::{Terms, Validity};
+
+fn id(number: u128) -> KeyId {
+    KeyId::from_bytes(number.to_be_bytes())
+}
+
+fn new_key(number: u128) -> NewKey {
+    let terms = Terms { validity: Validity::Never, ..Terms::default() };
+    let (product, email) = (crate::product::ProductId::new(1).unwrap(), "a@example.com".parse().unwrap());
+    NewKey::on_terms((id(number), SecretVersion::from_stored(1)), product, email, terms, DateTime::UNIX_EPOCH)
+}
+
+fn key(number: u128) -> Work<Writer> {
+    Work::Operation(Operation::Issue(Arc::new(new_key(number)), None, Reply::default()))
+}
+
+fn order(number: u128, order: &str) -> (Work<Writer>, Reply<Issue>) {
+    let reply = Reply::default();
+    let reference = crate::order::OrderRef { source: crate::order::Source::webhook(), id: order.parse().unwrap() };
+    let message = MessageId::new(format!("{number}@example.com")).ok();
+    let key = Arc::new(new_key(number).bought_with(reference));
+    (Work::Operation(Operation::Issue(key, message, reply.clone())), reply)
+}
+
+fn spend(number: u128) -> Work<Writer> {
+    let product = crate::product::ProductId::new(1).unwrap();
+    let change = Change::Use { product, at: DateTime::UNIX_EPOCH };
+    Work::Operation(Operation::Change(id(number), change, Reply::default()))
+}
+
+pub(in crate::store::sqlite) async fn start(path: &Path) -> Writer {
+    let options = SqliteConnectOptions::new().filename(path).create_if_missing(true);
+    start_with(options).await
+}
+
+async fn start_with(options: SqliteConnectOptions) -> Writer {
+    let mut connection = options.connect().await.unwrap();
+    crate::store::sqlite::open::migrate(&mut connection).await.unwrap();
+    let lock = Arc::new(Lock::take(tempfile::NamedTempFile::new().unwrap().path()).unwrap());
+    Writer::start(connection, options, Arc::new(Cache::new()), lock).await.unwrap()
+}
+
+async fn commit(writer: &mut Writer, work: &[Work<Writer>]) -> Result<(), StoreError> {
+    let answers = writer.commit(work, Attempt::Optimistic, false).await?;
+    assert_eq!(answers.len(), work.len());
+    answers.into_iter().try_for_each(|answer| answer.expect("everything is applied at once"))
+}
+
+async fn used<const N: usize>(writer: &mut Writer, numbers: [u128; N]) -> [u64; N] {
+    let found = load::keys(&mut writer.connection, &writer.cache, &numbers.map(id)).await.unwrap();
+    numbers.map(|number| found.iter().find(|row| row.key.id() == id(number)).unwrap().key.used())
+}
+
+#[tokio::test]
+async fn a_full_disk_is_unavailable_loses_nothing_and_heals() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = start(&folder.path().join("full.db")).await;
+    commit(&mut writer, &[key(0), spend(0)]).await.unwrap();
+    // SQLite answers a file at its page limit like a full disk: SQLITE_FULL.
+    let pages: i64 = sqlx::query_scalar("PRAGMA page_count").fetch_one(&mut writer.connection).await.unwrap();
+    let limit = sqlx::AssertSqlSafe(format!("PRAGMA max_page_count = {pages}"));
+    sqlx::query(limit).execute(&mut writer.connection).await.unwrap();
+
+    let mut committed = 1;
+    let error = loop {
+        match commit(&mut writer, &[key(committed), spend(0)]).await {
+            Ok(()) => committed += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+    assert!(error.to_string().contains("no space"), "{error}");
+    let cached = |writer: &Writer| writer.cache.keys.get(&id(0)).unwrap().key.used();
+    let before = cached(&writer);
+    assert!(commit(&mut writer, &[key(committed), spend(0)]).await.is_err());
+    assert_eq!(cached(&writer), before, "what was not committed is not seen");
+
+    sqlx::query("PRAGMA max_page_count = 1000000").execute(&mut writer.connection).await.unwrap();
+    commit(&mut writer, &[key(committed), spend(0)]).await.unwrap();
+    assert_eq!(cached(&writer), before + 1);
+    let keys: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM delivery_key").fetch_one(&mut writer.connection).await.unwrap();
+    assert_eq!(u128::try_from(keys).unwrap(), committed + 1);
+}
+
+#[tokio::test]
+async fn a_use_that_was_not_flushed_survives_a_prune_and_a_crash() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.db");
+    let mut writer = start(&path).await;
+    commit(&mut writer, &[key(1), key(2)]).await.unwrap();
+    commit(&mut writer, &[spend(1)]).await.unwrap();
+    commit(&mut writer, &[spend(1), spend(2)]).await.unwrap();
+    let before = DateTime::from_timestamp(1, 0).unwrap();
+    let (pruned, next) = crate::store::sqlite::history::prune(&mut writer, before, 0).await.unwrap();
+    assert_eq!((pruned, next), (0, Some(-1)), "it flushes first");
+    commit(&mut writer, &[spend(2)]).await.unwrap();
+    let (pruned, _) = crate::store::sqlite::history::prune(&mut writer, before, -1).await.unwrap();
+    assert_eq!(pruned, 3, "those that were there when it was asked");
+    drop(writer);
+    let mut writer = start(&path).await;
+    assert_eq!(used(&mut writer, [1, 2]).await, [2, 2]);
+}
+
+#[tokio::test]
+async fn a_single_order_that_is_there_already_takes_nothing_of_its_batch_along() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.db");
+    let mut writer = start(&path).await;
+    // The orders of each batch, uses in it, and which keys the orders came to.
+    for (orders, uses, expected) in [
+        (vec![(1, "A")], vec![], vec![(1, true)]),
+        (vec![(2, "A")], vec![], vec![(1, false)]),
+        (vec![(3, "A")], vec![1, 1], vec![(1, false)]),
+        (vec![(4, "B")], vec![1], vec![(4, true)]),
+        (vec![(6, "C")], vec![4], vec![(6, true)]),
+        (vec![(7, "A"), (8, "D")], vec![], vec![(1, false), (8, true)]),
+        (vec![(9, "E"), (10, "E")], vec![9], vec![(9, true), (9, false)]),
+    ] {
+        let (orders, replies): (Vec<_>, Vec<_>) = orders.into_iter().map(|(number, name)| order(number, name)).unzip();
+        let work: Vec<_> = orders.into_iter().chain(uses.into_iter().map(spend)).collect();
+        commit(&mut writer, &work).await.unwrap();
+        let issued = replies.into_iter().map(|reply| reply.take().unwrap());
+        let issued: Vec<_> =
+            issued.map(|issue| (issue.clone().into_key().id().as_u128(), matches!(issue, Issue::New(_)))).collect();
+        assert_eq!((issued, writer.is_lost), (expected, false));
+    }
+    let (newest, expected) = (writer.newest, [3, 1, 0, 0, 1]);
+    assert_eq!(used(&mut writer, [1, 4, 6, 8, 9]).await, expected);
+    drop(writer);
+    let mut writer = start(&path).await;
+    assert_eq!((writer.newest, used(&mut writer, [1, 4, 6, 8, 9]).await), (newest, expected));
+}
+
+#[tokio::test]
+async fn a_single_order_that_is_there_already_is_answered_while_nothing_can_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = SqliteConnectOptions::new().filename(folder.path().join("x.db")).create_if_missing(true);
+    let options = options.busy_timeout(std::time::Duration::ZERO);
+    let mut writer = start_with(options.clone()).await;
+    commit(&mut writer, &[order(1, "A").0]).await.unwrap();
+    let mut another = options.connect().await.unwrap();
+    another.execute("BEGIN IMMEDIATE").await.unwrap();
+    let (again, reply) = order(2, "A");
+    commit(&mut writer, &[again]).await.unwrap();
+    assert_eq!(reply.take().unwrap().into_key().id(), id(1));
+    assert!(matches!(commit(&mut writer, &[order(3, "B").0]).await, Err(StoreError::Unavailable { .. })));
+    another.execute("ROLLBACK").await.unwrap();
+    let (again, reply) = order(3, "B");
+    commit(&mut writer, &[again]).await.unwrap();
+    assert!(matches!(reply.take().unwrap(), Issue::New(_)));
+}
+
+#[tokio::test]
+async fn one_operation_that_the_database_refuses_takes_no_other_down() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(crate::store::sqlite::SqliteStore::open(folder.path().join("x.db")).await.unwrap());
+    let issue = |number: u128| {
+        let store = store.clone();
+        async move { Ledger::issue(store.as_ref(), new_key(number), None).await }
+    };
+    issue(1).await.unwrap();
+    // The same id again breaks a unique index; its neighbours in the batch are committed all the same.
+    let (one, twice, two) = tokio::join!(issue(2), issue(1), issue(3));
+    assert!(one.is_ok() && two.is_ok());
+    assert!(matches!(twice, Err(StoreError::Refused { .. })));
+}
+
+/// Two changes that cancel out leave the state as it was, and two audit entries.
+#[tokio::test]
+async fn changes_that_cancel_out_are_audited() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = start(&folder.path().join("x.db")).await;
+    commit(&mut writer, &[key(1)]).await.unwrap();
+    let (at, by) = (DateTime::UNIX_EPOCH, crate::key::Actor::admin());
+    let change = |change| Work::Operation(Operation::Change(id(1), change, Reply::default()));
+    let revoke = change(Change::Revoke { at, reason: None, by: by.clone() });
+    commit(&mut writer, &[revoke, spend(2), change(Change::Restore { at, by })]).await.unwrap();
+    let actions: Vec<String> = sqlx::query_scalar("SELECT action FROM delivery_event ORDER BY number")
+        .fetch_all(&mut writer.connection)
+        .await
+        .unwrap();
+    assert_eq!(actions, ["revoked", "restored"]);
+}

@@ -1,0 +1,34 @@
+//! Fingerprints of the secrets that keys of this file are signed with.
+
+use sqlx::sqlite::SqliteConnection;
+
+use super::error::store_error;
+use super::json::json;
+use crate::key::{Acceptance, Fingerprint};
+use crate::store::StoreError;
+use crate::store::sql::rows;
+
+/// All that are registered.
+pub(super) async fn registered(connection: &mut SqliteConnection) -> Result<Vec<Fingerprint>, StoreError> {
+    let all = sqlx::query_scalar("SELECT fingerprint FROM delivery_keyring").fetch_all(connection).await;
+    Ok(rows::fingerprints(all.map_err(store_error)?))
+}
+
+/// Registers a keyring if the file accepts it.
+pub(super) async fn register(
+    connection: &mut SqliteConnection,
+    keyring: &[Fingerprint],
+) -> Result<Acceptance, StoreError> {
+    const NEWEST: &str = "SELECT secret_version FROM delivery_key ORDER BY number DESC LIMIT 1";
+    const ADD: &str = "INSERT INTO delivery_keyring (fingerprint) SELECT unhex(value) FROM json_each(?) WHERE true \
+                       ON CONFLICT DO NOTHING";
+    let known = registered(connection).await?;
+    let newest = sqlx::query_scalar(NEWEST).fetch_optional(&mut *connection).await.map_err(store_error)?;
+    let acceptance = Fingerprint::accepts(&known, newest.map(rows::secret_version).transpose()?, keyring);
+    let new = keyring.iter().filter(|fingerprint| !known.contains(fingerprint));
+    let new: Vec<String> = new.map(|fingerprint| data_encoding::HEXUPPER.encode(fingerprint.as_bytes())).collect();
+    if acceptance == Acceptance::Accepted && !new.is_empty() {
+        sqlx::query(ADD).bind(json(&new)?).execute(connection).await.map_err(store_error)?;
+    }
+    Ok(acceptance)
+}

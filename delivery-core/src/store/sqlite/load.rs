@@ -1,0 +1,136 @@
+//! Loading keys that are not cached. Keys that are asked for while one query runs share the next one.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteRow};
+use sqlx::{ConnectOptions, Connection};
+use tokio::sync::oneshot;
+
+use super::cache::Cache;
+use super::error::store_error;
+use super::json::json;
+use super::pending::Snapshot;
+use crate::key::KeyId;
+use crate::store::batch::{BatchHandler, BatchQueue};
+use crate::store::plan::{PurchaseId, Row};
+use crate::store::sql::rows;
+use crate::store::{Attempt, StoreError};
+
+/// Two loaders, each for its share of the keys: reads of pages that are not in memory then overlap.
+#[derive(Clone)]
+pub(super) struct Loaders([BatchQueue<KeyId, Option<Row>>; 2]);
+
+impl Loaders {
+    /// Each has a connection of its own; the receivers resolve when they have ended.
+    pub(super) fn start(options: &SqliteConnectOptions, cache: &Arc<Cache>) -> (Self, [oneshot::Receiver<()>; 2]) {
+        let loader = || BatchQueue::start(Loader { options: options.clone(), cache: cache.clone(), connection: None });
+        let [(first, first_end), (second, second_end)] = [loader(), loader()];
+        (Self([first, second]), [first_end, second_end])
+    }
+
+    /// A key that was not cached a moment ago.
+    pub(super) async fn load(&self, cache: &Cache, id: KeyId) -> Result<Option<Row>, StoreError> {
+        let place = match cache.keys.get_value_or_guard_async(&id).await {
+            Ok(row) => return Ok(Some(row)),
+            Err(place) => place,
+        };
+        let [first, second] = &self.0;
+        let loader = if id.as_u128().is_multiple_of(2) { first } else { second };
+        let Some(row) = loader.submit(id).await? else { return Ok(None) };
+        match place.insert(row.clone()) {
+            Ok(()) => Ok(Some(row)),
+            // The writer changed the key meanwhile: its entry is the newer one.
+            Err(_) => Ok(Some(cache.keys.get(&id).unwrap_or(row))),
+        }
+    }
+}
+
+struct Loader {
+    options: SqliteConnectOptions,
+    cache: Arc<Cache>,
+    /// `None` before the first query, and after one that failed.
+    connection: Option<SqliteConnection>,
+}
+
+impl BatchHandler for Loader {
+    type Operation = KeyId;
+    type Answer = Option<Row>;
+
+    const WRITES: bool = false;
+
+    async fn commit(&mut self, ids: &[KeyId], _: Attempt, _: bool) -> Result<Vec<Option<Option<Row>>>, StoreError> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => self.options.connect().await.map_err(store_error)?,
+        };
+        let found = keys(&mut connection, &self.cache, ids).await?;
+        self.connection = Some(connection);
+        let found: HashMap<KeyId, Row> = found.into_iter().map(|row| (row.key.id(), row)).collect();
+        Ok(ids.iter().map(|id| Some(found.get(id).cloned())).collect())
+    }
+
+    /// A reader waits for no lock.
+    fn is_locked(&self, _: &KeyId, _: bool) -> bool {
+        false
+    }
+
+    fn met_lock(&mut self, _: &KeyId) {}
+
+    async fn maintain(&mut self) {}
+
+    async fn finish(self) {
+        if let Some(connection) = self.connection {
+            // It holds nothing.
+            let _ = connection.close().await;
+        }
+    }
+}
+
+/// The rows of keys.
+pub(super) async fn keys(
+    connection: &mut SqliteConnection,
+    cache: &Cache,
+    ids: &[KeyId],
+) -> Result<Vec<Row>, StoreError> {
+    const SQL: &str = concat!(
+        "SELECT ",
+        rows::key_columns!(),
+        " FROM json_each(?) j JOIN delivery_counted_key k ON k.id = unhex(j.value)"
+    );
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ids: Vec<String> = ids.iter().map(|id| data_encoding::HEXUPPER.encode(id.as_bytes())).collect();
+    let pending = cache.pending.snapshot();
+    let found = sqlx::query(SQL).bind(json(&ids)?).fetch_all(connection).await.map_err(store_error)?;
+    found.iter().map(|row| key(row, &pending)).collect()
+}
+
+/// The rows of the keys that purchases have.
+pub(super) async fn purchases(
+    connection: &mut SqliteConnection,
+    cache: &Cache,
+    purchases: impl IntoIterator<Item = &PurchaseId>,
+) -> Result<Vec<Row>, StoreError> {
+    const SQL: &str = concat!(
+        "SELECT ",
+        rows::key_columns!(),
+        " FROM json_each(?) j JOIN delivery_purchase p \
+            ON p.order_id = j.value->>0 AND p.source = j.value->>1 AND p.product = j.value->>2 \
+          JOIN delivery_counted_key k ON k.number = p.key"
+    );
+    let wanted = purchases.into_iter().map(|id| (id.order.id.as_str(), id.order.source.as_str(), id.product.get()));
+    let wanted: Vec<(&str, &str, i64)> = wanted.collect();
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let pending = cache.pending.snapshot();
+    let found = sqlx::query(SQL).bind(json(&wanted)?).fetch_all(connection).await.map_err(store_error)?;
+    found.iter().map(|row| key(row, &pending).map(|row| cache.current(row))).collect()
+}
+
+/// A key's row, with its newest count. The snapshot was taken before the row was read.
+pub(super) fn key(row: &SqliteRow, pending: &Snapshot) -> Result<Row, StoreError> {
+    rows::key(row).map(|row| pending.newest(row))
+}

@@ -1,0 +1,123 @@
+//! The message queue in SQL. A lease is a due time in the future and a fencing token: whoever claims a message raises it, and
+//! only the lease with the newest one completes the message (in `batch.sql`).
+
+use chrono::{DateTime, TimeDelta, Utc};
+use sqlx::SqlitePool;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+
+use super::cache::Cache;
+use super::error::store_error;
+use super::json::json;
+use super::load::key;
+use super::pending::Snapshot;
+use super::writer::Writer;
+use crate::store::sql::rows::{self, Columns};
+use crate::store::sql::statements::{self, FAILED, limit, stored_route};
+use crate::store::{FARTHEST, FailedMessage, LONGEST_LEASE, Lease, LeasedMessage, MessageNumber, Route, StoreError};
+
+/// Leases what is due. Nobody else writes between the two statements.
+pub(super) async fn claim(
+    writer: &mut Writer,
+    (now, lease_until): (DateTime<Utc>, DateTime<Utc>),
+    most: usize,
+) -> Result<Vec<LeasedMessage>, StoreError> {
+    const DUE: &str = concat!(
+        "SELECT m.number AS message, m.kind, m.recipient, m.message_id, m.attempts + 1 AS attempts, m.token + 1 AS token, \
+            min(m.queued_at, ?1) AS queued_at, ",
+        rows::key_columns!(),
+        " FROM ( \
+            SELECT * FROM (SELECT number FROM delivery_message WHERE state = 0 AND due_at <= ?1 ORDER BY due_at, number LIMIT ?4) \
+            UNION SELECT * FROM (SELECT number FROM delivery_message WHERE state = 0 AND due_at > ?2 LIMIT ?4) \
+            UNION SELECT number FROM delivery_message WHERE leased = 1 AND due_at > ?3) d \
+          JOIN delivery_message m ON m.number = d.number JOIN delivery_counted_key k ON k.number = m.key \
+          ORDER BY m.due_at, m.number LIMIT ?4"
+    );
+    const LEASE: &str = "UPDATE delivery_message SET leased = 1, due_at = ?1, queued_at = min(queued_at, ?2), \
+                         attempts = attempts + 1, token = token + 1 WHERE number IN (SELECT value FROM json_each(?3))";
+    const FAIL: &str =
+        "UPDATE delivery_message SET state = 2, due_at = ?, reason = 'it cannot be read' WHERE number = ?";
+    let [now_ms, farthest, longest] = bounds(now);
+    let (pending, connection) = (writer.cache.pending.snapshot(), &mut writer.connection);
+    let due = sqlx::query(DUE).bind(now_ms).bind(farthest).bind(longest).bind(limit(most));
+    let found = due.fetch_all(&mut *connection).await.map_err(store_error)?;
+    let mut messages = Vec::with_capacity(found.len());
+    for row in &found {
+        match message(row, &pending) {
+            Ok(message) => messages.push(message),
+            // One that cannot be read must not stop the others for ever.
+            Err(error) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "a message cannot be read, and has failed");
+                let fail = sqlx::query(FAIL).bind(now.timestamp_millis()).bind(row.integer("message")?);
+                fail.execute(&mut *connection).await.map_err(store_error)?;
+            }
+        }
+    }
+    if !messages.is_empty() {
+        let numbers: Vec<i64> = messages.iter().map(|message| message.lease.message.get()).collect();
+        let lease = sqlx::query(LEASE).bind(lease_until.timestamp_millis()).bind(now_ms).bind(json(&numbers)?);
+        lease.execute(connection).await.map_err(store_error)?;
+    }
+    Ok(messages)
+}
+
+fn message(row: &SqliteRow, pending: &Snapshot) -> Result<LeasedMessage, StoreError> {
+    rows::message(row, key(row, pending)?.key)
+}
+
+/// Whether a claim would lease anything.
+pub(super) async fn are_due(readers: &SqlitePool, now: DateTime<Utc>) -> Result<bool, StoreError> {
+    const SQL: &str = "SELECT EXISTS (SELECT 1 FROM delivery_message WHERE state = 0 AND due_at <= ?) \
+                       OR EXISTS (SELECT 1 FROM delivery_message WHERE state = 0 AND due_at > ?) \
+                       OR EXISTS (SELECT 1 FROM delivery_message WHERE leased = 1 AND due_at > ?)";
+    let [now, farthest, longest] = bounds(now);
+    let due = sqlx::query_scalar(SQL).bind(now).bind(farthest).bind(longest);
+    due.fetch_one(readers).await.map_err(store_error)
+}
+
+/// `now`, the farthest due time and the longest lease that are believed, in milliseconds.
+fn bounds(now: DateTime<Utc>) -> [i64; 3] {
+    [TimeDelta::zero(), FARTHEST, LONGEST_LEASE]
+        .map(|ahead| now.checked_add_signed(ahead).unwrap_or(DateTime::<Utc>::MAX_UTC).timestamp_millis())
+}
+
+/// At the start: whoever held a lease is gone, for one process owns the file. Its messages are due at once.
+pub(super) async fn end_leases(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    const END: &str = "UPDATE delivery_message SET leased = 0, due_at = queued_at, token = token + 1 WHERE leased = 1";
+    sqlx::query(END).execute(connection).await.map(drop).map_err(store_error)
+}
+
+pub(super) async fn renew(writer: &mut Writer, leases: &[Lease], until: DateTime<Utc>) -> Result<(), StoreError> {
+    const RENEW: &str = "UPDATE delivery_message SET due_at = ?1 FROM json_each(?2) j \
+                         WHERE number = j.value->>0 AND token = j.value->>1 AND leased = 1";
+    let rows: Vec<(i64, i64)> = leases.iter().map(|lease| (lease.message.get(), lease.token)).collect();
+    let renew = sqlx::query(RENEW).bind(until.timestamp_millis()).bind(json(&rows)?);
+    renew.execute(&mut writer.connection).await.map(drop).map_err(store_error)
+}
+
+pub(super) async fn failed(readers: &SqlitePool, cache: &Cache, most: usize) -> Result<Vec<FailedMessage>, StoreError> {
+    const SQL: &str = FAILED!("delivery_counted_key");
+    let pending = cache.pending.snapshot();
+    let found = sqlx::query(SQL).bind(limit(most)).fetch_all(readers).await.map_err(store_error)?;
+    let failed = |row| rows::failed_message(row, cache.current(key(row, &pending)?).key);
+    Ok(statements::readable(found.iter().map(failed)))
+}
+
+pub(super) async fn retry(writer: &mut Writer, message: MessageNumber, now: DateTime<Utc>) -> Result<bool, StoreError> {
+    const RETRY: &str = "UPDATE delivery_message SET state = 0, attempts = 0, reason = NULL, queued_at = ?1, due_at = ?1 \
+                         WHERE number = ?2 AND state = 2";
+    let update = sqlx::query(RETRY).bind(now.timestamp_millis()).bind(message.get());
+    Ok(update.execute(&mut writer.connection).await.map_err(store_error)?.rows_affected() > 0)
+}
+
+/// Those that failed, for good or not yet, by another route than `route`, or all without one.
+pub(super) async fn retry_all(
+    writer: &mut Writer,
+    route: Option<Route>,
+    now: DateTime<Utc>,
+) -> Result<u64, StoreError> {
+    const RETRY: &str = "UPDATE delivery_message SET due_at = ?1, reason = NULL, \
+            attempts = iif(state = 2, 0, attempts), queued_at = iif(state = 2, ?1, queued_at), state = 0 \
+        WHERE (state = 2 OR state = 0 AND leased = 0 AND route IS NOT NULL) AND (?2 IS NULL OR route IS NOT ?2)";
+    let update = sqlx::query(RETRY).bind(now.timestamp_millis()).bind(route.map(stored_route));
+    Ok(update.execute(&mut writer.connection).await.map_err(store_error)?.rows_affected())
+}

@@ -1,0 +1,90 @@
+//! Persisting a batch: one statement, which is a transaction by itself.
+
+use serde::Serialize;
+use sqlx::sqlite::SqliteConnection;
+
+use super::append::append;
+use super::error::store_error;
+use super::json::json;
+use crate::store::StoreError;
+use crate::store::plan::{KeyWrite, NewEvent, NewMessage, NewUse, Writes};
+use crate::store::sql::statements::{Completion, completion};
+
+/// Persists `writes`. On an error nothing of them is.
+pub(super) async fn persist(connection: &mut SqliteConnection, writes: &Writes) -> Result<(), StoreError> {
+    const ALL: &str = "INSERT INTO delivery_batch VALUES (?, ?, ?, ?, ?, ?)";
+    let is_only_counted = writes.keys.iter().all(KeyWrite::is_only_counted);
+    if is_only_counted && writes.completed.is_empty() && writes.events.is_empty() {
+        // Counts are recorded by their use records alone.
+        return append(connection, &writes.uses).await;
+    }
+    let new = writes.keys.iter().filter(|write| write.loaded.is_none());
+    let changed = |write: &&KeyWrite| match write.loaded {
+        Some(_) => !write.is_only_counted(),
+        None => write.row.key.state() != crate::key::Key::from(write.row.key.granted().as_ref().clone()).state(),
+    };
+    let statement = sqlx::query(ALL)
+        .bind(rows(new, key)?)
+        .bind(rows(writes.keys.iter().filter(changed), state)?)
+        .bind(rows(&writes.messages, message)?)
+        .bind(rows(&writes.uses, used)?)
+        .bind(rows(&writes.events, event)?)
+        .bind(rows(&writes.completed, |(lease, outcome)| {
+            let Completion { state, due_at, reason, given_back, route } = completion(outcome);
+            (lease.message.get(), lease.token, state, due_at, reason, given_back, route)
+        })?);
+    statement.execute(connection).await.map(drop).map_err(store_error)
+}
+
+fn rows<'w, T: 'w, R: Serialize>(
+    items: impl IntoIterator<Item = &'w T>,
+    row: impl Fn(&'w T) -> R,
+) -> Result<String, StoreError> {
+    json(&items.into_iter().map(row).collect::<Vec<R>>())
+}
+
+fn key(write: &KeyWrite) -> impl Serialize + use<'_> {
+    let granted = write.row.key.granted();
+    let order = granted.order.as_ref();
+    (
+        write.row.number,
+        data_encoding::HEXUPPER.encode(granted.id.as_bytes()),
+        granted.secret.get(),
+        granted.product.get(),
+        granted.email.as_str(),
+        order.map(|order| order.source.as_str()),
+        order.map(|order| order.id.as_str()),
+        granted.issued_at.timestamp(),
+        granted.expires_at.timestamp(),
+        granted.limit.as_count(),
+    )
+}
+
+/// The whole state but for the count, which the use records have.
+fn state(write: &KeyWrite) -> impl Serialize + use<'_> {
+    let state = write.row.key.state();
+    let revoked = state.revoked.as_deref();
+    (
+        write.row.number,
+        state.expires_at.timestamp(),
+        state.limit.as_count(),
+        revoked.map(|revoked| revoked.at.timestamp_millis()),
+        revoked.and_then(|revoked| revoked.reason.as_ref()).map(crate::key::Reason::as_str),
+        revoked.map(|revoked| revoked.by.as_str()),
+        u8::from(!state.limit.allows(state.used)),
+    )
+}
+
+fn message(message: &NewMessage) -> impl Serialize + use<'_> {
+    let NewMessage { number, key, id, kind, recipient, at, .. } = message;
+    (number, key, kind.as_str(), recipient.as_str(), id.as_str(), at.timestamp_millis())
+}
+
+fn used(used: &NewUse) -> impl Serialize + use<> {
+    (used.number, used.key, used.at.timestamp_millis(), used.used, used.previous)
+}
+
+fn event(event: &NewEvent) -> impl Serialize + use<'_> {
+    let NewEvent { number, key, at, actor, action, detail, .. } = event;
+    (number, key, at.timestamp_millis(), actor.as_str(), action.as_str(), detail)
+}
