@@ -22,13 +22,13 @@ use tower::ServiceExt;
 
 /// One book, until it is withdrawn.
 #[derive(Debug)]
-struct Shelf {
+struct Books {
     book: Arc<Product>,
     withdrawn: AtomicBool,
 }
 
 #[async_trait]
-impl Catalog for Shelf {
+impl Catalog for Books {
     async fn product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
         let there = id == self.book.id() && !self.withdrawn.load(Ordering::Relaxed);
         Ok(there.then(|| self.book.clone()))
@@ -39,22 +39,22 @@ impl Catalog for Shelf {
     }
 }
 
-fn host() -> (Delivery, Arc<Shelf>) {
-    let (builder, shelf, _) = builder();
-    (builder.build(), shelf)
+fn host() -> (Delivery, Arc<Books>) {
+    let (builder, books, _) = builder();
+    (builder.build(), books)
 }
 
-fn builder() -> (Builder, Arc<Shelf>, Arc<RecordingMailer>) {
+fn builder() -> (Builder, Arc<Books>, Arc<RecordingMailer>) {
     let book = NewProduct::new("The Book").unwrap().content("# Chapter 1").unwrap();
     let book = book.description("A novel").unwrap().price("12.50".parse().unwrap());
     let book = Arc::new(Product::new(ProductId::new(42).unwrap(), book));
-    let shelf = Arc::new(Shelf { book, withdrawn: AtomicBool::new(false) });
+    let books = Arc::new(Books { book, withdrawn: AtomicBool::new(false) });
     let keyring = Keyring::new(Prefix::default(), &["a secret of the host".parse().unwrap()]).unwrap();
     let (webhook, admin) = ("the platform's secret".parse().unwrap(), "the-seller's-token".parse().unwrap());
     let mailer = Arc::new(RecordingMailer::default());
     let store = Arc::new(MemoryStore::new());
-    let builder = Delivery::builder(store, mailer.clone(), keyring, webhook, admin).catalog(shelf.clone());
-    (builder, shelf, mailer)
+    let builder = Delivery::builder(store, mailer.clone(), keyring, webhook, admin).catalog(books.clone());
+    (builder, books, mailer)
 }
 
 async fn call(delivery: &Delivery, endpoint: Endpoint, call: Call) -> (u16, Value) {
@@ -70,10 +70,10 @@ fn order(id: &str) -> Call {
 
 #[tokio::test]
 async fn an_order_of_a_withdrawn_product_is_still_answered_with_its_key() {
-    let (delivery, shelf) = host();
+    let (delivery, books) = host();
     let (status, sold) = call(&delivery, Endpoint::Order, order("A")).await;
     assert_eq!(status, 200);
-    shelf.withdrawn.store(true, Ordering::Relaxed);
+    books.withdrawn.store(true, Ordering::Relaxed);
     assert_eq!(call(&delivery, Endpoint::Order, order("A")).await, (200, sold.clone()), "a replay, however late");
     assert_eq!(call(&delivery, Endpoint::Order, order("B")).await.0, 404, "nothing new is sold");
     let query = format!("product_id=42&key={}", sold["api_key"].as_str().unwrap());

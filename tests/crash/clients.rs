@@ -114,7 +114,7 @@ impl Book {
     }
 
     /// Leaves nothing in doubt: what was sent and not answered is sent again, and what a key has left is asked for.
-    pub fn settle(&self, server: &Server) {
+    pub fn finish(&self, server: &Server) {
         let orders = self.orders.lock().unwrap().clone();
         for (id, order) in orders {
             if order.key.is_none() {

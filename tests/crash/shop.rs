@@ -79,7 +79,7 @@ impl Shop {
             self.servers.push(server);
         }
         if sold {
-            self.book.settle(&self.servers[0]);
+            self.book.finish(&self.servers[0]);
         } else {
             assert_eq!(self.servers[0].add_product().0, 200);
         }

@@ -181,7 +181,7 @@ async fn what_one_server_adds_or_revokes_the_other_sees_at_once() {
     assert_eq!(call(&other.delivery, Endpoint::Product, by_key(key)).await.0, 401);
 }
 
-/// Batches as large as they get: more uses at once than a committer takes together.
+/// Batches as large as they get: more uses at once than one batch takes.
 #[tokio::test(flavor = "multi_thread")]
 async fn thousands_of_keys_used_at_once_are_each_counted_once() {
     let Some(servers) = two_servers().await else { return };

@@ -113,12 +113,12 @@ impl<K: Hash + Eq> Subjects<K> {
     pub(super) fn has_room(&mut self, now: u64, capacity: usize) -> bool {
         let full = self.slots.len() >= capacity && left(self.swept, now, SWEEP_EVERY);
         if full || self.slots.len() >= self.sweep_at {
-            self.sweep(now);
+            self.remove_expired(now);
         }
         self.slots.len() < capacity
     }
 
-    fn sweep(&mut self, now: u64) {
+    fn remove_expired(&mut self, now: u64) {
         let (logs, longest) = (&mut self.logs, self.longest);
         self.slots.retain(|(_, slot)| {
             let over = is_over(*slot, logs, now, longest);

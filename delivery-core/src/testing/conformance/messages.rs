@@ -32,8 +32,8 @@ fn route(number: u8) -> Route {
     Route::from_bytes([number; 16])
 }
 
-async fn settle(ledger: &Port, lease: Lease, outcome: Outcome) {
-    ledger.complete_message(lease, outcome).await.expect("settled");
+async fn complete(ledger: &Port, lease: Lease, outcome: Outcome) {
+    ledger.complete_message(lease, outcome).await.expect("completed");
 }
 
 pub(super) async fn messages_come_oldest_first_and_no_more_than_asked_for(ledger: Port) {
@@ -75,7 +75,7 @@ pub(super) async fn a_claimed_message_is_leased_until_its_time_is_over(ledger: P
 pub(super) async fn a_sent_message_is_never_due_again(ledger: Port) {
     queue(&ledger, 1).await;
     let message = claim_one(&ledger, at(1)).await;
-    settle(&ledger, message.lease, Outcome::Sent { at: at(1) }).await;
+    complete(&ledger, message.lease, Outcome::Sent { at: at(1) }).await;
     assert!(claim(&ledger, at(60 * 24 * 365), 10).await.is_empty());
     assert!(ledger.failed_messages(10).await.expect("read").is_empty());
 }
@@ -87,7 +87,7 @@ pub(super) async fn a_retried_message_is_due_at_its_time_with_its_attempts_count
         let message = claim_one(&ledger, at(start)).await;
         assert_eq!((message.attempt, message.queued_at), (attempt, key(1, 1).issued_at));
         let retry = Outcome::Retry { due: at(start + 9), reason: "busy".to_owned(), route: Some(route(1)) };
-        settle(&ledger, message.lease, retry).await;
+        complete(&ledger, message.lease, retry).await;
         assert!(claim(&ledger, at(start + 8), 10).await.is_empty());
     }
 }
@@ -97,7 +97,7 @@ pub(super) async fn a_released_message_is_due_at_once_and_its_attempt_not_counte
     for _ in 0..3 {
         let message = claim_one(&ledger, at(1)).await;
         assert_eq!(message.attempt, 1);
-        settle(&ledger, message.lease, Outcome::Release).await;
+        complete(&ledger, message.lease, Outcome::Release).await;
     }
 }
 
@@ -107,7 +107,7 @@ pub(super) async fn a_postponed_message_is_due_at_its_time_and_its_attempt_not_c
         let message = claim_one(&ledger, at(round * 10)).await;
         assert_eq!(message.attempt, 1);
         let postpone = Outcome::Postpone { due: at(round * 10 + 9), reason: "not now".to_owned() };
-        settle(&ledger, message.lease, postpone).await;
+        complete(&ledger, message.lease, postpone).await;
         assert!(claim(&ledger, at(round * 10 + 8), 10).await.is_empty());
     }
 }
@@ -116,25 +116,25 @@ pub(super) async fn a_lease_settles_once_and_only_with_the_newest_lease(ledger: 
     queue(&ledger, 1).await;
     let first = claim_one(&ledger, at(1)).await;
     let second = claim_one(&ledger, at(10)).await;
-    settle(&ledger, first.lease, Outcome::Sent { at: at(10) }).await;
-    assert_eq!(claim(&ledger, at(20), 10).await.len(), 1, "an old lease settles nothing");
-    settle(&ledger, second.lease, Outcome::Sent { at: at(10) }).await;
+    complete(&ledger, first.lease, Outcome::Sent { at: at(10) }).await;
+    assert_eq!(claim(&ledger, at(20), 10).await.len(), 1, "an old lease completes nothing");
+    complete(&ledger, second.lease, Outcome::Sent { at: at(10) }).await;
     let third = claim_one(&ledger, at(30)).await;
-    settle(&ledger, third.lease, Outcome::Retry { due: at(40), reason: String::new(), route: Some(route(1)) }).await;
-    settle(&ledger, third.lease, Outcome::Sent { at: at(30) }).await;
-    assert_eq!(claim(&ledger, at(40), 10).await.len(), 1, "a settled lease is over");
+    complete(&ledger, third.lease, Outcome::Retry { due: at(40), reason: String::new(), route: Some(route(1)) }).await;
+    complete(&ledger, third.lease, Outcome::Sent { at: at(30) }).await;
+    assert_eq!(claim(&ledger, at(40), 10).await.len(), 1, "a completed lease is over");
 }
 
 pub(super) async fn a_failed_message_waits_for_the_seller(ledger: Port) {
     queue(&ledger, 2).await;
     let message = claim(&ledger, at(1), 1).await.remove(0);
-    settle(&ledger, message.lease, Outcome::Fail { at: at(2), reason: "no such user".to_owned(), route: route(1) })
+    complete(&ledger, message.lease, Outcome::Fail { at: at(2), reason: "no such user".to_owned(), route: route(1) })
         .await;
     assert_eq!(claim(&ledger, at(60), 10).await.len(), 1, "only the other e-mail is due");
     let failed = ledger.failed_messages(10).await.expect("read").remove(0);
     assert_eq!((failed.message, failed.attempts, failed.failed_at), (message.lease.message, 1, at(2)));
     assert_eq!((failed.reason.as_str(), failed.key.id()), ("no such user", key(1, 1).id));
-    assert!(ledger.retry_message(failed.message, at(61)).await.expect("unparked"));
+    assert!(ledger.retry_message(failed.message, at(61)).await.expect("retried"));
     assert!(!ledger.retry_message(failed.message, at(61)).await.expect("answered"), "it is not failed any more");
     let again = claim(&ledger, at(61), 10).await.remove(0);
     assert_eq!((again.attempt, again.message_id), (1, message.message_id));
@@ -144,19 +144,19 @@ pub(super) async fn a_failed_message_waits_for_the_seller(ledger: Port) {
 pub(super) async fn messages_that_failed_by_another_way_are_due_again(ledger: Port) {
     queue(&ledger, 3).await;
     for (message, way) in claim(&ledger, at(1), 3).await.into_iter().zip([1, 1, 2]) {
-        let park = Outcome::Fail { at: at(2), reason: "refused".to_owned(), route: route(way) };
-        settle(&ledger, message.lease, park).await;
+        let fail = Outcome::Fail { at: at(2), reason: "refused".to_owned(), route: route(way) };
+        complete(&ledger, message.lease, fail).await;
     }
-    assert_eq!(ledger.retry_messages(Some(route(1)), at(3)).await.expect("unparked"), 1);
+    assert_eq!(ledger.retry_messages(Some(route(1)), at(3)).await.expect("retried"), 1);
     assert_eq!(claim_one(&ledger, at(3)).await.attempt, 1, "as if it were new");
-    assert_eq!(ledger.retry_messages(Some(route(1)), at(3)).await.expect("unparked"), 0);
-    assert_eq!(ledger.retry_messages(None, at(3)).await.expect("unparked"), 2, "whatever the way");
+    assert_eq!(ledger.retry_messages(Some(route(1)), at(3)).await.expect("retried"), 0);
+    assert_eq!(ledger.retry_messages(None, at(3)).await.expect("retried"), 2, "whatever the way");
     let messages = claim(&ledger, at(3), 10).await;
     assert_eq!(messages.len(), 2);
     // An e-mail that waits for its next attempt becomes due at once, and keeps its number of attempts.
     for message in messages {
         let retry = Outcome::Retry { due: at(600), reason: "refused".to_owned(), route: Some(route(1)) };
-        settle(&ledger, message.lease, retry).await;
+        complete(&ledger, message.lease, retry).await;
     }
     assert_eq!(ledger.retry_messages(Some(route(1)), at(4)).await.expect("answered"), 0);
     assert_eq!(ledger.retry_messages(Some(route(2)), at(4)).await.expect("hastened"), 2);
@@ -168,7 +168,7 @@ pub(super) async fn messages_that_failed_by_another_way_are_due_again(ledger: Po
         Outcome::Postpone { due: at(60), reason: "away".to_owned() },
     ];
     for (message, end) in messages.into_iter().zip(ends) {
-        settle(&ledger, message.lease, end).await;
+        complete(&ledger, message.lease, end).await;
     }
     for route in [None, Some(route(3))] {
         assert_eq!(ledger.retry_messages(route, at(5)).await.expect("answered"), 0);
@@ -185,7 +185,8 @@ pub(super) async fn a_lease_is_renewed_as_long_as_it_is_held(ledger: Port) {
     assert_eq!(other.message_id, second.message_id, "its lease is over");
     // A lease that was lost cannot be renewed, and neither can one that was completed.
     ledger.renew_leases(&[second.lease], at(60)).await.expect("answered");
-    settle(&ledger, first.lease, Outcome::Retry { due: at(8), reason: "busy".to_owned(), route: Some(route(1)) }).await;
+    complete(&ledger, first.lease, Outcome::Retry { due: at(8), reason: "busy".to_owned(), route: Some(route(1)) })
+        .await;
     ledger.renew_leases(&[first.lease], at(60)).await.expect("answered");
     assert_eq!(claim_one(&ledger, at(8)).await.message_id, first.message_id);
     assert_eq!(claim_one(&ledger, at(12)).await.message_id, second.message_id);
@@ -201,14 +202,14 @@ pub(super) async fn a_time_that_no_clock_should_have_written_delays_no_message(l
     let message = claim_one(&ledger, at(1)).await;
     assert_eq!(message.queued_at, at(1), "it counts as queued now");
     // Due a year ahead, and at the farthest that is believed.
-    settle(
+    complete(
         &ledger,
         message.lease,
         Outcome::Retry { due: at(1) + year, reason: "busy".to_owned(), route: Some(route(1)) },
     )
     .await;
     let message = claim_one(&ledger, at(2)).await;
-    settle(
+    complete(
         &ledger,
         message.lease,
         Outcome::Retry { due: at(2) + FARTHEST, reason: "busy".to_owned(), route: Some(route(1)) },
