@@ -9,7 +9,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(clippy::exhaustive_enums, reason = "a store handles each")]
 pub enum Attempt {
-    /// Rows may come from a cache, and orders may be taken for new without a look.
+    /// Rows may come from a cache, and purchases may be assumed absent without a query.
     Optimistic,
     /// Rows are read.
     Reloaded,

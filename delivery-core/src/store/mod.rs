@@ -3,7 +3,7 @@
 //! ```text
 //! Ledger     issue, find, change, complete         semantics, written once
 //!   planner  which rows, what becomes of them      pure
-//!   Storage  load, persist                         memory, SQLite, PostgreSQL, yours
+//!   Storage  load, persist                         memory, yours; SQLite and PostgreSQL do the same in batches
 //! ```
 //!
 //! [How an operation gets to the disk](self#how-an-operation-gets-to-the-disk) is told at the end of this page.

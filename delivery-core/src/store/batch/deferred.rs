@@ -9,19 +9,19 @@ use crate::store::StoreError;
 use crate::sync::task::{mpsc, now, receive, sleep};
 
 /// How long a deferred operation rests before it is submitted again.
-const REST: Duration = Duration::from_millis(20);
+const RETRY_DELAY: Duration = Duration::from_millis(20);
 /// How long an operation is deferred for, all in all.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 pub(super) struct Deferred<O, A> {
     jobs: Vec<Job<O, A>>,
-    /// Resolves when they have rested; set while there are some.
-    rested: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// Resolves when they are due; set while there are some.
+    due: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl<O, A> Default for Deferred<O, A> {
     fn default() -> Self {
-        Self { jobs: Vec::new(), rested: None }
+        Self { jobs: Vec::new(), due: None }
     }
 }
 
@@ -38,32 +38,32 @@ impl<O, A> Deferred<O, A> {
                 drop(job.caller.send(Err(StoreError::Conflict { source: None })));
             }
         }
-        if !self.jobs.is_empty() && self.rested.is_none() {
-            self.rested = Some(Box::pin(sleep(REST)));
+        if !self.jobs.is_empty() && self.due.is_none() {
+            self.due = Some(Box::pin(sleep(RETRY_DELAY)));
         }
     }
 
     /// Refuses all of them: the database does not answer anybody.
     pub(super) fn refuse(&mut self) {
-        self.rested = None;
+        self.due = None;
         self.jobs.drain(..).for_each(Job::refuse);
     }
 
-    /// Takes what has come, and what has rested; false once nothing will come any more.
+    /// Takes what has come, and what is due; false once nothing will come any more.
     pub(super) async fn receive(&mut self, from: &mut mpsc::Receiver<Job<O, A>>, into: &mut Vec<Job<O, A>>) -> bool {
-        let Some(rested) = &mut self.rested else { return receive(from, into, BATCH).await > 0 };
+        let Some(due) = &mut self.due else { return receive(from, into, BATCH).await > 0 };
         tokio::select! {
             biased;
-            () = rested.as_mut() => {
-                self.rested = None;
+            () = due.as_mut() => {
+                self.due = None;
                 into.append(&mut self.jobs);
                 true
             }
             some = receive(from, into, BATCH) => {
                 if some == 0 {
                     // Nobody else will come.
-                    rested.as_mut().await;
-                    self.rested = None;
+                    due.as_mut().await;
+                    self.due = None;
                     into.append(&mut self.jobs);
                 }
                 true

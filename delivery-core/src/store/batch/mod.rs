@@ -6,8 +6,9 @@
 //! over completes even if its caller goes away.
 //!
 //! Two things can delay a batch. A row may be locked by another transaction: the operations that need it are deferred and
-//! tried again a little later, so that no other operation waits for the lock. And a database or disk may not answer: then
-//! all callers are refused after [`STALLED`], and so is every new one until it answers.
+//! tried again a little later, so that other operations do not wait until it is released. And a database or disk may not answer: then
+//! all callers get an error after [`STALLED`], and so does every new one until it answers. An operation that was under way
+//! may have been applied: its caller gets [`StoreError::Unknown`].
 
 mod deferred;
 #[cfg(all(test, shuttle))]

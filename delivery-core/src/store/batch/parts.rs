@@ -13,14 +13,14 @@ pub(super) struct Batch<O, A> {
     /// Each is committed as one transaction, the last one first.
     pending: Vec<Part<O>>,
     /// What was deferred before: tried when nothing else is pending, no more than a batch at a time.
-    rested: Vec<Part<O>>,
+    retrying: Vec<Part<O>>,
     callers: Callers<A>,
 }
 
 /// Some operations of a batch, and what is known of each.
 struct Part<O> {
     operations: Vec<O>,
-    places: Vec<Place>,
+    places: Vec<CallerSlot>,
     attempt: Attempt,
     /// How often they were tried.
     tries: u32,
@@ -29,7 +29,7 @@ struct Part<O> {
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct CallerSlot {
     caller: usize,
     /// When the operation was first deferred.
     since: Option<Instant>,
@@ -52,28 +52,28 @@ struct Waiting<A> {
 impl<O, A> Batch<O, A> {
     /// A batch of `jobs`. Those that were deferred before come last, by themselves, since what they need may be locked again.
     pub(super) fn new(jobs: impl Iterator<Item = Job<O, A>>) -> Self {
-        let (mut first, mut rested) = (Part::default(), Vec::<Part<O>>::new());
+        let (mut first, mut retrying) = (Part::default(), Vec::<Part<O>>::new());
         let mut callers = Vec::new();
         for Job { operation, caller, since } in jobs {
-            let place = Place { caller: callers.len(), since };
+            let place = CallerSlot { caller: callers.len(), since };
             callers.push(Some(caller));
             if since.is_none() {
                 first.push(operation, place);
                 continue;
             }
-            match rested.last_mut() {
+            match retrying.last_mut() {
                 Some(part) if part.operations.len() < super::BATCH => part.push(operation, place),
                 _ => {
                     let mut part = Part { after_lock: true, ..Part::default() };
                     part.push(operation, place);
-                    rested.push(part);
+                    retrying.push(part);
                 }
             }
         }
-        rested.reverse();
+        retrying.reverse();
         Self {
             pending: vec![first],
-            rested,
+            retrying,
             callers: Callers(Arc::new(Mutex::new(Waiting { callers, running: Vec::new(), refused: false }))),
         }
     }
@@ -91,12 +91,12 @@ impl<O, A> Batch<O, A> {
         let (mut answers, mut locks) = (Answers::default(), 0);
         let (mut deferred, mut alone) = (Vec::new(), Vec::new());
         loop {
-            let part = match (self.pending.pop(), &mut self.rested) {
+            let part = match (self.pending.pop(), &mut self.retrying) {
                 (Some(part), _) => part,
-                (None, rested) => {
+                (None, retrying) => {
                     // The locks that others met are no reason not to try these.
                     locks = 0;
-                    let Some(part) = rested.pop() else { break };
+                    let Some(part) = retrying.pop() else { break };
                     part
                 }
             };
@@ -106,8 +106,8 @@ impl<O, A> Batch<O, A> {
                 // What has not begun does not happen any more.
                 break;
             }
-            let (after_lock, tired) = (part.after_lock, part.after_lock && locks >= LOCKS);
-            let locked = |operation: &O| tired || handler.is_locked(operation, after_lock);
+            let (after_lock, budget_spent) = (part.after_lock, part.after_lock && locks >= LOCKS);
+            let locked = |operation: &O| budget_spent || handler.is_locked(operation, after_lock);
             let part = if part.operations.iter().any(locked) {
                 let (locked, free) = part.split(locked);
                 deferred.extend(self.callers.jobs(locked));
@@ -141,7 +141,7 @@ impl<O, A> Batch<O, A> {
                         self.pending.push(left);
                     }
                 }
-                Err(error) if is_of_one(&error) && part.operations.len() > 1 => {
+                Err(error) if may_concern_one_operation(&error) && part.operations.len() > 1 => {
                     let locked = matches!(error, StoreError::Conflict { .. });
                     locks += u32::from(locked);
                     if locked && part.operations.iter().any(|operation| handler.is_locked(operation, true)) {
@@ -160,7 +160,7 @@ impl<O, A> Batch<O, A> {
                     alone.extend(self.callers.jobs(part));
                 }
                 Err(error) => {
-                    if !is_of_one(&error) {
+                    if !may_concern_one_operation(&error) {
                         // The other parts were not begun, and the database would refuse them too.
                         let others = match &error {
                             StoreError::Unknown { .. } => {
@@ -168,7 +168,7 @@ impl<O, A> Batch<O, A> {
                             }
                             error => error.clone(),
                         };
-                        for part in self.pending.drain(..).chain(self.rested.drain(..)) {
+                        for part in self.pending.drain(..).chain(self.retrying.drain(..)) {
                             answers.0.extend(self.callers.jobs(part).map(|job| (job.caller, Err(others.clone()))));
                         }
                     }
@@ -185,7 +185,7 @@ impl<O, A> Batch<O, A> {
 }
 
 impl<O> Part<O> {
-    fn push(&mut self, operation: O, place: Place) {
+    fn push(&mut self, operation: O, place: CallerSlot) {
         self.operations.push(operation);
         self.places.push(place);
     }
@@ -218,7 +218,7 @@ impl<O> Default for Part<O> {
 }
 
 /// Whether an error may concern one operation of several: its neighbours are then tried without it.
-fn is_of_one(error: &StoreError) -> bool {
+fn may_concern_one_operation(error: &StoreError) -> bool {
     // On a full disk, operations that write nothing can be answered.
     !matches!(error, StoreError::Unavailable { .. } | StoreError::Unknown { .. })
 }
@@ -243,7 +243,7 @@ impl<A> Callers<A> {
     /// The jobs of those who still wait.
     fn jobs<O>(&self, part: Part<O>) -> impl Iterator<Item = Job<O, A>> {
         let members = part.operations.into_iter().zip(part.places);
-        members.filter_map(|(operation, Place { caller, since })| {
+        members.filter_map(|(operation, CallerSlot { caller, since })| {
             let caller = self.lock().callers.get_mut(caller).and_then(Option::take)?;
             Some(Job { operation, caller, since })
         })

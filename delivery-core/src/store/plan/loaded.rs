@@ -43,20 +43,20 @@ pub struct Row {
     pub last_use: Option<i64>,
     /// Whether the row comes from a cache that another server's write may have made old. Persisting then tells whether it
     /// is; a refusal is never taken from it.
-    pub is_cached: bool,
+    pub may_be_stale: bool,
 }
 
 /// The rows that were asked for. A row that is known to be absent is not the same as a row that was not loaded: planning on
 /// the second is an error.
 #[derive(Debug, Clone, Default)]
 pub struct Loaded {
-    keys: HashMap<KeyId, Place>,
+    keys: HashMap<KeyId, PlannedKey>,
     purchases: HashMap<PurchaseId, Option<KeyId>>,
 }
 
 /// A key that was loaded, and what is planned for it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Place {
+pub(super) struct PlannedKey {
     /// `None` if there is no such key.
     pub(super) row: Option<Row>,
     /// Its index in [`Writes::keys`](super::Writes::keys), if the batch writes it.
@@ -76,7 +76,7 @@ impl Loaded {
     #[must_use]
     pub fn absent(needs: &Needs) -> Self {
         Self {
-            keys: needs.keys.iter().chain(&needs.new).map(|id| (*id, Place::default())).collect(),
+            keys: needs.keys.iter().chain(&needs.new).map(|id| (*id, PlannedKey::default())).collect(),
             purchases: needs.purchases.iter().map(|id| (id.clone(), None)).collect(),
         }
     }
@@ -94,10 +94,10 @@ impl Loaded {
 
     /// A key's row; `None` if there is none.
     pub(in crate::store) fn key(&mut self, id: KeyId) -> Result<Option<&mut Row>, StoreError> {
-        Ok(self.place(id)?.row.as_mut())
+        Ok(self.planned(id)?.row.as_mut())
     }
 
-    pub(super) fn place(&mut self, id: KeyId) -> Result<&mut Place, StoreError> {
+    pub(super) fn planned(&mut self, id: KeyId) -> Result<&mut PlannedKey, StoreError> {
         self.keys.get_mut(&id).ok_or(StoreError::corrupt("a key that was not loaded"))
     }
 

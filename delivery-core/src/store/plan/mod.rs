@@ -62,7 +62,7 @@ struct Entry {
 /// What an answer rests on.
 #[derive(Debug, Clone, Copy)]
 enum Basis {
-    /// On rows that were read: it holds.
+    /// On rows that were read, or on the batch: it holds if persisting gave no error.
     Read,
     /// On a cached row that may be old. It holds if the batch writes that key, since persisting tells whether the row is old.
     Cached(KeyId),
@@ -198,20 +198,21 @@ impl Planner<'_> {
             None => None,
         };
         let owner = owner.unwrap_or(new.id);
-        let place = self.loaded.place(owner)?;
-        if let Some(row) = &place.row {
+        let planned = self.loaded.planned(owner)?;
+        if let Some(row) = &planned.row {
             let key = row.key.clone();
-            let unwritten = if row.is_cached { Basis::Cached(owner) } else { Basis::Read };
+            let unwritten = if row.may_be_stale { Basis::Cached(owner) } else { Basis::Read };
             let issue = match owner == new.id {
                 false => Issue::Existing(key),
                 // An earlier attempt of the same operation has issued it.
                 true if key.granted() == new => Issue::New(key),
                 true => return Err(StoreError::Refused { source: None }),
             };
-            return Ok((issue, place.unit.map_or(unwritten, Basis::Unit)));
+            return Ok((issue, planned.unit.map_or(unwritten, Basis::Unit)));
         }
         let key = Key::from(new.as_ref().clone());
-        let row = Row { key: key.clone(), number: self.numbers.take()?, version: 0, last_use: None, is_cached: false };
+        let row =
+            Row { key: key.clone(), number: self.numbers.take()?, version: 0, last_use: None, may_be_stale: false };
         let unit = self.writes.keys.len();
         if let Some(id) = message {
             let (kind, recipient) = (MessageKind::Purchase, new.email.clone());
@@ -220,15 +221,15 @@ impl Planner<'_> {
         }
         self.writes.keys.push(KeyWrite { row: row.clone(), loaded: None });
         self.loaded.insert(row);
-        self.loaded.place(new.id)?.unit = Some(unit);
+        self.loaded.planned(new.id)?.unit = Some(unit);
         Ok((Issue::New(key), Basis::Unit(unit)))
     }
 
     fn change(&mut self, id: KeyId, change: &Change) -> Result<(Changed, Basis), StoreError> {
-        let place = self.loaded.place(id)?;
-        let Some(row) = &mut place.row else { return Ok((None, Basis::Read)) };
-        let unwritten = if row.is_cached { Basis::Cached(id) } else { Basis::Read };
-        let basis = place.unit.map_or(unwritten, Basis::Unit);
+        let planned = self.loaded.planned(id)?;
+        let Some(row) = &mut planned.row else { return Ok((None, Basis::Read)) };
+        let unwritten = if row.may_be_stale { Basis::Cached(id) } else { Basis::Read };
+        let basis = planned.unit.map_or(unwritten, Basis::Unit);
         let changed = match row.key.apply(change) {
             Ok(changed) => changed,
             Err(refusal) => return Ok((Some(Err(Refused { refusal, key: row.key.clone() })), basis)),
@@ -236,9 +237,9 @@ impl Planner<'_> {
         if changed.state() == row.key.state() {
             return Ok((Some(Ok(changed)), basis));
         }
-        let unit = place.unit.unwrap_or(self.writes.keys.len());
-        if place.unit.is_none() {
-            place.unit = Some(unit);
+        let unit = planned.unit.unwrap_or(self.writes.keys.len());
+        if planned.unit.is_none() {
+            planned.unit = Some(unit);
             self.writes.keys.push(KeyWrite { row: row.clone(), loaded: Some(row.key.state().clone()) });
         }
         let number = self.numbers.take()?;

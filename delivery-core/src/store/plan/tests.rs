@@ -30,7 +30,7 @@ fn new_key(id: u8, order: &str) -> Arc<NewKey> {
 
 fn row(key: &Arc<NewKey>, used: u64, number: i64) -> Row {
     let state = KeyState { used, ..KeyState::granted(key.expires_at, key.limit) };
-    Row { key: Key::new(key.clone(), state), number, version: 7, last_use: Some(5), is_cached: false }
+    Row { key: Key::new(key.clone(), state), number, version: 7, last_use: Some(5), may_be_stale: false }
 }
 
 fn issue(key: &Arc<NewKey>) -> (Operation, Reply<Issue>) {
@@ -174,7 +174,7 @@ fn what_nobody_loaded_is_an_error_and_what_is_absent_an_unknown_key() {
 #[test]
 fn a_refusal_is_told_by_a_row_that_was_read_or_that_the_batch_writes() {
     let key = new_key(1, "");
-    let cached = |used| Row { is_cached: true, ..row(&key, used, 40) };
+    let cached = |used| Row { may_be_stale: true, ..row(&key, used, 40) };
     // Used up, as far as the cache knows: nobody is told.
     assert_eq!(planned(&[change(&key, spend()).0], [cached(3)]).answer(|_| true), [false]);
     assert_eq!(planned(&[change(&key, spend()).0], [row(&key, 3, 40)]).answer(|_| true), [true]);

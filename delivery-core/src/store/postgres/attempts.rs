@@ -5,6 +5,8 @@
 //! | optimistic | from the version cache; purchases are taken for absent | if the versions are the same |
 //! | reloaded | read | if the versions are the same |
 //! | locking | locked, then read, in a transaction | always, but for a purchase that was made meanwhile |
+//!
+//! Keys are also locked first, whatever the attempt, after a batch met a lock and while another server writes the same keys.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -18,14 +20,14 @@ use super::error::{may_have_happened, store_error};
 use super::load;
 use super::persist::persist;
 use super::resolve::resolve;
-use super::writer::{REST, Writer};
+use super::writer::{RECONNECT_DELAY, Writer};
 use crate::clock::{Clock, SystemClock};
 use crate::key::KeyId;
 use crate::store::plan::{Loaded, Needs, Numbers, Operation, Plan, Row, needs, plan};
 use crate::store::{Attempt, Persisted, StoreError};
 
 /// For so many batches after a key was written by another server between being read and being written, keys are locked first.
-const CONTENDED: u32 = 64;
+const LOCK_FIRST: u32 = 64;
 /// After a lock was met, the batch is tried in parts, and each waits no longer than this for the same lock.
 const HURRY: &str = "SET LOCAL lock_timeout = '5ms'";
 /// How long to ask what became of a batch whose answer was lost. Callers are refused after five seconds.
@@ -42,8 +44,8 @@ impl Writer {
         attempt: Attempt,
         after_lock: bool,
     ) -> Result<Vec<bool>, StoreError> {
-        self.contended = self.contended.saturating_sub(1);
-        if after_lock || self.contended > 0 || attempt == Attempt::Locking {
+        self.lock_first = self.lock_first.saturating_sub(1);
+        if after_lock || self.lock_first > 0 || attempt == Attempt::Locking {
             self.write_locked(operations, after_lock).await
         } else {
             self.write_versions(operations, attempt).await
@@ -53,13 +55,13 @@ impl Writer {
     /// Writes rows that still have the versions that the plan began with.
     async fn write_versions(&mut self, operations: &[&Operation], attempt: Attempt) -> Result<Vec<bool>, StoreError> {
         let needs = needs(operations.iter().copied());
-        let mut read = needs.keys.clone();
+        let mut uncached = needs.keys.clone();
         let cached = match attempt {
-            Attempt::Optimistic => self.versions.take(&mut read, SystemClock.monotonic()),
+            Attempt::Optimistic => self.versions.take(&mut uncached, SystemClock.monotonic()),
             Attempt::Reloaded | Attempt::Locking => Vec::new(),
         };
-        let again = (attempt != Attempt::Optimistic).then_some(&needs);
-        let (mut session, rows) = self.read(&read, cached, again).await?;
+        let reload = (attempt != Attempt::Optimistic).then_some(&needs);
+        let (mut session, rows) = self.read(&uncached, cached, reload).await?;
         let planned = self.plan(&mut session, operations, &needs, rows).await?;
         let persisted = match timeout(BATCH, persist(&mut session, &planned.writes, false)).await {
             Ok(Ok(persisted)) => {
@@ -75,7 +77,7 @@ impl Writer {
             Ok(Err(error @ StoreError::Unavailable { .. })) => return Err(error),
             Ok(Err(_)) | Err(_) => return self.resolved(planned).await,
         };
-        Ok(self.publish(planned, &persisted, &read))
+        Ok(self.publish(planned, &persisted, &uncached))
     }
 
     /// Locks rows, then reads and writes them.
@@ -142,42 +144,42 @@ impl Writer {
     /// Answers what was persisted, and keeps its versions.
     fn publish(&mut self, planned: Plan, persisted: &[Persisted], read: &HashSet<KeyId>) -> Vec<bool> {
         let is_written = |unit: usize| persisted.get(unit) == Some(&Persisted::Written);
-        let (mut written, mut lost) = (Vec::new(), Vec::new());
+        let (mut written, mut conflicted) = (Vec::new(), Vec::new());
         for (unit, write) in planned.writes.keys.iter().enumerate() {
             let row = write.row.clone();
             if is_written(unit) {
-                written.push(Row { version: row.version + 1, is_cached: false, ..row });
+                written.push(Row { version: row.version + 1, may_be_stale: false, ..row });
             } else if write.loaded.is_some() {
-                lost.push(row);
+                conflicted.push(row);
             }
         }
-        for row in lost {
+        for row in conflicted {
             let id = row.key.id();
-            if row.is_cached {
+            if row.may_be_stale {
                 self.versions.contended(&id);
             } else if read.contains(&id) {
-                self.contended = CONTENDED;
+                self.lock_first = LOCK_FIRST;
             }
         }
         self.versions.keep(written, SystemClock.monotonic());
         planned.answer(is_written)
     }
 
-    /// Reads `keys` in addition to the `cached` rows and, `again`, all else that the batch needs. On a new session the cached
+    /// Reads `keys` in addition to the `cached` rows and, `reload`, all else that the batch needs. On a new session the cached
     /// rows are read too.
     async fn read(
         &mut self,
         keys: &HashSet<KeyId>,
         cached: Vec<Row>,
-        again: Option<&Needs>,
+        reload: Option<&Needs>,
     ) -> Result<(PgConnection, Vec<Row>), StoreError> {
         // A session that was idle may have been cut off meanwhile: then it is asked on a new one.
         if let Some(mut session) = self.session.take() {
             let asked = async {
-                if keys.is_empty() && again.is_none() && !self.versions.is_awake(SystemClock.monotonic()) {
+                if keys.is_empty() && reload.is_none() && !self.versions.is_awake(SystemClock.monotonic()) {
                     session.ping().await.map_err(store_error)?;
                 }
-                read(&mut session, keys, again).await
+                read(&mut session, keys, reload).await
             };
             match timeout(ACQUIRE, asked).await {
                 Ok(Ok(rows)) => return Ok((session, rows.into_iter().chain(cached).collect())),
@@ -191,7 +193,7 @@ impl Writer {
         }
         let mut session = self.connect().await?;
         let keys = keys.iter().copied().chain(cached.iter().map(|row| row.key.id())).collect();
-        let rows = timeout(BATCH, read(&mut session, &keys, again)).await;
+        let rows = timeout(BATCH, read(&mut session, &keys, reload)).await;
         Ok((session, rows.map_err(|_| StoreError::unavailable("the database does not answer"))??))
     }
 
@@ -206,7 +208,7 @@ impl Writer {
             };
             match timeout(RESOLVE, asked).await {
                 Ok(Ok((session, persisted))) => {
-                    // Versions were moved on: nothing of this is cached.
+                    // Versions were incremented: nothing of this is cached.
                     self.session = Some(session);
                     return Ok(planned.answer(|unit| persisted.get(unit) == Some(&Persisted::Written)));
                 }
@@ -214,7 +216,7 @@ impl Writer {
                     return Err(StoreError::unknown(error));
                 }
                 Err(_) => return Err(StoreError::Unknown { source: None }),
-                Ok(Err(_)) => tokio::time::sleep(REST).await,
+                Ok(Err(_)) => tokio::time::sleep(RECONNECT_DELAY).await,
             }
         }
     }
@@ -223,9 +225,9 @@ impl Writer {
 async fn read(
     session: &mut PgConnection,
     keys: &HashSet<KeyId>,
-    again: Option<&Needs>,
+    reload: Option<&Needs>,
 ) -> Result<Vec<Row>, StoreError> {
-    let Some(needs) = again else { return load::keys(session, keys).await };
+    let Some(needs) = reload else { return load::keys(session, keys).await };
     let mut rows = load::keys(session, needs.keys.iter().chain(&needs.new)).await?;
     rows.extend(load::purchases(session, &needs.purchases).await?);
     Ok(rows)

@@ -16,7 +16,7 @@ use crate::store::sql::rows;
 use crate::store::{MessageNumber, StoreError};
 
 /// How often to ask whether keys are still locked.
-const LOOK: Duration = Duration::from_millis(20);
+const QUERY_INTERVAL: Duration = Duration::from_millis(20);
 /// How long an order or a message is taken for locked.
 const LOCKED: Duration = Duration::from_secs(1);
 
@@ -69,7 +69,7 @@ impl LockedRows {
 
     /// The keys to ask for, if it is time.
     pub(super) fn due(&self, now: Duration) -> Option<HashSet<KeyId>> {
-        let due = self.looked.is_none_or(|looked| now.saturating_sub(looked) >= LOOK);
+        let due = self.looked.is_none_or(|looked| now.saturating_sub(looked) >= QUERY_INTERVAL);
         (due && !self.keys.is_empty()).then(|| self.keys.clone())
     }
 

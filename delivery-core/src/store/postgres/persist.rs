@@ -2,7 +2,7 @@
 //!
 //! Each statement writes all rows of the keys it writes, and returns the numbers of those keys. A key whose row is no longer
 //! the version that was loaded, or whose purchase has a key meanwhile, is left out with all its rows. Outside a transaction
-//! each statement is one by itself, so a batch of uses, or of orders, is one trip.
+//! each statement is one by itself, so persisting a batch of uses, or of orders, is one trip.
 //!
 //! Within a statement, locks are taken in one order on every server: messages by number, purchases by name, keys by number. A
 //! transaction that locks keys first takes them by number too, and waits for no key after that.
@@ -111,7 +111,8 @@ pub(super) async fn persist(
     let mut persisted = vec![Persisted::Conflict; writes.keys.len()];
     let mut began = false;
     if !writes.completed.is_empty() {
-        messages::complete(session, &writes.completed).await?;
+        let completed = messages::complete(session, &writes.completed).await;
+        completed.map_err(|error| if may_have_happened(&error) { StoreError::unknown(error) } else { error })?;
         began = !in_transaction;
     }
     let (mut new, mut changed): (Vec<_>, Vec<_>) =

@@ -1,7 +1,7 @@
 //! What became of a batch whose answer was lost.
 //!
 //! The plan chose the numbers of the rows it writes, so a row that is there was written by it. A row that is not there may
-//! still be on its way: the lost session's statement may be waiting in the server. So the versions of the keys are moved on
+//! still be on its way: the lost session's statement may be waiting in the server. So the versions of the keys are incremented
 //! first. A statement that comes later finds another version and writes nothing, and what is not there then never will be.
 //!
 //! A new key needs no such step. Issuing it again is safe: its purchase, or its id, has one row. Completing a message again is
@@ -20,7 +20,7 @@ use crate::store::{Persisted, StoreError};
 /// Which of [`Writes::keys`] were written. Those that were not will not be by the statement whose answer was lost, but for new
 /// keys, which may be issued again.
 pub(super) async fn resolve(session: &mut PgConnection, writes: &Writes) -> Result<Vec<Persisted>, StoreError> {
-    const MOVE_ON: &str = "UPDATE delivery_key SET version = version + 1 FROM \
+    const INCREMENT: &str = "UPDATE delivery_key SET version = version + 1 FROM \
         (SELECT number FROM delivery_key WHERE number = ANY($1) ORDER BY number FOR UPDATE) k \
         WHERE delivery_key.number = k.number";
     const WRITTEN: &str = "SELECT key FROM delivery_use WHERE number = ANY($1) \
@@ -35,7 +35,7 @@ pub(super) async fn resolve(session: &mut PgConnection, writes: &Writes) -> Resu
     let records: Vec<i64> = records.chain(writes.events.iter().map(|event| event.number)).collect();
     let mut transaction = session.begin().await.map_err(store_error)?;
     if !changed.is_empty() {
-        sqlx::query(MOVE_ON).bind(changed).execute(&mut *transaction).await.map_err(store_error)?;
+        sqlx::query(INCREMENT).bind(changed).execute(&mut *transaction).await.map_err(store_error)?;
     }
     let written = sqlx::query_scalar(WRITTEN).bind(records).bind(new).bind(ids).fetch_all(&mut *transaction).await;
     let written: HashSet<i64> = written.map_err(store_error)?.into_iter().collect();

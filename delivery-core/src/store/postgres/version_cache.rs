@@ -15,7 +15,7 @@ use crate::store::plan::Row;
 const KEYS: usize = 1 << 16;
 /// A contended key, one that another server has written, is read before each of its next batches, so many: that server goes on
 /// using it.
-const CONTENDED: u32 = 64;
+const READ_AGAIN: u32 = 64;
 /// A session that rested for so long may have been cut off meanwhile. A read finds that out and does no harm.
 const AWAKE: Duration = Duration::from_millis(500);
 
@@ -50,7 +50,7 @@ impl VersionCache {
                 true
             }
             Some(known) => {
-                cached.push(Row { is_cached: true, ..known.row.clone() });
+                cached.push(Row { may_be_stale: true, ..known.row.clone() });
                 false
             }
             None => true,
@@ -83,7 +83,7 @@ impl VersionCache {
     /// Another server has written the key.
     pub(super) fn contended(&mut self, id: &KeyId) {
         if let Some(mut known) = self.keys.get_mut(id) {
-            known.invalid = CONTENDED;
+            known.invalid = READ_AGAIN;
         }
     }
 }
@@ -104,7 +104,7 @@ mod tests {
         let identity = (id(number), SecretVersion::from_stored(1));
         let (product, email) = (crate::product::ProductId::new(1).unwrap(), "a@example.com".parse().unwrap());
         let key = Key::from(NewKey::on_terms(identity, product, email, Terms::default(), DateTime::UNIX_EPOCH));
-        Row { key, number: 1, version: 7, last_use: None, is_cached: false }
+        Row { key, number: 1, version: 7, last_use: None, may_be_stale: false }
     }
 
     /// Which of keys 1 to 3 are to be read.
@@ -112,7 +112,7 @@ mod tests {
         let mut keys = [1, 2, 3].map(id).into();
         let cached = cache.take(&mut keys, now);
         assert_eq!(cached.len() + keys.len(), 3);
-        assert!(cached.iter().all(|row| row.is_cached && row.version == 7));
+        assert!(cached.iter().all(|row| row.may_be_stale && row.version == 7));
         let mut left: Vec<u128> = keys.into_iter().map(KeyId::as_u128).collect();
         left.sort_unstable();
         left
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(read(&mut cache, now), [1, 3], "it was written otherwise");
         cache.keep([row(1)], now);
         cache.contended(&id(2));
-        for _ in 0..CONTENDED {
+        for _ in 0..READ_AGAIN {
             assert_eq!(read(&mut cache, now), [2, 3], "another server uses it too");
             cache.keep([row(2)], now);
             cache.invalidate(&id(2));

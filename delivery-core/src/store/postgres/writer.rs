@@ -18,9 +18,9 @@ use crate::store::{Attempt, StoreError};
 use crate::throttle::Throttle;
 
 /// How long a database that is unavailable is left alone.
-pub(super) const REST: Duration = Duration::from_millis(100);
+pub(super) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
 /// How often to ask whether the database is durable: a setting that is switched off is noticed by then.
-const LOOK: Duration = Duration::from_secs(5);
+const SETTINGS_INTERVAL: Duration = Duration::from_secs(5);
 /// The owner of a session that writes, for a share of this server's operations.
 pub(super) struct Writer {
     pub(super) sessions: Sessions,
@@ -32,7 +32,7 @@ pub(super) struct Writer {
     /// Whether the last batch found the database unavailable.
     pub(super) is_unavailable: bool,
     /// Batches for which keys are locked before they are read.
-    pub(super) contended: u32,
+    pub(super) lock_first: u32,
     /// When durability was looked at.
     pub(super) looked: Duration,
 }
@@ -46,7 +46,7 @@ impl Writer {
             versions: VersionCache::default(),
             locked: LockedRows::default(),
             is_unavailable: false,
-            contended: 0,
+            lock_first: 0,
             looked: Duration::ZERO,
         }
     }
@@ -87,7 +87,7 @@ impl Writer {
     /// Asks now and then whether the server still keeps what it acknowledges. Nothing is committed on one that does not.
     async fn look_at_durability(&mut self) {
         let now = SystemClock.monotonic();
-        if now.saturating_sub(self.looked) < LOOK {
+        if now.saturating_sub(self.looked) < SETTINGS_INTERVAL {
             return;
         }
         self.looked = now;
@@ -206,7 +206,7 @@ impl BatchHandler for Writer {
         self.look_at_durability().await;
         if self.is_unavailable {
             // What waits is refused together: no storm of sessions on a database that is just starting.
-            tokio::time::sleep(REST).await;
+            tokio::time::sleep(RECONNECT_DELAY).await;
         }
     }
 

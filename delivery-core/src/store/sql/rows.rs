@@ -94,7 +94,7 @@ pub(in crate::store) fn key(row: &impl Columns) -> Result<Row, StoreError> {
         number: row.integer("number")?,
         version: row.integer("version")?,
         last_use: row.integer_or_null("last_use")?,
-        is_cached: false,
+        may_be_stale: false,
     })
 }
 

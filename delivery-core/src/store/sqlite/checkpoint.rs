@@ -20,9 +20,9 @@ use crate::store::sql::rows::Columns;
 /// Pages in the log before it is copied: 8 MiB. A start after a crash reads them in some ten milliseconds.
 const AT: i64 = 2048;
 /// Batches between two looks at the log.
-const LOOK: u32 = 64;
+const CHECK_EVERY: u32 = 64;
 /// So many pages the writer copies by itself: some milliseconds.
-const REST: i64 = AT / 4;
+const LEFT_OVER: i64 = AT / 4;
 /// In a log of so many pages it copies whatever there is: the disk is too slow to catch up beside it.
 const TOO_MANY: i64 = 16 * AT;
 
@@ -44,7 +44,7 @@ impl Checkpoints {
         const SIZE: &str = "PRAGMA wal_checkpoint(NOOP)";
         self.batches += 1;
         let ended = self.under_way.as_ref().is_some_and(JoinHandle::is_finished);
-        if !ended && (self.under_way.is_some() || self.batches < LOOK) {
+        if !ended && (self.under_way.is_some() || self.batches < CHECK_EVERY) {
             return Ok(());
         }
         // First: one that failed is not tried again, and told of, after each batch.
@@ -52,7 +52,7 @@ impl Checkpoints {
         self.end().await?;
         let log = sqlx::query(SIZE).fetch_one(&mut *writer).await.map_err(store_error)?;
         let (pages, copied) = (log.integer("log")?, log.integer("checkpointed")?);
-        if ended && (pages - copied <= REST || pages >= TOO_MANY) {
+        if ended && (pages - copied <= LEFT_OVER || pages >= TOO_MANY) {
             return checkpoint(writer).await;
         }
         if ended || pages >= AT {

@@ -2,7 +2,7 @@
 //!
 //! A counted use costs one appended row when it happens. Once there are many, a pass writes the pending counts in the order of
 //! their keys, a chunk between two batches. A chunk is an idempotent upsert: of two counts of a key, the one with
-//! the later use stays. When the pass ends, the watermark moves to the newest use that there was when it began. A crash in the
+//! the later use stays. When the pass ends, the watermark moves to the newest number that there was when it began. A crash in the
 //! middle repeats the pass: recovery reads the newest use of each key above the watermark.
 
 use std::collections::HashMap;
