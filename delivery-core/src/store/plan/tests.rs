@@ -1,9 +1,9 @@
 //! Whole plans, compared without I/O.
 
-use std::collections::HashMap;
+#[cfg(feature = "testing")]
+mod model;
 
 use chrono::DateTime;
-use proptest::prelude::*;
 
 use super::*;
 use crate::key::{KeyState, Reason, Revocation, SecretVersion};
@@ -199,75 +199,4 @@ fn a_conflict_concerns_the_operations_of_its_key_alone() {
     let units: Vec<i64> = plan.writes.keys.iter().map(|write| write.row.number).collect();
     let conflict = units.iter().position(|number| *number == 40).unwrap();
     assert_eq!(plan.answer(|unit| unit != conflict), [false, true, true, false]);
-}
-
-/// What happens to keys 0 to 5: an issue, or a change. Two of them are issued by hand, and two for each of two orders.
-#[derive(Debug, Clone)]
-enum Step {
-    Issue(u8),
-    Change(u8, Change),
-}
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = prop_oneof![
-        2 => (0..6_u8).prop_map(Step::Issue),
-        5 => (0..6_u8, crate::testing::strategies::change()).prop_map(|(key, change)| Step::Change(key, change)),
-    ];
-    prop::collection::vec(step, 0..30)
-}
-
-proptest! {
-    /// The reference is as plain as it can be: keys and orders in maps, one operation after another.
-    #[test]
-    fn a_plan_on_nothing_comes_to_what_the_operations_come_to_one_at_a_time(steps in steps()) {
-        let (mut keys, mut orders) = (HashMap::<KeyId, Key>::new(), HashMap::<String, KeyId>::new());
-        let mut operations = Vec::new();
-        let mut checks: Vec<Box<dyn Fn() -> bool>> = Vec::new();
-        for step in steps {
-            match step {
-                Step::Issue(id) => {
-                    let order = ["", "A", "B"][usize::from(id) % 3];
-                    let new = new_key(id, order);
-                    let owner = orders.get(order).copied().unwrap_or(new.id);
-                    let existing = keys.get(&owner).cloned();
-                    let expected = match existing {
-                        Some(key) if owner == new.id => Issue::New(key),
-                        Some(key) => Issue::Existing(key),
-                        None => {
-                            let key = Key::from(new.as_ref().clone());
-                            keys.insert(new.id, key.clone());
-                            if !order.is_empty() {
-                                orders.insert(order.to_owned(), new.id);
-                            }
-                            Issue::New(key)
-                        }
-                    };
-                    let (operation, reply) = issue(&new);
-                    operations.push(operation);
-                    checks.push(Box::new(move || reply.take().unwrap() == expected));
-                }
-                Step::Change(id, what) => {
-                    let id = new_key(id, "").id;
-                    let expected = keys.get(&id).cloned().map(|key| match key.apply(&what) {
-                        Ok(changed) => {
-                            keys.insert(id, changed.clone());
-                            Ok(changed)
-                        }
-                        Err(refusal) => Err(Refused { refusal, key }),
-                    });
-                    let reply = Reply::default();
-                    operations.push(Operation::Change(id, what, reply.clone()));
-                    checks.push(Box::new(move || reply.take().unwrap() == expected));
-                }
-            }
-        }
-        let plan = planned(&operations, []);
-        let written: HashMap<KeyId, Key> =
-            plan.writes.keys.iter().map(|write| (write.row.key.id(), write.row.key.clone())).collect();
-        prop_assert_eq!(&written, &keys, "whole states");
-        let uses: u64 = keys.values().map(Key::used).sum();
-        prop_assert_eq!(plan.writes.uses.len() as u64, uses);
-        prop_assert!(plan.answer(|_| true).into_iter().all(|answered| answered));
-        prop_assert!(checks.into_iter().all(|check| check()));
-    }
 }
