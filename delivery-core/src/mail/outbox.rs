@@ -50,7 +50,7 @@ const COMPLETE_ATTEMPTS: usize = 600;
 /// An e-mail that fails is tried again after 5 s, 1 min, 5 min, 30 min, 2 h, 5 h, 10 h and then every 12 h up to day 5,
 /// with a random extension of each delay. An e-mail that may have been accepted is tried again after 2 h, 5 h and so
 /// on. An e-mail that can never be sent is marked as failed, logged with its reason, and kept for
-/// [`failed_messages`](Ledger::failed_messages). E-mails do not wait for each other.
+/// [`failed_messages`](crate::Delivery::failed_messages). E-mails do not wait for each other.
 pub struct Outbox {
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) catalog: Arc<dyn Catalog>,
