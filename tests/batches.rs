@@ -9,7 +9,7 @@ mod private;
 use chrono::{DateTime, Utc};
 use delivery_core::key::{Change, Key, KeyId, NewKey};
 use delivery_core::store::{Issue, KeyQuery, Ledger, MemoryStore, MessageId, PostgresStore, Refused, SqliteStore};
-use delivery_core::testing::strategies;
+use delivery_testing::strategies;
 use futures_util::future::join_all;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use delivery_core::limit::{MemoryLimiter, RedisLimiter};
 use delivery_core::store::{MemoryStore, PostgresStore, SqliteStore};
-use delivery_core::testing::conformance::{CATALOG, LEDGER, RATE_LIMITER};
+use delivery_testing::conformance::{CATALOG, LEDGER, RATE_LIMITER};
 use libtest_mimic::{Arguments, Trial};
 use postgres_server::{Postgres, postgres, unique};
 use redis_server::redis;

@@ -14,7 +14,7 @@ use delivery_core::key::{Keyring, Prefix};
 use delivery_core::mail::Templates;
 use delivery_core::product::{Listing, NewProduct, Product, ProductId};
 use delivery_core::store::{Catalog, MemoryStore, StoreError};
-use delivery_core::testing::RecordingMailer;
+use delivery_testing::RecordingMailer;
 use http::Method;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};

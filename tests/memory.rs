@@ -6,7 +6,7 @@ use std::sync::Arc;
 use delivery_core::Delivery;
 use delivery_core::http::{Call, Endpoint};
 use delivery_core::store::MemoryStore;
-use delivery_core::testing::RecordingMailer;
+use delivery_testing::RecordingMailer;
 use http::{HeaderName, Method};
 
 /// What a million addresses with one request each, and with two, may cost within a minute; stated in README.

@@ -9,7 +9,7 @@ use delivery_core::mail::{MailError, Mailer, Message, Worked};
 use delivery_core::order::{Order, OrderRef, Source};
 use delivery_core::product::{NewProduct, ProductId};
 use delivery_core::store::MemoryStore;
-use delivery_core::testing::{Behaviour, ManualClock, RecordingMailer, SeededEntropy};
+use delivery_testing::{Behaviour, ManualClock, RecordingMailer, SeededEntropy};
 
 struct Post {
     delivery: Delivery,

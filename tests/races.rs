@@ -14,7 +14,7 @@ use delivery_core::limit::{Quota, Quotas};
 use delivery_core::product::{NewProduct, ProductId};
 use delivery_core::store::{CatalogEditor, KeyQuery, Ledger, MemoryStore, Posts, SqliteStore};
 use delivery_core::terms::{OwnTerms, UseLimit};
-use delivery_core::testing::RecordingMailer;
+use delivery_testing::RecordingMailer;
 use http::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;

@@ -1,4 +1,4 @@
-//! What README must name: every setting, every endpoint, every code.
+//! What the documentation must name: every setting, every endpoint, every code.
 
 use std::process::Command;
 
@@ -6,6 +6,7 @@ use delivery_core::ErrorCode;
 use delivery_core::http::Endpoint;
 
 const README: &str = include_str!("../README.md");
+const SERVERS: &str = include_str!("../examples/README.md");
 
 fn help(program: &str) -> String {
     let test = std::env::current_exe().unwrap();
@@ -20,7 +21,7 @@ fn every_setting_has_a_line() {
     let settings: Vec<&str> = help.split("[env: ").skip(1).map(|rest| rest.split(['=', ']']).next().unwrap()).collect();
     assert!(settings.len() > 15, "{help}");
     for setting in settings {
-        assert!(README.contains(&format!("| `{setting}` |")), "README says nothing of {setting}");
+        assert!(SERVERS.contains(&format!("| `{setting}` |")), "examples/README.md says nothing of {setting}");
     }
 }
 
@@ -40,7 +41,10 @@ fn every_endpoint_has_a_line() {
 #[test]
 fn every_code_has_a_line_with_its_status() {
     for code in ErrorCode::ALL {
-        let line = README.lines().find(|line| line.starts_with('|') && line.contains(&format!("`{code}`")));
-        assert!(line.is_some_and(|line| line.contains(&code.status().to_string())), "README says nothing of {code}");
+        let line = SERVERS.lines().find(|line| line.starts_with('|') && line.contains(&format!("`{code}`")));
+        assert!(
+            line.is_some_and(|line| line.contains(&code.status().to_string())),
+            "examples/README.md says nothing of {code}"
+        );
     }
 }

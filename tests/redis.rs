@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use delivery_core::key::Keyring;
 use delivery_core::limit::{Decision, Identity, MemoryLimiter, Policy, Quota, RateLimiter, RedisLimiter, Subject};
-use delivery_core::testing::ManualClock;
+use delivery_testing::ManualClock;
 use private::binaries;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};

@@ -28,8 +28,12 @@ use crate::exchange;
 /// use delivery_axum::{Grant, Refused};
 /// use delivery_core::Delivery;
 ///
-/// #[derive(Clone, FromRef)]
+/// #[derive(Clone)]
 /// struct App { delivery: Delivery }
+///
+/// impl FromRef<App> for Delivery {
+///     fn from_ref(app: &App) -> Self { app.delivery.clone() }
+/// }
 ///
 /// async fn download(grant: Grant) -> Result<String, Refused> {
 ///     let product = grant.key().product();

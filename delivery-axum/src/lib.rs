@@ -6,8 +6,9 @@
 //! ```
 //! use std::sync::Arc;
 //! use axum::{Router, routing::get};
-//! use delivery_core::{Delivery, store::MemoryStore, testing::RecordingMailer};
+//! use delivery_axum::delivery_core::{Delivery, store::MemoryStore};
 //!
+//! # use delivery_testing::RecordingMailer;
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let (store, mailer) = (Arc::new(MemoryStore::new()), Arc::new(RecordingMailer::default()));
 //! let (signing, webhook, admin) = ("a signing secret".parse()?, "a webhook secret".parse()?, "the-seller's-token".parse()?);
@@ -22,6 +23,8 @@
 //! Serve it with `into_make_service_with_connect_info::<SocketAddr>()`, so that limits count per client address. Without
 //! it the API works too, but all clients share one allowance for each limit that counts per address.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod exchange;
 mod grant;
 
@@ -32,6 +35,8 @@ use axum::routing::any_service;
 use delivery_core::Delivery;
 use delivery_core::http::{Endpoint, Reply};
 use tower::service_fn;
+
+pub use delivery_core;
 
 pub use self::grant::{Grant, Refused};
 
@@ -60,7 +65,7 @@ pub fn internal() -> Response {
     exchange::response(Reply::internal())
 }
 
-/// The chapters of README, as tests.
+/// The README, as a test.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

@@ -49,7 +49,10 @@
 //!   moves a SQLite store to PostgreSQL.
 //! * `redis`: `limit::RedisLimiter`, limits that many servers share.
 //! * `smtp`: `mail::SmtpMailer`, and `mail::FolderMailer`, which writes the same messages as `.eml` files.
-//! * `testing`: the `testing` module: conformance cases, strategies, and doubles for time, chance and mail.
+//!
+//! `delivery-testing` has conformance cases, proptest strategies, and doubles for time, chance and mail.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod clock;
 pub mod delivery;
@@ -67,8 +70,6 @@ pub mod secret;
 pub mod store;
 mod sync;
 pub mod terms;
-#[cfg(feature = "testing")]
-pub mod testing;
 mod text;
 mod throttle;
 
@@ -77,3 +78,8 @@ pub use self::delivery::Delivery;
 pub use self::entropy::{Entropy, SystemEntropy};
 pub use self::error::{ErrorCode, explain};
 pub use self::text::Invalid;
+
+/// The README, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -6,9 +6,10 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use delivery_core::{Delivery, store::MemoryStore, testing::RecordingMailer};
+//! use delivery_rocket::delivery_core::{Delivery, store::MemoryStore};
 //! use delivery_rocket::DeliveryFairing;
 //!
+//! # use delivery_testing::RecordingMailer;
 //! let (store, mailer) = (Arc::new(MemoryStore::new()), Arc::new(RecordingMailer::default()));
 //! let (signing, webhook, admin) = ("a signing secret".parse()?, "a webhook secret".parse()?, "the-seller's-token".parse()?);
 //! let delivery = Delivery::builder(store, mailer, signing, webhook, admin).build();
@@ -21,6 +22,8 @@
 //! the target `rocket`. Rocket trusts `X-Real-IP` from any client. This crate uses only the peer address of the
 //! connection, and the service trusts only its [`trusted_proxies`](delivery_core::delivery::Builder::trusted_proxies).
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod body;
 mod exchange;
 mod fairing;
@@ -30,6 +33,8 @@ use delivery_core::http::Reply;
 use rocket::catcher::{self, Catcher};
 use rocket::http::{Status, StatusClass};
 use rocket::request::Request;
+
+pub use delivery_core;
 
 pub use self::body::RequestBody;
 pub use self::fairing::DeliveryFairing;
@@ -49,3 +54,8 @@ pub fn catchers() -> Vec<Catcher> {
     }
     vec![Catcher::new(None, answer)]
 }
+
+/// The README, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

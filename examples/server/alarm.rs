@@ -13,7 +13,7 @@ use hyper::rt;
 
 /// Wakes its connection. Each deadline must be later than the one before, which holds for timeouts of equal length.
 #[derive(Clone)]
-pub struct Timer(Arc<Mutex<Pin<Box<tokio::time::Sleep>>>>);
+pub(crate) struct Timer(Arc<Mutex<Pin<Box<tokio::time::Sleep>>>>);
 
 struct Alarm {
     timer: Timer,
@@ -22,7 +22,7 @@ struct Alarm {
 
 impl Timer {
     /// The timer of a connection that begins now.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Arc::new(Mutex::new(Box::pin(tokio::time::sleep(Duration::ZERO)))))
     }
 }

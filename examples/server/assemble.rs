@@ -16,13 +16,13 @@ use super::secrets::Secrets;
 use super::settings::{Database, Settings};
 
 /// A service that is ready to start.
-pub struct Service {
+pub(crate) struct Service {
     pub delivery: Delivery,
     pub secrets: Secrets,
 }
 
 /// Makes the data folder, opens the store, and puts together the service that listens on `address`.
-pub async fn assemble(settings: &Settings, address: SocketAddr) -> Result<Service, Refusal> {
+pub(crate) async fn assemble(settings: &Settings, address: SocketAddr) -> Result<Service, Refusal> {
     make_folder(settings).map_err(|error| {
         format!(
             "DATA_DIR (--data-dir) must be a folder that can be made and written to; {}: {error}",

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// # Errors
 ///
 /// The number of a line whose quotes are not closed.
-pub fn parse(text: &str) -> Result<BTreeMap<String, String>, usize> {
+pub(crate) fn parse(text: &str) -> Result<BTreeMap<String, String>, usize> {
     let mut variables = BTreeMap::new();
     for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
         let line = line.trim();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 
 /// Lines that wait for whoever takes the log; more are dropped.
@@ -15,12 +15,13 @@ const LOOK: Duration = Duration::from_secs(5);
 ///
 /// A thread of its own writes the lines, so that a full pipe or a hanging disk delays no request. Lines that do not fit
 /// into the buffer meanwhile are dropped and counted.
-pub fn start() -> Result<WorkerGuard, super::Refusal> {
+pub(crate) fn start() -> Result<WorkerGuard, super::Refusal> {
     let filter = match std::env::var("RUST_LOG") {
-        Ok(filter) if !filter.is_empty() => EnvFilter::try_new(filter)
-            .map_err(|_| "RUST_LOG must be a log filter such as info or delivery_core=debug,warn")?,
+        Ok(filter) if !filter.is_empty() => {
+            filter.parse().map_err(|_| "RUST_LOG must be a log filter such as info or delivery_core=debug,warn")?
+        }
         // PostgreSQL has a notice for each table that is there already.
-        _ => EnvFilter::new("info,sqlx=warn"),
+        _ => Targets::new().with_default(LevelFilter::INFO).with_target("sqlx", LevelFilter::WARN),
     };
     let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
     let builder = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(WAITING);

@@ -21,7 +21,7 @@ const KERNEL: usize = 128 << 10;
 
 /// A client's connection. A write fails with [`io::ErrorKind::TimedOut`] once the client is too slow; the server then
 /// closes the connection. A client that keeps up costs no timer.
-pub struct Paced {
+pub(crate) struct Paced {
     stream: TcpStream,
     /// The answer that the client has not taken whole yet.
     answer: Option<Answer>,
@@ -35,7 +35,7 @@ struct Answer {
 }
 
 impl Paced {
-    pub fn new(stream: TcpStream) -> Self {
+    pub(crate) fn new(stream: TcpStream) -> Self {
         // Answers are single writes: waiting to fill a packet would only delay them.
         let _ = stream.set_nodelay(true);
         // Otherwise the kernel buffers megabytes for a client that reads nothing, and the server cannot see how slow it

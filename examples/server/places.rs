@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use delivery_core::limit::Identity;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -18,7 +17,7 @@ const LINE: usize = 4000;
 
 /// The places of a server. Clones share them.
 #[derive(Clone)]
-pub struct Places(Arc<Inner>);
+pub(crate) struct Places(Arc<Inner>);
 
 struct Inner {
     /// What the operating system allows: a connection that waits in line needs a descriptor too.
@@ -37,7 +36,7 @@ struct Address {
 }
 
 /// A connection that was accepted. Its descriptor counts until this is dropped.
-pub struct Accepted {
+pub(crate) struct Accepted {
     places: Places,
     identity: Option<Identity>,
     line: Option<Arc<Semaphore>>,
@@ -47,7 +46,7 @@ pub struct Accepted {
 }
 
 /// The right to be served, until it is dropped.
-pub struct Place {
+pub(crate) struct Place {
     _own: Option<OwnedSemaphorePermit>,
     _shared: OwnedSemaphorePermit,
 }
@@ -55,7 +54,7 @@ pub struct Place {
 impl Places {
     /// Takes as many descriptors as the process may have. The soft limit of most systems, 1,024, dates from programs that
     /// call `select`. No address takes more than three quarters of what there is.
-    pub fn new(connections: usize, per_address: usize) -> Self {
+    pub(crate) fn new(connections: usize, per_address: usize) -> Self {
         let sockets = descriptors();
         let served = connections.min(sockets);
         let most = per_address.min(served - served / 4).max(1);
@@ -66,13 +65,13 @@ impl Places {
     }
 
     /// Waits until a connection may be accepted.
-    pub async fn socket(&self) -> Option<OwnedSemaphorePermit> {
+    pub(crate) async fn socket(&self) -> Option<OwnedSemaphorePermit> {
         self.0.sockets.clone().acquire_owned().await.ok()
     }
 
     /// Registers an accepted connection; `None` if its address has too many in line. A trusted proxy connects on behalf
     /// of many clients, and is not limited.
-    pub fn accept(&self, socket: OwnedSemaphorePermit, address: IpAddr, trusted: bool) -> Option<Accepted> {
+    pub(crate) fn accept(&self, socket: OwnedSemaphorePermit, address: IpAddr, trusted: bool) -> Option<Accepted> {
         let mut accepted = Accepted { places: self.clone(), identity: None, line: None, place: None, _socket: socket };
         if !trusted {
             let identity = Identity::from(address);
@@ -94,7 +93,7 @@ impl Places {
     }
 
     /// From now on nobody who waits is served.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.0.served.close();
         self.addresses().values().for_each(|address| address.served.close());
     }
@@ -106,7 +105,7 @@ impl Places {
 
 impl Accepted {
     /// Waits in line for a place; none if the client leaves the line or the server stops.
-    pub async fn place(&mut self, stream: &TcpStream) -> Option<Place> {
+    pub(crate) async fn place(&mut self, stream: &TcpStream) -> Option<Place> {
         if self.place.is_some() {
             return self.place.take();
         }
@@ -147,9 +146,8 @@ async fn left(stream: &TcpStream) {
 }
 
 fn descriptors() -> usize {
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
-    let descriptors = if raised.is_ok() { maximum } else { current };
-    let sockets = descriptors.unwrap_or(u64::MAX).saturating_sub(RESERVED).max(FEWEST);
+    let raised = rlimit::increase_nofile_limit(u64::MAX);
+    let descriptors = raised.or_else(|_| rlimit::Resource::NOFILE.get_soft()).unwrap_or(u64::MAX);
+    let sockets = descriptors.saturating_sub(RESERVED).max(FEWEST);
     usize::try_from(sockets).unwrap_or(usize::MAX)
 }

@@ -25,7 +25,7 @@ const PATIENCE: u32 = 300;
 const STEP: Duration = Duration::from_millis(100);
 
 /// The secrets in use. The store knows the signing secrets.
-pub struct Secrets {
+pub(crate) struct Secrets {
     pub webhook: WebhookSecret,
     pub admin: AdminToken,
     pub keyring: Keyring,
@@ -41,7 +41,7 @@ type Values = BTreeMap<String, String>;
 
 impl Secrets {
     /// Takes what is configured, then what is in the file; makes what is left.
-    pub async fn load(settings: &Settings, ledger: &dyn Ledger) -> Result<Self, Refusal> {
+    pub(crate) async fn load(settings: &Settings, ledger: &dyn Ledger) -> Result<Self, Refusal> {
         let file = settings.data_dir.join("secrets.env");
         // If the file is a symbolic link, its target is replaced, and the link stays.
         let file = file.canonicalize().unwrap_or(file);

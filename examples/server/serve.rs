@@ -50,6 +50,10 @@ pub trait Application: Clone + Send + Sync + 'static {
 }
 
 /// Serves until asked to stop, then until open requests are answered or the grace period ends. Sends e-mails meanwhile.
+///
+/// # Errors
+///
+/// The store refuses to serve with these secrets, or the signals to stop cannot be awaited.
 pub async fn serve(opened: Opened, app: impl Application) -> Result<(), super::Refusal> {
     let Opened { listener, address, delivery, places } = opened;
     let running = delivery.start().await?;

@@ -15,8 +15,12 @@ use super::Refusal;
 /// Sells digital products: takes paid orders, e-mails keys, serves products.
 #[derive(Parser)]
 #[expect(clippy::doc_markdown, reason = "the text of --help, where Markdown would show")]
-#[command(version, after_help = "RUST_LOG sets the log filter, info by default. An empty variable counts as not set.")]
-pub struct Arguments {
+#[command(
+    name = "delivery",
+    version,
+    after_help = "RUST_LOG sets the log filter, info by default. An empty variable counts as not set."
+)]
+pub(crate) struct Arguments {
     /// Address and port to listen on; port 0 takes a free one
     #[arg(long, env, default_value = "127.0.0.1:8080")]
     bind: String,
@@ -82,13 +86,13 @@ pub struct Arguments {
 }
 
 #[derive(Clone, Copy, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Queue every e-mail that failed for good once more, and end. A server on a SQLite file must be stopped before
     Retry,
 }
 
 /// Settings that make sense.
-pub struct Settings {
+pub(crate) struct Settings {
     pub bind: SocketAddr,
     pub data_dir: PathBuf,
     pub database: Database,
@@ -102,7 +106,7 @@ pub struct Settings {
     pub options: Options,
 }
 
-pub enum Database {
+pub(crate) enum Database {
     Sqlite(PathBuf),
     Postgres(String),
     Memory,
@@ -110,7 +114,7 @@ pub enum Database {
 
 impl Arguments {
     /// Reads flags and environment. What is empty counts as not set, as deployment tools leave it.
-    pub fn read() -> Result<Self, Refusal> {
+    pub(crate) fn read() -> Result<Self, Refusal> {
         let mut command = Self::command();
         for name in command.get_arguments().filter_map(|arg| arg.get_env()) {
             if std::env::var_os(name).is_some_and(|value| value.to_str().is_none()) {
@@ -136,7 +140,7 @@ impl Arguments {
     }
 
     /// Checks every setting; a refusal names the setting and what it takes, and repeats no value.
-    pub fn check(self) -> Result<Settings, Refusal> {
+    pub(crate) fn check(self) -> Result<Settings, Refusal> {
         let data_dir = PathBuf::from(&self.data_dir);
         let database = match &self.database_url {
             None => Database::Sqlite(data_dir.join("delivery.db")),
@@ -206,7 +210,11 @@ impl Arguments {
 const PLACEHOLDER: &str = "not-made-until-the-folder-is-there";
 
 /// Reads one setting; the error names it.
-pub fn read<T, E: Display>(name: &str, text: &str, parse: impl FnOnce(&str) -> Result<T, E>) -> Result<T, Refusal> {
+pub(crate) fn read<T, E: Display>(
+    name: &str,
+    text: &str,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<T, Refusal> {
     parse(text).map_err(|expected| refusal(name, expected))
 }
 

@@ -6,7 +6,7 @@ use std::io;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Listens for SIGTERM and Ctrl-C from now on; the future resolves at the first of them.
-pub fn stop() -> io::Result<impl Future<Output = ()> + Send + 'static> {
+pub(crate) fn stop() -> io::Result<impl Future<Output = ()> + Send + 'static> {
     let (mut terminated, mut interrupted) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     Ok(async move {
         tokio::select! {

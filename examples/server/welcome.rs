@@ -6,7 +6,7 @@ use std::path::Path;
 use super::secrets::Secrets;
 
 /// The greeting of a start that made secrets; later starts are silent about them.
-pub fn greeting(secrets: &Secrets, data_dir: &Path, address: SocketAddr) -> Option<String> {
+pub(crate) fn greeting(secrets: &Secrets, data_dir: &Path, address: SocketAddr) -> Option<String> {
     if secrets.made.is_empty() {
         return None;
     }

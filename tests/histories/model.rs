@@ -3,7 +3,7 @@
 use std::fmt;
 
 use chrono::{DateTime, SecondsFormat};
-use delivery_core::testing::Behaviour;
+use delivery_testing::Behaviour;
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest_state_machine::ReferenceStateMachine;

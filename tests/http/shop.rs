@@ -13,7 +13,7 @@ use delivery_core::post::{Category, NewPost};
 use delivery_core::product::{NewProduct, ProductId};
 use delivery_core::store::KeyQuery;
 use delivery_core::terms::{OwnTerms, UseLimit, Validity};
-use delivery_core::testing::{ManualClock, RecordingMailer, SeededEntropy};
+use delivery_testing::{ManualClock, RecordingMailer, SeededEntropy};
 use http::{Request, Response};
 
 use crate::host::{self, Framework, Host, Stop};

@@ -21,7 +21,7 @@ use delivery_core::http::{Call, Endpoint};
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::product::NewProduct;
 use delivery_core::store::{Backend, PostgresError, PostgresStore};
-use delivery_core::testing::RecordingMailer;
+use delivery_testing::RecordingMailer;
 use http::Method;
 use postgres_server::{Postgres, postgres, unique};
 use serde_json::{Value, json};

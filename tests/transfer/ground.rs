@@ -13,7 +13,7 @@ use delivery_core::store::{
     PostgresStore, Posts, Route, SqliteError, SqliteStore, Transfer, TransferError,
 };
 use delivery_core::terms::{Terms, UseLimit, Validity};
-use delivery_core::testing::ManualClock;
+use delivery_testing::ManualClock;
 use futures_util::future::join_all;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tempfile::TempDir;

@@ -111,7 +111,6 @@ impl RedisLimiter {
 
     /// Measures windows on `clock` instead of the server's time. Waits up to ten seconds for Redis, because the machine
     /// may be busy with other tests.
-    #[cfg(feature = "testing")]
     #[must_use]
     pub fn on_clock(self, clock: Arc<dyn Clock>) -> Self {
         let patience = Duration::from_secs(10);

@@ -8,6 +8,7 @@ use minijinja::{Environment, Error, HtmlEscape, context};
 
 /// Where the page is.
 pub const PATH: &str = "/docs";
+/// What it is served as.
 pub const TYPE: &str = "text/html; charset=utf-8";
 /// No script, and nothing from anywhere.
 pub const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'";

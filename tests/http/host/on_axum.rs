@@ -18,9 +18,15 @@ use super::Stop;
 
 pub struct Host(Router);
 
-#[derive(Clone, FromRef)]
+#[derive(Clone)]
 struct State {
     delivery: Delivery,
+}
+
+impl FromRef<State> for Delivery {
+    fn from_ref(state: &State) -> Self {
+        state.delivery.clone()
+    }
 }
 
 impl Host {

@@ -1,6 +1,5 @@
 //! Whole plans, compared without I/O.
 
-#[cfg(feature = "testing")]
 mod model;
 
 use chrono::DateTime;

@@ -121,14 +121,14 @@ impl Writes {
 }
 
 impl KeyWrite {
-    /// Whether the key was only used, and may be used again: nothing but its count has changed.
+    /// Whether the key was only used: nothing but its count and its newest use differ from what was loaded.
     #[must_use]
     pub fn is_only_counted(&self) -> bool {
-        let state = self.row.key.state();
-        let counted = |loaded: &KeyState| {
-            (loaded.expires_at, loaded.limit, &loaded.revoked) == (state.expires_at, state.limit, &state.revoked)
-        };
-        self.loaded.as_ref().is_some_and(counted) && state.limit.allows(state.used)
+        // Without `..`, so that a new part of the state is compared too.
+        let KeyState { expires_at, limit, used: _, revoked } = self.row.key.state();
+        let same =
+            |loaded: &KeyState| (&loaded.expires_at, &loaded.limit, &loaded.revoked) == (expires_at, limit, revoked);
+        self.loaded.as_ref().is_some_and(same)
     }
 }
 

@@ -3,7 +3,6 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, PgPool, Row};
 use tokio::time::timeout;
@@ -13,6 +12,7 @@ use super::PostgresError;
 use super::error::store_error;
 use super::schema_lock::{LockState, Origin, leave, share};
 use crate::store::StoreError;
+use crate::store::sql::{Script, migrator};
 
 /// Connections that search and list; finding keys and writing have their own.
 const READERS: u32 = 4;
@@ -72,10 +72,7 @@ const PARAMETERS: [&str; 12] = [
     "options",
 ];
 
-static MIGRATIONS: Migrator = {
-    let migrations = sqlx::migrate!("src/store/postgres/migrations");
-    Migrator { table_name: std::borrow::Cow::Borrowed("_delivery_migrations"), ..migrations }
-};
+const MIGRATIONS: &[Script] = &[(1, "delivery", include_str!("migrations/0001_delivery.sql"))];
 
 /// How to make a session.
 #[derive(Clone)]
@@ -168,7 +165,7 @@ impl Sessions {
         // Waits for another server's migration for as long as that takes.
         sqlx::raw_sql("SET statement_timeout = 0; SET lock_timeout = 0").execute(&mut session).await.map_err(failed)?;
         make_schema(&mut session, schema).await.map_err(failed)?;
-        let migrated = MIGRATIONS.run_direct(None, &mut session, false).await;
+        let migrated = migrator(MIGRATIONS).run_direct(None, &mut session, false).await;
         migrated.map_err(|error| PostgresError::while_migrating(schema, error))?;
         Ok(session)
     }

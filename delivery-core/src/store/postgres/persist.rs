@@ -61,8 +61,15 @@ macro_rules! written {
     };
 }
 
-/// For keys that were only used, which is what comes most.
-const COUNT: &str = concat!(change!(), uses!(), written!());
+/// For keys of which nothing but the count has changed, which is what comes most: the rest of their states, `$6` to `$9`.
+const COUNT: &str = concat!(
+    "WITH written AS ( \
+        UPDATE delivery_key k SET used = c.used, last_use = c.last_use, version = k.version + 1 \
+        FROM unnest($6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[]) AS c (number, version, used, last_use) \
+        WHERE k.number = c.number AND k.version = c.version RETURNING k.number), ",
+    uses!(),
+    written!()
+);
 
 const CHANGE: &str = concat!(change!(), uses!(), events!(), written!());
 
@@ -119,7 +126,8 @@ pub(super) async fn persist(
         writes.keys.iter().enumerate().partition(|(_, write)| write.loaded.is_none());
     new.sort_by_cached_key(|(_, write)| PurchaseId::of(write.row.key.granted()));
     changed.sort_unstable_by_key(|(_, write)| write.row.number);
-    let change = if writes.events.is_empty() { COUNT } else { CHANGE };
+    let are_only_counted = writes.events.is_empty() && changed.iter().all(|(_, write)| write.is_only_counted());
+    let change = if are_only_counted { COUNT } else { CHANGE };
     for (units, statement) in [(new, ISSUE), (changed, change)] {
         if units.is_empty() {
             continue;
@@ -153,9 +161,11 @@ async fn run(
 ) -> Result<Vec<i64>, StoreError> {
     let of_these: HashSet<usize> = units.iter().map(|(unit, _)| *unit).collect();
     let these = |unit: usize| units.len() == writes.keys.len() || of_these.contains(&unit);
-    let mut query = bind_state(bind_uses(sqlx::query(statement), writes, &these), units);
-    if statement != COUNT {
-        query = bind_events(query, writes, &these);
+    let mut query = bind_uses(sqlx::query(statement), writes, &these);
+    if statement == COUNT {
+        query = bind_counts(query, units);
+    } else {
+        query = bind_events(bind_state(query, units), writes, &these);
     }
     if statement == ISSUE {
         query = bind_messages(bind_granted(query, units), writes, &these);
@@ -177,6 +187,15 @@ fn bind_uses<'q>(query: Bound<'q>, writes: &Writes, these: &impl Fn(usize) -> bo
         .bind(uses.iter().map(|used| used.at.timestamp_millis()).collect::<Vec<_>>())
         .bind(uses.iter().map(|used| integer(used.used)).collect::<Vec<_>>())
         .bind(uses.iter().map(|used| used.previous).collect::<Vec<_>>())
+}
+
+fn bind_counts<'q>(query: Bound<'q>, units: &[(usize, &KeyWrite)]) -> Bound<'q> {
+    let rows = || units.iter().map(|(_, write)| &write.row);
+    query
+        .bind(rows().map(|row| row.number).collect::<Vec<_>>())
+        .bind(rows().map(|row| row.version).collect::<Vec<_>>())
+        .bind(rows().map(|row| integer(row.key.used())).collect::<Vec<_>>())
+        .bind(rows().map(|row| row.last_use).collect::<Vec<_>>())
 }
 
 fn bind_state<'q>(query: Bound<'q>, units: &[(usize, &KeyWrite)]) -> Bound<'q> {

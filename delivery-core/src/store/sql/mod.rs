@@ -1,11 +1,13 @@
 //! What the SQL stores share: their queue of work, statements that both databases understand, and rows as values.
 
+mod migrations;
 pub(super) mod rows;
 pub(super) mod statements;
 #[cfg(all(feature = "sqlite", feature = "postgres"))]
 pub(super) mod tables;
 mod work;
 
+pub(super) use self::migrations::{Script, migrator};
 #[cfg(feature = "postgres")]
 pub(super) use self::work::Statement;
 pub(super) use self::work::{Work, WorkQueue};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Row};
 
@@ -16,7 +16,7 @@ use super::{SqliteError, SqliteStore, Tasks};
 use crate::store::batch::BatchQueue;
 use crate::store::clock::SteadyClock;
 use crate::store::sql::statements::TRANSFER;
-use crate::store::sql::{WorkQueue, rows};
+use crate::store::sql::{Script, WorkQueue, migrator, rows};
 
 /// 3.51.3 has the fix of the WAL-reset bug, which could corrupt a database: <https://sqlite.org/wal.html#walresetbug>.
 const OLDEST: [u32; 3] = [3, 51, 3];
@@ -25,10 +25,7 @@ const READERS: u32 = 4;
 /// How long a reader waits for a connection before the answer is "unavailable".
 const ACQUIRE: Duration = Duration::from_secs(3);
 
-static MIGRATIONS: Migrator = {
-    let migrations = sqlx::migrate!("src/store/sqlite/migrations");
-    Migrator { table_name: std::borrow::Cow::Borrowed("_delivery_migrations"), ..migrations }
-};
+const MIGRATIONS: &[Script] = &[(1, "delivery", include_str!("migrations/0001_delivery.sql"))];
 
 /// A file that is locked, checked and up to date.
 pub(super) struct Opened {
@@ -88,7 +85,7 @@ pub(super) async fn prepare(path: &Path) -> Result<Opened, SqliteError> {
 
 /// Brings the schema up to date.
 pub(in crate::store) async fn migrate(writer: &mut SqliteConnection) -> Result<(), MigrateError> {
-    MIGRATIONS.run_direct(None, writer, false).await
+    migrator(MIGRATIONS).run_direct(None, writer, false).await
 }
 
 /// Reads back what durability rests on.

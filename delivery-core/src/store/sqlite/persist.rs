@@ -10,17 +10,23 @@ use crate::store::StoreError;
 use crate::store::plan::{KeyWrite, NewEvent, NewMessage, NewUse, Writes};
 use crate::store::sql::statements::{Completion, completion};
 
+/// Whether the key's use records say all that has changed. The row of a key that is used up changes too: it is searched for.
+fn is_use_record_enough(write: &KeyWrite) -> bool {
+    let state = write.row.key.state();
+    write.is_only_counted() && state.limit.allows(state.used)
+}
+
 /// Persists `writes`. On an error nothing of them is.
 pub(super) async fn persist(connection: &mut SqliteConnection, writes: &Writes) -> Result<(), StoreError> {
     const ALL: &str = "INSERT INTO delivery_batch VALUES (?, ?, ?, ?, ?, ?)";
-    let is_only_counted = writes.keys.iter().all(KeyWrite::is_only_counted);
-    if is_only_counted && writes.completed.is_empty() && writes.events.is_empty() {
+    let are_only_counted = writes.keys.iter().all(is_use_record_enough);
+    if are_only_counted && writes.completed.is_empty() && writes.events.is_empty() {
         // Counts are recorded by their use records alone.
         return append(connection, &writes.uses).await;
     }
     let new = writes.keys.iter().filter(|write| write.loaded.is_none());
     let changed = |write: &&KeyWrite| match write.loaded {
-        Some(_) => !write.is_only_counted(),
+        Some(_) => !is_use_record_enough(write),
         None => write.row.key.state() != crate::key::Key::from(write.row.key.granted().as_ref().clone()).state(),
     };
     let statement = sqlx::query(ALL)

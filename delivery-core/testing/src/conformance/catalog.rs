@@ -1,0 +1,139 @@
+//! Products and posts.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::{Case, cases};
+use delivery_core::post::{Category, NewPost};
+use delivery_core::product::{Listing, NewProduct, ProductId};
+use delivery_core::store::{CatalogEditor, PostQuery, Posts};
+use delivery_core::terms::{OwnTerms, UseLimit, Validity};
+
+/// A catalog that can be edited, with posts.
+pub trait Shop: CatalogEditor + Posts {}
+
+impl<S: CatalogEditor + Posts> Shop for S {}
+
+/// What every [`CatalogEditor`] and [`Posts`] promise.
+pub const CATALOG: &[Case<dyn Shop>] = cases![
+    a_product_is_found_as_it_was_added,
+    an_unknown_product_is_not_found,
+    products_are_listed_by_number,
+    an_updated_product_is_served_at_once,
+    an_archived_product_is_not_listed_and_still_found,
+    posts_are_listed_newest_first_by_category_and_time,
+    a_list_is_the_same_while_nothing_changes_and_holds_a_mebibyte,
+];
+
+type Port = Arc<dyn Shop>;
+
+fn now() -> DateTime<Utc> {
+    DateTime::from_timestamp(1_795_255_200, 0).unwrap_or_default()
+}
+
+async fn a_product_is_found_as_it_was_added(catalog: Port) {
+    let plain = NewProduct::new("Plain").expect("a name").content("x").expect("content");
+    let terms = OwnTerms { validity: Validity::from_days(-1).ok(), limit: UseLimit::from_count(2_147_483_647).ok() };
+    let rich = NewProduct::new("Größe'\"; --").expect("a name").content("# T\r\n\t😀").expect("content");
+    let rich = rich.description("a\nb").expect("a description").kind("e-book").expect("a type");
+    let rich = rich.price("999999999999999.9999".parse().expect("a price")).terms(terms);
+    for product in [plain, rich] {
+        let added = catalog.add_product(product).await.expect("added");
+        let found = catalog.product(added.id()).await.expect("found").expect("known");
+        assert_eq!(added, found);
+        let again = catalog.product(added.id()).await.expect("found").expect("known");
+        assert_eq!(found, again);
+    }
+}
+
+async fn an_unknown_product_is_not_found(catalog: Port) {
+    for id in [1, 7, i64::MAX] {
+        assert_eq!(catalog.product(ProductId::new(id).expect("1 or more")).await.expect("answered"), None);
+    }
+}
+
+async fn products_are_listed_by_number(catalog: Port) {
+    assert!(catalog.products().await.expect("listed").is_empty());
+    let mut expected = Vec::new();
+    for name in ["b", "a", "c"] {
+        let product = catalog.add_product(NewProduct::new(name).expect("a name")).await.expect("added");
+        expected.push(Listing::of(&product));
+        assert_eq!(*catalog.products().await.expect("listed"), expected, "a list is never older than its answer");
+    }
+    assert!(expected.is_sorted_by_key(|listing| listing.id));
+}
+
+async fn an_updated_product_is_served_at_once(catalog: Port) {
+    let facts = |name| NewProduct::new(name).expect("a name").content("x").expect("content");
+    let added = catalog.add_product(facts("old")).await.expect("added");
+    for name in ["new", "newer", "newer"] {
+        assert!(catalog.product(added.id()).await.expect("found").is_some());
+        let updated = catalog.update_product(added.id(), facts(name)).await.expect("updated").expect("known");
+        assert_eq!((updated.id(), updated.name()), (added.id(), name));
+        assert_eq!(catalog.product(added.id()).await.expect("found"), Some(updated.clone()));
+        assert_eq!(*catalog.products().await.expect("listed"), [Listing::of(&updated)]);
+    }
+    let unknown = ProductId::new(99).expect("1 or more");
+    assert_eq!(catalog.update_product(unknown, facts("new")).await.expect("answered"), None);
+    assert_eq!(catalog.product(unknown).await.expect("answered"), None);
+}
+
+async fn an_archived_product_is_not_listed_and_still_found(catalog: Port) {
+    let facts = |name| NewProduct::new(name).expect("a name");
+    let [kept, old] = [
+        catalog.add_product(facts("kept")).await.expect("added"),
+        catalog.add_product(facts("old")).await.expect("added"),
+    ];
+    assert_eq!(catalog.products().await.expect("listed").len(), 2);
+    for _ in 0..2 {
+        let archived = catalog.archive_product(old.id()).await.expect("archived").expect("known");
+        assert!(archived.is_archived());
+        assert_eq!(catalog.product(old.id()).await.expect("found"), Some(archived));
+        assert_eq!(*catalog.products().await.expect("listed"), [Listing::of(&kept)]);
+    }
+    let updated = catalog.update_product(old.id(), facts("newer")).await.expect("updated").expect("known");
+    assert!(updated.is_archived(), "an update does not sell it again");
+    assert_eq!(catalog.archive_product(ProductId::new(99).expect("1 or more")).await.expect("answered"), None);
+}
+
+async fn posts_are_listed_newest_first_by_category_and_time(catalog: Port) {
+    for (title, category, minutes) in
+        [("old", "news", 0), ("new", "news", 2), ("tip", "tips", 1), ("tip too", "tips", 1), ("soon", "news", 9)]
+    {
+        let category = Category::new(category).expect("a category");
+        let post = NewPost::new(title, category, now() + TimeDelta::minutes(minutes)).expect("a title");
+        catalog.add_post(post.content("x").expect("content")).await.expect("added");
+    }
+    let category = |name| Some(Category::new(name).expect("a category"));
+    for (category, limit, expected) in [
+        (None, 10, vec!["new", "tip too", "tip", "old"]),
+        (None, 2, vec!["new", "tip too"]),
+        (category("news"), 10, vec!["new", "old"]),
+        (category("NEWS"), 10, vec![]),
+        (category("%"), 10, vec![]),
+    ] {
+        let query = PostQuery { category, until: now() + TimeDelta::minutes(5), limit };
+        let posts = catalog.posts(&query).await.expect("listed");
+        assert_eq!(posts.iter().map(delivery_core::post::Post::title).collect::<Vec<_>>(), expected, "{query:?}");
+    }
+}
+
+async fn a_list_is_the_same_while_nothing_changes_and_holds_a_mebibyte(catalog: Port) {
+    let query = PostQuery { category: None, until: now() + TimeDelta::hours(1), limit: 100 };
+    let add = async |bytes: usize, minutes: i64| {
+        let category = Category::new("news").expect("a category");
+        let post = NewPost::new("t", category, now() + TimeDelta::minutes(minutes)).expect("a title");
+        catalog.add_post(post.content("x".repeat(bytes)).expect("content")).await.expect("added");
+    };
+    for minutes in 0..5 {
+        add(400_000, minutes).await;
+    }
+    let first = catalog.posts(&query).await.expect("listed");
+    assert_eq!(first.len(), 2, "the newest, as far as they fit");
+    let again = catalog.posts(&query).await.expect("listed");
+    assert!(Arc::ptr_eq(&first, &again), "nothing has changed");
+    add(1, 9).await;
+    let newer = catalog.posts(&query).await.expect("listed");
+    assert_eq!(newer.iter().map(|post| post.content().len()).collect::<Vec<_>>(), [1, 400_000, 400_000]);
+}

@@ -1,0 +1,57 @@
+//! Keys, orders and calls that cases share.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use delivery_core::key::{Actor, Change, Key, KeyId, NewKey, SecretVersion};
+use delivery_core::order::{OrderRef, Source};
+use delivery_core::product::ProductId;
+use delivery_core::store::{Issue, Ledger, MessageId};
+use delivery_core::terms::{Terms, UseLimit, Validity};
+
+pub(super) type Port = Arc<dyn Ledger>;
+
+pub(super) const RACERS: usize = 100;
+
+pub(super) fn now() -> DateTime<Utc> {
+    DateTime::from_timestamp(1_795_255_200, 0).unwrap_or_default()
+}
+
+/// The `index`th key of a test: later ones have greater ids, as time-ordered ids do.
+pub(super) fn key(index: u8, uses: i64) -> NewKey {
+    let mut id = [0x11; 16];
+    id[0] = index;
+    let limit = UseLimit::from_count(uses).expect("in range");
+    let terms = Terms { validity: Validity::from_days(1).expect("in range"), limit };
+    let email = format!("buyer{}@example.com", index % 2).parse().expect("an address");
+    let issued_at = now() + TimeDelta::seconds(i64::from(index));
+    NewKey::on_terms((KeyId::from_bytes(id), SecretVersion::from_stored(513)), product(1), email, terms, issued_at)
+}
+
+pub(super) fn product(id: i64) -> ProductId {
+    ProductId::new(id).expect("1 or more")
+}
+
+pub(super) fn order(id: &str) -> OrderRef {
+    OrderRef { source: Source::webhook(), id: id.parse().expect("a number") }
+}
+
+pub(super) fn message_id(name: &str) -> MessageId {
+    MessageId::new(format!("{name}@example.com")).expect("an id")
+}
+
+pub(super) fn use_at(at: DateTime<Utc>) -> Change {
+    Change::Use { product: product(1), at }
+}
+
+pub(super) async fn issue(ledger: &Port, key: NewKey) -> Key {
+    match ledger.issue(key, None).await.expect("issued") {
+        Issue::New(key) => key,
+        Issue::Existing(_) => panic!("a new key was expected"),
+    }
+}
+
+pub(super) fn revoke(at: DateTime<Utc>, reason: Option<&str>) -> Change {
+    Change::Revoke { at, reason: reason.map(|reason| reason.parse().expect("a reason")), by: Actor::admin() }
+}

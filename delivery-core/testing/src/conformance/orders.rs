@@ -1,0 +1,80 @@
+//! Orders: one purchase, one key, one e-mail.
+
+use chrono::TimeDelta;
+use tokio::task::JoinSet;
+
+use super::fixtures::{Port, RACERS, issue, key, message_id, now, order, product, use_at};
+use delivery_core::key::{KeyId, NewKey};
+use delivery_core::order::OrderRef;
+use delivery_core::store::{Issue, KeyQuery};
+
+pub(super) async fn an_order_and_product_have_one_key_however_many_calls_race(ledger: Port) {
+    let mut racers = JoinSet::new();
+    for index in 0..u8::try_from(RACERS).expect("few") {
+        let ledger = ledger.clone();
+        let granted = key(index, 1).bought_with(order("race"));
+        racers
+            .spawn(async move { ledger.issue(granted, Some(message_id(&format!("m{index}")))).await.expect("issued") });
+    }
+    let issued = racers.join_all().await;
+    assert_eq!(issued.iter().filter(|issue| matches!(issue, Issue::New(_))).count(), 1);
+    let mut keys: Vec<KeyId> = issued.into_iter().map(|issue| issue.into_key().id()).collect();
+    keys.dedup();
+    assert_eq!(keys.len(), 1, "every call answers with the same key");
+    assert_eq!(messages(&ledger).await, 1);
+    let found = ledger.search(&KeyQuery { limit: 10, ..KeyQuery::default() }).await.expect("searched");
+    assert_eq!(found.items.len(), 1);
+}
+
+pub(super) async fn a_replayed_order_answers_with_its_key_as_it_stands_and_queues_no_message(ledger: Port) {
+    let first = key(1, 5).bought_with(order("A"));
+    ledger.issue(first.clone(), Some(message_id("first"))).await.expect("issued");
+    ledger.change(first.id, use_at(now())).await.expect("changed");
+    let replay =
+        NewKey { email: "other@example.com".parse().expect("an address"), ..key(2, 9) }.bought_with(order("A"));
+    let answer = ledger.issue(replay.clone(), Some(message_id("second"))).await.expect("answered");
+    let stands = ledger.find(first.id).await.expect("found").expect("known");
+    assert_eq!(answer, Issue::Existing(stands));
+    assert_eq!(ledger.find(replay.id).await.expect("answered"), None);
+    assert_eq!(messages(&ledger).await, 1);
+}
+
+pub(super) async fn another_product_source_or_order_is_another_purchase(ledger: Port) {
+    let elsewhere = OrderRef { source: "elsewhere".parse().expect("a source"), ..order("A") };
+    for (index, product_id, order) in
+        [(1, 1, order("A")), (2, 2, order("A")), (3, 1, elsewhere), (4, 1, order("a")), (5, 1, order("A "))]
+    {
+        issue(&ledger, NewKey { product: product(product_id), ..key(index, 1) }.bought_with(order)).await;
+    }
+}
+
+pub(super) async fn a_key_issued_by_hand_has_no_order_and_is_always_new(ledger: Port) {
+    for index in 1..=3 {
+        assert_eq!(issue(&ledger, key(index, 1)).await.granted().order, None);
+    }
+    assert_eq!(messages(&ledger).await, 0, "no e-mail was asked for");
+}
+
+pub(super) async fn an_order_whose_caller_goes_away_has_a_key_and_a_message_or_neither(ledger: Port) {
+    for index in 0..50 {
+        let granted = key(index, 1).bought_with(order(&index.to_string()));
+        let port = ledger.clone();
+        let message = Some(message_id(&format!("m{index}")));
+        let caller = tokio::spawn(async move { port.issue(granted, message).await });
+        if index % 2 == 0 {
+            tokio::task::yield_now().await;
+        }
+        caller.abort();
+        // Joined or aborted, both are fine.
+        let _ = caller.await;
+    }
+    // A change of an unknown key comes after whatever is still on its way.
+    ledger.change(key(99, 1).id, use_at(now())).await.expect("answered");
+    let keys = ledger.search(&KeyQuery { limit: 1000, ..KeyQuery::default() }).await.expect("searched").items.len();
+    assert_eq!(messages(&ledger).await, keys);
+}
+
+async fn messages(ledger: &Port) -> usize {
+    let later = now() + TimeDelta::days(365);
+    ledger.claim_messages(later, later, 1000).await.expect("claimed").len()
+}

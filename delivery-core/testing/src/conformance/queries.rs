@@ -1,0 +1,96 @@
+//! Searches and histories.
+
+use chrono::TimeDelta;
+
+use super::fixtures::{Port, issue, key, now, order, product, revoke, use_at};
+use delivery_core::key::{Change, NewKey, Status};
+use delivery_core::store::KeyQuery;
+
+pub(super) async fn keys_are_searched_by_every_field_newest_first_in_pages(ledger: Port) {
+    for index in 1..=9 {
+        let granted = NewKey { product: product(i64::from(index % 3) + 1), ..key(index, 1) };
+        issue(&ledger, if index == 4 { granted.bought_with(order("four")) } else { granted }).await;
+    }
+    let spend = |index| Change::Use { product: product(i64::from(index % 3) + 1), at: now() };
+    ledger.change(key(2, 1).id, spend(2)).await.expect("changed");
+    ledger.change(key(3, 1).id, revoke(now(), None)).await.expect("changed");
+    let status = |status| KeyQuery { status: Some((status, now())), ..KeyQuery::default() };
+    let tomorrow = now() + TimeDelta::days(1) + TimeDelta::seconds(4);
+    let tomorrow = |status| KeyQuery { status: Some((status, tomorrow)), ..KeyQuery::default() };
+    let email = |text: &str| KeyQuery { email: text.parse().ok(), ..KeyQuery::default() };
+    for (query, expected) in [
+        (KeyQuery::default(), vec![9, 8, 7, 6, 5, 4, 3, 2, 1]),
+        (email("buyer0@example.com"), vec![8, 6, 4, 2]),
+        (email("nobody@example.com"), vec![]),
+        (KeyQuery { product: Some(product(1)), ..KeyQuery::default() }, vec![9, 6, 3]),
+        (KeyQuery { product: Some(product(2)), ..email("buyer1@example.com") }, vec![7, 1]),
+        (KeyQuery { order: Some(order("four")), ..KeyQuery::default() }, vec![4]),
+        (KeyQuery { order: Some(order("five")), ..KeyQuery::default() }, vec![]),
+        (status(Status::Exhausted), vec![2]),
+        (status(Status::Revoked), vec![3]),
+        (status(Status::Valid), vec![9, 8, 7, 6, 5, 4, 1]),
+        (status(Status::Expired), vec![]),
+        (tomorrow(Status::Expired), vec![4, 2, 1]),
+        (tomorrow(Status::Valid), vec![9, 8, 7, 6, 5]),
+    ] {
+        for limit in [1, 2, 100] {
+            let (mut found, mut before) = (Vec::new(), None);
+            loop {
+                let page = ledger.search(&KeyQuery { before, limit, ..query.clone() }).await.expect("searched");
+                assert!(page.items.len() <= limit);
+                found.extend(page.items.iter().map(|key| key.id().as_bytes()[0]));
+                before = page.next;
+                if before.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(found, expected, "{query:?} in pages of {limit}");
+        }
+    }
+}
+
+pub(super) async fn history_has_every_use_newest_first_in_pages(ledger: Port) {
+    let (id, other) = (issue(&ledger, key(1, -1)).await.id(), issue(&ledger, key(2, -1)).await.id());
+    let at = |minute| now() + TimeDelta::minutes(minute) + TimeDelta::milliseconds(7);
+    for minute in 0..7 {
+        ledger.change(id, use_at(at(minute))).await.expect("changed");
+        ledger.change(other, use_at(at(minute))).await.expect("changed");
+    }
+    for limit in [1, 3, 7, 100] {
+        let (mut found, mut before) = (Vec::new(), None);
+        loop {
+            let page = ledger.history(id, before, limit).await.expect("read");
+            found.extend(page.items.iter().map(|used| used.at));
+            before = page.next;
+            if before.is_none() {
+                break;
+            }
+        }
+        assert_eq!(found, (0..7).rev().map(at).collect::<Vec<_>>(), "in pages of {limit}");
+    }
+}
+
+pub(super) async fn pruned_history_is_forgotten_and_counts_stay(ledger: Port) {
+    let id = issue(&ledger, key(1, -1)).await.id();
+    let at = |minute| now() + TimeDelta::minutes(minute);
+    for minute in 0..5 {
+        ledger.change(id, use_at(at(minute))).await.expect("changed");
+    }
+    assert_eq!(ledger.prune_history(at(3)).await.expect("pruned"), 3);
+    assert_eq!(ledger.prune_history(at(3)).await.expect("pruned"), 0);
+    let left = ledger.history(id, None, 10).await.expect("read");
+    assert_eq!(left.items.iter().map(|used| used.at).collect::<Vec<_>>(), [at(4), at(3)]);
+    assert_eq!(ledger.find(id).await.expect("found").map(|key| key.used()), Some(5));
+    ledger.change(id, use_at(at(6))).await.expect("changed");
+    assert_eq!(ledger.find(id).await.expect("found").map(|key| key.used()), Some(6));
+}
+
+pub(super) async fn a_page_has_at_least_one_and_at_most_a_thousand(ledger: Port) {
+    for index in 1..=3 {
+        issue(&ledger, key(index, 1)).await;
+    }
+    for (limit, found) in [(0, 1), (1, 1), (1000, 3), (usize::MAX, 3)] {
+        let page = ledger.search(&KeyQuery { limit, ..KeyQuery::default() }).await.expect("searched");
+        assert_eq!(page.items.len(), found);
+    }
+}

@@ -1,0 +1,79 @@
+//! The complete server on axum: `cargo run --release --example axum_server`. `--help` lists its settings.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::{Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use delivery_core::Delivery;
+use hyper::body::Incoming;
+use server::serve::{Application, serve};
+use server::{docs, health};
+use tower::ServiceExt;
+
+fn main() -> ExitCode {
+    server::run(|opened| {
+        let app = App(router(opened.delivery.clone()));
+        serve(opened, app)
+    })
+}
+
+fn router(delivery: Delivery) -> Router {
+    Router::new()
+        .route(health::LIVE, any(health))
+        .route(health::READY, any(health))
+        .with_state(delivery.clone())
+        .route(docs::PATH, any(reference))
+        .merge(delivery_axum::router(delivery))
+        .fallback(delivery_axum::not_found)
+        // Makes routes of the handlers now, as `axum::serve` would, and not for each request.
+        .with_state(())
+}
+
+#[derive(Clone)]
+struct App(Router);
+
+impl Application for App {
+    type Body = Body;
+
+    fn answer(
+        &self,
+        request: hyper::Request<Incoming>,
+        peer: SocketAddr,
+    ) -> impl Future<Output = Response> + Send + 'static {
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(ConnectInfo(peer));
+        let answered = self.0.clone().oneshot(request);
+        async move { answered.await.unwrap_or_else(|never| match never {}) }
+    }
+}
+
+fn reads(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}
+
+async fn reference(method: Method) -> Response {
+    match docs::page().filter(|_| reads(&method)) {
+        Some(page) => {
+            let headers = [(header::CONTENT_TYPE, docs::TYPE), (header::CONTENT_SECURITY_POLICY, docs::POLICY)];
+            (headers, page).into_response()
+        }
+        None => delivery_axum::not_found().await,
+    }
+}
+
+async fn health(State(delivery): State<Delivery>, request: Request) -> Response {
+    let asked = reads(request.method());
+    match health::check(request.uri().path(), &delivery).await.filter(|_| asked) {
+        Some((status, json)) => {
+            let status = StatusCode::from_u16(status).unwrap_or_default();
+            (status, [(header::CONTENT_TYPE, "application/json")], json).into_response()
+        }
+        None => delivery_axum::not_found().await,
+    }
+}

@@ -1,0 +1,132 @@
+//! What the example servers share: settings, secrets, and putting the service together. Only the framework differs.
+
+mod alarm;
+mod assemble;
+pub mod docs;
+mod dotenv;
+pub mod health;
+mod log;
+mod pace;
+mod places;
+mod requests;
+mod secrets;
+pub mod serve;
+mod settings;
+mod signal;
+mod welcome;
+
+use std::error::Error;
+use std::future::Future;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use delivery_core::{Delivery, explain};
+use tokio::net::TcpListener;
+
+use self::assemble::{Service, assemble};
+use self::places::Places;
+use self::settings::{Arguments, Command, Database, Settings};
+
+/// How long open requests may take once the server is asked to stop.
+pub const GRACE: Duration = Duration::from_secs(25);
+/// How long files that are being written may take after that.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// A refusal to start, with a sentence for the operator.
+pub type Refusal = Box<dyn Error + Send + Sync>;
+
+/// Everything a framework needs to serve.
+pub struct Opened {
+    /// The socket that listens.
+    listener: TcpListener,
+    /// Its address.
+    address: SocketAddr,
+    /// The service.
+    pub delivery: Delivery,
+    /// Connections that may be served at once.
+    places: Places,
+}
+
+/// Reads the settings, listens, opens the store, and greets the seller on the first start.
+async fn open(settings: &Settings) -> Result<Opened, Refusal> {
+    let listener = TcpListener::bind(settings.bind)
+        .await
+        .map_err(|error| format!("BIND (--bind): {} cannot be listened on: {error}", settings.bind))?;
+    let address = listener.local_addr()?;
+    let Service { delivery, secrets } = assemble(settings, address).await?;
+    if let Some(greeting) = welcome::greeting(&secrets, &settings.data_dir, address) {
+        say(&greeting);
+    }
+    let places = Places::new(settings.max_connections, settings.max_connections_per_address);
+    Ok(Opened { listener, address, delivery, places })
+}
+
+/// Queues e-mails that failed for good once more. The next server that runs sends them.
+async fn retry(settings: &Settings) -> Result<(), Refusal> {
+    if let Database::Sqlite(path) = &settings.database
+        && !path.exists()
+    {
+        return Err(format!(
+            "there is no database at {}: DATA_DIR or DATABASE_URL names another place",
+            path.display()
+        )
+        .into());
+    }
+    let Service { delivery, .. } = assemble(settings, settings.bind).await?;
+    let count = delivery.retry_messages().await?;
+    delivery.close().await;
+    say(&format!("{count} e-mails are queued again"));
+    Ok(())
+}
+
+/// Says on standard output, in one line, that requests are answered from now on.
+fn announce(address: SocketAddr) {
+    say(&format!("listening on http://{address}"));
+}
+
+/// Prints to standard output, and ignores errors: a closed pipe must not stop the server.
+fn say(text: &str) {
+    let _ = writeln!(io::stdout(), "{text}");
+}
+
+/// Runs a server to its end; a refusal is told on standard error.
+pub fn run<S: Future<Output = Result<(), Refusal>>>(server: impl FnOnce(Opened) -> S) -> ExitCode {
+    let ran = Arguments::read().and_then(|arguments| {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let command = arguments.command;
+        let mut lines = None;
+        let ran = runtime.block_on(async {
+            let settings = arguments.check()?;
+            lines = Some(log::start()?);
+            match command {
+                None => server(open(&settings).await?).await,
+                Some(Command::Retry) => retry(&settings).await,
+            }
+        });
+        // Does not wait any longer for files that are being written to a hanging disk.
+        runtime.shutdown_timeout(LINGER);
+        // The last lines, unless nobody takes them.
+        briefly(move || drop(lines));
+        ran
+    });
+    match ran {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(refusal) => {
+            briefly(move || drop(writeln!(io::stderr(), "error: {}", explain(refusal.as_ref()))));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs `work`, and waits for it only briefly, so that a full pipe cannot keep the process from ending.
+fn briefly(work: impl FnOnce() + Send + 'static) {
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        work();
+        tell.send(())
+    });
+    // It takes longer, or it panicked: there is nothing else to do.
+    let _ = told.recv_timeout(LINGER);
+}
