@@ -1,7 +1,7 @@
 //! Randomness as an input.
 //!
 //! Key ids, generated secrets and retry jitter draw from an [`Entropy`]. [`SystemEntropy`] is cryptographically secure
-//! and the default; `testing::SeededEntropy` is deterministic, for tests only.
+//! and the default; `SeededEntropy` of `delivery-testing` is deterministic, for tests only.
 //!
 //! # Implementing `Entropy`
 //!

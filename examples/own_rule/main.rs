@@ -1,4 +1,4 @@
-//! A developer proves a rule of their own with the `testing` feature.
+//! A developer proves a rule of their own with `delivery-testing`.
 //!
 //! The rule: a customer gets a loyalty discount from the tenth use on, unless the key was revoked. Generated histories of
 //! keys show whether it holds for every key there can be, and a failure shrinks to the shortest history that breaks it.

@@ -3,7 +3,7 @@
 //! # Implementing `RateLimiter`
 //!
 //! [`admit`](RateLimiter::admit) decides and counts in one atomic step for each subject. The conformance cases in
-//! `testing` check this contract: in *any* window of the quota's length at most `limit` requests are admitted; a
+//! `delivery-testing` check this contract: in *any* window of the quota's length at most `limit` requests are admitted; a
 //! request that fits is never refused; a refused request is not counted; and the same request fits exactly after
 //! `retry_after`. Subjects do not influence each other, with one exception: under attack an implementation may let
 //! *new* subjects share an allowance. Such a subject never gets more than the quota, but may get less.

@@ -20,7 +20,7 @@
 //! 2. A purchase has at most one key, however many calls race: persisting a second one is a conflict.
 //! 3. What a method acknowledges is durable: it survives a crash at the next instruction.
 //!
-//! Run `testing::conformance` over it: it has a case for what each method promises. A crash, and what is there when the store
+//! Run `delivery_testing::conformance` over it: it has a case for what each method promises. A crash, and what is there when the store
 //! is opened again, are yours to test. [`MemoryStore`] is the reference, short enough to be read beside it.
 //!
 //! # Implementing `Catalog`
