@@ -84,8 +84,8 @@ pub enum Answer {
     Key(usize),
     /// E-mails sent, deferred, failed.
     Worked(usize, usize, usize),
-    /// Whether there was an e-mail.
-    Resent(bool),
+    /// The keys whose e-mails had failed; that of the first is sent again.
+    Resent(Vec<usize>),
 }
 
 #[derive(Debug, Clone)]
@@ -340,11 +340,11 @@ impl Model {
 
     fn resend(&mut self) -> Answer {
         let now = self.now;
-        let messages = self.keys.iter_mut().filter_map(|key| key.message.as_mut());
-        let Some(message) = messages.into_iter().find(|message| message.state == State::Failed) else {
-            return Answer::Resent(false);
-        };
-        *message = Message { queued: now, due: now, attempts: 0, state: State::Waiting };
-        Answer::Resent(true)
+        let has_failed = |key: &Key| key.message.as_ref().is_some_and(|message| message.state == State::Failed);
+        let failed: Vec<usize> = (0..self.keys.len()).filter(|key| has_failed(&self.keys[*key])).collect();
+        if let Some(first) = failed.first() {
+            self.keys[*first].message = Some(Message { queued: now, due: now, attempts: 0, state: State::Waiting });
+        }
+        Answer::Resent(failed)
     }
 }

@@ -13,7 +13,9 @@ use delivery_core::key::{KeyId, Keyring, Prefix};
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::mail::Worked;
 use delivery_core::product::NewProduct;
-use delivery_core::store::{CatalogEditor, KeyQuery, Ledger, MemoryStore, PostgresStore, Posts, SqliteStore};
+use delivery_core::store::{
+    CatalogEditor, FailedMessage, KeyQuery, Ledger, MemoryStore, PostgresStore, Posts, SqliteStore,
+};
 use delivery_core::terms::{OwnTerms, UseLimit, Validity};
 use delivery_core::{Delivery, Entropy};
 use delivery_testing::{ManualClock, RecordingMailer, SeededEntropy};
@@ -121,10 +123,7 @@ impl Service {
                 let Worked { sent, deferred, failed, .. } = self.delivery.outbox().work().await.unwrap();
                 Answer::Worked(sent, deferred, failed)
             }
-            Step::Resend => match self.delivery.failed_messages(1).await.unwrap().first() {
-                Some(failed) => Answer::Resent(self.delivery.retry_message(failed.message).await.unwrap()),
-                None => Answer::Resent(false),
-            },
+            Step::Resend => self.resend().await,
             Step::Restart { crash } => {
                 self.restart(crash).await;
                 Answer::None
@@ -189,6 +188,19 @@ impl Service {
     async fn http(&self, endpoint: Endpoint, method: Method, query: String) -> Answer {
         let reply = endpoint.call(&self.delivery, Call::new(method).query(query)).await;
         answer(reply.status().as_u16(), serde_json::from_slice(reply.body()).unwrap_or_default())
+    }
+
+    /// Messages that failed at the same time are in no order that the model knows.
+    async fn resend(&self) -> Answer {
+        let failed = self.delivery.failed_messages(1000).await.unwrap();
+        assert!(failed.is_sorted_by_key(|message| message.failed_at));
+        let key = |failed: &FailedMessage| (0..self.texts.len()).find(|key| self.id(*key) == failed.key.id()).unwrap();
+        let mut keys: Vec<_> = failed.iter().map(|failed| (key(failed), failed.message)).collect();
+        keys.sort_unstable();
+        if let Some((_, first)) = keys.first() {
+            assert!(self.delivery.retry_message(*first).await.unwrap());
+        }
+        Answer::Resent(keys.into_iter().map(|(key, _)| key).collect())
     }
 
     async fn restart(&mut self, crash: bool) {

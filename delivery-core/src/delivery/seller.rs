@@ -94,7 +94,7 @@ impl Delivery {
         self.inner.ledger.prune_history(before).await
     }
 
-    /// E-mails that were given up, oldest first, at most `limit`.
+    /// E-mails that were given up, in the order in which they were, at most `limit`.
     ///
     /// # Errors
     ///

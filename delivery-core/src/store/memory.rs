@@ -152,7 +152,11 @@ impl Backend for MemoryStore {
 
     async fn failed_messages(&self, limit: usize) -> Result<Vec<FailedMessage>, StoreError> {
         let state = self.state();
-        state.queue.failed(|key, failed| state.key(key).map(failed)).take(limit).collect()
+        let failed = state.queue.failed(|key, failed| state.key(key).map(failed));
+        let mut failed = failed.collect::<Result<Vec<_>, _>>()?;
+        failed.sort_by_key(|message| message.failed_at);
+        failed.truncate(limit);
+        Ok(failed)
     }
 
     async fn retry_message(&self, message: MessageNumber, now: DateTime<Utc>) -> Result<bool, StoreError> {

@@ -97,7 +97,7 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// [`StoreError`] if the leases may end before.
     async fn renew_leases(&self, leases: &[Lease], lease_until: DateTime<Utc>) -> Result<(), StoreError>;
 
-    /// Messages that failed for good, oldest first, at most `limit`.
+    /// Messages that failed for good, in the order in which they failed, at most `limit`.
     ///
     /// # Errors
     ///

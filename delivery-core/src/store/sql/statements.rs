@@ -24,7 +24,7 @@ pub(in crate::store) const CHAIN: &str = "WITH RECURSIVE chain (number, at, prev
 pub(in crate::store) const BEFORE: &str =
     "SELECT u.previous FROM delivery_use u JOIN delivery_key k ON k.number = u.key WHERE u.number = $1 AND k.id = $2";
 
-/// Messages that failed for good, oldest first, with their keys from the table or view `$keys`.
+/// Messages that failed for good, in the order in which they failed, with their keys from the table or view `$keys`.
 macro_rules! FAILED {
     ($keys:literal) => {
         concat!(
@@ -32,7 +32,7 @@ macro_rules! FAILED {
             crate::store::sql::rows::key_columns!(),
             " FROM delivery_message m JOIN ",
             $keys,
-            " k ON k.number = m.key WHERE m.state = 2 ORDER BY m.number LIMIT $1"
+            " k ON k.number = m.key WHERE m.state = 2 ORDER BY m.due_at, m.number LIMIT $1"
         )
     };
 }

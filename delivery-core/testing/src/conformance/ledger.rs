@@ -10,8 +10,8 @@ use super::messages::{
     a_message_is_claimed_by_one_of_many, a_postponed_message_is_due_at_its_time_and_its_attempt_not_counted,
     a_released_message_is_due_at_once_and_its_attempt_not_counted,
     a_retried_message_is_due_at_its_time_with_its_attempts_counted, a_sent_message_is_never_due_again,
-    a_time_that_no_clock_should_have_written_delays_no_message, messages_come_oldest_first_and_no_more_than_asked_for,
-    messages_that_failed_by_another_way_are_due_again,
+    a_time_that_no_clock_should_have_written_delays_no_message, failed_messages_are_in_the_order_in_which_they_failed,
+    messages_come_oldest_first_and_no_more_than_asked_for, messages_that_failed_by_another_way_are_due_again,
 };
 use super::orders::{
     a_key_issued_by_hand_has_no_order_and_is_always_new,
@@ -61,6 +61,7 @@ pub const LEDGER: &[Case<dyn Ledger>] = cases![
     a_released_message_is_due_at_once_and_its_attempt_not_counted,
     a_lease_settles_once_and_only_with_the_newest_lease,
     a_failed_message_waits_for_the_seller,
+    failed_messages_are_in_the_order_in_which_they_failed,
     messages_that_failed_by_another_way_are_due_again,
     a_lease_is_renewed_as_long_as_it_is_held,
     a_time_that_no_clock_should_have_written_delays_no_message,

@@ -141,6 +141,21 @@ pub(super) async fn a_failed_message_waits_for_the_seller(ledger: Port) {
     assert!(ledger.failed_messages(10).await.expect("read").is_empty());
 }
 
+pub(super) async fn failed_messages_are_in_the_order_in_which_they_failed(ledger: Port) {
+    queue(&ledger, 3).await;
+    let mut claimed = claim(&ledger, at(1), 10).await;
+    claimed.rotate_left(1);
+    let expected: Vec<_> = claimed.iter().map(|message| message.lease.message).collect();
+    for (message, minute) in claimed.into_iter().zip(2..) {
+        let failure = Outcome::Fail { at: at(minute), reason: String::new(), route: route(1) };
+        complete(&ledger, message.lease, failure).await;
+    }
+    let failed = ledger.failed_messages(10).await.expect("read");
+    assert_eq!(failed.iter().map(|failed| failed.message).collect::<Vec<_>>(), expected);
+    let first = ledger.failed_messages(1).await.expect("read");
+    assert_eq!(first.iter().map(|failed| failed.message).collect::<Vec<_>>(), expected[..1]);
+}
+
 pub(super) async fn messages_that_failed_by_another_way_are_due_again(ledger: Port) {
     queue(&ledger, 3).await;
     for (message, way) in claim(&ledger, at(1), 3).await.into_iter().zip([1, 1, 2]) {

@@ -113,7 +113,7 @@ CREATE TABLE delivery_message (
 ) STRICT;
 CREATE INDEX delivery_message_queued ON delivery_message (due_at, number) WHERE state = 0;
 CREATE INDEX delivery_message_leased ON delivery_message (number) WHERE leased = 1;
-CREATE INDEX delivery_message_failed ON delivery_message (number) WHERE state = 2;
+CREATE INDEX delivery_message_failed ON delivery_message (due_at, number) WHERE state = 2;
 
 -- The audit log of changes. What was issued is told by the keys themselves.
 CREATE TABLE delivery_event (
