@@ -152,8 +152,8 @@ pub(super) async fn failed_messages_are_in_the_order_in_which_they_failed(ledger
     }
     let failed = ledger.failed_messages(10).await.expect("read");
     assert_eq!(failed.iter().map(|failed| failed.message).collect::<Vec<_>>(), expected);
-    let first = ledger.failed_messages(1).await.expect("read");
-    assert_eq!(first.iter().map(|failed| failed.message).collect::<Vec<_>>(), expected[..1]);
+    let first = ledger.failed_messages(1).await.expect("read").pop();
+    assert_eq!(first.map(|failed| failed.message), expected.first().copied());
 }
 
 pub(super) async fn messages_that_failed_by_another_way_are_due_again(ledger: Port) {
