@@ -230,7 +230,11 @@ fn requests(criterion: &mut Criterion) {
     let (webhook, admin) = ("a webhook's secret".parse().unwrap(), "an-admins-own-token".parse().unwrap());
     let plenty = Quota::per_minute(u32::MAX).unwrap();
     let quotas = Quotas { product: plenty, validate: plenty, webhook: plenty, admin: plenty, failures: plenty };
-    let delivery = Delivery::builder(store.clone(), Arc::new(Nowhere), ring(), webhook, admin).quotas(quotas).build();
+    let delivery = Delivery::builder(store.clone(), Arc::new(Nowhere), ring())
+        .webhook_secret(webhook)
+        .admin_token(admin)
+        .quotas(quotas)
+        .build();
     let key = runtime.block_on(async {
         let product = NewProduct::new("Guide").unwrap().content("A line of Markdown.\n".repeat(100)).unwrap();
         let product = store.add_product(product).await.unwrap();

@@ -53,7 +53,10 @@ fn builder() -> (Builder, Arc<Books>, Arc<RecordingMailer>) {
     let (webhook, admin) = ("the platform's secret".parse().unwrap(), "the-seller's-token".parse().unwrap());
     let mailer = Arc::new(RecordingMailer::default());
     let store = Arc::new(MemoryStore::new());
-    let builder = Delivery::builder(store, mailer.clone(), keyring, webhook, admin).catalog(books.clone());
+    let builder = Delivery::builder(store, mailer.clone(), keyring)
+        .webhook_secret(webhook)
+        .admin_token(admin)
+        .catalog(books.clone());
     (builder, books, mailer)
 }
 

@@ -36,7 +36,9 @@ async fn flood(delivery: &Delivery) {
 async fn a_million_addresses_behind_a_trusted_proxy_are_bounded() {
     let (webhook, admin) = ("the platform's secret".parse().unwrap(), "the-seller's-token".parse().unwrap());
     let (store, mailer) = (Arc::new(MemoryStore::new()), Arc::new(RecordingMailer::default()));
-    let delivery = Delivery::builder(store, mailer, "a signing secret".parse().unwrap(), webhook, admin)
+    let delivery = Delivery::builder(store, mailer, "a signing secret".parse().unwrap())
+        .webhook_secret(webhook)
+        .admin_token(admin)
         .trusted_proxies(vec!["10.0.0.0/8".parse().unwrap()])
         .build();
     let before = resident_mb();

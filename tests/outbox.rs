@@ -27,7 +27,9 @@ impl Post {
         let (mailer, clock) = (Arc::new(RecordingMailer::default()), Arc::new(ManualClock::default()));
         let keyring = Keyring::new(Prefix::default(), &["a secret for e-mails".parse().unwrap()]).unwrap();
         let (webhook, admin) = ("the platform's secret".parse().unwrap(), "the-seller's-token".parse().unwrap());
-        let delivery = Delivery::builder(Arc::new(MemoryStore::new()), sends, keyring, webhook, admin)
+        let delivery = Delivery::builder(Arc::new(MemoryStore::new()), sends, keyring)
+            .webhook_secret(webhook)
+            .admin_token(admin)
             .clock(clock.clone())
             .entropy(Arc::new(SeededEntropy::new(7)))
             .base_url("https://shop.example/")

@@ -224,7 +224,11 @@ async fn check(folder: &Path, events: &[Event], keys: &HashMap<String, String>, 
     let (webhook, admin) = (SECRET.parse().unwrap(), TOKEN.parse().unwrap());
     let mailer = Arc::new(RecordingMailer::default());
     let quotas = Quotas { webhook: Quota::per_minute(u32::MAX).unwrap(), ..Quotas::default() };
-    let delivery = Delivery::builder(Arc::new(store), mailer, ring, webhook, admin).quotas(quotas).build();
+    let delivery = Delivery::builder(Arc::new(store), mailer, ring)
+        .webhook_secret(webhook)
+        .admin_token(admin)
+        .quotas(quotas)
+        .build();
     let mut uses: HashMap<&str, u64> = HashMap::new();
     for event in events {
         let Event::Answered(name) = event else { continue };

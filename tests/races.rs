@@ -25,7 +25,11 @@ async fn shop<S: Ledger + CatalogEditor + Posts>(store: S) -> (Delivery, Arc<Rec
     let (webhook, admin) = ("the platform's secret".parse().unwrap(), "the-seller's-token".parse().unwrap());
     let plenty = Quota::per_minute(1_000_000).unwrap();
     let quotas = Quotas { product: plenty, webhook: plenty, ..Quotas::default() };
-    let delivery = Delivery::builder(Arc::new(store), mailer.clone(), keyring, webhook, admin).quotas(quotas).build();
+    let delivery = Delivery::builder(Arc::new(store), mailer.clone(), keyring)
+        .webhook_secret(webhook)
+        .admin_token(admin)
+        .quotas(quotas)
+        .build();
     delivery.add_product(NewProduct::new("Guide").unwrap().content("# Guide").unwrap()).await.unwrap();
     (delivery, mailer)
 }

@@ -31,7 +31,7 @@ fn quiet() -> Figment {
 fn delivery(store: &Arc<MemoryStore>, mailer: Arc<dyn Mailer>, key_secret: &str) -> Delivery {
     let (keyring, webhook, admin) = (key_secret, SECRET, "the-seller's-token");
     let (keyring, webhook, admin) = (keyring.parse().unwrap(), webhook.parse().unwrap(), admin.parse().unwrap());
-    Delivery::builder(store.clone(), mailer, keyring, webhook, admin).build()
+    Delivery::builder(store.clone(), mailer, keyring).webhook_secret(webhook).admin_token(admin).build()
 }
 
 async fn sell(delivery: &Delivery, order: &str) -> u16 {

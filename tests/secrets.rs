@@ -51,7 +51,10 @@ impl Mailer for Clumsy {
 fn service() -> Delivery {
     let keyring = Keyring::new(Prefix::default(), &[SIGNING.parse().unwrap()]).unwrap();
     let (webhook, admin) = (WEBHOOK.parse().unwrap(), TOKEN.parse().unwrap());
-    Delivery::builder(Arc::new(MemoryStore::new()), Arc::new(Clumsy), keyring, webhook, admin).build()
+    Delivery::builder(Arc::new(MemoryStore::new()), Arc::new(Clumsy), keyring)
+        .webhook_secret(webhook)
+        .admin_token(admin)
+        .build()
 }
 
 #[tokio::test]

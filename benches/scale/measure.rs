@@ -100,7 +100,11 @@ fn service<S: Ledger + CatalogEditor + Posts>(store: Arc<S>) -> Delivery {
     let (webhook, admin) = (SECRET.parse().unwrap(), "an-admins-own-token".parse().unwrap());
     let plenty = Quota::per_minute(u32::MAX).unwrap();
     let quotas = Quotas { product: plenty, validate: plenty, webhook: plenty, admin: plenty, failures: plenty };
-    Delivery::builder(store, Arc::new(Nowhere), keyring(), webhook, admin).quotas(quotas).build()
+    Delivery::builder(store, Arc::new(Nowhere), keyring())
+        .webhook_secret(webhook)
+        .admin_token(admin)
+        .quotas(quotas)
+        .build()
 }
 
 /// Pages as the seller looks for them.

@@ -32,6 +32,7 @@ pub(crate) fn call(head: Parts) -> Call {
         query: head.uri.query().map(str::to_owned),
         headers: head.headers,
         peer: peer(&head.extensions),
+        extensions: head.extensions,
         ..Call::new(head.method)
     }
 }

@@ -1,22 +1,27 @@
 //! A guard for the host's own routes.
 
+use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Deref;
 
-use axum::extract::{FromRef, FromRequestParts};
+use axum::Extension;
+use axum::extract::{FromRef, FromRequestParts, OptionalFromRequestParts, State};
 use axum::http::request::Parts;
-use axum::response::{IntoResponse, Response};
 use delivery_core::Delivery;
-use delivery_core::delivery::Error;
 use delivery_core::http::{self, Reply};
 
 use crate::exchange;
+use crate::refused::Refused;
 
 /// A key that is valid now, for a route of the host's own: a [`delivery_core::http::Grant`] as an extractor.
 ///
 /// A request without a valid key gets the API's own answer; a route that wants to answer for itself takes
-/// `Result<Grant, Refused>`. Counting a use is the route's choice: [`count_use`](http::Grant::count_use).
+/// `Result<Grant, Refused>`. A route that also serves requests without a key takes `Option<Grant>`, which is `None` for
+/// those alone: a key that is wrong is refused. Counting a use is the route's choice:
+/// [`count_use`](http::Grant::count_use). Behind a [`RequireKey`](crate::RequireKey) layer it is the key that the layer has
+/// checked.
 ///
-/// The router's state must hold the service: `Delivery: FromRef<S>`. A state without it does not compile:
+/// The service comes from the router's state: `Delivery: FromRef<S>`. A state without it does not compile:
 ///
 /// ```compile_fail,E0277
 /// use axum::{Router, routing::get};
@@ -43,22 +48,96 @@ use crate::exchange;
 ///
 /// let routes: Router<App> = Router::new().route("/download", get(download));
 /// ```
-#[derive(Debug, Clone)]
-pub struct Grant(http::Grant);
+///
+/// # Example: the service as an extension
+///
+/// ```
+/// use axum::{Extension, Router, routing::get};
+/// use delivery_axum::Grant;
+/// use delivery_core::Delivery;
+///
+/// fn routes(delivery: Delivery) -> Router {
+///     let hello = async |grant: Grant<Extension<Delivery>>| grant.key().email().to_string();
+///     Router::new().route("/hello", get(hello)).layer(Extension(delivery))
+/// }
+/// ```
+pub struct Grant<From = State<Delivery>>(http::Grant, PhantomData<fn() -> From>);
 
-/// The API's answer to a request that was refused; a handler returns it as its error.
-#[derive(Debug, Clone)]
-pub struct Refused(Box<Reply>);
+impl<F> Grant<F> {
+    pub(crate) fn new(grant: http::Grant) -> Self {
+        Self(grant, PhantomData)
+    }
 
-impl Refused {
-    /// The answer, for a route that decides by its status.
-    #[must_use]
-    pub fn reply(&self) -> &Reply {
-        &self.0
+    /// What a layer has checked, for this request.
+    fn checked(head: &Parts) -> Option<Self> {
+        head.extensions.get::<Grant>().map(|grant| Self::new(grant.0.clone()))
+    }
+
+    async fn of(head: &Parts, delivery: &Delivery) -> Result<Self, Refused> {
+        if let Some(checked) = Self::checked(head) {
+            return Ok(checked);
+        }
+        let call = exchange::call(head.clone());
+        http::Grant::of(delivery, &call).await.map(Self::new).map_err(Refused::from)
+    }
+
+    async fn of_optional(head: &Parts, delivery: &Delivery) -> Result<Option<Self>, Refused> {
+        if let Some(checked) = Self::checked(head) {
+            return Ok(Some(checked));
+        }
+        let call = exchange::call(head.clone());
+        let grant = http::Grant::of_optional(delivery, &call).await.map_err(Refused::from)?;
+        Ok(grant.map(Self::new))
     }
 }
 
-impl Deref for Grant {
+/// The service that the host has added as an extension. Without it the answer is 500, and the log says why.
+fn extension(head: &Parts) -> Result<&Delivery, Refused> {
+    head.extensions.get::<Delivery>().ok_or_else(|| {
+        tracing::error!("a route takes Grant<Extension<Delivery>>, and its router has no .layer(Extension(delivery))");
+        Refused::from(Box::new(Reply::internal()))
+    })
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Grant<State<Delivery>>
+where
+    Delivery: FromRef<S>,
+{
+    type Rejection = Refused;
+
+    async fn from_request_parts(head: &mut Parts, state: &S) -> Result<Self, Refused> {
+        Self::of(head, &Delivery::from_ref(state)).await
+    }
+}
+
+impl<S: Send + Sync> OptionalFromRequestParts<S> for Grant<State<Delivery>>
+where
+    Delivery: FromRef<S>,
+{
+    type Rejection = Refused;
+
+    async fn from_request_parts(head: &mut Parts, state: &S) -> Result<Option<Self>, Refused> {
+        Self::of_optional(head, &Delivery::from_ref(state)).await
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Grant<Extension<Delivery>> {
+    type Rejection = Refused;
+
+    async fn from_request_parts(head: &mut Parts, _: &S) -> Result<Self, Refused> {
+        Self::of(head, extension(head)?).await
+    }
+}
+
+impl<S: Send + Sync> OptionalFromRequestParts<S> for Grant<Extension<Delivery>> {
+    type Rejection = Refused;
+
+    async fn from_request_parts(head: &mut Parts, _: &S) -> Result<Option<Self>, Refused> {
+        Self::of_optional(head, extension(head)?).await
+    }
+}
+
+impl<F> Deref for Grant<F> {
     type Target = http::Grant;
 
     fn deref(&self) -> &http::Grant {
@@ -66,26 +145,14 @@ impl Deref for Grant {
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Grant
-where
-    Delivery: FromRef<S>,
-{
-    type Rejection = Refused;
-
-    async fn from_request_parts(head: &mut Parts, state: &S) -> Result<Self, Refused> {
-        let call = exchange::call(head.clone());
-        http::Grant::of(&Delivery::from_ref(state), &call).await.map(Self).map_err(Refused)
+impl<F> Clone for Grant<F> {
+    fn clone(&self) -> Self {
+        Self::new(self.0.clone())
     }
 }
 
-impl From<Error> for Refused {
-    fn from(error: Error) -> Self {
-        Self(Box::new(Reply::failure(&error)))
-    }
-}
-
-impl IntoResponse for Refused {
-    fn into_response(self) -> Response {
-        exchange::response(*self.0)
+impl<F> fmt::Debug for Grant<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Grant").field(&self.0).finish()
     }
 }

@@ -1,7 +1,8 @@
 //! The delivery API in an axum application.
 //!
-//! [`router`] has every endpoint and merges into, or nests under, any [`Router`]; [`Grant`] guards routes of the host's
-//! own with a key. What the API answers is decided in [`delivery_core::http`]; this crate converts.
+//! [`router`] has every endpoint and merges into, or nests under, any [`Router`]; [`router_of`] and [`method_router`] have
+//! those that the host picks. [`Grant`] and [`RequireKey`] guard routes of the host's own with a key. What the API answers is
+//! decided in [`delivery_core::http`]; this crate converts.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -12,7 +13,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let (store, mailer) = (Arc::new(MemoryStore::new()), Arc::new(RecordingMailer::default()));
 //! let (signing, webhook, admin) = ("a signing secret".parse()?, "a webhook secret".parse()?, "the-seller's-token".parse()?);
-//! let delivery = Delivery::builder(store, mailer, signing, webhook, admin).build();
+//! let delivery = Delivery::builder(store, mailer, signing).webhook_secret(webhook).admin_token(admin).build();
 //! let app: Router = Router::new()
 //!     .route("/", get(|| async { "hello" }))
 //!     .merge(delivery_axum::router(delivery));
@@ -27,30 +28,65 @@
 
 mod exchange;
 mod grant;
+mod refused;
+mod require_key;
 
 use axum::Router;
 use axum::extract::Request;
 use axum::response::Response;
-use axum::routing::any_service;
+use axum::routing::{MethodRouter, any_service};
 use delivery_core::Delivery;
 use delivery_core::http::{Endpoint, Reply};
 use tower::service_fn;
 
 pub use delivery_core;
 
-pub use self::grant::{Grant, Refused};
+pub use self::grant::Grant;
+pub use self::refused::Refused;
+pub use self::require_key::{Guarded, RequireKey};
 
-/// Every endpoint of the API, as a router that merges into or nests under the host's.
+/// Every endpoint that the service [has what it needs for](Endpoint::is_served_by), as a router that merges into or nests
+/// under the host's.
 ///
 /// Other paths are left to the host; [`not_found`] is the fallback that the example servers use.
-#[expect(clippy::needless_pass_by_value, reason = "the router keeps it; a host hands over its handle")]
 pub fn router<S: Clone + Send + Sync + 'static>(delivery: Delivery) -> Router<S> {
-    Endpoint::ALL.iter().copied().fold(Router::new(), |router, endpoint| {
-        let delivery = delivery.clone();
-        // A service for every method: a handler would be made into one for each request.
-        let answer = service_fn(move |request: Request| exchange::answer(endpoint, delivery.clone(), request));
-        router.route(endpoint.path(), any_service(answer))
+    let served: Vec<Endpoint> =
+        Endpoint::ALL.iter().copied().filter(|endpoint| endpoint.is_served_by(&delivery)).collect();
+    router_of(delivery, served)
+}
+
+/// Some endpoints, as a router that merges into or nests under the host's.
+///
+/// ```
+/// use delivery_axum::delivery_core::{Delivery, http::Endpoint};
+///
+/// fn for_buyers(delivery: Delivery) -> axum::Router {
+///     delivery_axum::router_of(delivery, [Endpoint::Validate, Endpoint::Product])
+/// }
+/// ```
+#[expect(clippy::needless_pass_by_value, reason = "the router keeps it; a host hands over its handle")]
+pub fn router_of<S: Clone + Send + Sync + 'static>(
+    delivery: Delivery,
+    endpoints: impl IntoIterator<Item = Endpoint>,
+) -> Router<S> {
+    endpoints.into_iter().fold(Router::new(), |router, endpoint| {
+        router.route(endpoint.path(), method_router(delivery.clone(), endpoint))
     })
+}
+
+/// One endpoint, for a path of the host's choice. It takes every method, because wrong ones are answered by the API too.
+///
+/// ```
+/// use axum::Router;
+/// use delivery_axum::delivery_core::{Delivery, http::Endpoint};
+///
+/// fn webhooks(delivery: Delivery) -> Router {
+///     Router::new().route("/hooks/orders", delivery_axum::method_router(delivery, Endpoint::Order))
+/// }
+/// ```
+pub fn method_router<S: Clone + Send + Sync + 'static>(delivery: Delivery, endpoint: Endpoint) -> MethodRouter<S> {
+    // A service for every method: a handler would be made into one for each request.
+    any_service(service_fn(move |request: Request| exchange::answer(endpoint, delivery.clone(), request)))
 }
 
 /// The API's answer to a path that is none of its own, for a host that wants it as fallback.

@@ -15,7 +15,7 @@
 //! let keyring = Keyring::new(Prefix::default(), &["a signing secret, kept".parse()?])?;
 //! let (webhook, admin) = ("the platform's secret".parse()?, "the-seller's-token".parse()?);
 //! let store = Arc::new(MemoryStore::new());
-//! let delivery = Delivery::builder(store, Arc::new(Terminal), keyring, webhook, admin).build();
+//! let delivery = Delivery::builder(store, Arc::new(Terminal), keyring).webhook_secret(webhook).admin_token(admin).build();
 //! let running = delivery.start().await?;
 //!
 //! delivery.add_product(NewProduct::new("Field Guide")?.content("# Hello")?).await?;
@@ -35,6 +35,7 @@
 //! | [`email`], [`order`], [`product`], [`post`], [`terms`], [`secret`] | values, parsed once |
 //! | [`limit`] | exact rate limits |
 //! | [`key`] | the rules of a key, and its text |
+//! | [`seller`] | who may call the seller's endpoints |
 //! | [`store`] | the ports to storage; the stores |
 //! | [`mail`] | the e-mail and its way to the buyer |
 //! | [`delivery`] | the use cases |
@@ -67,6 +68,7 @@ pub mod order;
 pub mod post;
 pub mod product;
 pub mod secret;
+pub mod seller;
 pub mod store;
 mod sync;
 pub mod terms;

@@ -32,6 +32,8 @@ type Builder = dyn Fn(&Rocket<Build>) -> BoxFuture<'static, Result<Delivery, Fai
 #[must_use = "it does nothing unless attached"]
 pub struct DeliveryFairing {
     base: String,
+    /// `None`: all that the service has what it needs for.
+    endpoints: Option<Vec<Endpoint>>,
     sends: bool,
     build: Box<Builder>,
     running: Mutex<Option<Running>>,
@@ -59,12 +61,25 @@ impl DeliveryFairing {
     }
 
     fn built(build: Box<Builder>) -> Self {
-        Self { base: String::new(), sends: true, build, running: Mutex::default(), open: TaskTracker::new() }
+        Self {
+            base: String::new(),
+            endpoints: None,
+            sends: true,
+            build,
+            running: Mutex::default(),
+            open: TaskTracker::new(),
+        }
     }
 
     /// Mounts under `base` instead, a path such as `/shop`; anything else aborts the launch.
     pub fn at(self, base: &str) -> Self {
         Self { base: base.trim_end_matches('/').to_owned(), ..self }
+    }
+
+    /// Mounts these endpoints alone. By default those are mounted that the service
+    /// [has what it needs for](Endpoint::is_served_by).
+    pub fn endpoints(self, endpoints: impl IntoIterator<Item = Endpoint>) -> Self {
+        Self { endpoints: Some(endpoints.into_iter().collect()), ..self }
     }
 
     /// Leaves it to the host to [start](Delivery::start) the service, and to stop it.
@@ -98,7 +113,11 @@ impl Fairing for DeliveryFairing {
                 return Err(rocket);
             }
         };
-        for endpoint in Endpoint::ALL.iter().copied() {
+        let is_mounted = |endpoint: &Endpoint| match &self.endpoints {
+            Some(endpoints) => endpoints.contains(endpoint),
+            None => endpoint.is_served_by(&delivery),
+        };
+        for endpoint in Endpoint::ALL.iter().copied().filter(is_mounted) {
             let path = format!("{}{}", self.base, endpoint.path());
             let api = Api { endpoint, path: path.clone(), delivery: delivery.clone() };
             // Wrong methods are answered by the API too: those Rocket knows by routes, others by a catcher.

@@ -2,19 +2,22 @@
 
 use std::ops::Deref;
 
-use delivery_core::delivery::Error;
+use delivery_core::Delivery;
 use delivery_core::http::{self, Reply};
 use rocket::http::Status;
 use rocket::request::{FromRequest, Outcome, Request};
-use rocket::response::{self, Responder};
 use rocket::{Ignite, Rocket, Sentinel};
 
 use crate::exchange::{self, Mounted};
+use crate::refused::Refused;
+use crate::require_key;
 
 /// A guard for the host's own routes: a key that is valid now, as a [`delivery_core::http::Grant`].
 ///
 /// A request without a valid key gets the API's own answer. A route that answers such requests itself takes
-/// `Result<Grant, Refused>`. The route decides whether to count a use, with [`count_use`](http::Grant::count_use).
+/// `Result<Grant, Refused>`, and one that also serves requests without a key takes [`OptionalGrant`]: Rocket's own
+/// `Option<Grant>` is `None` for a key that is wrong, too. Under the paths of a [`RequireKey`](crate::RequireKey) it is the key
+/// that the fairing has checked. The route decides whether to count a use, with [`count_use`](http::Grant::count_use).
 ///
 /// An application whose routes take a `Grant` does not launch without a [`DeliveryFairing`](crate::DeliveryFairing).
 /// Attach the fairing before other fairings that read responses. Catchers see a refusal as a status that HTTP does not
@@ -35,17 +38,9 @@ use crate::exchange::{self, Mounted};
 #[derive(Debug, Clone)]
 pub struct Grant(http::Grant);
 
-/// The API's answer to a request that was refused; a handler returns it as its error.
+/// A [`Grant`], or `None` for a request that has no key at all. A key that is wrong is refused.
 #[derive(Debug, Clone)]
-pub struct Refused(Box<Reply>);
-
-impl Refused {
-    /// The answer, for a route that decides by its status.
-    #[must_use]
-    pub fn reply(&self) -> &Reply {
-        &self.0
-    }
-}
+pub struct OptionalGrant(pub Option<Grant>);
 
 /// Marks a response in whose place a refusal goes; it is no status, and is never sent.
 pub(crate) const REFUSED: Status = Status::new(u16::MAX);
@@ -63,17 +58,45 @@ impl<'r> FromRequest<'r> for Grant {
     type Error = Refused;
 
     async fn from_request(request: &'r Request<'_>) -> Outcome<Self, Refused> {
-        // Always present, unless another guard calls this one: the check at launch does not see such a use.
-        let Some(Mounted(delivery)) = request.rocket().state() else {
-            let (reply, response) = (Reply::internal(), exchange::response(Reply::internal()));
-            return Outcome::Error((response.status(), Refused(Box::new(reply))));
-        };
-        match http::Grant::of(delivery, &exchange::call(request, request.method())).await {
-            Ok(grant) => Outcome::Success(Self(grant)),
-            Err(reply) => {
-                request.local_cache(|| Some(Refused(reply.clone())));
-                Outcome::Error((REFUSED, Refused(reply)))
-            }
+        if let Some(Ok(checked)) = require_key::checked(request) {
+            return Outcome::Success(Self(checked.clone()));
+        }
+        let Some(delivery) = mounted(request) else { return without_fairing() };
+        outcome(request, http::Grant::of(delivery, &exchange::call(request, request.method())).await.map(Self))
+    }
+}
+
+#[rocket::async_trait]
+impl<'r> FromRequest<'r> for OptionalGrant {
+    type Error = Refused;
+
+    async fn from_request(request: &'r Request<'_>) -> Outcome<Self, Refused> {
+        if let Some(Ok(checked)) = require_key::checked(request) {
+            return Outcome::Success(Self(Some(Grant(checked.clone()))));
+        }
+        let Some(delivery) = mounted(request) else { return without_fairing() };
+        let grant = http::Grant::of_optional(delivery, &exchange::call(request, request.method())).await;
+        outcome(request, grant.map(|grant| Self(grant.map(Grant))))
+    }
+}
+
+/// Always present, unless another guard calls one of these: the check at launch does not see such a use.
+fn mounted<'r>(request: &'r Request<'_>) -> Option<&'r Delivery> {
+    request.rocket().state().map(|Mounted(delivery)| delivery)
+}
+
+fn without_fairing<T>() -> Outcome<T, Refused> {
+    let (reply, response) = (Reply::internal(), exchange::response(Reply::internal()));
+    Outcome::Error((response.status(), Refused::from(Box::new(reply))))
+}
+
+fn outcome<T>(request: &Request<'_>, granted: Result<T, Box<Reply>>) -> Outcome<T, Refused> {
+    match granted {
+        Ok(grant) => Outcome::Success(grant),
+        Err(reply) => {
+            let refused = Refused::from(reply);
+            request.local_cache(|| Some(refused.clone()));
+            Outcome::Error((REFUSED, refused))
         }
     }
 }
@@ -85,21 +108,16 @@ impl Sentinel for Grant {
     }
 }
 
+/// Aborts the launch of an application that forgot the fairing.
+impl Sentinel for OptionalGrant {
+    fn abort(rocket: &Rocket<Ignite>) -> bool {
+        rocket.state::<Mounted>().is_none()
+    }
+}
+
 /// The API's own answer to a request whose guard failed. It is kept with the request, because a guard can only fail
 /// with a status, and catchers belong to the host.
 pub(crate) fn refusal(request: &Request<'_>) -> Reply {
     let refused: &Option<Refused> = request.local_cache(|| None);
-    refused.as_ref().map_or_else(Reply::internal, |Refused(reply)| *reply.clone())
-}
-
-impl From<Error> for Refused {
-    fn from(error: Error) -> Self {
-        Self(Box::new(Reply::failure(&error)))
-    }
-}
-
-impl<'r> Responder<'r, 'static> for Refused {
-    fn respond_to(self, _: &'r Request<'_>) -> response::Result<'static> {
-        Ok(exchange::response(*self.0))
-    }
+    refused.as_ref().map_or_else(Reply::internal, |refused| refused.reply().clone())
 }

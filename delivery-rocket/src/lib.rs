@@ -12,7 +12,7 @@
 //! # use delivery_testing::RecordingMailer;
 //! let (store, mailer) = (Arc::new(MemoryStore::new()), Arc::new(RecordingMailer::default()));
 //! let (signing, webhook, admin) = ("a signing secret".parse()?, "a webhook secret".parse()?, "the-seller's-token".parse()?);
-//! let delivery = Delivery::builder(store, mailer, signing, webhook, admin).build();
+//! let delivery = Delivery::builder(store, mailer, signing).webhook_secret(webhook).admin_token(admin).build();
 //! let app = rocket::build().attach(DeliveryFairing::new(delivery).at("/shop"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -28,6 +28,8 @@ mod body;
 mod exchange;
 mod fairing;
 mod grant;
+mod refused;
+mod require_key;
 
 use delivery_core::http::Reply;
 use rocket::catcher::{self, Catcher};
@@ -38,7 +40,9 @@ pub use delivery_core;
 
 pub use self::body::RequestBody;
 pub use self::fairing::DeliveryFairing;
-pub use self::grant::{Grant, Refused};
+pub use self::grant::{Grant, OptionalGrant};
+pub use self::refused::Refused;
+pub use self::require_key::RequireKey;
 
 /// The API's answers to paths that are none of its own and to requests whose handler panicked, for an application that
 /// has nothing else to answer: `rocket.register("/", delivery_rocket::catchers())`.

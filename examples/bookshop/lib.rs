@@ -51,7 +51,7 @@ pub async fn delivery() -> Result<Delivery, Failure> {
     // From your configuration, never from the source, in production.
     let keyring = "a signing secret for this demo".parse()?;
     let (webhook, admin) = ("demo webhook secret".parse()?, "demo-admin-token".parse()?);
-    let builder = Delivery::builder(store, Arc::new(Terminal), keyring, webhook, admin);
+    let builder = Delivery::builder(store, Arc::new(Terminal), keyring).webhook_secret(webhook).admin_token(admin);
     Ok(builder.base_url("http://127.0.0.1:3000").catalog(books).build())
 }
 

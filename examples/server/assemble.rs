@@ -67,7 +67,8 @@ async fn build<S: Ledger + CatalogEditor + Posts>(
     options.base_url.get_or_insert_with(|| format!("http://{address}"));
     let (keyring, webhook, admin) = (secrets.keyring.clone(), secrets.webhook.clone(), secrets.admin.clone());
     let pepper = keyring.pepper();
-    let mut builder = Delivery::builder(store, mailer, keyring, webhook, admin).options(options);
+    let mut builder =
+        Delivery::builder(store, mailer, keyring).webhook_secret(webhook).admin_token(admin).options(options);
     builder = builder.mail_route(settings.smtp_url.clone().unwrap_or_default());
     if let Some(url) = &settings.redis_url {
         builder = builder.limiter(Arc::new(RedisLimiter::new(url, pepper)?));

@@ -259,7 +259,8 @@ fn build<S: Ledger + CatalogEditor + Posts>(
     let keyring = Keyring::new(Prefix::default(), &["a secret for histories".parse().unwrap()]).unwrap();
     let plenty = Quota::per_minute(u32::MAX).unwrap();
     let quotas = Quotas { product: plenty, validate: plenty, webhook: plenty, admin: plenty, failures: plenty };
-    let builder: Builder =
-        Delivery::builder(store.clone(), mailer.clone(), keyring, SECRET.parse().unwrap(), TOKEN.parse().unwrap());
+    let builder: Builder = Delivery::builder(store.clone(), mailer.clone(), keyring)
+        .webhook_secret(SECRET.parse().unwrap())
+        .admin_token(TOKEN.parse().unwrap());
     builder.clock(clock.clone()).entropy(entropy.clone()).quotas(quotas).build()
 }

@@ -64,7 +64,9 @@ impl Shop {
         let keyring = Keyring::new(Prefix::default(), &["a secret for snapshots".parse().unwrap()]).unwrap();
         let (webhook, admin) = (SECRET.parse().unwrap(), TOKEN.parse().unwrap());
         let store = Arc::new(FrailStore::new());
-        let delivery = Delivery::builder(store.clone(), mailer.clone(), keyring, webhook, admin)
+        let delivery = Delivery::builder(store.clone(), mailer.clone(), keyring)
+            .webhook_secret(webhook)
+            .admin_token(admin)
             .clock(clock.clone())
             .entropy(Arc::new(SeededEntropy::new(1)))
             .quotas(quotas)

@@ -42,7 +42,8 @@ async fn server(url: &str, schema: &str) -> Server {
         ("a secret for two".parse().unwrap(), SECRET.parse().unwrap(), "the-seller's-token");
     let plenty = Quota::per_minute(u32::MAX).unwrap();
     let quotas = Quotas { product: plenty, webhook: plenty, validate: plenty, ..Quotas::default() };
-    let builder = Delivery::builder(store, mailer.clone(), keyring, webhook, admin.parse().unwrap());
+    let builder =
+        Delivery::builder(store, mailer.clone(), keyring).webhook_secret(webhook).admin_token(admin.parse().unwrap());
     Server { delivery: builder.quotas(quotas).build(), mailer }
 }
 

@@ -120,7 +120,9 @@ impl World {
         let (webhook, admin) = (SECRET.parse().unwrap(), "the-seller's-token".parse().unwrap());
         let plenty = Quota::per_minute(u32::MAX).unwrap();
         let quotas = Quotas { product: plenty, validate: plenty, webhook: plenty, admin: plenty, failures: plenty };
-        let delivery = Delivery::builder(store.clone(), post.clone(), keyring, webhook, admin)
+        let delivery = Delivery::builder(store.clone(), post.clone(), keyring)
+            .webhook_secret(webhook)
+            .admin_token(admin)
             .clock(Arc::new(Paused(started)))
             .entropy(Arc::new(SeededEntropy::new(seed)))
             .quotas(quotas)

@@ -16,6 +16,7 @@ use crate::key::Keyring;
 use crate::limit::{MemoryLimiter, Quotas, RateLimiter};
 use crate::mail::{Mailer, Outbox, Sender, Templates};
 use crate::secret::{AdminToken, WebhookSecret};
+use crate::seller::Seller;
 use crate::store::{Catalog, CatalogEditor, Ledger, Posts, Route};
 use crate::terms::Terms;
 
@@ -27,8 +28,8 @@ pub struct Builder {
     stores: Stores,
     mailer: Arc<dyn Mailer>,
     keyring: Keyring,
-    webhook_secret: WebhookSecret,
-    admin_token: AdminToken,
+    webhook_secret: Option<WebhookSecret>,
+    seller: Option<Arc<dyn Seller>>,
     limiter: Option<Arc<dyn RateLimiter>>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
@@ -81,22 +82,19 @@ impl fmt::Debug for Hidden {
 }
 
 impl Delivery {
-    /// Returns a builder with all required values: the stores, the mailer, the keyring that signs keys, and the secrets
-    /// of the platform and the seller. `stores` is an `Arc` of one store that keeps everything, or [`Stores`].
+    /// Returns a builder with all required values: the stores, the mailer, and the keyring that signs keys. `stores` is an
+    /// `Arc` of one store that keeps everything, or [`Stores`].
+    ///
+    /// Without more, the service has the endpoints of buyers. [`webhook_secret`](Builder::webhook_secret) adds the one for
+    /// paid orders; [`admin_token`](Builder::admin_token) or [`seller`](Builder::seller) adds those of the seller.
     #[must_use]
-    pub fn builder(
-        stores: impl Into<Stores>,
-        mailer: Arc<dyn Mailer>,
-        keyring: Keyring,
-        webhook_secret: WebhookSecret,
-        admin_token: AdminToken,
-    ) -> Builder {
+    pub fn builder(stores: impl Into<Stores>, mailer: Arc<dyn Mailer>, keyring: Keyring) -> Builder {
         Builder {
             stores: stores.into(),
             mailer,
             keyring,
-            webhook_secret,
-            admin_token,
+            webhook_secret: None,
+            seller: None,
             limiter: None,
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy),
@@ -117,11 +115,34 @@ impl Settings {
     #[must_use]
     pub fn builder(self, stores: impl Into<Stores>, mailer: Arc<dyn Mailer>) -> Builder {
         let Self { webhook_secret, admin_token, keyring, options } = self;
-        Delivery::builder(stores, mailer, keyring, webhook_secret, admin_token).options(options)
+        Delivery::builder(stores, mailer, keyring)
+            .webhook_secret(webhook_secret)
+            .admin_token(admin_token)
+            .options(options)
     }
 }
 
 impl Builder {
+    /// Takes orders that bring this secret, at [`Endpoint::Order`](crate::http::Endpoint::Order).
+    #[must_use]
+    pub fn webhook_secret(mut self, secret: WebhookSecret) -> Self {
+        self.webhook_secret = Some(secret);
+        self
+    }
+
+    /// Lets in as the seller who sends this token: `Authorization: Bearer`.
+    #[must_use]
+    pub fn admin_token(self, token: AdminToken) -> Self {
+        self.seller(Arc::new(token))
+    }
+
+    /// Asks `seller` who may call the seller's endpoints, in place of a token: the host's own sign-in.
+    #[must_use]
+    pub fn seller(mut self, seller: Arc<dyn Seller>) -> Self {
+        self.seller = Some(seller);
+        self
+    }
+
     /// Takes products from `catalog`, such as the host's own table, instead of the store. They can then not be edited
     /// through the API, and there are no posts unless [`posts`](Self::posts) is called afterwards.
     #[must_use]
@@ -264,7 +285,7 @@ impl Builder {
             entropy: self.entropy,
             keyring,
             webhook_secret: self.webhook_secret,
-            admin_token: self.admin_token,
+            seller: self.seller,
             quotas: self.quotas,
             terms: self.terms,
             trusted_proxies: self.trusted_proxies,

@@ -36,6 +36,19 @@ impl Delivery {
         }
     }
 
+    /// Whether a verified key could be used for `product` now. Counts nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownKey`], [`Error::Refused`] (expired, wrong product, exhausted, in this order), or [`Error::Store`].
+    pub async fn check_for(&self, key: KeyId, product: ProductId) -> Result<Key, Error> {
+        let key = self.find(key).await?;
+        match key.apply(&Change::Use { product, at: self.inner.clock.now() }) {
+            Ok(_) => Ok(key),
+            Err(refusal) => Err(Error::refused(refusal, key)),
+        }
+    }
+
     /// Counts one use of a verified key for `product`, and returns the product. The use is durable before this returns;
     /// a refusal counts no use.
     ///

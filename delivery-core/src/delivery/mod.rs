@@ -29,7 +29,8 @@ use crate::error::ErrorCode;
 use crate::key::{Key, Keyring, Refusal};
 use crate::limit::{Quotas, RateLimiter};
 use crate::mail::Outbox;
-use crate::secret::{AdminToken, WebhookSecret};
+use crate::secret::WebhookSecret;
+use crate::seller::Seller;
 use crate::store::{Catalog, CatalogEditor, Ledger, Posts, StoreError};
 use crate::terms::Terms;
 
@@ -50,8 +51,10 @@ pub(crate) struct Inner {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) keyring: Arc<Keyring>,
-    pub(crate) webhook_secret: WebhookSecret,
-    pub(crate) admin_token: AdminToken,
+    /// `None` if no orders are taken over HTTP.
+    pub(crate) webhook_secret: Option<WebhookSecret>,
+    /// `None` if nobody is the seller over HTTP.
+    pub(crate) seller: Option<Arc<dyn Seller>>,
     pub(crate) quotas: Quotas,
     pub(crate) terms: Terms,
     pub(crate) trusted_proxies: Vec<IpNet>,

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use ::http::header::AsHeaderName;
-use ::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use ::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, header};
 use bytes::Bytes;
 
 use super::names;
@@ -26,13 +26,22 @@ pub struct Call {
     pub body: Bytes,
     /// The address at the other end of the connection; `None` if the host does not know it.
     pub peer: Option<IpAddr>,
+    /// What the host's middleware left with the request, for a [`Seller`](crate::seller::Seller) of the host's.
+    pub extensions: Extensions,
 }
 
 impl Call {
-    /// A call without query, headers, body or address.
+    /// A call without query, headers, body, address or extensions.
     #[must_use]
     pub fn new(method: Method) -> Self {
-        Self { method, query: None, headers: HeaderMap::new(), body: Bytes::new(), peer: None }
+        Self {
+            method,
+            query: None,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            peer: None,
+            extensions: Extensions::new(),
+        }
     }
 
     /// The same call with a query, percent-encoded.

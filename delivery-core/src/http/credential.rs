@@ -4,6 +4,7 @@ use super::pipeline::forged;
 use super::proof::VerifiedKey;
 use super::{Call, Reply, query};
 use crate::delivery::{Delivery, Error};
+use crate::error::ErrorCode;
 use crate::key::Key;
 use crate::product::ProductId;
 
@@ -27,13 +28,20 @@ impl Grant {
     ///
     /// The API's own answer: 400, 401, 403, 429 or 503.
     pub async fn of(delivery: &Delivery, call: &Call) -> Result<Self, Box<Reply>> {
-        let refused = |reply: Reply| Box::new(reply.report(call.request_id()).confidential());
-        let text = query::key(call).map_err(|fault| refused(fault.into()))?;
-        let Some(verified) = VerifiedKey::of(delivery, &text) else {
-            return Err(refused(forged(delivery, call).await));
-        };
-        let key = delivery.check(verified.id()).await.map_err(|error| refused(error.into()))?;
-        Ok(Self { delivery: delivery.clone(), key })
+        Requirement::default().check(delivery, call).await
+    }
+
+    /// The same for a route that also answers calls without a key: `None` for a call that has a key in none of these
+    /// places. A key that is wrong is refused all the same.
+    ///
+    /// # Errors
+    ///
+    /// As for [`of`](Self::of).
+    pub async fn of_optional(delivery: &Delivery, call: &Call) -> Result<Option<Self>, Box<Reply>> {
+        match query::key(call) {
+            Err(fault) if fault.code() == ErrorCode::MissingParams => Ok(None),
+            _ => Self::of(delivery, call).await.map(Some),
+        }
     }
 
     /// The key as it stood when the request came.
@@ -54,5 +62,51 @@ impl Grant {
     /// converts the error into the API's own answer.
     pub async fn count_use(&self, product: ProductId) -> Result<Key, Error> {
         self.delivery.count_use(self.key.id(), product).await
+    }
+}
+
+/// What a route of the host's asks of a key: to be valid; and, if the host says so, to be for one product, and to be used
+/// once by each request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Requirement {
+    product: Option<ProductId>,
+    counts: bool,
+}
+
+impl Requirement {
+    /// Asks for a key for `product`.
+    #[must_use]
+    pub fn product(self, product: ProductId) -> Self {
+        Self { product: Some(product), ..self }
+    }
+
+    /// Counts each request as a use of the key, durably, before the route answers it; HEAD counts none.
+    #[must_use]
+    pub fn counting(self) -> Self {
+        Self { counts: true, ..self }
+    }
+
+    /// Checks the key of `call`, as [`Grant::of`] does, and counts the use.
+    ///
+    /// # Errors
+    ///
+    /// The API's own answer: 400, 401, 403, 429 or 503. No use was counted.
+    pub async fn check(&self, delivery: &Delivery, call: &Call) -> Result<Grant, Box<Reply>> {
+        let refused = |reply: Reply| Box::new(reply.report(call.request_id()).confidential());
+        let text = query::key(call).map_err(|fault| refused(fault.into()))?;
+        let Some(verified) = VerifiedKey::of(delivery, &text) else {
+            return Err(refused(forged(delivery, call).await));
+        };
+        let counts = self.counts && call.method != ::http::Method::HEAD;
+        let checked = match self.product {
+            Some(product) if counts => delivery.count_use(verified.id(), product).await,
+            Some(product) => delivery.check_for(verified.id(), product).await,
+            None => match delivery.check(verified.id()).await {
+                Ok(key) if counts => delivery.count_use(key.id(), key.product()).await,
+                checked => checked,
+            },
+        };
+        let key = checked.map_err(|error| refused(error.into()))?;
+        Ok(Grant { delivery: delivery.clone(), key })
     }
 }

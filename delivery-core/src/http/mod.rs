@@ -43,7 +43,7 @@ mod table;
 mod wire;
 
 pub use self::call::{Call, is_request_id};
-pub use self::credential::Grant;
+pub use self::credential::{Grant, Requirement};
 pub use self::fields::Fault;
 pub use self::openapi::OPENAPI;
 pub use self::reply::Reply;

@@ -39,7 +39,9 @@ impl Endpoint {
     /// logged with the call's `X-Request-Id`, if it [may be logged](super::is_request_id).
     pub async fn serve<E>(self, delivery: &Delivery, call: &Call, body: impl Stream<Item = Result<Bytes, E>>) -> Reply {
         let row = self.row();
-        let reply = if row.verb.takes(&call.method) {
+        let reply = if !self.is_served_by(delivery) {
+            Reply::not_found()
+        } else if row.verb.takes(&call.method) {
             let body = pin!(body);
             // Unwind safe: state that a panic interrupts is behind locks, or in a transaction that is rolled back.
             let answered = AssertUnwindSafe(limited(row, delivery, call, body)).catch_unwind().await;
@@ -111,7 +113,7 @@ async fn answer<E>(
             Ok(handler(delivery, platform, fields).await)
         }
         Handler::Seller(handler) => {
-            let seller = Seller::of(delivery, call);
+            let seller = Seller::of(delivery, call).await;
             // A stranger's megabytes are not kept.
             let body = read(row.body, &call.headers, body, seller.is_some()).await;
             let text = Fields::text(call, &body)?;

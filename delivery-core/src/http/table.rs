@@ -7,8 +7,9 @@
 use ::http::Method;
 
 use super::body::BodyRule;
-use super::row::{Row, Verb};
+use super::row::{Handler, Row, Verb};
 use super::{admin, buyer, lists, openapi, order};
+use crate::delivery::Delivery;
 use crate::error::ErrorCode;
 
 /// An endpoint of the API.
@@ -60,6 +61,17 @@ impl Endpoint {
             Self::IssueKey => &admin::ISSUE_KEY,
             Self::AddPost => &admin::ADD_POST,
             Self::OpenApi => &openapi::DESCRIBE,
+        }
+    }
+
+    /// Whether `delivery` has what the endpoint needs: the webhook secret, or somebody who is the seller. An endpoint without
+    /// it answers 404, and bindings do not mount it.
+    #[must_use]
+    pub fn is_served_by(self, delivery: &Delivery) -> bool {
+        match self.row().handler {
+            Handler::Public(_) | Handler::Key(_) | Handler::Product(_) => true,
+            Handler::Platform(_) => delivery.inner.webhook_secret.is_some(),
+            Handler::Seller(_) => delivery.inner.seller.is_some(),
         }
     }
 

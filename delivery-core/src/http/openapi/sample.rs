@@ -55,7 +55,9 @@ impl Mailer for NoPost {
 fn shop(store: &Arc<MemoryStore>, days: i64) -> Delivery {
     let now = DateTime::from_timestamp(1_795_255_200, 0).unwrap() + TimeDelta::days(days);
     let signing = "what-keys-are-signed-with".parse().unwrap();
-    Delivery::builder(store.clone(), Arc::new(NoPost), signing, SECRET.parse().unwrap(), TOKEN.parse().unwrap())
+    Delivery::builder(store.clone(), Arc::new(NoPost), signing)
+        .webhook_secret(SECRET.parse().unwrap())
+        .admin_token(TOKEN.parse().unwrap())
         .clock(Arc::new(Moment(now)))
         .entropy(Arc::new(Same))
         .build()

@@ -1,0 +1,102 @@
+//! A layer that lets only requests with a key through.
+
+use std::convert::Infallible;
+use std::task::{Context, Poll};
+
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use delivery_core::Delivery;
+use delivery_core::http::Requirement;
+use delivery_core::product::ProductId;
+use futures_util::future::BoxFuture;
+use tower::{Layer, Service};
+
+use crate::exchange;
+use crate::grant::Grant;
+use crate::refused::Refused;
+
+/// A [`tower::Layer`] that lets only requests with a valid key through, and puts the [`Grant`] into their extensions. Others
+/// get the API's own answer.
+///
+/// ```
+/// use axum::{Extension, Router, routing::get};
+/// use delivery_axum::{Grant, RequireKey};
+/// use delivery_core::{Delivery, product::ProductId};
+///
+/// fn downloads(delivery: &Delivery, book: ProductId) -> Router {
+///     let layer = RequireKey::new(delivery).product(book).counting();
+///     let book = async |grant: Extension<Grant>| format!("used {} times", grant.key().used());
+///     Router::new().route("/book", get(book)).layer(layer)
+/// }
+/// ```
+#[derive(Debug, Clone)]
+pub struct RequireKey {
+    delivery: Delivery,
+    requirement: Requirement,
+}
+
+impl RequireKey {
+    /// Lets requests with any valid key through, and counts nothing.
+    #[must_use]
+    pub fn new(delivery: &Delivery) -> Self {
+        Self { delivery: delivery.clone(), requirement: Requirement::default() }
+    }
+
+    /// Asks for a key for `product`.
+    #[must_use]
+    pub fn product(self, product: ProductId) -> Self {
+        Self { requirement: self.requirement.product(product), ..self }
+    }
+
+    /// Counts each request as a use of the key, durably, before the route sees it; HEAD counts none.
+    #[must_use]
+    pub fn counting(self) -> Self {
+        Self { requirement: self.requirement.counting(), ..self }
+    }
+}
+
+impl<S> Layer<S> for RequireKey {
+    type Service = Guarded<S>;
+
+    fn layer(&self, inner: S) -> Guarded<S> {
+        Guarded { inner, require: self.clone() }
+    }
+}
+
+/// A service behind [`RequireKey`].
+#[derive(Debug, Clone)]
+pub struct Guarded<S> {
+    inner: S,
+    require: RequireKey,
+}
+
+impl<S> Service<Request> for Guarded<S>
+where
+    S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response, Infallible>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        // The one that is ready is used; its clone is asked again.
+        let clone = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, clone);
+        let RequireKey { delivery, requirement } = self.require.clone();
+        Box::pin(async move {
+            let (mut head, body) = request.into_parts();
+            match requirement.check(&delivery, &exchange::call(head.clone())).await {
+                Ok(grant) => {
+                    head.extensions.insert(<Grant>::new(grant));
+                    inner.call(Request::from_parts(head, body)).await
+                }
+                Err(reply) => Ok(Refused::from(reply).into_response()),
+            }
+        })
+    }
+}

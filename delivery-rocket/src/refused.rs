@@ -1,0 +1,56 @@
+//! A refusal, as an answer and as an error.
+
+use std::error::Error;
+use std::fmt;
+
+use delivery_core::delivery;
+use delivery_core::http::Reply;
+use delivery_core::store::StoreError;
+use rocket::Request;
+use rocket::response::{self, Responder};
+
+use crate::exchange;
+
+/// The API's answer to a request that was refused; a handler returns it as its error.
+#[derive(Debug, Clone)]
+pub struct Refused(Box<Reply>);
+
+impl Refused {
+    /// The answer, for a route that decides by its status.
+    #[must_use]
+    pub fn reply(&self) -> &Reply {
+        &self.0
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "refused with {}", self.0.status())
+    }
+}
+
+impl Error for Refused {}
+
+impl From<delivery::Error> for Refused {
+    fn from(error: delivery::Error) -> Self {
+        Self(Box::new(Reply::failure(&error)))
+    }
+}
+
+impl From<StoreError> for Refused {
+    fn from(error: StoreError) -> Self {
+        delivery::Error::from(error).into()
+    }
+}
+
+impl From<Box<Reply>> for Refused {
+    fn from(reply: Box<Reply>) -> Self {
+        Self(reply)
+    }
+}
+
+impl<'r> Responder<'r, 'static> for Refused {
+    fn respond_to(self, _: &'r Request<'_>) -> response::Result<'static> {
+        Ok(exchange::response(*self.0))
+    }
+}
