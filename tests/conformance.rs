@@ -1,5 +1,7 @@
 //! Every promise of the ports, over every implementation: one named test for each pair.
 
+#[path = "private/pgbouncer.rs"]
+mod pgbouncer_server;
 #[path = "private/postgres.rs"]
 mod postgres_server;
 mod private;
@@ -13,8 +15,10 @@ use delivery_core::limit::{MemoryLimiter, RedisLimiter};
 use delivery_core::store::{MemoryStore, PostgresStore, SqliteStore};
 use delivery_testing::conformance::{CATALOG, LEDGER, RATE_LIMITER};
 use libtest_mimic::{Arguments, Trial};
+use pgbouncer_server::{PgBouncer, pgbouncer};
 use postgres_server::{Postgres, postgres, unique};
 use redis_server::redis;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
 fn main() {
     let mut trials = Vec::new();
@@ -24,8 +28,13 @@ fn main() {
             let folder = tempfile::tempdir().unwrap();
             case.run(|| sqlite(&folder)).await;
         }));
-        trials
-            .extend(postgres().map(|server| trial("postgres", case.name(), move || case.run(move || schema(server)))));
+        if let Some(server) = postgres() {
+            trials.push(trial("postgres", case.name(), move || case.run(move || schema(server))));
+            trials.push(trial("postgres_pool", case.name(), move || case.run(move || pooled(server))));
+            if let Some(pooler) = pgbouncer(server) {
+                trials.push(trial("pgbouncer", case.name(), move || case.run(move || behind(server, pooler))));
+            }
+        }
     }
     for case in CATALOG {
         trials.push(trial("memory", case.name(), || case.run(|| async { MemoryStore::new() })));
@@ -33,8 +42,13 @@ fn main() {
             let folder = tempfile::tempdir().unwrap();
             case.run(|| sqlite(&folder)).await;
         }));
-        trials
-            .extend(postgres().map(|server| trial("postgres", case.name(), move || case.run(move || schema(server)))));
+        if let Some(server) = postgres() {
+            trials.push(trial("postgres", case.name(), move || case.run(move || schema(server))));
+            trials.push(trial("postgres_pool", case.name(), move || case.run(move || pooled(server))));
+            if let Some(pooler) = pgbouncer(server) {
+                trials.push(trial("pgbouncer", case.name(), move || case.run(move || behind(server, pooler))));
+            }
+        }
     }
     for case in RATE_LIMITER {
         trials.push(trial("in_process", case.name(), || case.run(|clock| MemoryLimiter::new(clock))));
@@ -56,6 +70,21 @@ async fn sqlite(folder: &tempfile::TempDir) -> SqliteStore {
 
 async fn schema(server: &'static Postgres) -> PostgresStore {
     PostgresStore::connect_to_schema(&server.url(), &unique()).await.unwrap()
+}
+
+/// In the host's pool.
+async fn pooled(server: &'static Postgres) -> PostgresStore {
+    let pool = PgPoolOptions::new().max_connections(6).connect(&server.url()).await.unwrap();
+    PostgresStore::options().schema(unique()).with_pool(pool).await.unwrap()
+}
+
+/// In the host's pool of connections to a pooler.
+async fn behind(server: &'static Postgres, pooler: &'static PgBouncer) -> PostgresStore {
+    let schema = unique();
+    PostgresStore::options().schema(&schema).migrate(server.url().parse().unwrap()).await.unwrap();
+    let options: PgConnectOptions = pooler.url().parse().unwrap();
+    let pool = PgPoolOptions::new().max_connections(6).connect_with(options.statement_cache_capacity(0)).await.unwrap();
+    PostgresStore::options().schema(schema).without_migrating().with_pool(pool).await.unwrap()
 }
 
 fn trial<F: Future<Output = ()>>(port: &str, promise: &str, run: impl FnOnce() -> F + Send + 'static) -> Trial {

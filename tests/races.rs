@@ -174,6 +174,16 @@ macro_rules! races {
                 super::$race(store).await;
             }
         )+ }
+        mod postgres_pool { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $race() {
+                let Some(server) = crate::postgres_server::postgres() else { return };
+                let pool = sqlx::PgPool::connect(&server.url()).await.unwrap();
+                let options = delivery_core::store::PostgresStore::options();
+                let store = options.schema(crate::postgres_server::unique()).with_pool(pool).await.unwrap();
+                super::$race(store).await;
+            }
+        )+ }
     };
 }
 

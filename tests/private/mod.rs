@@ -12,11 +12,12 @@ use std::time::Duration;
 pub fn binaries(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = std::env::split_paths(&path).find(|folder| folder.join(program).exists());
+    let system = || Some(PathBuf::from("/usr/sbin")).filter(|folder| folder.join(program).exists());
     let debian = || {
         let versions = fs::read_dir("/usr/lib/postgresql").ok()?.filter_map(Result::ok);
         versions.map(|version| version.path().join("bin")).find(|folder| folder.join(program).exists())
     };
-    let found = on_path.or_else(debian);
+    let found = on_path.or_else(system).or_else(debian);
     if found.is_none() {
         assert!(std::env::var_os("CI").is_none(), "{program} is not on PATH");
         eprintln!("LEFT OUT: every test that needs {program}, which is not on PATH");

@@ -4,7 +4,7 @@ use crate::email::Email;
 use crate::key::{Key, KeyId, KeyText, NewKey};
 use crate::order::{Order, OrderRef};
 use crate::product::ProductId;
-use crate::store::{Issue, KeyQuery, MessageId};
+use crate::store::{Issue, KeyQuery, MessageId, Sale};
 use crate::terms::OwnTerms;
 use crate::throttle::Throttle;
 
@@ -59,6 +59,45 @@ impl Delivery {
         self.issue(product, email, terms, None, send_email).await
     }
 
+    /// Prepares the key of a paid order, for a store that issues it inside a transaction of the host's:
+    /// `PostgresStore::issue_in` or `SqliteStore::transaction`. Writes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As for [`order`](Self::order).
+    pub async fn prepare(&self, order: Order) -> Result<Sale, Error> {
+        let Order { reference, product, email } = order;
+        self.sale(product, email, OwnTerms::default(), Some(reference), true).await
+    }
+
+    /// Prepares a key that is issued by hand, as [`prepare`](Self::prepare) does for an order.
+    ///
+    /// # Errors
+    ///
+    /// As for [`issue_by_hand`](Self::issue_by_hand).
+    pub async fn prepare_by_hand(
+        &self,
+        product: ProductId,
+        email: Email,
+        terms: OwnTerms,
+        send_email: bool,
+    ) -> Result<Sale, Error> {
+        self.sale(product, email, terms, None, send_email).await
+    }
+
+    /// Tells the service that the transaction in which a key was issued is committed: the e-mail is sent at once. Without
+    /// this call it is sent within a second.
+    #[must_use]
+    pub fn committed(&self, issue: Issue) -> Issued {
+        let new = matches!(issue, Issue::New(_));
+        let key = issue.into_key();
+        if new {
+            self.inner.wake.notify_one();
+        }
+        let text = self.inner.keyring.text(key.id(), key.granted().secret);
+        Issued { key, text, new }
+    }
+
     async fn issue(
         &self,
         product: ProductId,
@@ -67,38 +106,39 @@ impl Delivery {
         order: Option<OrderRef>,
         send_email: bool,
     ) -> Result<Issued, Error> {
-        self.register().await?;
-        let inner = &self.inner;
-        let found = inner.catalog.product(product).await?.filter(|product| !product.is_archived());
-        let Some(product) = found else {
-            return self.issued_before(product, order).await?.ok_or(Error::UnknownProduct);
-        };
-        let terms = terms.or(product.terms()).unwrap_or(inner.terms);
-        let id = KeyId::random(inner.clock.as_ref(), inner.entropy.as_ref());
-        let identity = (id, inner.keyring.newest());
-        let key = NewKey::on_terms(identity, product.id(), email, terms, inner.clock.now());
-        let key = NewKey { order, ..key };
-        let message = if send_email { Some(self.message_id(id)?) } else { None };
-        let (key, new) = match inner.ledger.issue(key, message).await? {
-            Issue::New(key) => (key, true),
-            Issue::Existing(key) => (key, false),
-        };
-        if new && send_email {
-            inner.wake.notify_one();
-        }
-        let text = inner.keyring.text(key.id(), key.granted().secret);
-        Ok(Issued { key, text, new })
+        let Sale { key, message } = self.sale(product, email, terms, order, send_email).await?;
+        Ok(self.committed(self.inner.ledger.issue(key, message).await?))
     }
 
-    /// Finds the key of an order whose product is no longer sold, so that a repeated order still gets its key.
-    async fn issued_before(&self, product: ProductId, order: Option<OrderRef>) -> Result<Option<Issued>, Error> {
+    async fn sale(
+        &self,
+        product: ProductId,
+        email: Email,
+        terms: OwnTerms,
+        order: Option<OrderRef>,
+        send_email: bool,
+    ) -> Result<Sale, Error> {
+        self.register().await?;
+        let inner = &self.inner;
+        let id = KeyId::random(inner.clock.as_ref(), inner.entropy.as_ref());
+        let found = inner.catalog.product(product).await?.filter(|product| !product.is_archived());
+        let Some(product) = found else {
+            // An order whose product is no longer sold still gets the key that it has.
+            let before = self.issued_before(product, order).await?.ok_or(Error::UnknownProduct)?;
+            return Ok(Sale { key: NewKey { id, ..before.granted().as_ref().clone() }, message: None });
+        };
+        let terms = terms.or(product.terms()).unwrap_or(inner.terms);
+        let identity = (id, inner.keyring.newest());
+        let key = NewKey::on_terms(identity, product.id(), email, terms, inner.clock.now());
+        let message = if send_email { Some(self.message_id(id)?) } else { None };
+        Ok(Sale { key: NewKey { order, ..key }, message })
+    }
+
+    /// The key of an order whose product is no longer sold.
+    async fn issued_before(&self, product: ProductId, order: Option<OrderRef>) -> Result<Option<Key>, Error> {
         let Some(order) = order else { return Ok(None) };
         let query = KeyQuery { order: Some(order), product: Some(product), limit: 1, ..KeyQuery::default() };
-        let key = self.inner.ledger.search(&query).await?.items.pop();
-        Ok(key.map(|key| {
-            let text = self.inner.keyring.text(key.id(), key.granted().secret);
-            Issued { key, text, new: false }
-        }))
+        Ok(self.inner.ledger.search(&query).await?.items.pop())
     }
 
     /// The `Message-ID` of a key's e-mail. A key has one e-mail, so the id of the key identifies both.

@@ -1,8 +1,9 @@
-//! What issuing and changing a key come to.
+//! What is issued, and what issuing and changing a key come to.
 
 use thiserror::Error;
 
-use crate::key::{Key, Refusal};
+use super::MessageId;
+use crate::key::{Key, NewKey, Refusal};
 
 /// A change that a key does not allow, and the key as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -13,6 +14,16 @@ pub struct Refused {
     pub refusal: Refusal,
     /// The key.
     pub key: Key,
+}
+
+/// A key that is ready to be issued, and the name of its message, if it has one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a pair")]
+pub struct Sale {
+    /// The key.
+    pub key: NewKey,
+    /// The `Message-ID` of the e-mail that brings it; `None` if none is sent.
+    pub message: Option<MessageId>,
 }
 
 /// What [`Ledger::issue`](super::Ledger::issue) came to.

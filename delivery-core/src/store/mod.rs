@@ -73,7 +73,7 @@ mod transfer;
 
 use chrono::TimeDelta;
 
-pub use self::answer::{Issue, Refused};
+pub use self::answer::{Issue, Refused, Sale};
 pub use self::attempt::Attempt;
 pub(crate) use self::cache::fitting;
 pub use self::catalog::{Catalog, CatalogEditor, PostQuery, Posts};
@@ -83,11 +83,11 @@ pub use self::memory::MemoryStore;
 pub use self::message::{FailedMessage, Lease, LeasedMessage, MessageId, MessageKind, MessageNumber, Outcome, Route};
 pub use self::plan::{Action, KeyWrite, Loaded, Needs, NewEvent, NewMessage, NewUse, Numbers, PurchaseId, Row, Writes};
 #[cfg(feature = "postgres")]
-pub use self::postgres::{PostgresError, PostgresStore};
+pub use self::postgres::{PostgresError, PostgresOptions, PostgresStore};
 pub(crate) use self::query::page_size;
 pub use self::query::{KeyQuery, Page, Use, UseId};
 #[cfg(feature = "sqlite")]
-pub use self::sqlite::{SqliteError, SqliteStore};
+pub use self::sqlite::{SqliteError, SqliteStore, SqliteTransaction};
 pub use self::storage::{Backend, History, Persisted, Storage};
 #[cfg(all(feature = "sqlite", feature = "postgres"))]
 pub use self::transfer::{Moved, Progress, Transfer, TransferError};

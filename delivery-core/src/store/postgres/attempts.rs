@@ -6,12 +6,11 @@
 //! | reloaded | read | if the versions are the same |
 //! | locking | locked, then read, in a transaction | always, but for a purchase that was made meanwhile |
 //!
-//! Keys are also locked first, whatever the attempt, after a batch met a lock and while another server writes the same keys.
+//! On connections of the host's every attempt is locking. Keys are also locked first, whatever the attempt, after a batch met a lock and while another server writes the same keys.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
-use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Executor};
 use tokio::time::timeout;
 
@@ -20,6 +19,7 @@ use super::error::{may_have_happened, store_error};
 use super::load;
 use super::persist::persist;
 use super::resolve::resolve;
+use super::session::Session;
 use super::writer::{RECONNECT_DELAY, Writer};
 use crate::clock::{Clock, SystemClock};
 use crate::key::KeyId;
@@ -45,7 +45,7 @@ impl Writer {
         after_lock: bool,
     ) -> Result<Vec<bool>, StoreError> {
         self.lock_first = self.lock_first.saturating_sub(1);
-        if after_lock || self.lock_first > 0 || attempt == Attempt::Locking {
+        if after_lock || self.lock_first > 0 || attempt == Attempt::Locking || self.sessions.are_lent() {
             self.write_locked(operations, after_lock).await
         } else {
             self.write_versions(operations, attempt).await
@@ -61,8 +61,8 @@ impl Writer {
             Attempt::Reloaded | Attempt::Locking => Vec::new(),
         };
         let reload = (attempt != Attempt::Optimistic).then_some(&needs);
-        let (mut session, rows) = self.read(&uncached, cached, reload).await?;
-        let planned = self.plan(&mut session, operations, &needs, rows).await?;
+        let (mut session, rows) = self.read(&uncached, cached, reload, wanted(operations)).await?;
+        let planned = self.plan(operations, &needs, rows)?;
         let persisted = match timeout(BATCH, persist(&mut session, &planned.writes, false)).await {
             Ok(Ok(persisted)) => {
                 self.session = Some(session);
@@ -94,23 +94,24 @@ impl Writer {
             let mut rows = load::locked_keys(&mut session, &needs.keys).await?;
             rows.extend(load::keys(&mut session, &needs.new).await?);
             rows.extend(load::purchases(&mut session, &needs.purchases).await?);
-            let planned = self.plan(&mut session, operations, &needs, rows).await?;
+            reserve(&mut self.numbers, &mut session, wanted(operations)).await?;
+            let planned = self.plan(operations, &needs, rows)?;
             let persisted = persist(&mut session, &planned.writes, true).await?;
             Ok((planned, persisted))
         };
         match timeout(BATCH, work).await {
             Ok(Ok((planned, persisted))) => {
-                if !matches!(timeout(BATCH, session.execute("COMMIT")).await, Ok(Ok(_))) {
-                    return self.resolved(planned).await;
+                match timeout(BATCH, session.commit()).await {
+                    Ok(Ok(session)) => self.session = session,
+                    Ok(Err(_)) | Err(_) => return self.resolved(planned).await,
                 }
-                self.session = Some(session);
                 Ok(self.publish(planned, &persisted, &needs.keys))
             }
             // A statement was refused, and the session may go on; after anything else nobody knows where it stands.
             Ok(Err(error)) => {
                 if !matches!(error, StoreError::Unavailable { .. } | StoreError::Unknown { .. }) {
-                    let rolled_back = timeout(BATCH, session.execute("ROLLBACK")).await;
-                    self.session = matches!(rolled_back, Ok(Ok(_))).then_some(session);
+                    let rolled_back = timeout(BATCH, session.roll_back()).await;
+                    self.session = rolled_back.ok().and_then(Result::ok).flatten();
                     return Err(error);
                 }
                 // Without a COMMIT nothing has happened.
@@ -120,20 +121,7 @@ impl Writer {
         }
     }
 
-    async fn plan(
-        &mut self,
-        session: &mut PgConnection,
-        operations: &[&Operation],
-        needs: &Needs,
-        rows: Vec<Row>,
-    ) -> Result<Plan, StoreError> {
-        let wanted = i64::try_from(2 * operations.len()).unwrap_or(BLOCK);
-        if self.numbers.left() < wanted {
-            // Plans are made anew now and then: a table of three rows may have grown since.
-            session.execute("DISCARD PLANS").await.map_err(store_error)?;
-            let first = sqlx::query_scalar::<_, i64>("SELECT nextval('delivery_number')");
-            self.numbers = Numbers::block(first.fetch_one(session).await.map_err(store_error)?, BLOCK);
-        }
+    fn plan(&mut self, operations: &[&Operation], needs: &Needs, rows: Vec<Row>) -> Result<Plan, StoreError> {
         let mut loaded = Loaded::absent(needs);
         for row in rows {
             loaded.insert(row);
@@ -165,20 +153,22 @@ impl Writer {
         planned.answer(is_written)
     }
 
-    /// Reads `keys` in addition to the `cached` rows and, `reload`, all else that the batch needs. On a new session the cached
-    /// rows are read too.
+    /// Reads `keys` in addition to the `cached` rows and, `reload`, all else that the batch needs, and reserves `wanted` numbers.
+    /// On a new session the cached rows are read too.
     async fn read(
         &mut self,
         keys: &HashSet<KeyId>,
         cached: Vec<Row>,
         reload: Option<&Needs>,
-    ) -> Result<(PgConnection, Vec<Row>), StoreError> {
+        wanted: i64,
+    ) -> Result<(Session<'static>, Vec<Row>), StoreError> {
         // A session that was idle may have been cut off meanwhile: then it is asked on a new one.
         if let Some(mut session) = self.session.take() {
             let asked = async {
                 if keys.is_empty() && reload.is_none() && !self.versions.is_awake(SystemClock.monotonic()) {
                     session.ping().await.map_err(store_error)?;
                 }
+                reserve(&mut self.numbers, &mut session, wanted).await?;
                 read(&mut session, keys, reload).await
             };
             match timeout(ACQUIRE, asked).await {
@@ -193,8 +183,13 @@ impl Writer {
         }
         let mut session = self.connect().await?;
         let keys = keys.iter().copied().chain(cached.iter().map(|row| row.key.id())).collect();
-        let rows = timeout(BATCH, read(&mut session, &keys, reload)).await;
-        Ok((session, rows.map_err(|_| StoreError::unavailable("the database does not answer"))??))
+        let asked = async {
+            reserve(&mut self.numbers, &mut session, wanted).await?;
+            read(&mut session, &keys, reload).await
+        };
+        let rows =
+            timeout(BATCH, asked).await.map_err(|_| StoreError::unavailable("the database does not answer"))??;
+        Ok((session, rows))
     }
 
     /// Finds out what became of a batch whose answer was lost.
@@ -204,12 +199,14 @@ impl Writer {
             let asked = async {
                 let mut session = self.connect().await?;
                 let persisted = resolve(&mut session, &planned.writes).await?;
+                let session =
+                    if session.is_ours() { Some(session) } else { session.commit().await.map_err(store_error)? };
                 Ok::<_, StoreError>((session, persisted))
             };
             match timeout(RESOLVE, asked).await {
                 Ok(Ok((session, persisted))) => {
                     // Versions were incremented: nothing of this is cached.
-                    self.session = Some(session);
+                    self.session = session;
                     return Ok(planned.answer(|unit| persisted.get(unit) == Some(&Persisted::Written)));
                 }
                 Ok(Err(error)) if SystemClock.monotonic() >= until || is_lasting(&error) => {
@@ -222,8 +219,32 @@ impl Writer {
     }
 }
 
+/// How many numbers a batch needs at most.
+fn wanted(operations: &[&Operation]) -> i64 {
+    i64::try_from(2 * operations.len()).unwrap_or(BLOCK)
+}
+
+/// Makes sure that there are `wanted` numbers.
+async fn reserve(numbers: &mut Numbers, session: &mut Session<'_>, wanted: i64) -> Result<(), StoreError> {
+    if numbers.left() >= wanted {
+        return Ok(());
+    }
+    if session.is_ours() {
+        // Plans are made anew now and then: a table of three rows may have grown since.
+        session.execute("DISCARD PLANS").await.map_err(store_error)?;
+    }
+    *numbers = next_block(session).await?;
+    Ok(())
+}
+
+/// The next block of numbers.
+pub(super) async fn next_block(session: &mut Session<'_>) -> Result<Numbers, StoreError> {
+    let first = session.scalar::<i64>("SELECT nextval('delivery_number')").fetch_one(&mut **session).await;
+    Ok(Numbers::block(first.map_err(store_error)?, BLOCK))
+}
+
 async fn read(
-    session: &mut PgConnection,
+    session: &mut Session<'_>,
     keys: &HashSet<KeyId>,
     reload: Option<&Needs>,
 ) -> Result<Vec<Row>, StoreError> {

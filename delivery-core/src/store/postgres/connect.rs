@@ -1,16 +1,17 @@
 //! Connecting: the limits of a session, the server's fitness, the schema.
 
-use std::str::FromStr;
+use std::cmp::Ordering;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
-use sqlx::{ConnectOptions, Connection, PgPool, Row};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions, PgTransaction};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgPool, Row};
 use tokio::time::timeout;
-use url::Url;
 
 use super::PostgresError;
 use super::error::store_error;
-use super::schema_lock::{LockState, Origin, leave, share};
+use super::schema_lock::{LockState, Origin, leave, share, share_for_transaction};
+use super::session::Session;
 use crate::store::StoreError;
 use crate::store::sql::{Script, migrator};
 
@@ -56,138 +57,263 @@ const SERVING: [(&str, &str); 5] = [
     ("enable_mergejoin", "off"),
 ];
 
-/// The parameters of an address that the driver knows, without their other spellings.
-const PARAMETERS: [&str; 12] = [
-    "sslmode",
-    "sslrootcert",
-    "sslcert",
-    "sslkey",
-    "host",
-    "hostaddr",
-    "port",
-    "dbname",
-    "user",
-    "password",
-    "application_name",
-    "options",
-];
-
 const MIGRATIONS: &[Script] = &[(1, "delivery", include_str!("migrations/0001_delivery.sql"))];
 
-/// How to make a session.
+/// What a transaction on a connection of the host's sets, for itself.
+const LENT: [(&str, &str); 4] = [
+    ("statement_timeout", "4000"),
+    ("lock_timeout", "100"),
+    ("idle_in_transaction_session_timeout", "2500"),
+    ("jit", "off"),
+];
+
+/// A schema whose name needs no quotes, and whether to migrate it.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    pub(super) schema: String,
+    pub(super) migrates: bool,
+}
+
+/// Where sessions come from. Cloning is cheap.
 #[derive(Clone)]
-pub(super) struct Sessions {
-    options: PgConnectOptions,
-    /// Where the schema came from when this server opened it.
+pub(super) struct Sessions(Arc<Shared>);
+
+struct Shared {
+    source: Source,
+    schema: String,
+    /// The transfer that filled the schema before this server opened it.
     origin: Origin,
 }
 
+#[expect(clippy::large_enum_variant, reason = "a store has one")]
+enum Source {
+    /// Sessions of ours: four that write and find, and a pool of readers.
+    Own { options: RwLock<PgConnectOptions>, readers: PgPool },
+    /// The host's pool, and how a transaction begins there.
+    Lent { pool: PgPool, begin: String },
+}
+
 impl Sessions {
-    pub(super) fn new(url: &str, schema: &str) -> Result<Self, PostgresError> {
-        let named = (1..=63).contains(&schema.len())
-            && schema.starts_with(|c: char| c.is_ascii_lowercase())
-            && schema.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
-        if !named {
-            return Err(PostgresError::SchemaName);
+    /// Sessions of ours, in a schema that is prepared for this server.
+    pub(super) async fn own(options: PgConnectOptions, place: Place) -> Result<Self, PostgresError> {
+        let options = in_schema(options, &place.schema);
+        let origin = prepare(&options, &place).await?;
+        let (readers_options, known) = (options.clone(), origin.clone());
+        let readers = PgPoolOptions::new().max_connections(READERS).acquire_timeout(ACQUIRE);
+        let readers = readers.after_connect(move |session, _| {
+            let known = known.clone();
+            Box::pin(async move {
+                let state = share(session).await?;
+                may_serve(state, &known).map_err(|error| sqlx::Error::Configuration(Box::new(error)))
+            })
+        });
+        let readers = readers.connect_lazy_with(readers_options);
+        let source = Source::Own { options: RwLock::new(options), readers };
+        Ok(Self(Arc::new(Shared { source, schema: place.schema, origin })))
+    }
+
+    /// Transactions on connections from the host's pool.
+    pub(super) async fn lent(pool: PgPool, place: Place) -> Result<Self, PostgresError> {
+        if place.migrates {
+            Self::migrate(pool.connect_options().as_ref().clone(), &place).await?;
         }
-        let known = ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme));
-        let parsed = Url::parse(url).ok().filter(|_| known).ok_or(PostgresError::Malformed)?;
-        // The driver would log it with its value, and go on without it.
-        if parsed.query_pairs().any(|(name, _)| !PARAMETERS.contains(&&*name) && !name.starts_with("options[")) {
-            return Err(PostgresError::Parameter);
+        let mut begin = String::from("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
+        for (name, value) in LENT.into_iter().chain([("search_path", place.schema.as_str())]) {
+            begin.extend(["; SET LOCAL ", name, " TO ", value]);
         }
-        let options = PgConnectOptions::from_str(url).map_err(|_| PostgresError::Malformed)?;
-        let options = options.options(SESSION).options([("search_path", schema)]).disable_statement_logging();
-        Ok(Self { options, origin: Origin::default() })
+        let failed = |source| PostgresError::while_opening(&place.schema, source);
+        let open = async {
+            let mut session = Session::Lent(begin_lent(pool.clone(), begin.clone()).await.map_err(failed)?);
+            check(&mut session).await?;
+            check_migrated(&mut session, &place.schema).await?;
+            let state = share_for_transaction(&mut session).await.map_err(failed)?;
+            session.finish().await.map_err(failed)?;
+            origin(state, &place.schema)
+        };
+        let origin = timeout(PATIENCE, open).await.map_err(|_| PostgresError::Silent)??;
+        Ok(Self(Arc::new(Shared { source: Source::Lent { pool, begin }, schema: place.schema, origin })))
+    }
+
+    /// Brings the schema up to date.
+    pub(super) async fn migrate(options: PgConnectOptions, place: &Place) -> Result<(), PostgresError> {
+        let session = prepare_schema(&in_schema(options, &place.schema), place).await?;
+        leave(session).await.map_err(|source| PostgresError::while_opening(&place.schema, source))
+    }
+
+    /// Whether everything happens inside transactions on the host's connections.
+    pub(super) fn are_lent(&self) -> bool {
+        matches!(self.0.source, Source::Lent { .. })
+    }
+
+    /// Connects with these options from now on.
+    pub(super) fn set_options(&self, new: PgConnectOptions) {
+        if let Source::Own { options, readers } = &self.0.source {
+            let new = in_schema(new, &self.0.schema);
+            readers.set_connect_options(new.clone());
+            *options.write().unwrap_or_else(PoisonError::into_inner) = new;
+        }
     }
 
     /// A session to find and change keys from: none while a store is being moved into the schema, or once one was.
-    pub(super) async fn connect_to_serve(&self) -> Result<PgConnection, StoreError> {
-        let options = self.options.clone().options(SERVING);
-        let connected = timeout(ACQUIRE, options.connect()).await;
-        let connected = connected.map_err(|_| StoreError::unavailable("the database does not answer"))?;
-        let mut session = connected.map_err(store_error)?;
-        let state = timeout(ACQUIRE, share(&mut session)).await;
-        let state = state.map_err(|_| StoreError::unavailable("the database does not answer"))?;
-        self.shared(state.map_err(store_error)?)?;
-        let durable = timeout(ACQUIRE, is_durable(&mut session)).await;
-        if durable.map_err(|_| StoreError::unavailable("the database does not answer"))?? {
-            Ok(session)
-        } else {
-            Err(StoreError::unavailable(
-                "the database has fsync or full_page_writes off, and would lose what it acknowledges",
-            ))
-        }
-    }
-
-    fn shared(&self, state: LockState) -> Result<(), StoreError> {
-        match state {
-            LockState::Shared(origin) if origin == self.origin => Ok(()),
-            LockState::Shared(_) => {
-                Err(StoreError::unavailable("another store was moved into the schema: start again"))
+    pub(super) async fn serve(&self) -> Result<Session<'static>, StoreError> {
+        let silent = |_| StoreError::unavailable("the database does not answer");
+        let (mut session, state) = match &self.0.source {
+            Source::Own { options, .. } => {
+                let options = options.read().unwrap_or_else(PoisonError::into_inner).clone().options(SERVING);
+                let connected = timeout(ACQUIRE, options.connect()).await.map_err(silent)?;
+                let mut session = Session::Own(connected.map_err(store_error)?);
+                let state = timeout(ACQUIRE, share(&mut session)).await.map_err(silent)?;
+                (session, state)
             }
-            LockState::Busy | LockState::Unfinished => {
-                Err(StoreError::unavailable("a store is being moved into the schema"))
+            Source::Lent { pool, begin } => {
+                let begun = timeout(ACQUIRE, begin_lent(pool.clone(), begin.clone())).await.map_err(silent)?;
+                let mut session = Session::Lent(begun.map_err(store_error)?);
+                let state = timeout(ACQUIRE, share_for_transaction(&mut session)).await.map_err(silent)?;
+                (session, state)
             }
-        }
-    }
-
-    /// Prepares `schema` for this server; readers are pooled.
-    pub(super) async fn open(&mut self, schema: &str) -> Result<PgPool, PostgresError> {
-        let failed = |source| PostgresError::while_opening(schema, source);
-        let mut session = self.prepare(schema).await?;
-        let state = timeout(PATIENCE, share(&mut session)).await.map_err(|_| PostgresError::Silent)?;
-        self.origin = match state.map_err(failed)? {
-            LockState::Shared(origin) => origin,
-            LockState::Busy => return Err(PostgresError::Busy),
-            LockState::Unfinished => return Err(PostgresError::Moving { schema: schema.to_owned() }),
         };
-        leave(session).await.map_err(failed)?;
-        let sessions = self.clone();
-        let pool = PgPoolOptions::new().max_connections(READERS).acquire_timeout(ACQUIRE);
-        let pool = pool.after_connect(move |session, _| {
-            let sessions = sessions.clone();
-            Box::pin(async move {
-                let state = share(session).await?;
-                sessions.shared(state).map_err(|error| sqlx::Error::Configuration(Box::new(error)))
-            })
-        });
-        Ok(pool.connect_lazy_with(self.options.clone()))
+        may_serve(state.map_err(store_error)?, &self.0.origin)?;
+        timeout(ACQUIRE, keeps(&mut session)).await.map_err(silent)??;
+        Ok(session)
     }
 
-    /// Makes sure that the server keeps what it acknowledges, and brings `schema` up to date. Any number of servers may
-    /// do so at once. Statements of the session may take as long as they like.
-    pub(super) async fn prepare(&self, schema: &str) -> Result<PgConnection, PostgresError> {
-        let failed = |source| PostgresError::while_opening(schema, source);
-        let silent = |_| PostgresError::Silent;
-        let mut session = timeout(PATIENCE, self.options.connect()).await.map_err(silent)?.map_err(failed)?;
-        timeout(PATIENCE, check(&mut session)).await.map_err(silent)??;
-        // Waits for another server's migration for as long as that takes.
-        sqlx::raw_sql("SET statement_timeout = 0; SET lock_timeout = 0").execute(&mut session).await.map_err(failed)?;
-        make_schema(&mut session, schema).await.map_err(failed)?;
+    /// Lets the host's transaction change keys, if a session of this server's could.
+    pub(super) async fn admit(&self, session: &mut Session<'_>) -> Result<(), StoreError> {
+        may_serve(share_for_transaction(session).await.map_err(store_error)?, &self.0.origin)?;
+        keeps(session).await
+    }
+
+    /// The schema that everything is in.
+    pub(super) fn schema(&self) -> &str {
+        &self.0.schema
+    }
+
+    /// A session to search and list from.
+    pub(super) async fn read(&self) -> Result<Session<'static>, StoreError> {
+        match &self.0.source {
+            Source::Own { readers, .. } => readers.acquire().await.map(Session::Reader),
+            Source::Lent { pool, begin } => begin_lent(pool.clone(), begin.clone()).await.map(Session::Lent),
+        }
+        .map_err(store_error)
+    }
+
+    /// Ends the sessions that readers share; the host's pool stays open.
+    pub(super) async fn close(&self) {
+        if let Source::Own { readers, .. } = &self.0.source {
+            // A session into a network that vanished would be waited for.
+            let _ = timeout(BATCH, readers.close()).await;
+        }
+    }
+}
+
+/// Begins a transaction in a task of its own: a beginning that is cut off would leave the host's pool a connection with an
+/// open transaction.
+async fn begin_lent(pool: PgPool, begin: String) -> Result<PgTransaction<'static>, sqlx::Error> {
+    let task = tokio::spawn(async move { pool.begin_with(AssertSqlSafe(begin)).await });
+    task.await.unwrap_or(Err(sqlx::Error::WorkerCrashed))
+}
+
+fn in_schema(options: PgConnectOptions, schema: &str) -> PgConnectOptions {
+    options.options(SESSION).options([("search_path", schema)]).disable_statement_logging()
+}
+
+fn may_serve(state: LockState, known: &Origin) -> Result<(), StoreError> {
+    match state {
+        LockState::Shared(origin) if origin == *known => Ok(()),
+        LockState::Shared(_) => Err(StoreError::unavailable("another store was moved into the schema: start again")),
+        LockState::Busy | LockState::Unfinished => {
+            Err(StoreError::unavailable("a store is being moved into the schema"))
+        }
+    }
+}
+
+fn origin(state: LockState, schema: &str) -> Result<Origin, PostgresError> {
+    match state {
+        LockState::Shared(origin) => Ok(origin),
+        LockState::Busy => Err(PostgresError::Busy),
+        LockState::Unfinished => Err(PostgresError::Moving { schema: schema.to_owned() }),
+    }
+}
+
+/// Prepares the schema for this server.
+async fn prepare(options: &PgConnectOptions, place: &Place) -> Result<Origin, PostgresError> {
+    let failed = |source| PostgresError::while_opening(&place.schema, source);
+    let mut session = prepare_schema(options, place).await?;
+    let state = timeout(PATIENCE, share(&mut session)).await.map_err(|_| PostgresError::Silent)?;
+    let origin = origin(state.map_err(failed)?, &place.schema)?;
+    leave(session).await.map_err(failed)?;
+    Ok(origin)
+}
+
+/// Makes sure that the server keeps what it acknowledges, and that the schema is up to date, which it brings about unless the
+/// host does. Any number of servers may do so at once. Statements of the session may take as long as they like.
+async fn prepare_schema(options: &PgConnectOptions, place: &Place) -> Result<PgConnection, PostgresError> {
+    let failed = |source| PostgresError::while_opening(&place.schema, source);
+    let silent = |_| PostgresError::Silent;
+    let mut session = timeout(PATIENCE, options.connect()).await.map_err(silent)?.map_err(failed)?;
+    timeout(PATIENCE, check(&mut Session::Host(&mut session))).await.map_err(silent)??;
+    // Waits for another server's migration for as long as that takes.
+    sqlx::raw_sql("SET statement_timeout = 0; SET lock_timeout = 0").execute(&mut session).await.map_err(failed)?;
+    if place.migrates {
+        make_schema(&mut session, &place.schema).await.map_err(failed)?;
         let migrated = migrator(MIGRATIONS).run_direct(None, &mut session, false).await;
-        migrated.map_err(|error| PostgresError::while_migrating(schema, error))?;
-        Ok(session)
+        migrated.map_err(|error| PostgresError::while_migrating(&place.schema, error))?;
+    } else {
+        check_migrated(&mut Session::Host(&mut session), &place.schema).await?;
+    }
+    Ok(session)
+}
+
+/// Prepares the schema for a transfer into it.
+#[cfg(feature = "sqlite")]
+pub(super) async fn prepare_transfer(options: PgConnectOptions, place: &Place) -> Result<PgConnection, PostgresError> {
+    prepare_schema(&in_schema(options, &place.schema), place).await
+}
+
+/// Whether the host has brought the schema up to date.
+async fn check_migrated(session: &mut Session<'_>, schema: &str) -> Result<(), PostgresError> {
+    // Of a schema that is not there, or has no such table, the name is null.
+    const EXISTS: &str = "SELECT to_regclass('_delivery_migrations') IS NOT NULL";
+    const NEWEST: &str = "SELECT coalesce(max(version), 0) FROM _delivery_migrations WHERE success";
+    let failed = |source| PostgresError::while_opening(schema, source);
+    let newest = if session.scalar::<bool>(EXISTS).fetch_one(&mut **session).await.map_err(failed)? {
+        session.scalar::<i64>(NEWEST).fetch_one(&mut **session).await.map_err(failed)?
+    } else {
+        0
+    };
+    let needed = MIGRATIONS.last().map_or(0, |(number, ..)| *number);
+    match newest.cmp(&needed) {
+        Ordering::Equal => Ok(()),
+        Ordering::Less => Err(PostgresError::NotMigrated { schema: schema.to_owned() }),
+        Ordering::Greater => Err(PostgresError::NewerSchema { step: newest }),
     }
 }
 
 /// Whether the server keeps what it acknowledges; the session is set to wait for that. A role or a server whose
-/// `synchronous_commit` was switched off since the start would lose the last orders in a crash.
-pub(super) async fn is_durable(session: &mut PgConnection) -> Result<bool, StoreError> {
+/// `synchronous_commit` was switched off since the start would lose the last orders in a crash. On a connection of the host's
+/// only the transaction is set so.
+pub(super) async fn is_durable(session: &mut Session<'_>) -> Result<bool, StoreError> {
     const SQL: &str = "SELECT current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on' AND \
         set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' \
-            ELSE current_setting('synchronous_commit') END, false) <> 'off'";
-    sqlx::query_scalar(SQL).fetch_one(session).await.map_err(store_error)
+            ELSE current_setting('synchronous_commit') END, $1) <> 'off'";
+    let is_lent = !session.is_ours();
+    session.scalar(SQL).bind(is_lent).fetch_one(&mut **session).await.map_err(store_error)
 }
 
-async fn check(session: &mut PgConnection) -> Result<(), PostgresError> {
+/// Refuses a server that would lose what it acknowledges.
+async fn keeps(session: &mut Session<'_>) -> Result<(), StoreError> {
+    const LOSES: &str = "the database has fsync or full_page_writes off, and would lose what it acknowledges";
+    if is_durable(session).await? { Ok(()) } else { Err(StoreError::unavailable(LOSES)) }
+}
+
+async fn check(session: &mut Session<'_>) -> Result<(), PostgresError> {
     const SQL: &str = "SELECT current_setting('server_version_num')::bigint AS number, \
         current_setting('server_version') AS version, current_setting('fsync') AS fsync, \
         current_setting('full_page_writes') AS full_page_writes, \
         current_setting('synchronous_commit') AS synchronous_commit, \
         current_setting('server_encoding') AS encoding";
     let unreachable = |source| PostgresError::Unreachable { source };
-    let row = sqlx::query(SQL).fetch_one(session).await.map_err(unreachable)?;
+    let row = session.query(SQL).fetch_one(&mut **session).await.map_err(unreachable)?;
     if row.try_get::<i64, _>("number").map_err(unreachable)? < 140_000 {
         return Err(PostgresError::TooOld { found: row.try_get("version").map_err(unreachable)? });
     }

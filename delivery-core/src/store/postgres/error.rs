@@ -87,6 +87,12 @@ pub enum PostgresError {
         /// The first migration that is unknown here.
         step: i64,
     },
+    /// The host brings the schema up to date, and has not done so.
+    #[error("the schema {schema} is not up to date: call PostgresStore::options().schema(..).migrate(..) first")]
+    NotMigrated {
+        /// The schema.
+        schema: String,
+    },
     /// Anything else while the schema is brought up to date.
     #[error("the schema cannot be brought up to date")]
     Migration {

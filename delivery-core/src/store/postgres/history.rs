@@ -1,12 +1,12 @@
 //! Records of uses: reading and pruning them.
 
 use chrono::{DateTime, Utc};
-use sqlx::postgres::PgConnection;
-use sqlx::{Connection, Executor, PgPool};
+use sqlx::Executor;
 
-use super::connect::PATIENT;
+use super::connect::{PATIENT, Sessions};
 use super::detached;
 use super::error::store_error;
+use super::session::Session;
 use crate::key::KeyId;
 use crate::store::sql::rows::Columns;
 use crate::store::sql::statements::{self, BEFORE, CHAIN, limit};
@@ -17,33 +17,36 @@ const PRUNE: usize = 10_000;
 
 /// Follows the chain of a key's uses.
 pub(super) async fn history(
-    pool: PgPool,
+    sessions: Sessions,
     id: KeyId,
     before: Option<UseId>,
     most: usize,
 ) -> Result<Page<Use, UseId>, StoreError> {
     const NEWEST: &str = "SELECT last_use FROM delivery_key WHERE id = $1";
     detached(async move {
+        let mut session = sessions.read().await?;
         let newest = match before {
             None => {
-                let newest = sqlx::query_scalar(NEWEST).bind(id.as_bytes().as_slice());
-                newest.fetch_optional(&pool).await.map_err(store_error)?.flatten()
+                let newest = session.scalar(NEWEST).bind(id.as_bytes().as_slice());
+                newest.fetch_optional(&mut *session).await.map_err(store_error)?.flatten()
             }
             Some(before) => {
-                let previous = sqlx::query_scalar(BEFORE).bind(before.get()).bind(id.as_bytes().as_slice());
-                previous.fetch_optional(&pool).await.map_err(store_error)?.flatten()
+                let previous = session.scalar(BEFORE).bind(before.get()).bind(id.as_bytes().as_slice());
+                previous.fetch_optional(&mut *session).await.map_err(store_error)?.flatten()
             }
         };
         let size = page_size(most);
-        let chain = sqlx::query(CHAIN).bind::<Option<i64>>(newest).bind(limit(size + 1));
-        statements::history_page(&chain.fetch_all(&pool).await.map_err(store_error)?, size)
+        let chain = session.query(CHAIN).bind::<Option<i64>>(newest).bind(limit(size + 1));
+        let found = chain.fetch_all(&mut *session).await.map_err(store_error)?;
+        session.finish().await.map_err(store_error)?;
+        statements::history_page(&found, size)
     })
     .await
 }
 
 /// Deletes the uses before `before` among the next ones from number `from` on: how many, and where to go on.
 pub(super) async fn prune(
-    session: &mut PgConnection,
+    session: &mut Session<'_>,
     before: DateTime<Utc>,
     from: i64,
 ) -> Result<(u64, Option<i64>), StoreError> {
@@ -54,9 +57,10 @@ pub(super) async fn prune(
     let mut transaction = session.begin().await.map_err(store_error)?;
     transaction.execute(PATIENT).await.map_err(store_error)?;
     // One server at a time: two would wait for each other's rows.
-    sqlx::query(ALONE).execute(&mut *transaction).await.map_err(store_error)?;
-    let delete = sqlx::query(DELETE).bind(from).bind(limit(PRUNE)).bind(before.timestamp_millis());
-    let row = delete.fetch_one(&mut *transaction).await.map_err(store_error)?;
+    transaction.execute(ALONE).await.map_err(store_error)?;
+    let mut inside = Session::Host(&mut transaction);
+    let delete = inside.query(DELETE).bind(from).bind(limit(PRUNE)).bind(before.timestamp_millis());
+    let row = delete.fetch_one(&mut *inside).await.map_err(store_error)?;
     transaction.commit().await.map_err(store_error)?;
     let (pruned, seen, last) = (row.integer("pruned")?, row.integer("seen")?, row.integer_or_null("last")?);
     let next = last.filter(|_| seen == limit(PRUNE)).map(|last| last + 1);

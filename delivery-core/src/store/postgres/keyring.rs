@@ -1,39 +1,36 @@
 //! The fingerprints of the secrets that keys of this schema are signed with.
 
-use sqlx::postgres::PgConnection;
-use sqlx::{Connection, Executor};
+use sqlx::Executor;
 
 use super::connect::PATIENT;
 use super::error::store_error;
+use super::session::Session;
 use crate::key::{Acceptance, Fingerprint};
 use crate::store::StoreError;
 use crate::store::sql::rows;
 
 /// Adds to those that are registered.
-pub(super) async fn add(session: &mut PgConnection, keyring: &[Fingerprint]) -> Result<(), StoreError> {
+pub(super) async fn add(session: &mut Session<'_>, keyring: &[Fingerprint]) -> Result<(), StoreError> {
     const ADD: &str =
         "INSERT INTO delivery_keyring (fingerprint) SELECT * FROM unnest($1::bytea[]) ON CONFLICT DO NOTHING";
     let fingerprints: Vec<Vec<u8>> = keyring.iter().map(|fingerprint| fingerprint.as_bytes().to_vec()).collect();
-    sqlx::query(ADD).bind(fingerprints).execute(session).await.map(drop).map_err(store_error)
+    session.query(ADD).bind(fingerprints).execute(&mut **session).await.map(drop).map_err(store_error)
 }
 
 /// Registers a keyring if the schema accepts it.
-pub(super) async fn register(session: &mut PgConnection, keyring: &[Fingerprint]) -> Result<Acceptance, StoreError> {
+pub(super) async fn register(session: &mut Session<'_>, keyring: &[Fingerprint]) -> Result<Acceptance, StoreError> {
     const NEWEST: &str = "SELECT secret_version FROM delivery_key ORDER BY id DESC LIMIT 1";
     let mut transaction = session.begin().await.map_err(store_error)?;
     transaction.execute(PATIENT).await.map_err(store_error)?;
     // Two servers with different secrets that start on an empty schema at once: one is refused.
-    let lock = sqlx::query("LOCK TABLE delivery_keyring IN SHARE ROW EXCLUSIVE MODE");
-    lock.execute(&mut *transaction).await.map_err(store_error)?;
-    let stored: Vec<Vec<u8>> = sqlx::query_scalar("SELECT fingerprint FROM delivery_keyring")
-        .fetch_all(&mut *transaction)
-        .await
-        .map_err(store_error)?;
-    let known = rows::fingerprints(stored);
-    let newest = sqlx::query_scalar(NEWEST).fetch_optional(&mut *transaction).await.map_err(store_error)?;
+    transaction.execute("LOCK TABLE delivery_keyring IN SHARE ROW EXCLUSIVE MODE").await.map_err(store_error)?;
+    let mut inside = Session::Host(&mut transaction);
+    let stored = inside.scalar("SELECT fingerprint FROM delivery_keyring").fetch_all(&mut *inside).await;
+    let known = rows::fingerprints(stored.map_err(store_error)?);
+    let newest = inside.scalar(NEWEST).fetch_optional(&mut *inside).await.map_err(store_error)?;
     let acceptance = Fingerprint::accepts(&known, newest.map(rows::secret_version).transpose()?, keyring);
     if acceptance == Acceptance::Accepted && keyring.iter().any(|fingerprint| !known.contains(fingerprint)) {
-        add(&mut transaction, keyring).await?;
+        add(&mut inside, keyring).await?;
     }
     transaction.commit().await.map_err(store_error)?;
     Ok(acceptance)

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use sqlx::Connection;
-use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::postgres::PgRow;
 use tokio::time::timeout;
 
 use super::connect::{BATCH, Sessions};
 use super::error::store_error;
+use super::session::Session;
 use crate::key::{Key, KeyId};
 use crate::store::batch::BatchHandler;
 use crate::store::plan::{PurchaseId, Row};
@@ -16,7 +16,7 @@ use crate::store::{Attempt, StoreError};
 
 /// The rows of keys.
 pub(super) async fn keys(
-    session: &mut PgConnection,
+    session: &mut Session<'_>,
     ids: impl IntoIterator<Item = &KeyId>,
 ) -> Result<Vec<Row>, StoreError> {
     const READ: &str = concat!("SELECT ", rows::key_columns!(), " FROM delivery_key k WHERE k.id = ANY($1)");
@@ -25,7 +25,7 @@ pub(super) async fn keys(
 
 /// The rows of keys, locked in the order of their numbers.
 pub(super) async fn locked_keys(
-    session: &mut PgConnection,
+    session: &mut Session<'_>,
     ids: impl IntoIterator<Item = &KeyId>,
 ) -> Result<Vec<Row>, StoreError> {
     const LOCK: &str = concat!(
@@ -38,7 +38,7 @@ pub(super) async fn locked_keys(
 
 /// The rows of the keys that purchases have.
 pub(super) async fn purchases(
-    session: &mut PgConnection,
+    session: &mut Session<'_>,
     purchases: impl IntoIterator<Item = &PurchaseId>,
 ) -> Result<Vec<Row>, StoreError> {
     const SQL: &str = concat!(
@@ -57,13 +57,14 @@ pub(super) async fn purchases(
     if orders.is_empty() {
         return Ok(Vec::new());
     }
-    let found = sqlx::query(SQL).bind(sources).bind(orders).bind(products).fetch_all(session).await;
+    let query = session.query(SQL).bind(sources).bind(orders).bind(products);
+    let found = query.fetch_all(&mut **session).await;
     found.map_err(store_error)?.iter().map(rows::key).collect()
 }
 
 /// What `statement` finds of keys by their ids.
 pub(super) async fn ask<'a>(
-    session: &mut PgConnection,
+    session: &mut Session<'_>,
     statement: &'static str,
     ids: impl IntoIterator<Item = &'a KeyId>,
 ) -> Result<Vec<PgRow>, StoreError> {
@@ -71,13 +72,14 @@ pub(super) async fn ask<'a>(
     if ids.is_empty() {
         return Ok(Vec::new());
     }
-    sqlx::query(statement).bind(ids).fetch_all(session).await.map_err(store_error)
+    session.query(statement).bind(ids).fetch_all(&mut **session).await.map_err(store_error)
 }
 
 /// Finds keys for callers: those that are asked for while one query runs share the next one.
 pub(super) struct Finder {
     sessions: Sessions,
-    session: Option<PgConnection>,
+    /// Ours, between two queries.
+    session: Option<Session<'static>>,
 }
 
 impl Finder {
@@ -101,10 +103,15 @@ impl Finder {
                 Ok(Err(_)) | Err(_) => {}
             }
         }
-        let mut session = self.sessions.connect_to_serve().await?;
+        let mut session = self.sessions.serve().await?;
         let found = timeout(BATCH, keys(&mut session, ids)).await;
         let found = found.map_err(|_| StoreError::unavailable("the database does not answer"))??;
-        self.session = Some(session);
+        if session.is_ours() {
+            self.session = Some(session);
+        } else {
+            // Nothing was written: how it ends makes no difference.
+            let _ = timeout(BATCH, session.finish()).await;
+        }
         Ok(found)
     }
 }

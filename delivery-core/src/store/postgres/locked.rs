@@ -7,9 +7,8 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use sqlx::postgres::PgConnection;
-
 use super::load::ask;
+use super::session::Session;
 use crate::key::KeyId;
 use crate::store::plan::{Operation, PurchaseId};
 use crate::store::sql::rows;
@@ -84,7 +83,7 @@ impl LockedRows {
 }
 
 /// Which of these keys somebody else has locked at this moment.
-pub(super) async fn locked(session: &mut PgConnection, ids: &HashSet<KeyId>) -> Result<HashSet<KeyId>, StoreError> {
+pub(super) async fn locked(session: &mut Session<'_>, ids: &HashSet<KeyId>) -> Result<HashSet<KeyId>, StoreError> {
     const LOCKED: &str = "WITH free AS (SELECT number FROM delivery_key WHERE id = ANY($1) FOR UPDATE SKIP LOCKED) \
         SELECT k.id FROM delivery_key k WHERE k.id = ANY($1) AND NOT EXISTS (SELECT FROM free f WHERE f.number = k.number)";
     ask(session, LOCKED, ids).await?.iter().map(rows::key_id).collect()

@@ -1,10 +1,11 @@
 //! The message queue, shared by any number of servers.
 
 use chrono::{DateTime, Utc};
-use sqlx::PgPool;
-use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::postgres::PgRow;
 
+use super::connect::Sessions;
 use super::error::store_error;
+use super::session::Session;
 use crate::clock::{Clock, SystemClock};
 use crate::store::sql::rows::{self, Columns};
 use crate::store::sql::statements::{self, Completion, FAILED, completion, limit, stored_route};
@@ -34,7 +35,7 @@ pub(super) fn machine() -> i64 {
 
 /// Leases what is due and nobody else is about to lease.
 pub(super) async fn claim(
-    session: &mut PgConnection,
+    session: &mut Session<'_>,
     now: DateTime<Utc>,
     lease_until: DateTime<Utc>,
     most: usize,
@@ -64,14 +65,15 @@ pub(super) async fn claim(
     const FAIL: &str =
         "UPDATE delivery_message SET state = 2, due_at = $1, reason = 'it cannot be read' WHERE number = $2";
     let ahead = |by| now.checked_add_signed(by).unwrap_or(DateTime::<Utc>::MAX_UTC).timestamp_millis();
-    let due = sqlx::query(CLAIM)
+    let due = session
+        .query(CLAIM)
         .bind(now.timestamp_millis())
         .bind(ahead(FARTHEST))
         .bind(ahead(LONGEST_LEASE))
         .bind(limit(most))
         .bind(machine())
         .bind(lease_until.timestamp_millis());
-    let found = due.fetch_all(&mut *session).await.map_err(store_error)?;
+    let found = due.fetch_all(&mut **session).await.map_err(store_error)?;
     let mut messages = Vec::with_capacity(found.len());
     for row in &found {
         match message(row) {
@@ -79,8 +81,8 @@ pub(super) async fn claim(
             // One that cannot be read must not stop the others for ever.
             Err(error) => {
                 tracing::error!(error = &error as &dyn std::error::Error, "a message cannot be read, and has failed");
-                let fail = sqlx::query(FAIL).bind(now.timestamp_millis()).bind(row.integer("message")?);
-                fail.execute(&mut *session).await.map_err(store_error)?;
+                let fail = session.query(FAIL).bind(now.timestamp_millis()).bind(row.integer("message")?);
+                fail.execute(&mut **session).await.map_err(store_error)?;
             }
         }
     }
@@ -92,7 +94,7 @@ fn message(row: &PgRow) -> Result<LeasedMessage, StoreError> {
 }
 
 /// Ends leases with what became of their messages. A lease that went to somebody else is left alone.
-pub(super) async fn complete(session: &mut PgConnection, completed: &[(Lease, Outcome)]) -> Result<(), StoreError> {
+pub(super) async fn complete(session: &mut Session<'_>, completed: &[(Lease, Outcome)]) -> Result<(), StoreError> {
     // Rows are locked in the order of their numbers, as every server does it.
     const COMPLETE: &str = concat!(
         "WITH clock AS (SELECT ",
@@ -111,7 +113,8 @@ pub(super) async fn complete(session: &mut PgConnection, completed: &[(Lease, Ou
     let text = |of: for<'c> fn(&'c Completion<'_>) -> Option<&'c str>| {
         completed.iter().map(|(_, it)| of(it).map(str::to_owned)).collect::<Vec<_>>()
     };
-    sqlx::query(COMPLETE)
+    let complete = session
+        .query(COMPLETE)
         .bind(column(|(lease, _)| lease.message.get()))
         .bind(column(|(lease, _)| lease.token))
         .bind(column(|(_, it)| it.state))
@@ -119,18 +122,11 @@ pub(super) async fn complete(session: &mut PgConnection, completed: &[(Lease, Ou
         .bind(text(|it| it.reason))
         .bind(column(|(_, it)| it.given_back))
         .bind(text(|it| it.route.as_deref()))
-        .bind(machine())
-        .execute(session)
-        .await
-        .map(drop)
-        .map_err(store_error)
+        .bind(machine());
+    complete.execute(&mut **session).await.map(drop).map_err(store_error)
 }
 
-pub(super) async fn renew(
-    session: &mut PgConnection,
-    leases: &[Lease],
-    until: DateTime<Utc>,
-) -> Result<(), StoreError> {
+pub(super) async fn renew(session: &mut Session<'_>, leases: &[Lease], until: DateTime<Utc>) -> Result<(), StoreError> {
     const RENEW: &str = concat!(
         "WITH mine AS ( \
             SELECT l.number FROM unnest($1::bigint[], $2::bigint[]) AS r (number, token) \
@@ -140,17 +136,18 @@ pub(super) async fn renew(
         skew!("$4"),
         " FROM mine WHERE l.number = mine.number"
     );
-    let renew = sqlx::query(RENEW)
+    let renew = session
+        .query(RENEW)
         .bind(leases.iter().map(|lease| lease.message.get()).collect::<Vec<_>>())
         .bind(leases.iter().map(|lease| lease.token).collect::<Vec<_>>())
         .bind(until.timestamp_millis())
         .bind(machine());
-    renew.execute(session).await.map(drop).map_err(store_error)
+    renew.execute(&mut **session).await.map(drop).map_err(store_error)
 }
 
 /// Those that failed, for good or not yet, by another route than `route`, or all without one. One that somebody else holds is left.
 pub(super) async fn retry_all(
-    session: &mut PgConnection,
+    session: &mut Session<'_>,
     route: Option<Route>,
     now: DateTime<Utc>,
 ) -> Result<u64, StoreError> {
@@ -166,12 +163,12 @@ pub(super) async fn retry_all(
             queued_at = CASE state WHEN 2 THEN clock.now ELSE queued_at END, state = 0 \
         FROM failed, clock WHERE l.number = failed.number"
     );
-    let update = sqlx::query(RETRY).bind(now.timestamp_millis()).bind(route.map(stored_route)).bind(machine());
-    Ok(update.execute(session).await.map_err(store_error)?.rows_affected())
+    let update = session.query(RETRY).bind(now.timestamp_millis()).bind(route.map(stored_route)).bind(machine());
+    Ok(update.execute(&mut **session).await.map_err(store_error)?.rows_affected())
 }
 
 pub(super) async fn retry(
-    session: &mut PgConnection,
+    session: &mut Session<'_>,
     message: MessageNumber,
     now: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
@@ -182,15 +179,17 @@ pub(super) async fn retry(
         UPDATE delivery_message SET state = 0, attempts = 0, reason = NULL, queued_at = clock.now, due_at = clock.now \
         FROM clock WHERE number = $2 AND state = 2"
     );
-    let update = sqlx::query(RETRY).bind(now.timestamp_millis()).bind(message.get()).bind(machine());
-    Ok(update.execute(session).await.map_err(store_error)?.rows_affected() > 0)
+    let update = session.query(RETRY).bind(now.timestamp_millis()).bind(message.get()).bind(machine());
+    Ok(update.execute(&mut **session).await.map_err(store_error)?.rows_affected() > 0)
 }
 
 /// Messages that failed for good.
-pub(super) async fn failed(pool: PgPool, most: usize) -> Result<Vec<FailedMessage>, StoreError> {
+pub(super) async fn failed(sessions: Sessions, most: usize) -> Result<Vec<FailedMessage>, StoreError> {
     const SQL: &str = FAILED!("delivery_key");
     super::detached(async move {
-        let found = sqlx::query(SQL).bind(limit(most)).fetch_all(&pool).await.map_err(store_error)?;
+        let mut session = sessions.read().await?;
+        let found = session.query(SQL).bind(limit(most)).fetch_all(&mut *session).await.map_err(store_error)?;
+        session.finish().await.map_err(store_error)?;
         Ok(statements::readable(found.iter().map(|row| rows::failed_message(row, rows::key(row)?.key))))
     })
     .await

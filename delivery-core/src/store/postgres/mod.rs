@@ -16,14 +16,17 @@ mod catalog;
 mod connect;
 mod error;
 mod history;
+mod host;
 mod keyring;
 mod load;
 mod locked;
 mod messages;
+mod options;
 mod persist;
 mod read;
 mod resolve;
 mod schema_lock;
+mod session;
 #[cfg(feature = "sqlite")]
 mod transfer;
 mod version_cache;
@@ -36,13 +39,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
-use sqlx::postgres::PgConnection;
+use sqlx::postgres::PgConnectOptions;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use self::connect::Sessions;
 pub use self::error::PostgresError;
 use self::load::Finder;
+pub use self::options::PostgresOptions;
+use self::session::Session;
 #[cfg(feature = "sqlite")]
 pub(super) use self::transfer::TransferTarget;
 use self::writer::Writer;
@@ -63,11 +68,11 @@ pub(super) const SCHEMA: &str = "delivery";
 /// Keys, orders, messages, products and posts in PostgreSQL 14 or newer, shared by any number of servers.
 ///
 /// While the database is unavailable, every method fails with [`StoreError::Unavailable`] within seconds, and works again as
-/// soon as it has recovered. A server opens at most eight sessions.
+/// soon as it has recovered. A server opens at most eight sessions, or uses the host's: see [`PostgresOptions`].
 pub struct PostgresStore {
     tasks: Mutex<Option<Tasks>>,
     ended: Mutex<Vec<oneshot::Receiver<()>>>,
-    pool: PgPool,
+    sessions: Sessions,
     products: Arc<ProductCache>,
     posts: Arc<PostCache>,
     watch: AbortHandle,
@@ -75,8 +80,8 @@ pub struct PostgresStore {
 
 struct Tasks {
     /// For customers. While one writer waits for its commit, the other gathers; more do not pay.
-    writers: [WorkQueue<PgConnection>; 2],
-    maintenance: WorkQueue<PgConnection>,
+    writers: [WorkQueue<Session<'static>>; 2],
+    maintenance: WorkQueue<Session<'static>>,
     finder: BatchQueue<KeyId, Option<Key>>,
 }
 
@@ -88,7 +93,7 @@ impl PostgresStore {
     ///
     /// [`PostgresError`] says which of the many ways to fail it was, in a sentence for the operator.
     pub async fn connect(url: &str) -> Result<Self, PostgresError> {
-        Self::connect_to_schema(url, SCHEMA).await
+        Self::options().connect(url).await
     }
 
     /// Connects to another schema: two services in one database, or tests.
@@ -97,24 +102,56 @@ impl PostgresStore {
     ///
     /// As [`connect`](Self::connect).
     pub async fn connect_to_schema(url: &str, schema: &str) -> Result<Self, PostgresError> {
-        let mut sessions = Sessions::new(url, schema)?;
-        let pool = sessions.open(schema).await?;
+        Self::options().schema(schema).connect(url).await
+    }
+
+    /// Connects with the driver's own options: certificates, sockets, passwords from elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect).
+    pub async fn connect_with(options: PgConnectOptions) -> Result<Self, PostgresError> {
+        Self::options().connect_with(options).await
+    }
+
+    /// Uses the host's pool. [`PostgresOptions`] says what that costs, and how to go through a pooler.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect).
+    pub async fn with_pool(pool: PgPool) -> Result<Self, PostgresError> {
+        Self::options().with_pool(pool).await
+    }
+
+    /// How to connect: another schema, other options, the host's pool, migrated by the host.
+    #[must_use]
+    pub fn options() -> PostgresOptions {
+        PostgresOptions::new()
+    }
+
+    /// Connects with these options from now on: a password that changed, another host. Sessions that are open stay. Does
+    /// nothing to the host's pool, which is told so by the host.
+    pub fn set_connect_options(&self, options: PgConnectOptions) {
+        self.sessions.set_options(options);
+    }
+
+    fn start(sessions: Sessions) -> Self {
         let (first, first_end) = BatchQueue::start(Writer::new(sessions.clone()));
         let (second, second_end) = BatchQueue::start(Writer::new(sessions.clone()));
         let (maintenance, maintenance_end) = BatchQueue::start(Writer::new(sessions.clone()));
-        let (finder, finder_end) = BatchQueue::start(Finder::new(sessions));
+        let (finder, finder_end) = BatchQueue::start(Finder::new(sessions.clone()));
         let products = Arc::<ProductCache>::default();
-        let watch = tokio::spawn(catalog::watch(pool.clone(), products.clone())).abort_handle();
+        let watch = tokio::spawn(catalog::watch(sessions.clone(), products.clone())).abort_handle();
         let writers = [WorkQueue::new(first), WorkQueue::new(second)];
         let tasks = Tasks { writers, maintenance: WorkQueue::new(maintenance), finder };
-        Ok(Self {
+        Self {
             tasks: Mutex::new(Some(tasks)),
             ended: Mutex::new(vec![first_end, second_end, maintenance_end, finder_end]),
-            pool,
+            sessions,
             products,
             posts: Arc::default(),
             watch,
-        })
+        }
     }
 
     fn task<T: Clone>(&self, pick: impl FnOnce(&Tasks) -> &T) -> Result<T, StoreError> {
@@ -123,12 +160,12 @@ impl PostgresStore {
     }
 
     /// The writer for one key, always the same: changes to the key then meet in one batch rather than at its row.
-    fn writer(&self, id: KeyId) -> Result<WorkQueue<PgConnection>, StoreError> {
+    fn writer(&self, id: KeyId) -> Result<WorkQueue<Session<'static>>, StoreError> {
         self.task(|Tasks { writers: [first, second], .. }| if id.as_u128().is_multiple_of(2) { first } else { second })
     }
 
     /// The writer for what no customer waits for.
-    fn maintenance(&self) -> Result<WorkQueue<PgConnection>, StoreError> {
+    fn maintenance(&self) -> Result<WorkQueue<Session<'static>>, StoreError> {
         self.task(|tasks| &tasks.maintenance)
     }
 }
@@ -188,7 +225,7 @@ impl Backend for PostgresStore {
     }
 
     async fn search(&self, query: &KeyQuery) -> Result<Page<Key, KeyId>, StoreError> {
-        read::search(self.pool.clone(), query.clone()).await
+        read::search(self.sessions.clone(), query.clone()).await
     }
 
     async fn claim_messages(
@@ -209,7 +246,7 @@ impl Backend for PostgresStore {
     }
 
     async fn failed_messages(&self, limit: usize) -> Result<Vec<FailedMessage>, StoreError> {
-        messages::failed(self.pool.clone(), limit).await
+        messages::failed(self.sessions.clone(), limit).await
     }
 
     async fn retry_message(&self, message: MessageNumber, now: DateTime<Utc>) -> Result<bool, StoreError> {
@@ -226,7 +263,7 @@ impl Backend for PostgresStore {
 
     async fn ping(&self) -> Result<(), StoreError> {
         self.task(|_| &())?;
-        read::ping(self.pool.clone()).await
+        read::ping(self.sessions.clone()).await
     }
 
     async fn close(&self) {
@@ -237,15 +274,14 @@ impl Backend for PostgresStore {
             // An error means that the task has ended already.
             let _ = end.await;
         }
-        // A session into a network that vanished would be waited for.
-        let _ = tokio::time::timeout(connect::BATCH, self.pool.close()).await;
+        self.sessions.close().await;
     }
 }
 
 #[async_trait]
 impl History for PostgresStore {
     async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError> {
-        history::history(self.pool.clone(), id, before, limit).await
+        history::history(self.sessions.clone(), id, before, limit).await
     }
 
     async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
@@ -256,11 +292,11 @@ impl History for PostgresStore {
 #[async_trait]
 impl Catalog for PostgresStore {
     async fn product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
-        catalog::product(self.pool.clone(), &self.products, id).await
+        catalog::product(self.sessions.clone(), &self.products, id).await
     }
 
     async fn products(&self) -> Result<Arc<Vec<Listing>>, StoreError> {
-        catalog::products(self.pool.clone()).await
+        catalog::products(self.sessions.clone()).await
     }
 }
 
@@ -293,7 +329,7 @@ impl CatalogEditor for PostgresStore {
 #[async_trait]
 impl Posts for PostgresStore {
     async fn posts(&self, query: &PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
-        catalog::posts(self.pool.clone(), self.posts.clone(), query.clone()).await
+        catalog::posts(self.sessions.clone(), self.posts.clone(), query.clone()).await
     }
 
     async fn add_post(&self, post: NewPost) -> Result<Post, StoreError> {

@@ -10,11 +10,12 @@
 use std::collections::HashSet;
 
 use sqlx::Row as _;
-use sqlx::postgres::{PgArguments, PgConnection};
+use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 
 use super::error::{may_have_happened, store_error};
 use super::messages::{self, machine, skew};
+use super::session::Session;
 use crate::key::Reason;
 use crate::store::plan::{KeyWrite, PurchaseId, Writes};
 use crate::store::{Persisted, StoreError};
@@ -111,7 +112,7 @@ const ISSUE: &str = concat!(
 /// The error of a statement that was refused. Outside a transaction, if something was written before it, the keys of that
 /// statement count as conflicts instead, and are tried again by themselves.
 pub(super) async fn persist(
-    session: &mut PgConnection,
+    session: &mut Session<'_>,
     writes: &Writes,
     in_transaction: bool,
 ) -> Result<Vec<Persisted>, StoreError> {
@@ -154,14 +155,14 @@ pub(super) async fn persist(
 
 /// Runs one statement for some keys, and returns the numbers of those that it has written.
 async fn run(
-    session: &mut PgConnection,
+    session: &mut Session<'_>,
     statement: &'static str,
     writes: &Writes,
     units: &[(usize, &KeyWrite)],
 ) -> Result<Vec<i64>, StoreError> {
     let of_these: HashSet<usize> = units.iter().map(|(unit, _)| *unit).collect();
     let these = |unit: usize| units.len() == writes.keys.len() || of_these.contains(&unit);
-    let mut query = bind_uses(sqlx::query(statement), writes, &these);
+    let mut query = bind_uses(session.query(statement), writes, &these);
     if statement == COUNT {
         query = bind_counts(query, units);
     } else {
@@ -171,7 +172,7 @@ async fn run(
         query = bind_messages(bind_granted(query, units), writes, &these);
     }
     // All there is, and not the one row: what follows it says whether the transaction was committed.
-    let told = query.fetch_all(session).await.map_err(store_error)?;
+    let told = query.fetch_all(&mut **session).await.map_err(store_error)?;
     let told = told.first().and_then(|row| row.try_get::<Option<Vec<i64>>, _>("numbers").ok());
     // It is committed: no error may have it done again.
     Ok(told.ok_or(StoreError::Unknown { source: None })?.unwrap_or_default())

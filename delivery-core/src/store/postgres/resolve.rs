@@ -9,17 +9,15 @@
 
 use std::collections::HashSet;
 
-use sqlx::Connection;
-use sqlx::postgres::PgConnection;
-
 use super::error::store_error;
 use super::messages;
+use super::session::Session;
 use crate::store::plan::{KeyWrite, Writes};
 use crate::store::{Persisted, StoreError};
 
 /// Which of [`Writes::keys`] were written. Those that were not will not be by the statement whose answer was lost, but for new
 /// keys, which may be issued again.
-pub(super) async fn resolve(session: &mut PgConnection, writes: &Writes) -> Result<Vec<Persisted>, StoreError> {
+pub(super) async fn resolve(session: &mut Session<'_>, writes: &Writes) -> Result<Vec<Persisted>, StoreError> {
     const INCREMENT: &str = "UPDATE delivery_key SET version = version + 1 FROM \
         (SELECT number FROM delivery_key WHERE number = ANY($1) ORDER BY number FOR UPDATE) k \
         WHERE delivery_key.number = k.number";
@@ -34,13 +32,14 @@ pub(super) async fn resolve(session: &mut PgConnection, writes: &Writes) -> Resu
     let records = writes.uses.iter().map(|used| used.number);
     let records: Vec<i64> = records.chain(writes.events.iter().map(|event| event.number)).collect();
     let mut transaction = session.begin().await.map_err(store_error)?;
+    let mut inside = Session::Host(&mut transaction);
     if !changed.is_empty() {
-        sqlx::query(INCREMENT).bind(changed).execute(&mut *transaction).await.map_err(store_error)?;
+        inside.query(INCREMENT).bind(changed).execute(&mut *inside).await.map_err(store_error)?;
     }
-    let written = sqlx::query_scalar(WRITTEN).bind(records).bind(new).bind(ids).fetch_all(&mut *transaction).await;
+    let written = inside.scalar(WRITTEN).bind(records).bind(new).bind(ids).fetch_all(&mut *inside).await;
     let written: HashSet<i64> = written.map_err(store_error)?.into_iter().collect();
     if !writes.completed.is_empty() {
-        messages::complete(&mut transaction, &writes.completed).await?;
+        messages::complete(&mut inside, &writes.completed).await?;
     }
     transaction.commit().await.map_err(store_error)?;
     let persisted = |number| if written.contains(number) { Persisted::Written } else { Persisted::Conflict };

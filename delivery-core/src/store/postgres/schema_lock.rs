@@ -1,10 +1,13 @@
 //! The schema lock: any number of servers share it, or one transfer holds it alone.
 //!
-//! Each session from which a server finds or changes keys shares the lock as long as the session lives. A transfer that began
+//! Each session from which a server finds or changes keys shares the lock as long as the session lives, or as long as the
+//! transaction does on a connection of the host's. A transfer that began
 //! and did not finish is recorded in `delivery_transfer`, which outlives the lock.
 
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Executor, Row};
+
+use super::session::Session;
 
 macro_rules! lock {
     () => {
@@ -26,14 +29,27 @@ pub(super) enum LockState {
     Unfinished,
 }
 
+/// Shares the lock for as long as the session lives.
 pub(super) async fn share(session: &mut PgConnection) -> Result<LockState, sqlx::Error> {
     const SHARE: &str = concat!("SELECT pg_try_advisory_lock_shared(", lock!(), ")");
-    // After the lock: a transfer that begins later waits for this session.
+    let is_shared: bool = sqlx::query_scalar(SHARE).fetch_one(&mut *session).await?;
+    state(&mut Session::Host(session), is_shared).await
+}
+
+/// Shares the lock until the transaction ends.
+pub(super) async fn share_for_transaction(session: &mut Session<'_>) -> Result<LockState, sqlx::Error> {
+    const SHARE: &str = concat!("SELECT pg_try_advisory_xact_lock_shared(", lock!(), ")");
+    let is_shared: bool = session.scalar(SHARE).fetch_one(&mut **session).await?;
+    state(session, is_shared).await
+}
+
+/// What is found after the lock: a transfer that begins later waits for this session.
+async fn state(session: &mut Session<'_>, is_shared: bool) -> Result<LockState, sqlx::Error> {
     const ORIGIN: &str = "SELECT id, finished_at IS NOT NULL AS finished FROM delivery_transfer";
-    if !sqlx::query_scalar(SHARE).fetch_one(&mut *session).await? {
+    if !is_shared {
         return Ok(LockState::Busy);
     }
-    match sqlx::query(ORIGIN).fetch_optional(session).await? {
+    match session.query(ORIGIN).fetch_optional(&mut **session).await? {
         None => Ok(LockState::Shared(Origin(None))),
         Some(row) if row.try_get("finished")? => Ok(LockState::Shared(Origin(Some(row.try_get("id")?)))),
         Some(_) => Ok(LockState::Unfinished),

@@ -5,9 +5,11 @@ use sqlx::postgres::{PgArguments, PgConnection};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Connection, Executor, Postgres};
 
-use super::connect::Sessions;
+use super::connect::prepare_transfer;
 use super::error::store_error;
+use super::options::{address, place};
 use super::schema_lock::{alone, leave};
+use super::session::Session;
 use super::{PostgresError, keyring};
 use crate::key::Fingerprint;
 use crate::store::StoreError;
@@ -24,7 +26,7 @@ pub(in crate::store) struct TransferTarget {
 impl TransferTarget {
     /// Looks at the schema, beside its servers if it has any.
     pub(in crate::store) async fn open(url: &str, schema: &str) -> Result<Self, PostgresError> {
-        Ok(Self { session: Sessions::new(url, schema)?.prepare(schema).await? })
+        Ok(Self { session: prepare_transfer(address(url)?, &place(schema)?).await? })
     }
 
     /// Keeps servers and other moves out from now on; whether none is there.
@@ -113,7 +115,7 @@ impl TransferTarget {
         for statement in PREPARE {
             self.session.execute(statement).await.map_err(store_error)?;
         }
-        keyring::add(&mut self.session, keyring).await
+        keyring::add(&mut Session::Host(&mut self.session), keyring).await
     }
 
     /// Lets go of the schema.

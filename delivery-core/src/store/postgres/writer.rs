@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Executor};
 use tokio::time::timeout;
 
 use super::connect::{ACQUIRE, BATCH, Sessions, is_durable};
 use super::error::{may_have_happened, store_error};
 use super::locked::{self, LockedRows};
+use super::session::Session;
 use super::version_cache::VersionCache;
 use crate::clock::{Clock, SystemClock};
 use crate::store::batch::BatchHandler;
@@ -24,8 +24,8 @@ const SETTINGS_INTERVAL: Duration = Duration::from_secs(5);
 /// The owner of a session that writes, for a share of this server's operations.
 pub(super) struct Writer {
     pub(super) sessions: Sessions,
-    /// `None` while the server is unavailable, and after a batch whose end is unknown.
-    pub(super) session: Option<PgConnection>,
+    /// Ours, between two batches. `None` while the server is unavailable, and after a batch whose end is unknown.
+    pub(super) session: Option<Session<'static>>,
     pub(super) numbers: Numbers,
     pub(super) versions: VersionCache,
     pub(super) locked: LockedRows,
@@ -52,15 +52,15 @@ impl Writer {
     }
 
     /// A new session. What another one learned may hold no longer: a crash may have taken back its block of numbers.
-    pub(super) async fn connect(&mut self) -> Result<PgConnection, StoreError> {
+    pub(super) async fn connect(&mut self) -> Result<Session<'static>, StoreError> {
         self.numbers = Numbers::default();
         self.versions = VersionCache::default();
-        self.sessions.connect_to_serve().await
+        self.sessions.serve().await
     }
 
     /// Begins a transaction. A session that was idle may have been cut off meanwhile; nothing has happened on it yet, so
     /// another one is as good.
-    pub(super) async fn begin(&mut self) -> Result<PgConnection, StoreError> {
+    pub(super) async fn begin(&mut self) -> Result<Session<'static>, StoreError> {
         // The role or the database may have another default, under which two orders at once would not see each other.
         const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
         if let Some(mut session) = self.session.take()
@@ -69,6 +69,9 @@ impl Writer {
             return Ok(session);
         }
         let mut session = self.connect().await?;
+        if !session.is_ours() {
+            return Ok(session);
+        }
         let begun = timeout(ACQUIRE, session.execute(BEGIN)).await;
         begun.map_err(|_| StoreError::unavailable("the database does not answer"))?.map_err(store_error)?;
         Ok(session)
@@ -102,16 +105,20 @@ impl Writer {
     async fn look_at_locked(&mut self) {
         let now = SystemClock.monotonic();
         let Some(keys) = self.locked.due(now) else { return };
-        let Some(mut session) = self.session.take() else { return self.locked.forget() };
+        let session = match self.session.take() {
+            None if self.sessions.are_lent() => self.connect().await.ok(),
+            session => session,
+        };
+        let Some(mut session) = session else { return self.locked.forget() };
         match timeout(ACQUIRE, locked::locked(&mut session, &keys)).await {
             Ok(Ok(locked)) => {
                 self.locked.keep(locked, now);
-                self.session = Some(session);
+                self.session = Some(session).filter(Session::is_ours);
             }
             // The whole table is locked.
             Ok(Err(StoreError::Conflict { .. })) => {
                 self.locked.keep(keys, now);
-                self.session = Some(session);
+                self.session = Some(session).filter(Session::is_ours);
             }
             // The next batch finds out what is wrong.
             Ok(Err(_)) | Err(_) => self.locked.forget(),
@@ -119,7 +126,7 @@ impl Writer {
     }
 
     /// Runs a statement of its own.
-    async fn run(&mut self, statement: &Statement<PgConnection>) -> Result<(), StoreError> {
+    async fn run(&mut self, statement: &Statement<Session<'static>>) -> Result<(), StoreError> {
         // A session that was idle may have been cut off meanwhile: nothing has happened on it yet.
         let idle = match self.session.take() {
             Some(mut session) => matches!(timeout(ACQUIRE, session.ping()).await, Ok(Ok(()))).then_some(session),
@@ -135,23 +142,30 @@ impl Writer {
         match ran {
             Err(error) if may_have_happened(&error) => Err(StoreError::unknown(error)),
             Err(error @ StoreError::Unavailable { .. }) => Err(error),
-            ran => {
+            ran if session.is_ours() => {
                 self.session = Some(session);
                 ran
             }
+            Ok(()) => match timeout(BATCH, session.finish()).await {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(error)) => Err(StoreError::unknown(error)),
+                Err(_) => Err(StoreError::Unknown { source: None }),
+            },
+            // The transaction is rolled back.
+            Err(error) => Err(error),
         }
     }
 }
 
 impl BatchHandler for Writer {
-    type Operation = Work<PgConnection>;
+    type Operation = Work<Session<'static>>;
     type Answer = Result<(), StoreError>;
 
     const WRITES: bool = true;
 
     async fn commit(
         &mut self,
-        work: &[Work<PgConnection>],
+        work: &[Work<Session<'static>>],
         attempt: Attempt,
         after_lock: bool,
     ) -> Result<Vec<Option<Self::Answer>>, StoreError> {
@@ -187,7 +201,7 @@ impl BatchHandler for Writer {
         Ok(answers)
     }
 
-    fn is_locked(&self, work: &Work<PgConnection>, after_lock: bool) -> bool {
+    fn is_locked(&self, work: &Work<Session<'static>>, after_lock: bool) -> bool {
         match work.operation() {
             Some(Operation::Change(id, ..)) => self.locked.has_key(id),
             Some(operation) => !after_lock && self.locked.has_other(operation, SystemClock.monotonic()),
@@ -195,7 +209,7 @@ impl BatchHandler for Writer {
         }
     }
 
-    fn met_lock(&mut self, work: &Work<PgConnection>) {
+    fn met_lock(&mut self, work: &Work<Session<'static>>) {
         if let Some(operation) = work.operation() {
             self.locked.add(operation, SystemClock.monotonic());
         }

@@ -34,7 +34,9 @@ impl Writer {
     ) -> Result<Self, StoreError> {
         let (newest, pass, prune_until, is_lost) = (0, Pass::default(), None, false);
         let checkpoints = Checkpoints::default();
-        let mut writer = Self { connection, cache, newest, pass, prune_until, is_lost, options, checkpoints, lock };
+        let issued = Vec::new();
+        let mut writer =
+            Self { connection, cache, newest, pass, prune_until, is_lost, options, checkpoints, lock, issued };
         match messages::end_leases(&mut writer.connection).await {
             // What is there can be read: leases then end by themselves.
             Err(StoreError::Full { .. }) => tracing::warn!("no space is left on the disk: nothing can be sold or sent"),

@@ -19,6 +19,7 @@ mod error;
 mod flush;
 mod handler;
 mod history;
+mod host;
 mod json;
 mod keyring;
 mod load;
@@ -44,6 +45,7 @@ use tokio::sync::oneshot;
 
 use self::cache::Cache;
 pub use self::error::SqliteError;
+pub use self::host::SqliteTransaction;
 use self::load::Loaders;
 use self::lock::Lock;
 #[cfg(all(test, feature = "postgres"))]

@@ -1,5 +1,6 @@
 //! The writer: the connection that writes, and what is known beside it.
 
+use std::fmt;
 use std::sync::Arc;
 
 use sqlx::Executor;
@@ -9,6 +10,7 @@ use super::cache::Cache;
 use super::checkpoint::Checkpoints;
 use super::lock::Lock;
 use super::pending::Count;
+use crate::store::plan::Row;
 
 /// The owner of the connection that writes.
 pub(super) struct Writer {
@@ -24,6 +26,22 @@ pub(super) struct Writer {
     pub(super) options: SqliteConnectOptions,
     pub(super) checkpoints: Checkpoints,
     pub(super) lock: Arc<Lock>,
+    /// Keys that a transaction of the host's has issued, until it is committed.
+    pub(super) issued: Vec<Uncommitted>,
+}
+
+/// A key that is issued once the transaction is committed.
+#[derive(Debug)]
+pub(super) struct Uncommitted {
+    pub(super) row: Row,
+    /// The greatest number that was taken for it.
+    pub(super) last_number: i64,
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer").finish_non_exhaustive()
+    }
 }
 
 /// The pass that is under way.

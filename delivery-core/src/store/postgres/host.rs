@@ -1,0 +1,100 @@
+//! Issuing inside a transaction of the host's.
+
+use std::sync::Arc;
+
+use sqlx::Executor;
+use sqlx::postgres::PgConnection;
+
+use super::attempts::next_block;
+use super::error::store_error;
+use super::persist::persist;
+use super::session::Session;
+use super::{PostgresStore, load};
+use crate::store::plan::{Loaded, Operation, Reply, needs, plan};
+use crate::store::{Issue, Persisted, Sale, StoreError};
+
+/// How often an order that another transaction commits meanwhile is looked at.
+const LOOKS: usize = 2;
+
+impl PostgresStore {
+    /// Issues a key inside the host's transaction: purchase, key and message are committed with it, or none of them is. The
+    /// connection is one to this store's database, with a transaction open. An order that has a key already, from a webhook
+    /// say, is answered with that key.
+    ///
+    /// A savepoint surrounds it. After an error nothing of it remains, and the transaction goes on as it was, with its own
+    /// `search_path`. An order that another transaction is inserting is waited for; how long, the host's `lock_timeout` says.
+    ///
+    /// Prepare the sale [with the service](crate::Delivery::prepare), and tell it [when the transaction is
+    /// committed](crate::Delivery::committed):
+    ///
+    /// ```no_run
+    /// # async fn example(
+    /// #     pool: sqlx::PgPool,
+    /// #     delivery: delivery_core::Delivery,
+    /// #     store: delivery_core::store::PostgresStore,
+    /// #     order: delivery_core::order::Order,
+    /// # ) -> Result<(), Box<dyn std::error::Error>> {
+    /// let sale = delivery.prepare(order).await?;
+    /// let mut transaction = pool.begin().await?;
+    /// sqlx::query("INSERT INTO shop_order …").execute(&mut *transaction).await?;
+    /// let issue = store.issue_in(&mut transaction, &sale).await?;
+    /// transaction.commit().await?;
+    /// let issued = delivery.committed(issue);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Refused`] without an open transaction. [`StoreError::Conflict`] if a lock was waited for in vain, or, in
+    /// a transaction that is repeatable or serializable, if another one has issued the key meanwhile. Nothing was written.
+    pub async fn issue_in(&self, transaction: &mut PgConnection, sale: &Sale) -> Result<Issue, StoreError> {
+        transaction.execute("SAVEPOINT delivery_issue").await.map_err(|error| match store_error(error) {
+            // no_active_sql_transaction is of a class that may pass elsewhere.
+            StoreError::Unavailable { source, .. } => StoreError::Refused { source },
+            error => error,
+        })?;
+        let issued = self.issue_inside(&mut Session::Host(transaction), sale).await;
+        let end = match issued {
+            Ok(_) => "RELEASE SAVEPOINT delivery_issue",
+            Err(_) => "ROLLBACK TO SAVEPOINT delivery_issue; RELEASE SAVEPOINT delivery_issue",
+        };
+        let ended = sqlx::raw_sql(end).execute(transaction).await.map_err(store_error);
+        let issue = issued?;
+        ended.map(|_| issue)
+    }
+
+    async fn issue_inside(&self, session: &mut Session<'_>, sale: &Sale) -> Result<Issue, StoreError> {
+        const ENTER: &str = "WITH host AS MATERIALIZED (SELECT current_setting('search_path') AS path) \
+            SELECT path FROM host WHERE set_config('search_path', $1, true) IS NOT NULL";
+        const LEAVE: &str = "SELECT set_config('search_path', $1, true)";
+        let enter = session.scalar::<String>(ENTER).bind(self.sessions.schema());
+        let path = enter.fetch_one(&mut **session).await.map_err(store_error)?;
+        self.sessions.admit(session).await?;
+        let issue = issue(session, sale).await?;
+        session.query(LEAVE).bind(path).execute(&mut **session).await.map_err(store_error)?;
+        Ok(issue)
+    }
+}
+
+async fn issue(session: &mut Session<'_>, sale: &Sale) -> Result<Issue, StoreError> {
+    for _ in 0..LOOKS {
+        let reply = Reply::default();
+        let operation = Operation::Issue(Arc::new(sale.key.clone()), sale.message.clone(), reply.clone());
+        let needs = needs([&operation]);
+        let mut loaded = Loaded::absent(&needs);
+        for row in load::keys(session, &needs.new).await? {
+            loaded.insert(row);
+        }
+        for row in load::purchases(session, &needs.purchases).await? {
+            loaded.insert(row);
+        }
+        let planned = plan([&operation], loaded, &mut next_block(session).await?)?;
+        let persisted = persist(session, &planned.writes, true).await?;
+        let answered = planned.answer(|unit| persisted.get(unit) == Some(&Persisted::Written));
+        if answered == [true] {
+            return reply.take();
+        }
+    }
+    Err(StoreError::Conflict { source: None })
+}

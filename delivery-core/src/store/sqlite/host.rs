@@ -1,0 +1,146 @@
+//! Transactions of the host's, on the connection that writes.
+
+use std::ops::{Deref, DerefMut};
+use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use sqlx::Executor;
+use sqlx::sqlite::SqliteConnection;
+use tokio::time::timeout;
+
+use super::error::store_error;
+use super::persist::persist;
+use super::writer::{Uncommitted, Writer, rolled_back};
+use super::{SqliteStore, load};
+use crate::store::plan::{Loaded, Numbers, Operation, Reply, needs, plan};
+use crate::store::{Issue, Sale, StoreError};
+
+/// How long a transaction of the host's may take. Everybody else who writes waits for it, and is refused after five seconds.
+const LONGEST: Duration = Duration::from_secs(4);
+
+/// A transaction of the host's: a connection, and [`issue`](Self::issue).
+#[derive(Debug)]
+pub struct SqliteTransaction<'t> {
+    writer: &'t mut Writer,
+}
+
+impl SqliteStore {
+    /// Runs `work` in a transaction on the connection that writes: the host's tables in the same file and our keys are
+    /// committed together, or nothing is. It is committed if `work` returns `Ok`, and rolled back otherwise.
+    ///
+    /// Nothing else is written meanwhile, so `work` should execute its statements and return. After four seconds it is rolled
+    /// back. It must not call the store or the service, which would wait for it; [prepare the
+    /// sale](crate::Delivery::prepare) before.
+    ///
+    /// ```no_run
+    /// # async fn example(
+    /// #     delivery: delivery_core::Delivery,
+    /// #     store: delivery_core::store::SqliteStore,
+    /// #     order: delivery_core::order::Order,
+    /// # ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    /// let sale = delivery.prepare(order).await?;
+    /// let issue = store.transaction(move |mut transaction| Box::pin(async move {
+    ///     sqlx::query("INSERT INTO shop_order …").execute(&mut *transaction).await?;
+    ///     Ok::<_, Box<dyn std::error::Error + Send + Sync>>(transaction.issue(&sale).await?)
+    /// }));
+    /// let issued = delivery.committed(issue.await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// What `work` returns, or a [`StoreError`] if the transaction could not begin or be committed. Nothing was written then,
+    /// except possibly with [`StoreError::Unknown`].
+    ///
+    /// # Panics
+    ///
+    /// If `work` panics; its transaction is rolled back, and the store goes on.
+    pub async fn transaction<T, E, F>(&self, work: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+        F: for<'t> FnOnce(SqliteTransaction<'t>) -> BoxFuture<'t, Result<T, E>> + Send + 'static,
+    {
+        let writer = self.writer()?;
+        match writer.run(move |writer| Box::pin(run(writer, work))).await? {
+            Ok(done) => done,
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+}
+
+/// What the work came to, or its panic.
+type Ended<T, E> = Result<Result<T, E>, Box<dyn std::any::Any + Send>>;
+
+async fn run<T, E, F>(writer: &mut Writer, work: F) -> Result<Ended<T, E>, StoreError>
+where
+    F: for<'t> FnOnce(SqliteTransaction<'t>) -> BoxFuture<'t, Result<T, E>>,
+{
+    writer.connection.execute("BEGIN IMMEDIATE").await.map_err(store_error)?;
+    let working = AssertUnwindSafe(async { work(SqliteTransaction { writer: &mut *writer }).await }).catch_unwind();
+    let Ok(worked) = timeout(LONGEST, working).await else {
+        writer.issued.clear();
+        return Err(StoreError::unavailable("a transaction of the host's took longer than four seconds"));
+    };
+    let issued = std::mem::take(&mut writer.issued);
+    if !matches!(worked, Ok(Ok(_))) {
+        writer.is_lost |= !rolled_back(&mut writer.connection).await;
+        return Ok(worked);
+    }
+    if let Err(error) = writer.connection.execute("COMMIT").await {
+        let error = store_error(error);
+        return Err(if rolled_back(&mut writer.connection).await { error } else { StoreError::unknown(error) });
+    }
+    for row in issued {
+        writer.newest = writer.newest.max(row.last_number);
+        writer.cache.keys.insert(row.row.key.id(), row.row);
+    }
+    Ok(worked)
+}
+
+impl SqliteTransaction<'_> {
+    /// Issues a key inside the transaction. An order that has a key already is answered with that key.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if nothing was written; the transaction goes on.
+    pub async fn issue(&mut self, sale: &Sale) -> Result<Issue, StoreError> {
+        let Writer { connection, cache, newest, issued, .. } = &mut *self.writer;
+        let reply = Reply::default();
+        let operation = Operation::Issue(Arc::new(sale.key.clone()), sale.message.clone(), reply.clone());
+        let needs = needs([&operation]);
+        let mut loaded = Loaded::absent(&needs);
+        for row in load::purchases(connection, cache, &needs.purchases).await? {
+            loaded.insert(row);
+        }
+        let newest = issued.last().map_or(*newest, |uncommitted| uncommitted.last_number);
+        // A key and its message.
+        let mut numbers = Numbers::block(newest + 1, 2);
+        let planned = plan([&operation], loaded, &mut numbers)?;
+        if !planned.writes.is_empty() {
+            persist(connection, &planned.writes).await?;
+        }
+        let last_number = numbers.newest();
+        issued.extend(planned.writes.keys.iter().map(|write| Uncommitted { row: write.row.clone(), last_number }));
+        planned.answer(|_| true);
+        reply.take()
+    }
+}
+
+impl Deref for SqliteTransaction<'_> {
+    type Target = SqliteConnection;
+
+    fn deref(&self) -> &SqliteConnection {
+        &self.writer.connection
+    }
+}
+
+impl DerefMut for SqliteTransaction<'_> {
+    fn deref_mut(&mut self) -> &mut SqliteConnection {
+        &mut self.writer.connection
+    }
+}
