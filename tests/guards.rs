@@ -1,0 +1,261 @@
+//! What a host picks and adds: endpoints by choice, its own sign-in, and routes of its own that ask for a key. The same table for
+//! both frameworks.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use axum::body::Body;
+use axum::http::Request;
+use axum::{Extension, Router, routing::get};
+use delivery_core::Delivery;
+use delivery_core::http::Endpoint;
+use delivery_core::key::{Actor, Keyring, Prefix};
+use delivery_core::product::{NewProduct, ProductId};
+use delivery_core::seller::{Head, Seller};
+use delivery_core::store::MemoryStore;
+use delivery_core::terms::{OwnTerms, UseLimit};
+use delivery_testing::RecordingMailer;
+use http::{Method, header};
+use http_body_util::BodyExt;
+use rocket::local::asynchronous::Client;
+use tower::ServiceExt;
+
+/// A service with two products, and a key for each: one of two uses, one that is used up.
+struct Shop {
+    delivery: Delivery,
+    key: String,
+    used_up: String,
+}
+
+/// The host's own sign-in.
+#[derive(Debug)]
+struct Staff;
+
+#[async_trait]
+impl Seller for Staff {
+    async fn authenticate(&self, head: &Head<'_>) -> Option<Actor> {
+        let cookie = head.headers.get(header::COOKIE)?.to_str().ok()?;
+        cookie.strip_prefix("staff=").and_then(|name| name.parse().ok())
+    }
+}
+
+fn product(id: i64) -> ProductId {
+    ProductId::new(id).unwrap()
+}
+
+async fn shop() -> Shop {
+    let keyring = Keyring::new(Prefix::default(), &["a secret for guards".parse().unwrap()]).unwrap();
+    let store = Arc::new(MemoryStore::new());
+    let delivery =
+        Delivery::builder(store, Arc::new(RecordingMailer::default()), keyring).seller(Arc::new(Staff)).build();
+    for name in ["Guide", "Map"] {
+        delivery.add_product(NewProduct::new(name).unwrap().content("# x").unwrap()).await.unwrap();
+    }
+    let issue = async |uses| {
+        let terms = OwnTerms { limit: UseLimit::from_count(uses).ok(), ..OwnTerms::default() };
+        let issued = delivery.issue_by_hand(product(1), "a@example.com".parse().unwrap(), terms, false).await.unwrap();
+        (issued.key.id(), issued.text.expose().to_owned())
+    };
+    let ((_, key), (id, used_up)) = (issue(2).await, issue(1).await);
+    delivery.count_use(id, product(1)).await.unwrap();
+    Shop { delivery, key, used_up }
+}
+
+/// A request, and the status and body of its answer.
+#[async_trait]
+trait Host {
+    async fn ask(&self, method: Method, path: &str, headers: &[(&'static str, String)], body: &str) -> (u16, String);
+}
+
+struct Axum(Router);
+
+#[async_trait]
+impl Host for Axum {
+    async fn ask(&self, method: Method, path: &str, headers: &[(&'static str, String)], body: &str) -> (u16, String) {
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        let answer = self.0.clone().oneshot(request.body(Body::from(body.to_owned())).unwrap()).await.unwrap();
+        let status = answer.status().as_u16();
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+}
+
+struct OnRocket(Client);
+
+#[async_trait]
+impl Host for OnRocket {
+    async fn ask(&self, method: Method, path: &str, headers: &[(&'static str, String)], body: &str) -> (u16, String) {
+        let mut request = self.0.req(method.as_str().parse().unwrap(), path.to_owned()).body(body);
+        for (name, value) in headers {
+            request.add_header(rocket::http::Header::new(*name, value.clone()));
+        }
+        let answer = request.dispatch().await;
+        (answer.status().code, answer.into_string().await.unwrap_or_default())
+    }
+}
+
+fn axum_app(delivery: &Delivery) -> Axum {
+    use delivery_axum::{Grant, RequireKey};
+    let used = async |grant: Extension<Grant>| grant.key().used().to_string();
+    let guarded = |layer: RequireKey| Router::new().route("/book", get(used)).route("/", get(used)).layer(layer);
+    let perhaps = async |grant: Option<Grant<Extension<Delivery>>>| match grant {
+        Some(grant) => grant.key().email().to_string(),
+        None => "nobody".to_owned(),
+    };
+    let app = Router::new()
+        .nest("/any", guarded(RequireKey::new(delivery)))
+        .nest("/guide", guarded(RequireKey::new(delivery).product(product(1))))
+        .nest("/map", guarded(RequireKey::new(delivery).product(product(2))))
+        .nest("/counted", guarded(RequireKey::new(delivery).product(product(1)).counting()))
+        .route("/perhaps", get(perhaps))
+        .layer(Extension(delivery.clone()))
+        .merge(delivery_axum::router(delivery.clone()));
+    Axum(app)
+}
+
+#[rocket::get("/<_..>")]
+fn used(grant: delivery_rocket::Grant) -> String {
+    grant.key().used().to_string()
+}
+
+#[rocket::get("/perhaps")]
+fn perhaps(grant: delivery_rocket::OptionalGrant) -> String {
+    grant.0.map_or_else(|| "nobody".to_owned(), |grant| grant.key().email().to_string())
+}
+
+async fn rocket_app(delivery: &Delivery) -> OnRocket {
+    use delivery_rocket::{DeliveryFairing, RequireKey};
+    let mut app =
+        rocket::custom(rocket::Config { log_level: rocket::config::LogLevel::Off, ..rocket::Config::default() })
+            .attach(DeliveryFairing::new(delivery.clone()))
+            .attach(RequireKey::at("/any"))
+            .attach(RequireKey::at("/guide").product(product(1)))
+            .attach(RequireKey::at("/map").product(product(2)))
+            .attach(RequireKey::at("/counted").product(product(1)).counting())
+            .mount("/", rocket::routes![perhaps]);
+    for base in ["/any", "/guide", "/map", "/counted"] {
+        app = app.mount(base, rocket::routes![used]);
+    }
+    OnRocket(Client::untracked(app).await.unwrap())
+}
+
+/// Both frameworks, each with a shop of its own.
+async fn hosts() -> Vec<(&'static str, Shop, Box<dyn Host>)> {
+    let (first, second) = (shop().await, shop().await);
+    let axum: Box<dyn Host> = Box::new(axum_app(&first.delivery));
+    let rocket: Box<dyn Host> = Box::new(rocket_app(&second.delivery).await);
+    vec![("axum", first, axum), ("rocket", second, rocket)]
+}
+
+#[tokio::test]
+async fn a_guarded_route_lets_only_requests_with_the_right_key_through() {
+    for (framework, shop, host) in hosts().await {
+        let forged = format!("{}0", &shop.key[..shop.key.len() - 1]);
+        let forged = if forged == shop.key { format!("{}1", &shop.key[..shop.key.len() - 1]) } else { forged };
+        let none = String::new();
+        for (path, key, status, says) in [
+            ("/any/book", &none, 400, "MISSING_PARAMS"),
+            ("/any/book", &forged, 401, "INVALID_KEY"),
+            ("/any/book", &shop.used_up, 403, "EXCEEDED_USES"),
+            ("/any/book", &shop.key, 200, "0"),
+            ("/guide/book", &none, 400, "MISSING_PARAMS"),
+            ("/guide/book", &shop.key, 200, "0"),
+            ("/guide/book", &shop.used_up, 403, "EXCEEDED_USES"),
+            ("/map/book", &shop.key, 403, "WRONG_PRODUCT"),
+            ("/counted/book", &forged, 401, "INVALID_KEY"),
+            ("/counted/book", &shop.key, 200, "1"),
+            ("/counted/book", &shop.key, 200, "2"),
+            ("/counted/book", &shop.key, 403, "EXCEEDED_USES"),
+        ] {
+            let key = if key.is_empty() { vec![] } else { vec![("X-API-Key", key.clone())] };
+            let (answered, body) = host.ask(Method::GET, path, &key, "").await;
+            assert_eq!(answered, status, "{framework} {path} {body}");
+            assert!(body.contains(says), "{framework} {path} {body}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn head_counts_no_use() {
+    for (framework, shop, host) in hosts().await {
+        for _ in 0..3 {
+            let key = [("Authorization", format!("Bearer {}", shop.key))];
+            assert_eq!(host.ask(Method::HEAD, "/counted/book", &key, "").await.0, 200, "{framework}");
+        }
+        assert_eq!(shop.delivery.validate(&shop.key).await.unwrap().used(), 0);
+    }
+}
+
+/// However a path is written, it is guarded if it leads to a guarded route.
+#[tokio::test]
+async fn no_spelling_of_a_path_leads_around_the_guard() {
+    for (framework, shop, host) in hosts().await {
+        for path in
+            ["/counted/book", "//counted/book", "/counted//book", "/%63ounted/book", "/counted/b%6Fok", "/counted/"]
+        {
+            let (status, _) = host.ask(Method::GET, path, &[], "").await;
+            assert!([400, 404].contains(&status), "{framework} {path} {status}");
+        }
+        assert_eq!(host.ask(Method::GET, "/delivery-refused-request", &[], "").await.0, 404, "{framework}");
+        assert_eq!(shop.delivery.validate(&shop.key).await.unwrap().used(), 0);
+    }
+}
+
+#[tokio::test]
+async fn an_optional_key_may_be_missing_and_not_wrong() {
+    for (framework, shop, host) in hosts().await {
+        for (key, expected) in [
+            (None, (200, "nobody")),
+            (Some(shop.key.clone()), (200, "a@example.com")),
+            (Some("dlv_nonsense".to_owned()), (401, "INVALID_KEY")),
+            (Some(shop.used_up.clone()), (403, "EXCEEDED_USES")),
+        ] {
+            let headers: Vec<_> = key.map(|key| ("X-API-Key", key)).into_iter().collect();
+            let (status, body) = host.ask(Method::GET, "/perhaps", &headers, "").await;
+            assert!(status == expected.0 && body.contains(expected.1), "{framework} {status} {body}");
+        }
+    }
+}
+
+/// The token is not asked for, and nothing of the platform's is mounted without its secret.
+#[tokio::test]
+async fn the_sign_in_of_the_host_takes_the_place_of_the_token() {
+    let post = r#"{"title":"News","category":"updates","content":"Hello"}"#;
+    for (framework, _, host) in hosts().await {
+        let json = ("Content-Type", "application/json".to_owned());
+        for (credential, expected) in [
+            (("Cookie", "staff=ada".to_owned()), 200),
+            (("Cookie", "other=ada".to_owned()), 401),
+            (("Authorization", "Bearer the-seller's-token".to_owned()), 401),
+        ] {
+            let (status, body) = host.ask(Method::POST, "/api/admin/post", &[json.clone(), credential], post).await;
+            assert_eq!(status, expected, "{framework} {body}");
+        }
+        assert_eq!(host.ask(Method::POST, "/api/webhook/order", &[json], "{}").await.0, 404, "{framework}");
+    }
+}
+
+#[tokio::test]
+async fn only_the_endpoints_that_the_host_picks_are_mounted() {
+    let (first, second) = (shop().await, shop().await);
+    let picked = [Endpoint::Validate, Endpoint::Posts];
+    let axum = Axum(delivery_axum::router_of(first.delivery.clone(), picked));
+    let fairing = delivery_rocket::DeliveryFairing::new(second.delivery.clone()).endpoints(picked);
+    let quiet = rocket::Config { log_level: rocket::config::LogLevel::Off, ..rocket::Config::default() };
+    let rocket = OnRocket(Client::untracked(rocket::custom(quiet).attach(fairing)).await.unwrap());
+    let hosts: [(&str, Box<dyn Host>); 2] = [("axum", Box::new(axum)), ("rocket", Box::new(rocket))];
+    for (framework, host) in hosts {
+        for endpoint in Endpoint::ALL {
+            let expected = if picked.contains(endpoint) { 405 } else { 404 };
+            let status = host.ask(Method::DELETE, endpoint.path(), &[], "").await.0;
+            assert_eq!(status, expected, "{framework} {}", endpoint.path());
+        }
+    }
+    let elsewhere =
+        Router::new().route("/is-it-good", delivery_axum::method_router(first.delivery.clone(), Endpoint::Validate));
+    let path = format!("/is-it-good?key={}", first.key);
+    assert_eq!(Axum(elsewhere).ask(Method::GET, &path, &[], "").await.0, 200);
+}
