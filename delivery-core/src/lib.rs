@@ -60,6 +60,7 @@ pub mod delivery;
 pub mod email;
 pub mod entropy;
 pub mod error;
+mod host_ref;
 pub mod http;
 pub mod key;
 pub mod limit;
@@ -79,6 +80,7 @@ pub use self::clock::{Clock, SystemClock};
 pub use self::delivery::Delivery;
 pub use self::entropy::{Entropy, SystemEntropy};
 pub use self::error::{ErrorCode, explain};
+pub use self::host_ref::HostRef;
 pub use self::text::Invalid;
 
 /// The README, as a test.

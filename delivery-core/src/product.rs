@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use rust_decimal::Decimal;
 
+use crate::host_ref::HostRef;
 use crate::terms::OwnTerms;
 use crate::text::{Invalid, line, prose};
 
@@ -30,6 +31,7 @@ pub struct NewProduct {
     content: String,
     price: Price,
     terms: OwnTerms,
+    host_ref: Option<HostRef>,
 }
 
 /// A product that can be sold and fetched.
@@ -151,7 +153,15 @@ impl NewProduct {
             return Err(Invalid::expected("must be 1 to 200 characters without control characters"));
         }
         let (description, kind, content) = (String::new(), "digital".to_owned(), String::new());
-        Ok(Self { name, description, kind, content, price: Price::default(), terms: OwnTerms::default() })
+        Ok(Self {
+            name,
+            description,
+            kind,
+            content,
+            price: Price::default(),
+            terms: OwnTerms::default(),
+            host_ref: None,
+        })
     }
 
     /// Sets what the buyer gets: at most [`MAX_CONTENT`] bytes, no control characters but line breaks and tabs.
@@ -203,6 +213,13 @@ impl NewProduct {
     #[must_use]
     pub fn terms(mut self, terms: OwnTerms) -> Self {
         self.terms = terms;
+        self
+    }
+
+    /// Sets what the host calls it. No two products of a store are called the same.
+    #[must_use]
+    pub fn host_ref(mut self, host_ref: HostRef) -> Self {
+        self.host_ref = Some(host_ref);
         self
     }
 }
@@ -267,6 +284,12 @@ impl Product {
     #[must_use]
     pub fn terms(&self) -> OwnTerms {
         self.facts.terms
+    }
+
+    /// What the host calls it, if the host said so.
+    #[must_use]
+    pub fn host_ref(&self) -> Option<&HostRef> {
+        self.facts.host_ref.as_ref()
     }
 
     /// The encoded response for this product, created on first use and cached: escaping 2 KB costs half as much as a

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
+use delivery_core::HostRef;
 use delivery_core::key::{Change, Fingerprint, Key, KeyId, NewKey};
 use delivery_core::post::{NewPost, Post};
 use delivery_core::product::{Listing, NewProduct, Product, ProductId};
@@ -160,6 +161,10 @@ impl CatalogEditor for FrailStore {
     async fn add_product(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {
         self.own_catalog()?.add_product(product).await
     }
+    async fn product_called(&self, host_ref: &HostRef) -> Result<Option<Arc<Product>>, StoreError> {
+        self.store()?.product_called(host_ref).await
+    }
+
     async fn update_product(&self, id: ProductId, product: NewProduct) -> Result<Option<Arc<Product>>, StoreError> {
         self.own_catalog()?.update_product(id, product).await
     }

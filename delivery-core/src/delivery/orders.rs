@@ -33,7 +33,8 @@ impl Delivery {
     pub async fn order(&self, order: Order) -> Result<Issued, Error> {
         static OTHER_ADDRESS: Throttle = Throttle::new();
         let Order { reference, product, email } = order;
-        let issued = self.issue(product, email.clone(), OwnTerms::default(), Some(reference), true).await?;
+        let sale = self.sale(product, email.clone(), OwnTerms::default(), Some(reference), true).await?;
+        let issued = self.issue(sale).await?;
         if issued.key.email() != &email
             && let Some(more) = OTHER_ADDRESS.admit()
         {
@@ -56,11 +57,12 @@ impl Delivery {
         terms: OwnTerms,
         send_email: bool,
     ) -> Result<Issued, Error> {
-        self.issue(product, email, terms, None, send_email).await
+        self.issue(self.prepare_by_hand(product, email, terms, send_email).await?).await
     }
 
     /// Prepares the key of a paid order, for a store that issues it inside a transaction of the host's:
-    /// `PostgresStore::issue_in` or `SqliteStore::transaction`. Writes nothing.
+    /// `PostgresStore::issue_in` or `SqliteStore::transaction`; or for [`issue`](Self::issue), after the host has named the
+    /// key. Writes nothing.
     ///
     /// # Errors
     ///
@@ -85,6 +87,15 @@ impl Delivery {
         self.sale(product, email, terms, None, send_email).await
     }
 
+    /// Issues a key that was prepared.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Store`]; nothing was issued then.
+    pub async fn issue(&self, sale: Sale) -> Result<Issued, Error> {
+        Ok(self.committed(self.inner.ledger.issue(sale.key, sale.message).await?))
+    }
+
     /// Tells the service that the transaction in which a key was issued is committed: the e-mail is sent at once. Without
     /// this call it is sent within a second.
     #[must_use]
@@ -96,18 +107,6 @@ impl Delivery {
         }
         let text = self.inner.keyring.text(key.id(), key.granted().secret);
         Issued { key, text, new }
-    }
-
-    async fn issue(
-        &self,
-        product: ProductId,
-        email: Email,
-        terms: OwnTerms,
-        order: Option<OrderRef>,
-        send_email: bool,
-    ) -> Result<Issued, Error> {
-        let Sale { key, message } = self.sale(product, email, terms, order, send_email).await?;
-        Ok(self.committed(self.inner.ledger.issue(key, message).await?))
     }
 
     async fn sale(

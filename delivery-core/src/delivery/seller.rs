@@ -5,6 +5,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::{Delivery, Error};
+use crate::HostRef;
 use crate::key::{Actor, Change, Key, KeyId};
 use crate::post::{NewPost, Post};
 use crate::product::{Listing, NewProduct, Product};
@@ -18,6 +19,15 @@ impl Delivery {
     /// [`StoreError::Unsupported`] if products are managed elsewhere; another [`StoreError`] if nothing was added.
     pub async fn add_product(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {
         self.inner.editor.as_ref().ok_or(StoreError::Unsupported)?.add_product(product).await
+    }
+
+    /// The product that the host [calls](HostRef) so.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unsupported`] if products are managed elsewhere; another [`StoreError`] if the store cannot tell.
+    pub async fn product_called(&self, host_ref: &HostRef) -> Result<Option<Arc<Product>>, StoreError> {
+        self.inner.editor.as_ref().ok_or(StoreError::Unsupported)?.product_called(host_ref).await
     }
 
     /// All products, by number.

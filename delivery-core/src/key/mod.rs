@@ -9,9 +9,11 @@ mod rules;
 mod state;
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
 use uuid::{Builder, Uuid};
 
 pub use self::keyring::{Keyring, KeyringError, Verified};
@@ -21,13 +23,16 @@ pub use self::state::{Actor, KeyState, Reason, Revocation};
 use crate::clock::{Clock, whole_seconds};
 use crate::email::Email;
 use crate::entropy::Entropy;
+use crate::host_ref::HostRef;
 use crate::order::OrderRef;
 use crate::product::ProductId;
 use crate::terms::{Terms, UseLimit};
+use crate::text::Invalid;
 
 /// A key's number: a time-ordered random UUID (version 7). It is not secret; without the signing secret no key can be
-/// made from it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// made from it. As text, also for serde, it is a UUID: `0197a3f0-…`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct KeyId(Uuid);
 
 /// What is fixed when a key is issued.
@@ -50,6 +55,8 @@ pub struct NewKey {
     pub expires_at: DateTime<Utc>,
     /// How often it may be used.
     pub limit: UseLimit,
+    /// What the host calls it.
+    pub host_ref: Option<HostRef>,
 }
 
 /// A key: what was granted, and its current state. Cloning is cheap.
@@ -88,6 +95,29 @@ impl KeyId {
     }
 }
 
+impl FromStr for KeyId {
+    type Err = Invalid;
+
+    /// Reads a UUID, with or without hyphens.
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        Uuid::try_parse(text).map(Self).map_err(|_| Invalid::expected("must be a UUID"))
+    }
+}
+
+impl TryFrom<String> for KeyId {
+    type Error = Invalid;
+
+    fn try_from(text: String) -> Result<Self, Invalid> {
+        text.parse()
+    }
+}
+
+impl From<KeyId> for String {
+    fn from(id: KeyId) -> Self {
+        id.to_string()
+    }
+}
+
 impl fmt::Display for KeyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -111,13 +141,19 @@ impl NewKey {
         issued_at: DateTime<Utc>,
     ) -> Self {
         let (issued_at, expires_at) = (whole_seconds(issued_at), terms.validity.expiry(issued_at));
-        Self { id, secret, product, email, order: None, issued_at, expires_at, limit: terms.limit }
+        Self { id, secret, product, email, order: None, issued_at, expires_at, limit: terms.limit, host_ref: None }
     }
 
     /// The same key, bought with `order`.
     #[must_use]
     pub fn bought_with(self, order: OrderRef) -> Self {
         Self { order: Some(order), ..self }
+    }
+
+    /// The same key under the host's own name for it.
+    #[must_use]
+    pub fn called(self, host_ref: HostRef) -> Self {
+        Self { host_ref: Some(host_ref), ..self }
     }
 }
 

@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use super::MessageId;
+use crate::HostRef;
 use crate::key::{Key, NewKey, Refusal};
 
 /// A change that a key does not allow, and the key as it is.
@@ -24,6 +25,14 @@ pub struct Sale {
     pub key: NewKey,
     /// The `Message-ID` of the e-mail that brings it; `None` if none is sent.
     pub message: Option<MessageId>,
+}
+
+impl Sale {
+    /// The same sale, with the host's own name for the key.
+    #[must_use]
+    pub fn called(self, host_ref: HostRef) -> Self {
+        Self { key: self.key.called(host_ref), ..self }
+    }
 }
 
 /// What [`Ledger::issue`](super::Ledger::issue) came to.

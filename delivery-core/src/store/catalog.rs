@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use super::StoreError;
+use crate::HostRef;
 use crate::post::{Category, NewPost, Post};
 use crate::product::{Listing, NewProduct, Product, ProductId};
 
@@ -37,8 +38,15 @@ pub trait CatalogEditor: Catalog {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if nothing was added.
+    /// [`StoreError::Refused`] if another product has the host's name for it; another [`StoreError`] if nothing was added.
     async fn add_product(&self, product: NewProduct) -> Result<Arc<Product>, StoreError>;
+
+    /// The product that the host [calls](crate::HostRef) so, archived or not.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the catalog cannot be read.
+    async fn product_called(&self, host_ref: &HostRef) -> Result<Option<Arc<Product>>, StoreError>;
 
     /// Replaces what a product says, durably; `None` if there is no such product. It stays archived if it is.
     ///

@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use crate::email::Email;
+use crate::host_ref::HostRef;
 use crate::key::{Key, KeyId, Status};
 use crate::order::OrderRef;
 use crate::product::ProductId;
@@ -19,6 +20,8 @@ pub struct KeyQuery {
     pub product: Option<ProductId>,
     /// With this status at this instant.
     pub status: Option<(Status, DateTime<Utc>)>,
+    /// Under the host's own name.
+    pub host_ref: Option<HostRef>,
     /// Older than this key: [`Page::next`] of the page before.
     pub before: Option<KeyId>,
     /// How many a page; 0 counts as 1, more than 1,000 as 1,000.
@@ -33,6 +36,7 @@ impl KeyQuery {
             && self.order.as_ref().is_none_or(|order| Some(order) == key.granted().order.as_ref())
             && self.product.is_none_or(|product| product == key.product())
             && self.status.is_none_or(|(status, at)| key.status(at) == status)
+            && self.host_ref.as_ref().is_none_or(|name| Some(name) == key.granted().host_ref.as_ref())
             && self.before.is_none_or(|before| key.id() < before)
     }
 

@@ -14,6 +14,7 @@
 use chrono::{DateTime, Utc};
 use proptest::prelude::*;
 
+use delivery_core::HostRef;
 use delivery_core::email::Email;
 use delivery_core::key::{Actor, Change, Key, KeyId, LimitChange, NewKey, Reason, SecretVersion};
 use delivery_core::order::{OrderId, OrderRef, Source};
@@ -39,6 +40,11 @@ pub fn email() -> impl Strategy<Value = Email> {
 /// One of few orders.
 pub fn order() -> impl Strategy<Value = OrderRef> {
     "[A-D]".prop_map(|id| OrderRef { source: Source::webhook(), id: id.parse::<OrderId>().expect("a number") })
+}
+
+/// One of few names of the host's.
+pub fn host_ref() -> impl Strategy<Value = HostRef> {
+    "[a-d]{1,2}".prop_map(|text| text.parse().expect("a name"))
 }
 
 /// Short, long and endless validities.
@@ -84,12 +90,11 @@ pub fn limit_change() -> impl Strategy<Value = LimitChange> {
 
 /// A key just issued.
 pub fn new_key() -> impl Strategy<Value = NewKey> {
-    (any::<[u8; 16]>(), product(), email(), prop::option::of(order()), terms(), instant()).prop_map(
-        |(id, product, email, order, terms, issued_at)| {
+    (any::<[u8; 16]>(), product(), email(), prop::option::of(order()), prop::option::of(host_ref()), terms(), instant())
+        .prop_map(|(id, product, email, order, host_ref, terms, issued_at)| {
             let identity = (KeyId::from_bytes(id), SecretVersion::from_stored(1));
-            NewKey { order, ..NewKey::on_terms(identity, product, email, terms, issued_at) }
-        },
-    )
+            NewKey { order, host_ref, ..NewKey::on_terms(identity, product, email, terms, issued_at) }
+        })
 }
 
 /// A change at any time.

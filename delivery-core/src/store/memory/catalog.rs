@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::MemoryStore;
+use crate::HostRef;
 use crate::post::{NewPost, Post, PostId};
 use crate::product::{Listing, NewProduct, Product, ProductId};
 use crate::store::cache::{PostCache, fitting};
@@ -19,6 +20,19 @@ pub(super) struct Shop {
 }
 
 impl Shop {
+    /// The product that the host calls so.
+    fn called(&self, host_ref: &HostRef) -> Option<&Arc<Product>> {
+        self.products.values().find(|product| product.host_ref() == Some(host_ref))
+    }
+
+    /// Refuses a name that another product has.
+    fn check(&self, product: &Product) -> Result<(), StoreError> {
+        match product.host_ref().and_then(|host_ref| self.called(host_ref)) {
+            Some(other) if other.id() != product.id() => Err(StoreError::Refused { source: None }),
+            _ => Ok(()),
+        }
+    }
+
     fn replace(&mut self, id: ProductId, with: impl FnOnce(&Product) -> Product) -> Option<Arc<Product>> {
         let product = self.products.get_mut(&id)?;
         *product = Arc::new(with(product));
@@ -46,12 +60,20 @@ impl CatalogEditor for MemoryStore {
         let id =
             ProductId::new(next_number(shop.products.len())).map_err(|_| StoreError::corrupt("product numbers"))?;
         let product = Arc::new(Product::new(id, product));
+        shop.check(&product)?;
         shop.products.insert(id, product.clone());
         Ok(product)
     }
 
+    async fn product_called(&self, host_ref: &HostRef) -> Result<Option<Arc<Product>>, StoreError> {
+        Ok(self.state().shop.called(host_ref).cloned())
+    }
+
     async fn update_product(&self, id: ProductId, facts: NewProduct) -> Result<Option<Arc<Product>>, StoreError> {
-        Ok(self.state().shop.replace(id, |product| Product::new(id, facts).archived(product.is_archived())))
+        let shop = &mut self.state().shop;
+        let new = Product::new(id, facts);
+        shop.check(&new)?;
+        Ok(shop.replace(id, |product| new.archived(product.is_archived())))
     }
 
     async fn archive_product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {

@@ -10,13 +10,14 @@ use super::connect::{ACQUIRE, Sessions};
 use super::detached;
 use super::error::store_error;
 use super::session::Session;
+use crate::HostRef;
 use crate::post::{NewPost, Post};
 use crate::product::{Listing, NewProduct, Product, ProductId};
 use crate::store::cache::{PostCache, ProductCache};
 use crate::store::sql::rows;
 use crate::store::sql::statements::{
-    ADD_POST, ADD_PRODUCT, ARCHIVE_PRODUCT, POSTS, POSTS_OF_CATEGORY, PRODUCT, PRODUCTS, UPDATE_PRODUCT, bind_post,
-    bind_product, limit, listed,
+    ADD_POST, ADD_PRODUCT, ARCHIVE_PRODUCT, POSTS, POSTS_OF_CATEGORY, PRODUCT, PRODUCT_CALLED, PRODUCTS,
+    UPDATE_PRODUCT, bind_post, bind_product, limit, listed,
 };
 use crate::store::{PostQuery, StoreError};
 
@@ -77,6 +78,17 @@ pub(super) async fn product(
         row.map(|row| rows::product(&row)).transpose()
     });
     Ok(read.await?.map(|product| cache.keep(Arc::new(product), version)))
+}
+
+pub(super) async fn product_called(sessions: Sessions, host_ref: HostRef) -> Result<Option<Arc<Product>>, StoreError> {
+    detached(async move {
+        let mut session = sessions.read().await?;
+        let found = session.query(PRODUCT_CALLED).bind(host_ref.as_str()).fetch_optional(&mut *session).await;
+        let row = found.map_err(store_error)?;
+        session.finish().await.map_err(store_error)?;
+        row.map(|row| rows::product(&row).map(Arc::new)).transpose()
+    })
+    .await
 }
 
 /// Clears the cache when another server has changed a product. Runs until it is aborted. While the database does not answer,

@@ -58,6 +58,7 @@ use super::{
     Backend, Catalog, CatalogEditor, FailedMessage, History, Issue, KeyQuery, Lease, LeasedMessage, Ledger, MessageId,
     MessageNumber, Outcome, Page, PostQuery, Posts, Refused, Route, StoreError, Use, UseId,
 };
+use crate::HostRef;
 use crate::key::{Acceptance, Change, Fingerprint, Key, KeyId, NewKey};
 use crate::post::{NewPost, Post};
 use crate::product::{Listing, NewProduct, Product, ProductId};
@@ -308,6 +309,10 @@ impl CatalogEditor for PostgresStore {
         let added = add.await;
         self.products.clear();
         added
+    }
+
+    async fn product_called(&self, host_ref: &HostRef) -> Result<Option<Arc<Product>>, StoreError> {
+        catalog::product_called(self.sessions.clone(), host_ref.clone()).await
     }
 
     async fn update_product(&self, id: ProductId, product: NewProduct) -> Result<Option<Arc<Product>>, StoreError> {

@@ -78,9 +78,9 @@ const ISSUE: &str = concat!(
     "WITH new AS ( \
         SELECT * FROM unnest($6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], \
                 $12::bigint[], $13::text[], $14::text[], $21::bytea[], $22::bigint[], $23::bigint[], $24::text[], \
-                $25::text[], $26::text[], $27::bigint[], $28::bigint[], $29::bigint[]) \
+                $25::text[], $26::text[], $27::bigint[], $28::bigint[], $29::bigint[], $37::text[]) \
             AS n (number, version, expires_at, max_uses, used, last_use, revoked_at, revoked_reason, revoked_by, id, \
-                secret_version, product, email, source, order_id, issued_at, granted_until, granted_uses)), \
+                secret_version, product, email, source, order_id, issued_at, granted_until, granted_uses, host_ref)), \
     bought AS ( \
         INSERT INTO delivery_purchase (order_id, source, product, key) \
         SELECT order_id, source, product, number FROM new WHERE order_id IS NOT NULL \
@@ -88,9 +88,9 @@ const ISSUE: &str = concat!(
         ON CONFLICT (order_id, source, product) DO NOTHING RETURNING key), \
     written AS ( \
         INSERT INTO delivery_key (number, id, secret_version, product, email, source, order_id, issued_at, granted_until, \
-            granted_uses, expires_at, max_uses, used, last_use, revoked_at, revoked_reason, revoked_by, version) \
+            granted_uses, expires_at, max_uses, used, last_use, revoked_at, revoked_reason, revoked_by, version, host_ref) \
         SELECT number, id, secret_version, product, email, source, order_id, issued_at, granted_until, granted_uses, \
-            expires_at, max_uses, used, last_use, revoked_at, revoked_reason, revoked_by, version + 1 \
+            expires_at, max_uses, used, last_use, revoked_at, revoked_reason, revoked_by, version + 1, host_ref \
         FROM new WHERE order_id IS NULL OR (number IN (SELECT key FROM bought)) IS TRUE \
         ON CONFLICT (id) DO NOTHING RETURNING number), \
     queued AS ( \
@@ -170,6 +170,8 @@ async fn run(
     }
     if statement == ISSUE {
         query = bind_messages(bind_granted(query, units), writes, &these);
+        let granted = units.iter().map(|(_, write)| write.row.key.granted());
+        query = query.bind(granted.map(|it| Some(it.host_ref.as_ref()?.as_str().to_owned())).collect::<Vec<_>>());
     }
     // All there is, and not the one row: what follows it says whether the transaction was committed.
     let told = query.fetch_all(&mut **session).await.map_err(store_error)?;

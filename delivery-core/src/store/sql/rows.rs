@@ -5,6 +5,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use crate::email::Email;
+use crate::host_ref::HostRef;
 use crate::key::{Fingerprint, Key, KeyId, KeyState, NewKey, Revocation, SecretVersion};
 use crate::order::OrderRef;
 use crate::post::{Category, NewPost, Post, PostId};
@@ -52,7 +53,7 @@ macro_rules! key_columns {
     () => {
         "k.number, k.id, k.secret_version, k.product, k.email, k.source, k.order_id, k.issued_at, k.granted_until, \
          k.granted_uses, k.expires_at, k.max_uses, k.used, k.last_use, k.revoked_at, k.revoked_reason, k.revoked_by, \
-         k.version"
+         k.version, k.host_ref"
     };
 }
 pub(in crate::store) use key_columns;
@@ -60,7 +61,7 @@ pub(in crate::store) use key_columns;
 /// The columns that [`product`] reads, of `delivery_product`.
 macro_rules! product_columns {
     () => {
-        "id, name, description, kind, content, price, days, uses, archived"
+        "id, name, description, kind, content, price, days, uses, archived, host_ref"
     };
 }
 pub(in crate::store) use product_columns;
@@ -82,6 +83,7 @@ pub(in crate::store) fn key(row: &impl Columns) -> Result<Row, StoreError> {
         issued_at: seconds(row.integer("issued_at")?)?,
         expires_at: seconds(row.integer("granted_until")?)?,
         limit: parsed(UseLimit::from_count(row.integer("granted_uses")?), "use limit")?,
+        host_ref: host_ref(row)?,
     };
     let state = KeyState {
         expires_at: seconds(row.integer("expires_at")?)?,
@@ -96,6 +98,10 @@ pub(in crate::store) fn key(row: &impl Columns) -> Result<Row, StoreError> {
         last_use: row.integer_or_null("last_use")?,
         may_be_stale: false,
     })
+}
+
+fn host_ref(row: &impl Columns) -> Result<Option<HostRef>, StoreError> {
+    parsed(row.text_or_null("host_ref")?.map(str::parse).transpose(), "name of the host's")
 }
 
 fn revocation(row: &impl Columns) -> Result<Option<Revocation>, StoreError> {
@@ -145,6 +151,10 @@ pub(in crate::store) fn product(row: &impl Columns) -> Result<Product, StoreErro
     });
     let facts = parsed(described, "product")?.content(row.text("content")?);
     let facts = parsed(facts, "product")?.price(price(row)?).terms(terms);
+    let facts = match host_ref(row)? {
+        Some(host_ref) => facts.host_ref(host_ref),
+        None => facts,
+    };
     Ok(Product::new(product_id(row.integer("id")?)?, facts).archived(row.integer("archived")? != 0))
 }
 

@@ -45,18 +45,21 @@ pub(in crate::store) const TRANSFER: &str = "SELECT id, finished_at FROM deliver
 pub(in crate::store) const PRODUCT: &str =
     concat!("SELECT ", product_columns!(), " FROM delivery_product WHERE id = $1");
 
+pub(in crate::store) const PRODUCT_CALLED: &str =
+    concat!("SELECT ", product_columns!(), " FROM delivery_product WHERE host_ref = $1");
+
 pub(in crate::store) const PRODUCTS: &str =
     "SELECT id, name, description, kind, price FROM delivery_product WHERE archived = 0 ORDER BY id";
 
 pub(in crate::store) const ADD_PRODUCT: &str = concat!(
-    "INSERT INTO delivery_product (name, description, kind, content, price, days, uses) VALUES ($1, $2, $3, $4, $5, $6, $7) \
-     RETURNING ",
+    "INSERT INTO delivery_product (name, description, kind, content, price, days, uses, host_ref) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING ",
     product_columns!()
 );
 
 pub(in crate::store) const UPDATE_PRODUCT: &str = concat!(
-    "UPDATE delivery_product SET name = $1, description = $2, kind = $3, content = $4, price = $5, days = $6, uses = $7 \
-        WHERE id = $8 RETURNING ",
+    "UPDATE delivery_product SET name = $1, description = $2, kind = $3, content = $4, price = $5, days = $6, uses = $7, \
+        host_ref = $8 WHERE id = $9 RETURNING ",
     product_columns!()
 );
 
@@ -92,6 +95,7 @@ pub(in crate::store) fn keys(query: &KeyQuery, (table, exhausted): (&str, &str))
         KeyQuery { order: Some(_), .. } => {
             " AND k.number IN (SELECT p.key FROM delivery_purchase p WHERE p.order_id = $3 AND p.source = $4)"
         }
+        KeyQuery { host_ref: Some(_), .. } => " AND k.host_ref = $3",
         KeyQuery { email: Some(_), .. } => " AND k.email = $3",
         // Few are revoked, and have an index; a shop may have one product.
         KeyQuery { product: Some(_), status: Some((Status::Revoked, _)), .. } => " AND +k.product = $3",
@@ -121,6 +125,7 @@ macro_rules! bind_search {
         let statement = $statement.bind(crate::store::sql::statements::below($before)).bind(limit($most));
         match $query {
             KeyQuery { order: Some(order), .. } => statement.bind(order.id.as_str()).bind(order.source.as_str()),
+            KeyQuery { host_ref: Some(host_ref), .. } => statement.bind(host_ref.as_str()),
             KeyQuery { email: Some(email), .. } => statement.bind(email.as_str()),
             KeyQuery { product: Some(product), .. } => statement.bind(product.get()),
             _ => statement,
@@ -223,6 +228,7 @@ macro_rules! bind_product {
             .bind($product.price().to_string())
             .bind($product.terms().validity.map(crate::terms::Validity::as_days))
             .bind($product.terms().limit.map(crate::terms::UseLimit::as_count))
+            .bind($product.host_ref().map(crate::HostRef::as_str))
     };
 }
 pub(in crate::store) use bind_product;

@@ -8,9 +8,9 @@ CREATE TEMP VIEW IF NOT EXISTS delivery_batch (keys, states, messages, uses, eve
 CREATE TEMP TRIGGER IF NOT EXISTS delivery_write INSTEAD OF INSERT ON delivery_batch BEGIN
     INSERT INTO delivery_key
         (number, id, secret_version, product, email, source, order_id, issued_at, granted_until, granted_uses, expires_at,
-         max_uses)
+         max_uses, host_ref)
     SELECT value->>0, unhex(value->>1), value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, value->>8,
-           value->>9, value->>8, value->>9
+           value->>9, value->>8, value->>9, value->>10
     FROM json_each(NEW.keys);
 
     INSERT INTO delivery_purchase (order_id, source, product, key)

@@ -8,12 +8,13 @@ use super::cache::Cache;
 use super::error::store_error;
 use super::json::json;
 use super::writer::Writer;
+use crate::HostRef;
 use crate::post::{NewPost, Post};
 use crate::product::{Listing, NewProduct, Product, ProductId};
 use crate::store::sql::rows;
 use crate::store::sql::statements::{
-    ADD_POST, ADD_PRODUCT, ARCHIVE_PRODUCT, POSTS, POSTS_OF_CATEGORY, PRODUCT, PRODUCTS, UPDATE_PRODUCT, bind_post,
-    bind_product, limit, listed,
+    ADD_POST, ADD_PRODUCT, ARCHIVE_PRODUCT, POSTS, POSTS_OF_CATEGORY, PRODUCT, PRODUCT_CALLED, PRODUCTS,
+    UPDATE_PRODUCT, bind_post, bind_product, limit, listed,
 };
 use crate::store::{PostQuery, StoreError};
 
@@ -48,6 +49,14 @@ pub(super) async fn add_post(writer: &mut Writer, facts: &NewPost) -> Result<Pos
     let draft = rows::draft_post(facts)?;
     let add = bind_post!(sqlx::query(ADD_POST), draft);
     rows::post(&add.fetch_one(&mut writer.connection).await.map_err(store_error)?)
+}
+
+pub(super) async fn product_called(
+    readers: &SqlitePool,
+    host_ref: &HostRef,
+) -> Result<Option<Arc<Product>>, StoreError> {
+    let row = sqlx::query(PRODUCT_CALLED).bind(host_ref.as_str()).fetch_optional(readers).await.map_err(store_error)?;
+    row.map(|row| rows::product(&row).map(Arc::new)).transpose()
 }
 
 pub(super) async fn product(

@@ -61,6 +61,7 @@ use super::{
     Backend, Catalog, CatalogEditor, FailedMessage, History, Issue, KeyQuery, Lease, LeasedMessage, Ledger, MessageId,
     MessageNumber, Outcome, Page, PostQuery, Posts, Refused, Route, StoreError, Use, UseId,
 };
+use crate::HostRef;
 use crate::key::{Acceptance, Change, Fingerprint, Key, KeyId, NewKey};
 use crate::post::{NewPost, Post};
 use crate::product::{Listing, NewProduct, Product, ProductId};
@@ -250,6 +251,10 @@ impl Catalog for SqliteStore {
 impl CatalogEditor for SqliteStore {
     async fn add_product(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {
         self.writer()?.run(move |writer| Box::pin(async move { catalog::add_product(writer, &product).await })).await
+    }
+
+    async fn product_called(&self, host_ref: &HostRef) -> Result<Option<Arc<Product>>, StoreError> {
+        timely(catalog::product_called(&self.readers, host_ref)).await
     }
 
     async fn update_product(&self, id: ProductId, product: NewProduct) -> Result<Option<Arc<Product>>, StoreError> {

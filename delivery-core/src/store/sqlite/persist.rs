@@ -63,6 +63,7 @@ fn key(write: &KeyWrite) -> impl Serialize + use<'_> {
         granted.issued_at.timestamp(),
         granted.expires_at.timestamp(),
         granted.limit.as_count(),
+        granted.host_ref.as_ref().map(crate::HostRef::as_str),
     )
 }
 

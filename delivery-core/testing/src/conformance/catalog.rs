@@ -5,9 +5,10 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{Case, cases};
+use delivery_core::HostRef;
 use delivery_core::post::{Category, NewPost};
 use delivery_core::product::{Listing, NewProduct, ProductId};
-use delivery_core::store::{CatalogEditor, PostQuery, Posts};
+use delivery_core::store::{CatalogEditor, PostQuery, Posts, StoreError};
 use delivery_core::terms::{OwnTerms, UseLimit, Validity};
 
 /// A catalog that can be edited, with posts.
@@ -22,6 +23,7 @@ pub const CATALOG: &[Case<dyn Shop>] = cases![
     products_are_listed_by_number,
     an_updated_product_is_served_at_once,
     an_archived_product_is_not_listed_and_still_found,
+    a_product_is_found_by_what_the_host_calls_it,
     posts_are_listed_newest_first_by_category_and_time,
     a_list_is_the_same_while_nothing_changes_and_holds_a_mebibyte,
 ];
@@ -95,6 +97,24 @@ async fn an_archived_product_is_not_listed_and_still_found(catalog: Port) {
     let updated = catalog.update_product(old.id(), facts("newer")).await.expect("updated").expect("known");
     assert!(updated.is_archived(), "an update does not sell it again");
     assert_eq!(catalog.archive_product(ProductId::new(99).expect("1 or more")).await.expect("answered"), None);
+}
+
+async fn a_product_is_found_by_what_the_host_calls_it(catalog: Port) {
+    let name = |text: &str| text.parse::<HostRef>().expect("a name");
+    let facts = |called: &str| NewProduct::new("Guide").expect("a name").host_ref(name(called));
+    let added = catalog.add_product(facts("0197-a")).await.expect("added");
+    let other = catalog.add_product(facts("0197-b")).await.expect("added");
+    assert_eq!(catalog.product_called(&name("0197-a")).await.expect("found"), Some(added.clone()));
+    assert_eq!(catalog.product_called(&name("0197-A")).await.expect("answered"), None);
+    let refused = catalog.add_product(facts("0197-b")).await.expect_err("the name is taken");
+    assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
+    let refused = catalog.update_product(added.id(), facts("0197-b")).await.expect_err("the name is taken");
+    assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
+    assert_eq!(catalog.product_called(&name("0197-b")).await.expect("found"), Some(other));
+    let renamed = catalog.update_product(added.id(), facts("0197-c")).await.expect("updated");
+    assert_eq!(catalog.product_called(&name("0197-c")).await.expect("found"), renamed);
+    assert_eq!(catalog.product_called(&name("0197-a")).await.expect("answered"), None);
+    assert_eq!(catalog.products().await.expect("listed").len(), 2);
 }
 
 async fn posts_are_listed_newest_first_by_category_and_time(catalog: Port) {

@@ -3,13 +3,17 @@
 use chrono::TimeDelta;
 
 use super::fixtures::{Port, issue, key, now, order, product, revoke, use_at};
+use delivery_core::HostRef;
 use delivery_core::key::{Change, NewKey, Status};
 use delivery_core::store::KeyQuery;
 
 pub(super) async fn keys_are_searched_by_every_field_newest_first_in_pages(ledger: Port) {
+    let name = |text: &str| text.parse::<HostRef>().expect("a name");
     for index in 1..=9 {
         let granted = NewKey { product: product(i64::from(index % 3) + 1), ..key(index, 1) };
-        issue(&ledger, if index == 4 { granted.bought_with(order("four")) } else { granted }).await;
+        let granted = if index == 4 { granted.bought_with(order("four")) } else { granted };
+        let granted = if index > 6 { granted.called(name("seven and up")) } else { granted };
+        issue(&ledger, granted).await;
     }
     let spend = |index| Change::Use { product: product(i64::from(index % 3) + 1), at: now() };
     ledger.change(key(2, 1).id, spend(2)).await.expect("changed");
@@ -26,6 +30,9 @@ pub(super) async fn keys_are_searched_by_every_field_newest_first_in_pages(ledge
         (KeyQuery { product: Some(product(2)), ..email("buyer1@example.com") }, vec![7, 1]),
         (KeyQuery { order: Some(order("four")), ..KeyQuery::default() }, vec![4]),
         (KeyQuery { order: Some(order("five")), ..KeyQuery::default() }, vec![]),
+        (KeyQuery { host_ref: Some(name("seven and up")), ..KeyQuery::default() }, vec![9, 8, 7]),
+        (KeyQuery { host_ref: Some(name("seven and up")), ..email("buyer1@example.com") }, vec![9, 7]),
+        (KeyQuery { host_ref: Some(name("seven")), ..KeyQuery::default() }, vec![]),
         (status(Status::Exhausted), vec![2]),
         (status(Status::Revoked), vec![3]),
         (status(Status::Valid), vec![9, 8, 7, 6, 5, 4, 1]),

@@ -18,7 +18,8 @@ CREATE TABLE delivery_product (
     price       TEXT NOT NULL,
     days        BIGINT,
     uses        BIGINT,
-    archived    BIGINT NOT NULL DEFAULT 0 -- 1: neither listed nor sold
+    archived    BIGINT NOT NULL DEFAULT 0, -- 1: neither listed nor sold
+    host_ref    TEXT COLLATE "C" UNIQUE -- what the host calls it
 );
 -- Counts changes of products, also those by hand, so that the caches of all servers notice them.
 CREATE TABLE delivery_catalog (
@@ -57,10 +58,12 @@ CREATE TABLE delivery_key (
     revoked_at     BIGINT,
     revoked_reason TEXT,
     revoked_by     TEXT,
+    host_ref       TEXT COLLATE "C", -- what the host calls it
     version        BIGINT NOT NULL DEFAULT 1 -- counts writes: a server writes only the version that it read
 ) WITH (fillfactor = 80);
 CREATE INDEX delivery_key_by_email ON delivery_key (email, id);
 CREATE INDEX delivery_key_by_product ON delivery_key (product, id);
+CREATE INDEX delivery_key_by_host_ref ON delivery_key (host_ref, id) WHERE host_ref IS NOT NULL;
 -- Revoked keys are few, and are searched for.
 CREATE INDEX delivery_key_revoked ON delivery_key (id) WHERE revoked_at IS NOT NULL;
 

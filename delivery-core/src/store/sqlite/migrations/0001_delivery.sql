@@ -15,7 +15,8 @@ CREATE TABLE delivery_product (
     price       TEXT NOT NULL,
     days        INTEGER,
     uses        INTEGER,
-    archived    INTEGER NOT NULL DEFAULT 0 -- 1: neither listed nor sold
+    archived    INTEGER NOT NULL DEFAULT 0, -- 1: neither listed nor sold
+    host_ref    TEXT UNIQUE -- what the host calls it
 ) STRICT;
 
 CREATE TABLE delivery_post (
@@ -45,10 +46,12 @@ CREATE TABLE delivery_key (
     revoked_at     INTEGER,
     revoked_reason TEXT,
     revoked_by     TEXT,
-    exhausted      INTEGER NOT NULL DEFAULT 0 -- 1: used up
+    exhausted      INTEGER NOT NULL DEFAULT 0, -- 1: used up
+    host_ref       TEXT -- what the host calls it
 ) STRICT;
 CREATE INDEX delivery_key_by_email ON delivery_key (email, id);
 CREATE INDEX delivery_key_by_product ON delivery_key (product, id);
+CREATE INDEX delivery_key_by_host_ref ON delivery_key (host_ref, id) WHERE host_ref IS NOT NULL;
 -- Keys that are revoked or used up are few, and are searched for.
 CREATE INDEX delivery_key_revoked ON delivery_key (id) WHERE revoked_at IS NOT NULL;
 CREATE INDEX delivery_key_exhausted ON delivery_key (id) WHERE exhausted = 1;
