@@ -117,6 +117,7 @@ fn axum_app(delivery: &Delivery) -> Axum {
 }
 
 #[rocket::get("/<_..>")]
+#[expect(clippy::needless_pass_by_value, reason = "Rocket hands it over")]
 fn used(grant: delivery_rocket::Grant) -> String {
     grant.key().used().to_string()
 }

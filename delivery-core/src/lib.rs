@@ -38,6 +38,7 @@
 //! | [`seller`] | who may call the seller's endpoints |
 //! | [`store`] | the ports to storage; the stores |
 //! | [`mail`] | the e-mail and its way to the buyer |
+//! | [`observer`] | telling the host what has happened |
 //! | [`delivery`] | the use cases |
 //! | [`http`] | the use cases on the wire, as values |
 //!
@@ -49,6 +50,12 @@
 //! * `postgres`: `store::PostgresStore`, which many servers share; with `sqlite` also `store::Transfer`, which
 //!   moves a SQLite store to PostgreSQL.
 //! * `redis`: `limit::RedisLimiter`, limits that many servers share.
+//! * `metrics`: counters and histograms by the facade of the crate `metrics`, for whatever recorder the host installs:
+//!   `delivery_requests_total`, `delivery_request_seconds`, `delivery_keys_issued_total`, `delivery_uses_total`,
+//!   `delivery_refusals_total`, `delivery_messages_total`, `delivery_events_dropped_total`, `delivery_batch_operations`,
+//!   `delivery_commit_seconds`, `delivery_queue_depth`.
+//! * `spans`: `tracing` spans `order`, `fetch`, `commit` and `message`, with ids of keys and never their texts.
+//! * `utoipa`: `http::openapi`, the API's description as a value that nests into the host's own.
 //! * `smtp`: `mail::SmtpMailer`, and `mail::FolderMailer`, which writes the same messages as `.eml` files.
 //!
 //! `delivery-testing` has conformance cases, proptest strategies, and doubles for time, chance and mail.
@@ -65,6 +72,7 @@ pub mod http;
 pub mod key;
 pub mod limit;
 pub mod mail;
+pub mod observer;
 pub mod order;
 pub mod post;
 pub mod product;
@@ -72,6 +80,7 @@ pub mod secret;
 pub mod seller;
 pub mod store;
 mod sync;
+mod telemetry;
 pub mod terms;
 mod text;
 mod throttle;

@@ -15,6 +15,7 @@ use crate::entropy::{Entropy, SystemEntropy};
 use crate::key::Keyring;
 use crate::limit::{MemoryLimiter, Quotas, RateLimiter};
 use crate::mail::{Mailer, Outbox, Sender, Templates};
+use crate::observer::{Observer, Observers};
 use crate::secret::{AdminToken, WebhookSecret};
 use crate::seller::Seller;
 use crate::store::{Catalog, CatalogEditor, Ledger, Posts, Route};
@@ -41,6 +42,7 @@ pub struct Builder {
     terms: Terms,
     trusted_proxies: Vec<IpNet>,
     list_details: bool,
+    observers: Vec<Arc<dyn Observer>>,
 }
 
 /// Where things are kept. An `Arc` of one store that does all of it converts into this.
@@ -106,6 +108,7 @@ impl Delivery {
             terms: Terms::default(),
             trusted_proxies: Vec::new(),
             list_details: false,
+            observers: Vec::new(),
         }
     }
 }
@@ -232,6 +235,13 @@ impl Builder {
         self
     }
 
+    /// Tells `observer` of events; each call adds one.
+    #[must_use]
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observers.push(observer);
+        self
+    }
+
     /// Takes the time from elsewhere than the system, for tests.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
@@ -252,6 +262,7 @@ impl Builder {
         let Stores { ledger, catalog, editor, posts } = self.stores;
         let keyring = Arc::new(self.keyring);
         let wake = Arc::new(Notify::new());
+        let observers = Observers::new(self.observers);
         // Keyed, so that a password in it cannot be guessed from what the store keeps.
         let digest = Sha256::new_with_prefix(keyring.pepper())
             .chain_update(self.sender.to_string())
@@ -273,6 +284,7 @@ impl Builder {
             base_url: self.base_url,
             route,
             wake: wake.clone(),
+            observers: observers.clone(),
         };
         let limiter = self.limiter.unwrap_or_else(|| Arc::new(MemoryLimiter::new(self.clock.clone())));
         let inner = Inner {
@@ -294,6 +306,7 @@ impl Builder {
             wake,
             registered: OnceCell::new(),
             encoded: EncodedLists::default(),
+            observers,
         };
         Delivery { inner: Arc::new(inner) }
     }

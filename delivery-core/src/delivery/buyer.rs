@@ -29,11 +29,11 @@ impl Delivery {
     ///
     /// As for [`validate`](Self::validate).
     pub async fn check(&self, key: KeyId) -> Result<Key, Error> {
-        let key = self.find(key).await?;
-        match key.check(self.inner.clock.now()) {
+        let checked = self.find(key).await.and_then(|key| match key.check(self.inner.clock.now()) {
             Ok(()) => Ok(key),
             Err(refusal) => Err(Error::refused(refusal, key)),
-        }
+        });
+        checked.inspect_err(|error| self.inner.note_refusal(Some(key), error))
     }
 
     /// Whether a verified key could be used for `product` now. Counts nothing.
@@ -42,11 +42,12 @@ impl Delivery {
     ///
     /// [`Error::UnknownKey`], [`Error::Refused`] (expired, wrong product, exhausted, in this order), or [`Error::Store`].
     pub async fn check_for(&self, key: KeyId, product: ProductId) -> Result<Key, Error> {
-        let key = self.find(key).await?;
-        match key.apply(&Change::Use { product, at: self.inner.clock.now() }) {
+        let change = Change::Use { product, at: self.inner.clock.now() };
+        let checked = self.find(key).await.and_then(|key| match key.apply(&change) {
             Ok(_) => Ok(key),
             Err(refusal) => Err(Error::refused(refusal, key)),
-        }
+        });
+        checked.inspect_err(|error| self.inner.note_refusal(Some(key), error))
     }
 
     /// Counts one use of a verified key for `product`, and returns the product. The use is durable before this returns;
@@ -56,16 +57,15 @@ impl Delivery {
     ///
     /// [`Error::UnknownKey`], [`Error::Refused`] (expired, wrong product, exhausted, in this order),
     /// [`Error::UnknownProduct`] instead of a wrong product if there is no such product, or [`Error::Store`].
+    #[cfg_attr(feature = "spans", tracing::instrument(name = "fetch", skip_all, fields(%key, %product)))]
     pub async fn fetch(&self, key: KeyId, product: ProductId) -> Result<Arc<Product>, Error> {
         // The product first: a use must not be counted for what cannot be served.
         let Some(found) = self.inner.catalog.product(product).await? else {
-            return Err(self.without_product(key, product).await);
+            let refused = self.without_product(key, product).await;
+            self.inner.note_refusal(Some(key), &refused);
+            return Err(refused);
         };
-        let change = Change::Use { product, at: self.inner.clock.now() };
-        match self.inner.ledger.change(key, change).await?.ok_or(Error::UnknownKey)? {
-            Ok(_) => Ok(found),
-            Err(Refused { refusal, key }) => Err(Error::refused(refusal, key)),
-        }
+        self.count_use(key, product).await.map(|_| found)
     }
 
     /// Returns what [`fetch`](Self::fetch) would return, without counting a use: for HEAD.
@@ -91,10 +91,13 @@ impl Delivery {
     /// [`Error::UnknownKey`], [`Error::Refused`] (expired, wrong product, exhausted, in this order), or [`Error::Store`].
     pub async fn count_use(&self, key: KeyId, product: ProductId) -> Result<Key, Error> {
         let change = Change::Use { product, at: self.inner.clock.now() };
-        match self.inner.ledger.change(key, change).await?.ok_or(Error::UnknownKey)? {
-            Ok(key) => Ok(key),
-            Err(Refused { refusal, key }) => Err(Error::refused(refusal, key)),
-        }
+        let used = match self.inner.ledger.change(key, change).await? {
+            Some(Ok(key)) => Ok(key),
+            Some(Err(Refused { refusal, key })) => Err(Error::refused(refusal, key)),
+            None => Err(Error::UnknownKey),
+        };
+        self.inner.note_use(key, &used);
+        used
     }
 
     async fn find(&self, id: KeyId) -> Result<Key, Error> {

@@ -26,12 +26,14 @@ pub use self::settings::{Options, SettingError, Settings};
 use crate::clock::Clock;
 use crate::entropy::Entropy;
 use crate::error::ErrorCode;
-use crate::key::{Key, Keyring, Refusal};
+use crate::key::{Key, KeyId, Keyring, Refusal};
 use crate::limit::{Quotas, RateLimiter};
 use crate::mail::Outbox;
+use crate::observer::{Event, Observers};
 use crate::secret::WebhookSecret;
 use crate::seller::Seller;
 use crate::store::{Catalog, CatalogEditor, Ledger, Posts, StoreError};
+use crate::telemetry;
 use crate::terms::Terms;
 
 /// The whole service behind one handle. Cloning is cheap, and clones are the same service.
@@ -63,6 +65,7 @@ pub(crate) struct Inner {
     pub(crate) wake: Arc<Notify>,
     pub(crate) registered: OnceCell<()>,
     pub(crate) encoded: EncodedLists,
+    pub(crate) observers: Observers,
 }
 
 /// Why a use case did not do what was asked.
@@ -86,6 +89,28 @@ pub enum Error {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl Inner {
+    /// Takes note of a use that was counted or refused, of key `id`.
+    pub(crate) fn note_use(&self, id: KeyId, used: &Result<Key, Error>) {
+        match used {
+            Ok(key) => {
+                telemetry::used();
+                self.observers.tell(|| Event::Used { key: key.clone() });
+            }
+            Err(error) => self.note_refusal(Some(id), error),
+        }
+    }
+
+    /// Takes note of a refusal; a failure is none.
+    pub(crate) fn note_refusal(&self, key: Option<KeyId>, error: &Error) {
+        if !matches!(error, Error::Store(_)) {
+            let code = error.code();
+            telemetry::refused(code);
+            self.observers.tell(|| Event::Refused { key, code });
+        }
+    }
 }
 
 impl Error {

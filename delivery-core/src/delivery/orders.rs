@@ -2,9 +2,11 @@
 
 use crate::email::Email;
 use crate::key::{Key, KeyId, KeyText, NewKey};
+use crate::observer::Event;
 use crate::order::{Order, OrderRef};
 use crate::product::ProductId;
 use crate::store::{Issue, KeyQuery, MessageId, Sale};
+use crate::telemetry;
 use crate::terms::OwnTerms;
 use crate::throttle::Throttle;
 
@@ -30,6 +32,7 @@ impl Delivery {
     /// # Errors
     ///
     /// [`Error::UnknownProduct`], or [`Error::Store`]; nothing was issued then.
+    #[cfg_attr(feature = "spans", tracing::instrument(name = "order", skip_all, fields(order = %order.reference.id, product = %order.product)))]
     pub async fn order(&self, order: Order) -> Result<Issued, Error> {
         static OTHER_ADDRESS: Throttle = Throttle::new();
         let Order { reference, product, email } = order;
@@ -96,14 +99,16 @@ impl Delivery {
         Ok(self.committed(self.inner.ledger.issue(sale.key, sale.message).await?))
     }
 
-    /// Tells the service that the transaction in which a key was issued is committed: the e-mail is sent at once. Without
-    /// this call it is sent within a second.
-    #[must_use]
+    /// Tells the service that the transaction in which a key was issued is committed: the e-mail is sent at once, and
+    /// observers are told. Without this call the e-mail is sent within a second, and observers are not told.
+    #[expect(clippy::must_use_candidate, reason = "it is called for what it does")]
     pub fn committed(&self, issue: Issue) -> Issued {
         let new = matches!(issue, Issue::New(_));
         let key = issue.into_key();
         if new {
             self.inner.wake.notify_one();
+            telemetry::issued();
+            self.inner.observers.tell(|| Event::Issued { key: key.clone() });
         }
         let text = self.inner.keyring.text(key.id(), key.granted().secret);
         Issued { key, text, new }

@@ -73,6 +73,18 @@ impl Delivery {
     /// operations are safe either way.
     pub async fn close(&self) {
         self.inner.ledger.close().await;
+        self.flush_observers().await;
+    }
+
+    /// Waits until observers were told of everything so far.
+    pub async fn flush_observers(&self) {
+        self.inner.observers.flush().await;
+    }
+
+    /// How many events were dropped because observers were too slow.
+    #[must_use]
+    pub fn dropped_events(&self) -> u64 {
+        self.inner.observers.dropped()
     }
 
     /// Checks, once, that the store was created with a secret of the keyring. [`start`](Self::start) does this too; a

@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use super::{Delivery, Error};
 use crate::HostRef;
 use crate::key::{Actor, Change, Key, KeyId};
+use crate::observer::Event;
 use crate::post::{NewPost, Post};
 use crate::product::{Listing, NewProduct, Product};
 use crate::store::{FailedMessage, KeyQuery, MessageNumber, Page, PostQuery, StoreError, Use, UseId};
@@ -69,7 +70,9 @@ impl Delivery {
         let change = Change::Revoke { at: self.inner.clock.now(), reason: None, by: Actor::admin() };
         let changed = self.inner.ledger.change(key, change).await?.ok_or(Error::UnknownKey)?;
         // Revoking is never refused.
-        changed.map_err(|_| Error::UnknownKey)
+        let key = changed.map_err(|_| Error::UnknownKey)?;
+        self.inner.observers.tell(|| Event::Revoked { key: key.clone() });
+        Ok(key)
     }
 
     /// Keys that fit `query`, newest first.

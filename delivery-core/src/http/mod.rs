@@ -46,5 +46,7 @@ pub use self::call::{Call, is_request_id};
 pub use self::credential::{Grant, Requirement};
 pub use self::fields::Fault;
 pub use self::openapi::OPENAPI;
+#[cfg(feature = "utoipa")]
+pub use self::openapi::openapi;
 pub use self::reply::Reply;
 pub use self::table::Endpoint;

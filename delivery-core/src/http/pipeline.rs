@@ -23,6 +23,7 @@ use super::{Call, Endpoint, Reply, buyer, query};
 use crate::delivery::{Delivery, Error};
 use crate::error::ErrorCode;
 use crate::limit::{Identity, Policy};
+use crate::telemetry;
 
 impl Endpoint {
     /// Answers a call whose body is at hand.
@@ -39,6 +40,7 @@ impl Endpoint {
     /// logged with the call's `X-Request-Id`, if it [may be logged](super::is_request_id).
     pub async fn serve<E>(self, delivery: &Delivery, call: &Call, body: impl Stream<Item = Result<Bytes, E>>) -> Reply {
         let row = self.row();
+        let started = telemetry::started();
         let reply = if !self.is_served_by(delivery) {
             Reply::not_found()
         } else if row.verb.takes(&call.method) {
@@ -51,6 +53,7 @@ impl Endpoint {
         };
         let reply = if reply.is_fault() { reply.report(call.request_id()) } else { reply };
         let reply = if row.is_confidential() { reply.confidential() } else { reply };
+        telemetry::answered(row.path, reply.status(), started);
         if call.method == ::http::Method::HEAD { reply.without_body() } else { reply }
     }
 }
@@ -88,10 +91,11 @@ async fn answer<E>(
         Handler::Public(handler) => Ok(handler(delivery, call).await),
         Handler::Key(handler) => {
             let text = query::key(call)?;
-            Ok(match VerifiedKey::of(delivery, &text) {
-                Some(key) => handler(delivery, key).await,
-                None => buyer::not_valid(&Error::UnknownKey),
-            })
+            let Some(key) = VerifiedKey::of(delivery, &text) else {
+                delivery.inner.note_refusal(None, &Error::UnknownKey);
+                return Ok(buyer::not_valid(&Error::UnknownKey));
+            };
+            Ok(handler(delivery, key).await)
         }
         Handler::Product(handler) => {
             let (text, product) = buyer::parameters(call)?;
@@ -127,6 +131,7 @@ async fn answer<E>(
 
 /// The answer to a key that does not verify, which counts against the failures of its address.
 pub(super) async fn forged(delivery: &Delivery, call: &Call) -> Reply {
+    delivery.inner.note_refusal(None, &Error::UnknownKey);
     match admit(delivery, Policy::Failures, client(delivery, call)).await {
         Ok(admitted) => admitted.apply(Error::UnknownKey.into()),
         Err(refused) => *refused,

@@ -20,7 +20,9 @@ use crate::clock::{Clock, SystemClock};
 use crate::entropy::{Entropy, fraction};
 use crate::error::explain;
 use crate::key::Keyring;
+use crate::observer::{Event, Observers};
 use crate::store::{Catalog, Lease, LeasedMessage, Ledger, Outcome, Route, StoreError};
+use crate::telemetry;
 use crate::throttle::Throttle;
 
 /// E-mails are claimed without delay if there is room for this many, and completed without delay once this many have
@@ -63,6 +65,7 @@ pub struct Outbox {
     pub(crate) base_url: String,
     pub(crate) route: Route,
     pub(crate) wake: Arc<Notify>,
+    pub(crate) observers: Observers,
 }
 
 /// What one call of [`Outbox::work`] did.
@@ -262,6 +265,7 @@ impl Outbox {
         }
     }
 
+    #[cfg_attr(feature = "spans", tracing::instrument(name = "message", skip_all, fields(key = %message.key.id(), attempt = message.attempt)))]
     async fn deliver(&self, message: &LeasedMessage) -> Result<(), MailError> {
         let attempt = async { self.mailer.send(&self.render(message).await?).await };
         let sent = tokio::time::timeout(SEND_TIMEOUT, attempt).await;
@@ -322,10 +326,28 @@ impl Outbox {
         }
     }
 
+    /// Takes note of an outcome that is stored.
+    fn note(&self, message: &LeasedMessage, outcome: Outcome) {
+        let (key, kind, attempt) = (message.key.id(), message.kind, message.attempt);
+        match outcome {
+            Outcome::Sent { .. } => {
+                telemetry::message("sent");
+                self.observers.tell(|| Event::MessageSent { key, kind, attempt });
+            }
+            Outcome::Fail { reason, .. } => {
+                telemetry::message("failed");
+                self.observers.tell(|| Event::MessageFailed { key, kind, reason });
+            }
+            Outcome::Retry { .. } | Outcome::Postpone { .. } | Outcome::Release => telemetry::message("deferred"),
+        }
+    }
+
     async fn complete(&self, message: &LeasedMessage, outcome: Outcome, attempts: usize) {
         static NOT_KEPT: Throttle = Throttle::new();
         for attempt in 1..=attempts {
-            let Err(error) = self.ledger.complete_message(message.lease, outcome.clone()).await else { return };
+            let Err(error) = self.ledger.complete_message(message.lease, outcome.clone()).await else {
+                return self.note(message, outcome);
+            };
             if let Some(more) = NOT_KEPT.admit() {
                 tracing::warn!(error = &error as &dyn std::error::Error, more, "an e-mail's outcome is not stored yet");
             }

@@ -14,8 +14,13 @@ mod operations;
 mod responses;
 #[cfg(test)]
 mod sample;
+#[cfg(feature = "utoipa")]
+mod value;
 
 use bytes::Bytes;
+
+#[cfg(feature = "utoipa")]
+pub use self::value::openapi;
 
 use super::Reply;
 use super::body::BodyRule;

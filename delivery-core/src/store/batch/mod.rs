@@ -29,6 +29,7 @@ use self::deferred::Deferred;
 use self::parts::Batch;
 use super::{Attempt, StoreError};
 use crate::sync::task::{mpsc, oneshot, sleep, spawn};
+use crate::telemetry;
 
 /// Operations that may wait for a commit; more are refused, since they would wait for seconds.
 const QUEUE: usize = 16 * 1024;
@@ -129,6 +130,10 @@ impl<O, A> Clone for BatchQueue<O, A> {
     }
 }
 
+/// What was answered, and what is deferred.
+type Committed<W> =
+    (Answers<<W as BatchHandler>::Answer>, Vec<Job<<W as BatchHandler>::Operation, <W as BatchHandler>::Answer>>);
+
 type Jobs<W> = mpsc::Receiver<Job<<W as BatchHandler>::Operation, <W as BatchHandler>::Answer>>;
 
 async fn run<W: BatchHandler>(mut handler: W, mut jobs: Jobs<W>) {
@@ -204,17 +209,23 @@ impl<A> Drop for Answers<A> {
 }
 
 /// Commits a batch, and returns its answers and what is to be deferred of it. A database that does not answer has its callers refused.
+#[cfg_attr(feature = "spans", tracing::instrument(name = "commit", skip_all, fields(operations = taken.len())))]
 async fn commit<W: BatchHandler>(
     handler: &mut W,
     taken: &mut Vec<Job<W::Operation, W::Answer>>,
     jobs: &mut Jobs<W>,
     deferred: &mut Deferred<W::Operation, W::Answer>,
-) -> (Answers<W::Answer>, Vec<Job<W::Operation, W::Answer>>) {
+) -> Committed<W> {
+    let (operations, waiting, started) = (taken.len(), jobs.len(), telemetry::started());
     let batch = Batch::new(taken.drain(..));
     let callers = batch.callers();
     let refuse = || {
         callers.refuse(W::WRITES);
         deferred.refuse();
     };
-    within(batch.commit(handler), jobs, refuse).await
+    let done = within(batch.commit(handler), jobs, refuse).await;
+    if W::WRITES {
+        telemetry::committed(operations, waiting, started);
+    }
+    done
 }

@@ -1,0 +1,47 @@
+//! The description as a value of the crate `utoipa`, for a host that describes its own API with that crate.
+
+use utoipa::openapi::OpenApi;
+
+use super::OPENAPI;
+use crate::http::Endpoint;
+
+/// The description of these endpoints, without a server, to nest into the host's own document under the path where they are
+/// mounted.
+///
+/// ```
+/// use delivery_core::http::{Endpoint, openapi};
+/// use utoipa::openapi::OpenApi;
+///
+/// fn describe(host: OpenApi) -> OpenApi {
+///     host.nest("/shop", openapi([Endpoint::Validate, Endpoint::Product]))
+/// }
+/// ```
+#[must_use]
+pub fn openapi(endpoints: impl IntoIterator<Item = Endpoint>) -> OpenApi {
+    let paths: Vec<&str> = endpoints.into_iter().map(Endpoint::path).collect();
+    // The document is the same in every build: a test reads it.
+    let mut document: OpenApi = serde_json::from_str(OPENAPI).unwrap_or_default();
+    document.servers = None;
+    document.paths.paths.retain(|path, _| paths.contains(&path.as_str()));
+    document
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_value_has_the_endpoints_that_were_asked_for_and_all_that_they_refer_to() {
+        let document = openapi([Endpoint::Product, Endpoint::Order]);
+        let paths: Vec<&str> = document.paths.paths.keys().map(String::as_str).collect();
+        assert_eq!(paths, [Endpoint::Product.path(), Endpoint::Order.path()]);
+        let text = serde_json::to_string(&document).unwrap();
+        for reference in text.split("\"#/components/schemas/").skip(1) {
+            let name = reference.split('"').next().unwrap();
+            assert!(document.components.as_ref().unwrap().schemas.contains_key(name), "{name}");
+        }
+        let all = openapi(Endpoint::ALL.iter().copied());
+        let known: serde_json::Value = serde_json::from_str(OPENAPI).unwrap();
+        assert_eq!(serde_json::to_value(&all.paths).unwrap(), known["paths"], "nothing is lost");
+    }
+}

@@ -1,0 +1,165 @@
+//! What a host is told: by observers, and by metrics.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+use delivery_core::Delivery;
+use delivery_core::http::{Call, Endpoint};
+use delivery_core::key::{Keyring, Prefix};
+use delivery_core::observer::{Event, Observer, QUEUE};
+use delivery_core::order::{Order, OrderRef, Source};
+use delivery_core::product::{NewProduct, ProductId};
+use delivery_core::store::MemoryStore;
+use delivery_core::terms::{OwnTerms, UseLimit};
+use delivery_testing::{Behaviour, RecordingMailer};
+use http::Method;
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+
+/// Writes down what it is told, and panics at refusals.
+#[derive(Debug, Default)]
+struct Notes(Mutex<Vec<String>>);
+
+impl Observer for Notes {
+    fn observe(&self, event: &Event) {
+        let note = match event {
+            Event::Issued { key } => format!("issued to {}", key.email()),
+            Event::Used { key } => format!("used {}", key.used()),
+            Event::Refused { code, key } => format!("refused {} known: {}", code.as_str(), key.is_some()),
+            Event::Revoked { .. } => "revoked".to_owned(),
+            Event::MessageSent { attempt, .. } => format!("sent at attempt {attempt}"),
+            Event::MessageFailed { reason, .. } => format!("failed: {reason}"),
+            other => format!("{other:?}"),
+        };
+        self.0.lock().unwrap().push(note);
+        assert!(!matches!(event, Event::Refused { .. }), "a bug of the host's");
+    }
+}
+
+/// Does not come back from its first event until the other end is dropped.
+#[derive(Debug)]
+struct Slow(Mutex<Receiver<()>>);
+
+impl Slow {
+    fn new() -> (Sender<()>, Arc<Self>) {
+        let (held, until) = channel();
+        (held, Arc::new(Self(Mutex::new(until))))
+    }
+}
+
+impl Observer for Slow {
+    fn observe(&self, _: &Event) {
+        assert!(self.0.lock().unwrap().recv().is_err(), "the other end is dropped");
+    }
+}
+
+async fn shop(observer: Arc<dyn Observer>) -> (Delivery, Arc<RecordingMailer>) {
+    let mailer = Arc::new(RecordingMailer::default());
+    let keyring = Keyring::new(Prefix::default(), &["a secret for observers".parse().unwrap()]).unwrap();
+    let delivery = Delivery::builder(Arc::new(MemoryStore::new()), mailer.clone(), keyring).observer(observer).build();
+    let terms = OwnTerms { limit: UseLimit::from_count(2).ok(), ..OwnTerms::default() };
+    let guide = NewProduct::new("Guide").unwrap().content("# x").unwrap().terms(terms);
+    delivery.add_product(guide).await.unwrap();
+    (delivery, mailer)
+}
+
+fn order(id: &str) -> Order {
+    let reference = OrderRef { source: Source::webhook(), id: id.parse().unwrap() };
+    Order { reference, product: ProductId::new(1).unwrap(), email: "a@example.com".parse().unwrap() }
+}
+
+/// A sale, two uses and a third, a guess, a revocation, an e-mail that is sent and one that is given up.
+async fn story(delivery: &Delivery, mailer: &RecordingMailer) {
+    let product = ProductId::new(1).unwrap();
+    let issued = delivery.order(order("A")).await.unwrap();
+    let again = delivery.order(order("A")).await.unwrap();
+    assert!(issued.new && !again.new);
+    delivery.outbox().work().await.unwrap();
+    for served in [true, true, false] {
+        assert_eq!(delivery.fetch(issued.key.id(), product).await.is_ok(), served);
+    }
+    let guess = Call::new(Method::GET).query("key=dlv_guess&product_id=1");
+    assert_eq!(Endpoint::Product.call(delivery, guess).await.status(), 401);
+    delivery.revoke(issued.key.id()).await.unwrap();
+    mailer.otherwise(Behaviour::FailPermanent);
+    delivery.order(order("B")).await.unwrap();
+    delivery.outbox().work().await.unwrap();
+    delivery.flush_observers().await;
+}
+
+#[tokio::test]
+async fn an_observer_is_told_of_everything_in_order_even_after_its_own_panics() {
+    let notes = Arc::new(Notes::default());
+    let (delivery, mailer) = shop(notes.clone()).await;
+    story(&delivery, &mailer).await;
+    let told = notes.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+    let (failed, others) = told.split_last().unwrap();
+    assert!(failed.starts_with("failed: "), "{failed}");
+    assert_eq!(
+        others,
+        [
+            "issued to a@example.com",
+            "sent at attempt 1",
+            "used 1",
+            "used 2",
+            "refused EXCEEDED_USES known: true",
+            "refused INVALID_KEY known: false",
+            "revoked",
+            "issued to a@example.com",
+        ]
+    );
+    assert_eq!(delivery.dropped_events(), 0);
+}
+
+#[tokio::test]
+async fn a_slow_observer_delays_nobody_and_what_it_misses_is_counted() {
+    let (held, slow) = Slow::new();
+    let (delivery, _) = shop(slow).await;
+    let (product, terms) =
+        (ProductId::new(1).unwrap(), OwnTerms { limit: UseLimit::from_count(-1).ok(), ..OwnTerms::default() });
+    let issued = delivery.issue_by_hand(product, "a@example.com".parse().unwrap(), terms, false).await.unwrap();
+    let id = issued.key.id();
+    for _ in 0..QUEUE + 100 {
+        delivery.count_use(id, product).await.unwrap();
+    }
+    drop(held);
+    // One is with the observer, if it has begun.
+    assert!((100..=101).contains(&delivery.dropped_events()), "{}", delivery.dropped_events());
+    delivery.flush_observers().await;
+    let key = delivery.check(id).await.unwrap();
+    assert_eq!(key.used(), u64::try_from(QUEUE + 100).unwrap(), "every use was counted");
+}
+
+#[test]
+fn metrics_count_what_has_happened_and_no_label_names_a_key() {
+    let recorder = DebuggingRecorder::new();
+    let seen = recorder.snapshotter();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let counters = metrics::with_local_recorder(&recorder, || {
+        runtime.block_on(async {
+            let (delivery, mailer) = shop(Slow::new().1).await;
+            story(&delivery, &mailer).await;
+        });
+        seen.snapshot().into_vec()
+    });
+    let count = |name: &str, labels: &[(&str, &str)]| {
+        counters.iter().find_map(|(key, _, _, value)| {
+            let key = key.key();
+            let same = labels
+                .iter()
+                .all(|(name, value)| key.labels().any(|label| (label.key(), label.value()) == (*name, *value)));
+            (key.name() == name && same).then_some(value)
+        })
+    };
+    for (name, labels, expected) in [
+        ("delivery_keys_issued_total", vec![], 2),
+        ("delivery_uses_total", vec![], 2),
+        ("delivery_refusals_total", vec![("code", "EXCEEDED_USES")], 1),
+        ("delivery_refusals_total", vec![("code", "INVALID_KEY")], 1),
+        ("delivery_messages_total", vec![("outcome", "sent")], 1),
+        ("delivery_messages_total", vec![("outcome", "failed")], 1),
+        ("delivery_requests_total", vec![("endpoint", "/api/product"), ("status", "401")], 1),
+    ] {
+        assert_eq!(count(name, &labels), Some(&DebugValue::Counter(expected)), "{name} {labels:?}");
+    }
+    assert!(matches!(count("delivery_request_seconds", &[]), Some(DebugValue::Histogram(values)) if values.len() == 1));
+}
