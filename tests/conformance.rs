@@ -9,11 +9,13 @@ mod private;
 mod redis_server;
 
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use delivery_core::limit::{MemoryLimiter, RedisLimiter};
 use delivery_core::store::{MemoryStore, PostgresStore, SqliteStore};
-use delivery_testing::conformance::{CATALOG, LEDGER, RATE_LIMITER};
+use delivery_testing::Fixture;
+use delivery_testing::conformance::{CATALOG, LEDGER, RATE_LIMITER, REOPENED, SHARED};
 use libtest_mimic::{Arguments, Trial};
 use pgbouncer_server::{PgBouncer, pgbouncer};
 use postgres_server::{Postgres, postgres, unique};
@@ -50,6 +52,27 @@ fn main() {
             }
         }
     }
+    for case in REOPENED {
+        trials.push(trial("sqlite", case.name(), || case.run(InAFolder(tempfile::tempdir().unwrap()))));
+        if let Some(server) = postgres() {
+            trials.push(trial("postgres", case.name(), move || {
+                case.run(InASchema { server, name: unique(), pooled: false })
+            }));
+            trials.push(trial("postgres_pool", case.name(), move || {
+                case.run(InASchema { server, name: unique(), pooled: true })
+            }));
+        }
+    }
+    for case in SHARED {
+        if let Some(server) = postgres() {
+            trials.push(trial("postgres", case.name(), move || {
+                case.run(InASchema { server, name: unique(), pooled: false })
+            }));
+            trials.push(trial("postgres_pool", case.name(), move || {
+                case.run(InASchema { server, name: unique(), pooled: true })
+            }));
+        }
+    }
     for case in RATE_LIMITER {
         trials.push(trial("in_process", case.name(), || case.run(|clock| MemoryLimiter::new(clock))));
         trials.extend(redis().map(|server| {
@@ -62,6 +85,36 @@ fn main() {
         }));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
+
+struct InAFolder(tempfile::TempDir);
+
+impl Fixture for InAFolder {
+    type Store = SqliteStore;
+
+    async fn open(&self) -> Arc<SqliteStore> {
+        Arc::new(sqlite(&self.0).await)
+    }
+}
+
+struct InASchema {
+    server: &'static Postgres,
+    name: String,
+    pooled: bool,
+}
+
+impl Fixture for InASchema {
+    type Store = PostgresStore;
+
+    async fn open(&self) -> Arc<PostgresStore> {
+        let options = PostgresStore::options().schema(&self.name);
+        let store = if self.pooled {
+            options.with_pool(sqlx::PgPool::connect(&self.server.url()).await.unwrap()).await
+        } else {
+            options.connect(&self.server.url()).await
+        };
+        Arc::new(store.unwrap())
+    }
 }
 
 async fn sqlite(folder: &tempfile::TempDir) -> SqliteStore {

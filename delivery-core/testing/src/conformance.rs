@@ -1,7 +1,25 @@
 //! Conformance cases: what an implementation of a port must do, as tests that anyone can run.
 //!
-//! Each [`Case`] has a name that states the promise. Run every case of [`LEDGER`], [`CATALOG`] and [`RATE_LIMITER`]; each
-//! gets a store of its own from your function. A case panics where the promise is broken.
+//! Each [`Case`] has a name that states the promise, and panics where the promise is broken. Each gets a place of its own from
+//! your [`Fixture`].
+//!
+//! | cases | for | of |
+//! |---|---|---|
+//! | [`LEDGER`] | every store | [`Ledger`], [`Backend`](delivery_core::store::Backend), [`History`](delivery_core::store::History) |
+//! | [`REOPENED`] | a store that is durable | what is there when it is opened again |
+//! | [`SHARED`] | a store that several servers use at once | two handles to one place |
+//! | [`CATALOG`] | a catalog that can be edited, with posts | [`CatalogEditor`], [`Posts`] |
+//! | [`RATE_LIMITER`] | a limiter | [`RateLimiter`] |
+//!
+//! The macro [`conformance!`](crate::conformance!) makes one `#[test]` of each case:
+//!
+//! ```
+//! mod memory {
+//!     use delivery_core::store::MemoryStore;
+//!
+//!     delivery_testing::conformance!(ledger, || async { MemoryStore::new() });
+//! }
+//! ```
 
 mod catalog;
 mod fixtures;
@@ -10,18 +28,23 @@ mod limiter;
 mod messages;
 mod orders;
 mod queries;
+mod reopened;
+mod shared;
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::ManualClock;
+use super::{Fixture, ManualClock};
 use delivery_core::limit::RateLimiter;
 use delivery_core::store::{CatalogEditor, Ledger, Posts};
 
 pub use self::catalog::{CATALOG, Shop};
 pub use self::ledger::LEDGER;
 pub use self::limiter::RATE_LIMITER;
+pub use self::reopened::REOPENED;
+pub use self::shared::SHARED;
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -46,15 +69,45 @@ impl<P: ?Sized> Case<P> {
 
 impl Case<dyn Ledger> {
     /// Checks the promise on a new, empty ledger. Needs a Tokio runtime, best of several threads.
-    pub async fn run<L: Ledger, F: Future<Output = L> + Send>(&self, new: impl FnOnce() -> F + Send) {
-        (self.check)(Arc::new(new().await)).await;
+    pub async fn run(&self, fixture: impl Fixture<Store: Ledger + Sized>) {
+        (self.check)(fixture.open().await).await;
     }
 }
 
 impl Case<dyn Shop> {
     /// Checks the promise on a new, empty catalog.
-    pub async fn run<C: CatalogEditor + Posts, F: Future<Output = C> + Send>(&self, new: impl FnOnce() -> F + Send) {
-        (self.check)(Arc::new(new().await)).await;
+    pub async fn run(&self, fixture: impl Fixture<Store: CatalogEditor + Posts + Sized>) {
+        (self.check)(fixture.open().await).await;
+    }
+}
+
+/// A place where a ledger can be opened again and again.
+pub struct Ledgers(Box<dyn Fn() -> Opening + Send + Sync>);
+
+type Opening = Pin<Box<dyn Future<Output = Arc<dyn Ledger>> + Send>>;
+
+impl Ledgers {
+    /// The ledger, opened.
+    async fn open(&self) -> Arc<dyn Ledger> {
+        (self.0)().await
+    }
+}
+
+impl fmt::Debug for Ledgers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ledgers").finish_non_exhaustive()
+    }
+}
+
+impl Case<Ledgers> {
+    /// Checks the promise in a new, empty place.
+    pub async fn run(&self, fixture: impl Fixture<Store: Ledger + Sized> + 'static) {
+        let fixture = Arc::new(fixture);
+        let open = move || -> Opening {
+            let fixture = fixture.clone();
+            Box::pin(async move { fixture.open().await as Arc<dyn Ledger> })
+        };
+        (self.check)(Arc::new(Ledgers(Box::new(open)))).await;
     }
 }
 
@@ -77,10 +130,55 @@ impl Case<Limiter> {
     }
 }
 
-/// A list of cases: a function's name, read as a sentence, names its promise.
+/// A list of cases: a function's name, read as a sentence, names its promise. `$each` hands the names to
+/// [`conformance!`](crate::conformance!).
 macro_rules! cases {
-    ($($check:ident),+ $(,)?) => {
-        &[$(Case::new(stringify!($check), |port| Box::pin($check(port)))),+]
+    ($(#[$doc:meta])* $list:ident: $port:ty, $each:ident, $($check:ident),+ $(,)?) => {
+        $(#[$doc])*
+        pub const $list: &[Case<$port>] = &[$(Case::new(stringify!($check), |port| Box::pin($check(port)))),+];
+
+        #[doc(hidden)]
+        #[macro_export]
+        macro_rules! $each {
+            ($fixture:expr) => { $crate::conformance!(@ $list, $fixture, $($check)+); };
+        }
     };
 }
 use cases;
+
+/// Runs one case by its name, in a runtime of its own.
+#[doc(hidden)]
+pub fn test<P: ?Sized, F: Future<Output = ()>>(
+    cases: &'static [Case<P>],
+    name: &str,
+    run: impl FnOnce(&'static Case<P>) -> F,
+) {
+    let case = cases.iter().find(|case| case.name == name).expect("a case of this name");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime").block_on(run(case));
+}
+
+/// Makes one `#[test]` of each conformance case: `conformance!(ledger, fixture)`, and likewise `reopened`, `shared` and
+/// `catalog`. The second argument is an expression that makes a [`Fixture`](crate::Fixture); it is evaluated for each case.
+///
+/// ```
+/// mod memory {
+///     use delivery_core::store::MemoryStore;
+///
+///     delivery_testing::conformance!(ledger, || async { MemoryStore::new() });
+///     delivery_testing::conformance!(catalog, || async { MemoryStore::new() });
+/// }
+/// ```
+#[macro_export]
+macro_rules! conformance {
+    (ledger, $fixture:expr) => { $crate::each_ledger_case!($fixture); };
+    (reopened, $fixture:expr) => { $crate::each_reopened_case!($fixture); };
+    (shared, $fixture:expr) => { $crate::each_shared_case!($fixture); };
+    (catalog, $fixture:expr) => { $crate::each_catalog_case!($fixture); };
+    (@ $list:ident, $fixture:expr, $($case:ident)+) => { $(
+        #[test]
+        fn $case() {
+            $crate::conformance::test($crate::conformance::$list, stringify!($case), |case| case.run($fixture));
+        }
+    )+ };
+}

@@ -15,10 +15,12 @@ pub mod conformance;
 pub mod strategies;
 
 mod chance;
+mod fixture;
 mod mailer;
 mod time;
 
 pub use self::chance::SeededEntropy;
+pub use self::fixture::Fixture;
 pub use self::mailer::{Behaviour, RecordingMailer};
 pub use self::time::ManualClock;
 

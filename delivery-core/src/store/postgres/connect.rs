@@ -1,6 +1,7 @@
 //! Connecting: the limits of a session, the server's fitness, the schema.
 
 use std::cmp::Ordering;
+use std::sync::atomic::{self, AtomicBool};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -81,6 +82,8 @@ pub(super) struct Sessions(Arc<Shared>);
 struct Shared {
     source: Source,
     schema: String,
+    /// The host's pool stays open when the store is closed.
+    is_closed: AtomicBool,
     /// The transfer that filled the schema before this server opened it.
     origin: Origin,
 }
@@ -109,7 +112,7 @@ impl Sessions {
         });
         let readers = readers.connect_lazy_with(readers_options);
         let source = Source::Own { options: RwLock::new(options), readers };
-        Ok(Self(Arc::new(Shared { source, schema: place.schema, origin })))
+        Ok(Self(Arc::new(Shared { source, schema: place.schema, is_closed: AtomicBool::new(false), origin })))
     }
 
     /// Transactions on connections from the host's pool.
@@ -131,7 +134,12 @@ impl Sessions {
             origin(state, &place.schema)
         };
         let origin = timeout(PATIENCE, open).await.map_err(|_| PostgresError::Silent)??;
-        Ok(Self(Arc::new(Shared { source: Source::Lent { pool, begin }, schema: place.schema, origin })))
+        Ok(Self(Arc::new(Shared {
+            source: Source::Lent { pool, begin },
+            schema: place.schema,
+            is_closed: AtomicBool::new(false),
+            origin,
+        })))
     }
 
     /// Brings the schema up to date.
@@ -190,6 +198,9 @@ impl Sessions {
 
     /// A session to search and list from.
     pub(super) async fn read(&self) -> Result<Session<'static>, StoreError> {
+        if self.0.is_closed.load(atomic::Ordering::Relaxed) {
+            return Err(StoreError::unavailable("closed"));
+        }
         match &self.0.source {
             Source::Own { readers, .. } => readers.acquire().await.map(Session::Reader),
             Source::Lent { pool, begin } => begin_lent(pool.clone(), begin.clone()).await.map(Session::Lent),
@@ -199,6 +210,7 @@ impl Sessions {
 
     /// Ends the sessions that readers share; the host's pool stays open.
     pub(super) async fn close(&self) {
+        self.0.is_closed.store(true, atomic::Ordering::Relaxed);
         if let Source::Own { readers, .. } = &self.0.source {
             // A session into a network that vanished would be waited for.
             let _ = timeout(BATCH, readers.close()).await;

@@ -16,8 +16,9 @@ pub trait Shop: CatalogEditor + Posts {}
 
 impl<S: CatalogEditor + Posts> Shop for S {}
 
-/// What every [`CatalogEditor`] and [`Posts`] promise.
-pub const CATALOG: &[Case<dyn Shop>] = cases![
+cases![
+    /// What every [`CatalogEditor`] and [`Posts`] promise.
+    CATALOG: dyn Shop, each_catalog_case,
     a_product_is_found_as_it_was_added,
     an_unknown_product_is_not_found,
     products_are_listed_by_number,

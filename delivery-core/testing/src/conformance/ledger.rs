@@ -29,8 +29,9 @@ use delivery_core::key::{Actor, Change, Fingerprint, Key, KeyId, LimitChange, Ne
 use delivery_core::store::{KeyQuery, Ledger, Refused, StoreError};
 use delivery_core::terms::UseLimit;
 
-/// What every [`Ledger`] promises.
-pub const LEDGER: &[Case<dyn Ledger>] = cases![
+cases![
+    /// What every [`Ledger`] promises.
+    LEDGER: dyn Ledger, each_ledger_case,
     an_issued_key_is_found_as_it_was_issued,
     an_unknown_key_is_not_found_and_not_changed,
     a_use_is_counted_and_answered_with_the_key_as_it_stands,

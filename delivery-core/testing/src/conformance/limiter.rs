@@ -8,8 +8,9 @@ use tokio::task::JoinSet;
 use super::{Case, Limiter, cases};
 use delivery_core::limit::{Decision, Identity, Policy, Quota, Subject};
 
-/// What every [`RateLimiter`](delivery_core::limit::RateLimiter) promises.
-pub const RATE_LIMITER: &[Case<Limiter>] = cases![
+cases![
+    /// What every [`RateLimiter`](delivery_core::limit::RateLimiter) promises.
+    RATE_LIMITER: Limiter, each_limiter_case,
     a_window_admits_its_limit_and_not_one_more,
     the_window_slides_and_has_no_edge_to_burst_over,
     a_refusal_counts_for_nothing,

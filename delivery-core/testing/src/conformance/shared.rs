@@ -1,0 +1,94 @@
+//! Two handles to one place, as two servers have them.
+
+use std::sync::Arc;
+
+use chrono::TimeDelta;
+use tokio::task::JoinSet;
+
+use super::fixtures::{RACERS, issue, key, message_id, now, order, revoke, use_at};
+use super::{Case, Ledgers, cases};
+use delivery_core::store::{Issue, Outcome};
+
+cases![
+    /// What a [`Ledger`](delivery_core::store::Ledger) promises that several servers use at once.
+    SHARED: Ledgers, each_shared_case,
+    what_one_handle_writes_the_other_reads,
+    two_handles_count_as_one,
+    an_order_told_to_both_handles_has_one_key_and_one_message,
+    a_message_is_claimed_by_one_of_two_handles,
+    a_lease_of_one_handle_is_over_when_the_other_has_the_message,
+];
+
+async fn what_one_handle_writes_the_other_reads(ledgers: Arc<Ledgers>) {
+    let [first, second] = [ledgers.open().await, ledgers.open().await];
+    let id = issue(&first, key(1, 3)).await.id();
+    for count in 1..=2 {
+        let (writes, reads) = if count == 1 { (&first, &second) } else { (&second, &first) };
+        let used = writes.change(id, use_at(now())).await.expect("changed").expect("known").expect("allowed");
+        assert_eq!((used.used(), reads.find(id).await.expect("read")), (count, Some(used)));
+    }
+    first.change(id, revoke(now(), None)).await.expect("changed");
+    assert!(second.change(id, use_at(now())).await.expect("answered").expect("known").is_err(), "it is revoked");
+}
+
+async fn two_handles_count_as_one(ledgers: Arc<Ledgers>) {
+    let handles = [ledgers.open().await, ledgers.open().await];
+    let id = issue(&handles[0], key(1, 50)).await.id();
+    let mut racers = JoinSet::new();
+    for racer in 0..RACERS {
+        let handle = handles[racer % 2].clone();
+        racers.spawn(async move { handle.change(id, use_at(now())).await.expect("answered").expect("known") });
+    }
+    let mut counts: Vec<u64> = racers.join_all().await.into_iter().flatten().map(|key| key.used()).collect();
+    counts.sort_unstable();
+    assert_eq!(counts, (1..=50).collect::<Vec<_>>(), "each count is handed out once");
+    for handle in &handles {
+        assert_eq!(handle.find(id).await.expect("read").expect("known").used(), 50);
+    }
+}
+
+async fn an_order_told_to_both_handles_has_one_key_and_one_message(ledgers: Arc<Ledgers>) {
+    let handles = [ledgers.open().await, ledgers.open().await];
+    let mut racers = JoinSet::new();
+    for racer in 0..40_u8 {
+        let handle = handles[usize::from(racer % 2)].clone();
+        let (sold, message) = (key(racer + 1, 1).bought_with(order("A")), message_id(&racer.to_string()));
+        racers.spawn(async move { handle.issue(sold, Some(message)).await.expect("answered") });
+    }
+    let issued = racers.join_all().await;
+    assert_eq!(issued.iter().filter(|issue| matches!(issue, Issue::New(_))).count(), 1);
+    let first = issued[0].clone().into_key().id();
+    assert!(issued.into_iter().all(|issue| issue.into_key().id() == first));
+    let later = now() + TimeDelta::hours(1);
+    assert_eq!(handles[1].claim_messages(later, later + TimeDelta::minutes(1), 99).await.expect("read").len(), 1);
+}
+
+async fn a_message_is_claimed_by_one_of_two_handles(ledgers: Arc<Ledgers>) {
+    let handles = [ledgers.open().await, ledgers.open().await];
+    for index in 1..=20 {
+        handles[0].issue(key(index, 1), Some(message_id(&index.to_string()))).await.expect("issued");
+    }
+    let later = now() + TimeDelta::hours(1);
+    let mut workers = JoinSet::new();
+    for worker in 0..20 {
+        let handle = handles[worker % 2].clone();
+        workers
+            .spawn(async move { handle.claim_messages(later, later + TimeDelta::minutes(1), 3).await.expect("read") });
+    }
+    let mut claimed: Vec<_> = workers.join_all().await.into_iter().flatten().map(|it| it.lease.message).collect();
+    claimed.sort_unstable();
+    let all = claimed.len();
+    claimed.dedup();
+    assert_eq!((all, claimed.len()), (20, 20));
+}
+
+async fn a_lease_of_one_handle_is_over_when_the_other_has_the_message(ledgers: Arc<Ledgers>) {
+    let [first, second] = [ledgers.open().await, ledgers.open().await];
+    first.issue(key(1, 1), Some(message_id("1"))).await.expect("issued");
+    let at = |minutes| now() + TimeDelta::minutes(minutes);
+    let old = first.claim_messages(at(60), at(61), 1).await.expect("read").remove(0);
+    let new = second.claim_messages(at(62), at(64), 1).await.expect("read").remove(0);
+    first.complete_message(old.lease, Outcome::Sent { at: at(62) }).await.expect("answered");
+    let third = first.claim_messages(at(65), at(66), 1).await.expect("read").remove(0);
+    assert_eq!((old.attempt, new.attempt, third.attempt), (1, 2, 3), "the old lease completed nothing");
+}
