@@ -9,7 +9,13 @@
 //!
 //! Failures panic, as tests do.
 
-#![expect(clippy::panic, clippy::expect_used, clippy::missing_panics_doc, reason = "tests report by panicking")]
+#![expect(
+    clippy::panic,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::missing_panics_doc,
+    reason = "tests report by panicking"
+)]
 
 pub mod conformance;
 pub mod strategies;

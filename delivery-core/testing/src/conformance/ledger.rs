@@ -76,10 +76,11 @@ async fn an_issued_key_is_found_as_it_was_issued(ledger: Port) {
 }
 
 async fn an_unknown_key_is_not_found_and_not_changed(ledger: Port) {
-    let unknown = key(1, 1).id;
+    let (known, unknown) = (issue(&ledger, key(2, 1)).await, key(1, 1).id);
     assert_eq!(ledger.find(unknown).await.expect("answered"), None);
     assert_eq!(ledger.change(unknown, use_at(now())).await.expect("answered"), None);
     assert!(ledger.history(unknown, None, 10).await.expect("answered").items.is_empty());
+    assert_eq!(ledger.find(known.id()).await.expect("answered"), Some(known));
 }
 
 async fn a_use_is_counted_and_answered_with_the_key_as_it_stands(ledger: Port) {

@@ -21,9 +21,11 @@ cases![
 
 async fn what_one_handle_writes_the_other_reads(ledgers: Arc<Ledgers>) {
     let [first, second] = [ledgers.open().await, ledgers.open().await];
-    let id = issue(&first, key(1, 3)).await.id();
-    for count in 1..=2 {
-        let (writes, reads) = if count == 1 { (&first, &second) } else { (&second, &first) };
+    let id = issue(&first, key(1, 4)).await.id();
+    for count in 1..=3 {
+        let (writes, reads) = if count % 2 == 1 { (&first, &second) } else { (&second, &first) };
+        // What it has read before, it must not answer with again.
+        assert_eq!(reads.find(id).await.expect("read").expect("known").used(), count - 1);
         let used = writes.change(id, use_at(now())).await.expect("changed").expect("known").expect("allowed");
         assert_eq!((used.used(), reads.find(id).await.expect("read")), (count, Some(used)));
     }
