@@ -15,7 +15,7 @@ use delivery_core::store::{
     MessageNumber, Outcome, Page, Refused, Route, StoreError, Use, UseId,
 };
 use delivery_core::terms::UseLimit;
-use delivery_testing::conformance::{LEDGER, RATE_LIMITER, REOPENED, SHARED};
+use delivery_testing::conformance::{Case, LEDGER, RATE_LIMITER, REOPENED, SHARED};
 use delivery_testing::{Fixture, ManualClock};
 
 /// What is wrong with a store.
@@ -259,15 +259,12 @@ impl Ledger for Wrong {
         let inner = self.open()?;
         let now = DateTime::UNIX_EPOCH;
         outcome = match (outcome, self.fault) {
-            (Outcome::Sent { .. }, SendsAgain) => {
+            (Outcome::Sent { .. }, SendsAgain) | (Outcome::Release, CountsARelease) => {
                 Outcome::Retry { due: now, reason: String::new(), route: Option::None }
             }
             (Outcome::Retry { reason, route, .. }, RetriesAtOnce) => Outcome::Retry { due: now, reason, route },
             (Outcome::Postpone { due, reason }, CountsAPostponement) => {
                 Outcome::Retry { due, reason, route: Option::None }
-            }
-            (Outcome::Release, CountsARelease) => {
-                Outcome::Retry { due: now, reason: String::new(), route: Option::None }
             }
             (Outcome::Fail { at, .. }, ForgetsAFailure) => Outcome::Sent { at },
             (outcome, _) => outcome,
@@ -298,10 +295,8 @@ impl Backend for Wrong {
         match self.fault {
             ListsOldestFirst => page.items.reverse(),
             SkipsAKeyBetweenPages => {
-                page.next = page
-                    .next
-                    .filter(|_| page.items.len() > 1)
-                    .map(|id| KeyId::from_bytes((id.as_u128().saturating_sub(1 << 120)).to_be_bytes()))
+                let below = |id: KeyId| KeyId::from_bytes(id.as_u128().saturating_sub(1 << 120).to_be_bytes());
+                page.next = page.next.filter(|_| page.items.len() > 1).map(below);
             }
             _ => {}
         }
@@ -417,7 +412,7 @@ async fn each_wrong_store_fails_the_case_that_is_named_for_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_fault_every_case_passes() {
-    for name in LEDGER.iter().map(|case| case.name()).chain(REOPENED.iter().chain(SHARED).map(|case| case.name())) {
+    for name in LEDGER.iter().map(Case::name).chain(REOPENED.iter().chain(SHARED).map(Case::name)) {
         assert!(passes(None, name).await, "{name}");
     }
 }

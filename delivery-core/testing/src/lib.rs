@@ -1,11 +1,17 @@
-//! Test doubles, proptest strategies and conformance cases for `delivery-core`: for its own tests, and for yours.
+//! Proofs for `delivery-core`: for its own tests, and for yours.
 //!
+//! * [`Shop`] is a whole service in memory, to test a host against: [`paid`](Shop::paid), [`messages`](Shop::messages),
+//!   [`advance`](Shop::advance).
 //! * [`ManualClock`] and [`SeededEntropy`] make time and chance inputs; [`RecordingMailer`] keeps what it was given and
-//!   fails when told to.
-//! * [`strategies`] generate keys, terms, changes and histories, to prove a rule of your own.
-//! * [`conformance`] has cases for what [`Ledger`](delivery_core::store::Ledger), [`Catalog`](delivery_core::store::Catalog) and
-//!   [`RateLimiter`](delivery_core::limit::RateLimiter) promise, to run over an implementation of your own. What a store promises
-//!   for closing and reopening has none yet.
+//!   fails when told to; [`Faulty`] does the same around a store.
+//! * [`strategies`] generate keys, orders, products, terms, changes, histories and hostile text, to prove a rule of your own.
+//! * [`conformance`] has cases for what a store, a catalog and a limiter promise, to run over your own; a [`Fixture`] says where
+//!   yours comes from.
+//!
+//! # Stability
+//!
+//! Semver covers the names and signatures of this crate, not the cases: a later version may add cases and make others stricter,
+//! so a store that passes today may fail then. Read such a failure as a bug report.
 //!
 //! Failures panic, as tests do.
 
@@ -21,13 +27,17 @@ pub mod conformance;
 pub mod strategies;
 
 mod chance;
+mod faulty;
 mod fixture;
 mod mailer;
+mod shop;
 mod time;
 
 pub use self::chance::SeededEntropy;
+pub use self::faulty::{Fault, Faulty};
 pub use self::fixture::Fixture;
 pub use self::mailer::{Behaviour, RecordingMailer};
+pub use self::shop::Shop;
 pub use self::time::ManualClock;
 
 /// The README, as a test.

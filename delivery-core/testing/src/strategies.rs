@@ -16,9 +16,11 @@ use proptest::prelude::*;
 
 use delivery_core::HostRef;
 use delivery_core::email::Email;
-use delivery_core::key::{Actor, Change, Key, KeyId, LimitChange, NewKey, Reason, SecretVersion};
-use delivery_core::order::{OrderId, OrderRef, Source};
-use delivery_core::product::ProductId;
+use delivery_core::key::{Actor, Change, Key, KeyId, LimitChange, NewKey, Reason, SecretVersion, Status};
+use delivery_core::order::{Order, OrderId, OrderRef, Source};
+use delivery_core::post::{Category, NewPost};
+use delivery_core::product::{NewProduct, ProductId};
+use delivery_core::store::KeyQuery;
 use delivery_core::terms::{MAX_DAYS, MAX_USES, OwnTerms, Terms, UseLimit, Validity};
 
 /// Instants of the years 2020 to 2100, to the millisecond.
@@ -95,6 +97,100 @@ pub fn new_key() -> impl Strategy<Value = NewKey> {
             let identity = (KeyId::from_bytes(id), SecretVersion::from_stored(1));
             NewKey { order, host_ref, ..NewKey::on_terms(identity, product, email, terms, issued_at) }
         })
+}
+
+/// A paid order for one of few products.
+pub fn paid_order() -> impl Strategy<Value = Order> {
+    (order(), product(), email()).prop_map(|(reference, product, email)| Order { reference, product, email })
+}
+
+/// A product with every field, short and long.
+pub fn new_product() -> impl Strategy<Value = NewProduct> {
+    let price = (0..1_000_000_000_i64, 0..=4_u32).prop_map(|(amount, scale)| {
+        let digits = format!("{amount:05}");
+        let (whole, fraction) = digits.split_at(digits.len() - scale as usize);
+        format!("{whole}.{fraction}0").parse().expect("a price")
+    });
+    let texts = ("\\PC{1,200}", "\\PC{0,300}", "\\PC{1,64}", hostile_text());
+    (texts, price, own_terms(), prop::option::of(host_ref())).prop_map(
+        |((name, about, kind, content), price, terms, name_of)| {
+            let product =
+                NewProduct::new(name).and_then(|product| product.description(about)?.kind(kind)?.content(content));
+            let product = product.expect("within the rules").price(price).terms(terms);
+            match name_of {
+                Some(host_ref) => product.host_ref(host_ref),
+                None => product,
+            }
+        },
+    )
+}
+
+/// A post of one of few categories.
+pub fn new_post() -> impl Strategy<Value = NewPost> {
+    ("\\PC{1,200}", "news|tips", hostile_text(), instant()).prop_map(|(title, category, content, at)| {
+        let post = Category::new(category).and_then(|category| NewPost::new(title, category, at)?.content(content));
+        post.expect("within the rules")
+    })
+}
+
+/// A search for keys by any of its fields, around a time.
+pub fn key_query() -> impl Strategy<Value = KeyQuery> {
+    let status = prop::sample::select(vec![Status::Valid, Status::Expired, Status::Exhausted, Status::Revoked]);
+    let fields = (
+        prop::option::of(email()),
+        prop::option::of(order()),
+        prop::option::of(product()),
+        prop::option::of((status, instant())),
+        prop::option::of(host_ref()),
+    );
+    (fields, 0..20_usize).prop_map(|((email, order, product, status, host_ref), limit)| KeyQuery {
+        email,
+        order,
+        product,
+        status,
+        host_ref,
+        before: None,
+        limit,
+    })
+}
+
+/// Text that has broken software before: quotes, markup, template braces, other scripts, emoji, marks that turn the direction
+/// of writing, and long runs. It has no control characters but line breaks and tabs.
+pub fn hostile_text() -> impl Strategy<Value = String> {
+    let piece = prop::sample::select(vec![
+        "'; DROP TABLE delivery_key; --",
+        "\"><script>alert(1)</script>",
+        "{{ key }}{% raw %}${x}",
+        "../../etc/passwd",
+        "%s%n%x",
+        "\u{202e}gnp.exe",
+        "Ünïcödé ß ﬁ",
+        "日本語",
+        "👩‍👩‍👧",
+        "a\u{301}",
+        "=cmd|' /C calc'!A0",
+        ".\r\n.\r\nRCPT TO:<x@example.com>",
+        "\t\n",
+        "NULL",
+    ]);
+    let run = ("\\PC", 1..300_usize).prop_map(|(one, times)| one.repeat(times));
+    prop::collection::vec(prop_oneof![3 => piece.prop_map(str::to_owned), 1 => run], 1..6).prop_map(|all| all.concat())
+}
+
+/// A key, and a few changes of which some come after it has expired.
+pub fn history_to_expiry() -> impl Strategy<Value = (NewKey, Vec<Change>)> {
+    let soon = (1..=3_i64).prop_map(|days| Validity::from_days(days).expect("in range"));
+    (new_key(), soon, use_limit()).prop_flat_map(|(key, validity, limit)| {
+        let expires_at = validity.expiry(key.issued_at);
+        let (issue, expiry) = (key.issued_at.timestamp_millis(), expires_at.timestamp_millis());
+        let key = NewKey { expires_at, limit, ..key };
+        // As many before its end as after it.
+        let times = prop_oneof![issue..expiry, expiry..2 * expiry - issue, Just(expiry), Just(expiry - 1)];
+        let times = times.prop_map(|at| DateTime::from_timestamp_millis(at).unwrap_or_default());
+        let product = key.product;
+        let uses = prop::collection::vec(times.prop_map(move |at| Change::Use { product, at }), 1..20);
+        (Just(key), uses)
+    })
 }
 
 /// A change at any time.

@@ -1,0 +1,104 @@
+//! A whole service in memory, for tests of a host.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::DateTime;
+use delivery_core::Delivery;
+use delivery_core::clock::Clock;
+use delivery_core::delivery::{Builder, Issued};
+use delivery_core::mail::Message;
+use delivery_core::order::{Order, OrderRef, Source};
+use delivery_core::product::{NewProduct, Product, ProductId};
+use delivery_core::store::{MemoryStore, StoreError};
+
+use crate::{ManualClock, RecordingMailer};
+
+/// A service over a [`MemoryStore`] with one product, a clock that stands still and a mailer that records.
+///
+/// ```
+/// use delivery_testing::Shop;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let shop = Shop::new().await;
+/// let sold = shop.paid("A-1").await;
+/// assert!(shop.messages().await[0].text.contains(sold.text.expose()));
+/// shop.advance(365);
+/// assert!(shop.delivery.validate(sold.text.expose()).await.is_err(), "it has expired");
+/// # }
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Shop {
+    /// The service.
+    pub delivery: Delivery,
+    /// Its clock, which shows `2026-11-21T10:00:00Z` at first.
+    pub clock: Arc<ManualClock>,
+    /// Where its e-mails go.
+    pub mailer: Arc<RecordingMailer>,
+    /// Its first product.
+    pub product: Arc<Product>,
+}
+
+impl Shop {
+    /// A shop with one product, on the default terms: a year, without a limit of uses. It takes orders with the secret
+    /// `the platform's secret`, and the seller's calls with the token `the-seller's-token`.
+    pub async fn new() -> Self {
+        Self::with(|builder| builder).await
+    }
+
+    /// A shop whose service `build` has changed: other terms, a catalog, an observer.
+    pub async fn with(build: impl FnOnce(Builder) -> Builder) -> Self {
+        let (clock, mailer) = (Arc::new(ManualClock::default()), Arc::new(RecordingMailer::default()));
+        let keyring = "a signing secret for tests".parse().expect("a secret");
+        let builder = Delivery::builder(Arc::new(MemoryStore::new()), mailer.clone(), keyring)
+            .webhook_secret("the platform's secret".parse().expect("a secret"))
+            .admin_token("the-seller's-token".parse().expect("a token"))
+            .clock(clock.clone());
+        let delivery = build(builder).build();
+        let guide = NewProduct::new("Field Guide").and_then(|guide| guide.content("# Hello")).expect("a product");
+        let product = match delivery.add_product(guide).await {
+            Ok(product) => product,
+            // A catalog of the host's: its first product.
+            Err(StoreError::Unsupported) => Self::first_product(&delivery).await,
+            Err(error) => panic!("{error}"),
+        };
+        Self { delivery, clock, mailer, product }
+    }
+
+    async fn first_product(delivery: &Delivery) -> Arc<Product> {
+        let listed = delivery.products().await.expect("a catalog");
+        let first = listed.first().expect("a product in the host's catalog");
+        let facts = NewProduct::new(first.name.clone()).expect("a name");
+        Arc::new(Product::new(first.id, facts))
+    }
+
+    /// Someone, `buyer@example.com`, has paid for the product, and the platform calls it this order.
+    pub async fn paid(&self, order: &str) -> Issued {
+        self.paid_by(order, self.product.id(), "buyer@example.com").await
+    }
+
+    /// Someone has paid for a product.
+    pub async fn paid_by(&self, order: &str, product: ProductId, email: &str) -> Issued {
+        let reference = OrderRef { source: Source::webhook(), id: order.parse().expect("a number") };
+        let order = Order { reference, product, email: email.parse().expect("an address") };
+        self.delivery.order(order).await.expect("issued")
+    }
+
+    /// Sends what is due, and returns all e-mails that were ever sent, oldest first.
+    pub async fn messages(&self) -> Vec<Message> {
+        self.delivery.outbox().work().await.expect("a store in memory");
+        self.mailer.accepted()
+    }
+
+    /// Lets days pass.
+    pub fn advance(&self, days: u64) {
+        self.clock.advance(Duration::from_secs(days * 86_400));
+    }
+
+    /// What the clock shows.
+    #[must_use]
+    pub fn now(&self) -> DateTime<chrono::Utc> {
+        self.clock.now()
+    }
+}

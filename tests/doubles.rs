@@ -1,0 +1,194 @@
+//! The doubles and strategies of `delivery-testing`: that they do what they say, and that every store takes what they make.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use delivery_core::delivery::Error;
+use delivery_core::key::{Key, Refusal};
+use delivery_core::store::{
+    Backend, CatalogEditor, KeyQuery, Ledger, MemoryStore, PostQuery, Posts, SqliteStore, StoreError,
+};
+use delivery_testing::{Fault, Faulty, Shop, strategies};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{Config, TestRunner};
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn runner(cases: u32) -> TestRunner {
+    TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(cases) })
+}
+
+/// What was put in comes out: products, posts and keys, in memory and from SQLite.
+async fn is_kept<S: Ledger + CatalogEditor + Posts>(
+    store: &S,
+    product: delivery_core::product::NewProduct,
+    post: delivery_core::post::NewPost,
+) -> Result<(), TestCaseError> {
+    // The host's names are unique: one that was used before is refused.
+    let taken = match delivery_core::product::Product::new(strategies_product(), product.clone()).host_ref() {
+        Some(name) => store.product_called(name).await.unwrap().is_some(),
+        None => false,
+    };
+    match store.add_product(product.clone()).await {
+        Ok(added) => {
+            prop_assert!(!taken);
+            let expected = delivery_core::product::Product::new(added.id(), product);
+            let found = store.product(added.id()).await.unwrap();
+            prop_assert_eq!(found.as_deref(), Some(&expected));
+        }
+        Err(StoreError::Refused { .. }) => prop_assert!(taken),
+        Err(error) => panic!("{error}"),
+    }
+    let added = store.add_post(post.clone()).await.unwrap();
+    let query = PostQuery { category: None, until: chrono::DateTime::<chrono::Utc>::MAX_UTC, limit: 10_000 };
+    let listed = store.posts(&query).await.unwrap();
+    prop_assert_eq!(added.clone(), delivery_core::post::Post::new(added.id(), post));
+    prop_assert!(listed.iter().any(|listed| *listed == added) || listed.len() < 10_000, "the list holds a mebibyte");
+    Ok(())
+}
+
+fn strategies_product() -> delivery_core::product::ProductId {
+    delivery_core::product::ProductId::new(1).unwrap()
+}
+
+#[test]
+fn what_the_strategies_make_every_store_keeps_as_it_is() {
+    let (runtime, folder) = (runtime(), tempfile::tempdir().unwrap());
+    let memory = MemoryStore::new();
+    let sqlite = runtime.block_on(SqliteStore::open(folder.path().join("x.db"))).unwrap();
+    let made = (strategies::new_product(), strategies::new_post());
+    runner(100)
+        .run(&made, |(product, post)| {
+            runtime.block_on(async {
+                is_kept(&memory, product.clone(), post.clone()).await?;
+                is_kept(&sqlite, product, post).await
+            })
+        })
+        .unwrap();
+}
+
+#[test]
+fn searches_of_sqlite_are_those_in_memory() {
+    let (runtime, folder) = (runtime(), tempfile::tempdir().unwrap());
+    let memory = MemoryStore::new();
+    let sqlite = runtime.block_on(SqliteStore::open(folder.path().join("x.db"))).unwrap();
+    let mut keys = runner(1);
+    for _ in 0..200 {
+        let (key, changes) = strategies::history().new_tree(&mut keys).unwrap().current();
+        runtime.block_on(async {
+            let stores: [&dyn Ledger; 2] = [&memory, &sqlite];
+            for store in stores {
+                store.issue(key.clone(), None).await.unwrap();
+                for change in &changes {
+                    store.change(key.id, change.clone()).await.unwrap();
+                }
+            }
+        });
+    }
+    runner(300)
+        .run(&strategies::key_query(), |query: KeyQuery| {
+            let (expected, found) =
+                runtime.block_on(async { (search(&memory, &query).await, search(&sqlite, &query).await) });
+            prop_assert_eq!(found, expected);
+            Ok(())
+        })
+        .unwrap();
+}
+
+async fn search(store: &dyn Ledger, query: &KeyQuery) -> (Vec<Key>, bool) {
+    let page = store.search(query).await.unwrap();
+    (page.items, page.next.is_some())
+}
+
+#[test]
+fn histories_to_expiry_are_refused_from_then_on_and_not_before() {
+    let (refused, allowed) = (Cell::new(0), Cell::new(0));
+    runner(300)
+        .run(&strategies::history_to_expiry(), |(granted, changes)| {
+            let mut key = Key::from(granted.clone());
+            for change in changes {
+                let delivery_core::key::Change::Use { at, .. } = change else { panic!("only uses") };
+                match key.apply(&change) {
+                    Ok(used) => {
+                        prop_assert!(at < granted.expires_at);
+                        key = used;
+                        allowed.set(allowed.get() + 1);
+                    }
+                    Err(Refusal::Expired { .. }) => {
+                        prop_assert!(at >= granted.expires_at);
+                        refused.set(refused.get() + 1);
+                    }
+                    Err(refusal) => {
+                        let used_up = matches!(refusal, Refusal::Exhausted { .. });
+                        prop_assert!(used_up);
+                    }
+                }
+            }
+            Ok(())
+        })
+        .unwrap();
+    assert!(refused.get() > 100 && allowed.get() > 100, "{refused:?} {allowed:?}");
+}
+
+#[tokio::test]
+async fn a_faulty_store_fails_as_it_is_told() {
+    let shop = Shop::new().await;
+    let inner = Arc::new(MemoryStore::new());
+    let sold = shop.paid("A-1").await.key;
+    let granted = sold.granted().as_ref().clone();
+    let store = Arc::new(Faulty::new(inner.clone()));
+    let known = async || inner.find(granted.id).await.unwrap().is_some();
+
+    store.then(Fault::Before(StoreError::unavailable("scripted")));
+    assert!(matches!(store.issue(granted.clone(), None).await, Err(StoreError::Unavailable { .. })));
+    assert!(!known().await);
+
+    store.then(Fault::After(StoreError::Unknown { source: None }));
+    assert!(matches!(store.issue(granted.clone(), None).await, Err(StoreError::Unknown { .. })));
+    assert!(known().await);
+
+    store.then(Fault::Hang);
+    let hanging = tokio::time::timeout(Duration::from_millis(20), store.find(granted.id)).await;
+    assert!(hanging.is_err());
+
+    store.then(Fault::Panic);
+    let (handle, id) = (store.clone(), granted.id);
+    assert!(tokio::spawn(async move { handle.find(id).await }).await.unwrap_err().is_panic());
+
+    assert!(store.find(granted.id).await.unwrap().is_some(), "the script is over");
+    store.otherwise(Fault::Before(StoreError::unavailable("always")));
+    for _ in 0..3 {
+        assert!(store.find(granted.id).await.is_err());
+    }
+    store.otherwise(Fault::None);
+    let outcomes = async |seed| {
+        store.by_chance(seed, 3);
+        let mut outcomes = Vec::new();
+        for _ in 0..60 {
+            outcomes.push(store.ping().await.is_ok());
+        }
+        outcomes
+    };
+    let (first, again, other) = (outcomes(1).await, outcomes(1).await, outcomes(2).await);
+    assert!(first == again && first != other, "a seed says what happens");
+    assert!((10..50).contains(&first.iter().filter(|ok| **ok).count()));
+}
+
+#[tokio::test]
+async fn a_shop_sells_mails_and_ages() {
+    let shop = Shop::new().await;
+    let (sold, again) = (shop.paid("A-1").await, shop.paid("A-1").await);
+    assert!(sold.new && !again.new && sold.key.id() == again.key.id());
+    let messages = shop.messages().await;
+    assert_eq!(messages.len(), 1);
+    assert!(messages[0].text.contains(sold.text.expose()));
+    shop.advance(364);
+    assert!(shop.delivery.validate(sold.text.expose()).await.is_ok());
+    shop.advance(1);
+    let refused = shop.delivery.validate(sold.text.expose()).await.unwrap_err();
+    assert!(matches!(refused, Error::Refused { refusal: Refusal::Expired { .. }, .. }), "{refused:?}");
+}
