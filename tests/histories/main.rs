@@ -4,68 +4,82 @@
 //! made with the first one.
 //! `PROPTEST_CASES=10000 cargo test --test histories` looks longer.
 
-mod model;
 #[path = "../private/postgres.rs"]
 mod postgres_server;
 #[path = "../private/mod.rs"]
 mod private;
-mod service;
 
+use std::fs;
 use std::sync::Arc;
 
-use delivery_core::store::MemoryStore;
-use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
-use proptest_state_machine::ReferenceStateMachine;
+use delivery_core::store::{CatalogEditor, Ledger, MemoryStore, PostgresStore, Posts, SqliteStore};
+use delivery_testing::{Fixture, histories};
+use proptest::test_runner::{Config, FileFailurePersistence};
+use tempfile::TempDir;
 
-use crate::model::{Model, Step};
-use crate::service::{Place, Service};
+/// Outlives a restart here as the others do.
+struct InMemory(Arc<MemoryStore>);
 
-/// Steps of a history.
-const STEPS: std::ops::Range<usize> = 1..60;
+impl Fixture for InMemory {
+    type Store = MemoryStore;
+
+    async fn open(&self) -> Arc<MemoryStore> {
+        self.0.clone()
+    }
+}
+
+struct InAFolder(TempDir);
+
+impl Fixture for InAFolder {
+    type Store = SqliteStore;
+
+    async fn open(&self) -> Arc<SqliteStore> {
+        Arc::new(SqliteStore::open(self.0.path().join("x.db")).await.unwrap())
+    }
+
+    /// What a crash leaves behind: the files as they are now, nothing closed.
+    fn crash(&mut self) {
+        let crashed = tempfile::tempdir().unwrap();
+        for file in ["x.db", "x.db-wal"] {
+            fs::copy(self.0.path().join(file), crashed.path().join(file)).unwrap();
+        }
+        self.0 = crashed;
+    }
+}
+
+/// A server's address, and a schema.
+struct InASchema(String, String);
+
+impl Fixture for InASchema {
+    type Store = PostgresStore;
+
+    async fn open(&self) -> Arc<PostgresStore> {
+        Arc::new(PostgresStore::connect_to_schema(&self.0, &self.1).await.unwrap())
+    }
+}
 
 #[test]
 fn the_service_is_its_model_in_memory() {
-    histories(256, || Place::Memory(Arc::new(MemoryStore::new())));
+    check(256, || InMemory(Arc::default()));
 }
 
 #[test]
 fn the_service_is_its_model_over_a_sqlite_file() {
-    histories(64, || Place::Sqlite(tempfile::tempdir().unwrap()));
+    check(64, || InAFolder(tempfile::tempdir().unwrap()));
 }
 
 #[test]
 fn the_service_is_its_model_over_postgres() {
     let Some(server) = postgres_server::postgres() else { return };
-    histories(32, || Place::Postgres(server.url(), postgres_server::unique()));
+    check(32, || InASchema(server.url(), postgres_server::unique()));
 }
 
-/// Runs generated histories, each in a new place.
-fn histories(cases: u32, place: impl Fn() -> Place) {
+fn check<F>(cases: u32, fixture: impl Fn() -> F)
+where
+    F: Fixture<Store: Ledger + CatalogEditor + Posts + Sized>,
+{
     let cases = std::env::var("PROPTEST_CASES").map_or(cases, |cases| cases.parse().unwrap());
     let kept = FileFailurePersistence::Direct("tests/histories/regressions.txt");
-    let shrink = Config { max_shrink_iters: 20_000, max_shrink_time: 120_000, ..Config::default() };
-    let config = Config { cases, failure_persistence: Some(Box::new(kept)), ..shrink };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let result = TestRunner::new(config).run(&Model::sequential_strategy(STEPS), |(model, steps, seen)| {
-        runtime.block_on(history(place(), model, steps, || {
-            if let Some(seen) = &seen {
-                seen.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-            }
-        }));
-        Ok(())
-    });
-    if let Err(failure) = result {
-        panic!("{failure}");
-    }
-}
-
-async fn history(place: Place, mut model: Model, steps: Vec<Step>, seen: impl Fn()) {
-    let mut service = Service::open(place).await;
-    for step in steps {
-        // Shrinking leaves out the steps that were not reached.
-        seen();
-        model = Model::apply(model, &step);
-        service.apply(&step, &model).await;
-    }
-    service.close().await;
+    let config = Config { failure_persistence: Some(Box::new(kept)), ..histories::config(cases) };
+    histories::check_with(fixture, config);
 }

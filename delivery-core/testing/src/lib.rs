@@ -5,6 +5,7 @@
 //! * [`ManualClock`] and [`SeededEntropy`] make time and chance inputs; [`RecordingMailer`] keeps what it was given and
 //!   fails when told to; [`Faulty`] does the same around a store.
 //! * [`strategies`] generate keys, orders, products, terms, changes, histories and hostile text, to prove a rule of your own.
+//! * [`histories`] runs generated histories of the whole service over your store, against a naive model.
 //! * [`conformance`] has cases for what a store, a catalog and a limiter promise, to run over your own; a [`Fixture`] says where
 //!   yours comes from.
 //!
@@ -24,6 +25,7 @@
 )]
 
 pub mod conformance;
+pub mod histories;
 pub mod strategies;
 
 mod chance;

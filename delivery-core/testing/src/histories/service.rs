@@ -1,7 +1,6 @@
-//! The service under test: over one of three stores, with time, chance and mail as inputs.
+//! The service under test, over any store, with time, chance and mail as inputs.
 
 use std::collections::HashMap;
-use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,29 +12,17 @@ use delivery_core::key::{KeyId, Keyring, Prefix};
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::mail::Worked;
 use delivery_core::product::NewProduct;
-use delivery_core::store::{
-    CatalogEditor, FailedMessage, KeyQuery, Ledger, MemoryStore, PostgresStore, Posts, SqliteStore,
-};
+use delivery_core::store::{CatalogEditor, FailedMessage, KeyQuery, Ledger, Posts};
 use delivery_core::terms::{OwnTerms, UseLimit, Validity};
 use delivery_core::{Delivery, Entropy};
-use delivery_testing::{ManualClock, RecordingMailer, SeededEntropy};
 use http::{HeaderValue, Method, header};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::model::{Answer, BEGINNING, BUYERS, Model, Step};
+use super::model::{Answer, BEGINNING, BUYERS, Model, Step};
+use crate::{Fixture, ManualClock, RecordingMailer, SeededEntropy};
 
 const SECRET: &str = "the platform's secret";
 const TOKEN: &str = "the-seller's-token";
-
-/// Where keys and e-mails are kept.
-pub enum Place {
-    /// Outlives a restart here as the others do.
-    Memory(Arc<MemoryStore>),
-    Sqlite(TempDir),
-    /// The address of a server, and a schema.
-    Postgres(String, String),
-}
 
 /// Ids by chance, and every e-mail's next attempt at the earliest.
 #[derive(Debug)]
@@ -50,8 +37,8 @@ impl Entropy for Punctual {
     }
 }
 
-pub struct Service {
-    place: Place,
+pub(super) struct Service<F> {
+    fixture: F,
     delivery: Delivery,
     store: Arc<dyn Ledger>,
     clock: Arc<ManualClock>,
@@ -61,26 +48,29 @@ pub struct Service {
     texts: Vec<String>,
 }
 
-impl Service {
-    pub async fn open(place: Place) -> Self {
+impl<F> Service<F>
+where
+    F: Fixture<Store: Ledger + CatalogEditor + Posts + Sized>,
+{
+    pub(super) async fn open(fixture: F) -> Self {
         let (clock, mailer) = (Arc::new(ManualClock::default()), Arc::new(RecordingMailer::default()));
-        clock.set(DateTime::from_timestamp_millis(BEGINNING).unwrap());
+        clock.set(DateTime::from_timestamp_millis(BEGINNING).expect("it is well"));
         let entropy = Arc::new(Punctual(SeededEntropy::new(1)));
-        let (delivery, store) = start(&place, &clock, &mailer, &entropy).await;
+        let (delivery, store) = start(&fixture, &clock, &mailer, &entropy).await;
         let own = OwnTerms { validity: Validity::from_days(2).ok(), limit: UseLimit::from_count(3).ok() };
         for (name, terms) in [("Product 1", own), ("Product 2", OwnTerms::default())] {
-            let product = NewProduct::new(name).unwrap().content("# x").unwrap().terms(terms);
-            delivery.add_product(product).await.unwrap();
+            let product = NewProduct::new(name).expect("it is well").content("# x").expect("it is well").terms(terms);
+            delivery.add_product(product).await.expect("it is well");
         }
-        Self { place, delivery, store, clock, mailer, entropy, texts: Vec::new() }
+        Self { fixture, delivery, store, clock, mailer, entropy, texts: Vec::new() }
     }
 
-    pub async fn close(self) {
+    pub(super) async fn close(self) {
         self.store.close().await;
     }
 
     /// Takes the step; the answer must be the model's.
-    pub async fn apply(&mut self, step: &Step, model: &Model) {
+    pub(super) async fn apply(&mut self, step: &Step, model: &Model) {
         let answer = match *step {
             Step::Order { order, product, buyer } => {
                 let (order_id, email) = (format!("order {order}"), BUYERS[buyer]);
@@ -94,7 +84,7 @@ impl Service {
                     "product_id": product, "customer_email": BUYERS[buyer], "expires_days": days, "max_uses": uses,
                     "send_email": message,
                 });
-                let token = HeaderValue::try_from(format!("Bearer {TOKEN}")).unwrap();
+                let token = HeaderValue::try_from(format!("Bearer {TOKEN}")).expect("it is well");
                 let call = Call::new(Method::POST).json(body.to_string()).header(header::AUTHORIZATION, token);
                 self.issued(Endpoint::IssueKey, call).await
             }
@@ -105,7 +95,7 @@ impl Service {
             Step::Head { key, product } => self.product(Method::HEAD, &self.texts[key], product).await,
             Step::Forged { key } => self.product(Method::GET, &forged(&self.texts[key]), 1).await,
             Step::Revoke { key } => {
-                self.delivery.revoke(self.id(key)).await.unwrap();
+                self.delivery.revoke(self.id(key)).await.expect("it is well");
                 Answer::None
             }
             Step::Clock { milliseconds } => {
@@ -120,7 +110,7 @@ impl Service {
                 Answer::None
             }
             Step::Work => {
-                let Worked { sent, deferred, failed, .. } = self.delivery.outbox().work().await.unwrap();
+                let Worked { sent, deferred, failed, .. } = self.delivery.outbox().work().await.expect("it is well");
                 Answer::Worked(sent, deferred, failed)
             }
             Step::Resend => self.resend().await,
@@ -136,16 +126,16 @@ impl Service {
     /// Every key is as the model has it, and so is every e-mail that was sent.
     async fn compare(&self, model: &Model) {
         let query = KeyQuery { limit: 1000, ..KeyQuery::default() };
-        let found = self.delivery.keys(&query).await.unwrap().items;
+        let found = self.delivery.keys(&query).await.expect("it is well").items;
         assert_eq!(found.len(), model.keys.len());
         let found: HashMap<KeyId, _> = found.into_iter().map(|key| (key.id(), key)).collect();
         for (number, expected) in model.keys.iter().enumerate() {
             let key = &found[&self.id(number)];
-            let used = i64::try_from(key.used()).unwrap();
+            let used = i64::try_from(key.used()).expect("it is well");
             let state = (key.product().get(), used, key.limit().as_count(), key.revoked_at().is_some());
             assert_eq!(state, (expected.product, expected.used, expected.limit, expected.revoked));
-            let history = self.delivery.history(key.id(), None, 1000).await.unwrap();
-            assert_eq!(history.items.len(), usize::try_from(expected.used).unwrap());
+            let history = self.delivery.history(key.id(), None, 1000).await.expect("it is well");
+            assert_eq!(history.items.len(), usize::try_from(expected.used).expect("it is well"));
         }
         let accepted = self.mailer.accepted();
         assert_eq!(accepted.len(), model.accepted.len());
@@ -163,7 +153,7 @@ impl Service {
     }
 
     fn number(&self, message: &str) -> usize {
-        self.texts.iter().position(|text| message.contains(text)).unwrap()
+        self.texts.iter().position(|text| message.contains(text)).expect("it is well")
     }
 
     fn id(&self, key: usize) -> KeyId {
@@ -172,7 +162,7 @@ impl Service {
 
     async fn issued(&mut self, endpoint: Endpoint, call: Call) -> Answer {
         let reply = endpoint.call(&self.delivery, call).await;
-        let body: Value = serde_json::from_slice(reply.body()).unwrap();
+        let body: Value = serde_json::from_slice(reply.body()).expect("it is well");
         let Some(text) = body["api_key"].as_str() else { return answer(reply.status().as_u16(), body) };
         assert_eq!(reply.status(), 200);
         Answer::Key(self.texts.iter().position(|known| known == text).unwrap_or_else(|| {
@@ -192,29 +182,26 @@ impl Service {
 
     /// Messages that failed at the same time are in no order that the model knows.
     async fn resend(&self) -> Answer {
-        let failed = self.delivery.failed_messages(1000).await.unwrap();
+        let failed = self.delivery.failed_messages(1000).await.expect("it is well");
         assert!(failed.is_sorted_by_key(|message| message.failed_at));
-        let key = |failed: &FailedMessage| (0..self.texts.len()).find(|key| self.id(*key) == failed.key.id()).unwrap();
+        let key = |failed: &FailedMessage| {
+            (0..self.texts.len()).find(|key| self.id(*key) == failed.key.id()).expect("it is well")
+        };
         let mut keys: Vec<_> = failed.iter().map(|failed| (key(failed), failed.message)).collect();
         keys.sort_unstable();
         if let Some((_, first)) = keys.first() {
-            assert!(self.delivery.retry_message(*first).await.unwrap());
+            assert!(self.delivery.retry_message(*first).await.expect("it is well"));
         }
         Answer::Resent(keys.into_iter().map(|(key, _)| key).collect())
     }
 
     async fn restart(&mut self, crash: bool) {
-        if !crash {
+        if crash {
+            self.fixture.crash();
+        } else {
             self.store.close().await;
-        } else if let Place::Sqlite(folder) = &mut self.place {
-            // What a crash leaves behind: the files as they are now, nothing closed.
-            let crashed = tempfile::tempdir().unwrap();
-            for file in ["x.db", "x.db-wal"] {
-                fs::copy(folder.path().join(file), crashed.path().join(file)).unwrap();
-            }
-            *folder = crashed;
         }
-        (self.delivery, self.store) = start(&self.place, &self.clock, &self.mailer, &self.entropy).await;
+        (self.delivery, self.store) = start(&self.fixture, &self.clock, &self.mailer, &self.entropy).await;
     }
 }
 
@@ -231,23 +218,17 @@ fn forged(text: &str) -> String {
     format!("{}{last}", &text[..text.len() - 1])
 }
 
-async fn start(
-    place: &Place,
+async fn start<F>(
+    fixture: &F,
     clock: &Arc<ManualClock>,
     mailer: &Arc<RecordingMailer>,
     entropy: &Arc<Punctual>,
-) -> (Delivery, Arc<dyn Ledger>) {
-    match place {
-        Place::Memory(store) => (build(store, clock, mailer, entropy), store.clone()),
-        Place::Sqlite(folder) => {
-            let store = Arc::new(SqliteStore::open(folder.path().join("x.db")).await.unwrap());
-            (build(&store, clock, mailer, entropy), store)
-        }
-        Place::Postgres(url, schema) => {
-            let store = Arc::new(PostgresStore::connect_to_schema(url, schema).await.unwrap());
-            (build(&store, clock, mailer, entropy), store)
-        }
-    }
+) -> (Delivery, Arc<dyn Ledger>)
+where
+    F: Fixture<Store: Ledger + CatalogEditor + Posts + Sized>,
+{
+    let store = fixture.open().await;
+    (build(&store, clock, mailer, entropy), store)
 }
 
 fn build<S: Ledger + CatalogEditor + Posts>(
@@ -256,11 +237,12 @@ fn build<S: Ledger + CatalogEditor + Posts>(
     mailer: &Arc<RecordingMailer>,
     entropy: &Arc<Punctual>,
 ) -> Delivery {
-    let keyring = Keyring::new(Prefix::default(), &["a secret for histories".parse().unwrap()]).unwrap();
-    let plenty = Quota::per_minute(u32::MAX).unwrap();
+    let keyring =
+        Keyring::new(Prefix::default(), &["a secret for histories".parse().expect("it is well")]).expect("it is well");
+    let plenty = Quota::per_minute(u32::MAX).expect("it is well");
     let quotas = Quotas { product: plenty, validate: plenty, webhook: plenty, admin: plenty, failures: plenty };
     let builder: Builder = Delivery::builder(store.clone(), mailer.clone(), keyring)
-        .webhook_secret(SECRET.parse().unwrap())
-        .admin_token(TOKEN.parse().unwrap());
+        .webhook_secret(SECRET.parse().expect("it is well"))
+        .admin_token(TOKEN.parse().expect("it is well"));
     builder.clock(clock.clone()).entropy(entropy.clone()).quotas(quotas).build()
 }

@@ -1,21 +1,25 @@
 //! The whole service, naively: lists, and the rules as the API's documentation words them.
+//!
+//! [`Model`] is a reference for `proptest-state-machine`: its transitions are [`Step`]s, and after each of them [`Model::answer`] is
+//! what the service must answer.
 
 use std::fmt;
 
 use chrono::{DateTime, SecondsFormat};
-use delivery_testing::Behaviour;
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest_state_machine::ReferenceStateMachine;
 use serde_json::{Value, json};
 
+use crate::Behaviour;
+
 /// When histories begin, in milliseconds since 1970.
-pub const BEGINNING: i64 = 1_795_255_200_000;
+pub(super) const BEGINNING: i64 = 1_795_255_200_000;
 /// `9999-12-31T23:59:59Z`.
 const NEVER: i64 = 253_402_300_799;
 /// Terms of the products 1 and 2, in days and uses: its own, and those of the service.
 const TERMS: [(i64, i64); 2] = [(2, 3), (365, -1)];
-pub const BUYERS: [&str; 3] = ["ada@example.com", "Bob@example.com", "eve@shop.example"];
+pub(super) const BUYERS: [&str; 3] = ["ada@example.com", "Bob@example.com", "eve@shop.example"];
 /// Seconds to the second, third, … attempt at an e-mail, then always the last; on day five it is given up.
 const RETRIES: [i64; 8] = [5, 60, 300, 1_800, 7_200, 18_000, 36_000, 43_200];
 const GIVE_UP: i64 = 5 * 86_400_000;
@@ -26,43 +30,67 @@ const SKIPPED: usize = 4;
 /// An e-mail that is due later than this was made so by a clock that was wrong.
 const FARTHEST: i64 = 13 * 3_600_000;
 
-/// What happens next. Keys are named by the order of their issue.
+/// What happens next. Keys are named by the order of their issue, from 0.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum Step {
+    /// The platform tells of a paid order.
     Order {
+        /// One of four orders.
         order: u8,
+        /// 1 or 2; 9 is no product.
         product: i64,
+        /// One of three buyers.
         buyer: usize,
     },
+    /// The seller issues a key by hand.
     Issue {
+        /// As of an order.
         product: i64,
+        /// As of an order.
         buyer: usize,
+        /// For how long; `None` for the product's own terms, -1 for ever.
         days: Option<i64>,
+        /// How often; `None` for the product's own terms, -1 without a limit.
         uses: Option<i64>,
+        /// Whether an e-mail is sent.
         message: bool,
     },
+    /// Is the key valid?
     Validate {
+        /// Which key.
         key: usize,
     },
+    /// Fetches the product, which counts a use.
     Fetch {
+        /// Which key.
         key: usize,
+        /// Which product.
         product: i64,
     },
+    /// The same by HEAD, which counts none.
     Head {
+        /// Which key.
         key: usize,
+        /// Which product.
         product: i64,
     },
     /// With a key of which one character is another.
     Forged {
+        /// Which key it is made from.
         key: usize,
     },
+    /// The seller revokes a key.
     Revoke {
+        /// Which key.
         key: usize,
     },
     /// The clock moves, also back.
     Clock {
+        /// By so much.
         milliseconds: i64,
     },
+    /// From now on the mail server does this.
     Mailer(Behaviour),
     /// The worker sends what is due.
     Work,
@@ -70,13 +98,16 @@ pub enum Step {
     Resend,
     /// The service ends, in order or not, and starts again.
     Restart {
+        /// Whether the store is left open, as a crash leaves it.
         crash: bool,
     },
 }
 
 /// What a step must be answered with.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Answer {
+    /// Nothing is answered.
     None,
     /// A status, and the body but for sentences.
     Http(u16, Value),
@@ -88,15 +119,22 @@ pub enum Answer {
     Resent(Vec<usize>),
 }
 
+/// A key, as the model has it.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Key {
+    /// What it unlocks.
     pub product: i64,
+    /// Who bought it.
     pub buyer: usize,
+    /// How often it may be used; -1 without a limit.
+    pub limit: i64,
+    /// How often it was used.
+    pub used: i64,
+    /// Whether it is revoked.
+    pub revoked: bool,
     order: Option<u8>,
     expires: i64,
-    pub limit: i64,
-    pub used: i64,
-    pub revoked: bool,
     message: Option<Message>,
 }
 
@@ -119,10 +157,12 @@ enum State {
 #[derive(Clone)]
 pub struct Model {
     now: i64,
+    /// The keys, in the order of their issue.
     pub keys: Vec<Key>,
     mailer: Behaviour,
     /// E-mails that the mail server took, twice where it hung up after the dot.
     pub accepted: Vec<usize>,
+    /// What the last step must be answered with.
     pub answer: Answer,
 }
 
@@ -278,7 +318,8 @@ impl Model {
             () if key.used == key.limit => Some("EXCEEDED_USES"),
             () => None,
         };
-        let expires_at = DateTime::from_timestamp(key.expires, 0).unwrap().to_rfc3339_opts(SecondsFormat::Secs, true);
+        let expires_at =
+            DateTime::from_timestamp(key.expires, 0).unwrap_or_default().to_rfc3339_opts(SecondsFormat::Secs, true);
         let mut body = json!({
             "valid": code.is_none(),
             "product_id": key.product,

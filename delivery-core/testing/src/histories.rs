@@ -1,0 +1,95 @@
+//! Histories: whatever happens in whatever order, the service answers as a naive model of it does, over your store.
+//!
+//! [`check`] generates histories of orders, keys, validations, fetches, guesses, revocations, moving clocks, mail servers that
+//! fail, restarts and crashes, up to sixty steps each. After every step the service must have answered as the [`Model`] says, and
+//! every key, history and e-mail must be as the model has it. A failure shrinks to a shorter history that still fails.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use delivery_core::store::MemoryStore;
+//! use delivery_testing::{Fixture, histories};
+//!
+//! /// Outlives restarts, as a file does.
+//! struct InMemory(Arc<MemoryStore>);
+//!
+//! impl Fixture for InMemory {
+//!     type Store = MemoryStore;
+//!
+//!     async fn open(&self) -> Arc<MemoryStore> {
+//!         self.0.clone()
+//!     }
+//! }
+//!
+//! histories::check(|| InMemory(Arc::default()), 8);
+//! ```
+
+mod model;
+mod service;
+
+use proptest::test_runner::{Config, TestRunner};
+use proptest_state_machine::ReferenceStateMachine;
+
+use delivery_core::store::{CatalogEditor, Ledger, Posts};
+
+pub use self::model::{Answer, Key, Model, Step};
+use self::service::Service;
+use crate::Fixture;
+
+/// Steps of a history.
+const STEPS: std::ops::Range<usize> = 1..60;
+
+/// Checks so many histories, each over a new fixture.
+///
+/// # Panics
+///
+/// If a history breaks: with the shortest that was found in two minutes.
+pub fn check<F>(fixture: impl Fn() -> F, cases: u32)
+where
+    F: Fixture<Store: Ledger + CatalogEditor + Posts + Sized>,
+{
+    check_with(fixture, Config { failure_persistence: None, ..config(cases) });
+}
+
+/// A configuration for [`check_with`]: so many cases, and two minutes at most to shrink a failure.
+#[must_use]
+pub fn config(cases: u32) -> Config {
+    Config { cases, max_shrink_iters: 20_000, max_shrink_time: 120_000, ..Config::default() }
+}
+
+/// Checks histories by a configuration of proptest's.
+///
+/// # Panics
+///
+/// As [`check`].
+pub fn check_with<F>(fixture: impl Fn() -> F, config: Config)
+where
+    F: Fixture<Store: Ledger + CatalogEditor + Posts + Sized>,
+{
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let result = TestRunner::new(config).run(&Model::sequential_strategy(STEPS), |(model, steps, seen)| {
+        runtime.block_on(history(fixture(), model, steps, || {
+            if let Some(seen) = &seen {
+                seen.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            }
+        }));
+        Ok(())
+    });
+    if let Err(failure) = result {
+        panic!("{failure}");
+    }
+}
+
+async fn history<F>(fixture: F, mut model: Model, steps: Vec<Step>, seen: impl Fn())
+where
+    F: Fixture<Store: Ledger + CatalogEditor + Posts + Sized>,
+{
+    let mut service = Service::open(fixture).await;
+    for step in steps {
+        // Shrinking leaves out the steps that were not reached.
+        seen();
+        model = Model::apply(model, &step);
+        service.apply(&step, &model).await;
+    }
+    service.close().await;
+}
