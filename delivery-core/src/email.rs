@@ -117,6 +117,8 @@ pub(crate) fn ascii_domain(domain: &str) -> Option<String> {
     ascii.ok().map(std::borrow::Cow::into_owned)
 }
 
+crate::text::serde_as_text!(Email);
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -35,3 +35,5 @@ impl fmt::Display for HostRef {
         f.write_str(&self.0)
     }
 }
+
+crate::text::serde_as_text!(HostRef);

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::email::Email;
 use crate::product::ProductId;
 use crate::text::{Invalid, line};
@@ -20,7 +22,7 @@ pub struct Source(String);
 ///
 /// Together with the product it identifies a purchase: at most one key is ever issued for each (source, order,
 /// product).
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "a pair; a host writes it as a literal")]
 pub struct OrderRef {
     /// The platform.
@@ -96,3 +98,5 @@ impl fmt::Display for Source {
         f.write_str(&self.0)
     }
 }
+
+crate::text::serde_as_text!(OrderId, Source);

@@ -316,6 +316,8 @@ pub(crate) fn checked_content(content: String) -> Result<String, Invalid> {
     }
 }
 
+crate::text::serde_as_number!(ProductId, i64, ProductId::new, ProductId::get);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -180,6 +180,8 @@ impl OwnTerms {
     }
 }
 
+crate::text::serde_as_number!(UseLimit, i64, UseLimit::from_count, UseLimit::as_count);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -28,6 +28,44 @@ pub(crate) fn prose(text: &str) -> bool {
     !text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
 }
 
+/// Implements serde for types that are read from text and show it by `as_str`.
+macro_rules! serde_as_text {
+    ($($type:ty),+ $(,)?) => { $(
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    )+ };
+}
+pub(crate) use serde_as_text;
+
+/// Implements serde for types that are made from a number, by `$read`, and show it by `$show`.
+macro_rules! serde_as_number {
+    ($type:ty, $number:ty, $read:expr, $show:expr) => {
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serde::Serialize::serialize(&$show(*self), serializer)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let number = <$number>::deserialize(deserializer)?;
+                $read(number).map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+pub(crate) use serde_as_number;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -36,7 +36,7 @@ use crate::text::Invalid;
 pub struct KeyId(Uuid);
 
 /// What is fixed when a key is issued.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it from a row, field by field, and must not miss one")]
 pub struct NewKey {
     /// The key's number.
@@ -60,7 +60,7 @@ pub struct NewKey {
 }
 
 /// A key: what was granted, and its current state. Cloning is cheap.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Key {
     granted: Arc<NewKey>,
     state: KeyState,

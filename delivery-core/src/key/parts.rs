@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroize;
 
@@ -18,7 +19,7 @@ pub struct SecretVersion(pub(super) u16);
 
 /// A fingerprint of a signing secret, which a database stores to recognise the secret: 16 bytes that cannot be used to
 /// sign keys. The first two bytes are the version in the keys that the secret signs.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fingerprint(pub(super) [u8; 16]);
 
 /// Whether a store may be used with the secrets of a keyring.
@@ -138,3 +139,10 @@ impl fmt::Debug for Fingerprint {
         f.write_str("Fingerprint(…)")
     }
 }
+
+crate::text::serde_as_number!(
+    SecretVersion,
+    u16,
+    |number| Ok::<_, Invalid>(SecretVersion::from_stored(number)),
+    SecretVersion::get
+);

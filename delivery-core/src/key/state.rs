@@ -5,12 +5,13 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
 
 use crate::terms::UseLimit;
 use crate::text::{Invalid, line};
 
 /// What can change about a key. A store persists it as a whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it from a row, field by field, and must not miss one")]
 pub struct KeyState {
     /// The instant from which it is expired, in whole seconds; [`NEVER`](crate::terms::NEVER) for a key that never is.
@@ -24,7 +25,7 @@ pub struct KeyState {
 }
 
 /// Why a key is revoked.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it from a row, field by field, and must not miss one")]
 pub struct Revocation {
     /// When, to the millisecond.
@@ -107,3 +108,5 @@ impl FromStr for Reason {
             .ok_or(Invalid::expected("must be 1 to 200 characters without control characters"))
     }
 }
+
+crate::text::serde_as_text!(Actor, Reason);

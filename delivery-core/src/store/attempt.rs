@@ -17,7 +17,8 @@ pub enum Attempt {
     Locking,
 }
 
-/// How often an operation is tried before its caller is told of the conflict.
+/// How often an operation of a batch is tried before its caller is told of the conflict.
+#[cfg(any(feature = "sqlite", feature = "postgres", all(test, shuttle)))]
 pub(super) const MAX_ATTEMPTS: u32 = 10;
 
 impl Attempt {

@@ -1,13 +1,15 @@
 //! The ledger: issuing, finding and changing keys. Its semantics stand once, for every store.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::attempt::{Attempt, MAX_ATTEMPTS};
+use super::attempt::Attempt;
 use super::plan::{Needs, Numbers, Operation, Reply, needs, plan};
 use super::storage::{Backend, Persisted, Storage};
 use super::{Issue, Lease, MessageId, Outcome, Page, Refused, StoreError, Use, UseId};
+use crate::clock::{Clock, SystemClock};
 use crate::key::{Change, Key, KeyId, NewKey};
 
 /// Keys, orders and messages: what is atomic together.
@@ -98,12 +100,17 @@ impl<S: Storage> Ledger for S {
     }
 }
 
+/// How long an operation that conflicts is tried again. Each conflict means that another operation on the same key has
+/// succeeded, so a hundred callers that race for a key need up to a hundred attempts each.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// Loads, plans and persists one operation, until it does not conflict.
 async fn run(store: &impl Storage, operation: Operation) -> Result<(), StoreError> {
     let operation = [operation];
     let needs = needs(&operation);
     let mut attempt = Attempt::Optimistic;
-    for _ in 0..MAX_ATTEMPTS {
+    let until = SystemClock.monotonic() + PATIENCE;
+    while SystemClock.monotonic() < until {
         let loaded = store.load(&needs, attempt).await?;
         let mut numbers: Numbers = store.numbers(2).await?;
         let plan = plan(&operation, loaded, &mut numbers)?;
@@ -112,6 +119,7 @@ async fn run(store: &impl Storage, operation: Operation) -> Result<(), StoreErro
             return Ok(());
         }
         attempt = attempt.next();
+        tokio::task::yield_now().await;
     }
     Err(StoreError::Conflict { source: None })
 }

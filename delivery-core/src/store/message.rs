@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
 
 use crate::email::Email;
 use crate::key::Key;
@@ -20,7 +21,7 @@ pub struct MessageId(String);
 
 /// The way e-mails go, to recognise it by: a digest of the sender and the mail server's settings from which neither can be
 /// read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Route([u8; 16]);
 
 /// What a message says.
@@ -52,7 +53,7 @@ pub struct LeasedMessage {
 }
 
 /// A lease on a message, with its fencing token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it")]
 pub struct Lease {
     /// The message.
@@ -62,7 +63,7 @@ pub struct Lease {
 }
 
 /// What became of a leased message.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Outcome {
     /// A mail server took it.
@@ -193,3 +194,19 @@ impl fmt::Display for MessageId {
         write!(f, "<{}>", self.0)
     }
 }
+
+impl FromStr for MessageId {
+    type Err = Invalid;
+
+    fn from_str(id: &str) -> Result<Self, Invalid> {
+        Self::new(id)
+    }
+}
+
+crate::text::serde_as_text!(MessageId, MessageKind);
+crate::text::serde_as_number!(
+    MessageNumber,
+    i64,
+    |number| Ok::<_, Invalid>(MessageNumber::new(number)),
+    MessageNumber::get
+);

@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use serde::{Deserialize, Serialize};
+
 use crate::key::{Key, KeyId, NewKey};
 use crate::order::OrderRef;
 use crate::product::ProductId;
@@ -30,7 +32,7 @@ pub struct Needs {
 }
 
 /// A key's row.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it and must not miss a field")]
 pub struct Row {
     /// The key.

@@ -1,6 +1,7 @@
 //! What a planned batch persists.
 
 use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
 
 use super::Row;
 use crate::email::Email;
@@ -9,7 +10,7 @@ use crate::store::{Lease, MessageId, MessageKind, Outcome, StoreError};
 
 /// What a batch persists. The rows of one key, which have its index in [`keys`](Self::keys) as their `unit`, are persisted
 /// together or not at all.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Writes {
     /// Keys, as the batch leaves them.
@@ -25,7 +26,7 @@ pub struct Writes {
 }
 
 /// A key to insert or to update: its whole state, whatever a rule touched.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores read it and must not miss a field")]
 pub struct KeyWrite {
     /// The row as the batch leaves it. Its `version` is the one that was loaded: the stored row must still have it, and has
@@ -36,7 +37,7 @@ pub struct KeyWrite {
 }
 
 /// A use to record.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores read it and must not miss a field")]
 pub struct NewUse {
     /// The key's index in [`Writes::keys`].
@@ -54,7 +55,7 @@ pub struct NewUse {
 }
 
 /// A message to queue, due at once.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores read it and must not miss a field")]
 pub struct NewMessage {
     /// The key's index in [`Writes::keys`].
@@ -74,7 +75,7 @@ pub struct NewMessage {
 }
 
 /// An audit entry.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores read it and must not miss a field")]
 pub struct NewEvent {
     /// The key's index in [`Writes::keys`].
@@ -94,7 +95,7 @@ pub struct NewEvent {
 }
 
 /// What an audit entry says was done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Action {
     /// A key was revoked.
