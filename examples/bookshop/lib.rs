@@ -1,31 +1,32 @@
-//! An existing application: a bookshop with its own table of books and its own way of sending mail. Both embedding
-//! examples mount the API in it; they differ only in the framework.
+//! An existing application: a bookshop with its own tables of books and orders, its own staff and its own way of sending mail.
+//! Both embedding examples mount the API in it; they differ in the framework and in the database.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use delivery_core::Delivery;
+use delivery_core::delivery::{Builder, Stores};
+use delivery_core::key::Actor;
 use delivery_core::mail::{MailError, Mailer, Message};
-use delivery_core::product::{Listing, NewProduct, Product, ProductId};
-use delivery_core::store::{Catalog, SqliteStore, StoreError};
+use delivery_core::order::{Order, OrderRef};
+use delivery_core::product::{NewProduct, ProductId};
+use delivery_core::seller::{Head, Seller};
+use delivery_core::{Delivery, Invalid};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 /// What can go wrong at the start.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// The application's own table of books. A real one would be in its database.
-#[derive(Debug)]
-struct Books(Vec<Arc<Product>>);
+/// The tables of the application, in the words of every database. Its own primary keys are UUIDs.
+pub const TABLES: [&str; 2] = [
+    "CREATE TABLE IF NOT EXISTS book (id TEXT PRIMARY KEY, title TEXT NOT NULL, text TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS shop_order (id TEXT PRIMARY KEY, book TEXT NOT NULL REFERENCES book, email TEXT NOT NULL)",
+];
 
-#[async_trait]
-impl Catalog for Books {
-    async fn product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
-        Ok(self.0.iter().find(|book| book.id() == id).cloned())
-    }
-
-    async fn products(&self) -> Result<Arc<Vec<Listing>>, StoreError> {
-        Ok(Arc::new(self.0.iter().map(|book| Listing::of(book)).collect()))
-    }
-}
+/// The books that the application sells: id, title, text.
+pub const BOOKS: [(&str, &str, &str); 2] = [
+    ("0197a3f0-5c1e-7c7e-9d59-3f6f0c6f1a01", "Field Guide", "# Birds"),
+    ("0197a3f0-5c1e-7c7e-9d59-3f6f0c6f1a02", "Cook Book", "# Soups"),
+];
 
 /// The application's own way of sending mail.
 #[derive(Debug)]
@@ -39,20 +40,72 @@ impl Mailer for Terminal {
     }
 }
 
-/// The service: keys, orders and e-mails in a file of its own, books in the application's table.
+/// The application's own sign-in, in the place of an admin token. A real one looks the session up; and since a cookie comes with
+/// requests from other sites too, its cookies are `SameSite=Strict`.
+#[derive(Debug)]
+struct Staff;
+
+#[async_trait]
+impl Seller for Staff {
+    async fn authenticate(&self, head: &Head<'_>) -> Option<Actor> {
+        let cookies = head.headers.get("cookie")?.to_str().ok()?;
+        let session = cookies.split("; ").find_map(|cookie| cookie.strip_prefix("session="))?;
+        (session == "demo-session-of-ada").then(|| "ada".parse().ok()).flatten()
+    }
+}
+
+/// Starts to put the service together. There is no webhook here, so it needs no secret of a platform.
 ///
 /// # Errors
 ///
-/// The file of the store cannot be opened.
-pub async fn delivery() -> Result<Delivery, Failure> {
-    let book = NewProduct::new("The Book")?.content("# Chapter 1")?.price("12.50".parse()?);
-    let books = Arc::new(Books(vec![Arc::new(Product::new(ProductId::new(1)?, book))]));
-    let store = Arc::new(SqliteStore::open("bookshop.db").await?);
+/// The signing secret is not one.
+pub fn service(stores: impl Into<Stores>, base_url: &str) -> Result<Builder, Failure> {
     // From your configuration, never from the source, in production.
     let keyring = "a signing secret for this demo".parse()?;
-    let (webhook, admin) = ("demo webhook secret".parse()?, "demo-admin-token".parse()?);
-    let builder = Delivery::builder(store, Arc::new(Terminal), keyring).webhook_secret(webhook).admin_token(admin);
-    Ok(builder.base_url("http://127.0.0.1:3000").catalog(books).build())
+    Ok(Delivery::builder(stores, Arc::new(Terminal), keyring).seller(Arc::new(Staff)).base_url(base_url))
+}
+
+/// Offers the application's books, each under its own id, once.
+///
+/// # Errors
+///
+/// The store cannot be read or written.
+pub async fn offer_books(delivery: &Delivery) -> Result<(), Failure> {
+    for (id, title, text) in BOOKS {
+        if delivery.product_called(&id.parse()?).await?.is_none() {
+            delivery.add_product(NewProduct::new(title)?.content(text)?.host_ref(id.parse()?)).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The number of a book under which its keys are sold; `None` if there is no such book.
+///
+/// # Errors
+///
+/// The store cannot be read.
+pub async fn book(delivery: &Delivery, id: &str) -> Result<Option<ProductId>, Failure> {
+    let Ok(host_ref) = id.parse() else { return Ok(None) };
+    Ok(delivery.product_called(&host_ref).await?.map(|product| product.id()))
+}
+
+/// An order of the application's, as the service knows orders.
+///
+/// # Errors
+///
+/// The order's id or the address is none.
+pub fn order(id: &str, product: ProductId, email: &str) -> Result<Order, Invalid> {
+    let reference = OrderRef { source: "bookshop".parse()?, id: id.parse()? };
+    Ok(Order { reference, product, email: email.parse()? })
+}
+
+/// Collects metrics from here on.
+///
+/// # Errors
+///
+/// Something else collects them already.
+pub fn metrics() -> Result<PrometheusHandle, Failure> {
+    Ok(PrometheusBuilder::new().install_recorder()?)
 }
 
 /// The README of the project, as a test: it embeds the API as this bookshop does.

@@ -1,56 +1,113 @@
-//! The API inside an existing axum application: beside routes of its own, one of them guarded by a key.
+//! The API inside an existing axum application over PostgreSQL: its own pool, its own tables with UUIDs, an order and its key in
+//! one transaction, its own sign-in, a download that asks for a key, and metrics.
 //!
 //! ```console
-//! $ cargo run --example embed_axum
+//! $ DATABASE_URL=postgres://user:password@localhost/shop cargo run --example embed_axum
+//! $ curl -s http://127.0.0.1:3000/orders -H "Content-Type: application/json" \
+//!     -d '{"id":"1001","book":"0197a3f0-5c1e-7c7e-9d59-3f6f0c6f1a01","email":"ada@example.com"}'
 //! $ curl -s http://127.0.0.1:3000/download -H "Authorization: Bearer dlv_…"
 //! ```
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use axum::extract::FromRef;
-use axum::{Router, routing::get};
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::{get, post};
+use axum::{Extension, Json, Router};
 use bookshop::Failure;
-use delivery_axum::{Grant, Refused};
+use delivery_axum::{Grant, RequireKey};
 use delivery_core::Delivery;
+use delivery_core::http::Endpoint;
+use delivery_core::store::PostgresStore;
+use serde::Deserialize;
+use sqlx::{Executor, PgPool};
 use tokio::net::TcpListener;
 
-/// The application's state, with the service in it.
+/// The application's state.
 #[derive(Clone)]
 struct App {
+    pool: PgPool,
+    store: Arc<PostgresStore>,
     delivery: Delivery,
 }
 
-impl FromRef<App> for Delivery {
-    fn from_ref(app: &App) -> Self {
-        app.delivery.clone()
-    }
+/// Somebody buys a book; the payment is the application's own affair.
+#[derive(Deserialize)]
+struct NewOrder {
+    id: String,
+    book: String,
+    email: String,
 }
 
-async fn home() -> &'static str {
-    "A bookshop\n"
+/// The order and its key are one commit, or neither is there.
+async fn buy(State(app): State<App>, Json(new): Json<NewOrder>) -> Result<String, StatusCode> {
+    let unavailable = |_| StatusCode::SERVICE_UNAVAILABLE;
+    let book = bookshop::book(&app.delivery, &new.book).await.map_err(unavailable)?.ok_or(StatusCode::NOT_FOUND)?;
+    let order = bookshop::order(&new.id, book, &new.email).map_err(|_| StatusCode::UNPROCESSABLE_ENTITY)?;
+    let name = new.id.parse().map_err(|_| StatusCode::UNPROCESSABLE_ENTITY)?;
+    let sale = app.delivery.prepare(order).await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?.called(name);
+
+    let failed = |_: sqlx::Error| StatusCode::SERVICE_UNAVAILABLE;
+    let mut transaction = app.pool.begin().await.map_err(failed)?;
+    sqlx::query("INSERT INTO shop_order (id, book, email) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING")
+        .bind(&new.id)
+        .bind(&new.book)
+        .bind(&new.email)
+        .execute(&mut *transaction)
+        .await
+        .map_err(failed)?;
+    let issue = app.store.issue_in(&mut transaction, &sale).await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+    transaction.commit().await.map_err(failed)?;
+
+    let issued = app.delivery.committed(issue);
+    Ok(format!("{}\n", issued.text.expose()))
 }
 
-/// A route of the application's own: whoever has a key may download, and each download is a use.
-async fn download(grant: Grant) -> Result<String, Refused> {
-    let key = grant.count_use(grant.key().product()).await?;
-    Ok(format!("Here is your book. You have fetched it {} times.\n", key.used()))
+/// Behind a layer that asks for a key and counts each download as a use.
+async fn download(grant: Extension<Grant>) -> String {
+    format!("Here is your book. You have fetched it {} times.\n", grant.key().used())
 }
 
-fn app(delivery: Delivery) -> Router {
+fn app(app: App, metrics: impl Fn() -> String + Clone + Send + Sync + 'static) -> Router {
+    let delivery = app.delivery.clone();
+    let guarded = Router::new().route("/download", get(download)).layer(RequireKey::new(&delivery).counting());
+    // Buyers may ask about their keys, and the staff may issue some by hand.
+    let endpoints = [Endpoint::Validate, Endpoint::IssueKey, Endpoint::OpenApi];
     Router::new()
-        .route("/", get(home))
-        .route("/download", get(download))
-        .with_state(App { delivery: delivery.clone() })
-        .merge(delivery_axum::router(delivery))
+        .route("/", get(async || "A bookshop\n"))
+        .route("/orders", post(buy))
+        .route("/metrics", get(async move || metrics()))
+        .with_state(app)
+        .merge(guarded)
+        .merge(delivery_axum::router_of(delivery, endpoints))
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    let delivery = bookshop::delivery().await?;
+    let url = std::env::var("DATABASE_URL")
+        .map_err(|_| "set DATABASE_URL to a PostgreSQL database: postgres://user:password@localhost/shop")?;
+    let metrics = bookshop::metrics()?;
+    let pool = PgPool::connect(&url).await?;
+    for table in bookshop::TABLES {
+        pool.execute(table).await?;
+    }
+    for (id, title, text) in bookshop::BOOKS {
+        let add = sqlx::query("INSERT INTO book (id, title, text) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING");
+        add.bind(id).bind(title).bind(text).execute(&pool).await?;
+    }
+    // Its tables go into a schema of their own, beside those of the application.
+    let store = Arc::new(PostgresStore::with_pool(pool.clone()).await?);
+
+    let bind = std::env::var("BIND").unwrap_or_else(|_| "127.0.0.1:3000".to_owned());
+    let listener = TcpListener::bind(bind).await?;
+    let address = listener.local_addr()?;
+    let delivery = bookshop::service(store.clone(), &format!("http://{address}"))?.build();
+    bookshop::offer_books(&delivery).await?;
     let running = delivery.start().await?;
-    let listener = TcpListener::bind("127.0.0.1:3000").await?;
-    println!("a bookshop at http://{}", listener.local_addr()?);
-    axum::serve(listener, app(delivery).into_make_service_with_connect_info::<SocketAddr>())
+    println!("listening on http://{address}");
+    let router = app(App { pool, store, delivery }, move || metrics.render());
+    axum::serve(listener, router.into_make_service_with_connect_info::<SocketAddr>())
         .with_graceful_shutdown(async { drop(tokio::signal::ctrl_c().await) })
         .await?;
     running.stop().await;

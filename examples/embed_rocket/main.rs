@@ -1,43 +1,120 @@
-//! The API inside an existing Rocket application: beside routes of its own, one of them guarded by a key.
+//! The API inside an existing Rocket application over SQLite: its own tables with UUIDs in the same file, an order and its key in
+//! one transaction, its own sign-in, a download that asks for a key, and metrics.
 //!
 //! ```console
 //! $ cargo run --example embed_rocket
+//! $ curl -s http://127.0.0.1:3000/orders -H "Content-Type: application/json" \
+//!     -d '{"id":"1001","book":"0197a3f0-5c1e-7c7e-9d59-3f6f0c6f1a01","email":"ada@example.com"}'
 //! $ curl -s http://127.0.0.1:3000/download -H "Authorization: Bearer dlv_…"
 //! ```
 
+use std::sync::Arc;
+
 use bookshop::Failure;
 use delivery_core::Delivery;
-use delivery_rocket::{DeliveryFairing, Grant, Refused};
+use delivery_core::http::Endpoint;
+use delivery_core::store::SqliteStore;
+use delivery_rocket::{DeliveryFairing, Grant, RequireKey};
 use rocket::config::{Config, LogLevel};
 use rocket::fairing::AdHoc;
-use rocket::{Build, Rocket, get, routes};
+use rocket::http::Status;
+use rocket::serde::Deserialize;
+use rocket::serde::json::Json;
+use rocket::{Build, Rocket, State, get, post, routes};
+use sqlx::Executor;
+
+/// Somebody buys a book; the payment is the application's own affair.
+#[derive(Deserialize)]
+#[serde(crate = "rocket::serde")]
+struct NewOrder {
+    id: String,
+    book: String,
+    email: String,
+}
+
+/// What `/metrics` answers.
+struct Metrics(Box<dyn Fn() -> String + Send + Sync>);
 
 #[get("/")]
 fn home() -> &'static str {
     "A bookshop\n"
 }
 
-/// A route of the application's own: whoever has a key may download, and each download is a use.
-#[get("/download")]
-async fn download(grant: Grant) -> Result<String, Refused> {
-    let key = grant.count_use(grant.key().product()).await?;
-    Ok(format!("Here is your book. You have fetched it {} times.\n", key.used()))
+#[get("/metrics")]
+fn metrics(metrics: &State<Metrics>) -> String {
+    (metrics.0)()
 }
 
-fn app(delivery: Delivery) -> Rocket<Build> {
+/// The order and its key are one commit, or neither is there.
+#[post("/orders", data = "<new>")]
+async fn buy(
+    new: Json<NewOrder>,
+    store: &State<Arc<SqliteStore>>,
+    delivery: &State<Delivery>,
+) -> Result<String, Status> {
+    let NewOrder { id, book, email } = new.into_inner();
+    let product = bookshop::book(delivery, &book).await.map_err(|_| Status::ServiceUnavailable)?;
+    let order = bookshop::order(&id, product.ok_or(Status::NotFound)?, &email);
+    let name = id.parse().map_err(|_| Status::UnprocessableEntity)?;
+    let sale = delivery.prepare(order.map_err(|_| Status::UnprocessableEntity)?).await;
+    let sale = sale.map_err(|_| Status::ServiceUnavailable)?.called(name);
+
+    let committed = store.transaction(move |mut transaction| {
+        Box::pin(async move {
+            let insert = "INSERT INTO shop_order (id, book, email) VALUES (?, ?, ?) ON CONFLICT DO NOTHING";
+            sqlx::query(insert).bind(id).bind(book).bind(email).execute(&mut *transaction).await?;
+            Ok::<_, Failure>(transaction.issue(&sale).await?)
+        })
+    });
+    let issued = delivery.committed(committed.await.map_err(|_| Status::ServiceUnavailable)?);
+    Ok(format!("{}\n", issued.text.expose()))
+}
+
+/// Behind a fairing that asks for a key and counts each download as a use.
+#[get("/download")]
+#[expect(clippy::needless_pass_by_value, reason = "Rocket hands the guard over")]
+fn download(grant: Grant) -> String {
+    format!("Here is your book. You have fetched it {} times.\n", grant.key().used())
+}
+
+fn app(store: Arc<SqliteStore>, delivery: Delivery, metrics: Metrics, port: u16) -> Rocket<Build> {
+    // Buyers may ask about their keys, and the staff may issue some by hand.
+    let endpoints = [Endpoint::Validate, Endpoint::IssueKey, Endpoint::OpenApi];
     // Rocket's own log would have the keys in the queries of requests.
-    let config = Config { port: 3000, log_level: LogLevel::Off, ..Config::default() };
-    rocket::custom(config).mount("/", routes![home, download]).attach(DeliveryFairing::new(delivery)).attach(
-        AdHoc::on_liftoff("Announcement", |rocket| {
-            Box::pin(
-                async move { println!("a bookshop at http://{}:{}", rocket.config().address, rocket.config().port) },
-            )
-        }),
-    )
+    let config = Config { port, log_level: LogLevel::Off, ..Config::default() };
+    rocket::custom(config)
+        .mount("/", routes![home, buy, download, self::metrics])
+        .manage(store)
+        .manage(metrics)
+        .attach(DeliveryFairing::new(delivery).endpoints(endpoints))
+        .attach(RequireKey::at("/download").counting())
+        .attach(AdHoc::on_liftoff("Announcement", |rocket| {
+            let (address, port) = (rocket.config().address, rocket.config().port);
+            Box::pin(async move { println!("listening on http://{address}:{port}") })
+        }))
 }
 
 #[rocket::main]
 async fn main() -> Result<(), Failure> {
-    app(bookshop::delivery().await?).launch().await?;
+    let metrics = bookshop::metrics()?;
+    let store = Arc::new(SqliteStore::open("bookshop.db").await?);
+    let prepared = store.transaction(|mut transaction| {
+        Box::pin(async move {
+            for table in bookshop::TABLES {
+                transaction.execute(table).await?;
+            }
+            for (id, title, text) in bookshop::BOOKS {
+                let add = sqlx::query("INSERT INTO book (id, title, text) VALUES (?, ?, ?) ON CONFLICT DO NOTHING");
+                add.bind(id).bind(title).bind(text).execute(&mut *transaction).await?;
+            }
+            Ok::<(), Failure>(())
+        })
+    });
+    prepared.await?;
+    let port = std::env::var("PORT").ok().and_then(|port| port.parse().ok()).unwrap_or(3000);
+    let delivery = bookshop::service(store.clone(), &format!("http://127.0.0.1:{port}"))?.build();
+    bookshop::offer_books(&delivery).await?;
+    let metrics = Metrics(Box::new(move || metrics.render()));
+    app(store, delivery, metrics, port).launch().await?;
     Ok(())
 }
