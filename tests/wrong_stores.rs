@@ -438,7 +438,7 @@ impl RateLimiter for WrongLimiter {
     async fn admit(&self, subject: &Subject, quota: Quota) -> Result<Decision, LimitError> {
         use delivery_core::clock::Clock;
         use delivery_core::limit::Identity;
-        let (mut subject, mut quota) = (subject.clone(), quota);
+        let (mut subject, mut quota) = (*subject, quota);
         match self.fault {
             WrongLimit::AdmitsOneMore => quota = Quota::per_minute(quota.limit().get() + 1).unwrap(),
             // Another subject each minute: the count begins anew.
