@@ -25,14 +25,16 @@
 
 mod model;
 mod service;
+mod step;
 
 use proptest::test_runner::{Config, TestRunner};
 use proptest_state_machine::ReferenceStateMachine;
 
 use delivery_core::store::{CatalogEditor, Ledger, Posts};
 
-pub use self::model::{Answer, Key, Model, Step};
+pub use self::model::{Key, Model};
 use self::service::Service;
+pub use self::step::{Answer, Step};
 use crate::Fixture;
 
 /// Steps of a history.

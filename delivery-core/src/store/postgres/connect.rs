@@ -1,20 +1,19 @@
-//! Connecting: the limits of a session, the server's fitness, the schema.
+//! Connecting: where sessions come from, and their limits.
 
-use std::cmp::Ordering;
 use std::sync::atomic::{self, AtomicBool};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions, PgTransaction};
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgPool, Row};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgTransaction};
+use sqlx::{AssertSqlSafe, ConnectOptions, PgPool};
 use tokio::time::timeout;
 
 use super::PostgresError;
 use super::error::store_error;
+use super::schema::{PATIENCE, Place, check, check_migrated, keeps, origin, prepare, prepare_schema};
 use super::schema_lock::{LockState, Origin, leave, share, share_for_transaction};
 use super::session::Session;
 use crate::store::StoreError;
-use crate::store::sql::{Script, migrator};
 
 /// Connections that search and list; finding keys and writing have their own.
 const READERS: u32 = 4;
@@ -22,8 +21,6 @@ const READERS: u32 = 4;
 pub(super) const ACQUIRE: Duration = Duration::from_secs(2);
 /// How long a batch may take in all. A server that is frozen answers nothing at all.
 pub(super) const BATCH: Duration = Duration::from_secs(5);
-/// How long a start waits for a server that says nothing.
-const PATIENCE: Duration = Duration::from_secs(15);
 /// What the server itself ends, in milliseconds: below [`BATCH`], so that its error is the one that is seen.
 const SESSION: [(&str, &str); 10] = [
     ("statement_timeout", "4000"),
@@ -58,8 +55,6 @@ const SERVING: [(&str, &str); 5] = [
     ("enable_mergejoin", "off"),
 ];
 
-const MIGRATIONS: &[Script] = &[(1, "delivery", include_str!("migrations/0001_delivery.sql"))];
-
 /// What a transaction on a connection of the host's sets, for itself.
 const LENT: [(&str, &str); 4] = [
     ("statement_timeout", "4000"),
@@ -67,13 +62,6 @@ const LENT: [(&str, &str); 4] = [
     ("idle_in_transaction_session_timeout", "2500"),
     ("jit", "off"),
 ];
-
-/// A schema whose name needs no quotes, and whether to migrate it.
-#[derive(Debug, Clone)]
-pub(super) struct Place {
-    pub(super) schema: String,
-    pub(super) migrates: bool,
-}
 
 /// Where sessions come from. Cloning is cheap.
 #[derive(Clone)]
@@ -239,119 +227,11 @@ fn may_serve(state: LockState, known: &Origin) -> Result<(), StoreError> {
     }
 }
 
-fn origin(state: LockState, schema: &str) -> Result<Origin, PostgresError> {
-    match state {
-        LockState::Shared(origin) => Ok(origin),
-        LockState::Busy => Err(PostgresError::Busy),
-        LockState::Unfinished => Err(PostgresError::Moving { schema: schema.to_owned() }),
-    }
-}
-
-/// Prepares the schema for this server.
-async fn prepare(options: &PgConnectOptions, place: &Place) -> Result<Origin, PostgresError> {
-    let failed = |source| PostgresError::while_opening(&place.schema, source);
-    let mut session = prepare_schema(options, place).await?;
-    let state = timeout(PATIENCE, share(&mut session)).await.map_err(|_| PostgresError::Silent)?;
-    let origin = origin(state.map_err(failed)?, &place.schema)?;
-    leave(session).await.map_err(failed)?;
-    Ok(origin)
-}
-
-/// Makes sure that the server keeps what it acknowledges, and that the schema is up to date, which it brings about unless the
-/// host does. Any number of servers may do so at once. Statements of the session may take as long as they like.
-async fn prepare_schema(options: &PgConnectOptions, place: &Place) -> Result<PgConnection, PostgresError> {
-    let failed = |source| PostgresError::while_opening(&place.schema, source);
-    let silent = |_| PostgresError::Silent;
-    let mut session = timeout(PATIENCE, options.connect()).await.map_err(silent)?.map_err(failed)?;
-    timeout(PATIENCE, check(&mut Session::Host(&mut session))).await.map_err(silent)??;
-    // Waits for another server's migration for as long as that takes.
-    sqlx::raw_sql("SET statement_timeout = 0; SET lock_timeout = 0").execute(&mut session).await.map_err(failed)?;
-    if place.migrates {
-        make_schema(&mut session, &place.schema).await.map_err(failed)?;
-        let migrated = migrator(MIGRATIONS).run_direct(None, &mut session, false).await;
-        migrated.map_err(|error| PostgresError::while_migrating(&place.schema, error))?;
-    } else {
-        check_migrated(&mut Session::Host(&mut session), &place.schema).await?;
-    }
-    Ok(session)
-}
-
 /// Prepares the schema for a transfer into it.
 #[cfg(feature = "sqlite")]
-pub(super) async fn prepare_transfer(options: PgConnectOptions, place: &Place) -> Result<PgConnection, PostgresError> {
+pub(super) async fn prepare_transfer(
+    options: PgConnectOptions,
+    place: &Place,
+) -> Result<sqlx::PgConnection, PostgresError> {
     prepare_schema(&in_schema(options, &place.schema), place).await
-}
-
-/// Whether the host has brought the schema up to date.
-async fn check_migrated(session: &mut Session<'_>, schema: &str) -> Result<(), PostgresError> {
-    // Of a schema that is not there, or has no such table, the name is null.
-    const EXISTS: &str = "SELECT to_regclass('_delivery_migrations') IS NOT NULL";
-    const NEWEST: &str = "SELECT coalesce(max(version), 0) FROM _delivery_migrations WHERE success";
-    let failed = |source| PostgresError::while_opening(schema, source);
-    let newest = if session.scalar::<bool>(EXISTS).fetch_one(&mut **session).await.map_err(failed)? {
-        session.scalar::<i64>(NEWEST).fetch_one(&mut **session).await.map_err(failed)?
-    } else {
-        0
-    };
-    let needed = MIGRATIONS.last().map_or(0, |(number, ..)| *number);
-    match newest.cmp(&needed) {
-        Ordering::Equal => Ok(()),
-        Ordering::Less => Err(PostgresError::NotMigrated { schema: schema.to_owned() }),
-        Ordering::Greater => Err(PostgresError::NewerSchema { step: newest }),
-    }
-}
-
-/// Whether the server keeps what it acknowledges; the session is set to wait for that. A role or a server whose
-/// `synchronous_commit` was switched off since the start would lose the last orders in a crash. On a connection of the host's
-/// only the transaction is set so.
-pub(super) async fn is_durable(session: &mut Session<'_>) -> Result<bool, StoreError> {
-    const SQL: &str = "SELECT current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on' AND \
-        set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' \
-            ELSE current_setting('synchronous_commit') END, $1) <> 'off'";
-    let is_lent = !session.is_ours();
-    session.scalar(SQL).bind(is_lent).fetch_one(&mut **session).await.map_err(store_error)
-}
-
-/// Refuses a server that would lose what it acknowledges.
-async fn keeps(session: &mut Session<'_>) -> Result<(), StoreError> {
-    const LOSES: &str = "the database has fsync or full_page_writes off, and would lose what it acknowledges";
-    if is_durable(session).await? { Ok(()) } else { Err(StoreError::unavailable(LOSES)) }
-}
-
-async fn check(session: &mut Session<'_>) -> Result<(), PostgresError> {
-    const SQL: &str = "SELECT current_setting('server_version_num')::bigint AS number, \
-        current_setting('server_version') AS version, current_setting('fsync') AS fsync, \
-        current_setting('full_page_writes') AS full_page_writes, \
-        current_setting('synchronous_commit') AS synchronous_commit, \
-        current_setting('server_encoding') AS encoding";
-    let unreachable = |source| PostgresError::Unreachable { source };
-    let row = session.query(SQL).fetch_one(&mut **session).await.map_err(unreachable)?;
-    if row.try_get::<i64, _>("number").map_err(unreachable)? < 140_000 {
-        return Err(PostgresError::TooOld { found: row.try_get("version").map_err(unreachable)? });
-    }
-    if row.try_get::<&str, _>("encoding").map_err(unreachable)? != "UTF8" {
-        return Err(PostgresError::NotUtf8);
-    }
-    for setting in ["fsync", "full_page_writes", "synchronous_commit"] {
-        if row.try_get::<&str, _>(setting).map_err(unreachable)? == "off" {
-            return Err(PostgresError::NotDurable { setting: setting.to_owned() });
-        }
-    }
-    Ok(())
-}
-
-/// Makes the schema where it is missing; a user who may not make one can be given it.
-async fn make_schema(session: &mut PgConnection, schema: &str) -> Result<(), sqlx::Error> {
-    // `IF NOT EXISTS` alone fails if two servers do it at the same moment.
-    const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('delivery schema ' || $1, 0))";
-    const EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)";
-    let mut transaction = session.begin().await?;
-    sqlx::query(LOCK).bind(schema).execute(&mut *transaction).await?;
-    let exists: bool = sqlx::query_scalar(EXISTS).bind(schema).fetch_one(&mut *transaction).await?;
-    if !exists {
-        // Its name was checked: it needs no quotes.
-        let create = sqlx::AssertSqlSafe(format!("CREATE SCHEMA {schema}"));
-        sqlx::query(create).execute(&mut *transaction).await?;
-    }
-    transaction.commit().await
 }

@@ -25,6 +25,7 @@ mod options;
 mod persist;
 mod read;
 mod resolve;
+mod schema;
 mod schema_lock;
 mod session;
 #[cfg(feature = "sqlite")]

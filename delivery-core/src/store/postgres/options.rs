@@ -6,7 +6,8 @@ use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 use url::Url;
 
-use super::connect::{Place, Sessions};
+use super::connect::Sessions;
+use super::schema::Place;
 use super::{PostgresError, PostgresStore, SCHEMA};
 
 /// The parameters of an address that the driver knows, without their other spellings.

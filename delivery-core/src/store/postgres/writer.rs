@@ -5,9 +5,10 @@ use std::time::Duration;
 use sqlx::{Connection, Executor};
 use tokio::time::timeout;
 
-use super::connect::{ACQUIRE, BATCH, Sessions, is_durable};
+use super::connect::{ACQUIRE, BATCH, Sessions};
 use super::error::{may_have_happened, store_error};
 use super::locked::{self, LockedRows};
+use super::schema::is_durable;
 use super::session::Session;
 use super::version_cache::VersionCache;
 use crate::clock::{Clock, SystemClock};

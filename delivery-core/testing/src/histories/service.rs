@@ -18,7 +18,8 @@ use delivery_core::{Delivery, Entropy};
 use http::{HeaderValue, Method, header};
 use serde_json::{Value, json};
 
-use super::model::{Answer, BEGINNING, BUYERS, Model, Step};
+use super::model::{BEGINNING, BUYERS, Model};
+use super::step::{Answer, Step};
 use crate::{Fixture, ManualClock, RecordingMailer, SeededEntropy};
 
 const SECRET: &str = "the platform's secret";

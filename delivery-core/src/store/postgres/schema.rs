@@ -1,0 +1,138 @@
+//! Whether the server and the schema are fit to be used, and making them so.
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{ConnectOptions, Connection, Row};
+use tokio::time::timeout;
+
+use super::PostgresError;
+use super::error::store_error;
+use super::schema_lock::{LockState, Origin, leave, share};
+use super::session::Session;
+use crate::store::StoreError;
+use crate::store::sql::{Script, migrator};
+
+/// How long a start waits for a server that says nothing.
+pub(super) const PATIENCE: Duration = Duration::from_secs(15);
+
+const MIGRATIONS: &[Script] = &[(1, "delivery", include_str!("migrations/0001_delivery.sql"))];
+
+/// A schema whose name needs no quotes, and whether to migrate it.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    pub(super) schema: String,
+    pub(super) migrates: bool,
+}
+
+/// Prepares the schema for this server.
+pub(super) async fn prepare(options: &PgConnectOptions, place: &Place) -> Result<Origin, PostgresError> {
+    let failed = |source| PostgresError::while_opening(&place.schema, source);
+    let mut session = prepare_schema(options, place).await?;
+    let state = timeout(PATIENCE, share(&mut session)).await.map_err(|_| PostgresError::Silent)?;
+    let origin = origin(state.map_err(failed)?, &place.schema)?;
+    leave(session).await.map_err(failed)?;
+    Ok(origin)
+}
+
+pub(super) fn origin(state: LockState, schema: &str) -> Result<Origin, PostgresError> {
+    match state {
+        LockState::Shared(origin) => Ok(origin),
+        LockState::Busy => Err(PostgresError::Busy),
+        LockState::Unfinished => Err(PostgresError::Moving { schema: schema.to_owned() }),
+    }
+}
+
+/// Makes sure that the server keeps what it acknowledges, and that the schema is up to date, which it brings about unless the
+/// host does. Any number of servers may do so at once. Statements of the session may take as long as they like.
+pub(super) async fn prepare_schema(options: &PgConnectOptions, place: &Place) -> Result<PgConnection, PostgresError> {
+    let failed = |source| PostgresError::while_opening(&place.schema, source);
+    let silent = |_| PostgresError::Silent;
+    let mut session = timeout(PATIENCE, options.connect()).await.map_err(silent)?.map_err(failed)?;
+    timeout(PATIENCE, check(&mut Session::Host(&mut session))).await.map_err(silent)??;
+    // Waits for another server's migration for as long as that takes.
+    sqlx::raw_sql("SET statement_timeout = 0; SET lock_timeout = 0").execute(&mut session).await.map_err(failed)?;
+    if place.migrates {
+        make_schema(&mut session, &place.schema).await.map_err(failed)?;
+        let migrated = migrator(MIGRATIONS).run_direct(None, &mut session, false).await;
+        migrated.map_err(|error| PostgresError::while_migrating(&place.schema, error))?;
+    } else {
+        check_migrated(&mut Session::Host(&mut session), &place.schema).await?;
+    }
+    Ok(session)
+}
+
+/// Whether the host has brought the schema up to date.
+pub(super) async fn check_migrated(session: &mut Session<'_>, schema: &str) -> Result<(), PostgresError> {
+    // Of a schema that is not there, or has no such table, the name is null.
+    const EXISTS: &str = "SELECT to_regclass('_delivery_migrations') IS NOT NULL";
+    const NEWEST: &str = "SELECT coalesce(max(version), 0) FROM _delivery_migrations WHERE success";
+    let failed = |source| PostgresError::while_opening(schema, source);
+    let newest = if session.scalar::<bool>(EXISTS).fetch_one(&mut **session).await.map_err(failed)? {
+        session.scalar::<i64>(NEWEST).fetch_one(&mut **session).await.map_err(failed)?
+    } else {
+        0
+    };
+    let needed = MIGRATIONS.last().map_or(0, |(number, ..)| *number);
+    match newest.cmp(&needed) {
+        Ordering::Equal => Ok(()),
+        Ordering::Less => Err(PostgresError::NotMigrated { schema: schema.to_owned() }),
+        Ordering::Greater => Err(PostgresError::NewerSchema { step: newest }),
+    }
+}
+
+/// Whether the server keeps what it acknowledges; the session is set to wait for that. A role or a server whose
+/// `synchronous_commit` was switched off since the start would lose the last orders in a crash. On a connection of the host's
+/// only the transaction is set so.
+pub(super) async fn is_durable(session: &mut Session<'_>) -> Result<bool, StoreError> {
+    const SQL: &str = "SELECT current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on' AND \
+        set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' \
+            ELSE current_setting('synchronous_commit') END, $1) <> 'off'";
+    let is_lent = !session.is_ours();
+    session.scalar(SQL).bind(is_lent).fetch_one(&mut **session).await.map_err(store_error)
+}
+
+/// Refuses a server that would lose what it acknowledges.
+pub(super) async fn keeps(session: &mut Session<'_>) -> Result<(), StoreError> {
+    const LOSES: &str = "the database has fsync or full_page_writes off, and would lose what it acknowledges";
+    if is_durable(session).await? { Ok(()) } else { Err(StoreError::unavailable(LOSES)) }
+}
+
+pub(super) async fn check(session: &mut Session<'_>) -> Result<(), PostgresError> {
+    const SQL: &str = "SELECT current_setting('server_version_num')::bigint AS number, \
+        current_setting('server_version') AS version, current_setting('fsync') AS fsync, \
+        current_setting('full_page_writes') AS full_page_writes, \
+        current_setting('synchronous_commit') AS synchronous_commit, \
+        current_setting('server_encoding') AS encoding";
+    let unreachable = |source| PostgresError::Unreachable { source };
+    let row = session.query(SQL).fetch_one(&mut **session).await.map_err(unreachable)?;
+    if row.try_get::<i64, _>("number").map_err(unreachable)? < 140_000 {
+        return Err(PostgresError::TooOld { found: row.try_get("version").map_err(unreachable)? });
+    }
+    if row.try_get::<&str, _>("encoding").map_err(unreachable)? != "UTF8" {
+        return Err(PostgresError::NotUtf8);
+    }
+    for setting in ["fsync", "full_page_writes", "synchronous_commit"] {
+        if row.try_get::<&str, _>(setting).map_err(unreachable)? == "off" {
+            return Err(PostgresError::NotDurable { setting: setting.to_owned() });
+        }
+    }
+    Ok(())
+}
+
+/// Makes the schema where it is missing; a user who may not make one can be given it.
+async fn make_schema(session: &mut PgConnection, schema: &str) -> Result<(), sqlx::Error> {
+    // `IF NOT EXISTS` alone fails if two servers do it at the same moment.
+    const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('delivery schema ' || $1, 0))";
+    const EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)";
+    let mut transaction = session.begin().await?;
+    sqlx::query(LOCK).bind(schema).execute(&mut *transaction).await?;
+    let exists: bool = sqlx::query_scalar(EXISTS).bind(schema).fetch_one(&mut *transaction).await?;
+    if !exists {
+        // Its name was checked: it needs no quotes.
+        let create = sqlx::AssertSqlSafe(format!("CREATE SCHEMA {schema}"));
+        sqlx::query(create).execute(&mut *transaction).await?;
+    }
+    transaction.commit().await
+}
