@@ -20,8 +20,37 @@
 //! 2. A purchase has at most one key, however many calls race: persisting a second one is a conflict.
 //! 3. What a method acknowledges is durable: it survives a crash at the next instruction.
 //!
-//! Run `delivery_testing::conformance` over it: it has a case for what each method promises. A crash, and what is there when the store
-//! is opened again, are yours to test. [`MemoryStore`] is the reference, short enough to be read beside it.
+//! The rows of a plan serialise by serde, so a store may keep them as it likes. This one keeps every batch as a line of a log,
+//! and replays the log into a [`MemoryStore`] when it is opened:
+//!
+//! ```
+//! use delivery_core::store::{MemoryStore, Persisted, Storage, StoreError, Writes};
+//!
+//! async fn persist(memory: &MemoryStore, log: &mut Vec<String>, writes: &Writes) -> Result<Vec<Persisted>, StoreError> {
+//!     let line = serde_json::to_string(writes).map_err(|error| StoreError::corrupt_because("no JSON", error))?;
+//!     let persisted = memory.persist(writes).await?;
+//!     if !persisted.contains(&Persisted::Conflict) {
+//!         log.push(line);
+//!     }
+//!     Ok(persisted)
+//! }
+//!
+//! async fn replay(line: &str) -> Result<MemoryStore, Box<dyn std::error::Error>> {
+//!     let memory = MemoryStore::new();
+//!     memory.persist(&serde_json::from_str(line)?).await?;
+//!     Ok(memory)
+//! }
+//! # #[tokio::main(flavor = "current_thread")] async fn main() {
+//! # let (memory, mut log) = (MemoryStore::new(), Vec::new());
+//! # assert!(persist(&memory, &mut log, &Writes::default()).await.unwrap().is_empty());
+//! # replay(&log[0]).await.unwrap();
+//! # }
+//! ```
+//!
+//! The project's `examples/own_store` is the whole of it, in some 200 lines. Prove a store with the crate `delivery-testing`: its
+//! `conformance` has a case for what each method promises, also when the store is opened again and when two handles share it; its
+//! `histories` run the whole service over the store, with restarts and crashes. [`MemoryStore`] is the reference, short enough to be
+//! read beside it.
 //!
 //! # Implementing `Catalog`
 //!

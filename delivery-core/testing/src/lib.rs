@@ -6,8 +6,57 @@
 //!   fails when told to; [`Faulty`] does the same around a store.
 //! * [`strategies`] generate keys, orders, products, terms, changes, histories and hostile text, to prove a rule of your own.
 //! * [`histories`] runs generated histories of the whole service over your store, against a naive model.
-//! * [`conformance`] has cases for what a store, a catalog and a limiter promise, to run over your own; a [`Fixture`] says where
+//! * [`mod@conformance`] has cases for what a store, a catalog and a limiter promise, to run over your own; a [`Fixture`] says where
 //!   yours comes from.
+//!
+//! # Guides
+//!
+//! | to write | read | to prove it |
+//! |---|---|---|
+//! | a store | [`delivery_core::store`](delivery_core::store#implementing-storage) | [`conformance!`]`(ledger, …)`, `(reopened, …)`, `(shared, …)`, [`histories::check`] |
+//! | a catalog | [`delivery_core::store`](delivery_core::store#implementing-catalog) | [`Shop::with`] and [`Builder::catalog`](delivery_core::delivery::Builder::catalog); `conformance!(catalog, …)` if it can be edited |
+//! | a mailer | [`delivery_core::mail`] | give it to a [`Builder`](delivery_core::Delivery::builder) over a [`Faulty`] store |
+//! | a limiter | [`delivery_core::limit`] | [`conformance::RATE_LIMITER`] |
+//! | a rule for keys | [`delivery_core::key::Key::apply`] | [`strategies`], and [`histories::Model`] for a rule about histories |
+//!
+//! # Example: a rule of your own
+//!
+//! ```
+//! use delivery_core::key::{Change, Key};
+//! use delivery_testing::strategies;
+//! use proptest::prelude::*;
+//!
+//! /// Percent off the next purchase.
+//! fn discount(key: &Key) -> u8 {
+//!     if key.revoked_at().is_none() && key.used() >= 10 { 5 } else { 0 }
+//! }
+//!
+//! proptest!(|((granted, changes) in strategies::history())| {
+//!     let mut key = Key::from(granted);
+//!     for change in changes {
+//!         let Ok(changed) = key.apply(&change) else { continue };
+//!         if matches!(change, Change::Use { .. }) {
+//!             prop_assert!(discount(&changed) >= discount(&key));
+//!         }
+//!         key = changed;
+//!     }
+//! });
+//! ```
+//!
+//! # Example: a host's own test
+//!
+//! ```
+//! use std::sync::Arc;
+//! use delivery_core::http::{Call, Endpoint};
+//! use delivery_testing::Shop;
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() {
+//! let shop = Shop::new().await;
+//! let sold = shop.paid("A-1").await;
+//! let call = Call::new(http::Method::GET).query(format!("key={}", sold.text.expose()));
+//! assert_eq!(Endpoint::Validate.call(&shop.delivery, call).await.status(), 200);
+//! # }
+//! ```
 //!
 //! # Stability
 //!
