@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-/// Lines of code: documentation may be as long as it must.
-const MOST_LINES: usize = 350;
+/// Lines of code, with the guards for a host's own routes: documentation may be as long as it must.
+const MOST_LINES: usize = 500;
 
 fn sources(binding: &str) -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(binding).join("src");
