@@ -31,7 +31,9 @@ static DOOR: LazyLock<Arc<Door>> = LazyLock::new(Arc::default);
 static DELIVERY: LazyLock<Delivery> = LazyLock::new(|| {
     let (signing, webhook, admin) =
         ("a secret for fuzzing".parse().unwrap(), SECRET.parse().unwrap(), TOKEN.parse().unwrap());
-    Delivery::builder(Arc::new(MemoryStore::new()), Arc::new(RecordingMailer::default()), signing).webhook_secret(webhook).admin_token(admin)
+    Delivery::builder(Arc::new(MemoryStore::new()), Arc::new(RecordingMailer::default()), signing)
+        .webhook_secret(webhook)
+        .admin_token(admin)
         .limiter(DOOR.clone())
         .trusted_proxies(vec!["10.0.0.0/8".parse().unwrap(), "2001:db8::/32".parse().unwrap()])
         .build()

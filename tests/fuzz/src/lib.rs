@@ -48,7 +48,9 @@ impl Shop {
         let quotas = Quotas { product: plenty, validate: plenty, webhook: plenty, admin: plenty, failures: plenty };
         let (webhook, admin) = (SECRET.parse().unwrap(), TOKEN.parse().unwrap());
         let store = Arc::new(MemoryStore::new());
-        let delivery = Delivery::builder(store, mailer.clone(), keyring()).webhook_secret(webhook).admin_token(admin)
+        let delivery = Delivery::builder(store, mailer.clone(), keyring())
+            .webhook_secret(webhook)
+            .admin_token(admin)
             // It stands still: an answer depends on what was asked alone.
             .clock(Arc::new(ManualClock::default()))
             .entropy(Arc::new(SeededEntropy::new(1)))
