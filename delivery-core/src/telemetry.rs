@@ -53,7 +53,7 @@ mod measured {
         counter!("delivery_events_dropped_total").increment(1);
     }
 
-    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    #[cfg(any(feature = "sqlite", feature = "postgres", all(test, shuttle)))]
     pub(crate) fn committed(operations: usize, waiting: usize, started: Started) {
         let count = |number: usize| f64::from(u32::try_from(number).unwrap_or(u32::MAX));
         histogram!("delivery_batch_operations").record(count(operations));
@@ -85,6 +85,6 @@ mod nothing {
 
     pub(crate) fn event_dropped() {}
 
-    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    #[cfg(any(feature = "sqlite", feature = "postgres", all(test, shuttle)))]
     pub(crate) fn committed(_: usize, _: usize, _: Started) {}
 }
