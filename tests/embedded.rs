@@ -77,10 +77,16 @@ fn works(app: &App) {
     assert_eq!(status, 200);
     let (_, again) = app.buy("1001", guide);
     assert!(again.contains(key), "a repeated order has the same key");
+    let cook_book = "0197a3f0-5c1e-7c7e-9d59-3f6f0c6f1a02";
+    assert_eq!(app.buy("1001", cook_book).0, 409, "an order is for one book");
     assert_eq!(app.buy("1002", "0197a3f0-5c1e-7c7e-9d59-3f6f0c6f1a99").0, 404);
     wait_for(Duration::from_secs(10), || app.printed.lock().unwrap().contains(key));
 
     let bearer = format!("Authorization: Bearer {key}");
+    // What serves nothing counts nothing.
+    for method in ["HEAD", "OPTIONS", "TRACE"] {
+        app.ask(method, "/download", &[&bearer], "");
+    }
     assert_eq!(app.ask("GET", "/download", &[], "").0, 400);
     assert_eq!(app.ask("GET", "/download", &["Authorization: Bearer dlv_nonsense"], "").0, 401);
     for times in 1..=2 {

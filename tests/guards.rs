@@ -260,3 +260,57 @@ async fn only_the_endpoints_that_the_host_picks_are_mounted() {
     let path = format!("/is-it-good?key={}", first.key);
     assert_eq!(Axum(elsewhere).ask(Method::GET, &path, &[], "").await.0, 200);
 }
+
+async fn does_launch(app: rocket::Rocket<rocket::Build>) -> bool {
+    // An error that nobody looks at panics.
+    app.ignite().await.inspect_err(|error| assert!(!error.kind().to_string().is_empty())).is_ok()
+}
+
+fn quiet() -> rocket::Rocket<rocket::Build> {
+    rocket::custom(rocket::Config { log_level: rocket::config::LogLevel::Off, ..rocket::Config::default() })
+}
+
+#[tokio::test]
+async fn on_rocket_a_guard_of_a_path_that_is_none_aborts_the_launch() {
+    use delivery_rocket::{DeliveryFairing, RequireKey};
+    let shop = shop().await;
+    for (path, launches) in [
+        ("/downloads", true),
+        ("/downloads/", true),
+        ("/caf%C3%A9", true),
+        ("/", true),
+        ("downloads", false),
+        ("/downloads?x", false),
+        ("/downloads/<id>", false),
+        ("//downloads", false),
+        ("/a b", false),
+    ] {
+        let app = quiet().attach(DeliveryFairing::new(shop.delivery.clone())).attach(RequireKey::at(path));
+        assert_eq!(does_launch(app).await, launches, "{path}");
+    }
+    assert!(!does_launch(quiet().attach(RequireKey::at("/downloads"))).await, "without the API");
+}
+
+#[tokio::test]
+async fn on_rocket_a_path_that_two_guards_are_for_must_pass_both() {
+    use delivery_rocket::{DeliveryFairing, RequireKey};
+    let shop = shop().await;
+    let app = quiet()
+        .attach(DeliveryFairing::new(shop.delivery.clone()))
+        .attach(RequireKey::at("/caf%C3%A9"))
+        .attach(RequireKey::at("/caf%C3%A9/guide").product(product(1)).counting())
+        .attach(RequireKey::at("/caf%C3%A9/map").product(product(2)))
+        .mount("/", rocket::routes![used]);
+    let host = OnRocket(Client::untracked(app).await.unwrap());
+    let key = [("X-API-Key", shop.key.clone())];
+    for (path, status, says) in [
+        ("/caf%C3%A9/guide", 200, "1"),
+        ("/caf%c3%a9/guide", 200, "2"),
+        ("/caf%C3%A9/map", 403, "EXCEEDED_USES"),
+        ("/caf%C3%A9/guide", 403, "EXCEEDED_USES"),
+    ] {
+        let (answered, body) = host.ask(Method::GET, path, &key, "").await;
+        assert!(answered == status && body.contains(says), "{path} {answered} {body}");
+    }
+    assert_eq!(host.ask(Method::GET, "/caf%C3%A9/guide", &[], "").await.0, 400);
+}

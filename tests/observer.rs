@@ -9,7 +9,7 @@ use delivery_core::key::{Keyring, Prefix};
 use delivery_core::observer::{Event, Observer, QUEUE};
 use delivery_core::order::{Order, OrderRef, Source};
 use delivery_core::product::{NewProduct, ProductId};
-use delivery_core::store::MemoryStore;
+use delivery_core::store::{MemoryStore, SqliteStore};
 use delivery_core::terms::{OwnTerms, UseLimit};
 use delivery_testing::{Behaviour, RecordingMailer};
 use http::Method;
@@ -127,6 +127,33 @@ async fn a_slow_observer_delays_nobody_and_what_it_misses_is_counted() {
     delivery.flush_observers().await;
     let key = delivery.check(id).await.unwrap();
     assert_eq!(key.used(), u64::try_from(QUEUE + 100).unwrap(), "every use was counted");
+}
+
+/// As a server drops the future of a request whose client is gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn observers_are_told_of_what_a_caller_that_went_away_has_done() {
+    let (notes, folder) = (Arc::new(Notes::default()), tempfile::tempdir().unwrap());
+    let store = Arc::new(SqliteStore::open(folder.path().join("x.db")).await.unwrap());
+    let keyring = Keyring::new(Prefix::default(), &["a secret for observers".parse().unwrap()]).unwrap();
+    let delivery =
+        Delivery::builder(store, Arc::new(RecordingMailer::default()), keyring).observer(notes.clone()).build();
+    delivery.add_product(NewProduct::new("Guide").unwrap().content("# x").unwrap()).await.unwrap();
+    let product = ProductId::new(1).unwrap();
+    let id = delivery.order(order("A")).await.unwrap().key.id();
+    for round in 0..100 {
+        let caller = delivery.clone();
+        let caller = tokio::spawn(async move { caller.count_use(id, product).await });
+        for _ in 0..round % 5 {
+            tokio::task::yield_now().await;
+        }
+        caller.abort();
+        let _ = caller.await;
+    }
+    // Behind them all, in the order of their commits.
+    let used = delivery.count_use(id, product).await.unwrap().used();
+    delivery.flush_observers().await;
+    let told = notes.0.lock().unwrap().iter().filter(|note| note.starts_with("used")).count();
+    assert_eq!(u64::try_from(told), Ok(used));
 }
 
 #[test]

@@ -26,7 +26,7 @@ use crate::refused::Refused;
 /// fn downloads(delivery: &Delivery, book: ProductId) -> Router {
 ///     let layer = RequireKey::new(delivery).product(book).counting();
 ///     let book = async |grant: Extension<Grant>| format!("used {} times", grant.key().used());
-///     Router::new().route("/book", get(book)).layer(layer)
+///     Router::new().route("/book", get(book).route_layer(layer))
 /// }
 /// ```
 #[derive(Debug, Clone)]
@@ -48,7 +48,9 @@ impl RequireKey {
         Self { requirement: self.requirement.product(product), ..self }
     }
 
-    /// Counts each request as a use of the key, durably, before the route sees it; HEAD counts none.
+    /// Counts each request as a use of the key, durably, before the route sees it; HEAD, OPTIONS and TRACE, which serve
+    /// nothing, count none. Put the layer on the method router, as the example does: on a router it also counts requests that
+    /// are then answered 404 or 405.
     #[must_use]
     pub fn counting(self) -> Self {
         Self { requirement: self.requirement.counting(), ..self }

@@ -53,7 +53,7 @@
 //! * `metrics`: counters and histograms by the facade of the crate `metrics`, for whatever recorder the host installs:
 //!   `delivery_requests_total`, `delivery_request_seconds`, `delivery_keys_issued_total`, `delivery_uses_total`,
 //!   `delivery_refusals_total`, `delivery_messages_total`, `delivery_events_dropped_total`, `delivery_batch_operations`,
-//!   `delivery_commit_seconds`, `delivery_queue_depth`.
+//!   `delivery_commit_seconds`, `delivery_queue_depth`. A use or a sale whose caller goes away before its answer is not counted here.
 //! * `spans`: `tracing` spans `order`, `fetch`, `commit` and `message`, with ids of keys and never their texts.
 //! * `utoipa`: `http::openapi`, the API's description as a value that nests into the host's own.
 //! * `smtp`: `mail::SmtpMailer`, and `mail::FolderMailer`, which writes the same messages as `.eml` files.

@@ -139,6 +139,10 @@ impl Observers {
         }
     }
 
+    pub(crate) fn any(&self) -> bool {
+        self.0.is_some()
+    }
+
     pub(crate) fn dropped(&self) -> u64 {
         self.0.as_ref().map_or(0, |queue| queue.dropped.load(Ordering::Relaxed))
     }

@@ -59,7 +59,7 @@ impl<'r> FromRequest<'r> for Grant {
 
     async fn from_request(request: &'r Request<'_>) -> Outcome<Self, Refused> {
         if let Some(Ok(checked)) = require_key::checked(request) {
-            return Outcome::Success(Self(checked.clone()));
+            return Outcome::Success(Self(checked));
         }
         let Some(delivery) = mounted(request) else { return without_fairing() };
         outcome(request, http::Grant::of(delivery, &exchange::call(request, request.method())).await.map(Self))
@@ -72,7 +72,7 @@ impl<'r> FromRequest<'r> for OptionalGrant {
 
     async fn from_request(request: &'r Request<'_>) -> Outcome<Self, Refused> {
         if let Some(Ok(checked)) = require_key::checked(request) {
-            return Outcome::Success(Self(Some(Grant(checked.clone()))));
+            return Outcome::Success(Self(Some(Grant(checked))));
         }
         let Some(delivery) = mounted(request) else { return without_fairing() };
         let grant = http::Grant::of_optional(delivery, &exchange::call(request, request.method())).await;

@@ -1,9 +1,13 @@
 //! A fairing that lets only requests with a key through.
 
+use std::borrow::Cow;
+use std::sync::{Mutex, PoisonError};
+
 use delivery_core::http::{Grant, Reply, Requirement};
 use delivery_core::product::ProductId;
 use rocket::fairing::{self, Fairing, Info, Kind};
 use rocket::http::Method::{Connect, Delete, Get, Head, Options, Patch, Post, Put, Trace};
+use rocket::http::RawStr;
 use rocket::http::uri::Origin;
 use rocket::route::{self, Outcome};
 use rocket::{Build, Data, Request, Rocket, Route};
@@ -35,13 +39,17 @@ pub struct RequireKey {
     requirement: Requirement,
 }
 
-/// What the fairing has found out about a request.
-struct Checked(Option<Result<Grant, Box<Reply>>>);
+/// What the fairings have found out about a request: the last of them, since each must let it through.
+#[derive(Default)]
+struct Checked(Mutex<Option<Result<Grant, Box<Reply>>>>);
 
 impl RequireKey {
-    /// Guards `path` and everything below it: `/downloads` guards `/downloads/book`, not `/downloads-elsewhere`.
+    /// Guards `path` and everything below it: `/downloads` guards `/downloads/book`, not `/downloads-elsewhere`. The launch is
+    /// aborted if it is not a path such as `/downloads`: absolute, normalised, without a query and without dynamic segments.
     pub fn at(path: &str) -> Self {
-        Self { base: path.trim_end_matches('/').to_owned(), requirement: Requirement::default() }
+        let trimmed = path.trim_end_matches('/');
+        let base = if trimmed.is_empty() { path } else { trimmed };
+        Self { base: base.to_owned(), requirement: Requirement::default() }
     }
 
     /// Asks for a key for `product`.
@@ -49,24 +57,29 @@ impl RequireKey {
         Self { requirement: self.requirement.product(product), ..self }
     }
 
-    /// Counts each request as a use of the key, durably, before the route sees it; HEAD counts none.
+    /// Counts each request as a use of the key, durably, before Rocket looks for a route; HEAD, OPTIONS and TRACE count none. A
+    /// request for a route that is not there counts too: guard the path of the route itself, or use
+    /// [`count_use`](delivery_core::http::Grant::count_use) in it.
     pub fn counting(self) -> Self {
         Self { requirement: self.requirement.counting(), ..self }
     }
 
-    /// Whether a request is for a path that is guarded. Rocket takes `//downloads` and `/downloads/` for the same path.
+    /// Whether a request is for a path that is guarded. Rocket takes `//downloads` and `/downloads/` for the same path, and
+    /// `/%64ownloads` too.
     fn guards(&self, path: &str) -> bool {
-        let mut segments = path.split('/').filter(|segment| !segment.is_empty());
-        self.base.split('/').filter(|segment| !segment.is_empty()).all(|expected| {
-            let segment = segments.next().map(|segment| rocket::http::RawStr::new(segment).percent_decode_lossy());
-            segment.is_some_and(|segment| segment == expected)
-        })
+        let mut asked = segments(path);
+        segments(&self.base).all(|expected| asked.next() == Some(expected))
     }
 }
 
-/// The grant of a request that passed.
-pub(crate) fn checked<'r>(request: &'r Request<'_>) -> Option<&'r Result<Grant, Box<Reply>>> {
-    request.local_cache(|| Checked(None)).0.as_ref()
+/// The parts of a path, decoded.
+fn segments(path: &str) -> impl Iterator<Item = Cow<'_, str>> {
+    path.split('/').filter(|segment| !segment.is_empty()).map(|segment| RawStr::new(segment).percent_decode_lossy())
+}
+
+/// What came of the checks, if there were any.
+pub(crate) fn checked(request: &Request<'_>) -> Option<Result<Grant, Box<Reply>>> {
+    request.local_cache(Checked::default).0.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 #[rocket::async_trait]
@@ -78,6 +91,11 @@ impl Fairing for RequireKey {
     async fn on_ignite(&self, rocket: Rocket<Build>) -> fairing::Result {
         if rocket.state::<Mounted>().is_none() {
             rocket::error!("RequireKey needs a DeliveryFairing, attached before it.");
+            return Err(rocket);
+        }
+        let path = Origin::parse(&self.base).ok().filter(|path| path.is_normalized() && path.query().is_none());
+        if path.is_none() || self.base.contains(['<', '>']) {
+            rocket::error!("The path of RequireKey must be one such as /downloads.");
             return Err(rocket);
         }
         if rocket.routes().any(|route| route.uri.path() == REFUSED) {
@@ -94,7 +112,8 @@ impl Fairing for RequireKey {
         }
         let checked = self.requirement.check(delivery, &exchange::call(request, request.method())).await;
         let is_refused = checked.is_err();
-        request.local_cache(|| Checked(Some(checked)));
+        let cache = request.local_cache(Checked::default);
+        *cache.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(checked);
         if is_refused {
             request.set_uri(Origin::const_new(REFUSED, None::<&str>));
         }
@@ -109,7 +128,7 @@ struct Refuse;
 impl route::Handler for Refuse {
     async fn handle<'r>(&self, request: &'r Request<'_>, _: Data<'r>) -> Outcome<'r> {
         let reply = match checked(request) {
-            Some(Err(reply)) => reply.as_ref().clone(),
+            Some(Err(reply)) => *reply,
             // Somebody has asked for this path itself.
             Some(Ok(_)) | None => Reply::not_found(),
         };

@@ -61,12 +61,14 @@ async fn buy(
 
     let committed = store.transaction(move |mut transaction| {
         Box::pin(async move {
-            let insert = "INSERT INTO shop_order (id, book, email) VALUES (?, ?, ?) ON CONFLICT DO NOTHING";
-            sqlx::query(insert).bind(id).bind(book).bind(email).execute(&mut *transaction).await?;
-            Ok::<_, Failure>(transaction.issue(&sale).await?)
+            let add = sqlx::query_as(bookshop::ADD_ORDER).bind(&id).bind(&book).bind(&email);
+            let stored: (String, String) = add.fetch_one(&mut *transaction).await?;
+            let is_repeated = stored == (book, email);
+            Ok::<_, Failure>(if is_repeated { Some(transaction.issue(&sale).await?) } else { None })
         })
     });
-    let issued = delivery.committed(committed.await.map_err(|_| Status::ServiceUnavailable)?);
+    let issue = committed.await.map_err(|_| Status::ServiceUnavailable)?.ok_or(Status::Conflict)?;
+    let issued = delivery.committed(issue);
     Ok(format!("{}\n", issued.text.expose()))
 }
 

@@ -91,13 +91,18 @@ impl Delivery {
     /// [`Error::UnknownKey`], [`Error::Refused`] (expired, wrong product, exhausted, in this order), or [`Error::Store`].
     pub async fn count_use(&self, key: KeyId, product: ProductId) -> Result<Key, Error> {
         let change = Change::Use { product, at: self.inner.clock.now() };
-        let used = match self.inner.ledger.change(key, change).await? {
-            Some(Ok(key)) => Ok(key),
-            Some(Err(Refused { refusal, key })) => Err(Error::refused(refusal, key)),
-            None => Err(Error::UnknownKey),
-        };
-        self.inner.note_use(key, &used);
-        used
+        let inner = self.inner.clone();
+        self.inner
+            .told(async move {
+                let used = match inner.ledger.change(key, change).await? {
+                    Some(Ok(key)) => Ok(key),
+                    Some(Err(Refused { refusal, key })) => Err(Error::refused(refusal, key)),
+                    None => Err(Error::UnknownKey),
+                };
+                inner.note_use(key, &used);
+                used
+            })
+            .await
     }
 
     async fn find(&self, id: KeyId) -> Result<Key, Error> {

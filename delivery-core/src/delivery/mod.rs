@@ -92,6 +92,22 @@ pub enum Error {
 }
 
 impl Inner {
+    /// Does `work`, which takes note of what it did. With observers it does so even if the caller goes away meanwhile: a
+    /// commit that is under way happens all the same, and they are told of it.
+    pub(crate) async fn told<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
+        if !self.observers.any() {
+            return work.await;
+        }
+        match tokio::spawn(work).await {
+            Ok(done) => done,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The runtime is shutting down, and drops this caller too.
+                Err(_) => std::future::pending().await,
+            },
+        }
+    }
+
     /// Takes note of a use that was counted or refused, of key `id`.
     pub(crate) fn note_use(&self, id: KeyId, used: &Result<Key, Error>) {
         match used {

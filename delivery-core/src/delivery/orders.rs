@@ -96,7 +96,9 @@ impl Delivery {
     ///
     /// [`Error::Store`]; nothing was issued then.
     pub async fn issue(&self, sale: Sale) -> Result<Issued, Error> {
-        Ok(self.committed(self.inner.ledger.issue(sale.key, sale.message).await?))
+        let delivery = self.clone();
+        let issue = async move { Ok(delivery.committed(delivery.inner.ledger.issue(sale.key, sale.message).await?)) };
+        self.inner.told(issue).await
     }
 
     /// Tells the service that the transaction in which a key was issued is committed: the e-mail is sent at once, and

@@ -68,11 +68,16 @@ impl Delivery {
     /// [`Error::UnknownKey`], or [`Error::Store`].
     pub async fn revoke(&self, key: KeyId) -> Result<Key, Error> {
         let change = Change::Revoke { at: self.inner.clock.now(), reason: None, by: Actor::admin() };
-        let changed = self.inner.ledger.change(key, change).await?.ok_or(Error::UnknownKey)?;
-        // Revoking is never refused.
-        let key = changed.map_err(|_| Error::UnknownKey)?;
-        self.inner.observers.tell(|| Event::Revoked { key: key.clone() });
-        Ok(key)
+        let inner = self.inner.clone();
+        self.inner
+            .told(async move {
+                let changed = inner.ledger.change(key, change).await?.ok_or(Error::UnknownKey)?;
+                // Revoking is never refused.
+                let key = changed.map_err(|_| Error::UnknownKey)?;
+                inner.observers.tell(|| Event::Revoked { key: key.clone() });
+                Ok(key)
+            })
+            .await
     }
 
     /// Keys that fit `query`, newest first.

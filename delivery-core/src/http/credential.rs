@@ -1,5 +1,7 @@
 //! A key as the credential for a route of the host's own.
 
+use ::http::Method;
+
 use super::pipeline::forged;
 use super::proof::VerifiedKey;
 use super::{Call, Reply, query};
@@ -80,7 +82,8 @@ impl Requirement {
         Self { product: Some(product), ..self }
     }
 
-    /// Counts each request as a use of the key, durably, before the route answers it; HEAD counts none.
+    /// Counts each request as a use of the key, durably, before the route answers it; HEAD, OPTIONS and TRACE, which serve
+    /// nothing, count none.
     #[must_use]
     pub fn counting(self) -> Self {
         Self { counts: true, ..self }
@@ -97,7 +100,8 @@ impl Requirement {
         let Some(verified) = VerifiedKey::of(delivery, &text) else {
             return Err(refused(forged(delivery, call).await));
         };
-        let counts = self.counts && call.method != ::http::Method::HEAD;
+        let serves_nothing = [Method::HEAD, Method::OPTIONS, Method::TRACE].contains(&call.method);
+        let counts = self.counts && !serves_nothing;
         let checked = match self.product {
             Some(product) if counts => delivery.count_use(verified.id(), product).await,
             Some(product) => delivery.check_for(verified.id(), product).await,

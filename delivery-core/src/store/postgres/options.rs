@@ -54,6 +54,11 @@ const PARAMETERS: [&str; 12] = [
 /// Migrating needs a session, so it goes around the pooler, once, before the servers start. The driver sends a startup
 /// parameter that PgBouncer refuses unless it is told `ignore_startup_parameters = extra_float_digits`.
 ///
+/// The store's own statements leave nothing behind. The driver gives every other statement a name, whatever the size of its cache, and
+/// two clients' names collide in one session of the server. So either run your statements with `persistent(false)` inside a
+/// transaction, or let PgBouncer look after names (`max_prepared_statements`, from 1.21 on), or let it forget them after each
+/// transaction (`server_reset_query_always = 1`).
+///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use delivery_core::store::PostgresStore;

@@ -75,7 +75,8 @@ pub(super) async fn prepare(path: &Path) -> Result<Opened, SqliteError> {
         // Not by whoever commits: see checkpoint.
         .pragma("wal_autocheckpoint", "0")
         .busy_timeout(Duration::from_secs(5))
-        .foreign_keys(false)
+        // Of the host's tables: there are none between ours.
+        .foreign_keys(true)
         .disable_statement_logging();
     let mut writer = options.connect().await.map_err(failed)?;
     check(&mut writer, &path).await?;
