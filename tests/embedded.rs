@@ -83,10 +83,7 @@ fn works(app: &App) {
     wait_for(Duration::from_secs(10), || app.printed.lock().unwrap().contains(key));
 
     let bearer = format!("Authorization: Bearer {key}");
-    // What serves nothing counts nothing.
-    for method in ["HEAD", "OPTIONS", "TRACE"] {
-        app.ask(method, "/download", &[&bearer], "");
-    }
+    assert_eq!(app.ask("HEAD", "/download", &[&bearer], "").0, 200, "which counts nothing");
     assert_eq!(app.ask("GET", "/download", &[], "").0, 400);
     assert_eq!(app.ask("GET", "/download", &["Authorization: Bearer dlv_nonsense"], "").0, 401);
     for times in 1..=2 {

@@ -333,6 +333,42 @@ async fn sqlite_goes_on_after_a_panic_of_the_host() {
     assert_eq!((host.keys().await, host.sent().await), (2, 2));
 }
 
+/// A host that rolls back a part of its transaction, and one that ends it by itself.
+#[tokio::test]
+async fn sqlite_what_the_host_rolled_back_or_committed_itself_is_what_the_store_knows() {
+    for (before, after, committed) in [
+        ("SAVEPOINT item", "ROLLBACK TO item", Some(false)),
+        ("SAVEPOINT item", "RELEASE item", Some(true)),
+        ("SELECT 1", "ROLLBACK; BEGIN", Some(false)),
+        ("SELECT 1", "COMMIT", None),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let host = sqlite_host(&folder).await;
+        let sale = host.delivery.prepare(order("A-1")).await.unwrap();
+        let id = sale.key.id;
+        let work = host.store.transaction(move |mut transaction| {
+            Box::pin(async move {
+                transaction.execute(before).await.unwrap();
+                transaction.issue(&sale).await?;
+                sqlx::raw_sql(after).execute(&mut *transaction).await.unwrap();
+                Ok::<(), StoreError>(())
+            })
+        });
+        let is_known = match (work.await, committed) {
+            (Ok(()), Some(committed)) => committed,
+            (Err(StoreError::Unknown { .. }), None) => true,
+            (ended, _) => panic!("{after}: {ended:?}"),
+        };
+        assert_eq!(host.store.find(id).await.unwrap().is_some(), is_known, "{after}");
+        // Numbers go on: what is sold next is sold, and used.
+        for order in ["A-1", "A-2", "A-3"] {
+            let id = host.delivery.verify(&host.webhook(order).await).unwrap();
+            assert_eq!(host.delivery.count_use(id, ProductId::new(1).unwrap()).await.unwrap().used(), 1, "{after}");
+        }
+        assert_eq!(host.keys().await, 3, "{after}");
+    }
+}
+
 /// Time is the runtime's: nobody waits for four seconds.
 #[tokio::test]
 async fn sqlite_rolls_back_a_transaction_that_takes_too_long() {

@@ -48,8 +48,7 @@ impl RequireKey {
         Self { requirement: self.requirement.product(product), ..self }
     }
 
-    /// Counts each request as a use of the key, durably, before the route sees it; HEAD, OPTIONS and TRACE, which serve
-    /// nothing, count none. Put the layer on the method router, as the example does: on a router it also counts requests that
+    /// Counts each request as a use of the key, durably, before the route sees it; HEAD counts none. Put the layer on the method router, as the example does: on a router it also counts requests that
     /// are then answered 404 or 405.
     #[must_use]
     pub fn counting(self) -> Self {

@@ -29,6 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -40,6 +41,9 @@ use crate::throttle::Throttle;
 
 /// How many events may wait for the observers: some seconds of a busy server, in a few megabytes.
 pub const QUEUE: usize = 16_384;
+
+/// How long to wait with a flush while the queue is full.
+const FLUSH_AGAIN: Duration = Duration::from_millis(5);
 
 /// Something that has happened. More kinds come with later versions.
 #[derive(Debug, Clone)]
@@ -155,7 +159,7 @@ impl Observers {
         // The queue may be full.
         while let Err(std::sync::mpsc::TrySendError::Full(back)) = queue.sender.try_send(told) {
             told = back;
-            tokio::task::yield_now().await;
+            tokio::time::sleep(FLUSH_AGAIN).await;
         }
         // An error means that there is no thread.
         let _ = flushed.await;
@@ -174,7 +178,7 @@ fn tell(observers: &[Arc<dyn Observer>], events: &Receiver<Told>) {
         };
         for observer in observers {
             if catch_unwind(AssertUnwindSafe(|| observer.observe(&event))).is_err() {
-                tracing::error!(?observer, "an observer panicked");
+                tracing::error!("an observer panicked");
             }
         }
     }

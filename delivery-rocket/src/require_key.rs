@@ -57,8 +57,8 @@ impl RequireKey {
         Self { requirement: self.requirement.product(product), ..self }
     }
 
-    /// Counts each request as a use of the key, durably, before Rocket looks for a route; HEAD, OPTIONS and TRACE count none. A
-    /// request for a route that is not there counts too: guard the path of the route itself, or use
+    /// Counts each request as a use of the key, durably, before Rocket looks for a route; HEAD counts none. A request for a
+    /// route that is not there counts too: guard the path of the route itself, or use
     /// [`count_use`](delivery_core::http::Grant::count_use) in it.
     pub fn counting(self) -> Self {
         Self { requirement: self.requirement.counting(), ..self }
@@ -107,7 +107,8 @@ impl Fairing for RequireKey {
 
     async fn on_request(&self, request: &mut Request<'_>, _: &mut Data<'_>) {
         let Some(Mounted(delivery)) = request.rocket().state() else { return };
-        if !self.guards(request.uri().path().as_str()) {
+        let is_refused = matches!(checked(request), Some(Err(_)));
+        if is_refused || !self.guards(request.uri().path().as_str()) {
             return;
         }
         let checked = self.requirement.check(delivery, &exchange::call(request, request.method())).await;

@@ -71,9 +71,6 @@ impl FileStore {
     async fn write(&self, line: Line) -> Result<Applied, StoreError> {
         let mut turn = self.turn().await?;
         let applied = apply(&self.memory, &line).await?;
-        if matches!(&applied, Applied::Persisted(units) if units.contains(&Persisted::Conflict)) {
-            return Ok(applied);
-        }
         let written = turn.as_mut().map_or(Ok(()), |log| append(log, &line));
         match written {
             Ok(()) => Ok(applied),

@@ -148,6 +148,8 @@ async fn a_row_that_cannot_be_read_costs_no_session() {
         assert_eq!(call(&other, Endpoint::Validate, by_key(&shop.keys[0])).await.0, 500);
     };
     served().await;
+    // The session of its readers too, which looks after products now and then.
+    assert_eq!(call(&other, Endpoint::Products, delivery_core::http::Call::new(http::Method::GET)).await.0, 200);
     let before = sessions(&mut shop.hand).await;
     for _ in 0..5 {
         let refused = other.count_use(spoiled, product).await.unwrap_err();

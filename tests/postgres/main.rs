@@ -192,7 +192,8 @@ async fn thousands_of_keys_used_at_once_are_each_counted_once() {
         selling.spawn(async move { call(&delivery, Endpoint::Order, order(&number.to_string())).await });
     }
     let sold = selling.join_all().await;
-    assert!(sold.iter().all(|(status, _)| *status == 200));
+    let refused: Vec<_> = sold.iter().filter(|(status, _)| *status != 200).collect();
+    assert!(refused.is_empty(), "{refused:?}");
     let product = delivery_core::product::ProductId::new(1).unwrap();
     for round in 1..=2 {
         let mut using = JoinSet::new();

@@ -11,6 +11,9 @@ use crate::mail::Outbox;
 use crate::store::StoreError;
 use crate::throttle::Throttle;
 
+/// How long observers have to take note of what has happened when the service ends.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// A started service. Stop it at shutdown; dropping it stops sending too, without waiting.
 #[derive(Debug)]
 #[must_use = "dropping it stops sending e-mails"]
@@ -73,7 +76,9 @@ impl Delivery {
     /// operations are safe either way.
     pub async fn close(&self) {
         self.inner.ledger.close().await;
-        self.flush_observers().await;
+        if tokio::time::timeout(PATIENCE, self.flush_observers()).await.is_err() {
+            tracing::warn!("observers are too slow: what they were not told of is lost");
+        }
     }
 
     /// Waits until observers were told of everything so far.

@@ -82,8 +82,8 @@ impl Requirement {
         Self { product: Some(product), ..self }
     }
 
-    /// Counts each request as a use of the key, durably, before the route answers it; HEAD, OPTIONS and TRACE, which serve
-    /// nothing, count none.
+    /// Counts each request as a use of the key, durably, before the route answers it; HEAD, whose answer has no body, counts
+    /// none.
     #[must_use]
     pub fn counting(self) -> Self {
         Self { counts: true, ..self }
@@ -93,15 +93,14 @@ impl Requirement {
     ///
     /// # Errors
     ///
-    /// The API's own answer: 400, 401, 403, 429 or 503. No use was counted.
+    /// The API's own answer: 400, 401, 403, 429 or 503. No use was counted, except possibly with 503.
     pub async fn check(&self, delivery: &Delivery, call: &Call) -> Result<Grant, Box<Reply>> {
         let refused = |reply: Reply| Box::new(reply.report(call.request_id()).confidential());
         let text = query::key(call).map_err(|fault| refused(fault.into()))?;
         let Some(verified) = VerifiedKey::of(delivery, &text) else {
             return Err(refused(forged(delivery, call).await));
         };
-        let serves_nothing = [Method::HEAD, Method::OPTIONS, Method::TRACE].contains(&call.method);
-        let counts = self.counts && !serves_nothing;
+        let counts = self.counts && call.method != Method::HEAD;
         let checked = match self.product {
             Some(product) if counts => delivery.count_use(verified.id(), product).await,
             Some(product) => delivery.check_for(verified.id(), product).await,

@@ -24,6 +24,8 @@ impl PostgresStore {
     /// A savepoint surrounds it. After an error nothing of it remains, and the transaction goes on as it was, with its own
     /// `search_path`. An order that another transaction is inserting is waited for; how long, the host's `lock_timeout` says.
     ///
+    /// If the future is dropped before it ends, roll the transaction back: part of it may have been done.
+    ///
     /// Prepare the sale [with the service](crate::Delivery::prepare), and tell it [when the transaction is
     /// committed](crate::Delivery::committed):
     ///
@@ -49,10 +51,13 @@ impl PostgresStore {
     /// [`StoreError::Refused`] without an open transaction. [`StoreError::Conflict`] if a lock was waited for in vain, or, in
     /// a transaction that is repeatable or serializable, if another one has issued the key meanwhile. Nothing was written.
     pub async fn issue_in(&self, transaction: &mut PgConnection, sale: &Sale) -> Result<Issue, StoreError> {
-        transaction.execute("SAVEPOINT delivery_issue").await.map_err(|error| match store_error(error) {
-            // no_active_sql_transaction is of a class that may pass elsewhere.
-            StoreError::Unavailable { source, .. } => StoreError::Refused { source },
-            error => error,
+        transaction.execute("SAVEPOINT delivery_issue").await.map_err(|error| {
+            // no_active_sql_transaction
+            let is_alone = error
+                .as_database_error()
+                .and_then(sqlx::error::DatabaseError::code)
+                .is_some_and(|code| code == "25P01");
+            if is_alone { StoreError::refused(error) } else { store_error(error) }
         })?;
         let issued = self.issue_inside(&mut Session::Host(transaction), sale).await;
         let end = match issued {

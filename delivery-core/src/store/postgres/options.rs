@@ -32,8 +32,8 @@ const PARAMETERS: [&str; 12] = [
 ///
 /// | | sessions | an order costs | behind PgBouncer |
 /// |---|---|---|---|
-/// | [`connect`](Self::connect), [`connect_with`](Self::connect_with) | at most eight of its own | one trip to the server | session mode |
-/// | [`with_pool`](Self::with_pool) | those of the host's pool, a transaction each | nine trips | session and transaction mode |
+/// | [`connect`](Self::connect), [`connect_with`](Self::connect_with) | at most eight of its own | one trip to the server | no: its settings are startup parameters |
+/// | [`with_pool`](Self::with_pool) | those of the host's pool, a transaction each | some sixteen trips | transaction mode |
 ///
 /// Its own sessions have settings and prepared statements that outlive a transaction, so a write is one statement. On a
 /// connection of the host's pool everything happens inside a transaction, and nothing of it stays behind.

@@ -34,7 +34,7 @@ impl Writer {
     ) -> Result<Self, StoreError> {
         let (newest, pass, prune_until, is_lost) = (0, Pass::default(), None, false);
         let checkpoints = Checkpoints::default();
-        let issued = Vec::new();
+        let issued = 0;
         let mut writer =
             Self { connection, cache, newest, pass, prune_until, is_lost, options, checkpoints, lock, issued };
         match messages::end_leases(&mut writer.connection).await {

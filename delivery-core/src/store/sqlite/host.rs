@@ -13,8 +13,9 @@ use tokio::time::timeout;
 
 use super::error::store_error;
 use super::persist::persist;
-use super::writer::{Uncommitted, Writer, rolled_back};
+use super::writer::{Writer, rolled_back};
 use super::{SqliteStore, load};
+use crate::key::KeyId;
 use crate::store::plan::{Loaded, Numbers, Operation, Reply, needs, plan};
 use crate::store::{Issue, Sale, StoreError};
 
@@ -33,7 +34,7 @@ impl SqliteStore {
     ///
     /// Nothing else is written meanwhile, so `work` should execute its statements and return. After four seconds it is rolled
     /// back. It must not call the store or the service, which would wait for it; [prepare the
-    /// sale](crate::Delivery::prepare) before.
+    /// sale](crate::Delivery::prepare) before. It must not end the transaction: savepoints are written as SQL, `SAVEPOINT a`.
     ///
     /// ```no_run
     /// # async fn example(
@@ -83,7 +84,7 @@ where
     writer.connection.execute("BEGIN IMMEDIATE").await.map_err(store_error)?;
     let working = AssertUnwindSafe(async { work(SqliteTransaction { writer: &mut *writer }).await }).catch_unwind();
     let Ok(worked) = timeout(LONGEST, working).await else {
-        writer.issued.clear();
+        writer.issued = 0;
         return Err(StoreError::unavailable("a transaction of the host's took longer than four seconds"));
     };
     let issued = std::mem::take(&mut writer.issued);
@@ -92,13 +93,14 @@ where
         return Ok(worked);
     }
     if let Err(error) = writer.connection.execute("COMMIT").await {
+        // If the host has ended the transaction itself, nobody knows what became of it: the rows tell.
+        let ended = error.as_database_error().is_some_and(|error| error.message().contains("no transaction is active"));
+        writer.is_lost = ended || !rolled_back(&mut writer.connection).await;
         let error = store_error(error);
-        return Err(if rolled_back(&mut writer.connection).await { error } else { StoreError::unknown(error) });
+        return Err(if writer.is_lost { StoreError::unknown(error) } else { error });
     }
-    for row in issued {
-        writer.newest = writer.newest.max(row.last_number);
-        writer.cache.keys.insert(row.row.key.id(), row.row);
-    }
+    // No key goes into the cache: the host may have rolled back to a savepoint before it was issued.
+    writer.newest = issued.max(writer.newest);
     Ok(worked)
 }
 
@@ -114,18 +116,20 @@ impl SqliteTransaction<'_> {
         let operation = Operation::Issue(Arc::new(sale.key.clone()), sale.message.clone(), reply.clone());
         let needs = needs([&operation]);
         let mut loaded = Loaded::absent(&needs);
+        let new: Vec<KeyId> = needs.new.iter().copied().collect();
+        for row in load::keys(connection, cache, &new).await? {
+            loaded.insert(row);
+        }
         for row in load::purchases(connection, cache, &needs.purchases).await? {
             loaded.insert(row);
         }
-        let newest = issued.last().map_or(*newest, |uncommitted| uncommitted.last_number);
         // A key and its message.
-        let mut numbers = Numbers::block(newest + 1, 2);
+        let mut numbers = Numbers::block((*newest).max(*issued) + 1, 2);
         let planned = plan([&operation], loaded, &mut numbers)?;
         if !planned.writes.is_empty() {
             persist(connection, &planned.writes).await?;
         }
-        let last_number = numbers.newest();
-        issued.extend(planned.writes.keys.iter().map(|write| Uncommitted { row: write.row.clone(), last_number }));
+        *issued = numbers.newest();
         planned.answer(|_| true);
         reply.take()
     }

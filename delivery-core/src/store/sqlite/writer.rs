@@ -10,7 +10,6 @@ use super::cache::Cache;
 use super::checkpoint::Checkpoints;
 use super::lock::Lock;
 use super::pending::Count;
-use crate::store::plan::Row;
 
 /// The owner of the connection that writes.
 pub(super) struct Writer {
@@ -26,16 +25,8 @@ pub(super) struct Writer {
     pub(super) options: SqliteConnectOptions,
     pub(super) checkpoints: Checkpoints,
     pub(super) lock: Arc<Lock>,
-    /// Keys that a transaction of the host's has issued, until it is committed.
-    pub(super) issued: Vec<Uncommitted>,
-}
-
-/// A key that is issued once the transaction is committed.
-#[derive(Debug)]
-pub(super) struct Uncommitted {
-    pub(super) row: Row,
-    /// The greatest number that was taken for it.
-    pub(super) last_number: i64,
+    /// The greatest number that the host's transaction has taken, until it is committed; 0 without one.
+    pub(super) issued: i64,
 }
 
 impl fmt::Debug for Writer {
