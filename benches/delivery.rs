@@ -19,7 +19,9 @@ use delivery_core::limit::{Identity, MemoryLimiter, Policy, Quota, Quotas, RateL
 use delivery_core::mail::{MailError, Mailer, Message};
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::product::{NewProduct, ProductId};
-use delivery_core::store::{Backend, CatalogEditor, Ledger, MemoryStore, MessageId, PostgresStore, SqliteStore};
+use delivery_core::store::{
+    Backend, CatalogEditor, Ledger, MemoryStore, MessageId, Notice, PostgresStore, Sale, SqliteStore,
+};
 use delivery_core::terms::{OwnTerms, Terms};
 use delivery_core::{Clock, Delivery, SystemClock};
 use delivery_rocket::DeliveryFairing;
@@ -124,7 +126,7 @@ fn ledgers(criterion: &mut Criterion) {
 fn ledger(criterion: &mut Criterion, runtime: &Runtime, name: &str, ledger: &dyn Ledger) {
     const KEYS: u128 = 10_000;
     runtime.block_on(async {
-        let issued = (1..=KEYS).map(|number| ledger.issue(new_key(number), None));
+        let issued = (1..=KEYS).map(|number| ledger.issue(Sale::new(new_key(number), Vec::new())));
         all(issued).await;
     });
     let mut next = KEYS;
@@ -135,7 +137,7 @@ fn ledger(criterion: &mut Criterion, runtime: &Runtime, name: &str, ledger: &dyn
             bencher.to_async(runtime).iter(|| {
                 next += u128::from(callers);
                 let ids = (0..callers).map(|caller| new_key((next * 7919 + u128::from(caller)) % KEYS + 1).id);
-                all(ids.map(|id| ledger.change(id, spend())).collect::<Vec<_>>())
+                all(ids.map(|id| ledger.change(id, spend(), Vec::new())).collect::<Vec<_>>())
             });
         });
         group.bench_function(format!("issue/{callers}"), |bencher| {
@@ -146,7 +148,10 @@ fn ledger(criterion: &mut Criterion, runtime: &Runtime, name: &str, ledger: &dyn
                     numbers.map(order).collect::<Vec<_>>()
                 },
                 |orders| {
-                    all(orders.into_iter().map(|(key, message)| ledger.issue(key, Some(message))).collect::<Vec<_>>())
+                    all(orders
+                        .into_iter()
+                        .map(|(key, message)| ledger.issue(Sale::new(key, vec![Notice::purchase(message)])))
+                        .collect::<Vec<_>>())
                 },
                 BatchSize::SmallInput,
             );
@@ -155,25 +160,33 @@ fn ledger(criterion: &mut Criterion, runtime: &Runtime, name: &str, ledger: &dyn
     group.finish();
 }
 
-/// Uses of 1,000 keys on PostgreSQL: this store's batches beside one transaction for each use through a pool.
+/// Uses of 1,000 keys on PostgreSQL: this store's batches, on sessions of its own and on a pool of the host's, beside one
+/// transaction for each use.
 fn postgres(criterion: &mut Criterion) {
     let Some(server) = postgres_server::postgres() else { return };
     let runtime = Runtime::new().unwrap();
     let schema = postgres_server::unique();
-    let store = runtime.block_on(PostgresStore::connect_to_schema(&server.url(), &schema)).unwrap();
-    runtime.block_on(all((0..1000).map(|number| store.issue(new_key(number), None)).collect::<Vec<_>>()));
+    let store = runtime.block_on(PostgresStore::options().schema(&schema).connect(&server.url())).unwrap();
+    runtime
+        .block_on(all((0..1000).map(|number| store.issue(Sale::new(new_key(number), Vec::new()))).collect::<Vec<_>>()));
     let options: PgConnectOptions = server.url().parse().unwrap();
-    let options = options.options([("search_path", schema)]);
+    let options = options.options([("search_path", schema.as_str())]);
     let pool = runtime.block_on(PgPoolOptions::new().max_connections(20).connect_with(options)).unwrap();
+    let pooled = PostgresStore::options().schema(&schema).with_pool(pool.clone());
+    let stores = [("batched", store), ("batched_on_a_pool", runtime.block_on(pooled).unwrap())];
     let key = |number: u128| KeyId::from_bytes((number % 1000).to_be_bytes());
     let mut group = criterion.benchmark_group("postgres");
     for callers in [1_u32, 64, 256] {
         group.throughput(Throughput::Elements(callers.into()));
-        group.bench_function(format!("use/batched/{callers}"), |bencher| {
-            bencher
-                .to_async(&runtime)
-                .iter(|| all((0..callers).map(|number| store.change(key(number.into()), spend())).collect::<Vec<_>>()));
-        });
+        for (name, store) in &stores {
+            group.bench_function(format!("use/{name}/{callers}"), |bencher| {
+                bencher.to_async(&runtime).iter(|| {
+                    all((0..callers)
+                        .map(|number| store.change(key(number.into()), spend(), Vec::new()))
+                        .collect::<Vec<_>>())
+                });
+            });
+        }
         group.bench_function(format!("use/one_transaction_each/{callers}"), |bencher| {
             bencher.to_async(&runtime).iter(|| {
                 all((0..callers).map(|number| one_transaction(&pool, key(number.into()))).collect::<Vec<_>>())
@@ -181,7 +194,9 @@ fn postgres(criterion: &mut Criterion) {
         });
     }
     group.finish();
-    runtime.block_on(store.close());
+    for (_, store) in &stores {
+        runtime.block_on(store.close());
+    }
 }
 
 /// As it is written by hand: lock, count, append.
@@ -229,7 +244,8 @@ fn requests(criterion: &mut Criterion) {
     let store = Arc::new(store);
     let (webhook, admin) = ("a webhook's secret".parse().unwrap(), "an-admins-own-token".parse().unwrap());
     let plenty = Quota::per_minute(u32::MAX).unwrap();
-    let quotas = Quotas { product: plenty, validate: plenty, webhook: plenty, admin: plenty, failures: plenty };
+    let quotas =
+        Quotas { product: plenty, validate: plenty, webhook: plenty, admin: plenty, failures: plenty, events: plenty };
     let delivery = Delivery::builder(store.clone(), Arc::new(Nowhere), ring())
         .webhook_secret(webhook)
         .admin_token(admin)
@@ -237,7 +253,13 @@ fn requests(criterion: &mut Criterion) {
         .build();
     let key = runtime.block_on(async {
         let product = NewProduct::new("Guide").unwrap().content("A line of Markdown.\n".repeat(100)).unwrap();
-        let product = store.add_product(product).await.unwrap();
+        let product = store
+            .add_product(
+                product,
+                delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
+            )
+            .await
+            .unwrap();
         let email = "buyer@example.com".parse().unwrap();
         delivery.issue_by_hand(product.id(), email, OwnTerms::default(), false).await.unwrap().text
     });

@@ -8,7 +8,9 @@ mod private;
 
 use chrono::{DateTime, Utc};
 use delivery_core::key::{Change, Key, KeyId, NewKey};
-use delivery_core::store::{Issue, KeyQuery, Ledger, MemoryStore, MessageId, PostgresStore, Refused, SqliteStore};
+use delivery_core::store::{
+    Issue, KeyQuery, Ledger, MemoryStore, MessageId, Notice, PostgresStore, Refused, Sale, SqliteStore,
+};
 use delivery_testing::strategies;
 use futures_util::future::join_all;
 use proptest::prelude::*;
@@ -68,9 +70,9 @@ async fn apply(store: &impl Ledger, step: Step) -> Answer {
     match step {
         Step::Issue(key, order) => {
             let message = MessageId::new(format!("{key}@example.com")).unwrap();
-            Answer::Issued(store.issue(new_key(key, order), Some(message)).await.unwrap())
+            Answer::Issued(store.issue(Sale::new(new_key(key, order), vec![Notice::purchase(message)])).await.unwrap())
         }
-        Step::Change(key, change) => Answer::Changed(store.change(id(key), change).await.unwrap()),
+        Step::Change(key, change) => Answer::Changed(store.change(id(key), change, Vec::new()).await.unwrap()),
     }
 }
 
@@ -143,5 +145,5 @@ fn batches_in_sqlite_come_to_what_one_operation_at_a_time_does() {
 fn batches_in_postgres_come_to_what_one_operation_at_a_time_does() {
     let Some(server) = postgres_server::postgres() else { return };
     let url = server.url();
-    check(24, false, async || PostgresStore::connect_to_schema(&url, &postgres_server::unique()).await.unwrap());
+    check(24, false, async || PostgresStore::options().schema(postgres_server::unique()).connect(&url).await.unwrap());
 }

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use delivery_core::limit::{MemoryLimiter, RedisLimiter};
 use delivery_core::store::{MemoryStore, PostgresStore, SqliteStore};
 use delivery_testing::Fixture;
-use delivery_testing::conformance::{CATALOG, LEDGER, RATE_LIMITER, REOPENED, SHARED};
+use delivery_testing::conformance::{CATALOG, INBOX, LEDGER, RATE_LIMITER, RECORDS, REOPENED, SHARED};
 use libtest_mimic::{Arguments, Trial};
 use pgbouncer_server::{PgBouncer, pgbouncer};
 use postgres_server::{Postgres, postgres, unique};
@@ -24,7 +24,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
 fn main() {
     let mut trials = Vec::new();
-    for case in LEDGER {
+    for case in LEDGER.iter().chain(INBOX) {
         trials.push(trial("memory", case.name(), || case.run(|| async { MemoryStore::new() })));
         trials.push(trial("sqlite", case.name(), || async {
             let folder = tempfile::tempdir().unwrap();
@@ -39,6 +39,20 @@ fn main() {
         }
     }
     for case in CATALOG {
+        trials.push(trial("memory", case.name(), || case.run(|| async { MemoryStore::new() })));
+        trials.push(trial("sqlite", case.name(), || async {
+            let folder = tempfile::tempdir().unwrap();
+            case.run(|| sqlite(&folder)).await;
+        }));
+        if let Some(server) = postgres() {
+            trials.push(trial("postgres", case.name(), move || case.run(move || schema(server))));
+            trials.push(trial("postgres_pool", case.name(), move || case.run(move || pooled(server))));
+            if let Some(pooler) = pgbouncer(server) {
+                trials.push(trial("pgbouncer", case.name(), move || case.run(move || behind(server, pooler))));
+            }
+        }
+    }
+    for case in RECORDS {
         trials.push(trial("memory", case.name(), || case.run(|| async { MemoryStore::new() })));
         trials.push(trial("sqlite", case.name(), || async {
             let folder = tempfile::tempdir().unwrap();
@@ -122,7 +136,7 @@ async fn sqlite(folder: &tempfile::TempDir) -> SqliteStore {
 }
 
 async fn schema(server: &'static Postgres) -> PostgresStore {
-    PostgresStore::connect_to_schema(&server.url(), &unique()).await.unwrap()
+    PostgresStore::options().schema(unique()).connect(&server.url()).await.unwrap()
 }
 
 /// In the host's pool.

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use delivery_core::delivery::Error;
 use delivery_core::key::{Key, Refusal};
+use delivery_core::observer::Event;
 use delivery_core::store::{
-    Backend, CatalogEditor, KeyQuery, Ledger, MemoryStore, PostQuery, Posts, SqliteStore, StoreError,
+    Backend, CatalogEditor, KeyQuery, Ledger, MemoryStore, PostQuery, Posts, Sale, SqliteStore, StoreError,
 };
 use delivery_testing::{Fault, Faulty, Shop, strategies};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use proptest::test_runner::{Config, TestRunner};
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
@@ -33,7 +34,13 @@ async fn is_kept<S: Ledger + CatalogEditor + Posts>(
         Some(name) => store.product_called(name).await.unwrap().is_some(),
         None => false,
     };
-    match store.add_product(product.clone()).await {
+    match store
+        .add_product(
+            product.clone(),
+            delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
+        )
+        .await
+    {
         Ok(added) => {
             prop_assert!(!taken);
             let expected = delivery_core::product::Product::new(added.id(), product);
@@ -43,7 +50,13 @@ async fn is_kept<S: Ledger + CatalogEditor + Posts>(
         Err(StoreError::Refused { .. }) => prop_assert!(taken),
         Err(error) => panic!("{error}"),
     }
-    let added = store.add_post(post.clone()).await.unwrap();
+    let added = store
+        .add_post(
+            post.clone(),
+            delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
+        )
+        .await
+        .unwrap();
     // Of all until its own time it is the newest: the last of those that came at the same time.
     let query = PostQuery { category: None, until: added.published_at(), limit: 1 };
     let listed = store.posts(&query).await.unwrap();
@@ -83,9 +96,9 @@ fn searches_of_sqlite_are_those_in_memory() {
         runtime.block_on(async {
             let stores: [&dyn Ledger; 2] = [&memory, &sqlite];
             for store in stores {
-                store.issue(key.clone(), None).await.unwrap();
+                store.issue(Sale::new(key.clone(), Vec::new())).await.unwrap();
                 for change in &changes {
-                    store.change(key.id, change.clone()).await.unwrap();
+                    store.change(key.id, change.clone(), Vec::new()).await.unwrap();
                 }
             }
         });
@@ -103,6 +116,34 @@ fn searches_of_sqlite_are_those_in_memory() {
 async fn search(store: &dyn Ledger, query: &KeyQuery) -> (Vec<Key>, bool) {
     let page = store.search(query).await.unwrap();
     (page.items, page.next.is_some())
+}
+
+/// A host's observer is told of events that it does not know, too.
+#[test]
+fn events_are_of_every_kind() {
+    let seen = Cell::new(0_u32);
+    runner(300)
+        .run(&strategies::event(), |event| {
+            let kind = match event {
+                Event::Issued { .. } => 0,
+                Event::Used { .. } => 1,
+                Event::Refused { .. } => 2,
+                Event::Revoked { .. } => 3,
+                Event::Restored { .. } => 4,
+                Event::TermsChanged { .. } => 5,
+                Event::EmailChanged { .. } => 8,
+                Event::MessageSent { attempt, .. } => {
+                    prop_assert!(attempt >= 1);
+                    6
+                }
+                Event::MessageFailed { .. } => 7,
+                other => return Err(TestCaseError::fail(format!("{other:?}"))),
+            };
+            seen.set(seen.get() | 1 << kind);
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(seen.get(), 0x1ff);
 }
 
 #[test]
@@ -145,11 +186,11 @@ async fn a_faulty_store_fails_as_it_is_told() {
     let known = async || inner.find(granted.id).await.unwrap().is_some();
 
     store.then(Fault::Before(StoreError::unavailable("scripted")));
-    assert!(matches!(store.issue(granted.clone(), None).await, Err(StoreError::Unavailable { .. })));
+    assert!(matches!(store.issue(Sale::new(granted.clone(), Vec::new())).await, Err(StoreError::Unavailable { .. })));
     assert!(!known().await);
 
     store.then(Fault::After(StoreError::Unknown { source: None }));
-    assert!(matches!(store.issue(granted.clone(), None).await, Err(StoreError::Unknown { .. })));
+    assert!(matches!(store.issue(Sale::new(granted.clone(), Vec::new())).await, Err(StoreError::Unknown { .. })));
     assert!(known().await);
 
     store.then(Fault::Hang);

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use chrono::DateTime;
 use delivery_core::key::{Actor, Change, Key, KeyId, LimitChange, NewKey, SecretVersion};
 use delivery_core::product::ProductId;
-use delivery_core::store::{Ledger, MemoryStore, PostgresStore, SqliteStore};
+use delivery_core::store::{Ledger, MemoryStore, PostgresStore, Sale, SqliteStore};
 use delivery_core::terms::{Terms, UseLimit};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -110,7 +110,8 @@ async fn record(store: &Arc<dyn Ledger>, key: KeyId, seed: u64) -> Vec<Record> {
                 let began = clock.fetch_add(1, Ordering::SeqCst);
                 let (key, allowed) = match &call {
                     Call::Find => (store.find(key).await.unwrap().unwrap(), true),
-                    Call::Change(change) => match store.change(key, change.clone()).await.unwrap().unwrap() {
+                    Call::Change(change) => match store.change(key, change.clone(), Vec::new()).await.unwrap().unwrap()
+                    {
                         Ok(key) => (key, true),
                         Err(refused) => (refused.key, false),
                     },
@@ -127,7 +128,7 @@ async fn record(store: &Arc<dyn Ledger>, key: KeyId, seed: u64) -> Vec<Record> {
 async fn are_linearizable(store: Arc<dyn Ledger>, histories: u64) {
     for seed in 0..histories {
         let granted = new_key(u128::from(seed) + 1);
-        let key = store.issue(granted, None).await.unwrap().into_key();
+        let key = store.issue(Sale::new(granted, Vec::new())).await.unwrap().into_key();
         let records = record(&store, key.id(), seed).await;
         assert!(is_linearizable(&key, &records), "seed {seed}: {records:#?}");
     }
@@ -148,7 +149,8 @@ async fn over_sqlite() {
 async fn over_postgres() {
     let Some(server) = postgres_server::postgres() else { return };
     let schema = postgres_server::unique();
-    are_linearizable(Arc::new(PostgresStore::connect_to_schema(&server.url(), &schema).await.unwrap()), 150).await;
+    are_linearizable(Arc::new(PostgresStore::options().schema(&schema).connect(&server.url()).await.unwrap()), 150)
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

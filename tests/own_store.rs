@@ -7,7 +7,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::sync::Arc;
 
-use delivery_core::store::{Backend, Ledger};
+use delivery_core::store::{Backend, Ledger, Sale};
 use delivery_testing::{Fixture, Shop};
 use store::FileStore;
 use tempfile::TempDir;
@@ -35,7 +35,7 @@ async fn a_line_that_a_crash_cut_off_is_removed_and_those_before_it_are_kept() {
     let path = place.0.path().join("store.jsonl");
     let store = place.open().await;
     let sold = shop.paid("A-1").await.key;
-    store.issue(sold.granted().as_ref().clone(), None).await.unwrap();
+    store.issue(Sale::new(sold.granted().as_ref().clone(), Vec::new())).await.unwrap();
     store.close().await;
     let length = path.metadata().unwrap().len();
     OpenOptions::new().append(true).open(&path).unwrap().write_all(br#"{"Persist":{"keys":[{"row""#).unwrap();
@@ -43,5 +43,5 @@ async fn a_line_that_a_crash_cut_off_is_removed_and_those_before_it_are_kept() {
     assert_eq!(path.metadata().unwrap().len(), length);
     assert_eq!(store.find(sold.id()).await.unwrap(), Some(sold));
     let other = shop.paid("A-2").await.key;
-    store.issue(other.granted().as_ref().clone(), None).await.unwrap();
+    store.issue(Sale::new(other.granted().as_ref().clone(), Vec::new())).await.unwrap();
 }

@@ -170,7 +170,7 @@ macro_rules! races {
             async fn $race() {
                 let Some(server) = crate::postgres_server::postgres() else { return };
                 let name = crate::postgres_server::unique();
-                let store = delivery_core::store::PostgresStore::connect_to_schema(&server.url(), &name).await.unwrap();
+                let store = delivery_core::store::PostgresStore::options().schema(&name).connect(&server.url()).await.unwrap();
                 super::$race(store).await;
             }
         )+ }

@@ -1,7 +1,8 @@
 //! The rules of a key, against a model so naive that it can be read as the specification.
 
 use chrono::{DateTime, Utc};
-use delivery_core::key::{Actor, Change, Key, KeyState, LimitChange, NewKey, Reason, Refusal, Status};
+use delivery_core::email::Email;
+use delivery_core::key::{Actor, Change, Key, KeyId, KeyState, LimitChange, NewKey, Reason, Refusal, Status};
 use delivery_core::terms::{MAX_USES, NEVER, UseLimit};
 use delivery_testing::strategies;
 use proptest::prelude::*;
@@ -13,12 +14,13 @@ struct Model {
     limit: i64,
     uses: Vec<DateTime<Utc>>,
     revoked: Option<(DateTime<Utc>, Option<Reason>, Actor)>,
+    email: Email,
 }
 
 impl Model {
     fn new(granted: NewKey) -> Self {
-        let (expires_at, limit) = (granted.expires_at, granted.limit.as_count());
-        Self { granted, expires_at, limit, uses: Vec::new(), revoked: None }
+        let (expires_at, limit, email) = (granted.expires_at, granted.limit.as_count(), granted.email.clone());
+        Self { granted, expires_at, limit, uses: Vec::new(), revoked: None, email }
     }
 
     fn apply(&mut self, change: &Change) -> Result<(), Refusal> {
@@ -28,6 +30,7 @@ impl Model {
                 self.revoked.get_or_insert((*at, reason.clone(), by.clone()));
             }
             Change::Restore { .. } => self.revoked = None,
+            Change::SetEmail { email, .. } => self.email = email.clone(),
             Change::SetTerms { expires_at, limit, .. } => {
                 match limit {
                     Some(LimitChange::Add(_)) if self.limit == -1 => return Err(Refusal::NoLimit),
@@ -82,7 +85,9 @@ proptest! {
             prop_assert_eq!((*expires_at, limit.as_count()), (model.expires_at, model.limit));
             let revoked = revoked.as_ref().map(|it| (it.at, it.reason.clone(), it.by.clone()));
             prop_assert_eq!(revoked, model.revoked.clone());
-            prop_assert_eq!(key.granted(), before.granted(), "what was granted never changes");
+            prop_assert_eq!(key.email(), &model.email);
+            let granted = NewKey { email: model.granted.email.clone(), ..key.granted().as_ref().clone() };
+            prop_assert_eq!(&granted, &model.granted, "what was granted never changes, but for the address");
         }
     }
 
@@ -103,6 +108,28 @@ proptest! {
         ] {
             let once = key.apply(&change).unwrap();
             prop_assert_eq!(once.apply(&change).unwrap(), once);
+        }
+    }
+
+    #[test]
+    fn a_successor_is_good_for_what_is_left_of_the_key_that_it_replaces(
+        (key, at, use_at) in (strategies::key(), strategies::instant(), strategies::instant()),
+        id: [u8; 16],
+    ) {
+        let (id, by) = ((KeyId::from_bytes(id), key.granted().secret), Actor::admin());
+        match key.rotate(id, at, &by) {
+            Ok((withdrawn, successor)) => {
+                prop_assert!(key.revoked_at().is_none());
+                prop_assert_eq!((withdrawn.status(use_at), withdrawn.successor()), (Status::Revoked, Some(id.0)));
+                let restored = withdrawn.apply(&Change::Restore { at, by: by.clone() });
+                prop_assert_eq!(restored, Err(Refusal::Replaced { successor: id.0 }));
+                prop_assert_eq!(withdrawn.rotate(id, at, &by), Err(Refusal::Replaced { successor: id.0 }));
+                prop_assert_eq!(successor.state(), key.state());
+                prop_assert_eq!(successor.check(use_at), key.check(use_at));
+                let granted = NewKey { id: key.id(), ..successor.granted().as_ref().clone() };
+                prop_assert_eq!(&granted, key.granted().as_ref());
+            }
+            Err(refusal) => prop_assert_eq!(key.revoked_at().map(|at| Refusal::Revoked { at }), Some(refusal)),
         }
     }
 

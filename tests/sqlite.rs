@@ -8,7 +8,7 @@ use delivery_core::key::{Change, Key, KeyId, NewKey, SecretVersion, Status};
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::product::{NewProduct, ProductId};
 use delivery_core::store::{
-    Backend, CatalogEditor, History, Issue, KeyQuery, Ledger, MessageId, SqliteError, SqliteStore,
+    Backend, CatalogEditor, History, Issue, KeyQuery, Ledger, MessageId, Notice, Sale, SqliteError, SqliteStore,
 };
 use delivery_core::terms::{Terms, UseLimit, Validity};
 use tempfile::TempDir;
@@ -62,15 +62,15 @@ async fn one_store_owns_a_file_whatever_its_name() {
 async fn a_restart_loses_nothing_and_doubles_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let order = OrderRef { source: Source::webhook(), id: "A".parse().unwrap() };
-    let message = Some(MessageId::new("a@example.com").unwrap());
+    let message = vec![Notice::purchase(MessageId::new("a@example.com").unwrap())];
     for round in 0..50_u64 {
         let store = open(&folder).await;
         let granted = key(u128::from(round) + 1, -1).bought_with(order.clone());
-        let issued = store.issue(granted, message.clone()).await.unwrap();
+        let issued = store.issue(Sale::new(granted, message.clone())).await.unwrap();
         assert_eq!(matches!(issued, Issue::New(_)), round == 0, "one key, however many restarts later");
         let issued = issued.into_key();
         assert_eq!(issued.used(), round);
-        store.change(issued.id(), spend(0)).await.unwrap().unwrap().unwrap();
+        store.change(issued.id(), spend(0), Vec::new()).await.unwrap().unwrap().unwrap();
         if round % 2 == 0 {
             store.close().await;
         }
@@ -89,7 +89,7 @@ async fn the_same_order_a_thousand_restarts_later_is_the_same_key() {
     let order = OrderRef { source: Source::webhook(), id: "A".parse().unwrap() };
     for round in 1..=1000 {
         let store = open(&folder).await;
-        let issued = store.issue(key(round, -1).bought_with(order.clone()), None).await.unwrap();
+        let issued = store.issue(Sale::new(key(round, -1).bought_with(order.clone()), Vec::new())).await.unwrap();
         assert_eq!(issued.into_key().id(), key(1, -1).id);
         store.close().await;
     }
@@ -102,14 +102,14 @@ async fn counts_stay_exact_across_folding_and_restart() {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(open(&folder).await);
     for number in 1..=KEYS {
-        store.issue(key(number, -1), None).await.unwrap();
+        store.issue(Sale::new(key(number, -1), Vec::new())).await.unwrap();
     }
     let mut users = JoinSet::new();
     for number in 1..=KEYS {
         let store = store.clone();
         users.spawn(async move {
             for count in 1..=USES {
-                let used = store.change(key(number, -1).id, spend(0)).await.unwrap().unwrap().unwrap();
+                let used = store.change(key(number, -1).id, spend(0), Vec::new()).await.unwrap().unwrap().unwrap();
                 assert_eq!(used.used(), count);
                 assert_eq!(store.find(used.id()).await.unwrap().unwrap().used(), count);
             }
@@ -132,11 +132,11 @@ async fn exhausted_keys_are_found_whether_their_uses_are_folded_or_not() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder).await;
     for number in 1..=2_500 {
-        store.issue(key(number, 2), None).await.unwrap();
+        store.issue(Sale::new(key(number, 2), Vec::new())).await.unwrap();
     }
     let spend_each = async |store: &SqliteStore, of: &[u128]| {
         for number in (1..=2_500).filter(|number| of.contains(&(number % 3))) {
-            store.change(key(number, 2).id, spend(0)).await.unwrap().unwrap().unwrap();
+            store.change(key(number, 2).id, spend(0), Vec::new()).await.unwrap().unwrap().unwrap();
         }
     };
     spend_each(&store, &[0]).await;
@@ -165,9 +165,9 @@ async fn exhausted_keys_are_found_whether_their_uses_are_folded_or_not() {
 async fn a_crash_between_append_and_fold_changes_no_count() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder).await;
-    store.issue(key(1, 5), None).await.unwrap();
+    store.issue(Sale::new(key(1, 5), Vec::new())).await.unwrap();
     for _ in 0..3 {
-        store.change(key(1, 5).id, spend(0)).await.unwrap().unwrap().unwrap();
+        store.change(key(1, 5).id, spend(0), Vec::new()).await.unwrap().unwrap().unwrap();
     }
     // What a crash leaves behind: the files as they are now, nothing folded, nothing closed.
     let crashed = tempfile::tempdir().unwrap();
@@ -176,17 +176,17 @@ async fn a_crash_between_append_and_fold_changes_no_count() {
     }
     let store = open(&crashed).await;
     for used in [4, 5] {
-        let changed = store.change(key(1, 5).id, spend(0)).await.unwrap().unwrap().unwrap();
+        let changed = store.change(key(1, 5).id, spend(0), Vec::new()).await.unwrap().unwrap().unwrap();
         assert_eq!(changed.used(), used);
     }
-    assert!(store.change(key(1, 5).id, spend(0)).await.unwrap().unwrap().is_err());
+    assert!(store.change(key(1, 5).id, spend(0), Vec::new()).await.unwrap().unwrap().is_err());
 }
 
 #[tokio::test]
 async fn a_message_that_was_under_way_at_a_crash_is_due_at_the_next_start() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder).await;
-    store.issue(key(1, 1), Some(MessageId::new("a@example.com").unwrap())).await.unwrap();
+    store.issue(Sale::new(key(1, 1), vec![Notice::purchase(MessageId::new("a@example.com").unwrap())])).await.unwrap();
     let claim = async |store: &SqliteStore| {
         store
             .claim_messages(now(), now() + TimeDelta::minutes(5), 10)
@@ -239,7 +239,13 @@ async fn add_newer_migration(path: &Path) {
 async fn the_tables_are_prefixed_and_hold_no_key() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder).await;
-    store.add_product(NewProduct::new("x").unwrap()).await.unwrap();
+    store
+        .add_product(
+            NewProduct::new("x").unwrap(),
+            delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
+        )
+        .await
+        .unwrap();
     store.close().await;
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(folder.path().join("delivery.db"));
     let mut connection = sqlx::ConnectOptions::connect(&options).await.unwrap();
@@ -258,7 +264,7 @@ async fn a_closed_store_says_so() {
     let store = open(&folder).await;
     store.close().await;
     assert!(store.ping().await.is_err());
-    assert!(store.issue(key(1, 1), None).await.is_err());
+    assert!(store.issue(Sale::new(key(1, 1), Vec::new())).await.is_err());
     assert!(store.find(key(1, 1).id).await.is_err());
     let _again = open(&folder).await;
 }

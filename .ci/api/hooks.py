@@ -6,6 +6,7 @@ import re
 
 import schemathesis
 
+NAMED = set()
 KEYED = ["/api/validate", "/api/product"]
 
 
@@ -50,8 +51,14 @@ def map_body(context, body):
 
 @schemathesis.hook
 def filter_case(context, case):
-    """Unknown parameters are ignored, empty ones are missing, lists on the way may be empty, and a key must stand in one of
-    three places: no schema says so."""
+    """Unknown parameters are ignored, empty ones are missing, lists on the way may be empty, a key must stand in one of three
+    places, and a platform's name for a product is no other product's: no schema says so."""
+    refs = case.body.get("refs") if isinstance(case.body, dict) else None
+    if isinstance(refs, dict):
+        names = {(platform, str(name)) for platform, names in refs.items() if isinstance(names, list) for name in names}
+        if names & NAMED:
+            return False
+        NAMED.update(names)
     query = case.query or {}
     if "x-schemathesis-unknown-property" in query or any(not value or isinstance(value, (list, dict)) for value in query.values()):
         return False

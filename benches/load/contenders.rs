@@ -35,6 +35,8 @@ pub enum Contender {
     OursOnPostgres,
     /// Its e-mails go to a mail server instead of files.
     OursBySmtp,
+    /// Told by signed events of a platform.
+    OursByEvents,
 }
 
 impl Contender {
@@ -50,6 +52,16 @@ impl Contender {
             Self::OursOnAxum | Self::OursOnSlowDisk | Self::OursOnPostgres => "this, on axum",
             Self::OursBySmtp => "this, on axum, e-mails by SMTP",
             Self::OursOnRocket => "this, on Rocket",
+            Self::OursByEvents => "this, on axum, events",
+        }
+    }
+
+    /// What it is asked where others are asked for `load`.
+    pub fn load(self, load: Load) -> Load {
+        match (self, load) {
+            (Self::OursByEvents, Load::Order) => Load::Event,
+            (Self::OursByEvents, Load::Forged) => Load::ForgedEvent,
+            (_, load) => load,
         }
     }
 
@@ -93,7 +105,7 @@ impl Ground {
         runtime.block_on(fill::sqlite(&folder.path().join("delivery.db"), keys));
         runtime.block_on(hand::fill(&folder.path().join("hand.db"), &texts));
         let slow_fsync = folder.path().join("slow_fsync.so");
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/load/slow_fsync.c");
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/load/slow_fsync.c");
         let mut compiler = Command::new("cc");
         compiler.args(["-shared", "-fPIC", "-O2", "-o"]).arg(&slow_fsync).arg(source);
         assert!(compiler.status().unwrap().success());
@@ -122,7 +134,9 @@ impl Ground {
     pub fn command(&self, contender: Contender) -> Command {
         let data = tempfile::tempdir_in(&self.folder).unwrap().keep();
         let mut command = match contender {
-            Contender::OursOnAxum | Contender::OursOnSlowDisk => self.ours("axum_server", &data),
+            Contender::OursOnAxum | Contender::OursOnSlowDisk | Contender::OursByEvents => {
+                self.ours("axum_server", &data)
+            }
             Contender::OursOnRocket => self.ours("rocket_server", &data),
             Contender::OursOnPostgres => {
                 let mut command = self.ours("axum_server", &data);
@@ -148,10 +162,15 @@ impl Ground {
 
     fn ours(&self, program: &'static str, data: &Path) -> Command {
         fs::copy(self.folder.path().join("delivery.db"), data.join("delivery.db")).unwrap();
-        let limits = ["LIMIT_PRODUCT", "LIMIT_VALIDATE", "LIMIT_WEBHOOK", "LIMIT_FAILURES"];
+        let limits = ["LIMIT_PRODUCT", "LIMIT_VALIDATE", "LIMIT_WEBHOOK", "LIMIT_FAILURES", "LIMIT_EVENTS"];
         let data = data.to_str().unwrap();
         let mut settings = CONFIGURED.to_vec();
-        settings.extend([("KEY_SECRET", fill::SECRET), ("DATA_DIR", data), ("RUST_LOG", "warn")]);
+        settings.extend([
+            ("KEY_SECRET", fill::SECRET),
+            ("DATA_DIR", data),
+            ("RUST_LOG", "warn"),
+            ("SHOPIFY_SECRET", SECRET),
+        ]);
         settings.extend(limits.map(|limit| (limit, "100000000")));
         let mut command = Site::new(program).command(&settings);
         command.current_dir(data).stderr(std::process::Stdio::inherit());

@@ -83,7 +83,7 @@ const SCENARIOS: [Scenario; 9] = [
         name: "order",
         load: Load::Order,
         connections: &[1, 64],
-        contenders: &[Contender::Hand, Contender::OursOnAxum, Contender::OursOnRocket],
+        contenders: &[Contender::Hand, Contender::OursOnAxum, Contender::OursOnRocket, Contender::OursByEvents],
     },
     Scenario {
         name: "order, e-mails by SMTP",
@@ -95,7 +95,13 @@ const SCENARIOS: [Scenario; 9] = [
         name: "forged keys",
         load: Load::Forged,
         connections: &[1, 64],
-        contenders: &[Contender::AxumJson, Contender::AxumWhole, Contender::OursOnAxum, Contender::OursOnRocket],
+        contenders: &[
+            Contender::AxumJson,
+            Contender::AxumWhole,
+            Contender::OursOnAxum,
+            Contender::OursOnRocket,
+            Contender::OursByEvents,
+        ],
     },
     Scenario {
         name: "counted fetch, 1 ms more for each sync",
@@ -136,7 +142,7 @@ fn main() {
         for &connections in scenario.connections {
             for _ in 0..arguments.rounds {
                 for (contender, server) in scenario.contenders.iter().zip(&servers) {
-                    let measured = ground.press(server, scenario.load, connections, arguments.seconds);
+                    let measured = ground.press(server, contender.load(scenario.load), connections, arguments.seconds);
                     report.add(scenario.name, connections, contender.name(), measured);
                 }
             }

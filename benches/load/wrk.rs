@@ -6,9 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use hmac::{Hmac, KeyInit, Mac};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
+use sha2::Sha256;
+
+use crate::process::SECRET;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Load {
@@ -16,6 +20,10 @@ pub enum Load {
     Fetch,
     Order,
     Forged,
+    /// Sales on Shopify, each with its signature.
+    Event,
+    /// The same, signed by somebody else.
+    ForgedEvent,
 }
 
 /// What came of it.
@@ -55,6 +63,40 @@ function request()
 end
 "#;
 
+const EVENT: &str = r#"
+local requests, at = {}, 0
+function init()
+    for line in io.lines("EVENTS") do
+        local number, signature, body = line:match("(%S+) (%S+) (.*)")
+        requests[#requests + 1] = wrk.format("POST", "/api/webhook/shopify", {
+            ["X-Shopify-Hmac-Sha256"] = signature, ["X-Shopify-Topic"] = "orders/paid", ["X-Shopify-Webhook-Id"] = number,
+            ["X-Shopify-Shop-Domain"] = "shop.example", ["X-Shopify-API-Version"] = "2026-01"}, body)
+    end
+end
+function request()
+    at = at % #requests + 1
+    return requests[at]
+end
+"#;
+
+/// More events than a server takes in a second.
+const EVENTS: u32 = 40_000;
+
+/// Sales that were never told of before, a line each: number, signature, body.
+fn events(run: u32, count: u32, secret: &str) -> String {
+    let line = |number: u32| {
+        let number = format!("{run}{number:09}");
+        let body = format!(
+            "{{\"id\":{number},\"financial_status\":\"paid\",\"email\":\"buyer@example.com\",\
+             \"line_items\":[{{\"id\":1,\"sku\":\"PROD-1\",\"quantity\":1}}]}}"
+        );
+        let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
+        mac.update(body.as_bytes());
+        format!("{number} {} {body}\n", data_encoding::BASE64.encode(&mac.finalize().into_bytes()))
+    };
+    (0..count).map(line).collect()
+}
+
 impl Scripts {
     pub fn write(folder: &Path, keys: &[String], secret: &str) -> Self {
         let mut keys = keys.to_vec();
@@ -81,12 +123,20 @@ impl Scripts {
 
     /// Loads a server over so many connections; processor time is for others to add.
     pub fn run(&self, server: SocketAddr, load: Load, connections: u32, seconds: u32) -> Measured {
+        static RUNS: AtomicU32 = AtomicU32::new(0);
         let mut script = self.folder.join(format!("{load:?}.lua"));
         if load == Load::Order {
-            static RUNS: AtomicU32 = AtomicU32::new(0);
             let text = fs::read_to_string(&script).unwrap();
             script = self.folder.join("this-order.lua");
             fs::write(&script, text.replace("RUN", &RUNS.fetch_add(1, Ordering::Relaxed).to_string())).unwrap();
+        }
+        if matches!(load, Load::Event | Load::ForgedEvent) {
+            let run = 1 + RUNS.fetch_add(1, Ordering::Relaxed);
+            let secret = if load == Load::Event { SECRET } else { "somebody-else's-secret" };
+            let file = self.folder.join("events");
+            fs::write(&file, events(run, EVENTS * seconds, secret)).unwrap();
+            script = self.folder.join("this-event.lua");
+            fs::write(&script, EVENT.replace("EVENTS", file.to_str().unwrap())).unwrap();
         }
         let mut wrk = Command::new("wrk");
         wrk.args(["--threads", "1", "--latency", "--timeout", "10s", "--connections", &connections.to_string()]);
@@ -95,7 +145,9 @@ impl Scripts {
         let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
         let measured = read(&said);
         assert!(!said.contains("Socket errors"), "{load:?}: {said}");
-        assert_eq!(said.contains("Non-2xx"), load == Load::Forged, "{load:?}: {said}");
+        let is_forged = matches!(load, Load::Forged | Load::ForgedEvent);
+        assert_eq!(said.contains("Non-2xx"), is_forged, "{load:?}: {said}");
+        assert!(load != Load::Event || measured.requests < f64::from(EVENTS * seconds), "events came twice");
         measured
     }
 }

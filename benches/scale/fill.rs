@@ -77,7 +77,13 @@ fn statements(series: &str, id: &str, counted: Option<&str>) -> Vec<String> {
 
 async fn make(store: &(impl Ledger + CatalogEditor + Posts)) {
     let product = NewProduct::new("Guide").unwrap().content("A line of Markdown.\n".repeat(100)).unwrap();
-    store.add_product(product).await.unwrap();
+    store
+        .add_product(
+            product,
+            delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
+        )
+        .await
+        .unwrap();
     store.register(&keyring().fingerprints()).await.unwrap();
     store.close().await;
 }

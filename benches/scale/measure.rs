@@ -99,7 +99,8 @@ async fn started<S: Ledger + CatalogEditor + Posts>(keys: i64, open: impl Future
 fn service<S: Ledger + CatalogEditor + Posts>(store: Arc<S>) -> Delivery {
     let (webhook, admin) = (SECRET.parse().unwrap(), "an-admins-own-token".parse().unwrap());
     let plenty = Quota::per_minute(u32::MAX).unwrap();
-    let quotas = Quotas { product: plenty, validate: plenty, webhook: plenty, admin: plenty, failures: plenty };
+    let quotas =
+        Quotas { product: plenty, validate: plenty, webhook: plenty, admin: plenty, failures: plenty, events: plenty };
     Delivery::builder(store, Arc::new(Nowhere), keyring())
         .webhook_secret(webhook)
         .admin_token(admin)

@@ -36,6 +36,13 @@ impl Email {
         &self.0
     }
 
+    /// Whether both are one address, without regard to the case of ASCII letters. Mail servers that tell letters apart are
+    /// unheard of (RFC 5321, 2.4), and buyers do not.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.0.eq_ignore_ascii_case(&other.0)
+    }
+
     /// The part before the `@`.
     #[must_use]
     pub fn local(&self) -> &str {

@@ -12,7 +12,7 @@
 //! #     async fn send(&self, _: &Message) -> Result<(), MailError> { Ok(()) }
 //! # }
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let keyring = Keyring::new(Prefix::default(), &["a signing secret, kept".parse()?])?;
+//! let keyring = Keyring::new(Prefix::default(), &["a signing secret that is kept".parse()?])?;
 //! let (webhook, admin) = ("the platform's secret".parse()?, "the-seller's-token".parse()?);
 //! let store = Arc::new(MemoryStore::new());
 //! let delivery = Delivery::builder(store, Arc::new(Terminal), keyring).webhook_secret(webhook).admin_token(admin).build();
@@ -37,8 +37,10 @@
 //! | [`key`] | the rules of a key, and its text |
 //! | [`seller`] | who may call the seller's endpoints |
 //! | [`store`] | the ports to storage; the stores |
+//! | `platform` | what the requests of commerce platforms say; feature `platforms` |
 //! | [`mail`] | the e-mail and its way to the buyer |
 //! | [`observer`] | telling the host what has happened |
+//! | `webhook` | telling its other programs, by signed requests; feature `webhooks` |
 //! | [`delivery`] | the use cases |
 //! | [`http`] | the use cases on the wire, as values |
 //!
@@ -56,6 +58,9 @@
 //!   `delivery_commit_seconds`, `delivery_queue_depth`. A use or a sale whose caller goes away before its answer is not counted here.
 //! * `spans`: `tracing` spans `order`, `fetch`, `commit` and `message`, with ids of keys and never their texts.
 //! * `utoipa`: `http::openapi`, the API's description as a value that nests into the host's own.
+//! * `platforms`: `platform`, adapters for Stripe, Shopify, Lemon Squeezy, Paddle, Gumroad, WooCommerce, Polar and Standard
+//!   Webhooks.
+//! * `webhooks`: `webhook::Webhooks`, signed requests to the host's own receivers when keys are issued and changed.
 //! * `smtp`: `mail::SmtpMailer`, and `mail::FolderMailer`, which writes the same messages as `.eml` files.
 //!
 //! `delivery-testing` has conformance cases, proptest strategies, and doubles for time, chance and mail.
@@ -74,6 +79,8 @@ pub mod limit;
 pub mod mail;
 pub mod observer;
 pub mod order;
+#[cfg(feature = "platforms")]
+pub mod platform;
 pub mod post;
 pub mod product;
 pub mod secret;
@@ -84,6 +91,8 @@ mod telemetry;
 pub mod terms;
 mod text;
 mod throttle;
+#[cfg(feature = "webhooks")]
+pub mod webhook;
 
 pub use self::clock::{Clock, SystemClock};
 pub use self::delivery::Delivery;

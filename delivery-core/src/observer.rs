@@ -72,7 +72,22 @@ pub enum Event {
         /// The key after it.
         key: Key,
     },
-    /// A mail server took an e-mail.
+    /// A revocation was lifted.
+    Restored {
+        /// The key after it.
+        key: Key,
+    },
+    /// A key has other terms.
+    TermsChanged {
+        /// The key after it.
+        key: Key,
+    },
+    /// The address of a key's buyer was corrected.
+    EmailChanged {
+        /// The key after it.
+        key: Key,
+    },
+    /// A mail server took an e-mail, or a receiver a webhook.
     MessageSent {
         /// The key it is about.
         key: KeyId,
@@ -81,7 +96,7 @@ pub enum Event {
         /// At which attempt, from 1.
         attempt: u32,
     },
-    /// An e-mail was given up.
+    /// An e-mail or a webhook was given up.
     MessageFailed {
         /// The key it is about.
         key: KeyId,

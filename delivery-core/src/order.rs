@@ -1,22 +1,20 @@
 //! An order and its identity.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
 use crate::email::Email;
 use crate::product::ProductId;
-use crate::text::{Invalid, line};
 
-/// A commerce platform's own number for an order: 1 to 255 characters without control characters, compared exactly.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct OrderId(String);
+crate::text::line_type! {
+    /// A commerce platform's own number for an order: 1 to 255 characters without control characters, compared exactly.
+    OrderId, 255
+}
 
-/// Which platform an order number comes from, so that two platforms can use the same number: 1 to 64 characters without
-/// control characters.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Source(String);
+crate::text::line_type! {
+    /// Which platform an order number comes from, so that two platforms can use the same number: 1 to 64 characters without
+    /// control characters.
+    Source, 64
+}
 
 /// Identifies one order, however often and through whatever channel it is reported.
 ///
@@ -43,60 +41,15 @@ pub struct Order {
     pub email: Email,
 }
 
-impl OrderId {
-    /// The number as the platform wrote it.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for OrderId {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
-        let accepted = line(text, 1, 255);
-        accepted
-            .then(|| Self(text.to_owned()))
-            .ok_or(Invalid::expected("must be 1 to 255 characters without control characters"))
-    }
-}
-
 impl Source {
+    #[cfg(feature = "platforms")]
+    pub(crate) fn of(platform: &'static str) -> Self {
+        Self(platform.into())
+    }
+
     /// Orders that come through `POST /api/webhook/order`.
     #[must_use]
     pub fn webhook() -> Self {
-        Self("webhook".to_owned())
-    }
-
-    /// The name of the platform.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
+        Self("webhook".into())
     }
 }
-
-impl FromStr for Source {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
-        let accepted = line(text, 1, 64);
-        accepted
-            .then(|| Self(text.to_owned()))
-            .ok_or(Invalid::expected("must be 1 to 64 characters without control characters"))
-    }
-}
-
-impl fmt::Display for OrderId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-crate::text::serde_as_text!(OrderId, Source);

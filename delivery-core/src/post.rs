@@ -83,6 +83,30 @@ impl NewPost {
         Ok(Self { title, category, content: String::new(), published_at: whole_seconds(published_at) })
     }
 
+    /// Sets the title, by the rule of [`new`](Self::new).
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] if `title` breaks the rule.
+    pub fn title(mut self, title: impl Into<String>) -> Result<Self, Invalid> {
+        self.title = Self::new(title, self.category.clone(), self.published_at)?.title;
+        Ok(self)
+    }
+
+    /// Sets the category.
+    #[must_use]
+    pub fn category(mut self, category: Category) -> Self {
+        self.category = category;
+        self
+    }
+
+    /// Sets when it is published, rounded down to whole seconds.
+    #[must_use]
+    pub fn published_at(mut self, published_at: DateTime<Utc>) -> Self {
+        self.published_at = whole_seconds(published_at);
+        self
+    }
+
     /// Sets the text: at most 1 MiB, no control characters but line breaks and tabs.
     ///
     /// # Errors
@@ -99,6 +123,12 @@ impl Post {
     #[must_use]
     pub fn new(id: PostId, facts: NewPost) -> Self {
         Self { id, facts }
+    }
+
+    /// What it says, without its number.
+    #[must_use]
+    pub fn facts(&self) -> &NewPost {
+        &self.facts
     }
 
     /// The number.

@@ -1,12 +1,15 @@
-//! A digital product and its price.
+//! A digital product.
+
+mod price;
+mod refs;
 
 use std::fmt;
-use std::str::FromStr;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
-use rust_decimal::Decimal;
 
+pub use self::price::Price;
+pub use self::refs::{MOST_REFS, RefName, Refs};
 use crate::host_ref::HostRef;
 use crate::terms::OwnTerms;
 use crate::text::{Invalid, line, prose};
@@ -18,10 +21,6 @@ pub const MAX_CONTENT: usize = 1 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProductId(i64);
 
-/// A price without currency: 0 ≤ price < 10^15, at most four fraction digits, numerically exact.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct Price(Decimal);
-
 /// A validated product without a number. A [`Catalog`](crate::store::Catalog) assigns the number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewProduct {
@@ -32,6 +31,7 @@ pub struct NewProduct {
     price: Price,
     terms: OwnTerms,
     host_ref: Option<HostRef>,
+    refs: Refs,
 }
 
 /// A product that can be sold and fetched.
@@ -99,45 +99,6 @@ impl fmt::Display for ProductId {
     }
 }
 
-impl Price {
-    /// The amount, without trailing zeros.
-    #[must_use]
-    pub fn amount(self) -> Decimal {
-        self.0
-    }
-}
-
-impl TryFrom<Decimal> for Price {
-    type Error = Invalid;
-
-    fn try_from(amount: Decimal) -> Result<Self, Invalid> {
-        let amount = amount.normalize();
-        let accepted =
-            !amount.is_sign_negative() && amount < Decimal::from(1_000_000_000_000_000_i64) && amount.scale() <= 4;
-        accepted
-            .then_some(Self(amount))
-            .ok_or(Invalid::expected("must be a number from 0 to below 10^15 with at most 4 fraction digits"))
-    }
-}
-
-impl FromStr for Price {
-    type Err = Invalid;
-
-    /// Reads a JSON number: `9.99`, `1e2`.
-    fn from_str(text: &str) -> Result<Self, Invalid> {
-        let parsed = Decimal::from_str_exact(text).or_else(|_| Decimal::from_scientific(text));
-        // A number that `Decimal` cannot represent is far outside the range, so the error message about the range is
-        // right for it.
-        Self::try_from(parsed.unwrap_or(Decimal::NEGATIVE_ONE))
-    }
-}
-
-impl fmt::Display for Price {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 impl NewProduct {
     /// A digital product without description, free of charge, on the host's default terms.
     ///
@@ -161,7 +122,18 @@ impl NewProduct {
             price: Price::default(),
             terms: OwnTerms::default(),
             host_ref: None,
+            refs: Refs::default(),
         })
+    }
+
+    /// Sets the name, by the rule of [`new`](Self::new).
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] if `name` breaks the rule.
+    pub fn name(mut self, name: impl Into<String>) -> Result<Self, Invalid> {
+        self.name = Self::new(name)?.name;
+        Ok(self)
     }
 
     /// Sets what the buyer gets: at most [`MAX_CONTENT`] bytes, no control characters but line breaks and tabs.
@@ -222,6 +194,18 @@ impl NewProduct {
         self.host_ref = Some(host_ref);
         self
     }
+
+    /// Whether it has names on platforms.
+    pub(crate) fn has_names(&self) -> bool {
+        !self.refs.is_empty()
+    }
+
+    /// Sets what commerce platforms call it. No two products of a store have the same name on one platform.
+    #[must_use]
+    pub fn refs(mut self, refs: Refs) -> Self {
+        self.refs = refs;
+        self
+    }
 }
 
 impl Product {
@@ -242,6 +226,12 @@ impl Product {
     #[must_use]
     pub fn is_archived(&self) -> bool {
         self.is_archived
+    }
+
+    /// What it says, without its number.
+    #[must_use]
+    pub fn facts(&self) -> &NewProduct {
+        &self.facts
     }
 
     /// The number.
@@ -292,6 +282,12 @@ impl Product {
         self.facts.host_ref.as_ref()
     }
 
+    /// What commerce platforms call it.
+    #[must_use]
+    pub fn refs(&self) -> &Refs {
+        &self.facts.refs
+    }
+
     /// The encoded response for this product, created on first use and cached: escaping 2 KB costs half as much as a
     /// request.
     pub(crate) fn encoded(&self, encode: impl FnOnce(&Self) -> Bytes) -> Bytes {
@@ -321,29 +317,6 @@ crate::text::serde_as_number!(ProductId, i64, ProductId::new, ProductId::get);
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn prices_stay_exact() {
-        for (text, shown) in [
-            ("0", Some("0")),
-            ("-0.0", Some("0")),
-            ("9.99", Some("9.99")),
-            ("0.1", Some("0.1")),
-            ("100", Some("100")),
-            ("1e2", Some("100")),
-            ("1E-4", Some("0.0001")),
-            ("9.9900000", Some("9.99")),
-            ("999999999999999.9999", Some("999999999999999.9999")),
-            ("1000000000000000", None),
-            ("0.00001", None),
-            ("-1", None),
-            ("1e308", None),
-            ("1e-308", None),
-            ("NaN", None),
-        ] {
-            assert_eq!(text.parse::<Price>().ok().map(|price| price.to_string()).as_deref(), shown, "{text}");
-        }
-    }
 
     #[test]
     fn fields_out_of_range_are_refused() {

@@ -23,12 +23,15 @@
 //! }
 //! ```
 
+mod tokens;
+
 use std::fmt::Debug;
 use std::net::IpAddr;
 
 use async_trait::async_trait;
 use http::{Extensions, HeaderMap, header};
 
+pub use self::tokens::AdminTokens;
 use crate::key::Actor;
 use crate::secret::AdminToken;
 

@@ -28,6 +28,46 @@ pub(crate) fn prose(text: &str) -> bool {
     !text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
 }
 
+/// Defines a type for a line of text of 1 to `$max` characters without control characters, kept as it was written and
+/// compared exactly.
+macro_rules! line_type {
+    ($(#[$doc:meta])* $name:ident, $max:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(std::sync::Arc<str>);
+
+        impl $name {
+            /// The text as it was written.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = crate::text::Invalid;
+
+            fn from_str(text: &str) -> Result<Self, crate::text::Invalid> {
+                const EXPECTED: crate::text::Invalid = crate::text::Invalid::expected(concat!(
+                    "must be 1 to ",
+                    stringify!($max),
+                    " characters without control characters"
+                ));
+                crate::text::line(text, 1, $max).then(|| Self(text.into())).ok_or(EXPECTED)
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        crate::text::serde_as_text!($name);
+    };
+}
+pub(crate) use line_type;
+
 /// Implements serde for types that are read from text and show it by `as_str`.
 macro_rules! serde_as_text {
     ($($type:ty),+ $(,)?) => { $(

@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use delivery_core::key::{Fingerprint, Key, KeyId};
 use delivery_core::store::{
-    Attempt, Backend, FailedMessage, History, KeyQuery, Lease, LeasedMessage, Loaded, MemoryStore, MessageNumber,
-    Needs, Numbers, Page, Persisted, Route, Storage, StoreError, Use, UseId, Writes,
+    Attempt, Backend, Edit, FailedMessage, History, Inbox, KeyQuery, Lease, LeasedMessage, Loaded, MemoryStore,
+    MessageNumber, Needs, Numbers, Page, Persisted, Records, Route, Storage, StoreError, Use, UseId, Writes,
 };
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, MutexGuard};
@@ -34,7 +34,7 @@ enum Line {
     Register(Vec<Fingerprint>),
     Claim(DateTime<Utc>, DateTime<Utc>, usize),
     Renew(Vec<Lease>, DateTime<Utc>),
-    Retry(MessageNumber, DateTime<Utc>),
+    Retry(MessageNumber, Edit),
     RetryAll(Option<Route>, DateTime<Utc>),
     Prune(DateTime<Utc>),
 }
@@ -106,7 +106,7 @@ async fn apply(memory: &MemoryStore, line: &Line) -> Result<Applied, StoreError>
         Line::Register(keyring) => memory.register(keyring).await.map(|()| Applied::Done)?,
         Line::Claim(now, until, limit) => Applied::Claimed(memory.claim_messages(*now, *until, *limit).await?),
         Line::Renew(leases, until) => memory.renew_leases(leases, *until).await.map(|()| Applied::Done)?,
-        Line::Retry(message, now) => Applied::Retried(memory.retry_message(*message, *now).await?),
+        Line::Retry(message, edit) => Applied::Retried(memory.retry_message(*message, edit.clone()).await?),
         Line::RetryAll(route, now) => Applied::Count(memory.retry_messages(*route, *now).await?),
         Line::Prune(before) => Applied::Count(memory.prune_history(*before).await?),
     })
@@ -167,8 +167,8 @@ impl Backend for FileStore {
         self.memory.failed_messages(limit).await
     }
 
-    async fn retry_message(&self, message: MessageNumber, now: DateTime<Utc>) -> Result<bool, StoreError> {
-        let Applied::Retried(retried) = self.write(Line::Retry(message, now)).await? else { return Err(unexpected()) };
+    async fn retry_message(&self, message: MessageNumber, edit: Edit) -> Result<bool, StoreError> {
+        let Applied::Retried(retried) = self.write(Line::Retry(message, edit)).await? else { return Err(unexpected()) };
         Ok(retried)
     }
 
@@ -179,6 +179,16 @@ impl Backend for FileStore {
 
     fn uses(&self) -> Option<&dyn History> {
         Some(self)
+    }
+
+    /// It keeps no events of commerce platforms: the endpoints of platforms answer 404 over it.
+    fn inbox(&self) -> Option<&dyn Inbox> {
+        None
+    }
+
+    /// It shows no records: the desk's lists of messages and changes answer 404 over it.
+    fn records(&self) -> Option<&dyn Records> {
+        None
     }
 
     async fn ping(&self) -> Result<(), StoreError> {

@@ -69,6 +69,7 @@ async fn build<S: Ledger + CatalogEditor + Posts>(
     let pepper = keyring.pepper();
     let mut builder =
         Delivery::builder(store, mailer, keyring).webhook_secret(webhook).admin_token(admin).options(options);
+    builder = builder.platforms(settings.platforms.clone());
     builder = builder.mail_route(settings.smtp_url.clone().unwrap_or_default());
     if let Some(url) = &settings.redis_url {
         builder = builder.limiter(Arc::new(RedisLimiter::new(url, pepper)?));

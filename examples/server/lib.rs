@@ -8,6 +8,7 @@ pub mod health;
 mod log;
 mod pace;
 mod places;
+mod platforms;
 mod requests;
 mod secrets;
 pub mod serve;

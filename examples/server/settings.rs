@@ -6,11 +6,12 @@ use std::path::PathBuf;
 
 use clap::builder::Resettable;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
-use delivery_core::delivery::{self, Options};
+use delivery_core::delivery::{self, Options, PlatformSettings};
 use delivery_core::limit::RedisLimiter;
 use delivery_core::mail::SmtpMailer;
 
 use super::Refusal;
+use super::platforms::PlatformArguments;
 
 /// Sells digital products: takes paid orders, e-mails keys, serves products.
 #[derive(Parser)]
@@ -69,6 +70,9 @@ pub(crate) struct Arguments {
     /// Fetches with a key that does not verify, per minute and address
     #[arg(long, env, default_value = "60")]
     limit_failures: String,
+    /// New events per minute and commerce platform; those beyond it are applied later
+    #[arg(long, env, default_value = "600")]
+    limit_events: String,
     /// Connections served at once; more wait in line
     #[arg(long, env, default_value = "10000")]
     max_connections: String,
@@ -81,6 +85,8 @@ pub(crate) struct Arguments {
     /// Uses of a key where neither order nor product says otherwise; -1 without limit
     #[arg(long, env, default_value = "-1", allow_hyphen_values = true)]
     key_uses: String,
+    #[command(flatten)]
+    platforms: PlatformArguments,
     #[command(subcommand)]
     pub command: Option<Command>,
 }
@@ -104,6 +110,7 @@ pub(crate) struct Settings {
     pub max_connections: usize,
     pub max_connections_per_address: usize,
     pub options: Options,
+    pub platforms: PlatformSettings,
 }
 
 pub(crate) enum Database {
@@ -184,11 +191,13 @@ impl Arguments {
             "LIMIT_WEBHOOK" => Some(self.limit_webhook.clone()),
             "LIMIT_ADMIN" => Some(self.limit_admin.clone()),
             "LIMIT_FAILURES" => Some(self.limit_failures.clone()),
+            "LIMIT_EVENTS" => Some(self.limit_events.clone()),
             "KEY_DAYS" => Some(self.key_days.clone()),
             "KEY_USES" => Some(self.key_uses.clone()),
             _ => None,
         };
         let options = delivery::Settings::read(text).map_err(|error| refusal(error.name(), error.expected()))?.options;
+        let platforms = self.platforms.check().map_err(|error| refusal(error.name(), error.expected()))?;
         let Self { redis_url, webhook_secret, admin_token, key_secret, smtp_url, .. } = self;
         Ok(Settings {
             bind,
@@ -202,6 +211,7 @@ impl Arguments {
             max_connections,
             max_connections_per_address,
             options,
+            platforms,
         })
     }
 }

@@ -54,13 +54,19 @@ impl Fixture for InASchema {
     type Store = PostgresStore;
 
     async fn open(&self) -> Arc<PostgresStore> {
-        Arc::new(PostgresStore::connect_to_schema(&self.0, &self.1).await.unwrap())
+        Arc::new(PostgresStore::options().schema(&self.1).connect(&self.0).await.unwrap())
     }
 }
 
 #[test]
 fn the_service_is_its_model_in_memory() {
     check(256, || InMemory(Arc::default()));
+}
+
+/// As somebody proves a store that keeps keys and nothing else.
+#[test]
+fn the_service_is_its_model_over_a_ledger_beside_other_products() {
+    histories::check_ledger(|| InMemory(Arc::default()), 32);
 }
 
 #[test]

@@ -35,6 +35,20 @@ fn products() -> Vec<Row> {
             r##"{"name":"Song","description":"A\nsong","content":"# La\r\n\tla","type":"audio","price":0.10,"expires_days":-1,"max_uses":3,"unknown":[]}"##,
         ),
         row("add_product::price_stays_exact", PRODUCT).by_seller(r#"{"name":"x","content":"y","price":999999999999999.9999}"#),
+        row("add_product::names_on_platforms", PRODUCT).by_seller(
+            r#"{"name":"x","content":"y","refs":{"stripe":["plink_1","plink_1"],"shopify":["BOOK-1","variant:39072856"]}}"#,
+        ),
+        row("add_product::a_name_that_another_product_has", PRODUCT)
+            .by_seller(r#"{"name":"x","content":"y","refs":{"gumroad":["atlas","map"]}}"#),
+        row("add_product::the_same_name_on_another_platform", PRODUCT)
+            .by_seller(r#"{"name":"x","content":"y","refs":{"polar":["map"]}}"#),
+        row("add_product::names_on_an_unknown_platform", PRODUCT)
+            .by_seller(r#"{"name":"x","content":"y","refs":{"etsy":["map"]}}"#),
+        row("add_product::names_that_are_no_list", PRODUCT)
+            .by_seller(r#"{"name":"x","content":"y","refs":{"stripe":"plink_1"}}"#),
+        row("add_product::a_platform_twice", PRODUCT)
+            .by_seller(r#"{"name":"x","content":"y","refs":{"stripe":["a"],"stripe":["b"]}}"#),
+        row("add_product::an_empty_name", PRODUCT).by_seller(r#"{"name":"x","content":"y","refs":{"stripe":[""]}}"#),
         row("add_product::missing_name", PRODUCT).by_seller(r#"{"content":"y"}"#),
         row("add_product::missing_content", PRODUCT).by_seller(r#"{"name":"x","content":""}"#),
         row("add_product::name_with_line_break", PRODUCT).by_seller(r#"{"name":"x\ny","content":"y"}"#),

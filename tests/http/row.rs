@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use delivery_core::store::StoreError;
+use delivery_testing::Fault;
 use http::Request;
 
 use crate::host::Framework;
 use crate::shop::Shop;
-use crate::store::Health;
 
 /// A request, how often it is sent, and from where. Its name is the behaviour; its snapshot the last answer.
 #[derive(Debug, Clone)]
@@ -16,11 +17,19 @@ pub struct Row {
     headers: Vec<(&'static str, &'static str)>,
     body: String,
     times: usize,
-    before: Option<(&'static str, String)>,
+    before: Option<Before>,
     peer: &'static str,
     wait: Duration,
     last_header: Option<(&'static str, &'static str)>,
-    health: Health,
+    fault: Fault,
+}
+
+/// What is sent first: a line, a content type and a body.
+#[derive(Debug, Clone)]
+struct Before {
+    line: &'static str,
+    content_type: &'static str,
+    body: String,
 }
 
 /// A request by its first line, without body.
@@ -35,7 +44,7 @@ pub fn row(name: &'static str, line: &'static str) -> Row {
         peer: "192.0.2.1",
         wait: Duration::ZERO,
         last_header: None,
-        health: Health::Well,
+        fault: Fault::None,
     }
 }
 
@@ -64,9 +73,39 @@ impl Row {
         Self { times, ..self }
     }
 
+    /// By the seller, without a body.
+    pub fn with_token(self) -> Self {
+        self.header("authorization", "Bearer {ADMIN}")
+    }
+
     /// After a webhook call with this body.
     pub fn after_order(self, body: impl Into<String>) -> Self {
-        Self { before: Some(("POST /api/webhook/order", body.into())), ..self }
+        self.after("POST /api/webhook/order", "application/json", body)
+    }
+
+    /// After an event of a platform.
+    pub fn after_event(self, form: impl Into<String>) -> Self {
+        let line = "POST /api/webhook/gumroad?token=the-platforms-token";
+        self.after(line, "application/x-www-form-urlencoded", form)
+    }
+
+    /// After the seller rotated a key.
+    pub fn after_rotation(self, body: impl Into<String>) -> Self {
+        self.after("POST /api/admin/key/rotate", "application/json", body)
+    }
+
+    /// After the seller archived a product.
+    pub fn after_archive(self, product: i64) -> Self {
+        self.after("POST /api/admin/product/archive", "application/json", format!("{{\"id\":{product}}}"))
+    }
+
+    /// After the seller changed a post.
+    pub fn after_post(self, body: impl Into<String>) -> Self {
+        self.after("POST /api/admin/post/update", "application/json", body)
+    }
+
+    fn after(self, line: &'static str, content_type: &'static str, body: impl Into<String>) -> Self {
+        Self { before: Some(Before { line, content_type, body: body.into() }), ..self }
     }
 
     pub fn from(self, peer: &'static str) -> Self {
@@ -85,31 +124,32 @@ impl Row {
 
     /// While the store is away.
     pub fn store_away(self) -> Self {
-        Self { health: Health::Away, ..self }
+        Self { fault: Fault::Before(StoreError::unavailable("switched off")), ..self }
     }
 
     /// While the store answers nonsense.
     pub fn store_corrupt(self) -> Self {
-        Self { health: Health::Corrupt, ..self }
+        Self { fault: Fault::Before(StoreError::corrupt("cursed")), ..self }
     }
 
     /// While the store, the host's own, panics.
     pub fn store_panicking(self) -> Self {
-        Self { health: Health::Panicking, ..self }
+        Self { fault: Fault::Panic, ..self }
     }
 
     /// In a host that manages products and posts elsewhere.
     pub fn catalog_elsewhere(self) -> Self {
-        Self { health: Health::Elsewhere, ..self }
+        Self { fault: Fault::Before(StoreError::Unsupported), ..self }
     }
 
     /// Plays the row in a shop of its own.
     pub async fn play(&self, framework: Framework) -> String {
-        let shop = Shop::open(framework, self.health).await;
+        let mut shop = Shop::open(framework, self.fault.clone()).await;
         let before = shop.effects().await;
-        if let Some((line, body)) = &self.before {
-            let json = [("content-type", "application/json")];
-            shop.send(request(&shop, line, &json, body), self.peer).await;
+        if let Some(Before { line, content_type, body }) = &self.before {
+            let headers = [("content-type", *content_type), ("authorization", "Bearer {ADMIN}")];
+            shop.send(request(&shop, line, &headers, body), self.peer).await;
+            shop.look().await;
         }
         let mut answer = String::new();
         let mut headers = self.headers.clone();

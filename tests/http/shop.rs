@@ -7,25 +7,25 @@ use std::time::Duration;
 
 use delivery_core::Delivery;
 use delivery_core::delivery::Issued;
-use delivery_core::key::{Keyring, Prefix};
+use delivery_core::key::{Actor, Keyring, Prefix};
 use delivery_core::limit::{Quota, Quotas};
+use delivery_core::platform::{Gumroad, Secrets, Stripe, WooCommerce};
 use delivery_core::post::{Category, NewPost};
-use delivery_core::product::{NewProduct, ProductId};
-use delivery_core::store::KeyQuery;
+use delivery_core::product::{NewProduct, ProductId, Refs};
+use delivery_core::store::{InboxQuery, KeyQuery, MemoryStore, MessageQuery};
 use delivery_core::terms::{OwnTerms, UseLimit, Validity};
-use delivery_testing::{ManualClock, RecordingMailer, SeededEntropy};
+use delivery_testing::{Fault, Faulty, ManualClock, RecordingMailer, SeededEntropy};
 use http::{Request, Response};
 
 use crate::host::{self, Framework, Host, Stop};
-use crate::store::{FrailStore, Health};
 
 pub struct Shop {
     pub delivery: Delivery,
     pub mailer: Arc<RecordingMailer>,
     pub clock: Arc<ManualClock>,
     host: Host,
-    store: Arc<FrailStore>,
-    health: Health,
+    store: Arc<Faulty<MemoryStore>>,
+    fault: Fault,
     texts: Vec<(&'static str, String)>,
 }
 
@@ -48,25 +48,29 @@ impl Served {
 impl Shop {
     pub async fn serve(framework: Framework) -> Served {
         let three = Quota::per_minute(3).unwrap();
-        let quotas = Quotas { product: three, validate: three, webhook: three, admin: three, failures: three };
-        let shop = Self::open_with(framework, Health::Well, quotas).await;
+        let quotas =
+            Quotas { product: three, validate: three, webhook: three, admin: three, failures: three, events: three };
+        let shop = Self::open_with(framework, Fault::None, quotas).await;
         let (address, end) = host::serve(framework, shop.delivery.clone()).await;
         Served { shop, address, stop: end }
     }
 
-    pub async fn open(framework: Framework, health: Health) -> Self {
-        Self::open_with(framework, health, Quotas::default()).await
+    pub async fn open(framework: Framework, fault: Fault) -> Self {
+        Self::open_with(framework, fault, Quotas::default()).await
     }
 
-    async fn open_with(framework: Framework, health: Health, quotas: Quotas) -> Self {
+    async fn open_with(framework: Framework, fault: Fault, quotas: Quotas) -> Self {
         let clock = Arc::new(ManualClock::default());
         let mailer = Arc::new(RecordingMailer::default());
         let keyring = Keyring::new(Prefix::default(), &["a secret for snapshots".parse().unwrap()]).unwrap();
         let (webhook, admin) = (SECRET.parse().unwrap(), TOKEN.parse().unwrap());
-        let store = Arc::new(FrailStore::new());
+        let store = Arc::new(Faulty::new(Arc::new(MemoryStore::new())));
         let delivery = Delivery::builder(store.clone(), mailer.clone(), keyring)
             .webhook_secret(webhook)
             .admin_token(admin)
+            .platform(Gumroad::new(&secrets("the-platforms-token")).unwrap())
+            .platform(WooCommerce::new(&secrets("the shop's secret")))
+            .platform(Stripe::new(&secrets("whsec_secret")))
             .clock(clock.clone())
             .entropy(Arc::new(SeededEntropy::new(1)))
             .quotas(quotas)
@@ -74,8 +78,8 @@ impl Shop {
             .build();
         let texts = stock(&delivery, &clock).await;
         let host = Host::open(framework, delivery.clone()).await;
-        store.falls(health);
-        Self { delivery, mailer, clock, host, store, health, texts }
+        store.otherwise(fault.clone());
+        Self { delivery, mailer, clock, host, store, fault, texts }
     }
 
     /// Fills in `{VALID}`, `{ADMIN}` and the like.
@@ -90,18 +94,35 @@ impl Shop {
         written(&self.host.send(request, peer).await)
     }
 
+    /// Fills in the ids of the newest message and event from now on.
+    pub async fn look(&mut self) {
+        self.store.heal();
+        let admin = Actor::admin();
+        let messages = MessageQuery { limit: 1, ..MessageQuery::default() };
+        let messages = self.delivery.desk(&admin).messages(&messages).await.unwrap().items;
+        let events = InboxQuery { limit: 1, ..InboxQuery::default() };
+        let events = self.delivery.events(&events).await.unwrap().items;
+        self.texts.extend(messages.first().map(|message| ("MESSAGE", message.message.get().to_string())));
+        self.texts.extend(events.first().map(|event| ("EVENT", event.number.to_string())));
+        self.store.otherwise(self.fault.clone());
+    }
+
     /// What there is: uses, keys, e-mails. The store is well while it is asked.
     pub async fn effects(&self) -> String {
-        self.store.falls(Health::Well);
+        self.store.heal();
         let keys = self.delivery.keys(&KeyQuery { limit: 1000, ..KeyQuery::default() }).await.unwrap().items;
         let uses: u64 = keys.iter().map(delivery_core::key::Key::used).sum();
         self.delivery.outbox().work().await.unwrap();
         // A lease may have ended between two requests of a test, whose clock runs faster than the outbox: that is a copy.
         let sent: BTreeSet<_> =
             self.mailer.accepted().into_iter().map(|message| message.message_id.to_string()).collect();
-        self.store.falls(self.health);
+        self.store.otherwise(self.fault.clone());
         format!("{} keys, {uses} uses, {} e-mails", keys.len(), sent.len())
     }
+}
+
+fn secrets(secret: &str) -> Secrets {
+    Secrets::new([secret]).unwrap()
 }
 
 fn written(answer: &Response<String>) -> String {
@@ -117,6 +138,7 @@ async fn stock(delivery: &Delivery, clock: &ManualClock) -> Vec<(&'static str, S
     delivery.add_product(guide.description("All birds").unwrap().price("9.90".parse().unwrap())).await.unwrap();
     let terms = OwnTerms { validity: Validity::from_days(30).ok(), limit: UseLimit::from_count(5).ok() };
     let map = NewProduct::new("Map").unwrap().content("# Map").unwrap().kind("map").unwrap().terms(terms);
+    let map = map.refs(Refs::new([("gumroad".parse().unwrap(), "map".parse().unwrap())]).unwrap());
     delivery.add_product(map).await.unwrap();
     for (title, category) in [("Spring", "news"), ("Autumn", "news"), ("How to look", "tips")] {
         clock.advance(Duration::from_secs(1));
@@ -137,6 +159,7 @@ async fn stock(delivery: &Delivery, clock: &ManualClock) -> Vec<(&'static str, S
     delivery.fetch(spent.key.id(), ProductId::new(1).unwrap()).await.unwrap();
     delivery.revoke(revoked.key.id()).await.unwrap();
     let text = |issued: &Issued| issued.text.expose().to_owned();
+    let id = |issued: &Issued| issued.key.id().to_string();
     vec![
         ("VALID", text(&valid)),
         ("LIMITED", text(&limited)),
@@ -145,6 +168,11 @@ async fn stock(delivery: &Delivery, clock: &ManualClock) -> Vec<(&'static str, S
         ("EXPIRED_SPENT", text(&expired_spent)),
         ("REVOKED", text(&revoked)),
         ("FORGED", text(&valid).replace("dlv_0", "dlv_1").replace("dlv_2", "dlv_3")[..51].to_owned() + "z"),
+        ("VALID_ID", id(&valid)),
+        ("LIMITED_ID", id(&limited)),
+        ("SPENT_ID", id(&spent)),
+        ("REVOKED_ID", id(&revoked)),
+        ("EXPIRED_ID", id(&expired)),
         ("SECRET", SECRET.to_owned()),
         ("ADMIN", TOKEN.to_owned()),
     ]

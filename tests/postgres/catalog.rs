@@ -12,10 +12,17 @@ use crate::postgres_server::{postgres, unique};
 async fn a_product_that_one_server_changes_is_served_by_the_other_within_a_second() {
     let Some(database) = postgres() else { return };
     let schema = unique();
-    let store = async || PostgresStore::connect_to_schema(&database.url(), &schema).await.unwrap();
+    let store = async || PostgresStore::options().schema(&schema).connect(&database.url()).await.unwrap();
     let (one, other) = (store().await, store().await);
     let facts = |name| NewProduct::new(name).unwrap().content("# It").unwrap();
-    let id = one.add_product(facts("old")).await.unwrap().id();
+    let id = one
+        .add_product(
+            facts("old"),
+            delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
+        )
+        .await
+        .unwrap()
+        .id();
     let served = async |name: &str, is_archived: bool| {
         let within = async {
             loop {
@@ -30,11 +37,24 @@ async fn a_product_that_one_server_changes_is_served_by_the_other_within_a_secon
     };
     served("old", false).await;
     for name in ["new", "newer"] {
-        one.update_product(id, facts(name)).await.unwrap().unwrap();
+        one.update_product(
+            id,
+            facts(name),
+            delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
+        )
+        .await
+        .unwrap()
+        .unwrap();
         assert_eq!(one.product(id).await.unwrap().unwrap().name(), name, "here at once");
         served(name, false).await;
     }
-    one.archive_product(id).await.unwrap().unwrap();
+    one.archive_product(
+        id,
+        delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
+    )
+    .await
+    .unwrap()
+    .unwrap();
     served("newer", true).await;
     assert!(other.products().await.unwrap().is_empty());
     one.close().await;

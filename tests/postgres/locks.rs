@@ -108,7 +108,7 @@ async fn a_changed_row_an_order_under_way_and_a_locked_message_keep_nobody_else_
         // A replay of its order does not wait; its uses do.
         ("UPDATE delivery_key SET email = 'b@example.com' WHERE number = (SELECT min(number) FROM delivery_key)", "0"),
         // As a server that froze before it could commit the same order.
-        ("INSERT INTO delivery_purchase (order_id, source, product) VALUES ('frozen', 'webhook', 1)", "frozen"),
+        ("INSERT INTO delivery_purchase VALUES ('frozen', 'webhook', 1, 0)", "frozen"),
         ("SELECT 1 FROM delivery_message FOR UPDATE", ""),
     ] {
         shop.hold(statement).await;
@@ -156,7 +156,8 @@ async fn a_row_that_cannot_be_read_costs_no_session() {
         assert_eq!(refused.code(), delivery_core::ErrorCode::Internal);
         served().await;
     }
-    assert_eq!(sessions(&mut shop.hand).await, before);
+    let after = sessions(&mut shop.hand).await;
+    assert!(before.iter().all(|session| after.contains(session)), "{before:?} {after:?}");
 }
 
 /// The sessions of that role, by their processes.

@@ -4,6 +4,7 @@ mod catalog;
 #[path = "../private/faults.rs"]
 mod faults;
 mod locks;
+mod pool;
 #[path = "../private/postgres.rs"]
 mod postgres_server;
 #[path = "../private/mod.rs"]
@@ -36,7 +37,7 @@ struct Server {
 }
 
 async fn server(url: &str, schema: &str) -> Server {
-    let store = Arc::new(PostgresStore::connect_to_schema(url, schema).await.unwrap());
+    let store = Arc::new(PostgresStore::options().schema(schema).connect(url).await.unwrap());
     let mailer = Arc::new(RecordingMailer::default());
     let (keyring, webhook, admin) =
         ("a secret for two".parse().unwrap(), SECRET.parse().unwrap(), "the-seller's-token");
@@ -228,9 +229,9 @@ async fn a_role_needs_no_more_than_a_schema_of_its_own() {
     let mut administrator = administrator(database).await;
     administrator.execute("CREATE ROLE modest LOGIN; REVOKE CREATE ON DATABASE postgres FROM PUBLIC").await.unwrap();
     let url = database.url().replace("postgres@", "modest@");
-    let refused = PostgresStore::connect_to_schema(&url, "of_the_modest").await.unwrap_err();
+    let refused = PostgresStore::options().schema("of_the_modest").connect(&url).await.unwrap_err();
     assert!(matches!(refused, PostgresError::Forbidden { .. }), "{refused:?}");
-    assert!(refused.to_string().contains("CREATE SCHEMA of_the_modest AUTHORIZATION"), "{refused}");
+    assert!(refused.to_string().contains("CREATE SCHEMA \"of_the_modest\" AUTHORIZATION"), "{refused}");
     administrator.execute("CREATE SCHEMA of_the_modest AUTHORIZATION modest").await.unwrap();
     let modest = server(&url, "of_the_modest").await;
     modest.delivery.add_product(NewProduct::new("Guide").unwrap().content("# Guide").unwrap()).await.unwrap();
@@ -278,7 +279,7 @@ async fn what_would_lose_or_mistake_data_is_refused_in_a_sentence_without_the_pa
         ("postgres://a:hunter2@127.0.0.1:1/x", "some_schema", "cannot be connected to"),
         ("mysql://a:hunter2@127.0.0.1/x", "some_schema", "must be an address"),
     ] {
-        let refused = PostgresStore::connect_to_schema(url, schema).await.unwrap_err();
+        let refused = PostgresStore::options().schema(schema).connect(url).await.unwrap_err();
         let whole = delivery_core::explain(&refused);
         assert!(whole.contains(said) && !whole.contains("hunter2"), "{url}: {whole}");
     }
@@ -298,7 +299,7 @@ async fn a_server_that_says_nothing_is_not_waited_for_for_ever() {
 async fn a_closed_store_answers_nothing_and_what_was_acknowledged_stays() {
     let Some(database) = postgres() else { return };
     let (url, schema) = (database.url(), unique());
-    let store = PostgresStore::connect_to_schema(&url, &schema).await.unwrap();
+    let store = PostgresStore::options().schema(&schema).connect(&url).await.unwrap();
     store.ping().await.unwrap();
     store.close().await;
     assert!(store.ping().await.is_err());

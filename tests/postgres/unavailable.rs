@@ -247,12 +247,18 @@ async fn tunnel(database: &Postgres) -> (String, watch::Sender<()>) {
 async fn a_network_that_vanished_holds_up_nobody_for_longer_than_some_seconds() {
     let Some(database) = postgres() else { return };
     let (url, vanish) = tunnel(database).await;
-    let store = PostgresStore::connect_to_schema(&url, &unique()).await.unwrap();
+    let store = PostgresStore::options().schema(unique()).connect(&url).await.unwrap();
     let product = NewProduct::new("Guide").unwrap().content("# Guide").unwrap();
     let all_at_once = async || {
         let (lists, any) = (join_all((0..10).map(|_| store.products())).await, KeyQuery::default());
         let (found, searched) = tokio::join!(store.find(KeyId::from_bytes([1; 16])), store.search(&any));
-        let (added, pinged) = tokio::join!(store.add_product(product.clone()), store.ping());
+        let (added, pinged) = tokio::join!(
+            store.add_product(
+                product.clone(),
+                delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH)
+            ),
+            store.ping()
+        );
         let others = [found.err(), searched.err(), added.err(), pinged.err()];
         let errors: Vec<StoreError> =
             lists.into_iter().filter_map(Result::err).chain(others.into_iter().flatten()).collect();

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use delivery_core::key::{Actor, Change, KeyId, NewKey, SecretVersion};
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::product::ProductId;
-use delivery_core::store::{Backend, Issue, Ledger, MessageId, PostgresStore};
+use delivery_core::store::{Backend, Issue, Ledger, MessageId, Notice, PostgresStore, Sale};
 use delivery_core::terms::{Terms, UseLimit};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -66,21 +67,24 @@ async fn pass(mut near: TcpStream, mut far: TcpStream, cut: Arc<AtomicU8>) {
     }
 }
 
-fn key(number: u128, order: Option<&str>) -> NewKey {
+pub(super) fn key(number: u128, order: Option<&str>) -> NewKey {
     let terms = Terms { limit: UseLimit::from_count(-1).unwrap(), ..Terms::default() };
     let identity = (KeyId::from_bytes(number.to_be_bytes()), SecretVersion::from_stored(1));
-    let now = chrono::DateTime::from_timestamp(1_795_255_200, 0).unwrap();
-    let key = NewKey::on_terms(identity, product(), "a@example.com".parse().unwrap(), terms, now);
+    let key = NewKey::on_terms(identity, product(), "a@example.com".parse().unwrap(), terms, now());
     let order = order.map(|id| OrderRef { source: Source::webhook(), id: id.parse().unwrap() });
     NewKey { order, ..key }
+}
+
+pub(super) fn now() -> DateTime<Utc> {
+    DateTime::from_timestamp(1_795_255_200, 0).unwrap()
 }
 
 fn product() -> ProductId {
     ProductId::new(1).unwrap()
 }
 
-fn spend() -> Change {
-    Change::Use { product: product(), at: chrono::DateTime::from_timestamp(1_795_255_200, 0).unwrap() }
+pub(super) fn spend() -> Change {
+    Change::Use { product: product(), at: now() }
 }
 
 async fn count(hand: &mut PgConnection, sql: &str) -> i64 {
@@ -94,24 +98,25 @@ async fn a_lost_answer_is_found_out_and_nothing_happens_twice_or_not_at_all() {
     let schema = unique();
     let (port, cut) = proxy(database.address()).await;
     let by_proxy = database.url().replace(&database.address(), &format!("127.0.0.1:{port}"));
-    let store = PostgresStore::connect_to_schema(&by_proxy, &schema).await.unwrap();
+    let store = PostgresStore::options().schema(&schema).connect(&by_proxy).await.unwrap();
     let mut hand = PgConnection::connect(&database.url()).await.unwrap();
     hand.execute(AssertSqlSafe(format!("SET search_path = {schema}"))).await.unwrap();
     let shared = key(1, None);
-    store.issue(shared.clone(), None).await.unwrap();
+    store.issue(Sale::new(shared.clone(), Vec::new())).await.unwrap();
     let (mut uses, mut orders) = (0, 0);
     for round in 0..ROUNDS {
         let at = if round % 3 == 0 { BEFORE } else { AFTER };
         cut.store(at, Ordering::SeqCst);
         if round % 2 == 0 {
             uses += 1;
-            let answer = store.change(shared.id, spend()).await.unwrap().unwrap().unwrap();
+            let answer = store.change(shared.id, spend(), Vec::new()).await.unwrap().unwrap().unwrap();
             assert_eq!(answer.used(), uses, "round {round}");
         } else {
             orders += 1;
             let (number, order) = (1_000 + u128::from(round), format!("order {round}"));
             let message = MessageId::new(format!("{round}@example.com")).unwrap();
-            let issued = store.issue(key(number, Some(&order)), Some(message)).await.unwrap();
+            let issued =
+                store.issue(Sale::new(key(number, Some(&order)), vec![Notice::purchase(message)])).await.unwrap();
             assert!(
                 matches!(&issued, Issue::New(key) if key.id() == KeyId::from_bytes(number.to_be_bytes())),
                 "{round}"
@@ -139,11 +144,11 @@ async fn a_lost_commit_is_found_out() {
     let schema = unique();
     let (port, cut) = proxy(database.address()).await;
     let by_proxy = database.url().replace(&database.address(), &format!("127.0.0.1:{port}"));
-    let store = Arc::new(PostgresStore::connect_to_schema(&by_proxy, &schema).await.unwrap());
+    let store = Arc::new(PostgresStore::options().schema(&schema).connect(&by_proxy).await.unwrap());
     let mut hand = PgConnection::connect(&database.url()).await.unwrap();
     hand.execute(AssertSqlSafe(format!("SET search_path = {schema}"))).await.unwrap();
     let key = key(1, None);
-    store.issue(key.clone(), None).await.unwrap();
+    store.issue(Sale::new(key.clone(), Vec::new())).await.unwrap();
     for round in 1..=5 {
         hand.execute("BEGIN").await.unwrap();
         hand.execute("SELECT 1 FROM delivery_key FOR UPDATE").await.unwrap();
@@ -152,7 +157,7 @@ async fn a_lost_commit_is_found_out() {
         let change = if round % 2 == 0 { restore } else { revoke };
         let changing = tokio::spawn({
             let (store, id) = (store.clone(), key.id);
-            async move { store.change(id, change).await }
+            async move { store.change(id, change, Vec::new()).await }
         });
         tokio::time::sleep(Duration::from_millis(300)).await;
         cut.store(COMMIT, Ordering::SeqCst);

@@ -29,7 +29,7 @@ fn keys_that_were_sold_before_a_move_work_after_it_and_the_old_server_starts_no_
     let moved = move_store(&site, &url);
     let (report, progress) = (String::from_utf8(moved.stdout).unwrap(), String::from_utf8(moved.stderr).unwrap());
     assert!(moved.status.success(), "{progress}");
-    for (what, rows) in [("products", 1), ("posts", 0), ("keys", 20), ("uses", 20), ("e-mails", 20)] {
+    for (what, rows) in [("products", 1), ("posts", 0), ("keys", 20), ("uses", 20), ("messages", 20)] {
         let lines: Vec<&str> = report.lines().filter(|line| line.trim_start().starts_with(what)).collect();
         let [line] = lines[..] else { panic!("{report}") };
         assert_eq!(line.split_whitespace().nth(1), Some(rows.to_string().as_str()), "{report}");

@@ -1,7 +1,7 @@
 //! Running: a kill, limits, health, the log, the end.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::time::Duration;
 
 use delivery_core::http::{Endpoint, OPENAPI};
@@ -195,10 +195,14 @@ pub fn an_open_request_is_finished_and_then_the_server_ends(site: &Site) {
         assert_eq!(server.add_product().0, 200);
         let mut idle = server.connect();
         idle.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        // Answered, and idle from then on. A request that was not read yet may be closed without an answer.
+        let mut said = [0; 12];
+        idle.read_exact(&mut said).unwrap();
+        assert_eq!(&said, b"HTTP/1.1 200");
         let (mut open, end) = server.half_an_order(20);
         server.ask_to_stop();
-        // The idle one is closed at once.
-        assert_eq!(status(&read_answer(&mut idle).0), 200);
+        // The idle connection is closed at once.
+        idle.read_to_end(&mut Vec::new()).unwrap();
         open.write_all(end.as_bytes()).unwrap();
         assert_eq!(status(&read_answer(&mut open).0), 200);
         server.ended_within(Duration::from_secs(10));

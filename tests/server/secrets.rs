@@ -17,9 +17,12 @@ const SMTP_PASSWORD: &str = "a-canary-for-the-mail-server";
 pub fn nothing_secret_is_told_logged_or_kept(site: &Site) {
     // Nobody listens there: that e-mails are not sent, and why, goes to the log too.
     let smtp = format!("smtp://shop:{SMTP_PASSWORD}@127.0.0.1:{}", free_port());
+    let platforms =
+        [("GUMROAD_TOKEN", "a-token-in-gumroads-address"), ("STRIPE_SECRET", "whsec_what-stripe-signs-with")];
     let plenty = ["LIMIT_PRODUCT", "LIMIT_VALIDATE", "LIMIT_WEBHOOK", "LIMIT_ADMIN"].map(|limit| (limit, "100000"));
     let settings =
-        [&CONFIGURED[..], &plenty, &[("RUST_LOG", "trace"), ("SMTP_URL", &smtp), ("KEY_USES", "1")]].concat();
+        [&CONFIGURED[..], &platforms, &plenty, &[("RUST_LOG", "trace"), ("SMTP_URL", &smtp), ("KEY_USES", "1")]]
+            .concat();
     let mut command = site.command(&settings);
     let log = site.path().join("log");
     command.stderr(fs::File::create(&log).unwrap());
@@ -29,7 +32,7 @@ pub fn nothing_secret_is_told_logged_or_kept(site: &Site) {
     assert_eq!(server.call("GET", "/api/validate", &format!("X-API-Key: {key}\r\n"), "").0, 200);
     assert_eq!(server.fetch(&key), 200);
 
-    let mut secrets: Vec<&str> = CONFIGURED.iter().map(|(_, secret)| *secret).chain(WRONG).collect();
+    let mut secrets: Vec<&str> = CONFIGURED.iter().chain(&platforms).map(|(_, secret)| *secret).chain(WRONG).collect();
     secrets.extend([key.as_str(), SMTP_PASSWORD]);
     let refused = everywhere(&server, &secrets);
     assert!([400, 401, 403, 404, 405, 413, 415, 429].iter().all(|status| refused.contains(status)), "{refused:?}");
@@ -71,6 +74,8 @@ fn everywhere(server: &Server, secrets: &[&str]) -> BTreeSet<u16> {
             ("HEAD", "/api/product"),
             ("GET", "/api/posts"),
             ("POST", "/api/webhook/order"),
+            ("POST", "/api/webhook/stripe"),
+            ("POST", "/api/webhook/gumroad"),
             ("POST", "/api/admin/product"),
             ("POST", "/api/admin/issue-key"),
             ("POST", "/api/admin/post"),
@@ -87,6 +92,7 @@ fn everywhere(server: &Server, secrets: &[&str]) -> BTreeSet<u16> {
             ask(method, path, &format!("Cookie: key={secret}\r\nUser-Agent: {secret}\r\n{admin}"), &order);
             ask(method, path, &format!("X-Forwarded-For: {secret}\r\nContent-Type: {secret}\r\n"), secret);
         }
+        ask("POST", &format!("/api/webhook/gumroad?token={secret}"), json, "{}");
         ask("POST", "/api/webhook/order", json, &format!("{{\"secret\":\"{secret}\",\"secret\":1}}"));
         ask("POST", "/api/webhook/order", json, &format!("{{\"secret\":\"{secret}\"}}{}", " ".repeat(70_000)));
     }

@@ -9,7 +9,7 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 
 use crate::postgres_server::{postgres, unique};
 use crate::private::wait_for;
-use crate::process::{CONFIGURED, Server, Site, TOKEN};
+use crate::process::{CONFIGURED, SECRET, Server, Site, TOKEN};
 use crate::redis_server::redis;
 
 /// Runs a statement as the administrator of a database.
@@ -32,7 +32,7 @@ pub fn database() -> Option<String> {
 fn two() -> Option<(String, [Site; 2], [Server; 2])> {
     let url = database()?;
     let sites = [Site::new("axum_server"), Site::new("rocket_server")];
-    let limits = [("LIMIT_PRODUCT", "100000"), ("LIMIT_WEBHOOK", "100000")];
+    let limits = [("LIMIT_PRODUCT", "100000"), ("LIMIT_WEBHOOK", "100000"), ("GUMROAD_TOKEN", SECRET)];
     let settings = [&CONFIGURED[..], &limits, &[("DATABASE_URL", &url)]].concat();
     let servers = [sites[0].start(&settings), sites[1].start(&settings)];
     assert_eq!(servers[0].add_product().0, 200);
@@ -92,6 +92,40 @@ fn the_same_order_sent_to_both_is_one_key_and_one_message() {
     wait_for(Duration::from_secs(30), || messages() > 0);
     let _logs = servers.map(Server::terminate);
     assert_eq!(messages(), 1);
+}
+
+#[test]
+fn the_same_event_sent_to_both_at_once_a_thousand_times_is_one_key_and_one_message_each() {
+    const EVENTS: usize = 1000;
+    let Some((url, sites, servers)) = two() else { return };
+    let headers = format!("Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n");
+    let product = json!({ "name": "Guide", "content": "x", "refs": { "gumroad": ["guide"] } }).to_string();
+    assert_eq!(servers[0].call("POST", "/api/admin/product", &headers, &product).0, 200);
+    let told = storm(&servers, 2 * EVENTS, |server, index| {
+        let sale = format!("sale_id={}&resource_name=sale&permalink=guide&email=a%40example.com", index / 2);
+        server.call("POST", &format!("/api/webhook/gumroad?token={SECRET}"), "", &sale)
+    });
+    let received = json!({ "received": true });
+    assert!(told.iter().all(|answer| *answer == (200, received.clone())), "{told:?}");
+    // Those beyond the limit of a minute are applied by whichever server takes them.
+    let counted = |what: &str| count(&url, what);
+    wait_for(Duration::from_mins(1), || counted("delivery_inbox WHERE outcome = 'issued'") == EVENTS);
+    assert_eq!([counted("delivery_inbox"), counted("delivery_key"), counted("delivery_message")], [EVENTS; 3]);
+    wait_for(Duration::from_mins(1), || sites.iter().flat_map(Site::messages).count() >= EVENTS);
+    let _logs = servers.map(Server::terminate);
+    assert_eq!(sites.iter().flat_map(Site::messages).count(), EVENTS);
+}
+
+/// How many rows there are.
+fn count(url: &str, of: &str) -> usize {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let rows: i64 = runtime.block_on(async {
+        let mut session = PgConnection::connect(url).await.unwrap();
+        session.execute("SET search_path = delivery").await.unwrap();
+        let count = AssertSqlSafe(format!("SELECT count(*) FROM {of}"));
+        sqlx::query_scalar(count).fetch_one(&mut session).await.unwrap()
+    });
+    rows.try_into().unwrap()
 }
 
 #[test]

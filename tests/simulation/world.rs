@@ -12,9 +12,9 @@ use delivery_core::key::{Keyring, Prefix};
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::mail::{MailError, Mailer, Message};
 use delivery_core::product::NewProduct;
-use delivery_core::store::KeyQuery;
+use delivery_core::store::{KeyQuery, MemoryStore};
 use delivery_core::{Clock, Delivery};
-use delivery_testing::SeededEntropy;
+use delivery_testing::{Faulty, SeededEntropy};
 use http::Method;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::Told;
-use crate::store::{FrailStore, Health};
+use crate::platform::Platform;
 
 const SECRET: &str = "the platform's secret";
 /// Orders are paid in the first two days.
@@ -92,12 +92,13 @@ impl Mailer for Post {
 pub struct World {
     delivery: Delivery,
     running: Option<Running>,
-    store: Arc<FrailStore>,
+    store: Arc<Faulty<MemoryStore>>,
     post: Arc<Post>,
     started: Instant,
     chance: StdRng,
     /// Orders that are paid, when, and how often they will still be sent without need.
     orders: Vec<(String, Duration, u32)>,
+    platform: Platform,
     /// Keys that orders were answered with.
     keys: HashMap<String, HashSet<String>>,
     failures: usize,
@@ -115,11 +116,18 @@ impl World {
             taken: Mutex::default(),
             failures: Mutex::default(),
         });
-        let store = Arc::new(FrailStore::new());
+        let store = Arc::new(Faulty::new(Arc::new(MemoryStore::new())));
         let keyring = Keyring::new(Prefix::default(), &["a secret for simulations".parse().unwrap()]).unwrap();
         let (webhook, admin) = (SECRET.parse().unwrap(), "the-seller's-token".parse().unwrap());
         let plenty = Quota::per_minute(u32::MAX).unwrap();
-        let quotas = Quotas { product: plenty, validate: plenty, webhook: plenty, admin: plenty, failures: plenty };
+        let quotas = Quotas {
+            product: plenty,
+            validate: plenty,
+            webhook: plenty,
+            admin: plenty,
+            failures: plenty,
+            events: plenty,
+        };
         let delivery = Delivery::builder(store.clone(), post.clone(), keyring)
             .webhook_secret(webhook)
             .admin_token(admin)
@@ -134,9 +142,10 @@ impl World {
             (format!("order {order}"), paid, chance.random_range(0..3))
         });
         let orders = orders.collect();
-        store.falls(Health::Fickle(seed));
+        let platform = Platform::new(&mut chance);
+        store.by_chance(seed, 8);
         let (keys, failures) = (HashMap::new(), 0);
-        Self { delivery, running: None, store, post, started, chance, orders, keys, failures }
+        Self { delivery, running: None, store, post, started, chance, orders, platform, keys, failures }
     }
 
     pub fn elapsed(&self) -> Duration {
@@ -162,10 +171,13 @@ impl World {
                 self.failures += 1;
             }
         }
+        let elapsed = self.started.elapsed();
+        self.failures += self.platform.report(&self.delivery, elapsed, &mut self.chance).await;
     }
 
     /// The worker sends what is due; a store that fails stops it for now.
     pub async fn work(&mut self) {
+        self.failures += usize::from(self.delivery.apply_events().await.is_err());
         self.failures += usize::from(self.delivery.outbox().work().await.is_err());
     }
 
@@ -178,14 +190,16 @@ impl World {
 
     /// The store is well again.
     pub fn heal(&self) {
-        self.store.falls(Health::Well);
+        self.store.heal();
     }
 
     /// What must be true at the end.
     pub async fn judge(&mut self) -> Told {
         let query = KeyQuery { limit: 1000, ..KeyQuery::default() };
         let issued = self.delivery.keys(&query).await.unwrap().items;
-        assert_eq!(issued.len(), self.orders.len(), "one key for each order");
+        let now = Paused(self.started).now();
+        let (valid, revoked) = self.platform.judge(&issued, now);
+        assert_eq!(issued.len(), self.orders.len() + valid.len() + revoked.len(), "one key for each order");
         let taken = self.post.taken.lock().unwrap();
         for (order, ..) in &self.orders {
             let keys = self.keys.get(order).expect("an order that was acknowledged");
@@ -197,7 +211,20 @@ impl World {
             let hung_up = messages.iter().filter(|message| message.hung_up).count();
             assert!(messages.len() <= hung_up + 1, "{order} has {} e-mails, {hung_up} unknown", messages.len());
         }
+        for (key, is_valid) in valid.iter().map(|key| (key, true)).chain(revoked.iter().map(|key| (key, false))) {
+            let is_its = |taken: &&Taken| taken.name.contains(&key.id().to_string());
+            let messages: Vec<&Taken> = taken.iter().filter(is_its).collect();
+            let hung_up = messages.iter().filter(|message| message.hung_up).count();
+            assert!(!is_valid || !messages.is_empty(), "no e-mail for a sale");
+            assert!(messages.len() <= hung_up + 1, "{} e-mails of a sale, {hung_up} unknown", messages.len());
+        }
         let (store_failures, mail_failures) = (self.failures, *self.post.failures.lock().unwrap());
-        Told { orders: self.orders.len(), messages: taken.len(), store_failures, mail_failures }
+        Told {
+            orders: self.orders.len(),
+            sales: self.platform.sales(),
+            messages: taken.len(),
+            store_failures,
+            mail_failures,
+        }
     }
 }

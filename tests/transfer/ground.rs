@@ -3,27 +3,22 @@
 use std::fmt::Debug;
 use std::path::PathBuf;
 
-use chrono::{DateTime, TimeDelta, Utc};
-use delivery_core::key::{Actor, Change, Key, KeyId, Keyring, NewKey};
-use delivery_core::order::{OrderRef, Source};
+use chrono::TimeDelta;
+use delivery_core::key::{Actor, Change, Key};
 use delivery_core::post::{Category, NewPost};
-use delivery_core::product::{NewProduct, ProductId};
+use delivery_core::product::NewProduct;
 use delivery_core::store::{
-    Backend, CatalogEditor, Issue, KeyQuery, Ledger, MessageId, Moved, Outcome, Page, PostQuery, PostgresError,
-    PostgresStore, Posts, Route, SqliteError, SqliteStore, Transfer, TransferError,
+    Addressee, Backend, CatalogEditor, Issue, KeyQuery, Ledger, MessageId, MessageKind, Moved, Notice, Outcome, Page,
+    PostQuery, PostgresError, PostgresStore, Posts, Route, Sale, SqliteError, SqliteStore, Transfer, TransferError,
 };
-use delivery_core::terms::{Terms, UseLimit, Validity};
-use delivery_testing::ManualClock;
 use futures_util::future::join_all;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
+use crate::events::{events, receive_events};
 use crate::postgres_server::{postgres, unique};
-
-/// More than one chunk of keys and of uses, so that there are borders to fall at.
-pub const KEYS: u128 = 10_050;
-pub const USES: i64 = 21_000;
+use crate::sold::{KEYS, USES, clock, id, keyring, message, now, order, product};
 
 /// A file to move from and a schema to move into.
 pub struct Ground {
@@ -62,7 +57,7 @@ impl Ground {
     }
 
     pub async fn target(&self) -> Result<PostgresStore, PostgresError> {
-        PostgresStore::connect_to_schema(&self.url, &self.schema).await
+        PostgresStore::options().schema(&self.schema).connect(&self.url).await
     }
 
     pub async fn open(&self) -> Result<Transfer, TransferError> {
@@ -99,66 +94,46 @@ impl Ground {
     }
 }
 
-pub fn clock() -> ManualClock {
-    ManualClock::at(now())
-}
-
-pub fn now() -> DateTime<Utc> {
-    DateTime::from_timestamp(1_795_255_200, 0).unwrap()
-}
-
-pub fn keyring(secret: &str) -> Keyring {
-    secret.parse().unwrap()
-}
-
-pub fn id(index: u128) -> KeyId {
-    // Not in the order of their numbers.
-    KeyId::from_bytes((index.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)).to_be_bytes())
-}
-
-pub fn product(id: i64) -> ProductId {
-    ProductId::new(id).unwrap()
-}
-
-pub fn order(index: u128) -> NewKey {
-    let uses = if index.is_multiple_of(3) { -1 } else { 1_000 };
-    let terms = Terms { validity: Validity::from_days(30).unwrap(), limit: UseLimit::from_count(uses).unwrap() };
-    let email = format!("buyer{}@exämple.com", index % 1_000).parse().unwrap();
-    let key =
-        NewKey::on_terms((id(index), keyring("a secret that signs keys").newest()), product(1), email, terms, now());
-    match index % 7 {
-        0 => key,
-        _ => key.bought_with(OrderRef { source: Source::webhook(), id: format!("№ {index}").parse().unwrap() }),
-    }
-}
-
-pub fn message(index: u128) -> Option<MessageId> {
-    (index % 2 == 1).then(|| MessageId::new(format!("e-mail-{index}@example.com")).unwrap())
-}
-
 /// Sells a good deal, in every state that there is.
 pub async fn fill(store: &SqliteStore) {
     store.register(&keyring("a secret that signs keys").fingerprints()).await.unwrap();
     for index in 0..40 {
         let named = NewProduct::new(format!("Book {index}")).unwrap().content("# Ünïcode\n".repeat(index + 1)).unwrap();
-        store.add_product(named.price("9.99".parse().unwrap())).await.unwrap();
+        store
+            .add_product(
+                named.price("9.99".parse().unwrap()),
+                delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
+            )
+            .await
+            .unwrap();
         let post = NewPost::new("News", Category::new(["a", "b"][index % 2]).unwrap(), now()).unwrap();
-        store.add_post(post.content("Text").unwrap()).await.unwrap();
+        store
+            .add_post(
+                post.content("Text").unwrap(),
+                delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
+            )
+            .await
+            .unwrap();
     }
     // As many at once as a ledger lets wait.
     let change = Change::Use { product: product(1), at: now() };
     for some in (0..KEYS).collect::<Vec<_>>().chunks(10_000) {
-        let issued = join_all(some.iter().map(|index| store.issue(order(*index), message(*index)))).await;
+        let issued = join_all(some.iter().map(|index| store.issue(Sale::new(order(*index), message(*index))))).await;
         assert!(issued.iter().all(|issue| matches!(issue, Ok(Issue::New(_)))));
     }
     for some in (0..USES).collect::<Vec<_>>().chunks(10_000) {
         let keys = some.iter().map(|index| id(u128::from(index.unsigned_abs()) % 999));
-        let used = join_all(keys.map(|key| store.change(key, change.clone()))).await;
+        let used = join_all(keys.map(|key| store.change(key, change.clone(), Vec::new()))).await;
         assert!(used.iter().all(|used| matches!(used, Ok(Some(Ok(_))))));
     }
     for index in 0..50 {
-        store.change(id(index), Change::Revoke { at: now(), reason: None, by: Actor::admin() }).await.unwrap();
+        let told = MessageId::new(format!("webhook-{index}@example.com")).unwrap();
+        let to = Addressee::Webhook("crm".parse().unwrap());
+        let told = vec![Notice { id: told, kind: MessageKind::KeyRevoked, to }];
+        let revoke = Change::Revoke { at: now(), reason: None, by: Actor::admin() };
+        store.change(id(index), revoke, told).await.unwrap();
     }
+    receive_events(store).await;
     let lease = now() + TimeDelta::minutes(5);
     for (index, message) in store.claim_messages(now(), lease, 400).await.unwrap().into_iter().enumerate() {
         let (at, due, reason) = (now(), lease, "the mail server said no".to_owned());
@@ -174,7 +149,7 @@ pub async fn fill(store: &SqliteStore) {
 }
 
 /// All that a store tells.
-pub async fn picture(store: &(impl Ledger + CatalogEditor + Posts)) -> Vec<String> {
+pub async fn picture(store: &(impl Backend + CatalogEditor + Posts)) -> Vec<String> {
     fn show(told: impl Debug) -> String {
         format!("{told:?}")
     }
@@ -197,6 +172,7 @@ pub async fn picture(store: &(impl Ledger + CatalogEditor + Posts)) -> Vec<Strin
     for index in 0..100 {
         told.push(show(store.uses().unwrap().history(id(index), None, 1_000).await.unwrap().items));
     }
+    told.extend(events(store).await);
     told
 }
 
@@ -210,5 +186,5 @@ pub fn assert_same(one: &[String], other: &[String]) {
 
 pub async fn used(store: &impl Ledger, index: u128) -> Key {
     let change = Change::Use { product: product(1), at: now() };
-    store.change(id(index), change).await.unwrap().unwrap().unwrap()
+    store.change(id(index), change, Vec::new()).await.unwrap().unwrap().unwrap()
 }

@@ -1,11 +1,13 @@
 //! A store moves from its SQLite file into PostgreSQL: everything arrives, from wherever it was interrupted, and never can
 //! both be sold from.
 
+mod events;
 mod ground;
 #[path = "../private/postgres.rs"]
 mod postgres_server;
 #[path = "../private/mod.rs"]
 mod private;
+mod sold;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,13 +17,13 @@ use chrono::TimeDelta;
 use delivery_core::key::{Actor, Change, NewKey};
 use delivery_core::product::NewProduct;
 use delivery_core::store::{
-    Backend, Catalog, CatalogEditor, History, Issue, Ledger, Outcome, PostgresError, Progress, SqliteError, StoreError,
-    Transfer, TransferError,
+    Backend, Catalog, CatalogEditor, History, Issue, Ledger, Outcome, PostgresError, Progress, Sale, SqliteError,
+    StoreError, Transfer, TransferError,
 };
-use ground::{
-    Ground, KEYS, USES, assert_same, clock, filled, ground, id, keyring, message, now, order, picture, product, used,
-};
+use events::{ROWS, SALES, refunds_are_found};
+use ground::{Ground, assert_same, filled, ground, picture, used};
 use postgres_server::unique;
+use sold::{KEYS, USES, clock, id, keyring, message, now, order, product};
 use sqlx::{Connection, Executor, PgConnection, SqliteConnection};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -32,11 +34,12 @@ async fn all_that_was_sold_arrives_and_selling_goes_on() {
     source.close().await;
     let moved = ground.run().await.unwrap();
     let counts: Vec<_> = moved.iter().map(|moved| (moved.what, moved.rows)).collect();
-    let keys = u64::try_from(KEYS).unwrap();
-    let uses = USES.unsigned_abs();
-    let purchases = (0..KEYS).filter(|index| order(*index).order.is_some()).count() as u64;
-    let sold = [("keys", keys), ("purchases", purchases), ("uses", uses), ("e-mails", keys / 2), ("audit entries", 50)];
-    assert_eq!(counts, [[("products", 40), ("posts", 40)].as_slice(), &sold].concat());
+    let keys = u64::try_from(KEYS).unwrap() + SALES;
+    let purchases = (0..KEYS).filter(|index| order(*index).order.is_some()).count() as u64 + SALES;
+    let messages = u64::try_from(KEYS / 2).unwrap() + 50 + SALES / 2;
+    let sold = [("keys", keys), ("purchases", purchases), ("uses", USES.unsigned_abs()), ("messages", messages)];
+    let expected = [&[("products", 40), ("posts", 40)][..], &sold, &[("audit entries", 60)], &ROWS].concat();
+    assert_eq!(counts, expected);
 
     let target = ground.target().await.unwrap();
     assert_same(&picture(&target).await, &before);
@@ -45,38 +48,47 @@ async fn all_that_was_sold_arrives_and_selling_goes_on() {
     target.register(&keyring("a secret that signs keys").fingerprints()).await.unwrap();
     // An order that was served is served; a key counts on; what is new gets numbers of its own.
     let replay = NewKey { id: id(999_999), ..order(1) };
-    let Issue::Existing(key) = target.issue(replay, message(1)).await.unwrap() else { panic!("a second key") };
+    let Issue::Existing(key) = target.issue(Sale::new(replay, message(1))).await.unwrap() else {
+        panic!("a second key")
+    };
     assert_eq!(key.id(), id(1));
     let was = target.find(id(100)).await.unwrap().unwrap().used();
     let history = target.history(id(100), None, 1_000).await.unwrap().items.len();
     assert_eq!(used(&target, 100).await.used(), was + 1);
     assert_eq!(target.history(id(100), None, 1_000).await.unwrap().items.len(), history + 1);
-    let Issue::New(_) = target.issue(order(KEYS), message(1)).await.unwrap() else { panic!("no new key") };
-    let new = target.add_product(NewProduct::new("New").unwrap().content("x").unwrap()).await.unwrap();
+    let Issue::New(_) = target.issue(Sale::new(order(KEYS), message(1))).await.unwrap() else { panic!("no new key") };
+    let new = target
+        .add_product(
+            NewProduct::new("New").unwrap().content("x").unwrap(),
+            delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
+        )
+        .await
+        .unwrap();
     assert_eq!(new.id(), product(41));
     // Those that were leased are due; those that were sent are not.
     let due = target.claim_messages(now(), now() + TimeDelta::minutes(5), 100_000).await.unwrap();
-    let waiting = usize::try_from(KEYS / 2).unwrap() - 300 + 1;
+    let waiting = usize::try_from(messages).unwrap() - 300 + 1;
     assert_eq!(due.len(), waiting);
+    refunds_are_found(&target).await;
     target.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_move_that_is_interrupted_anywhere_goes_on_and_catches_up() {
     let Some(ground) = filled().await else { return };
-    for (round, reports) in [1, 3, 4, 6, 7, 8, 9, 11, 12, 15, 18].into_iter().enumerate() {
+    for (round, reports) in [1, 3, 4, 6, 7, 8, 9, 11, 12, 15, 18, 21, 24].into_iter().enumerate() {
         assert!(!ground.run_until(reports).await, "{reports}");
         assert!(matches!(ground.target().await, Err(PostgresError::Moving { .. } | PostgresError::Busy)));
         // The seller goes on for a while after all.
         let source = ground.source().await.unwrap();
         used(&source, 200).await;
         source
-            .change(id(300 + round as u128), Change::Revoke { at: now(), reason: None, by: Actor::admin() })
+            .change(id(300 + round as u128), Change::Revoke { at: now(), reason: None, by: Actor::admin() }, Vec::new())
             .await
             .unwrap()
             .unwrap()
             .unwrap();
-        source.issue(order(KEYS + round as u128), message(1)).await.unwrap();
+        source.issue(Sale::new(order(KEYS + round as u128), message(1))).await.unwrap();
         source.prune_history(now() - TimeDelta::days(1)).await.unwrap();
         source.close().await;
     }
@@ -169,15 +181,15 @@ async fn at_most_one_of_the_two_can_be_sold_from() {
     let reader = ground.target().await.unwrap();
     let transfer = ground.open().await.unwrap();
     assert!(matches!(ground.open().await, Err(TransferError::Source(SqliteError::InUse { .. }))));
-    assert!(matches!(reader.issue(order(1), None).await, Err(StoreError::Unavailable { .. })));
+    assert!(matches!(reader.issue(Sale::new(order(1), Vec::new())).await, Err(StoreError::Unavailable { .. })));
     assert!(matches!(ground.target().await, Err(PostgresError::Busy)));
     assert!(matches!(ground.source().await, Err(SqliteError::InUse { .. })));
     transfer.run(&clock(), |_| {}).await.unwrap();
     // It knows other secrets than the store that is there now: it must start again. The file opens no more.
-    assert!(matches!(reader.issue(order(1), None).await, Err(StoreError::Unavailable { .. })));
+    assert!(matches!(reader.issue(Sale::new(order(1), Vec::new())).await, Err(StoreError::Unavailable { .. })));
     assert!(matches!(reader.find(id(1)).await, Err(StoreError::Unavailable { .. })));
     reader.close().await;
-    assert!(ground.target().await.unwrap().issue(order(1), None).await.is_ok());
+    assert!(ground.target().await.unwrap().issue(Sale::new(order(1), Vec::new())).await.is_ok());
     let error = ground.source().await.unwrap_err();
     assert!(error.to_string().contains("was moved to PostgreSQL at 2026-11-21T10:00:00Z"), "{error}");
     // Once more changes nothing, here or elsewhere.
@@ -197,7 +209,13 @@ async fn at_most_one_of_the_two_can_be_sold_from() {
 async fn a_crash_at_the_very_end_leaves_neither_to_sell_from_until_the_move_is_run_again() {
     let Some(ground) = ground() else { return };
     let source = ground.source().await.unwrap();
-    source.add_product(NewProduct::new("Book").unwrap().content("x").unwrap()).await.unwrap();
+    source
+        .add_product(
+            NewProduct::new("Book").unwrap().content("x").unwrap(),
+            delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
+        )
+        .await
+        .unwrap();
     source.close().await;
     let older_copy =
         Ground { folder: tempfile::tempdir().unwrap(), url: ground.url.clone(), schema: ground.schema.clone() };
@@ -224,7 +242,7 @@ async fn a_crash_at_the_very_end_leaves_neither_to_sell_from_until_the_move_is_r
 async fn a_file_that_is_served_under_another_name_does_not_move() {
     let Some(ground) = ground() else { return };
     let store = ground.source().await.unwrap();
-    store.issue(order(1), message(1)).await.unwrap();
+    store.issue(Sale::new(order(1), message(1))).await.unwrap();
     used(&store, 1).await;
     let leased = store.claim_messages(now(), now() + TimeDelta::minutes(5), 1).await.unwrap();
     let other_name = ground.folder.path().join("other.db");
@@ -263,7 +281,13 @@ async fn what_makes_no_sense_is_refused_and_changes_nothing() {
         std::fs::remove_file(ground.file()).unwrap();
     }
     let source = ground.source().await.unwrap();
-    source.add_product(NewProduct::new("Book").unwrap().content("x").unwrap()).await.unwrap();
+    source
+        .add_product(
+            NewProduct::new("Book").unwrap().content("x").unwrap(),
+            delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
+        )
+        .await
+        .unwrap();
     source.close().await;
     for (url, refusal) in [
         ("mysql://x/y", "must be an address such as postgres://"),
@@ -274,14 +298,26 @@ async fn what_makes_no_sense_is_refused_and_changes_nothing() {
     }
     // A schema with something of its own, or with another store that was moved, or is being moved.
     let target = ground.target().await.unwrap();
-    target.add_product(NewProduct::new("Other").unwrap().content("x").unwrap()).await.unwrap();
+    target
+        .add_product(
+            NewProduct::new("Other").unwrap().content("x").unwrap(),
+            delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
+        )
+        .await
+        .unwrap();
     target.close().await;
     assert!(matches!(ground.open().await, Err(TransferError::Occupied { .. })));
     assert_eq!(ground.target().await.unwrap().products().await.unwrap().len(), 1);
     let other = Ground { folder: tempfile::tempdir().unwrap(), schema: unique(), ..ground };
     let ground = Ground { folder: ground.folder, url: other.url.clone(), schema: other.schema.clone() };
     let source = other.source().await.unwrap();
-    source.add_product(NewProduct::new("Other").unwrap().content("x").unwrap()).await.unwrap();
+    source
+        .add_product(
+            NewProduct::new("Other").unwrap().content("x").unwrap(),
+            delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
+        )
+        .await
+        .unwrap();
     source.close().await;
     assert!(!other.run_until(1).await);
     assert!(matches!(ground.open().await, Err(TransferError::Occupied { .. })));

@@ -1,16 +1,19 @@
 //! Does the conformance suite catch wrong stores? Each of these breaks one promise, and fails the case that is named for it. The
 //! same wrapper without a fault passes every case.
 
+mod fault;
+mod inbox;
 mod limiter;
 mod store;
 
 use std::collections::HashSet;
+use std::sync::{Mutex, Once};
 
 use delivery_core::limit::MemoryLimiter;
-use delivery_testing::conformance::{Case, LEDGER, RATE_LIMITER, REOPENED, SHARED};
+use delivery_testing::conformance::{Case, INBOX, LEDGER, RATE_LIMITER, REOPENED, SHARED};
 
+use fault::Fault::{self, *};
 use limiter::{WrongLimit, WrongLimiter};
-use store::Fault::{self, *};
 use store::Place;
 
 /// The fault, and the case that it must fail.
@@ -29,6 +32,9 @@ const WRONG: &[(Fault, &str)] = &[
     (RestoresByItself, "a_revoked_key_stays_revoked"),
     (DoesNotRestore, "a_restored_key_is_what_it_was"),
     (IgnoresNewTerms, "new_terms_hold_from_the_next_use_on"),
+    (KeepsTheOldAddress, "a_corrected_address_is_found_and_the_old_one_is_not"),
+    (RotatesAgain, "a_key_is_rotated_once_however_many_calls_race"),
+    (CountsFromZeroAfterARotation, "a_rotated_key_gives_its_place_to_its_successor"),
     (AcceptsAnyKeyring, "a_keyring_with_a_known_secret_is_accepted_and_a_foreign_one_refused"),
     (HasNoPulse, "a_ledger_in_use_answers_a_ping"),
     (ListsOldestFirst, "keys_are_searched_by_every_field_newest_first_in_pages"),
@@ -38,7 +44,10 @@ const WRONG: &[(Fault, &str)] = &[
     (RepeatsTheFirstPageOfAHistory, "history_has_every_use_newest_first_in_pages"),
     (PrunesNothing, "pruned_history_is_forgotten_and_counts_stay"),
     (LosesTheMessage, "messages_come_oldest_first_and_no_more_than_asked_for"),
+    (LosesTheMessageOfAChange, "a_change_queues_its_messages_with_it_and_a_refused_one_queues_none"),
+    (QueuesAMessageForARefusal, "a_change_queues_its_messages_with_it_and_a_refused_one_queues_none"),
     (HandsOutNewestFirst, "messages_come_oldest_first_and_no_more_than_asked_for"),
+    (HandsOutByNumber, "messages_come_by_the_time_at_which_they_are_due"),
     (HandsOutMoreThanAskedFor, "messages_come_oldest_first_and_no_more_than_asked_for"),
     (LeasesToMany, "a_message_is_claimed_by_one_of_many"),
     (LeasesForTooLong, "a_claimed_message_is_leased_until_its_time_is_over"),
@@ -51,6 +60,14 @@ const WRONG: &[(Fault, &str)] = &[
     (ListsFailuresByNumber, "failed_messages_are_in_the_order_in_which_they_failed"),
     (RetriesTheSameRoute, "messages_that_failed_by_another_way_are_due_again"),
     (RenewsNothing, "a_lease_is_renewed_as_long_as_it_is_held"),
+    (ReceivesACopyAsNew, "an_event_is_received_once_however_many_calls_race"),
+    (ForgetsTheReason, "an_event_is_listed_with_what_it_came_to"),
+    (IgnoresTheOutcome, "an_event_is_listed_with_what_it_came_to"),
+    (LeasesAnEventToMany, "an_event_that_waits_is_leased_to_one_and_applied_once"),
+    (RetriesEventsOfAnyPlatform, "an_event_that_waits_for_the_seller_is_due_when_it_is_retried"),
+    (PrunesWhatWaits, "events_that_are_done_are_pruned_and_what_they_came_to_stays"),
+    (TakesOlderAddresses, "the_address_of_a_customer_is_the_last_that_was_told"),
+    (ForgetsCustomers, "the_address_of_a_customer_is_the_last_that_was_told"),
     (ForgetsAtReopening, "what_was_acknowledged_is_there_when_the_store_is_opened_again"),
     (AnswersBeforeTheCommit, "a_key_goes_on_where_it_was_when_the_store_is_opened_again"),
     (AnswersWhenClosed, "a_closed_store_refuses_everything"),
@@ -60,8 +77,9 @@ const WRONG: &[(Fault, &str)] = &[
 
 /// Whether a store with this fault passes the case of this name.
 async fn passes(fault: Fault, name: &'static str) -> bool {
+    note_panics();
     let ran = tokio::spawn(async move {
-        if let Some(case) = LEDGER.iter().find(|case| case.name() == name) {
+        if let Some(case) = LEDGER.iter().chain(INBOX).find(|case| case.name() == name) {
             case.run(Place::new(fault)).await;
         } else if let Some(case) = REOPENED.iter().chain(SHARED).find(|case| case.name() == name) {
             case.run(Place::new(fault)).await;
@@ -69,15 +87,36 @@ async fn passes(fault: Fault, name: &'static str) -> bool {
             unreachable!("no case is called {name}");
         }
     });
-    match ran.await {
-        Ok(()) => true,
-        Err(error) => {
-            let panic = error.into_panic();
-            let said = panic.downcast_ref::<String>().map_or("", String::as_str);
-            assert!(!said.contains("no case is called"), "{said}");
-            false
-        }
-    }
+    let Err(error) = ran.await else { return true };
+    let panic = error.into_panic();
+    let said = panic.downcast_ref::<String>().cloned();
+    let said = said.unwrap_or_else(|| panic.downcast_ref::<&str>().copied().unwrap_or_default().to_owned());
+    let panics = PANICS.lock().unwrap();
+    let (_, file) = panics.iter().rev().find(|(text, _)| *text == said).expect("a panic that was seen");
+    assert!(file.contains(CASES), "{name} should notice, and {file} panicked: {said}");
+    false
+}
+
+/// Where the cases are.
+const CASES: &str = "testing/src/conformance";
+
+/// What was said by each panic, and in which file: a case that does not notice must not pass for one that does because the store
+/// breaks.
+static PANICS: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
+
+fn note_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            let said = panic.payload_as_str().unwrap_or_default().to_owned();
+            let file = panic.location().map_or("", std::panic::Location::file).to_owned();
+            if !file.contains(CASES) {
+                usual(panic);
+            }
+            PANICS.lock().unwrap().push((said, file));
+        }));
+    });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

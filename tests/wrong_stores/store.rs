@@ -9,63 +9,14 @@ use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::key::{Change, Fingerprint, Key, KeyId, LimitChange, NewKey, Refusal};
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::store::{
-    Backend, FailedMessage, History, Issue, KeyQuery, Lease, LeasedMessage, Ledger, MemoryStore, MessageId,
-    MessageNumber, Outcome, Page, Refused, Route, StoreError, Use, UseId,
+    Backend, Edit, FailedMessage, History, Inbox, Issue, KeyQuery, Lease, LeasedMessage, Ledger, MemoryStore,
+    MessageNumber, Notice, Outcome, Page, Receipt, Received, Records, Refused, Resend, Route, Sale, StoreError,
+    Successor, Use, UseId,
 };
 use delivery_core::terms::UseLimit;
 use delivery_testing::Fixture;
 
-use Fault::*;
-
-/// What is wrong with a store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    None,
-    // Keys and orders.
-    FindsWhatIsNotThere,
-    ForgetsTheOrder,
-    IgnoresTheSource,
-    TakesTheAddressForTheOrder,
-    QueuesAMessageForAReplay,
-    AnswersAReplayWithTheKeyAsItWasIssued,
-    CountsTwice,
-    CountsWithoutKeeping,
-    GrantsWhatIsRefused,
-    GrantsOneUseTooMany,
-    CountsForAnotherKey,
-    RestoresByItself,
-    DoesNotRestore,
-    IgnoresNewTerms,
-    AcceptsAnyKeyring,
-    HasNoPulse,
-    // Searches and histories.
-    ListsOldestFirst,
-    IgnoresTheStatus,
-    IgnoresThePageSize,
-    SkipsAKeyBetweenPages,
-    RepeatsTheFirstPageOfAHistory,
-    PrunesNothing,
-    // Messages.
-    LosesTheMessage,
-    HandsOutNewestFirst,
-    HandsOutMoreThanAskedFor,
-    LeasesToMany,
-    LeasesForTooLong,
-    SendsAgain,
-    RetriesAtOnce,
-    CountsAPostponement,
-    CountsARelease,
-    CompletesAnOldLease,
-    ForgetsAFailure,
-    ListsFailuresByNumber,
-    RetriesTheSameRoute,
-    RenewsNothing,
-    // Opening again, and two handles.
-    ForgetsAtReopening,
-    AnswersBeforeTheCommit,
-    AnswersWhenClosed,
-    ServesACopy,
-}
+use crate::fault::Fault::{self, *};
 
 /// A place for wrong stores. What it holds outlives the stores, as a file does.
 pub struct Place {
@@ -91,10 +42,10 @@ impl Fixture for Place {
 /// A store with a fault.
 #[derive(Debug)]
 pub struct Wrong {
-    fault: Fault,
-    inner: Arc<MemoryStore>,
+    pub fault: Fault,
+    pub inner: Arc<MemoryStore>,
     closed: AtomicBool,
-    favours: AtomicU64,
+    pub favours: AtomicU64,
     first: Mutex<Option<KeyId>>,
     leases: Mutex<HashMap<MessageNumber, Lease>>,
     seen: Mutex<HashMap<KeyId, Key>>,
@@ -108,11 +59,11 @@ impl Default for Wrong {
 }
 
 impl Wrong {
-    fn is(&self, fault: Fault) -> bool {
+    pub fn is(&self, fault: Fault) -> bool {
         self.fault == fault
     }
 
-    fn open(&self) -> Result<&dyn Ledger, StoreError> {
+    pub fn open(&self) -> Result<&dyn Ledger, StoreError> {
         if self.closed.load(Ordering::SeqCst) && !self.is(AnswersWhenClosed) {
             return Err(StoreError::unavailable("closed"));
         }
@@ -122,7 +73,8 @@ impl Wrong {
 
 #[async_trait]
 impl Ledger for Wrong {
-    async fn issue(&self, mut key: NewKey, mut message: Option<MessageId>) -> Result<Issue, StoreError> {
+    async fn issue(&self, sale: Sale) -> Result<Issue, StoreError> {
+        let Sale { mut key, mut messages, .. } = sale;
         let inner = self.open()?;
         match self.fault {
             ForgetsTheOrder => key.order = Option::None,
@@ -131,15 +83,15 @@ impl Ledger for Wrong {
                 let id = key.email.as_str().parse().unwrap();
                 key.order.get_or_insert(OrderRef { source: Source::webhook(), id });
             }
-            LosesTheMessage => message = Option::None,
+            LosesTheMessage => messages.clear(),
             _ => {}
         }
         self.first.lock().unwrap().get_or_insert(key.id);
-        let again = (key.clone(), message.clone());
-        let issue = inner.issue(key, message).await?;
+        let again = (key.clone(), messages.clone());
+        let issue = inner.issue(Sale::new(key, messages)).await?;
         match issue {
             Issue::Existing(_) if self.is(QueuesAMessageForAReplay) => {
-                inner.issue(NewKey { order: Option::None, ..again.0 }, again.1).await?;
+                inner.issue(Sale::new(NewKey { order: Option::None, ..again.0 }, again.1)).await?;
                 Ok(issue)
             }
             Issue::Existing(key) if self.is(AnswersAReplayWithTheKeyAsItWasIssued) => {
@@ -162,11 +114,16 @@ impl Ledger for Wrong {
         Ok(found)
     }
 
-    async fn change(&self, mut id: KeyId, mut change: Change) -> Result<Option<Result<Key, Refused>>, StoreError> {
+    async fn change(
+        &self,
+        mut id: KeyId,
+        mut change: Change,
+        mut messages: Vec<Notice>,
+    ) -> Result<Option<Result<Key, Refused>>, StoreError> {
         let inner = self.open()?;
         let is_use = matches!(change, Change::Use { .. });
         match (&change, self.fault) {
-            (Change::Use { .. }, CountsTwice) => drop(inner.change(id, change.clone()).await?),
+            (Change::Use { .. }, CountsTwice) => drop(inner.change(id, change.clone(), Vec::new()).await?),
             (Change::Use { .. }, CountsWithoutKeeping) => {
                 let found = inner.find(id).await?;
                 return Ok(found.map(|key| key.apply(&change).map_err(|refusal| Refused { refusal, key })));
@@ -179,9 +136,9 @@ impl Ledger for Wrong {
             (Change::Use { .. }, CountsForAnotherKey) => id = self.first.lock().unwrap().unwrap_or(id),
             (Change::Use { at, .. }, RestoresByItself) => {
                 let restore = Change::Restore { at: *at, by: "nobody".parse().unwrap() };
-                drop(inner.change(id, restore).await?);
+                drop(inner.change(id, restore, Vec::new()).await?);
             }
-            (Change::Restore { .. }, DoesNotRestore) => {
+            (Change::Restore { .. }, DoesNotRestore) | (Change::SetEmail { .. }, KeepsTheOldAddress) => {
                 return Ok(inner.find(id).await?.map(Ok));
             }
             (Change::SetTerms { at, by, .. }, IgnoresNewTerms) => {
@@ -189,10 +146,22 @@ impl Ledger for Wrong {
             }
             _ => {}
         }
-        let changed = inner.change(id, change.clone()).await?;
+        if self.is(LosesTheMessageOfAChange) {
+            messages.clear();
+        }
+        let changed = inner.change(id, change.clone(), messages.clone()).await?;
         let Some(Err(Refused { refusal, key })) = changed else { return Ok(changed) };
         if is_use && self.is(GrantsWhatIsRefused) {
             return Ok(Some(Ok(key)));
+        }
+        if self.is(QueuesAMessageForARefusal) {
+            inner
+                .issue(Sale::new(
+                    NewKey { id: KeyId::from_bytes([0xff; 16]), ..key.granted().as_ref().clone() },
+                    messages,
+                ))
+                .await?;
+            return Ok(Some(Err(Refused { refusal, key })));
         }
         let used_up = matches!(refusal, Refusal::Exhausted { .. });
         if used_up && self.is(GrantsOneUseTooMany) && self.favours.fetch_add(1, Ordering::SeqCst) == 0 {
@@ -201,10 +170,39 @@ impl Ledger for Wrong {
                 UseLimit::Unlimited => unreachable!("one is a limit"),
             };
             let (at, by) = (DateTime::UNIX_EPOCH, "nobody".parse().unwrap());
-            inner.change(id, Change::SetTerms { at, by, expires_at: Option::None, limit: Some(one) }).await?;
-            return inner.change(id, change).await;
+            inner
+                .change(id, Change::SetTerms { at, by, expires_at: Option::None, limit: Some(one) }, Vec::new())
+                .await?;
+            return inner.change(id, change, messages).await;
         }
         Ok(Some(Err(Refused { refusal, key })))
+    }
+
+    async fn resend(&self, id: KeyId, resend: Resend) -> Result<Option<Result<Key, Refused>>, StoreError> {
+        self.open()?.resend(id, resend).await
+    }
+
+    async fn rotate(&self, id: KeyId, successor: Successor) -> Result<Option<Result<Issue, Refused>>, StoreError> {
+        let inner = self.open()?;
+        if self.is(RotatesAgain)
+            && let Some(key) = inner.find(id).await?
+            && key.successor().is_some()
+        {
+            let id = successor.id;
+            let granted = NewKey { id, order: Option::None, ..key.granted().as_ref().clone() };
+            return Ok(Some(Ok(inner.issue(Sale::new(granted, successor.messages)).await?)));
+        }
+        let rotated = inner.rotate(id, successor).await?;
+        match rotated {
+            Some(Ok(Issue::New(key))) if self.is(CountsFromZeroAfterARotation) => {
+                Ok(Some(Ok(Issue::New(Key::from(key.granted().as_ref().clone())))))
+            }
+            rotated => Ok(rotated),
+        }
+    }
+
+    async fn receive(&self, receipt: Receipt) -> Result<Received, StoreError> {
+        self.receive_wrongly(receipt).await
     }
 
     async fn complete_message(&self, mut lease: Lease, mut outcome: Outcome) -> Result<(), StoreError> {
@@ -272,6 +270,9 @@ impl Backend for Wrong {
         if self.is(HandsOutNewestFirst) {
             claimed.reverse();
         }
+        if self.is(HandsOutByNumber) {
+            claimed.sort_by_key(|claimed| claimed.lease.message);
+        }
         self.leases.lock().unwrap().extend(claimed.iter().map(|claimed| (claimed.lease.message, claimed.lease)));
         Ok(claimed)
     }
@@ -289,8 +290,8 @@ impl Backend for Wrong {
         Ok(failed)
     }
 
-    async fn retry_message(&self, message: MessageNumber, now: DateTime<Utc>) -> Result<bool, StoreError> {
-        self.open()?.retry_message(message, now).await
+    async fn retry_message(&self, message: MessageNumber, edit: Edit) -> Result<bool, StoreError> {
+        self.open()?.retry_message(message, edit).await
     }
 
     async fn retry_messages(&self, route: Option<Route>, now: DateTime<Utc>) -> Result<u64, StoreError> {
@@ -299,6 +300,14 @@ impl Backend for Wrong {
 
     fn uses(&self) -> Option<&dyn History> {
         Some(self)
+    }
+
+    fn inbox(&self) -> Option<&dyn Inbox> {
+        Some(self)
+    }
+
+    fn records(&self) -> Option<&dyn Records> {
+        self.inner.records()
     }
 
     async fn ping(&self) -> Result<(), StoreError> {

@@ -9,7 +9,7 @@ use tokio::sync::{Notify, OnceCell};
 use zeroize::Zeroizing;
 
 use super::encoded::EncodedLists;
-use super::{Delivery, Inner, Options, Settings};
+use super::{Delivery, Inner, Options, Settings, Stores};
 use crate::clock::{Clock, SystemClock};
 use crate::entropy::{Entropy, SystemEntropy};
 use crate::key::Keyring;
@@ -18,8 +18,12 @@ use crate::mail::{Mailer, Outbox, Sender, Templates};
 use crate::observer::{Observer, Observers};
 use crate::secret::{AdminToken, WebhookSecret};
 use crate::seller::Seller;
-use crate::store::{Catalog, CatalogEditor, Ledger, Posts, Route};
+use crate::store::{Catalog, Posts, Route};
 use crate::terms::Terms;
+#[cfg(feature = "webhooks")]
+use crate::webhook::Webhooks;
+#[cfg(feature = "platforms")]
+use {super::platforms::Platforms, crate::platform::Platform};
 
 /// Builds a [`Delivery`]. The required values are arguments of [`Delivery::builder`]; all others have defaults.
 ///
@@ -43,34 +47,12 @@ pub struct Builder {
     trusted_proxies: Vec<IpNet>,
     list_details: bool,
     observers: Vec<Arc<dyn Observer>>,
-}
-
-/// Where things are kept. An `Arc` of one store that does all of it converts into this.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Stores {
-    /// Keys, orders and messages.
-    pub ledger: Arc<dyn Ledger>,
-    /// Products.
-    pub catalog: Arc<dyn Catalog>,
-    /// Products, to be edited through the API; `None` if they are managed elsewhere.
-    pub editor: Option<Arc<dyn CatalogEditor>>,
-    /// Posts; `None` if there are none.
-    pub posts: Option<Arc<dyn Posts>>,
-}
-
-impl Stores {
-    /// A ledger, and a catalog that is managed elsewhere. There are no posts.
-    #[must_use]
-    pub fn new(ledger: Arc<dyn Ledger>, catalog: Arc<dyn Catalog>) -> Self {
-        Self { ledger, catalog, editor: None, posts: None }
-    }
-}
-
-impl<S: Ledger + CatalogEditor + Posts> From<Arc<S>> for Stores {
-    fn from(store: Arc<S>) -> Self {
-        Self { ledger: store.clone(), catalog: store.clone(), editor: Some(store.clone()), posts: Some(store) }
-    }
+    #[cfg(feature = "webhooks")]
+    webhooks: Option<Webhooks>,
+    #[cfg(feature = "platforms")]
+    pub(super) platforms: Vec<Arc<dyn Platform>>,
+    #[cfg(feature = "platforms")]
+    pub(super) accept_test_events: bool,
 }
 
 /// A text that may hold a password.
@@ -109,6 +91,12 @@ impl Delivery {
             trusted_proxies: Vec::new(),
             list_details: false,
             observers: Vec::new(),
+            #[cfg(feature = "webhooks")]
+            webhooks: None,
+            #[cfg(feature = "platforms")]
+            platforms: Vec::new(),
+            #[cfg(feature = "platforms")]
+            accept_test_events: false,
         }
     }
 }
@@ -196,7 +184,9 @@ impl Builder {
         self
     }
 
-    /// Sets the address that buyers see in e-mails, where the API is mounted: `https://shop.example`.
+    /// Sets the address that buyers see in e-mails, where the API is mounted: `https://shop.example`. The default e-mail tells
+    /// them to fetch the product at `/api/product` below it: a host that serves products by a route of its own sets
+    /// [`templates`](Self::templates) too.
     #[must_use]
     pub fn base_url(mut self, base_url: impl Into<String>) -> Self {
         let base_url: String = base_url.into();
@@ -205,8 +195,8 @@ impl Builder {
     }
 
     /// Identifies the mail route, in addition to the sender: the settings of the mail server, which may hold a
-    /// password. When the route or the sender changes, the next [start](Delivery::start) retries e-mails that failed
-    /// before.
+    /// password. When the route or the sender changes, the next [start](Delivery::start) retries messages that failed
+    /// before, and webhooks with them.
     #[must_use]
     pub fn mail_route(mut self, route: impl Into<String>) -> Self {
         self.mail_route = Hidden(Zeroizing::new(route.into()));
@@ -242,6 +232,14 @@ impl Builder {
         self
     }
 
+    /// Tells the host's other programs of keys, by signed requests: see [`webhook`](crate::webhook).
+    #[cfg(feature = "webhooks")]
+    #[must_use]
+    pub fn webhooks(mut self, webhooks: Webhooks) -> Self {
+        self.webhooks = Some(webhooks);
+        self
+    }
+
     /// Takes the time from elsewhere than the system, for tests.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
@@ -259,19 +257,17 @@ impl Builder {
     /// The service. E-mails are sent once it is [started](Delivery::start).
     #[must_use]
     pub fn build(self) -> Delivery {
-        let Stores { ledger, catalog, editor, posts } = self.stores;
+        let route = self.route(&self.keyring.pepper());
+        let Stores { ledger, catalog, editor, posts, names } = self.stores;
+        #[cfg(not(feature = "platforms"))]
+        drop(names);
         let keyring = Arc::new(self.keyring);
         let wake = Arc::new(Notify::new());
         let observers = Observers::new(self.observers);
-        // Keyed, so that a password in it cannot be guessed from what the store keeps.
-        let digest = Sha256::new_with_prefix(keyring.pepper())
-            .chain_update(self.sender.to_string())
-            .chain_update([0])
-            .chain_update(self.mail_route.0.as_bytes())
-            .finalize();
-        let mut route = [0; 16];
-        route.iter_mut().zip(digest).for_each(|(to, from)| *to = from);
-        let route = Route::from_bytes(route);
+        #[cfg(feature = "webhooks")]
+        let webhooks = self.webhooks.iter().flat_map(Webhooks::names).cloned().collect();
+        #[cfg(not(feature = "webhooks"))]
+        let webhooks = Vec::new();
         let outbox = Outbox {
             ledger: ledger.clone(),
             catalog: catalog.clone(),
@@ -285,6 +281,8 @@ impl Builder {
             route,
             wake: wake.clone(),
             observers: observers.clone(),
+            #[cfg(feature = "webhooks")]
+            webhooks: self.webhooks,
         };
         let limiter = self.limiter.unwrap_or_else(|| Arc::new(MemoryLimiter::new(self.clock.clone())));
         let inner = Inner {
@@ -292,6 +290,8 @@ impl Builder {
             catalog,
             editor,
             posts,
+            #[cfg(feature = "platforms")]
+            platforms: Platforms::new(self.platforms, self.accept_test_events, names),
             limiter,
             clock: self.clock,
             entropy: self.entropy,
@@ -307,7 +307,19 @@ impl Builder {
             registered: OnceCell::new(),
             encoded: EncodedLists::default(),
             observers,
+            webhooks,
         };
         Delivery { inner: Arc::new(inner) }
+    }
+
+    /// The way that e-mails go. Keyed, so that a password in them cannot be guessed from what the store keeps.
+    fn route(&self, pepper: &[u8]) -> Route {
+        let digest = Sha256::new_with_prefix(pepper)
+            .chain_update(self.sender.to_string())
+            .chain_update([0])
+            .chain_update(self.mail_route.0.as_bytes());
+        let mut route = [0; 16];
+        route.iter_mut().zip(digest.finalize()).for_each(|(to, from)| *to = from);
+        Route::from_bytes(route)
     }
 }

@@ -94,7 +94,7 @@ impl Delivery {
         let inner = self.inner.clone();
         self.inner
             .told(async move {
-                let used = match inner.ledger.change(key, change).await? {
+                let used = match inner.ledger.change(key, change, Vec::new()).await? {
                     Some(Ok(key)) => Ok(key),
                     Some(Err(Refused { refusal, key })) => Err(Error::refused(refusal, key)),
                     None => Err(Error::UnknownKey),

@@ -6,10 +6,14 @@
 mod builder;
 mod buyer;
 mod encoded;
+mod messages;
 mod orders;
+#[cfg(feature = "platforms")]
+mod platforms;
 mod running;
 mod seller;
 mod settings;
+mod stores;
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,11 +22,15 @@ use ipnet::IpNet;
 use thiserror::Error;
 use tokio::sync::{Notify, OnceCell};
 
-pub use self::builder::{Builder, Stores};
+pub use self::builder::Builder;
 use self::encoded::EncodedLists;
 pub use self::orders::Issued;
 pub use self::running::Running;
+pub use self::seller::{Desk, Expiry};
+#[cfg(feature = "platforms")]
+pub use self::settings::PlatformSettings;
 pub use self::settings::{Options, SettingError, Settings};
+pub use self::stores::Stores;
 use crate::clock::Clock;
 use crate::entropy::Entropy;
 use crate::error::ErrorCode;
@@ -32,7 +40,7 @@ use crate::mail::Outbox;
 use crate::observer::{Event, Observers};
 use crate::secret::WebhookSecret;
 use crate::seller::Seller;
-use crate::store::{Catalog, CatalogEditor, Ledger, Posts, StoreError};
+use crate::store::{Catalog, CatalogEditor, Ledger, Posts, StoreError, WebhookName};
 use crate::telemetry;
 use crate::terms::Terms;
 
@@ -49,6 +57,8 @@ pub(crate) struct Inner {
     pub(crate) editor: Option<Arc<dyn CatalogEditor>>,
     /// `None` if there are no posts.
     pub(crate) posts: Option<Arc<dyn Posts>>,
+    #[cfg(feature = "platforms")]
+    pub(crate) platforms: platforms::Platforms,
     pub(crate) limiter: Arc<dyn RateLimiter>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
@@ -66,6 +76,8 @@ pub(crate) struct Inner {
     pub(crate) registered: OnceCell<()>,
     pub(crate) encoded: EncodedLists,
     pub(crate) observers: Observers,
+    /// The names of the host's webhooks.
+    pub(crate) webhooks: Vec<WebhookName>,
 }
 
 /// Why a use case did not do what was asked.
@@ -140,7 +152,7 @@ impl Error {
                 Refusal::Expired { .. } => ErrorCode::ExpiredKey,
                 Refusal::WrongProduct { .. } => ErrorCode::WrongProduct,
                 Refusal::Exhausted { .. } => ErrorCode::ExceededUses,
-                Refusal::NoLimit => ErrorCode::InvalidParams,
+                Refusal::NoLimit | Refusal::Replaced { .. } => ErrorCode::InvalidParams,
             },
             Self::UnknownProduct | Self::Store(StoreError::Unsupported) => ErrorCode::NotFound,
             Self::Store(

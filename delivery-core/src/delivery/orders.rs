@@ -5,7 +5,7 @@ use crate::key::{Key, KeyId, KeyText, NewKey};
 use crate::observer::Event;
 use crate::order::{Order, OrderRef};
 use crate::product::ProductId;
-use crate::store::{Issue, KeyQuery, MessageId, Sale};
+use crate::store::{Issue, KeyQuery, MessageKind, Notice, Sale};
 use crate::telemetry;
 use crate::terms::OwnTerms;
 use crate::throttle::Throttle;
@@ -97,12 +97,13 @@ impl Delivery {
     /// [`Error::Store`]; nothing was issued then.
     pub async fn issue(&self, sale: Sale) -> Result<Issued, Error> {
         let delivery = self.clone();
-        let issue = async move { Ok(delivery.committed(delivery.inner.ledger.issue(sale.key, sale.message).await?)) };
+        let issue = async move { Ok(delivery.committed(delivery.inner.ledger.issue(sale).await?)) };
         self.inner.told(issue).await
     }
 
     /// Tells the service that the transaction in which a key was issued is committed: the e-mail is sent at once, and
-    /// observers are told. Without this call the e-mail is sent within a second, and observers are not told.
+    /// observers are told. Without this call the e-mail is sent within a second, and observers are not told. Called twice for
+    /// one [`Sale`], it tells them twice.
     #[expect(clippy::must_use_candidate, reason = "it is called for what it does")]
     pub fn committed(&self, issue: Issue) -> Issued {
         let new = matches!(issue, Issue::New(_));
@@ -131,26 +132,23 @@ impl Delivery {
         let Some(product) = found else {
             // An order whose product is no longer sold still gets the key that it has.
             let before = self.issued_before(product, order).await?.ok_or(Error::UnknownProduct)?;
-            return Ok(Sale { key: NewKey { id, ..before.granted().as_ref().clone() }, message: None });
+            return Ok(Sale::new(NewKey { id, ..before.granted().as_ref().clone() }, Vec::new()));
         };
         let terms = terms.or(product.terms()).unwrap_or(inner.terms);
         let identity = (id, inner.keyring.newest());
         let key = NewKey::on_terms(identity, product.id(), email, terms, inner.clock.now());
-        let message = if send_email { Some(self.message_id(id)?) } else { None };
-        Ok(Sale { key: NewKey { order, ..key }, message })
+        // The buyer's comes first.
+        let mut messages = if send_email { vec![Notice::purchase(self.message_id(id)?)] } else { Vec::new() };
+        messages.extend(self.webhooks(MessageKind::KeyIssued)?);
+        Ok(Sale::new(NewKey { order, ..key }, messages))
     }
 
     /// The key of an order whose product is no longer sold.
     async fn issued_before(&self, product: ProductId, order: Option<OrderRef>) -> Result<Option<Key>, Error> {
         let Some(order) = order else { return Ok(None) };
-        let query = KeyQuery { order: Some(order), product: Some(product), limit: 1, ..KeyQuery::default() };
+        let OrderRef { source, id } = order;
+        let (order, source) = (Some(id), Some(source));
+        let query = KeyQuery { order, source, product: Some(product), limit: 1, ..KeyQuery::default() };
         Ok(self.inner.ledger.search(&query).await?.items.pop())
-    }
-
-    /// The `Message-ID` of a key's e-mail. A key has one e-mail, so the id of the key identifies both.
-    fn message_id(&self, key: KeyId) -> Result<MessageId, Error> {
-        let domain = self.inner.outbox.sender.domain();
-        MessageId::new(format!("{key}@{domain}"))
-            .map_err(|error| crate::store::StoreError::corrupt_because("a sender without a domain", error).into())
     }
 }

@@ -21,6 +21,8 @@ pub struct Running {
     delivery: Delivery,
     stop: watch::Sender<bool>,
     worker: JoinHandle<()>,
+    #[cfg(feature = "platforms")]
+    inbox: JoinHandle<()>,
 }
 
 impl Delivery {
@@ -47,8 +49,16 @@ impl Delivery {
             }
         }
         let (stop, stopped) = watch::channel(false);
+        #[cfg(feature = "platforms")]
+        let inbox = tokio::spawn(supervise_inbox(self.clone(), stopped.clone()));
         let worker = tokio::spawn(supervise(self.inner.outbox.clone(), stopped));
-        Ok(Running { delivery: self.clone(), stop, worker })
+        Ok(Running {
+            delivery: self.clone(),
+            stop,
+            worker,
+            #[cfg(feature = "platforms")]
+            inbox,
+        })
     }
 
     /// The outbox, for hosts and tests that send e-mails at times of their own.
@@ -124,6 +134,15 @@ async fn supervise(outbox: Arc<Outbox>, stop: watch::Receiver<bool>) {
     }
 }
 
+/// Restarts the worker of the inbox if it panics.
+#[cfg(feature = "platforms")]
+async fn supervise_inbox(delivery: Delivery, stop: watch::Receiver<bool>) {
+    while let Err(error) = tokio::spawn(delivery.clone().apply_all(stop.clone())).await {
+        tracing::error!(%error, "the inbox panicked and starts again; its events are applied once their leases are over");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
 impl Running {
     /// Asks the outbox to stop sending, and returns at once. A server calls this when it stops accepting connections,
     /// so that e-mails in progress and open requests are finished concurrently.
@@ -138,6 +157,8 @@ impl Running {
         self.stop_sending();
         // Fails only if the runtime is shutting down.
         let _ = self.worker.await;
+        #[cfg(feature = "platforms")]
+        let _ = self.inbox.await;
     }
 
     /// Stops sending, then [closes](Delivery::close) the store: once the last request is answered.

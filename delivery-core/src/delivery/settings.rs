@@ -1,12 +1,16 @@
 //! Settings as text, under the names that the example servers document: from variables of the environment, from a
 //! framework's configuration, or from anything that serde reads.
 
+#[cfg(feature = "platforms")]
+mod platforms;
 mod table;
 
 use ipnet::IpNet;
 use thiserror::Error;
 use url::Url;
 
+#[cfg(feature = "platforms")]
+pub use self::platforms::PlatformSettings;
 use crate::key::Keyring;
 use crate::limit::{Quota, Quotas};
 use crate::mail::Sender;
@@ -16,6 +20,9 @@ use crate::text::Invalid;
 
 /// All settings that can be given as text. `Deserialize` reads a table whose keys are the names in lower case. Its
 /// values are strings or numbers, or lists for settings whose text is separated by commas. An unknown name is an error.
+///
+/// A host without the endpoints that need a secret reads [`Options`] alone, and begins with
+/// [`Delivery::builder`](crate::Delivery::builder).
 ///
 /// ```
 /// use delivery_core::delivery::Settings;
@@ -52,6 +59,7 @@ pub struct Options {
     /// `TRUSTED_PROXIES`: networks or addresses, separated by commas.
     pub trusted_proxies: Vec<IpNet>,
     /// `LIMIT_PRODUCT`, `LIMIT_VALIDATE`, `LIMIT_WEBHOOK`, `LIMIT_ADMIN`, `LIMIT_FAILURES`: requests per minute.
+    /// `LIMIT_EVENTS`: events per minute and platform.
     pub quotas: Quotas,
     /// `KEY_DAYS`, 1 to 36500 or -1 for ever, and `KEY_USES`, 1 to 2147483647 or -1 without limit.
     pub terms: Terms,
@@ -80,7 +88,7 @@ impl SettingError {
 }
 
 const SECRETS: [&str; 3] = ["WEBHOOK_SECRET", "ADMIN_TOKEN", "KEY_SECRET"];
-const OPTIONS: [&str; 10] = [
+const OPTIONS: [&str; 11] = [
     "MAIL_FROM",
     "BASE_URL",
     "TRUSTED_PROXIES",
@@ -89,6 +97,7 @@ const OPTIONS: [&str; 10] = [
     "LIMIT_WEBHOOK",
     "LIMIT_ADMIN",
     "LIMIT_FAILURES",
+    "LIMIT_EVENTS",
     "KEY_DAYS",
     "KEY_USES",
 ];
@@ -136,6 +145,7 @@ impl Options {
                 webhook: quota("LIMIT_WEBHOOK", quotas.webhook)?,
                 admin: quota("LIMIT_ADMIN", quotas.admin)?,
                 failures: quota("LIMIT_FAILURES", quotas.failures)?,
+                events: quota("LIMIT_EVENTS", quotas.events)?,
             },
             terms: Terms {
                 validity: read(&setting, "KEY_DAYS", days)?.unwrap_or(terms.validity),

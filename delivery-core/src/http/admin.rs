@@ -1,4 +1,4 @@
-//! The seller's endpoints: `POST /api/admin/…`.
+//! The seller adds something: `POST /api/admin/…`.
 
 use std::time::Duration;
 
@@ -6,6 +6,7 @@ use chrono::{DateTime, Timelike, Utc};
 
 use super::body::BodyRule;
 use super::fields::{Fault, Fields};
+use super::proof::Seller;
 use super::row::{Handler, Row, Verb, Words};
 use super::{Reply, wire};
 use crate::delivery::Delivery;
@@ -13,11 +14,18 @@ use crate::error::ErrorCode;
 use crate::limit::Policy;
 use crate::post::{Category, NewPost};
 use crate::product::{NewProduct, ProductId};
+use crate::store::StoreError;
 use crate::terms::{OwnTerms, UseLimit, Validity};
 use crate::text::Invalid;
+#[cfg(feature = "platforms")]
+use crate::{
+    http::PlatformPath,
+    order::Source,
+    product::{RefName, Refs},
+};
 
 /// What the seller's rows have in common.
-const SELLER: Row = Row {
+pub(super) const SELLER: Row = Row {
     path: "",
     verb: Verb::Post,
     // A seller may have a slow line.
@@ -49,7 +57,7 @@ pub(super) static ADD_PRODUCT: Row = Row {
         success: Some("Added"),
         ..SELLER.openapi
     },
-    handler: Handler::Seller(|delivery, _, fields| Box::pin(answered(add_product(delivery, fields)))),
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(answered(add_product(delivery, seller, fields)))),
     ..SELLER
 };
 
@@ -63,7 +71,7 @@ pub(super) static ISSUE_KEY: Row = Row {
         success: Some("IssuedByHand"),
         ..SELLER.openapi
     },
-    handler: Handler::Seller(|delivery, _, fields| Box::pin(answered(issue_key(delivery, fields)))),
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(answered(issue_key(delivery, seller, fields)))),
     ..SELLER
 };
 
@@ -77,7 +85,7 @@ pub(super) static ADD_POST: Row = Row {
         success: Some("PostAdded"),
         ..SELLER.openapi
     },
-    handler: Handler::Seller(|delivery, _, fields| Box::pin(answered(add_post(delivery, fields)))),
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(answered(add_post(delivery, seller, fields)))),
     ..SELLER
 };
 
@@ -85,7 +93,7 @@ async fn answered(answer: impl Future<Output = Result<Reply, Fault>>) -> Reply {
     answer.await.unwrap_or_else(Reply::from)
 }
 
-async fn add_product(delivery: &Delivery, fields: Fields<'_>) -> Result<Reply, Fault> {
+async fn add_product(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
     let checked = |field: &'static str| move |expected: Invalid| Fault::malformed(field, expected);
     let product = NewProduct::new(fields.required_text("name")?).map_err(checked("name"))?;
     let product = product.content(fields.required_text("content")?).map_err(checked("content"))?;
@@ -95,37 +103,103 @@ async fn add_product(delivery: &Delivery, fields: Fields<'_>) -> Result<Reply, F
         product = product.kind(kind).map_err(checked("type"))?;
     }
     let product = product.price(fields.number("price")?.unwrap_or_default()).terms(terms(&fields)?);
-    Ok(match delivery.add_product(product).await {
+    let product = product.refs(refs_of(delivery, &fields)?.unwrap_or_default());
+    let has_names = product.has_names();
+    Ok(match delivery.desk(seller.actor()).add_product(product).await {
         Ok(product) => Reply::json(&wire::Added::of(&product)),
+        // Nothing else that comes in this way is to be one product's.
+        Err(StoreError::Refused { .. }) if has_names => {
+            return Err(Fault::malformed("refs", Invalid::expected("must be names that no other product has")));
+        }
         Err(error) => error.into(),
     })
 }
 
-async fn issue_key(delivery: &Delivery, fields: Fields<'_>) -> Result<Reply, Fault> {
+async fn issue_key(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
     let product = fields.integer("product_id", ProductId::new)?.ok_or_else(|| Fault::missing("product_id"))?;
     let email = fields.parsed("customer_email")?.ok_or_else(|| Fault::missing("customer_email"))?;
     let terms = terms(&fields)?;
     let send_email = fields.boolean("send_email")?.unwrap_or(true);
-    Ok(match delivery.issue_by_hand(product, email, terms, send_email).await {
+    Ok(match delivery.desk(seller.actor()).issue(product, email, terms, send_email).await {
         Ok(issued) => Reply::json(&wire::IssuedByHand::of(&issued, send_email)),
         Err(error) => error.into(),
     })
 }
 
-async fn add_post(delivery: &Delivery, fields: Fields<'_>) -> Result<Reply, Fault> {
+async fn add_post(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
     let checked = |field: &'static str| move |expected: Invalid| Fault::malformed(field, expected);
     let title = fields.required_text("title")?;
     let category = Category::new(fields.required_text("category")?).map_err(checked("category"))?;
-    let published_at = published_at(&fields)?.unwrap_or_else(|| delivery.inner.clock.now());
+    let published_at = timestamp_of(&fields, "published_at")?.unwrap_or_else(|| delivery.inner.clock.now());
     let post = NewPost::new(title, category, published_at).map_err(checked("title"))?;
     let post = post.content(fields.required_text("content")?).map_err(checked("content"))?;
-    Ok(match delivery.add_post(post).await {
+    Ok(match delivery.desk(seller.actor()).add_post(post).await {
         Ok(post) => Reply::json(&wire::PostAdded::of(&post)),
         Err(error) => error.into(),
     })
 }
 
-fn terms(fields: &Fields<'_>) -> Result<OwnTerms, Fault> {
+/// A product has no names where there are no platforms.
+#[cfg(not(feature = "platforms"))]
+#[expect(clippy::unnecessary_wraps, reason = "it reads fields where there are platforms")]
+pub(super) fn refs_of(_: &Delivery, _: &Fields<'_>) -> Result<Option<crate::product::Refs>, Fault> {
+    Ok(None)
+}
+
+/// What platforms call a product: `{"stripe": ["plink_1"]}`.
+#[cfg(feature = "platforms")]
+pub(super) fn refs_of(delivery: &Delivery, fields: &Fields<'_>) -> Result<Option<Refs>, Fault> {
+    const EXPECTED: Invalid = Invalid::expected(
+        "must be an object of lists of names, each of 1 to 255 characters without control characters",
+    );
+    let Some(given) = fields.value::<Strict>("refs", EXPECTED)? else { return Ok(None) };
+    let mut names = Vec::new();
+    for (platform, called) in given.0 {
+        let is_known = PlatformPath::BUILT_IN.iter().any(|known| known.name() == platform)
+            || delivery.inner.platforms.named(&platform).is_some();
+        let source = platform.parse::<Source>().ok().filter(|_| is_known);
+        let source =
+            source.ok_or_else(|| Fault::malformed("refs", Invalid::expected("must name platforms such as stripe")))?;
+        for name in called {
+            let name = name.parse::<RefName>().map_err(|_| Fault::malformed("refs", EXPECTED))?;
+            names.push((source.clone(), name));
+        }
+    }
+    Refs::new(names).map(Some).map_err(|expected| Fault::malformed("refs", expected))
+}
+
+/// An object in which no name comes twice.
+#[cfg(feature = "platforms")]
+struct Strict(std::collections::BTreeMap<String, Vec<String>>);
+
+#[cfg(feature = "platforms")]
+impl<'de> serde::Deserialize<'de> for Strict {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+
+        impl<'de> serde::de::Visitor<'de> for Object {
+            type Value = Strict;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Strict, A::Error> {
+                let mut read = std::collections::BTreeMap::new();
+                while let Some((name, value)) = map.next_entry::<String, Vec<String>>()? {
+                    if read.insert(name, value).is_some() {
+                        return Err(serde::de::Error::custom("a name comes twice"));
+                    }
+                }
+                Ok(Strict(read))
+            }
+        }
+
+        deserializer.deserialize_map(Object)
+    }
+}
+
+pub(super) fn terms(fields: &Fields<'_>) -> Result<OwnTerms, Fault> {
     Ok(OwnTerms {
         validity: fields.integer("expires_days", Validity::from_days)?,
         limit: fields.integer("max_uses", UseLimit::from_count)?,
@@ -133,13 +207,13 @@ fn terms(fields: &Fields<'_>) -> Result<OwnTerms, Fault> {
 }
 
 /// RFC 3339 with an offset, in a year that RFC 3339 can write back.
-fn published_at(fields: &Fields<'_>) -> Result<Option<DateTime<Utc>>, Fault> {
+pub(super) fn timestamp_of(fields: &Fields<'_>, field: &str) -> Result<Option<DateTime<Utc>>, Fault> {
     const EXPECTED: Invalid =
         Invalid::expected("must be an RFC 3339 timestamp from 1970 to 9999, such as 2026-11-21T10:00:00Z");
-    let Some(text) = fields.text_of("published_at")? else { return Ok(None) };
-    let at = DateTime::parse_from_rfc3339(&text).map_err(|_| Fault::malformed("published_at", EXPECTED))?.to_utc();
+    let Some(text) = fields.text_of(field)? else { return Ok(None) };
+    let at = DateTime::parse_from_rfc3339(&text).map_err(|_| Fault::malformed(field, EXPECTED))?.to_utc();
     // Drops fractions of a second, and a leap second, so that this answer and the list show the same time.
     let at = at.with_nanosecond(0).unwrap_or(at);
     let writable = (DateTime::UNIX_EPOCH..=crate::terms::NEVER).contains(&at);
-    writable.then_some(Some(at)).ok_or_else(|| Fault::malformed("published_at", EXPECTED))
+    writable.then_some(Some(at)).ok_or_else(|| Fault::malformed(field, EXPECTED))
 }

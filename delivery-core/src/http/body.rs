@@ -15,6 +15,9 @@ pub(super) enum BodyRule {
     None,
     /// A JSON object of at most so many bytes, within a time.
     Json { limit: usize, deadline: Duration },
+    /// Anything of at most so many bytes, within a time.
+    #[cfg(feature = "platforms")]
+    Any { limit: usize, deadline: Duration },
 }
 
 /// A body as far as it was read.
@@ -38,7 +41,12 @@ pub(super) async fn read<E>(
     body: Pin<&mut impl Stream<Item = Result<Bytes, E>>>,
     keep: bool,
 ) -> Body {
-    let BodyRule::Json { limit, deadline } = rule else { return Body::Complete(Bytes::new()) };
+    let (limit, deadline) = match rule {
+        BodyRule::None => return Body::Complete(Bytes::new()),
+        BodyRule::Json { limit, deadline } => (limit, deadline),
+        #[cfg(feature = "platforms")]
+        BodyRule::Any { limit, deadline } => (limit, deadline),
+    };
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|length| length > limit as u64) {
         return Body::TooLarge;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use ::http::header;
+use bytes::Bytes;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -57,11 +58,7 @@ pub(super) struct Fields<'a>(Vec<(String, &'a RawValue)>);
 impl<'a> Fields<'a> {
     /// The body of `call` as bytes, if it is JSON of an acceptable size.
     pub(super) fn text(call: &Call, body: &'a Body) -> Result<&'a [u8], Fault> {
-        let bytes = match body {
-            Body::Complete(bytes) => bytes,
-            Body::TooLarge => return Err(ErrorCode::PayloadTooLarge.into()),
-            Body::Broken => return Err(Fault::invalid("The body is incomplete, or did not come in time.")),
-        };
+        let bytes = whole(body)?;
         if is_json(call) { Ok(bytes) } else { Err(ErrorCode::UnsupportedMediaType.into()) }
     }
 
@@ -78,6 +75,12 @@ impl<'a> Fields<'a> {
         let text: String = serde_json::from_str(raw.get())
             .map_err(|_| Fault::malformed(field, Invalid::expected("must be a string")))?;
         Ok(Some(text).filter(|text| !text.is_empty()))
+    }
+
+    /// A text, which may be `""`; absent and `null` are missing.
+    pub(super) fn given_text(&self, field: &str) -> Result<Option<String>, Fault> {
+        let is_given = self.raw(field).is_some();
+        Ok(self.text_of(field)?.or_else(|| is_given.then(String::new)))
     }
 
     pub(super) fn required_text(&self, field: &str) -> Result<String, Fault> {
@@ -114,9 +117,29 @@ impl<'a> Fields<'a> {
         value.map_err(|_| Fault::malformed(field, Invalid::expected("must be true or false")))
     }
 
+    /// A value of any shape that `T` reads; its error says what is `expected`.
+    #[cfg(feature = "platforms")]
+    pub(super) fn value<T: serde::de::DeserializeOwned>(
+        &self,
+        field: &str,
+        expected: Invalid,
+    ) -> Result<Option<T>, Fault> {
+        let read = |raw: &RawValue| serde_json::from_str(raw.get());
+        self.raw(field).map(read).transpose().map_err(|_| Fault::malformed(field, expected))
+    }
+
     fn raw(&self, field: &str) -> Option<&'a RawValue> {
         let (_, raw) = self.0.iter().find(|(name, _)| name == field)?;
         Some(*raw).filter(|raw| raw.get() != "null")
+    }
+}
+
+/// The bytes of a body, if all of them came.
+pub(super) fn whole(body: &Body) -> Result<&Bytes, Fault> {
+    match body {
+        Body::Complete(bytes) => Ok(bytes),
+        Body::TooLarge => Err(ErrorCode::PayloadTooLarge.into()),
+        Body::Broken => Err(Fault::invalid("The body is incomplete, or did not come in time.")),
     }
 }
 

@@ -2,14 +2,13 @@
 //! a list is encoded once, and every answer shares its bytes.
 
 use super::body::BodyRule;
-use super::fields::{Fault, integer};
+use super::fields::Fault;
 use super::row::{Answering, Handler, Parameter, Row, Verb, Words};
 use super::{Call, Reply, query, wire};
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
 use crate::post::Category;
 use crate::store::{PostQuery, fitting};
-use crate::text::Invalid;
 
 const DEFAULT_POSTS: usize = 10;
 const MOST_POSTS: i64 = 100;
@@ -84,14 +83,8 @@ async fn list(delivery: &Delivery, call: &Call) -> Result<Reply, Fault> {
 }
 
 fn parameters(call: &Call) -> Result<(Option<String>, usize), Fault> {
-    const EXPECTED: Invalid = Invalid::expected("must be an integer of 1 or more");
-    let at_least_one = |limit: i64| if limit >= 1 { Ok(limit.min(MOST_POSTS)) } else { Err(EXPECTED) };
     let limit = match query::parameter(call, "limit")? {
-        // A number of any length is accepted: everything above 100 means 100.
-        Some(text) if text.len() > 18 && text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0') => {
-            usize::try_from(MOST_POSTS).unwrap_or(DEFAULT_POSTS)
-        }
-        Some(text) => usize::try_from(integer("limit", &text, at_least_one)?).unwrap_or(DEFAULT_POSTS),
+        Some(text) => query::at_least_one("limit", &text, MOST_POSTS)?,
         None => DEFAULT_POSTS,
     };
     Ok((query::parameter(call, "category")?.map(std::borrow::Cow::into_owned), limit))

@@ -28,6 +28,7 @@ mod body;
 mod buyer;
 mod call;
 mod credential;
+mod desk;
 mod fields;
 mod limits;
 mod lists;
@@ -35,6 +36,8 @@ mod names;
 mod openapi;
 mod order;
 mod pipeline;
+#[cfg(feature = "platforms")]
+mod platform;
 mod proof;
 mod query;
 mod reply;
@@ -48,5 +51,7 @@ pub use self::fields::Fault;
 pub use self::openapi::OPENAPI;
 #[cfg(feature = "utoipa")]
 pub use self::openapi::openapi;
+#[cfg(feature = "platforms")]
+pub use self::platform::PlatformPath;
 pub use self::reply::Reply;
 pub use self::table::Endpoint;

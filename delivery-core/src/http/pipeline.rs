@@ -18,8 +18,14 @@ use super::body::read;
 use super::fields::{Fault, Fields};
 use super::limits::{admit, client};
 use super::proof::{Platform, Seller, VerifiedKey};
-use super::row::{Handler, Row};
+use super::row::Handler;
 use super::{Call, Endpoint, Reply, buyer, query};
+#[cfg(feature = "platforms")]
+use super::{
+    fields::whole,
+    platform,
+    proof::{Event, Judged},
+};
 use crate::delivery::{Delivery, Error};
 use crate::error::ErrorCode;
 use crate::limit::{Identity, Policy};
@@ -46,24 +52,25 @@ impl Endpoint {
         } else if row.verb.takes(&call.method) {
             let body = pin!(body);
             // Unwind safe: state that a panic interrupts is behind locks, or in a transaction that is rolled back.
-            let answered = AssertUnwindSafe(limited(row, delivery, call, body)).catch_unwind().await;
+            let answered = AssertUnwindSafe(limited(self, delivery, call, body)).catch_unwind().await;
             answered.unwrap_or_else(|_| Reply::panicked())
         } else {
             Reply::error(ErrorCode::MethodNotAllowed).allow(row.verb.allowed())
         };
         let reply = if reply.is_fault() { reply.report(call.request_id()) } else { reply };
         let reply = if row.is_confidential() { reply.confidential() } else { reply };
-        telemetry::answered(row.path, reply.status(), started);
+        telemetry::answered(self.path(), reply.status(), started);
         if call.method == ::http::Method::HEAD { reply.without_body() } else { reply }
     }
 }
 
 async fn limited<E>(
-    row: &'static Row,
+    endpoint: Endpoint,
     delivery: &Delivery,
     call: &Call,
     body: Pin<&mut impl Stream<Item = Result<Bytes, E>>>,
 ) -> Reply {
+    let row = endpoint.row();
     let admitted = match row.limit {
         Some(policy) => match admit(delivery, policy, client(delivery, call)).await {
             Ok(admitted) => Some(admitted),
@@ -71,7 +78,7 @@ async fn limited<E>(
         },
         None => None,
     };
-    let reply = match answer(row, delivery, call, body).await {
+    let reply = match answer(endpoint, delivery, call, body).await {
         Ok(reply) => reply,
         Err(fault) => fault.into(),
     };
@@ -82,11 +89,12 @@ async fn limited<E>(
 }
 
 async fn answer<E>(
-    row: &'static Row,
+    endpoint: Endpoint,
     delivery: &Delivery,
     call: &Call,
     body: Pin<&mut impl Stream<Item = Result<Bytes, E>>>,
 ) -> Result<Reply, Fault> {
+    let row = endpoint.row();
     match row.handler {
         Handler::Public(handler) => Ok(handler(delivery, call).await),
         Handler::Key(handler) => {
@@ -116,6 +124,16 @@ async fn answer<E>(
             let platform = platform.ok_or(Fault::from(ErrorCode::Unauthorized))?;
             Ok(handler(delivery, platform, fields).await)
         }
+        #[cfg(feature = "platforms")]
+        Handler::Event(handler) => {
+            let Endpoint::Platform(path) = endpoint else { return Ok(Reply::not_found()) };
+            let body = read(row.body, &call.headers, body, true).await;
+            Ok(match Event::judge(delivery, path.name(), call, whole(&body)?) {
+                Judged::Event(event) => handler(delivery, event).await,
+                Judged::Ping => counted(delivery, call, platform::received()).await,
+                Judged::Unauthentic => counted(delivery, call, Reply::error(ErrorCode::Unauthorized)).await,
+            })
+        }
         Handler::Seller(handler) => {
             let seller = Seller::of(delivery, call).await;
             // A stranger's megabytes are not kept.
@@ -126,6 +144,19 @@ async fn answer<E>(
             };
             Ok(handler(delivery, seller, Fields::parse(text)?).await)
         }
+        Handler::SellerQuery(handler) => match Seller::of(delivery, call).await {
+            Some(seller) => Ok(handler(delivery, seller, call).await),
+            None => Ok(Reply::error(ErrorCode::Unauthorized).challenge()),
+        },
+    }
+}
+
+/// The answer to a request that no platform has signed, which counts against the webhook calls of its address.
+#[cfg(feature = "platforms")]
+async fn counted(delivery: &Delivery, call: &Call, reply: Reply) -> Reply {
+    match admit(delivery, Policy::Webhook, client(delivery, call)).await {
+        Ok(admitted) => admitted.apply(reply),
+        Err(refused) => *refused,
     }
 }
 

@@ -5,6 +5,11 @@ use super::Call;
 use crate::delivery::Delivery;
 use crate::key::{Actor, KeyId};
 use crate::seller::Head;
+#[cfg(feature = "platforms")]
+use crate::{
+    order::Source,
+    platform::{Notification, Received, Request, Unauthentic},
+};
 
 /// The id of a key whose text verified.
 #[derive(Debug, Clone, Copy)]
@@ -16,7 +21,39 @@ pub(super) struct Platform(());
 
 /// The seller, by name.
 #[derive(Debug)]
-pub(super) struct Seller(#[expect(dead_code, reason = "what the seller changes has its own name yet")] Actor);
+pub(super) struct Seller(Actor);
+
+/// What a commerce platform has signed.
+#[cfg(feature = "platforms")]
+#[derive(Debug)]
+pub(super) struct Event(Source, Notification);
+
+/// A request of a platform, judged.
+#[cfg(feature = "platforms")]
+pub(super) enum Judged {
+    Event(Event),
+    /// A test of the connection, which nobody has signed.
+    Ping,
+    Unauthentic,
+}
+
+#[cfg(feature = "platforms")]
+impl Event {
+    pub(super) fn judge(delivery: &Delivery, name: &str, call: &Call, body: &[u8]) -> Judged {
+        let Some(platform) = delivery.inner.platforms.named(name) else { return Judged::Unauthentic };
+        let query = call.query.as_deref().unwrap_or_default();
+        let request = Request { headers: &call.headers, query, body, now: delivery.inner.clock.now() };
+        match platform.read(&request) {
+            Ok(Received::Notification(notification)) => Judged::Event(Self(platform.name(), notification)),
+            Ok(Received::Ping) => Judged::Ping,
+            Err(Unauthentic) => Judged::Unauthentic,
+        }
+    }
+
+    pub(super) fn into_parts(self) -> (Source, Notification) {
+        (self.0, self.1)
+    }
+}
 
 impl VerifiedKey {
     /// Costs one MAC.
@@ -39,5 +76,10 @@ impl Seller {
     pub(super) async fn of(delivery: &Delivery, call: &Call) -> Option<Self> {
         let head = Head::new(&call.headers, &call.extensions, call.peer);
         delivery.inner.seller.as_ref()?.authenticate(&head).await.map(Self)
+    }
+
+    /// Who it is, for the audit log.
+    pub(super) fn actor(&self) -> &Actor {
+        &self.0
     }
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use ::http::header;
 use percent_encoding::percent_decode_str;
 
-use super::fields::Fault;
+use super::fields::{Fault, integer};
 use super::{Call, names};
 use crate::text::Invalid;
 
@@ -31,6 +31,15 @@ pub(super) fn parameter<'a>(call: &'a Call, name: &str) -> Result<Option<Cow<'a,
         });
     }
     Ok(found.filter(|value| !value.is_empty()))
+}
+
+/// A number of 1 or more, of which everything above `most` counts as that, however long it is written.
+pub(super) fn at_least_one(name: &str, text: &str, most: i64) -> Result<usize, Fault> {
+    const EXPECTED: Invalid = Invalid::expected("must be an integer of 1 or more");
+    let in_range = |number: i64| if number >= 1 { Ok(number.min(most)) } else { Err(EXPECTED) };
+    let is_long = text.len() > 18 && text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
+    let number = if is_long { most } else { integer(name, text, in_range)? };
+    Ok(usize::try_from(number).unwrap_or(1))
 }
 
 /// Whether a text needs no decoding: printable ASCII without `%` and `+`, as most values are. The loop checks every

@@ -46,15 +46,23 @@ pub(super) enum Handler {
     Product(for<'c> fn(&'c Delivery, &'c Call, VerifiedKey, ProductId) -> Answering<'c>),
     /// The commerce platform, by the shared secret in the body.
     Platform(for<'c> fn(&'c Delivery, Platform, Fields<'c>) -> Answering<'c>),
-    /// The seller, by the admin token.
+    /// A commerce platform, by the signature of the request.
+    #[cfg(feature = "platforms")]
+    Event(fn(&Delivery, super::proof::Event) -> Answering<'_>),
+    /// The seller, by the admin token, with a body.
     Seller(for<'c> fn(&'c Delivery, Seller, Fields<'c>) -> Answering<'c>),
+    /// The seller, by the admin token, with a query.
+    SellerQuery(for<'c> fn(&'c Delivery, Seller, &'c Call) -> Answering<'c>),
 }
 
 /// An answer under way.
 pub(super) type Answering<'c> = BoxFuture<'c, Reply>;
 
 /// What the document says about an endpoint.
-#[cfg_attr(not(test), expect(dead_code, reason = "a test makes the OpenAPI document of it"))]
+#[cfg_attr(
+    not(all(test, feature = "platforms")),
+    expect(dead_code, reason = "a test makes the OpenAPI document of it")
+)]
 pub(super) struct Words {
     /// `buyer`, `platform`, `public` or `seller`.
     pub(super) tag: &'static str,
@@ -77,6 +85,19 @@ pub(super) enum Parameter {
     Product,
     Category,
     Limit,
+    Email,
+    OrderId,
+    Source,
+    OfProduct,
+    Status,
+    Before,
+    PageSize,
+    Id,
+    State,
+    OfKey,
+    Days,
+    #[cfg(feature = "platforms")]
+    Outcome,
 }
 
 impl Row {

@@ -7,8 +7,10 @@
 use ::http::Method;
 
 use super::body::BodyRule;
+#[cfg(feature = "platforms")]
+use super::platform::{self, PlatformPath};
 use super::row::{Handler, Row, Verb};
-use super::{admin, buyer, lists, openapi, order};
+use super::{admin, buyer, desk, lists, openapi, order};
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
 
@@ -22,6 +24,9 @@ pub enum Endpoint {
     Product,
     /// A commerce platform tells of a paid order.
     Order,
+    /// A commerce platform reports something, signed in its own way.
+    #[cfg(feature = "platforms")]
+    Platform(PlatformPath),
     /// The list of products.
     Products,
     /// The list of posts.
@@ -32,21 +37,95 @@ pub enum Endpoint {
     IssueKey,
     /// The seller adds a post.
     AddPost,
+    /// Keys, found and paged through.
+    Keys,
+    /// A key with its history.
+    Key,
+    /// The seller withdraws a key.
+    RevokeKey,
+    /// The seller gives a key back.
+    RestoreKey,
+    /// The seller gives a key other terms.
+    ChangeKey,
+    /// The seller sends a key again.
+    ResendKey,
+    /// The seller replaces a key whose text leaked.
+    RotateKey,
+    /// Messages of the outbox.
+    Messages,
+    /// The seller has a message sent that failed.
+    RetryMessage,
+    /// What commerce platforms have reported.
+    #[cfg(feature = "platforms")]
+    Inbox,
+    /// The seller has an event of a platform applied again.
+    #[cfg(feature = "platforms")]
+    ApplyEvent,
+    /// The audit log.
+    Events,
+    /// The seller changes a product.
+    UpdateProduct,
+    /// The seller stops selling a product.
+    ArchiveProduct,
+    /// The seller changes a post.
+    UpdatePost,
+    /// The seller deletes a post.
+    DeletePost,
+    /// The seller has a person forgotten.
+    EraseCustomer,
+    /// How the shop does.
+    Stats,
     /// The description of all of these.
     OpenApi,
 }
 
 impl Endpoint {
-    /// Every endpoint.
+    /// Every endpoint, but for platforms of the host's own.
     pub const ALL: &'static [Self] = &[
         Self::Validate,
         Self::Product,
         Self::Order,
+        #[cfg(feature = "platforms")]
+        Self::Platform(PlatformPath::BUILT_IN[0]),
+        #[cfg(feature = "platforms")]
+        Self::Platform(PlatformPath::BUILT_IN[1]),
+        #[cfg(feature = "platforms")]
+        Self::Platform(PlatformPath::BUILT_IN[2]),
+        #[cfg(feature = "platforms")]
+        Self::Platform(PlatformPath::BUILT_IN[3]),
+        #[cfg(feature = "platforms")]
+        Self::Platform(PlatformPath::BUILT_IN[4]),
+        #[cfg(feature = "platforms")]
+        Self::Platform(PlatformPath::BUILT_IN[5]),
+        #[cfg(feature = "platforms")]
+        Self::Platform(PlatformPath::BUILT_IN[6]),
+        #[cfg(feature = "platforms")]
+        Self::Platform(PlatformPath::BUILT_IN[7]),
         Self::Products,
         Self::Posts,
         Self::AddProduct,
         Self::IssueKey,
         Self::AddPost,
+        Self::Keys,
+        Self::Key,
+        Self::RevokeKey,
+        Self::RestoreKey,
+        Self::ChangeKey,
+        Self::ResendKey,
+        Self::RotateKey,
+        Self::Messages,
+        Self::RetryMessage,
+        #[cfg(feature = "platforms")]
+        Self::Inbox,
+        #[cfg(feature = "platforms")]
+        Self::ApplyEvent,
+        Self::Events,
+        Self::UpdateProduct,
+        Self::ArchiveProduct,
+        Self::UpdatePost,
+        Self::DeletePost,
+        Self::EraseCustomer,
+        Self::Stats,
         Self::OpenApi,
     ];
 
@@ -55,30 +134,60 @@ impl Endpoint {
             Self::Validate => &buyer::VALIDATE,
             Self::Product => &buyer::PRODUCT,
             Self::Order => &order::ORDER,
+            #[cfg(feature = "platforms")]
+            Self::Platform(_) => &platform::EVENT,
             Self::Products => &lists::PRODUCTS,
             Self::Posts => &lists::POSTS,
             Self::AddProduct => &admin::ADD_PRODUCT,
             Self::IssueKey => &admin::ISSUE_KEY,
             Self::AddPost => &admin::ADD_POST,
+            Self::Keys => &desk::KEYS,
+            Self::Key => &desk::KEY,
+            Self::RevokeKey => &desk::REVOKE,
+            Self::RestoreKey => &desk::RESTORE,
+            Self::ChangeKey => &desk::CHANGE,
+            Self::ResendKey => &desk::RESEND,
+            Self::RotateKey => &desk::ROTATE,
+            Self::Messages => &desk::MESSAGES,
+            Self::RetryMessage => &desk::RETRY_MESSAGE,
+            #[cfg(feature = "platforms")]
+            Self::Inbox => &desk::INBOX,
+            #[cfg(feature = "platforms")]
+            Self::ApplyEvent => &desk::APPLY_EVENT,
+            Self::Events => &desk::EVENTS,
+            Self::UpdateProduct => &desk::UPDATE_PRODUCT,
+            Self::ArchiveProduct => &desk::ARCHIVE_PRODUCT,
+            Self::UpdatePost => &desk::UPDATE_POST,
+            Self::DeletePost => &desk::DELETE_POST,
+            Self::EraseCustomer => &desk::ERASE,
+            Self::Stats => &desk::STATS,
             Self::OpenApi => &openapi::DESCRIBE,
         }
     }
 
-    /// Whether `delivery` has what the endpoint needs: the webhook secret, or somebody who is the seller. An endpoint without
-    /// it answers 404, and bindings do not mount it.
+    /// Whether `delivery` has what the endpoint needs: the webhook secret, the platform, or somebody who is the seller. An
+    /// endpoint without it answers 404, and bindings do not mount it.
     #[must_use]
     pub fn is_served_by(self, delivery: &Delivery) -> bool {
         match self.row().handler {
             Handler::Public(_) | Handler::Key(_) | Handler::Product(_) => true,
+            #[cfg(feature = "platforms")]
+            Handler::Event(_) => {
+                matches!(self, Self::Platform(path) if delivery.inner.platforms.named(path.name()).is_some())
+            }
             Handler::Platform(_) => delivery.inner.webhook_secret.is_some(),
-            Handler::Seller(_) => delivery.inner.seller.is_some(),
+            Handler::Seller(_) | Handler::SellerQuery(_) => delivery.inner.seller.is_some(),
         }
     }
 
     /// The path, relative to where the API is mounted. No two endpoints share one.
     #[must_use]
     pub fn path(self) -> &'static str {
-        self.row().path
+        match self {
+            #[cfg(feature = "platforms")]
+            Self::Platform(path) => path.path(),
+            endpoint => endpoint.row().path,
+        }
     }
 
     /// The method; HEAD goes with GET.
@@ -102,6 +211,8 @@ impl Endpoint {
         match self.row().body {
             BodyRule::None => 0,
             BodyRule::Json { limit, .. } => limit,
+            #[cfg(feature = "platforms")]
+            BodyRule::Any { limit, .. } => limit,
         }
     }
 }

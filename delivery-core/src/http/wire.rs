@@ -15,6 +15,15 @@ pub(super) fn encode(body: &impl Serialize) -> Bytes {
     serde_json::to_vec(body).map(Bytes::from).unwrap_or_default()
 }
 
+/// The event is kept.
+#[cfg(feature = "platforms")]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub(super) struct Received {
+    /// Always true.
+    pub(super) received: bool,
+}
+
 /// A refusal.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
@@ -157,6 +166,10 @@ struct Whole<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schema(nullable = false))]
     max_uses: Option<i64>,
+    /// What commerce platforms call it.
+    #[serde(skip_serializing_if = "crate::product::Refs::is_empty")]
+    #[cfg_attr(test, schema(value_type = std::collections::BTreeMap<String, Vec<String>>, required = false))]
+    refs: &'a crate::product::Refs,
 }
 
 /// Posts, newest first.
@@ -280,6 +293,7 @@ impl<'a> Added<'a> {
             price: Amount(product.price()),
             expires_days: product.terms().validity.map(crate::terms::Validity::as_days),
             max_uses: product.terms().limit.map(crate::terms::UseLimit::as_count),
+            refs: product.refs(),
         };
         Self { success: true, product }
     }
@@ -310,7 +324,7 @@ impl<'a> Posted<'a> {
 }
 
 /// What is left, -1 without a limit.
-fn remaining(key: &Key) -> i64 {
+pub(super) fn remaining(key: &Key) -> i64 {
     key.remaining().map_or(-1, |remaining| i64::try_from(remaining).unwrap_or(i64::MAX))
 }
 

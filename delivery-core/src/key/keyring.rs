@@ -80,10 +80,10 @@ pub enum KeyringError {
     Ambiguous,
 }
 
-/// Parses secrets separated by commas, newest first, for the default prefix.
 impl FromStr for Keyring {
     type Err = Invalid;
 
+    /// Reads different secrets of at least 16 characters, newest first, separated by commas, for the default prefix.
     fn from_str(keyring: &str) -> Result<Self, Invalid> {
         const EXPECTED: Invalid =
             Invalid::expected("must be different secrets of at least 16 characters, newest first, separated by commas");

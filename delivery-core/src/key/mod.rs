@@ -35,7 +35,7 @@ use crate::text::Invalid;
 #[serde(try_from = "String", into = "String")]
 pub struct KeyId(Uuid);
 
-/// What is fixed when a key is issued.
+/// What is fixed when a key is issued, but for the address, which can be [corrected](Change::SetEmail).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it from a row, field by field, and must not miss one")]
 pub struct NewKey {
@@ -45,7 +45,7 @@ pub struct NewKey {
     pub secret: SecretVersion,
     /// The product it unlocks.
     pub product: ProductId,
-    /// Whom it was sent to.
+    /// Whom it is sent to.
     pub email: Email,
     /// The order it was bought with; `None` for a key issued by hand.
     pub order: Option<OrderRef>,
@@ -170,7 +170,7 @@ impl Key {
         &self.state
     }
 
-    /// What was fixed at its issue.
+    /// What was fixed at its issue, and the address.
     #[must_use]
     pub fn granted(&self) -> &Arc<NewKey> {
         &self.granted
@@ -188,7 +188,7 @@ impl Key {
         self.granted.product
     }
 
-    /// Whom it was sent to.
+    /// Whom it is sent to.
     #[must_use]
     pub fn email(&self) -> &Email {
         &self.granted.email
@@ -219,6 +219,12 @@ impl Key {
             UseLimit::Uses(uses) => Some(u64::from(uses.get()).saturating_sub(self.state.used)),
             UseLimit::Unlimited => None,
         }
+    }
+
+    /// The key that took its place, if its text leaked.
+    #[must_use]
+    pub fn successor(&self) -> Option<KeyId> {
+        self.state.revoked.as_ref()?.successor
     }
 
     /// When it was revoked, if it is.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use chrono::{DateTime, SubsecRound, Utc};
 use thiserror::Error;
 
-use super::{Actor, Key, KeyState, Reason, Revocation};
+use super::{Actor, Key, KeyId, KeyState, NewKey, Reason, Revocation, SecretVersion};
 use crate::clock::whole_seconds;
+use crate::email::Email;
 use crate::product::ProductId;
 use crate::terms::{NEVER, UseLimit, Uses};
 
@@ -24,7 +25,8 @@ pub enum Change {
         /// When.
         at: DateTime<Utc>,
     },
-    /// It is withdrawn. Revoking a revoked key changes nothing: the first revocation stays.
+    /// It is withdrawn. Revoking a revoked key changes nothing: the first revocation stays, unless it is for a
+    /// [dispute](Revocation::is_disputed) and the new one is not.
     Revoke {
         /// When; kept to the millisecond.
         at: DateTime<Utc>,
@@ -52,6 +54,29 @@ pub enum Change {
         /// How often it may be used.
         limit: Option<LimitChange>,
     },
+    /// Its buyer has another address, or always had: what is sent from now on goes there.
+    SetEmail {
+        /// When; kept to the millisecond.
+        at: DateTime<Utc>,
+        /// Who does it.
+        by: Actor,
+        /// The address.
+        email: Email,
+    },
+}
+
+impl Change {
+    /// When it is made.
+    #[must_use]
+    pub fn at(&self) -> DateTime<Utc> {
+        match self {
+            Self::Use { at, .. }
+            | Self::Revoke { at, .. }
+            | Self::Restore { at, .. }
+            | Self::SetTerms { at, .. }
+            | Self::SetEmail { at, .. } => *at,
+        }
+    }
 }
 
 /// How a use limit changes.
@@ -95,6 +120,12 @@ pub enum Refusal {
     /// Uses cannot be added to a key that has no limit.
     #[error("unlimited: there is no limit to add uses to")]
     NoLimit,
+    /// It was withdrawn for good: another key took its place.
+    #[error("replaced by {successor}")]
+    Replaced {
+        /// That key.
+        successor: KeyId,
+    },
 }
 
 /// What a key is good for at an instant.
@@ -111,16 +142,30 @@ pub enum Status {
     Exhausted,
 }
 
+impl Status {
+    /// The name on the wire: `valid`, `revoked`, `expired` or `exhausted`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Valid => "valid",
+            Self::Revoked => "revoked",
+            Self::Expired => "expired",
+            Self::Exhausted => "exhausted",
+        }
+    }
+}
+
 impl Key {
     /// The key after `change`.
     ///
-    /// A use is refused in this order: revoked, expired, wrong product, exhausted. Revoking and restoring are never refused.
+    /// A use is refused in this order: revoked, expired, wrong product, exhausted. Revoking is never refused, and restoring only
+    /// where another key took its place.
     ///
     /// # Errors
     ///
     /// The [`Refusal`]; the key is then as it was.
     pub fn apply(&self, change: &Change) -> Result<Self, Refusal> {
-        let mut state = self.state.clone();
+        let (mut granted, mut state) = (self.granted.clone(), self.state.clone());
         match change {
             Change::Use { product, at } => {
                 self.check_time(*at)?;
@@ -131,16 +176,52 @@ impl Key {
                 state.used = state.used.saturating_add(1);
             }
             Change::Revoke { at, reason, by } => {
-                let revocation = || Revocation { at: at.trunc_subsecs(3), reason: reason.clone(), by: by.clone() };
-                state.revoked.get_or_insert_with(|| Arc::new(revocation()));
+                let (at, reason, by) = (at.trunc_subsecs(3), reason.clone(), by.clone());
+                let new = Revocation { at, reason, by, successor: None };
+                let stays = |first: &Arc<Revocation>| !first.is_disputed() || new.is_disputed();
+                if !state.revoked.as_ref().is_some_and(stays) {
+                    state.revoked = Some(Arc::new(new));
+                }
             }
-            Change::Restore { .. } => state.revoked = None,
+            Change::Restore { .. } => match self.successor() {
+                Some(successor) => return Err(Refusal::Replaced { successor }),
+                None => state.revoked = None,
+            },
             Change::SetTerms { expires_at, limit, .. } => {
                 state.limit = limit.map_or(Ok(state.limit), |change| change.of(state.limit))?;
                 state.expires_at = expires_at.map_or(state.expires_at, |at| whole_seconds(at).min(NEVER));
             }
+            Change::SetEmail { email, .. } if *email == granted.email => {}
+            Change::SetEmail { email, .. } => {
+                granted = Arc::new(NewKey { email: email.clone(), ..granted.as_ref().clone() });
+            }
         }
-        Ok(Self { granted: self.granted.clone(), state })
+        Ok(Self { granted, state })
+    }
+
+    /// The key withdrawn, because its text leaked, and the successor that takes its place under another number: for the same
+    /// purchase, with the same limit, count and expiry.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Revoked`] if it is revoked, and [`Refusal::Replaced`] if it has a successor.
+    pub fn rotate(
+        &self,
+        (id, secret): (KeyId, SecretVersion),
+        at: DateTime<Utc>,
+        by: &Actor,
+    ) -> Result<(Self, Self), Refusal> {
+        if let Some(successor) = self.successor() {
+            return Err(Refusal::Replaced { successor });
+        }
+        if let Some(revocation) = &self.state.revoked {
+            return Err(Refusal::Revoked { at: revocation.at });
+        }
+        let (at, reason, by, successor) = (at.trunc_subsecs(3), Some(Reason::rotated()), by.clone(), Some(id));
+        let revoked = Some(Arc::new(Revocation { at, reason, by, successor }));
+        let withdrawn = Self::new(self.granted.clone(), KeyState { revoked, ..self.state.clone() });
+        let granted = NewKey { id, secret, ..self.granted.as_ref().clone() };
+        Ok((withdrawn, Self::new(Arc::new(granted), self.state.clone())))
     }
 
     /// Whether the key could be used at `at` for its own product.
@@ -158,7 +239,7 @@ impl Key {
     pub fn status(&self, at: DateTime<Utc>) -> Status {
         match self.check(at) {
             Ok(()) | Err(Refusal::WrongProduct { .. } | Refusal::NoLimit) => Status::Valid,
-            Err(Refusal::Revoked { .. }) => Status::Revoked,
+            Err(Refusal::Revoked { .. } | Refusal::Replaced { .. }) => Status::Revoked,
             Err(Refusal::Expired { .. }) => Status::Expired,
             Err(Refusal::Exhausted { .. }) => Status::Exhausted,
         }

@@ -1,14 +1,17 @@
 //! The state of a key: everything about it that can change.
 
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+use super::KeyId;
+use crate::order::Source;
 use crate::terms::UseLimit;
-use crate::text::{Invalid, line};
+
+/// What the names of commerce platforms begin with, as actors.
+const PLATFORM: &str = "platform:";
+const DISPUTED: &str = "disputed";
 
 /// What can change about a key. A store persists it as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,16 +37,21 @@ pub struct Revocation {
     pub reason: Option<Reason>,
     /// Who did it.
     pub by: Actor,
+    /// The key that took its place; the revocation cannot be lifted then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub successor: Option<KeyId>,
 }
 
-/// Who changed something: `admin`, the name of an admin token, `platform:stripe`, `buyer` or `system`. 1 to 64 characters
-/// without control characters.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Actor(Arc<str>);
+crate::text::line_type! {
+    /// Who changed something: `admin`, the name of an admin token, `platform:stripe`, `buyer` or `system`. 1 to 64
+    /// characters without control characters.
+    Actor, 64
+}
 
-/// Why something was changed, in the words of whoever changed it: 1 to 200 characters without control characters.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Reason(Arc<str>);
+crate::text::line_type! {
+    /// Why something was changed, in the words of whoever changed it: 1 to 200 characters without control characters.
+    Reason, 200
+}
 
 impl KeyState {
     /// The state of a key that is just issued on these terms.
@@ -66,47 +74,49 @@ impl Actor {
         Self("system".into())
     }
 
-    /// The name.
+    /// A commerce platform: `platform:stripe`. No other actor may be called so.
     #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
+    pub fn platform(source: &Source) -> Self {
+        let name: String = format!("{PLATFORM}{source}").chars().take(64).collect();
+        Self(name.into())
     }
-}
 
-impl FromStr for Actor {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
-        let accepted = line(text, 1, 64);
-        accepted
-            .then(|| Self(text.into()))
-            .ok_or(Invalid::expected("must be 1 to 64 characters without control characters"))
-    }
-}
-
-impl fmt::Display for Actor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+    fn is_platform(&self) -> bool {
+        self.0.starts_with(PLATFORM)
     }
 }
 
 impl Reason {
-    /// The words.
+    /// A platform reports that the money went back.
     #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
+    pub fn refunded() -> Self {
+        Self("refunded".into())
+    }
+
+    /// The text of the key leaked, and another key took its place.
+    #[must_use]
+    pub fn rotated() -> Self {
+        Self("rotated".into())
+    }
+
+    /// A platform reports that the order was cancelled after it was paid.
+    #[must_use]
+    pub fn cancelled() -> Self {
+        Self("cancelled".into())
+    }
+
+    /// A platform reports that the buyer's bank takes the payment back, or is about to.
+    #[must_use]
+    pub fn disputed() -> Self {
+        Self(DISPUTED.into())
     }
 }
 
-impl FromStr for Reason {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
-        let accepted = line(text, 1, 200);
-        accepted
-            .then(|| Self(text.into()))
-            .ok_or(Invalid::expected("must be 1 to 200 characters without control characters"))
+impl Revocation {
+    /// Whether a platform revoked the key because of a dispute. The platform lifts it if the dispute is won; another revocation
+    /// takes its place.
+    #[must_use]
+    pub fn is_disputed(&self) -> bool {
+        self.by.is_platform() && self.reason.as_ref().is_some_and(|reason| reason.as_str() == DISPUTED)
     }
 }
-
-crate::text::serde_as_text!(Actor, Reason);

@@ -10,7 +10,7 @@ use super::window::nanoseconds;
 use super::{Decision, Identity, LimitError, Policy, Quota, RateLimiter, Subject};
 use crate::clock::Clock;
 
-const POLICIES: usize = 5;
+const POLICIES: usize = 6;
 /// Identities remembered by default for each policy, and each kind of identity.
 const DEFAULT_CAPACITY: usize = 1 << 20;
 /// Stands for [`Identity::Unknown`], and is greater than every IPv4 address.
@@ -65,13 +65,14 @@ impl MemoryLimiter {
     }
 
     fn decide(&self, subject: &Subject, quota: Quota) -> Decision {
-        let [product, validate, webhook, admin, failures] = &self.policies;
+        let [product, validate, webhook, admin, failures, events] = &self.policies;
         let tables = match subject.policy {
             Policy::Product => product,
             Policy::Validate => validate,
             Policy::Webhook => webhook,
             Policy::Admin => admin,
             Policy::Failures => failures,
+            Policy::Events => events,
         };
         let now = || nanoseconds(self.clock.monotonic());
         match subject.identity {

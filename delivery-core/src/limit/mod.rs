@@ -78,6 +78,8 @@ pub enum Policy {
     Admin,
     /// Fetches with a key that does not verify, per address.
     Failures,
+    /// New events, per commerce platform. Those beyond it are applied later.
+    Events,
 }
 
 /// Who is counted.
@@ -104,7 +106,8 @@ pub struct Subject {
     pub identity: Identity,
 }
 
-/// The quotas of all policies. `Default` has the published ones: 100, 60, 30, 10 and 60 requests per minute.
+/// The quotas of all policies. `Default` has the published ones: 100, 60, 30, 10 and 60 requests, and 600 events, per
+/// minute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal with `..Default::default()`")]
 pub struct Quotas {
@@ -118,6 +121,8 @@ pub struct Quotas {
     pub admin: Quota,
     /// Fetches with a key that does not verify, per address.
     pub failures: Quota,
+    /// New events, per commerce platform.
+    pub events: Quota,
 }
 
 /// What a limiter decided.
@@ -181,6 +186,7 @@ impl Quotas {
             Policy::Webhook => self.webhook,
             Policy::Admin => self.admin,
             Policy::Failures => self.failures,
+            Policy::Events => self.events,
         }
     }
 }
@@ -196,6 +202,7 @@ impl Default for Quotas {
             webhook: a_minute(30),
             admin: a_minute(10),
             failures: a_minute(60),
+            events: a_minute(600),
         }
     }
 }
@@ -210,6 +217,7 @@ impl Policy {
             Self::Webhook => "webhook",
             Self::Admin => "admin",
             Self::Failures => "failures",
+            Self::Events => "events",
         }
     }
 }
@@ -245,6 +253,7 @@ mod tests {
             (Policy::Webhook, "webhook", 30),
             (Policy::Admin, "admin", 10),
             (Policy::Failures, "failures", 60),
+            (Policy::Events, "events", 600),
         ] {
             assert_eq!((policy.name(), quotas.of(policy)), (name, Quota::per_minute(limit).unwrap()));
         }

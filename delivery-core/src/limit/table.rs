@@ -17,7 +17,8 @@ const SHARDS: usize = 64;
 
 pub(super) struct Table<K> {
     hasher: RandomState,
-    shards: [Mutex<Subjects<K>>; SHARDS],
+    /// On the heap: all tables together would fill a good part of a thread's stack while they are made.
+    shards: Box<[Mutex<Subjects<K>>; SHARDS]>,
     shard_capacity: usize,
     /// Windows shared within prefix buckets. This lock is taken while the shard of the new subject is locked, and never
     /// in the opposite order. If the shard were unlocked between the two lookups, a second request of the same subject
@@ -31,7 +32,7 @@ impl<K: Hash + Eq + Copy> Table<K> {
     pub(super) fn new(capacity: usize) -> Self {
         let hasher = RandomState::new();
         let subjects = || Mutex::new(Subjects::new(hasher.clone()));
-        let (shards, shared) = (std::array::from_fn(|_| subjects()), subjects());
+        let (shards, shared) = (Box::new(std::array::from_fn(|_| subjects())), subjects());
         let shard_capacity = capacity.div_ceil(SHARDS).max(1);
         Self { hasher, shards, shard_capacity, shared, overflowed: AtomicBool::new(false) }
     }
@@ -73,7 +74,7 @@ impl<K: Hash + Eq + Copy> Table<K> {
 
     /// The shard of a subject, chosen by bits of the hash that the shard's own table does not use first.
     fn shard(&self, hash: u64) -> &Mutex<Subjects<K>> {
-        let [first, ..] = &self.shards;
+        let [first, ..] = &*self.shards;
         self.shards.get(usize::try_from(hash >> 32).unwrap_or_default() % SHARDS).unwrap_or(first)
     }
 }

@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use tokio::sync::{Mutex as Turn, oneshot};
 
 use super::{MailError, Mailer, Message, mime};
+use crate::email::Email;
 
 /// Writes each message as an `.eml` file into a folder. Mail programs open such files.
 ///
@@ -71,6 +72,27 @@ impl Mailer for FolderMailer {
         let failed = || MailError::transient("the e-mail's file cannot be written");
         done.await.map_err(|error| failed().because(error))?.map_err(|error| failed().because(error))
     }
+
+    /// Deletes the files of e-mails to `address`.
+    async fn forget(&self, address: &Email) -> Result<(), MailError> {
+        let _turn = self.turn.clone().lock_owned().await;
+        let (folder, address) = (self.folder.clone(), address.clone());
+        let forgotten = tokio::task::spawn_blocking(move || forget(&folder, &address)).await;
+        let failed = || MailError::transient("the e-mails' files cannot be deleted");
+        forgotten.map_err(|error| failed().because(error))?.map_err(|error| failed().because(error))
+    }
+}
+
+/// Deletes e-mails to `address`, and those that a crash left unfinished.
+fn forget(folder: &Path, address: &Email) -> io::Result<()> {
+    for file in fs::read_dir(folder)? {
+        let path = file?.path();
+        let is_mail = path.extension().is_some_and(|extension| extension == "eml" || extension == "tmp");
+        if is_mail && mime::is_to(&fs::read(&path)?, address) {
+            fs::remove_file(&path)?;
+        }
+    }
+    File::open(folder)?.sync_all()
 }
 
 /// Writes e-mails under temporary names, syncs the files, and renames them.

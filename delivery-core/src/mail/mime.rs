@@ -1,11 +1,12 @@
 //! A [`Message`] as MIME, by lettre.
 
 use lettre::address::Envelope;
-use lettre::message::header::{ContentTransferEncoding, ContentType, HeaderName, HeaderValue};
-use lettre::message::{Body, Mailbox, MultiPart, SinglePart};
+use lettre::message::header::{ContentTransferEncoding, ContentType, HeaderName, HeaderValue, Headers, To};
+use lettre::message::{Body, Mailbox, Mailboxes, MultiPart, SinglePart};
 use lettre::{Address, Message as Mime};
 
 use super::{MailError, Message};
+use crate::email::Email;
 
 pub(super) fn compose(message: &Message) -> Result<Mime, MailError> {
     // A faulty sender address affects every e-mail until the seller corrects it, so the failure is transient. A faulty
@@ -37,6 +38,18 @@ pub(super) fn compose(message: &Message) -> Result<Mime, MailError> {
         .map_err(|error| MailError::permanent("the message cannot be put together").because(error))
 }
 
+/// Whether a composed message goes to `address`, in any case of its ASCII letters.
+pub(super) fn is_to(composed: &[u8], address: &Email) -> bool {
+    let mut expected = Headers::new();
+    expected
+        .set(To::from(Mailboxes::from(Mailbox::new(None, Address::new_dangerous(address.local(), address.domain())))));
+    let (expected, composed) = (expected.to_string(), String::from_utf8_lossy(composed));
+    let header = composed.split("\r\n\r\n").next().unwrap_or_default();
+    // A line that is folded goes on with a space.
+    let unfolded = |text: &str| text.replace("\r\n ", " ").trim_end().to_ascii_lowercase();
+    unfolded(header).split("\r\n").any(|line| line == unfolded(&expected))
+}
+
 /// Always uses quoted-printable: every line is then short and ASCII, and no bare CR reaches the wire, after which
 /// lettre before 0.11.24 would not escape a dot (RUSTSEC-2026-0561).
 fn part(kind: ContentType, text: &str) -> Result<SinglePart, MailError> {
@@ -44,4 +57,36 @@ fn part(kind: ContentType, text: &str) -> Result<SinglePart, MailError> {
     let body = Body::new_with_encoding(text, ContentTransferEncoding::QuotedPrintable)
         .map_err(|_| MailError::permanent("the e-mail's text cannot be encoded"))?;
     Ok(SinglePart::builder().content_type(kind).body(body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::MessageId;
+
+    #[test]
+    fn a_message_is_known_by_its_recipient() {
+        let long = format!("{}@{}.example", "a".repeat(64), "b".repeat(60));
+        for (to, asked, is_its) in [
+            ("ada@example.com", "ada@example.com", true),
+            ("Ada@example.com", "aDA@example.com", true),
+            ("ada@example.com", "bada@example.com", false),
+            ("ada@example.com", "ada@example.co", false),
+            ("jürgen@example.com", "jürgen@example.com", true),
+            (&long, &long, true),
+        ] {
+            let message = Message {
+                from: "Shop <shop@shop.example>".parse().unwrap(),
+                to: to.parse().unwrap(),
+                subject: "To: other@example.com".to_owned(),
+                text: "To: other@example.com\r\n".to_owned(),
+                html: String::new(),
+                message_id: MessageId::new("a@b").unwrap(),
+                date: chrono::DateTime::UNIX_EPOCH,
+            };
+            let composed = compose(&message).unwrap().formatted();
+            assert_eq!(is_to(&composed, &asked.parse().unwrap()), is_its, "{to} {asked}");
+            assert!(!is_to(&composed, &"other@example.com".parse().unwrap()));
+        }
+    }
 }

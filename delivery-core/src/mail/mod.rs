@@ -72,6 +72,16 @@ pub trait Mailer: fmt::Debug + Send + Sync + 'static {
     ///
     /// [`MailError`] if the message was not accepted, or not confirmed; permanent if no later attempt can succeed.
     async fn send(&self, message: &Message) -> Result<(), MailError>;
+
+    /// Deletes what it keeps of messages to `address`, in any case of its ASCII letters, since the person is to be forgotten. A mailer that keeps nothing has nothing to do.
+    ///
+    /// # Errors
+    ///
+    /// [`MailError`] if something may be left; it is called again.
+    async fn forget(&self, address: &Email) -> Result<(), MailError> {
+        let _ = address;
+        Ok(())
+    }
 }
 
 /// A message ready to be sent. It contains a key, so `Debug` shows neither body nor recipient.
@@ -162,6 +172,11 @@ impl MailError {
     #[must_use]
     pub fn because(self, source: impl Error + Send + Sync + 'static) -> Self {
         Self { source: Some(Box::new(source)), ..self }
+    }
+
+    #[cfg(feature = "webhooks")]
+    pub(crate) fn because_of(self, source: Box<dyn Error + Send + Sync>) -> Self {
+        Self { source: Some(source), ..self }
     }
 
     /// What it means for the next attempt.

@@ -1,5 +1,7 @@
-//! The worker that sends what is due.
+//! The worker that sends what is due: e-mails, and the webhooks of the host's.
 
+mod attempt;
+mod outcome;
 mod under_way;
 
 use std::fmt;
@@ -12,17 +14,15 @@ use futures_util::future::join_all;
 use tokio::sync::{Notify, watch};
 use tokio::task::{self, JoinError};
 
+use self::outcome::{COMPLETE_ATTEMPTS, End};
 use self::under_way::{CONCURRENCY, Sending, UnderWay};
-use super::retry;
 use super::templates::Templates;
-use super::{Failure, MailError, Mailer, Message, SEND_TIMEOUT, Sender};
+use super::{MailError, Mailer, Sender};
 use crate::clock::{Clock, SystemClock};
-use crate::entropy::{Entropy, fraction};
-use crate::error::explain;
+use crate::entropy::Entropy;
 use crate::key::Keyring;
-use crate::observer::{Event, Observers};
+use crate::observer::Observers;
 use crate::store::{Catalog, Lease, LeasedMessage, Ledger, Outcome, Route, StoreError};
-use crate::telemetry;
 use crate::throttle::Throttle;
 
 /// E-mails are claimed without delay if there is room for this many, and completed without delay once this many have
@@ -38,21 +38,16 @@ const LEASE: TimeDelta = TimeDelta::seconds(45);
 const RENEW: Duration = Duration::from_secs(15);
 /// How often the queue is polled without a wake-up, for due retries and for e-mails that other servers have queued.
 const POLL: Duration = Duration::from_secs(1);
-/// How long to wait with an e-mail that was not tried because something on our side failed.
-const SOON: TimeDelta = TimeDelta::minutes(1);
 /// How long e-mails in progress may take when the outbox stops. E-mails whose leases are released then are sent after
 /// the next start, with the same `Message-ID`.
 const GRACE: Duration = Duration::from_secs(10);
-/// Attempts to store an outcome, a second apart. After the last attempt the lease expires, and the e-mail would be sent
-/// again.
-const COMPLETE_ATTEMPTS: usize = 600;
-
 /// Sends e-mails: leases the messages that are due, renders them, sends them and completes the leases.
 ///
 /// An e-mail that fails is tried again after 5 s, 1 min, 5 min, 30 min, 2 h, 5 h, 10 h and then every 12 h up to day 5,
 /// with a random extension of each delay. An e-mail that may have been accepted is tried again after 2 h, 5 h and so
 /// on. An e-mail that can never be sent is marked as failed, logged with its reason, and kept for
-/// [`failed_messages`](crate::Delivery::failed_messages). E-mails do not wait for each other.
+/// [`failed_messages`](crate::Delivery::failed_messages). E-mails do not wait for each other. Webhooks are sent
+/// alike, except that one that may have arrived is sent again soon: its receiver knows it by its id.
 pub struct Outbox {
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) catalog: Arc<dyn Catalog>,
@@ -66,6 +61,8 @@ pub struct Outbox {
     pub(crate) route: Route,
     pub(crate) wake: Arc<Notify>,
     pub(crate) observers: Observers,
+    #[cfg(feature = "webhooks")]
+    pub(crate) webhooks: Option<crate::webhook::Webhooks>,
 }
 
 /// What one call of [`Outbox::work`] did.
@@ -78,12 +75,6 @@ pub struct Worked {
     pub deferred: usize,
     /// E-mails that failed and will not be tried again.
     pub failed: usize,
-}
-
-enum End {
-    Sent,
-    Deferred,
-    Failed,
 }
 
 impl Outbox {
@@ -262,98 +253,6 @@ impl Outbox {
             let completing =
                 under_way.completing.spawn(async move { outbox.complete(&message, outcome, COMPLETE_ATTEMPTS).await });
             under_way.incomplete.insert(completing.id(), lease);
-        }
-    }
-
-    #[cfg_attr(feature = "spans", tracing::instrument(name = "message", skip_all, fields(key = %message.key.id(), attempt = message.attempt)))]
-    async fn deliver(&self, message: &LeasedMessage) -> Result<(), MailError> {
-        let attempt = async { self.mailer.send(&self.render(message).await?).await };
-        let sent = tokio::time::timeout(SEND_TIMEOUT, attempt).await;
-        sent.unwrap_or_else(|_| Err(MailError::unconfirmed("sending took longer than twelve minutes and was cut off")))
-    }
-
-    async fn render(&self, message: &LeasedMessage) -> Result<Message, MailError> {
-        let key = &message.key;
-        let product = self.catalog.product(key.product()).await;
-        let product = product
-            .map_err(|error| MailError::not_tried("the product cannot be read").because(error))?
-            .ok_or_else(|| MailError::transient("the product is not there"))?;
-        let text = self.keyring.text(key.id(), key.granted().secret);
-        let rendered = self.templates.render(key, &text, &product, &self.base_url);
-        let rendered =
-            rendered.map_err(|error| MailError::transient("the e-mail cannot be rendered").because(error))?;
-        Ok(Message {
-            from: self.sender.clone(),
-            to: key.email().clone(),
-            subject: rendered.subject,
-            text: rendered.text,
-            html: rendered.html,
-            message_id: message.message_id.clone(),
-            date: self.clock.now(),
-        })
-    }
-
-    fn judge(&self, message: &LeasedMessage, result: Result<(), MailError>) -> (Outcome, End) {
-        let now = self.clock.now();
-        let (key, attempt) = (message.key.id(), message.attempt);
-        let error = match result {
-            Ok(()) => {
-                tracing::info!(%key, attempt, "e-mail sent");
-                return (Outcome::Sent { at: now }, End::Sent);
-            }
-            Err(error) => error,
-        };
-        // A mail server may quote the e-mail in its reply. Remove the key: neither the log nor the store may contain
-        // it.
-        let text = self.keyring.text(key, message.key.granted().secret);
-        // Not every database keeps control characters.
-        let reason = error.to_string().replace(text.expose(), "…").replace(char::is_control, " ");
-        let said = explain(&error).replace(text.expose(), "…");
-        if error.kind() == Failure::NotTried {
-            let due = now.checked_add_signed(SOON).unwrap_or(now);
-            tracing::warn!(%key, error = said, "e-mail not tried yet");
-            return (Outcome::Postpone { due, reason }, End::Deferred);
-        }
-        let due = retry::due(error.kind(), attempt, (message.queued_at, now), fraction(self.entropy.as_ref()));
-        if let Some(due) = due {
-            let next = crate::clock::timestamp(due);
-            tracing::warn!(%key, attempt, next, error = said, "e-mail not sent yet");
-            let route = (error.kind() != Failure::Unconfirmed).then_some(self.route);
-            (Outcome::Retry { due, reason, route }, End::Deferred)
-        } else {
-            tracing::error!(%key, attempt, error = said, "e-mail failed: the buyer has no key");
-            (Outcome::Fail { at: now, reason, route: self.route }, End::Failed)
-        }
-    }
-
-    /// Takes note of an outcome that is stored.
-    fn note(&self, message: &LeasedMessage, outcome: Outcome) {
-        let (key, kind, attempt) = (message.key.id(), message.kind, message.attempt);
-        match outcome {
-            Outcome::Sent { .. } => {
-                telemetry::message("sent");
-                self.observers.tell(|| Event::MessageSent { key, kind, attempt });
-            }
-            Outcome::Fail { reason, .. } => {
-                telemetry::message("failed");
-                self.observers.tell(|| Event::MessageFailed { key, kind, reason });
-            }
-            Outcome::Retry { .. } | Outcome::Postpone { .. } | Outcome::Release => telemetry::message("deferred"),
-        }
-    }
-
-    async fn complete(&self, message: &LeasedMessage, outcome: Outcome, attempts: usize) {
-        static NOT_KEPT: Throttle = Throttle::new();
-        for attempt in 1..=attempts {
-            let Err(error) = self.ledger.complete_message(message.lease, outcome.clone()).await else {
-                return self.note(message, outcome);
-            };
-            if let Some(more) = NOT_KEPT.admit() {
-                tracing::warn!(error = &error as &dyn std::error::Error, more, "an e-mail's outcome is not stored yet");
-            }
-            if attempt < attempts {
-                tokio::time::sleep(POLL).await;
-            }
         }
     }
 }

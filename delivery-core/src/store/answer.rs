@@ -1,10 +1,12 @@
 //! What is issued, and what issuing and changing a key come to.
 
+use chrono::{DateTime, Utc};
 use thiserror::Error;
 
-use super::MessageId;
+use super::Notice;
 use crate::HostRef;
-use crate::key::{Key, NewKey, Refusal};
+use crate::email::Email;
+use crate::key::{Actor, Key, KeyId, NewKey, Refusal, SecretVersion};
 
 /// A change that a key does not allow, and the key as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -17,17 +19,62 @@ pub struct Refused {
     pub key: Key,
 }
 
-/// A key that is ready to be issued, and the name of its message, if it has one.
+/// A key that is ready to be issued, and the messages that tell of it.
+///
+/// It is one operation: issued again, after a rollback or because the reply to a commit was lost, it comes to the same key, and
+/// the answer is [`Issue::New`] each time. Prepare the order anew to learn whether it has a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "a pair")]
+#[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal")]
 pub struct Sale {
     /// The key.
     pub key: NewKey,
-    /// The `Message-ID` of the e-mail that brings it; `None` if none is sent.
-    pub message: Option<MessageId>,
+    /// The e-mail that brings it, unless none is sent, and the host's webhooks.
+    pub messages: Vec<Notice>,
+    /// Who issues it by hand, for the audit log; `None` for an order.
+    pub by: Option<Actor>,
+}
+
+/// A key that is to take the place of one whose text leaked, and the messages that tell of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal")]
+pub struct Successor {
+    /// Its number.
+    pub id: KeyId,
+    /// The version of the secret that signs its text.
+    pub secret: SecretVersion,
+    /// When the other one is withdrawn.
+    pub at: DateTime<Utc>,
+    /// Who does it.
+    pub by: Actor,
+    /// Messages about the successor: the e-mail that brings it, and the host's webhooks.
+    pub messages: Vec<Notice>,
+    /// Messages about the key that it replaces.
+    pub withdrawn: Vec<Notice>,
+}
+
+/// A key that is sent to its buyer again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal")]
+pub struct Resend {
+    /// When.
+    pub at: DateTime<Utc>,
+    /// Who does it.
+    pub by: Actor,
+    /// The address of the buyer from now on, if it was wrong.
+    pub email: Option<Email>,
+    /// The e-mail.
+    pub messages: Vec<Notice>,
+    /// Messages that tell of another address, if it is another.
+    pub corrected: Vec<Notice>,
 }
 
 impl Sale {
+    /// A key that is issued with these messages, for an order if it has one.
+    #[must_use]
+    pub fn new(key: NewKey, messages: Vec<Notice>) -> Self {
+        Self { key, messages, by: None }
+    }
+
     /// The same sale, with the host's own name for the key.
     #[must_use]
     pub fn called(self, host_ref: HostRef) -> Self {

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
-use super::StoreError;
+use super::{Edit, StoreError};
 use crate::HostRef;
-use crate::post::{Category, NewPost, Post};
-use crate::product::{Listing, NewProduct, Product, ProductId};
+use crate::order::Source;
+use crate::post::{Category, NewPost, Post, PostId};
+use crate::product::{Listing, NewProduct, Product, ProductId, RefName};
 
 /// The products that are sold. See the [module documentation](super) for how to implement it.
 #[async_trait]
 pub trait Catalog: Debug + Send + Sync + 'static {
-    /// The product with this number, archived or not. Return the same `Arc` while the product stays the same: it carries the
+    /// The product with this number, archived or not. The `Arc` must be the same while the product is: it carries the
     /// encoded answer.
     ///
     /// # Errors
@@ -22,7 +23,7 @@ pub trait Catalog: Debug + Send + Sync + 'static {
     /// [`StoreError`] if the catalog cannot be read.
     async fn product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError>;
 
-    /// All products that are not archived, by number, without their content. Return the same `Arc` while nothing changes: the
+    /// All products that are not archived, by number, without their content. The `Arc` must be the same while nothing changes: the
     /// list is then encoded once.
     ///
     /// # Errors
@@ -31,15 +32,17 @@ pub trait Catalog: Debug + Send + Sync + 'static {
     async fn products(&self) -> Result<Arc<Vec<Listing>>, StoreError>;
 }
 
-/// A catalog that can be edited. Every server that shares it serves a change within a second.
+/// A catalog that can be edited. Every server that shares it serves a change within a second. A change and its entry in the
+/// audit log are one commit.
 #[async_trait]
-pub trait CatalogEditor: Catalog {
+pub trait CatalogEditor: Catalog + ProductNames {
     /// Adds a product durably under a number of its own.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Refused`] if another product has the host's name for it; another [`StoreError`] if nothing was added.
-    async fn add_product(&self, product: NewProduct) -> Result<Arc<Product>, StoreError>;
+    /// [`StoreError::Refused`] if another product has the host's name for it, or a platform's; another [`StoreError`] if nothing
+    /// was added.
+    async fn add_product(&self, product: NewProduct, edit: Edit) -> Result<Arc<Product>, StoreError>;
 
     /// The product that the host [calls](crate::HostRef) so, archived or not.
     ///
@@ -52,8 +55,13 @@ pub trait CatalogEditor: Catalog {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if nothing was changed.
-    async fn update_product(&self, id: ProductId, product: NewProduct) -> Result<Option<Arc<Product>>, StoreError>;
+    /// [`StoreError::Refused`] if another product has a name of it; another [`StoreError`] if nothing was changed.
+    async fn update_product(
+        &self,
+        id: ProductId,
+        product: NewProduct,
+        edit: Edit,
+    ) -> Result<Option<Arc<Product>>, StoreError>;
 
     /// Archives a product, durably: it is neither listed nor sold any more, and keys sold before still fetch it. Archiving it
     /// again changes nothing. `None` if there is no such product.
@@ -61,14 +69,25 @@ pub trait CatalogEditor: Catalog {
     /// # Errors
     ///
     /// [`StoreError`] if nothing was changed.
-    async fn archive_product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError>;
+    async fn archive_product(&self, id: ProductId, edit: Edit) -> Result<Option<Arc<Product>>, StoreError>;
+}
+
+/// What commerce platforms call the products.
+#[async_trait]
+pub trait ProductNames: Debug + Send + Sync + 'static {
+    /// The number of the product that the platform `source` calls `name`, whether it is archived or not; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if nobody can tell.
+    async fn product_named(&self, source: &Source, name: &RefName) -> Result<Option<ProductId>, StoreError>;
 }
 
 /// Posts that announce something.
 #[async_trait]
 pub trait Posts: Debug + Send + Sync + 'static {
-    /// Posts that match `query`, newest first, as far as they hold 1 MiB of content together. Return the same `Arc` while
-    /// nothing changes: the list is then encoded once.
+    /// Posts that match `query`, newest first, as far as they hold 1 MiB of content together. The `Arc` must be the same while
+    /// the same posts are in the list, whatever the query: the list is then encoded once.
     ///
     /// # Errors
     ///
@@ -80,7 +99,28 @@ pub trait Posts: Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// [`StoreError`] if nothing was added.
-    async fn add_post(&self, post: NewPost) -> Result<Post, StoreError>;
+    async fn add_post(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError>;
+
+    /// The post with this number, published or not; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the posts cannot be read.
+    async fn post(&self, id: PostId) -> Result<Option<Post>, StoreError>;
+
+    /// Replaces what a post says, durably; `None` if there is no such post.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if nothing was changed.
+    async fn update_post(&self, id: PostId, post: NewPost, edit: Edit) -> Result<Option<Post>, StoreError>;
+
+    /// Deletes a post, durably. Returns whether there was one.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if nothing was changed.
+    async fn delete_post(&self, id: PostId, edit: Edit) -> Result<bool, StoreError>;
 }
 
 /// Which posts to look for.

@@ -8,24 +8,27 @@ use async_trait::async_trait;
 use super::attempt::Attempt;
 use super::plan::{Needs, Numbers, Operation, Reply, needs, plan};
 use super::storage::{Backend, Persisted, Storage};
-use super::{Issue, Lease, MessageId, Outcome, Page, Refused, StoreError, Use, UseId};
+use super::{
+    Issue, Lease, Notice, Outcome, Page, Receipt, Received, Refused, Resend, Sale, StoreError, Successor, Use, UseId,
+};
 use crate::clock::{Clock, SystemClock};
-use crate::key::{Change, Key, KeyId, NewKey};
+use crate::key::{Change, Key, KeyId};
 
 /// Keys, orders and messages: what is atomic together.
 ///
-/// Every [`Storage`] is a ledger. [`SqliteStore`](super::SqliteStore) and [`PostgresStore`](super::PostgresStore) are
+/// Every [`Storage`] is a ledger. `SqliteStore` and `PostgresStore` are
 /// ledgers that commit many callers' operations at once.
 #[async_trait]
 pub trait Ledger: Backend {
-    /// Issues a key. The key, the identity of its purchase and, if `message` is given, a message that is due at once are one
-    /// commit. If the purchase has a key already, that key is returned and nothing is written, not even a message.
+    /// Issues a key. The key, the identity of its purchase, its messages, which are due at once, and the audit entry of whoever
+    /// issues it by hand are one commit. If the purchase has a key already, that key is returned and nothing is written, not
+    /// even a message.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if nothing was issued. After [`StoreError::Unknown`] the key may have been issued; issuing it again for
     /// the same order is safe.
-    async fn issue(&self, key: NewKey, message: Option<MessageId>) -> Result<Issue, StoreError>;
+    async fn issue(&self, sale: Sale) -> Result<Issue, StoreError>;
 
     /// The key as the last acknowledged change left it; `None` if it is unknown.
     ///
@@ -35,12 +38,44 @@ pub trait Ledger: Backend {
     async fn find(&self, id: KeyId) -> Result<Option<Key>, StoreError>;
 
     /// Applies `change` by [`Key::apply`]. Returns the key as changed, once that is durable, or the refusal with the key, which
-    /// is as it was; `None` if the key is unknown. Changes to one key are applied one after another.
+    /// is as it was; `None` if the key is unknown. Changes to one key are applied one after another. `messages` are queued in
+    /// the same commit, and not if the change is refused or changes nothing.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the change did not happen. After [`StoreError::Unknown`] it may have happened.
-    async fn change(&self, id: KeyId, change: Change) -> Result<Option<Result<Key, Refused>>, StoreError>;
+    async fn change(
+        &self,
+        id: KeyId,
+        change: Change,
+        messages: Vec<Notice>,
+    ) -> Result<Option<Result<Key, Refused>>, StoreError>;
+
+    /// Sends a key to its buyer again, to another address if it was wrong: both are one commit, with their audit entries. Returns the
+    /// key; or the refusal if it is revoked. `None` if it is unknown.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if nothing was queued. After [`StoreError::Unknown`] it may have been.
+    async fn resend(&self, id: KeyId, resend: Resend) -> Result<Option<Result<Key, Refused>>, StoreError>;
+
+    /// Withdraws the key `id`, whose text leaked, and issues its successor by [`Key::rotate`], in one commit with audit entries
+    /// and messages. The purchase belongs to the successor from then on. Returns the successor; the one that it has already, if
+    /// it was rotated before; or the refusal. `None` if the key is unknown.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if nothing was changed. After [`StoreError::Unknown`] it may have been; rotating it again answers with the
+    /// successor that it has then.
+    async fn rotate(&self, id: KeyId, successor: Successor) -> Result<Option<Result<Issue, Refused>>, StoreError>;
+
+    /// Keeps an event of a commerce platform, applies it, and says what it came to, in one commit. An event that the inbox has
+    /// changes nothing, unless it waits there and the receipt says that it [is kept](Receipt::is_kept).
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if nothing was kept. After [`StoreError::Unknown`] it may have been; receiving it again is safe.
+    async fn receive(&self, receipt: Receipt) -> Result<Received, StoreError>;
 
     /// Ends a lease with what became of the message. A lease that went to somebody else changes nothing.
     ///
@@ -77,9 +112,9 @@ impl dyn Ledger {
 
 #[async_trait]
 impl<S: Storage> Ledger for S {
-    async fn issue(&self, key: NewKey, message: Option<MessageId>) -> Result<Issue, StoreError> {
+    async fn issue(&self, sale: Sale) -> Result<Issue, StoreError> {
         let reply = Reply::default();
-        run(self, Operation::Issue(Arc::new(key), message, reply.clone())).await?;
+        run(self, Operation::Issue(Arc::new(sale), reply.clone())).await?;
         reply.take()
     }
 
@@ -89,9 +124,32 @@ impl<S: Storage> Ledger for S {
         Ok(loaded.key(id)?.map(|row| row.key.clone()))
     }
 
-    async fn change(&self, id: KeyId, change: Change) -> Result<Option<Result<Key, Refused>>, StoreError> {
+    async fn change(
+        &self,
+        id: KeyId,
+        change: Change,
+        messages: Vec<Notice>,
+    ) -> Result<Option<Result<Key, Refused>>, StoreError> {
         let reply = Reply::default();
-        run(self, Operation::Change(id, change, reply.clone())).await?;
+        run(self, Operation::Change(id, change, messages, reply.clone())).await?;
+        reply.take()
+    }
+
+    async fn resend(&self, id: KeyId, resend: Resend) -> Result<Option<Result<Key, Refused>>, StoreError> {
+        let reply = Reply::default();
+        run(self, Operation::Resend(id, Arc::new(resend), reply.clone())).await?;
+        reply.take()
+    }
+
+    async fn rotate(&self, id: KeyId, successor: Successor) -> Result<Option<Result<Issue, Refused>>, StoreError> {
+        let reply = Reply::default();
+        run(self, Operation::Rotate(id, Arc::new(successor), reply.clone())).await?;
+        reply.take()
+    }
+
+    async fn receive(&self, receipt: Receipt) -> Result<Received, StoreError> {
+        let reply = Reply::default();
+        run(self, Operation::Receive(Arc::new(receipt), reply.clone())).await?;
         reply.take()
     }
 
@@ -100,26 +158,38 @@ impl<S: Storage> Ledger for S {
     }
 }
 
+/// The longest pause before another attempt, in milliseconds.
+const LONGEST_PAUSE: u32 = 64;
 /// How long an operation that conflicts is tried again. Each conflict means that another operation on the same key has
 /// succeeded, so a hundred callers that race for a key need up to a hundred attempts each.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Loads, plans and persists one operation, until it does not conflict.
 async fn run(store: &impl Storage, operation: Operation) -> Result<(), StoreError> {
+    let count = operation.numbers();
     let operation = [operation];
     let needs = needs(&operation);
     let mut attempt = Attempt::Optimistic;
     let until = SystemClock.monotonic() + PATIENCE;
+    let mut conflicts = 0;
     while SystemClock.monotonic() < until {
         let loaded = store.load(&needs, attempt).await?;
-        let mut numbers: Numbers = store.numbers(2).await?;
+        let mut numbers: Numbers = store.numbers(count).await?;
         let plan = plan(&operation, loaded, &mut numbers)?;
-        let persisted = if plan.writes.is_empty() { Vec::new() } else { store.persist(&plan.writes).await? };
-        if plan.answer(|unit| persisted.get(unit) == Some(&Persisted::Written)) == [true] {
-            return Ok(());
+        let persisted = if plan.writes.is_empty() { Ok(Vec::new()) } else { store.persist(&plan.writes).await };
+        let is_conflict = matches!(persisted, Err(StoreError::Conflict { .. })) && plan.writes.are_one();
+        if !is_conflict {
+            let persisted = persisted?;
+            if plan.answer(|unit| persisted.get(unit) == Some(&Persisted::Written)) == [true] {
+                return Ok(());
+            }
         }
         attempt = attempt.next();
-        tokio::task::yield_now().await;
+        // Pauses that grow and differ, so that those who race do not meet again.
+        let most = 1_u32.checked_shl(conflicts).unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE);
+        let pause = SystemClock.monotonic().subsec_nanos() % (most * 1000);
+        tokio::time::sleep(Duration::from_micros(pause.into())).await;
+        conflicts += 1;
     }
     Err(StoreError::Conflict { source: None })
 }

@@ -1,7 +1,9 @@
 //! The store in memory: the reference for every other, and a test double. Nothing outlives the process.
 
 mod catalog;
+mod inbox;
 mod messages;
+mod records;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -11,12 +13,13 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use self::catalog::Shop;
+use self::inbox::Mailbox;
 use self::messages::Queue;
 use super::clock::SteadyClock;
 use super::plan::{KeyWrite, Loaded, Needs, Numbers, PurchaseId, Row, Writes};
 use super::{
-    Attempt, Backend, FailedMessage, History, KeyQuery, Lease, LeasedMessage, MessageNumber, Page, Persisted, Route,
-    Storage, StoreError, Use, UseId, page_size,
+    Action, Attempt, AuditEntry, Backend, Edit, FailedMessage, History, Inbox, KeyQuery, Lease, LeasedMessage,
+    MessageNumber, Page, Persisted, Records, Route, Storage, StoreError, Use, UseId, page_size,
 };
 use crate::key::{Acceptance, Fingerprint, Key, KeyId};
 
@@ -35,6 +38,8 @@ struct State {
     uses: HashMap<KeyId, Vec<(i64, DateTime<Utc>)>>,
     queue: Queue,
     shop: Shop,
+    inbox: Mailbox,
+    log: BTreeMap<i64, AuditEntry>,
     number: i64,
 }
 
@@ -60,7 +65,10 @@ impl State {
         let key = &write.row.key;
         match self.keys.get(&key.id()) {
             Some(row) => write.loaded.is_none() || row.version != write.row.version,
-            None => PurchaseId::of(key.granted()).is_some_and(|purchase| self.purchases.contains_key(&purchase)),
+            None => PurchaseId::of(key.granted()).is_some_and(|purchase| {
+                let owner = self.purchases.get(&purchase).and_then(|id| self.keys.get(id));
+                owner.is_some_and(|row| Some(row.number) != write.heir_of)
+            }),
         }
     }
 }
@@ -73,7 +81,18 @@ impl Storage for MemoryStore {
         for row in needs.keys.iter().chain(&needs.new).chain(owners).filter_map(|id| state.keys.get(id)) {
             loaded.insert(row.clone());
         }
-        Ok(loaded)
+        state.inbox.load(needs, &mut loaded);
+        loop {
+            let missing = loaded.missing();
+            if missing.is_empty() {
+                return Ok(loaded);
+            }
+            loaded.expect(&missing);
+            for row in missing.keys.iter().filter_map(|id| state.keys.get(id)) {
+                loaded.insert(row.clone());
+            }
+            state.inbox.load(&missing, &mut loaded);
+        }
     }
 
     async fn numbers(&self, count: i64) -> Result<Numbers, StoreError> {
@@ -85,6 +104,10 @@ impl Storage for MemoryStore {
     async fn persist(&self, writes: &Writes) -> Result<Vec<Persisted>, StoreError> {
         let mut state = self.state();
         let conflicts: Vec<bool> = writes.keys.iter().map(|write| state.conflicts(write)).collect();
+        if writes.are_one() && (conflicts.contains(&true) || state.inbox.conflicts(&writes.inbox)) {
+            return Err(StoreError::Conflict { source: None });
+        }
+        state.inbox.persist(&writes.inbox);
         let written = |unit: usize| conflicts.get(unit) == Some(&false);
         for (unit, KeyWrite { row, .. }) in writes.keys.iter().enumerate().filter(|(unit, _)| written(*unit)) {
             let id = row.key.id();
@@ -96,6 +119,9 @@ impl Storage for MemoryStore {
             state.uses.entry(id).or_default().extend(uses);
             for message in writes.messages.iter().filter(|message| message.unit == unit) {
                 state.queue.add(message, id);
+            }
+            for event in writes.events.iter().filter(|event| event.unit == unit) {
+                state.keep(event, id);
             }
         }
         for (lease, outcome) in &writes.completed {
@@ -159,8 +185,13 @@ impl Backend for MemoryStore {
         Ok(failed)
     }
 
-    async fn retry_message(&self, message: MessageNumber, now: DateTime<Utc>) -> Result<bool, StoreError> {
-        Ok(self.state().queue.retry(message, now))
+    async fn retry_message(&self, message: MessageNumber, edit: Edit) -> Result<bool, StoreError> {
+        let mut state = self.state();
+        let key = state.queue.retry(message, edit.at);
+        if key.is_some() {
+            state.log((key, None), Action::MessageRetried, edit);
+        }
+        Ok(key.is_some())
     }
 
     async fn retry_messages(&self, route: Option<Route>, now: DateTime<Utc>) -> Result<u64, StoreError> {
@@ -168,6 +199,14 @@ impl Backend for MemoryStore {
     }
 
     fn uses(&self) -> Option<&dyn History> {
+        Some(self)
+    }
+
+    fn inbox(&self) -> Option<&dyn Inbox> {
+        Some(self)
+    }
+
+    fn records(&self) -> Option<&dyn Records> {
         Some(self)
     }
 

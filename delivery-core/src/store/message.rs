@@ -1,36 +1,20 @@
 //! Messages of the outbox as a store keeps them: numbers, times and recipients, nothing secret.
 
-use std::fmt;
-use std::str::FromStr;
-
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::email::Email;
+use super::notice::{MessageId, MessageKind, Recipient};
 use crate::key::Key;
-use crate::text::{Invalid, line};
+use crate::text::Invalid;
 
 /// A message's number in its store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MessageNumber(i64);
 
-/// The `Message-ID` of an e-mail, without angle brackets: the same at each attempt, so that a mail server that was left
-/// after the dot recognises the copy.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct MessageId(String);
-
 /// The way e-mails go, to recognise it by: a digest of the sender and the mail server's settings from which neither can be
 /// read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Route([u8; 16]);
-
-/// What a message says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum MessageKind {
-    /// The key that was bought.
-    Purchase,
-}
 
 /// A message leased for sending. It holds no text: that is rendered when it is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,10 +25,10 @@ pub struct LeasedMessage {
     /// What it says.
     pub kind: MessageKind,
     /// Whom it goes to.
-    pub recipient: Email,
+    pub recipient: Recipient,
     /// Its `Message-ID`.
     pub message_id: MessageId,
-    /// The key it brings.
+    /// The key it brings, or tells of.
     pub key: Key,
     /// Which attempt this is, from 1.
     pub attempt: u32,
@@ -105,9 +89,13 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it")]
 pub struct FailedMessage {
-    /// The e-mail.
+    /// The message.
     pub message: MessageNumber,
-    /// The key it should bring.
+    /// What it says.
+    pub kind: MessageKind,
+    /// Whom it goes to.
+    pub recipient: Recipient,
+    /// The key it should bring, or tell of.
     pub key: Key,
     /// How often it was tried.
     pub attempts: u32,
@@ -131,27 +119,6 @@ impl MessageNumber {
     }
 }
 
-impl MessageKind {
-    /// The name that a store keeps.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Purchase => "purchase",
-        }
-    }
-}
-
-impl FromStr for MessageKind {
-    type Err = Invalid;
-
-    fn from_str(name: &str) -> Result<Self, Invalid> {
-        match name {
-            "purchase" => Ok(Self::Purchase),
-            _ => Err(Invalid::expected("must be a kind of message")),
-        }
-    }
-}
-
 impl Route {
     /// The route from its 16 bytes.
     #[must_use]
@@ -166,44 +133,6 @@ impl Route {
     }
 }
 
-impl MessageId {
-    /// Reads `left@right`, without angle brackets.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`] unless it has 3 to 250 visible ASCII characters with an `@` inside.
-    pub fn new(id: impl Into<String>) -> Result<Self, Invalid> {
-        let id = id.into();
-        let visible = line(&id, 3, 250) && id.bytes().all(|byte| byte.is_ascii_graphic() && !b"<>".contains(&byte));
-        if visible && id.trim_matches('@').contains('@') {
-            Ok(Self(id))
-        } else {
-            Err(Invalid::expected("must be left@right in visible ASCII"))
-        }
-    }
-
-    /// The identifier, without angle brackets.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for MessageId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "<{}>", self.0)
-    }
-}
-
-impl FromStr for MessageId {
-    type Err = Invalid;
-
-    fn from_str(id: &str) -> Result<Self, Invalid> {
-        Self::new(id)
-    }
-}
-
-crate::text::serde_as_text!(MessageId, MessageKind);
 crate::text::serde_as_number!(
     MessageNumber,
     i64,

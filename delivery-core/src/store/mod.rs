@@ -83,14 +83,18 @@ mod batch;
 mod cache;
 mod catalog;
 mod clock;
+mod deal;
 mod error;
+mod inbox;
 mod ledger;
 mod memory;
 mod message;
+mod notice;
 mod plan;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod query;
+mod records;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod sql;
 #[cfg(feature = "sqlite")]
@@ -101,19 +105,32 @@ mod transfer;
 
 use chrono::TimeDelta;
 
-pub use self::answer::{Issue, Refused, Sale};
+pub use self::answer::{Issue, Refused, Resend, Sale, Successor};
 pub use self::attempt::Attempt;
 pub(crate) use self::cache::fitting;
-pub use self::catalog::{Catalog, CatalogEditor, PostQuery, Posts};
+pub use self::catalog::{Catalog, CatalogEditor, PostQuery, Posts, ProductNames};
+pub use self::deal::{
+    Cause, Charged, Deal, End, Extent, Links, MOST_PRODUCTS, Of, Offer, ReferenceKind, Report, Returned,
+};
 pub use self::error::StoreError;
+pub use self::inbox::{
+    Customer, Entry, EventId, EventName, EventOutcome, Handling, Inbox, InboxQuery, Notices, Receipt, Received,
+};
 pub use self::ledger::Ledger;
 pub use self::memory::MemoryStore;
-pub use self::message::{FailedMessage, Lease, LeasedMessage, MessageId, MessageKind, MessageNumber, Outcome, Route};
-pub use self::plan::{Action, KeyWrite, Loaded, Needs, NewEvent, NewMessage, NewUse, Numbers, PurchaseId, Row, Writes};
+pub use self::message::{FailedMessage, Lease, LeasedMessage, MessageNumber, Outcome, Route};
+pub use self::notice::{Addressee, MOST_WEBHOOKS, MessageId, MessageKind, Notice, Recipient, WebhookName};
+pub use self::plan::{
+    Action, DealRow, InboxWrites, KeyWrite, Loaded, Needs, NewEvent, NewMessage, NewUse, Numbers, PurchaseId,
+    ReferenceId, Row, Writes,
+};
 #[cfg(feature = "postgres")]
 pub use self::postgres::{PostgresError, PostgresOptions, PostgresStore};
 pub(crate) use self::query::page_size;
 pub use self::query::{KeyQuery, Page, Use, UseId};
+pub use self::records::{
+    AuditEntry, AuditQuery, Day, Edit, Figures, MessageQuery, MessageState, Records, StoredMessage,
+};
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::{SqliteError, SqliteStore, SqliteTransaction};
 pub use self::storage::{Backend, History, Persisted, Storage};

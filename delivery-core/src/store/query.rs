@@ -5,17 +5,19 @@ use chrono::{DateTime, Utc};
 use crate::email::Email;
 use crate::host_ref::HostRef;
 use crate::key::{Key, KeyId, Status};
-use crate::order::OrderRef;
+use crate::order::{OrderId, Source};
 use crate::product::ProductId;
 
 /// Which keys to look for; what is `None` does not narrow the search.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal with `..Default::default()`")]
 pub struct KeyQuery {
-    /// Sent to this address.
+    /// Sent to this address, without regard to the case of ASCII letters.
     pub email: Option<Email>,
-    /// Bought with this order.
-    pub order: Option<OrderRef>,
+    /// Bought with an order of this number, wherever it was paid.
+    pub order: Option<OrderId>,
+    /// Bought there.
+    pub source: Option<Source>,
     /// For this product.
     pub product: Option<ProductId>,
     /// With this status at this instant.
@@ -32,8 +34,9 @@ impl KeyQuery {
     /// Whether `key` matches.
     #[must_use]
     pub fn matches(&self, key: &Key) -> bool {
-        self.email.as_ref().is_none_or(|email| email == key.email())
-            && self.order.as_ref().is_none_or(|order| Some(order) == key.granted().order.as_ref())
+        self.email.as_ref().is_none_or(|email| email.is_same(key.email()))
+            && self.order.as_ref().is_none_or(|order| key.granted().order.as_ref().is_some_and(|it| it.id == *order))
+            && self.source.as_ref().is_none_or(|from| key.granted().order.as_ref().is_some_and(|it| it.source == *from))
             && self.product.is_none_or(|product| product == key.product())
             && self.status.is_none_or(|(status, at)| key.status(at) == status)
             && self.host_ref.as_ref().is_none_or(|name| Some(name) == key.granted().host_ref.as_ref())

@@ -7,14 +7,16 @@ use chrono::{DateTime, Utc};
 
 use super::plan::{Loaded, Needs, Numbers, Writes};
 use super::{
-    Attempt, FailedMessage, KeyQuery, Lease, LeasedMessage, MessageNumber, Page, Route, StoreError, Use, UseId,
+    Attempt, Edit, FailedMessage, Inbox, KeyQuery, Lease, LeasedMessage, MessageNumber, Page, Records, Route,
+    StoreError, Use, UseId,
 };
 use crate::key::{Fingerprint, Key, KeyId};
 
 /// Rows of keys, purchases and messages. See the [module documentation](super) for how to implement it.
 #[async_trait]
 pub trait Storage: Backend {
-    /// Loads the rows that `needs` names: [`Loaded::absent`], and then every row that exists.
+    /// Loads the rows that `needs` names: [`Loaded::absent`], and then every row that exists. Rows may lead to others:
+    /// [`Loaded::missing`] tells of them.
     ///
     /// On [`Attempt::Optimistic`] rows may come from a cache, and purchases may be taken for absent without a look: persisting
     /// tells. Otherwise the rows are read. A store whose rows have versions need not lock them.
@@ -35,11 +37,13 @@ pub trait Storage: Backend {
     /// Persists `writes`, durably. Returns one entry for each of [`Writes::keys`].
     ///
     /// The rows of a key are written together, if its row still has the version that was loaded and, for a new key, if
-    /// neither its purchase nor its id exists. Otherwise none of them is.
+    /// neither its purchase nor its id exists. Otherwise none of them is. Writes that hold an event of a platform, or what one
+    /// came to, are persisted [together](super::InboxWrites) or not at all.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if nothing was written; [`StoreError::Unknown`] if something may have been.
+    /// [`StoreError::Conflict`] if writes that are persisted together are not, because a row of theirs has another version or
+    /// exists already. Another [`StoreError`] if nothing was written; [`StoreError::Unknown`] if something may have been.
     async fn persist(&self, writes: &Writes) -> Result<Vec<Persisted>, StoreError>;
 }
 
@@ -54,6 +58,22 @@ pub enum Persisted {
 }
 
 /// What a store does beside loading and persisting: it searches, leases messages, starts and ends.
+///
+/// # What becomes of a message
+///
+/// | | state | due | attempts | token | route | queued at |
+/// |---|---|---|---|---|---|---|
+/// | queued by [`NewMessage`](super::NewMessage) | waits | `at` | 0 | 0 | none | `at` |
+/// | claimed | leased | end of the lease | + 1 | + 1 | | at most `now` |
+/// | completed: `Sent` | sent | | | + 1 | none | |
+/// | `Retry` | waits | its `due` | | + 1 | its `route` | |
+/// | `Postpone` | waits | its `due` | - 1 | + 1 | none | |
+/// | `Release` | waits | queued at | - 1 | + 1 | none | |
+/// | `Fail` | failed | | | + 1 | its `route` | |
+/// | retried: had failed | waits | `now` | 0 | | none | `now` |
+/// | made due by `retry_messages`: waited with a route | waits | `now` | | | none | |
+///
+/// An empty cell stays as it is. A message that is leased waits again when its lease ends, at that time.
 #[async_trait]
 pub trait Backend: Debug + Send + Sync + 'static {
     /// Registers the secrets that keys of this store are signed with, by their fingerprints, if [`Fingerprint::accepts`]
@@ -65,15 +85,16 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// registered then.
     async fn register(&self, keyring: &[Fingerprint]) -> Result<(), StoreError>;
 
-    /// Keys that match `query`, newest first.
+    /// Keys that match `query`, by descending id: an id begins with the time at which it was made.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the store cannot be read.
     async fn search(&self, query: &KeyQuery) -> Result<Page<Key, KeyId>, StoreError>;
 
-    /// Leases up to `limit` messages that are due at `now`, oldest first, until `lease_until`. A leased message is given to
-    /// nobody else until its lease ends or it is completed. Each claim counts as an attempt.
+    /// Leases up to `limit` messages that are due at `now`, by due time and then by number, until `lease_until`. A leased
+    /// message is given to nobody else until its lease ends or it is completed. Each claim counts as an attempt, and has the
+    /// next token: both are durable before this returns.
     ///
     /// Several servers' clocks differ: a store that has a clock of its own corrects the times of its callers by it. A time
     /// that no clock should have written delays no message: one that is due more than [`FARTHEST`](super::FARTHEST) after
@@ -94,34 +115,41 @@ pub trait Backend: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the leases may end before.
+    /// [`StoreError`] if some leases were possibly not extended.
     async fn renew_leases(&self, leases: &[Lease], lease_until: DateTime<Utc>) -> Result<(), StoreError>;
 
-    /// Messages that failed for good, in the order in which they failed, at most `limit`.
+    /// Messages that failed for good, by the time in their [`Outcome::Fail`](super::Outcome::Fail) and then by number, at most
+    /// `limit`.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the store cannot be read.
     async fn failed_messages(&self, limit: usize) -> Result<Vec<FailedMessage>, StoreError>;
 
-    /// Makes a failed message due at `now`, with its attempts counted anew. Returns whether there was such a message.
+    /// Makes a failed message due at the time of `edit`, as if it were queued then, and enters that into the audit log. Returns
+    /// whether there was such a message.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the message may not be due.
-    async fn retry_message(&self, message: MessageNumber, now: DateTime<Utc>) -> Result<bool, StoreError>;
+    /// [`StoreError`] if the message was possibly not made due.
+    async fn retry_message(&self, message: MessageNumber, edit: Edit) -> Result<bool, StoreError>;
 
     /// Makes messages due at `now` that failed by another route than `route`, or by any if that is `None`: those that failed
-    /// for good, with their attempts counted anew, and those that wait for their next attempt, unless a mail server may have
-    /// taken them. Returns how many.
+    /// for good, as if they were queued now, and those that wait for their next attempt and have a route. Returns how many.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if some may not be due.
+    /// [`StoreError`] if some were possibly not made due.
     async fn retry_messages(&self, route: Option<Route>, now: DateTime<Utc>) -> Result<u64, StoreError>;
 
     /// The records of uses, if the store keeps them.
     fn uses(&self) -> Option<&dyn History>;
+
+    /// The events of commerce platforms, if the store keeps them.
+    fn inbox(&self) -> Option<&dyn Inbox>;
+
+    /// Messages, the audit log and figures, if the store keeps them.
+    fn records(&self) -> Option<&dyn Records>;
 
     /// Succeeds if the store can answer: what a readiness probe asks.
     ///

@@ -8,6 +8,8 @@
 //! | [`LEDGER`] | every store | [`Ledger`], [`Backend`](delivery_core::store::Backend), [`History`](delivery_core::store::History) |
 //! | [`REOPENED`] | a store that is durable | what is there when it is opened again |
 //! | [`SHARED`] | a store that several servers use at once | two handles to one place |
+//! | [`INBOX`] | a store that keeps events of platforms | [`Inbox`](delivery_core::store::Inbox), [`Ledger::receive`] |
+//! | [`RECORDS`] | a store that keeps records, products and posts | [`Records`](delivery_core::store::Records) |
 //! | [`CATALOG`] | a catalog that can be edited, with posts | [`CatalogEditor`], [`Posts`] |
 //! | [`RATE_LIMITER`] | a limiter | [`RateLimiter`] |
 //!
@@ -23,12 +25,15 @@
 
 mod catalog;
 mod fixtures;
+mod inbox;
 mod ledger;
 mod limiter;
 mod messages;
 mod orders;
 mod queries;
+mod records;
 mod reopened;
+mod rotation;
 mod shared;
 
 use std::fmt;
@@ -41,8 +46,10 @@ use delivery_core::limit::RateLimiter;
 use delivery_core::store::{CatalogEditor, Ledger, Posts};
 
 pub use self::catalog::{CATALOG, Shop};
+pub use self::inbox::INBOX;
 pub use self::ledger::LEDGER;
 pub use self::limiter::RATE_LIMITER;
+pub use self::records::{RECORDS, Whole};
 pub use self::reopened::REOPENED;
 pub use self::shared::SHARED;
 
@@ -77,6 +84,13 @@ impl Case<dyn Ledger> {
 impl Case<dyn Shop> {
     /// Checks the promise on a new, empty catalog.
     pub async fn run(&self, fixture: impl Fixture<Store: CatalogEditor + Posts + Sized>) {
+        (self.check)(fixture.open().await).await;
+    }
+}
+
+impl Case<dyn Whole> {
+    /// Checks the promise on a new, empty store.
+    pub async fn run(&self, fixture: impl Fixture<Store: Ledger + CatalogEditor + Posts + Sized>) {
         (self.check)(fixture.open().await).await;
     }
 }
@@ -158,8 +172,8 @@ pub fn test<P: ?Sized, F: Future<Output = ()>>(
     runtime.expect("a runtime").block_on(run(case));
 }
 
-/// Makes one `#[test]` of each conformance case: `conformance!(ledger, fixture)`, and likewise `reopened`, `shared` and
-/// `catalog`. The second argument is an expression that makes a [`Fixture`](crate::Fixture); it is evaluated for each case.
+/// Makes one `#[test]` of each conformance case: `conformance!(ledger, fixture)`, and likewise `inbox`, `records`, `reopened`,
+/// `shared` and `catalog`. The second argument is an expression that makes a [`Fixture`](crate::Fixture); it is evaluated for each case.
 ///
 /// ```
 /// mod memory {
@@ -174,6 +188,8 @@ macro_rules! conformance {
     (ledger, $fixture:expr) => { $crate::each_ledger_case!($fixture); };
     (reopened, $fixture:expr) => { $crate::each_reopened_case!($fixture); };
     (shared, $fixture:expr) => { $crate::each_shared_case!($fixture); };
+    (records, $fixture:expr) => { $crate::each_records_case!($fixture); };
+    (inbox, $fixture:expr) => { $crate::each_inbox_case!($fixture); };
     (catalog, $fixture:expr) => { $crate::each_catalog_case!($fixture); };
     (@ $list:ident, $fixture:expr, $($case:ident)+) => { $(
         #[test]

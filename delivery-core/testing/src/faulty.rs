@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::future::Future;
+use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -9,10 +10,17 @@ use chrono::{DateTime, Utc};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use delivery_core::key::{Change, Fingerprint, Key, KeyId, NewKey};
+use delivery_core::HostRef;
+use delivery_core::email::Email;
+use delivery_core::key::{Change, Fingerprint, Key, KeyId};
+use delivery_core::order::{OrderId, Source};
+use delivery_core::post::{NewPost, Post, PostId};
+use delivery_core::product::{Listing, NewProduct, Product, ProductId, RefName};
 use delivery_core::store::{
-    Backend, FailedMessage, History, Issue, KeyQuery, Lease, LeasedMessage, Ledger, MessageId, MessageNumber, Outcome,
-    Page, Refused, Route, StoreError, Use, UseId,
+    AuditEntry, AuditQuery, Backend, Catalog, CatalogEditor, Edit, Entry, FailedMessage, Figures, History, Inbox,
+    InboxQuery, Issue, KeyQuery, Lease, LeasedMessage, Ledger, MessageNumber, MessageQuery, Notice, Outcome, Page,
+    PostQuery, Posts, ProductNames, Receipt, Received, Records, Refused, Resend, Route, Sale, StoreError,
+    StoredMessage, Successor, Use, UseId,
 };
 
 /// What happens to a call of a [`Faulty`] store.
@@ -31,7 +39,7 @@ pub enum Fault {
     Panic,
 }
 
-/// A ledger that fails by a script, by chance, or always: to see what your code does then.
+/// A store that fails by a script, by chance, or always: to see what your code does then.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -76,6 +84,11 @@ impl<S> Faulty<S> {
         self.plan().otherwise = fault;
     }
 
+    /// Every call does what it should from now on.
+    pub fn heal(&self) {
+        *self.plan() = Plan { script: VecDeque::new(), otherwise: Fault::None, chance: None };
+    }
+
     /// Lets one call in `one_in` fail, by chance from this seed: half of them before they happen, with
     /// [`StoreError::Unavailable`], half of them after, with [`StoreError::Unknown`].
     pub fn by_chance(&self, seed: u64, one_in: u32) {
@@ -115,23 +128,41 @@ impl<S> Faulty<S> {
             Fault::Before(error) => Err(error),
             Fault::After(error) => work.await.and(Err(error)),
             Fault::Hang => std::future::pending().await,
-            Fault::Panic => panic!("scripted to panic"),
+            // Quiet, so that a log of tests shows only the panics that matter.
+            Fault::Panic => resume_unwind(Box::new("scripted to panic")),
         }
     }
 }
 
 #[async_trait]
 impl<S: Ledger> Ledger for Faulty<S> {
-    async fn issue(&self, key: NewKey, message: Option<MessageId>) -> Result<Issue, StoreError> {
-        self.call(self.inner.issue(key, message)).await
+    async fn issue(&self, sale: Sale) -> Result<Issue, StoreError> {
+        self.call(self.inner.issue(sale)).await
+    }
+
+    async fn resend(&self, id: KeyId, resend: Resend) -> Result<Option<Result<Key, Refused>>, StoreError> {
+        self.call(self.inner.resend(id, resend)).await
+    }
+
+    async fn rotate(&self, id: KeyId, successor: Successor) -> Result<Option<Result<Issue, Refused>>, StoreError> {
+        self.call(self.inner.rotate(id, successor)).await
     }
 
     async fn find(&self, id: KeyId) -> Result<Option<Key>, StoreError> {
         self.call(self.inner.find(id)).await
     }
 
-    async fn change(&self, id: KeyId, change: Change) -> Result<Option<Result<Key, Refused>>, StoreError> {
-        self.call(self.inner.change(id, change)).await
+    async fn change(
+        &self,
+        id: KeyId,
+        change: Change,
+        messages: Vec<Notice>,
+    ) -> Result<Option<Result<Key, Refused>>, StoreError> {
+        self.call(self.inner.change(id, change, messages)).await
+    }
+
+    async fn receive(&self, receipt: Receipt) -> Result<Received, StoreError> {
+        self.call(self.inner.receive(receipt)).await
     }
 
     async fn complete_message(&self, lease: Lease, outcome: Outcome) -> Result<(), StoreError> {
@@ -166,8 +197,8 @@ impl<S: Ledger> Backend for Faulty<S> {
         self.call(self.inner.failed_messages(limit)).await
     }
 
-    async fn retry_message(&self, message: MessageNumber, now: DateTime<Utc>) -> Result<bool, StoreError> {
-        self.call(self.inner.retry_message(message, now)).await
+    async fn retry_message(&self, message: MessageNumber, edit: Edit) -> Result<bool, StoreError> {
+        self.call(self.inner.retry_message(message, edit)).await
     }
 
     async fn retry_messages(&self, route: Option<Route>, now: DateTime<Utc>) -> Result<u64, StoreError> {
@@ -176,6 +207,14 @@ impl<S: Ledger> Backend for Faulty<S> {
 
     fn uses(&self) -> Option<&dyn History> {
         self.inner.uses().map(|_| self as &dyn History)
+    }
+
+    fn inbox(&self) -> Option<&dyn Inbox> {
+        self.inner.inbox().map(|_| self as &dyn Inbox)
+    }
+
+    fn records(&self) -> Option<&dyn Records> {
+        self.inner.records().map(|_| self as &dyn Records)
     }
 
     async fn ping(&self) -> Result<(), StoreError> {
@@ -198,5 +237,134 @@ impl<S: Ledger> History for Faulty<S> {
     async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
         let Some(uses) = self.inner.uses() else { return Err(StoreError::Unsupported) };
         self.call(uses.prune_history(before)).await
+    }
+}
+
+impl<S: Ledger> Faulty<S> {
+    fn kept(&self) -> Result<&dyn Inbox, StoreError> {
+        self.inner.inbox().ok_or(StoreError::Unsupported)
+    }
+}
+
+#[async_trait]
+impl<S: Ledger> Inbox for Faulty<S> {
+    async fn claim_entries(
+        &self,
+        now: DateTime<Utc>,
+        lease_until: DateTime<Utc>,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        self.call(self.kept()?.claim_entries(now, lease_until, limit)).await
+    }
+
+    async fn retry_entries(
+        &self,
+        source: Option<&Source>,
+        since: Option<DateTime<Utc>>,
+        now: DateTime<Utc>,
+    ) -> Result<u64, StoreError> {
+        self.call(self.kept()?.retry_entries(source, since, now)).await
+    }
+
+    async fn entries(&self, query: &InboxQuery) -> Result<Page<Entry, i64>, StoreError> {
+        self.call(self.kept()?.entries(query)).await
+    }
+
+    async fn customer(&self, source: &Source, reference: &OrderId) -> Result<Option<Email>, StoreError> {
+        self.call(self.kept()?.customer(source, reference)).await
+    }
+
+    async fn prune_inbox(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
+        self.call(self.kept()?.prune_inbox(before)).await
+    }
+}
+
+impl<S: Ledger> Faulty<S> {
+    fn on_record(&self) -> Result<&dyn Records, StoreError> {
+        self.inner.records().ok_or(StoreError::Unsupported)
+    }
+}
+
+#[async_trait]
+impl<S: Ledger> Records for Faulty<S> {
+    async fn messages(&self, query: &MessageQuery) -> Result<Page<StoredMessage, MessageNumber>, StoreError> {
+        self.call(self.on_record()?.messages(query)).await
+    }
+
+    async fn audit(&self, query: &AuditQuery) -> Result<Page<AuditEntry, i64>, StoreError> {
+        self.call(self.on_record()?.audit(query)).await
+    }
+
+    async fn figures(&self, since: DateTime<Utc>, now: DateTime<Utc>) -> Result<Figures, StoreError> {
+        self.call(self.on_record()?.figures(since, now)).await
+    }
+
+    async fn erase(&self, email: &Email, pseudonym: &Email, edit: Edit) -> Result<Vec<KeyId>, StoreError> {
+        self.call(self.on_record()?.erase(email, pseudonym, edit)).await
+    }
+}
+
+#[async_trait]
+impl<S: ProductNames> ProductNames for Faulty<S> {
+    async fn product_named(&self, source: &Source, name: &RefName) -> Result<Option<ProductId>, StoreError> {
+        self.call(self.inner.product_named(source, name)).await
+    }
+}
+
+#[async_trait]
+impl<S: Catalog> Catalog for Faulty<S> {
+    async fn product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
+        self.call(self.inner.product(id)).await
+    }
+
+    async fn products(&self) -> Result<Arc<Vec<Listing>>, StoreError> {
+        self.call(self.inner.products()).await
+    }
+}
+
+#[async_trait]
+impl<S: CatalogEditor> CatalogEditor for Faulty<S> {
+    async fn add_product(&self, product: NewProduct, edit: Edit) -> Result<Arc<Product>, StoreError> {
+        self.call(self.inner.add_product(product, edit)).await
+    }
+
+    async fn product_called(&self, host_ref: &HostRef) -> Result<Option<Arc<Product>>, StoreError> {
+        self.call(self.inner.product_called(host_ref)).await
+    }
+
+    async fn update_product(
+        &self,
+        id: ProductId,
+        product: NewProduct,
+        edit: Edit,
+    ) -> Result<Option<Arc<Product>>, StoreError> {
+        self.call(self.inner.update_product(id, product, edit)).await
+    }
+
+    async fn archive_product(&self, id: ProductId, edit: Edit) -> Result<Option<Arc<Product>>, StoreError> {
+        self.call(self.inner.archive_product(id, edit)).await
+    }
+}
+
+#[async_trait]
+impl<S: Posts> Posts for Faulty<S> {
+    async fn posts(&self, query: &PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
+        self.call(self.inner.posts(query)).await
+    }
+
+    async fn add_post(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError> {
+        self.call(self.inner.add_post(post, edit)).await
+    }
+
+    async fn post(&self, id: PostId) -> Result<Option<Post>, StoreError> {
+        self.call(self.inner.post(id)).await
+    }
+
+    async fn update_post(&self, id: PostId, post: NewPost, edit: Edit) -> Result<Option<Post>, StoreError> {
+        self.call(self.inner.update_post(id, post, edit)).await
+    }
+
+    async fn delete_post(&self, id: PostId, edit: Edit) -> Result<bool, StoreError> {
+        self.call(self.inner.delete_post(id, edit)).await
     }
 }

@@ -16,11 +16,13 @@ use proptest::prelude::*;
 
 use delivery_core::HostRef;
 use delivery_core::email::Email;
+use delivery_core::error::ErrorCode;
 use delivery_core::key::{Actor, Change, Key, KeyId, LimitChange, NewKey, Reason, SecretVersion, Status};
+use delivery_core::observer::Event;
 use delivery_core::order::{Order, OrderId, OrderRef, Source};
 use delivery_core::post::{Category, NewPost};
 use delivery_core::product::{NewProduct, ProductId};
-use delivery_core::store::KeyQuery;
+use delivery_core::store::{KeyQuery, MessageKind};
 use delivery_core::terms::{MAX_DAYS, MAX_USES, OwnTerms, Terms, UseLimit, Validity};
 
 /// Instants of the years 2020 to 2100, to the millisecond.
@@ -138,19 +140,14 @@ pub fn key_query() -> impl Strategy<Value = KeyQuery> {
     let status = prop::sample::select(vec![Status::Valid, Status::Expired, Status::Exhausted, Status::Revoked]);
     let fields = (
         prop::option::of(email()),
-        prop::option::of(order()),
+        (prop::option::of(order()), any::<bool>()),
         prop::option::of(product()),
         prop::option::of((status, instant())),
         prop::option::of(host_ref()),
     );
-    (fields, 0..20_usize).prop_map(|((email, order, product, status, host_ref), limit)| KeyQuery {
-        email,
-        order,
-        product,
-        status,
-        host_ref,
-        before: None,
-        limit,
+    (fields, 0..20_usize).prop_map(|((email, (order, by_source), product, status, host_ref), limit)| {
+        let source = order.as_ref().filter(|_| by_source).map(|order| order.source.clone());
+        KeyQuery { email, order: order.map(|order| order.id), source, product, status, host_ref, before: None, limit }
     })
 }
 
@@ -220,7 +217,33 @@ fn change_around(times: BoxedStrategy<DateTime<Utc>>) -> impl Strategy<Value = C
     prop_oneof![
         12 => (product(), times.clone()).prop_map(|(product, at)| Change::Use { product, at }),
         1 => (times.clone(), prop::option::of(reason()), actor()).prop_map(|(at, reason, by)| Change::Revoke { at, reason, by }),
-        1 => (times, actor()).prop_map(|(at, by)| Change::Restore { at, by }),
+        1 => (times.clone(), actor()).prop_map(|(at, by)| Change::Restore { at, by }),
+        1 => (times, actor(), email()).prop_map(|(at, by, email)| Change::SetEmail { at, by, email }),
         1 => (terms, actor()).prop_map(|((at, expires_at, limit), by)| Change::SetTerms { at, by, expires_at, limit }),
+    ]
+}
+
+/// Events of any kind, for a host's own observer.
+pub fn event() -> impl Strategy<Value = Event> {
+    let codes = prop::sample::select(&ErrorCode::ALL[..]);
+    let kinds = prop::sample::select(vec![MessageKind::Purchase, MessageKind::KeyIssued, MessageKind::KeyRevoked]);
+    prop_oneof![
+        key().prop_map(|key| Event::Issued { key }),
+        key().prop_map(|key| Event::Used { key }),
+        (prop::option::of(key()), codes).prop_map(|(key, code)| Event::Refused { key: key.map(|key| key.id()), code }),
+        key().prop_map(|key| Event::Revoked { key }),
+        key().prop_map(|key| Event::Restored { key }),
+        key().prop_map(|key| Event::TermsChanged { key }),
+        key().prop_map(|key| Event::EmailChanged { key }),
+        (key(), kinds.clone(), 1_u32..20).prop_map(|(key, kind, attempt)| Event::MessageSent {
+            key: key.id(),
+            kind,
+            attempt
+        }),
+        (key(), kinds, hostile_text()).prop_map(|(key, kind, reason)| Event::MessageFailed {
+            key: key.id(),
+            kind,
+            reason
+        }),
     ]
 }

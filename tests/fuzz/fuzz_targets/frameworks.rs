@@ -89,7 +89,10 @@ impl Sent {
     }
 
     fn target(&self, shop: &Shop) -> Option<String> {
-        let path = Endpoint::ALL[usize::from(self.endpoint) % Endpoint::ALL.len()].path();
+        // What is not mounted is for the host to answer.
+        let mounted = |endpoint: &&Endpoint| endpoint.is_served_by(&shop.delivery);
+        let endpoints: Vec<_> = Endpoint::ALL.iter().filter(mounted).collect();
+        let path = endpoints[usize::from(self.endpoint) % endpoints.len()].path();
         let Some(query) = &self.query else { return Some(path.to_owned()) };
         let query = self.text(shop, query);
         // What is no request is for the frameworks' own parsers.

@@ -8,6 +8,7 @@ use delivery_core::http::{Call, Endpoint, Reply};
 use delivery_core::key::{Keyring, Prefix};
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::mail::{MailError, Mailer, Message};
+use delivery_core::platform::{Gumroad, Secrets, Stripe};
 use delivery_core::product::{NewProduct, ProductId};
 use delivery_core::store::MemoryStore;
 use delivery_core::terms::{OwnTerms, UseLimit};
@@ -45,12 +46,22 @@ impl Shop {
         let mailer = Arc::new(Latest::default());
         let keyring = || Keyring::new(Prefix::default(), &["a secret for fuzzing".parse().unwrap()]).unwrap();
         let plenty = Quota::per_minute(u32::MAX).unwrap();
-        let quotas = Quotas { product: plenty, validate: plenty, webhook: plenty, admin: plenty, failures: plenty };
+        let quotas = Quotas {
+            product: plenty,
+            validate: plenty,
+            webhook: plenty,
+            admin: plenty,
+            failures: plenty,
+            events: plenty,
+        };
         let (webhook, admin) = (SECRET.parse().unwrap(), TOKEN.parse().unwrap());
+        let secrets = Secrets::new([SECRET]).unwrap();
         let store = Arc::new(MemoryStore::new());
         let delivery = Delivery::builder(store, mailer.clone(), keyring())
             .webhook_secret(webhook)
             .admin_token(admin)
+            .platform(Stripe::new(&secrets))
+            .platform(Gumroad::new(&secrets).unwrap())
             // It stands still: an answer depends on what was asked alone.
             .clock(Arc::new(ManualClock::default()))
             .entropy(Arc::new(SeededEntropy::new(1)))

@@ -2,18 +2,43 @@
 //! external tool checks these schemas by sending requests that they allow and requests that they forbid.
 
 use serde_json::json;
-use utoipa::openapi::schema::{AnyOfBuilder, KnownFormat, Object, ObjectBuilder, SchemaFormat, SchemaType, Type};
+use utoipa::openapi::schema::{
+    AdditionalProperties, AnyOfBuilder, ArrayBuilder, KnownFormat, Object, ObjectBuilder, SchemaFormat, SchemaType,
+    Type,
+};
 
+use crate::http::PlatformPath;
 use crate::terms::{MAX_DAYS, MAX_USES};
 
 /// No control characters.
 pub(super) const LINE: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
+/// As ids of keys are written.
+pub(super) const UUID: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
+/// The id of a key, as an example.
+const EXAMPLE: &str = "019aa8a0-5a00-7a5a-9a5a-5a5a5a5a5a5a";
 /// No control characters but line breaks and tabs.
 const PROSE: &str = r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]*$";
 
 /// The bodies by name.
-pub(super) fn schemas() -> [(&'static str, Object); 4] {
-    [("Order", order()), ("NewKey", new_key()), ("NewProduct", new_product()), ("NewPost", new_post())]
+pub(super) fn schemas() -> [(&'static str, Object); 16] {
+    [
+        ("Event", event()),
+        ("Order", order()),
+        ("NewKey", new_key()),
+        ("NewProduct", new_product()),
+        ("NewPost", new_post()),
+        ("TheKey", the_key()),
+        ("RevokeKey", revoke_key()),
+        ("ChangeKey", change_key()),
+        ("ResendKey", resend_key()),
+        ("TheMessage", the("A message.", "id", id_of_a_list())),
+        ("ApplyEvent", apply_event()),
+        ("ProductUpdate", product_update()),
+        ("TheProduct", the("A product.", "id", product())),
+        ("PostUpdate", post_update()),
+        ("ThePost", the("A post.", "id", product())),
+        ("TheCustomer", the("A person.", "customer_email", email())),
+    ]
 }
 
 fn order() -> Object {
@@ -33,6 +58,12 @@ fn order() -> Object {
             "product_id": 1,
             "customer_email": "ada@example.com",
         })])
+        .build()
+}
+
+fn event() -> Object {
+    ObjectBuilder::new()
+        .description(Some("An event in the platform's own format, byte for byte as it was signed."))
         .build()
 }
 
@@ -64,6 +95,7 @@ fn new_product() -> Object {
         .property("price", price())
         .property("expires_days", days("Left out: as the seller has set it for all."))
         .property("max_uses", uses("Left out: as the seller has set it for all."))
+        .property("refs", refs())
         .required("name")
         .required("content")
         .examples([json!({ "name": "Guide", "content": "# Guide", "price": 9.99 })])
@@ -85,6 +117,110 @@ fn new_post() -> Object {
         .required("category")
         .required("content")
         .examples([json!({ "title": "News", "category": "releases", "content": "A new chapter." })])
+        .build()
+}
+
+fn the(meant: &str, name: &str, schema: ObjectBuilder) -> Object {
+    ObjectBuilder::new().description(Some(meant)).property(name, schema).required(name).build()
+}
+
+fn key_id() -> ObjectBuilder {
+    let uuid = SchemaFormat::Custom("uuid".to_owned());
+    ObjectBuilder::new().schema_type(Type::String).format(Some(uuid)).pattern(Some(UUID))
+}
+
+/// The id of a row in a list.
+fn id_of_a_list() -> ObjectBuilder {
+    text(1, Some(19), Some("^(0|-?[1-9][0-9]*)$"), "The id from the list.")
+}
+
+fn the_key() -> Object {
+    the("A key.", "id", key_id())
+}
+
+fn revoke_key() -> Object {
+    let reason = maybe(Type::String).max_length(Some(200)).pattern(Some(LINE)).description(Some("Why."));
+    ObjectBuilder::new()
+        .description(Some("A key to withdraw."))
+        .property("id", key_id())
+        .property("reason", reason)
+        .required("id")
+        .build()
+}
+
+fn change_key() -> Object {
+    let at = maybe(Type::String).format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)));
+    let at = at.description(Some("From when on it is expired; a time of the past expires it. From 1970 to 9999."));
+    let add = maybe(Type::Integer).minimum(Some(1)).maximum(Some(MAX_USES));
+    ObjectBuilder::new()
+        .description(Some(
+            "New terms: one of `expires_days` and `expires_at`, one of `max_uses` and `add_uses`, or both.",
+        ))
+        .property("id", key_id())
+        .property("expires_days", days("Left out: as it is."))
+        .property("expires_at", at)
+        .property("max_uses", uses("Left out: as it is."))
+        .property("add_uses", add.description(Some("So many more. For a key that has a limit.")))
+        .required("id")
+        .examples([json!({ "id": EXAMPLE, "expires_days": 365, "add_uses": 5 })])
+        .build()
+}
+
+fn resend_key() -> Object {
+    ObjectBuilder::new()
+        .description(Some("A key to send again."))
+        .property("id", key_id())
+        .property("customer_email", other_email("Where it is sent from now on, if the address was wrong."))
+        .required("id")
+        .build()
+}
+
+fn apply_event() -> Object {
+    let of = maybe(Type::Integer).minimum(Some(1)).maximum(Some(i64::MAX));
+    ObjectBuilder::new()
+        .description(Some("An event to apply again."))
+        .property("id", id_of_a_list())
+        .property("customer_email", other_email("The buyer's address, where the event has none."))
+        .property("product_id", of.description(Some("What was bought, where the event names nothing that is known.")))
+        .required("id")
+        .build()
+}
+
+fn other_email(meant: &str) -> ObjectBuilder {
+    let email = maybe(Type::String).max_length(Some(254));
+    email.format(Some(SchemaFormat::KnownFormat(KnownFormat::Email))).description(Some(meant))
+}
+
+fn product_update() -> Object {
+    let optional = |most: Option<usize>, pattern| maybe(Type::String).max_length(most).pattern(Some(pattern));
+    ObjectBuilder::new()
+        .description(Some("A product, and what it says from now on. What is left out stays."))
+        .property("id", product())
+        .property("name", optional(Some(200), LINE))
+        .property("description", optional(Some(2000), PROSE))
+        .property("type", optional(Some(64), LINE))
+        .property("content", optional(None, PROSE))
+        .property("price", price())
+        .property("expires_days", days("Left out: as it is."))
+        .property("max_uses", uses("Left out: as it is."))
+        .property("refs", refs())
+        .required("id")
+        .examples([json!({ "id": 1, "price": 12.5 })])
+        .build()
+}
+
+fn post_update() -> Object {
+    let optional = |most: Option<usize>, pattern| maybe(Type::String).max_length(most).pattern(Some(pattern));
+    let at = maybe(Type::String).format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)));
+    ObjectBuilder::new()
+        .description(Some("A post, and what it says from now on. What is left out stays."))
+        .property("id", product())
+        .property("title", optional(Some(200), LINE))
+        .property("category", optional(Some(64), LINE))
+        .property("content", optional(None, PROSE))
+        .property("published_at", at.description(Some("From 1970 to 9999.")))
+        .required("id")
+        .examples([json!({ "id": 1, "title": "News" })])
         .build()
 }
 
@@ -122,6 +258,17 @@ fn price() -> ObjectBuilder {
         .minimum(Some(0))
         .exclusive_maximum(Some(1_000_000_000_000_000_i64))
         .description(Some("At most four digits after the point; kept digit for digit."))
+}
+
+/// What commerce platforms call the product.
+fn refs() -> ObjectBuilder {
+    let name = text(1, Some(255), Some(LINE), "What the platform calls it.");
+    let names = ArrayBuilder::new().items(name).max_items(Some(crate::product::MOST_REFS)).build();
+    let refs = PlatformPath::BUILT_IN
+        .iter()
+        .fold(maybe(Type::Object), |refs, platform| refs.property(platform.name(), names.clone()));
+    refs.additional_properties(Some(AdditionalProperties::FreeForm(false)))
+        .description(Some("What commerce platforms call it. No other product has the same name on a platform."))
 }
 
 /// Null counts as left out.

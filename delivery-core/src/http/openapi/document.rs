@@ -8,6 +8,7 @@ use utoipa::openapi::{Info, InfoBuilder, License, OpenApi, OpenApiBuilder, PathI
 
 use super::operations::{ADMIN, KEY_AS_HEADER, KEY_AS_TOKEN};
 use super::{bodies, operations, responses, sample};
+use crate::http::desk::wire as desk;
 use crate::http::{Endpoint, wire};
 
 async fn document() -> OpenApi {
@@ -78,6 +79,16 @@ fn components() -> Components {
         wire::Added<'_>,
         wire::Posts<'_>,
         wire::PostAdded<'_>,
+        wire::Received,
+        desk::Keys<'_>,
+        desk::KeyHistory<'_>,
+        desk::ChangedKey<'_>,
+        desk::RotatedKey<'_>,
+        desk::Done,
+        desk::Messages<'_>,
+        desk::Events<'_>,
+        desk::Stats,
+        desk::Inbox<'_>,
     );
     responses::shared(ComponentsBuilder::new())
         .schemas_from_iter(schemas)

@@ -3,14 +3,15 @@
 use serde_json::json;
 use utoipa::openapi::path::{self, OperationBuilder, ParameterBuilder, ParameterIn};
 use utoipa::openapi::request_body::{RequestBody, RequestBodyBuilder};
-use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::security::SecurityRequirement;
 use utoipa::openapi::{ContentBuilder, HttpMethod, Ref, Required};
 
-use super::bodies::LINE;
+use super::bodies::{LINE, UUID};
 
 use crate::http::Endpoint;
 use crate::http::row::{Handler, Parameter, Words};
+use crate::store::EventOutcome;
 
 /// The names of the security schemes: the seller's token, and a buyer's key in two places.
 pub(super) const ADMIN: &str = "admin";
@@ -29,19 +30,64 @@ pub(super) fn of(endpoint: Endpoint) -> OperationBuilder {
         .operation_id(Some(*id))
         .summary(Some(*summary))
         .description(Some(*description))
-        .request_body(body.map(request_body));
+        .request_body(body.map(|schema| request_body(endpoint, schema)));
     for parameter in parameters.iter().copied().map(described) {
         operation = operation.parameter(parameter);
     }
     let with = |scheme| SecurityRequirement::new(scheme, [""; 0]);
     match endpoint.row().handler {
-        Handler::Seller(_) => operation.security(with(ADMIN)),
+        Handler::Seller(_) | Handler::SellerQuery(_) => operation.security(with(ADMIN)),
         // Or in the query, as a parameter.
         Handler::Key(_) | Handler::Product(_) => {
             operation.securities(Some([SecurityRequirement::default(), with(KEY_AS_TOKEN), with(KEY_AS_HEADER)]))
         }
+        Handler::Event(_) => signed(operation, endpoint),
         Handler::Public(_) | Handler::Platform(_) => operation,
     }
+}
+
+/// An operation of a platform: how it signs.
+fn signed(operation: OperationBuilder, endpoint: Endpoint) -> OperationBuilder {
+    let Endpoint::Platform(path) = endpoint else { return operation };
+    let operation = operation.operation_id(Some(format!("{}Event", path.name())));
+    let fields: &[(&str, &str)] = match path.name() {
+        "stripe" => {
+            &[("Stripe-Signature", "`t=` and the time, `v1=` and the HMAC-SHA256 of time, `.` and body in hex.")]
+        }
+        "shopify" => &[
+            ("X-Shopify-Hmac-Sha256", "The HMAC-SHA256 of the body in base64."),
+            ("X-Shopify-Topic", "What happened, such as `orders/paid`."),
+            ("X-Shopify-Shop-Domain", "The shop."),
+            ("X-Shopify-API-Version", "The version of the platform's API."),
+            ("X-Shopify-Webhook-Id", "The same for each copy of an event."),
+        ],
+        "lemonsqueezy" => &[("X-Signature", "The HMAC-SHA256 of the body in hex.")],
+        "paddle" => {
+            &[("Paddle-Signature", "`ts=` and the time, `h1=` and the HMAC-SHA256 of time, `:` and body in hex.")]
+        }
+        "gumroad" => {
+            let token = ObjectBuilder::new().schema_type(Type::String).min_length(Some(16));
+            return operation.parameter(query("token", Required::True, "What the seller put into the address.", token));
+        }
+        "woocommerce" => &[
+            ("X-WC-Webhook-Signature", "The HMAC-SHA256 of the body in base64."),
+            ("X-WC-Webhook-Topic", "What happened, such as `order.updated`."),
+        ],
+        _ => &[
+            ("webhook-id", "The same for each copy of an event."),
+            ("webhook-timestamp", "The time, in seconds since 1970."),
+            ("webhook-signature", "`v1,` and the HMAC-SHA256 of id, `.`, time, `.` and body in base64."),
+        ],
+    };
+    fields.iter().fold(operation, |operation, (name, description)| {
+        let field = ParameterBuilder::new()
+            .name(*name)
+            .parameter_in(ParameterIn::Header)
+            .required(Required::True)
+            .description(Some(*description))
+            .schema(Some(ObjectBuilder::new().schema_type(Type::String)));
+        operation.parameter(field)
+    })
 }
 
 fn described(parameter: Parameter) -> path::Parameter {
@@ -60,7 +106,56 @@ fn described(parameter: Parameter) -> path::Parameter {
             "At most so many: 10 unless it says otherwise, and 100 where it says more.",
             number(),
         ),
+        Parameter::Email => {
+            let email = text().max_length(Some(254)).format(Some(SchemaFormat::KnownFormat(KnownFormat::Email)));
+            query("email", Required::False, "Sent to this address, in any case of its letters.", email)
+        }
+        Parameter::OrderId => {
+            query("order_id", Required::False, "Bought with this order.", text().max_length(Some(255)))
+        }
+        Parameter::Source => {
+            let source = text().max_length(Some(32)).pattern(Some("^[a-z0-9-]*$"));
+            query("source", Required::False, "Bought there: webhook, or the name of a platform.", source)
+        }
+        Parameter::OfProduct => {
+            query("product_id", Required::False, "Of this product.", number().maximum(Some(i64::MAX)))
+        }
+        Parameter::Status => {
+            let status = text().enum_values(Some(["valid", "expired", "exhausted", "revoked"]));
+            query("status", Required::False, "With this status now.", status)
+        }
+        Parameter::Before => query(
+            "before",
+            Required::False,
+            "What `next` of the page before said.",
+            ObjectBuilder::new().schema_type(Type::String).max_length(Some(0)),
+        ),
+        Parameter::PageSize => query(
+            "limit",
+            Required::False,
+            "At most so many: 50 unless it says otherwise, and 100 where it says more.",
+            number(),
+        ),
+        Parameter::Id => query("id", Required::True, "The id of the key.", uuid()),
+        Parameter::State => {
+            let state = text().enum_values(Some(["queued", "sent", "failed"]));
+            query("state", Required::False, "In this state.", state)
+        }
+        Parameter::OfKey => query("key_id", Required::False, "Of this key.", uuid()),
+        Parameter::Days => {
+            let days = number().maximum(Some(365)).default(Some(json!(30)));
+            query("days", Required::False, "How many days, today among them.", days)
+        }
+        Parameter::Outcome => {
+            let outcomes = EventOutcome::ALL.map(EventOutcome::as_str);
+            query("outcome", Required::False, "That came to this.", text().enum_values(Some(outcomes)))
+        }
     }
+}
+
+fn uuid() -> ObjectBuilder {
+    let uuid = SchemaFormat::Custom("uuid".to_owned());
+    ObjectBuilder::new().schema_type(Type::String).format(Some(uuid)).pattern(Some(UUID))
 }
 
 fn query(name: &str, required: Required, description: &str, schema: ObjectBuilder) -> path::Parameter {
@@ -73,7 +168,13 @@ fn query(name: &str, required: Required, description: &str, schema: ObjectBuilde
         .build()
 }
 
-fn request_body(schema: &str) -> RequestBody {
+fn request_body(endpoint: Endpoint, schema: &str) -> RequestBody {
     let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).build();
-    RequestBodyBuilder::new().required(Some(Required::True)).content("application/json", content).build()
+    let body = RequestBodyBuilder::new().required(Some(Required::True)).content("application/json", content.clone());
+    match endpoint {
+        Endpoint::Platform(path) if path.name() == "gumroad" => {
+            body.content("application/x-www-form-urlencoded", content).build()
+        }
+        _ => body.build(),
+    }
 }

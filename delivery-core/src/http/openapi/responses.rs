@@ -25,7 +25,9 @@ pub(super) fn of(endpoint: Endpoint, success: Value, refusals: &[(ErrorCode, Val
             .example(Some(json!({ "openapi": "3.1.0" })))
             .build(),
     };
-    let good = limited(endpoint, ResponseBuilder::new().description("Success.")).content("application/json", content);
+    let good = ResponseBuilder::new().description("Success.");
+    let good = if matches!(endpoint, Endpoint::Platform(_)) { good } else { limited(endpoint, good) };
+    let good = good.content("application/json", content);
     let refused =
         by_status.into_iter().map(|(status, refusals)| (status.to_string(), refused(endpoint, status, &refusals)));
     ResponsesBuilder::new().response("200", good).responses_from_iter(refused).build()
@@ -36,7 +38,9 @@ fn refused(endpoint: Endpoint, status: u16, refusals: &[&(ErrorCode, Value)]) ->
     let content = failure(endpoint, status, refusals);
     let response = ResponseBuilder::new().description(sentences.join(" ")).content("application/json", content);
     let response = match status {
-        401 if endpoint != Endpoint::Order => response.header_ref("WWW-Authenticate", header("WWW-Authenticate")),
+        401 if !matches!(endpoint, Endpoint::Order | Endpoint::Platform(_)) => {
+            response.header_ref("WWW-Authenticate", header("WWW-Authenticate"))
+        }
         405 => response.header_ref("Allow", header("Allow")),
         429 | 503 => response.header_ref("Retry-After", header("Retry-After")),
         _ => response,
@@ -44,6 +48,10 @@ fn refused(endpoint: Endpoint, status: u16, refusals: &[&(ErrorCode, Value)]) ->
     // These answers have no rate-limit headers: a wrong method is refused before the request is counted, and so are
     // invalid parameters if the quota is per key.
     if status == 405 || (endpoint, status) == (Endpoint::Product, 400) {
+        return response.build();
+    }
+    // Of what platforms send, only what is not signed is counted.
+    if matches!(endpoint, Endpoint::Platform(_)) && !matches!(status, 401 | 429) {
         return response.build();
     }
     limited(endpoint, response).build()

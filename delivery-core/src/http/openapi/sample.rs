@@ -1,6 +1,7 @@
 //! A service whose actual answers are the examples in the document.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,8 +11,9 @@ use serde_json::{Value, json};
 
 use super::responses;
 use crate::error::ErrorCode;
-use crate::http::{Call, Endpoint};
+use crate::http::{Call, Endpoint, PlatformPath};
 use crate::mail::{MailError, Mailer, Message};
+use crate::platform::{Gumroad, Secrets};
 use crate::store::MemoryStore;
 use crate::{Clock, Delivery, Entropy};
 
@@ -32,12 +34,13 @@ impl Clock for Moment {
     }
 }
 
-#[derive(Debug)]
-struct Same;
+/// Bytes that are the same at each run, and others at each call.
+#[derive(Debug, Default)]
+struct Counted(AtomicU8);
 
-impl Entropy for Same {
+impl Entropy for Counted {
     fn fill(&self, bytes: &mut [u8]) {
-        bytes.fill(0x5a);
+        bytes.fill(0x5a + self.0.fetch_add(1, Ordering::Relaxed));
     }
 }
 
@@ -58,15 +61,18 @@ fn shop(store: &Arc<MemoryStore>, days: i64) -> Delivery {
     Delivery::builder(store.clone(), Arc::new(NoPost), signing)
         .webhook_secret(SECRET.parse().unwrap())
         .admin_token(TOKEN.parse().unwrap())
+        .platform(Gumroad::new(&Secrets::new([SECRET]).unwrap()).unwrap())
         .clock(Arc::new(Moment(now)))
-        .entropy(Arc::new(Same))
+        .entropy(Arc::new(Counted::default()))
         .build()
 }
 
 async fn ask(delivery: &Delivery, endpoint: Endpoint, key: &str) -> Value {
     let token = format!("Bearer {TOKEN}").parse().unwrap();
+    let token: http::HeaderValue = token;
     let seller =
-        |body: Value| Call::new(Method::POST).header(http::header::AUTHORIZATION, token).json(body.to_string());
+        |body: Value| Call::new(Method::POST).header(http::header::AUTHORIZATION, token.clone()).json(body.to_string());
+    let list = |query: &str| Call::new(Method::GET).header(http::header::AUTHORIZATION, token.clone()).query(query);
     let call = match endpoint {
         Endpoint::Validate => Call::new(Method::GET).query(format!("key={key}")),
         Endpoint::Product => Call::new(Method::GET).query(format!("key={key}&product_id=1")),
@@ -74,12 +80,46 @@ async fn ask(delivery: &Delivery, endpoint: Endpoint, key: &str) -> Value {
             json!({ "secret": SECRET, "order_id": "2026-1001", "product_id": 1, "customer_email": "ada@example.com" })
                 .to_string(),
         ),
+        // All platforms are answered alike.
+        Endpoint::Platform(_) => Call::new(Method::POST).query(format!("token={SECRET}")).json("{}"),
         Endpoint::AddProduct => seller(json!({ "name": "Guide", "content": "# Guide", "price": 9.99 })),
         Endpoint::IssueKey => seller(json!({ "product_id": 1, "customer_email": "ada@example.com", "max_uses": 1 })),
         Endpoint::AddPost => seller(json!({ "title": "News", "category": "releases", "content": "A new chapter." })),
         Endpoint::Products | Endpoint::Posts | Endpoint::OpenApi => Call::new(Method::GET),
+        Endpoint::Keys | Endpoint::Messages | Endpoint::Events | Endpoint::Inbox => list(""),
+        Endpoint::Stats => list("days=1"),
+        Endpoint::Key => list(&format!("id={}", id_of(delivery, key))),
+        Endpoint::RevokeKey => seller(json!({ "id": id_of(delivery, key), "reason": "refunded" })),
+        Endpoint::RestoreKey | Endpoint::ResendKey | Endpoint::RotateKey => {
+            seller(json!({ "id": id_of(delivery, key) }))
+        }
+        Endpoint::ChangeKey => seller(json!({ "id": id_of(delivery, key), "add_uses": 5 })),
+        Endpoint::RetryMessage => {
+            let messages = list_of(delivery, Endpoint::Messages, "messages").await;
+            seller(json!({ "id": messages[0]["id"] }))
+        }
+        Endpoint::ApplyEvent => {
+            let inbox = list_of(delivery, Endpoint::Inbox, "inbox").await;
+            seller(json!({ "id": inbox[0]["id"], "product_id": 1 }))
+        }
+        Endpoint::UpdateProduct => seller(json!({ "id": 1, "price": 12.5 })),
+        Endpoint::ArchiveProduct | Endpoint::DeletePost => seller(json!({ "id": 1 })),
+        Endpoint::UpdatePost => seller(json!({ "id": 1, "title": "Two new chapters" })),
+        Endpoint::EraseCustomer => seller(json!({ "customer_email": "ada@example.com" })),
+    };
+    let endpoint = match endpoint {
+        Endpoint::Platform(_) => Endpoint::Platform(PlatformPath::new("/api/webhook/gumroad").unwrap()),
+        endpoint => endpoint,
     };
     serde_json::from_slice(endpoint.call(delivery, call).await.body()).unwrap()
+}
+
+fn id_of(delivery: &Delivery, key: &str) -> String {
+    delivery.verify(key).unwrap().to_string()
+}
+
+async fn list_of(delivery: &Delivery, endpoint: Endpoint, name: &str) -> Value {
+    Box::pin(ask(delivery, endpoint, "")).await[name].clone()
 }
 
 /// A shop that has sold something, and the key.
@@ -88,6 +128,7 @@ async fn sold(store: &Arc<MemoryStore>) -> (Delivery, String) {
     ask(&shop, Endpoint::AddProduct, "").await;
     ask(&shop, Endpoint::AddPost, "").await;
     let issued = ask(&shop, Endpoint::IssueKey, "").await;
+    ask(&shop, Endpoint::Platform(PlatformPath::BUILT_IN[0]), "").await;
     (shop, issued["api_key"].as_str().unwrap().to_owned())
 }
 

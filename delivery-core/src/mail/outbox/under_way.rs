@@ -7,9 +7,10 @@ use tokio::task::{self, JoinError, JoinSet};
 
 use crate::clock::{Clock, SystemClock};
 use crate::mail::MailError;
-use crate::store::{Lease, LeasedMessage, Outcome};
+use crate::store::{Lease, LeasedMessage, Outcome, Recipient};
 
-/// E-mails in progress at once, not counting those in progress for longer than [`LONG`].
+/// E-mails in progress at once, not counting those in progress for longer than [`LONG`]. Webhooks do not count: a receiver that
+/// is slow delays no e-mail.
 pub(super) const CONCURRENCY: usize = 16;
 /// E-mails in progress at once, counting all of them.
 pub(super) const MOST: usize = 256;
@@ -36,6 +37,10 @@ pub(super) struct UnderWay {
 }
 
 impl Sending {
+    fn is_email(&self) -> bool {
+        matches!(self.message.recipient, Recipient::Email(_))
+    }
+
     pub(super) fn is_long(&self) -> bool {
         SystemClock.monotonic().saturating_sub(self.since) >= LONG
     }
@@ -51,7 +56,7 @@ impl UnderWay {
     }
 
     pub(super) fn room(&self) -> usize {
-        let brief = self.messages.values().filter(|sending| !sending.is_long()).count();
+        let brief = self.messages.values().filter(|sending| sending.is_email() && !sending.is_long()).count();
         CONCURRENCY.saturating_sub(brief).min(MOST.saturating_sub(self.messages.len()))
     }
 }

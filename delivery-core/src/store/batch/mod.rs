@@ -22,6 +22,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::join;
 use tokio::time::Instant;
 
@@ -47,6 +48,11 @@ pub(super) trait BatchHandler: Send + 'static {
     type Answer: Send + 'static;
     /// Whether operations write: of those that a database does not answer, nobody knows whether they happened.
     const WRITES: bool;
+
+    /// Whether the operation is a batch by itself: one that may take as long as a batch may.
+    fn is_alone(_: &Self::Operation) -> bool {
+        false
+    }
 
     /// Commits `operations` in their order. Returns one entry per operation: its answer, or `None` if it was not applied and
     /// must be submitted again, as the next [`Attempt`]. On an error no operation was applied, unless it is
@@ -137,14 +143,32 @@ type Committed<W> =
 type Jobs<W> = mpsc::Receiver<Job<<W as BatchHandler>::Operation, <W as BatchHandler>::Answer>>;
 
 async fn run<W: BatchHandler>(mut handler: W, mut jobs: Jobs<W>) {
-    let mut taken = Vec::with_capacity(BATCH);
+    // What has come, and what of it is the next batch.
+    let (mut waiting, mut taken) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
+    let mut last = Turn::Alone;
     let mut deferred = Deferred::default();
     let mut answers = Answers::default();
     loop {
         let next = async {
-            within(handler.maintain(), &mut jobs, || deferred.refuse()).await;
-            let some = deferred.receive(&mut jobs, &mut taken).await;
-            if some { Some(commit(&mut handler, &mut taken, &mut jobs, &mut deferred).await) } else { None }
+            within(handler.maintain(), &mut jobs, || {
+                deferred.refuse();
+                waiting.drain(..).for_each(Job::refuse);
+            })
+            .await;
+            if waiting.is_empty() {
+                if !deferred.receive(&mut jobs, &mut waiting).await {
+                    return None;
+                }
+            } else if waiting.len() < BATCH {
+                // Nobody waits for all of those that are a batch each.
+                let _ = deferred.receive(&mut jobs, &mut waiting).now_or_never();
+            }
+            last = take::<W>(&mut waiting, &mut taken, last);
+            let refuse = || {
+                deferred.refuse();
+                waiting.drain(..).for_each(Job::refuse);
+            };
+            Some(commit(&mut handler, &mut taken, &mut jobs, refuse).await)
         };
         // In this order: the next batch is on its way to the disk before the callers of the last one are woken, all of whom
         // want the processor at once.
@@ -154,6 +178,40 @@ async fn run<W: BatchHandler>(mut handler: W, mut jobs: Jobs<W>) {
         deferred.put(left);
     }
     handler.finish().await;
+}
+
+/// Who had the last turn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// Operations that shared a commit.
+    Shared,
+    /// One that was a batch by itself.
+    Alone,
+}
+
+/// Takes a batch: in turn what shares a commit, and one operation that does not.
+fn take<W: BatchHandler>(
+    from: &mut Vec<Job<W::Operation, W::Answer>>,
+    into: &mut Vec<Job<W::Operation, W::Answer>>,
+    last: Turn,
+) -> Turn {
+    let alone = from.iter().position(|job| W::is_alone(&job.operation));
+    let are_shared = alone.is_none() || from.iter().any(|job| !W::is_alone(&job.operation));
+    match alone {
+        Some(place) if last == Turn::Shared || !are_shared => {
+            into.push(from.remove(place));
+            Turn::Alone
+        }
+        _ => {
+            let mut room = BATCH;
+            into.extend(from.extract_if(.., |job| {
+                let is_taken = room > 0 && !W::is_alone(&job.operation);
+                room -= usize::from(is_taken);
+                is_taken
+            }));
+            Turn::Shared
+        }
+    }
 }
 
 /// Does `work`. When it takes too long, `refuse` refuses who waits for it, and whoever comes meanwhile is refused too.
@@ -214,14 +272,14 @@ async fn commit<W: BatchHandler>(
     handler: &mut W,
     taken: &mut Vec<Job<W::Operation, W::Answer>>,
     jobs: &mut Jobs<W>,
-    deferred: &mut Deferred<W::Operation, W::Answer>,
+    refuse_others: impl FnOnce(),
 ) -> Committed<W> {
     let (operations, waiting, started) = (taken.len(), jobs.len(), telemetry::started());
     let batch = Batch::new(taken.drain(..));
     let callers = batch.callers();
     let refuse = || {
         callers.refuse(W::WRITES);
-        deferred.refuse();
+        refuse_others();
     };
     let done = within(batch.commit(handler), jobs, refuse).await;
     if W::WRITES {

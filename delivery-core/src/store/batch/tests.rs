@@ -23,6 +23,7 @@ struct Gated {
 const CURSED: u32 = 13;
 const SHY: u32 = 7;
 const LOCKED: u32 = 17;
+const ALONE: u32 = 19;
 
 impl Gated {
     fn start() -> (Arc<Semaphore>, BatchQueue<u32, u32>) {
@@ -43,7 +44,12 @@ impl BatchHandler for Gated {
 
     const WRITES: bool = true;
 
+    fn is_alone(operation: &u32) -> bool {
+        *operation == ALONE
+    }
+
     async fn commit(&mut self, operations: &[u32], _: Attempt, _: bool) -> Result<Vec<Option<u32>>, StoreError> {
+        assert!(!operations.contains(&ALONE) || operations.len() == 1, "{operations:?}");
         assert!(!operations.contains(&CURSED), "a fault of the writer's");
         assert!(operations.len() <= BATCH, "{} operations in one transaction", operations.len());
         self.gate.acquire().await.unwrap().forget();
@@ -108,6 +114,49 @@ async fn what_the_writer_leaves_of_a_batch_comes_again_at_once_and_keeps_nobody_
     assert!(!shy.is_finished(), "it waits for the gate");
     gate.add_permits(1);
     assert_eq!(timeout(Duration::from_secs(1), shy).await.unwrap().unwrap(), 70);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_a_batch_by_itself_shares_its_time_with_nobody() {
+    let (gate, queue) = Gated::start();
+    let ask = |operation| {
+        let queue = queue.clone();
+        tokio::spawn(async move { queue.submit(operation).await.unwrap() })
+    };
+    let (first, shared, alone) = (ask(0), [ask(1), ask(2)], [ask(ALONE), ask(ALONE), ask(ALONE)]);
+    yield_now().await;
+    // Each is committed after four seconds: together they would take longer than a database may.
+    for _ in 0..5 {
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        gate.add_permits(1);
+    }
+    assert_eq!(first.await.unwrap(), 0);
+    for (asked, answer) in shared.into_iter().zip([10, 20]) {
+        assert_eq!(asked.await.unwrap(), answer);
+    }
+    for asked in alone {
+        assert_eq!(asked.await.unwrap(), ALONE * 10);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_a_batch_by_itself_has_its_turn_and_keeps_nobody_waiting_for_another() {
+    let (gate, queue) = Gated::start();
+    let ask = |operation| {
+        let queue = queue.clone();
+        tokio::spawn(async move { queue.submit(operation).await.unwrap() })
+    };
+    let alone = [ask(ALONE), ask(ALONE), ask(ALONE)];
+    yield_now().await;
+    let shared = ask(1);
+    yield_now().await;
+    // One that came first, then what came meanwhile, then the others.
+    for (batches, is_done) in [(1, [true, false, false, false]), (1, [true, true, false, false]), (2, [true; 4])] {
+        gate.add_permits(batches);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let done = [&alone[0], &shared, &alone[1], &alone[2]].map(tokio::task::JoinHandle::is_finished);
+        assert_eq!(done, is_done);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@ mod posts;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod products;
 
-pub(super) use self::posts::PostCache;
 pub(crate) use self::posts::fitting;
+pub(super) use self::posts::{PostCache, PostVersion};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub(super) use self::products::ProductCache;

@@ -6,12 +6,15 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::order::Source;
 #[cfg(feature = "sqlite")]
 use crate::product::Listing;
-use crate::product::{Product, ProductId};
+use crate::product::{Product, ProductId, RefName};
 
 /// Bytes of product content held at most.
 const CONTENT: usize = 64 << 20;
+/// Names of products held at most.
+const NAMES: usize = 10_000;
 
 /// Products by number, and the list of them where one store alone changes it.
 #[derive(Debug, Default)]
@@ -22,6 +25,8 @@ struct Held {
     products: HashMap<ProductId, Arc<Product>>,
     #[cfg(feature = "sqlite")]
     listing: Option<Arc<Vec<Listing>>>,
+    /// What platforms call products; `None` for a name that no product has.
+    names: HashMap<(Source, RefName), Option<ProductId>>,
     /// Bytes of content.
     bytes: usize,
     version: u64,
@@ -67,6 +72,29 @@ impl ProductCache {
         let mut held = self.held();
         if held.version == version {
             held.listing = Some(listing.clone());
+        }
+    }
+
+    /// The product of a name, if it is known which one that is, or that there is none.
+    #[expect(clippy::option_option, reason = "not looked up, or looked up and not there")]
+    pub(in crate::store) fn named(&self, source: &Source, name: &RefName) -> Option<Option<ProductId>> {
+        self.held().names.get(&(source.clone(), name.clone())).copied()
+    }
+
+    /// Offers the product of a name, read at `version`.
+    pub(in crate::store) fn keep_name(
+        &self,
+        source: &Source,
+        name: &RefName,
+        product: Option<ProductId>,
+        version: u64,
+    ) {
+        let mut held = self.held();
+        if held.names.len() >= NAMES {
+            held.names.clear();
+        }
+        if held.version == version {
+            held.names.insert((source.clone(), name.clone()), product);
         }
     }
 

@@ -7,15 +7,18 @@ use async_trait::async_trait;
 
 use super::MemoryStore;
 use crate::HostRef;
+use crate::order::Source;
 use crate::post::{NewPost, Post, PostId};
-use crate::product::{Listing, NewProduct, Product, ProductId};
-use crate::store::cache::{PostCache, fitting};
-use crate::store::{Catalog, CatalogEditor, PostQuery, Posts, StoreError};
+use crate::product::{Listing, NewProduct, Product, ProductId, RefName};
+use crate::store::cache::{PostCache, PostVersion, fitting};
+use crate::store::{Action, Catalog, CatalogEditor, Edit, PostQuery, Posts, ProductNames, StoreError};
 
 #[derive(Default)]
 pub(super) struct Shop {
     products: BTreeMap<ProductId, Arc<Product>>,
-    posts: Vec<Post>,
+    posts: BTreeMap<PostId, (Post, i64)>,
+    /// The number of the last post, also of one that was deleted.
+    last_post: i64,
     lists: PostCache,
 }
 
@@ -28,9 +31,18 @@ impl Shop {
     /// Refuses a name that another product has.
     fn check(&self, product: &Product) -> Result<(), StoreError> {
         match product.host_ref().and_then(|host_ref| self.called(host_ref)) {
-            Some(other) if other.id() != product.id() => Err(StoreError::Refused { source: None }),
-            _ => Ok(()),
+            Some(other) if other.id() != product.id() => return Err(StoreError::Refused { source: None }),
+            _ => {}
         }
+        let is_taken = |(source, name): (&Source, &RefName)| {
+            self.named(source, name).is_some_and(|other| other.id() != product.id())
+        };
+        if product.refs().iter().any(is_taken) { Err(StoreError::Refused { source: None }) } else { Ok(()) }
+    }
+
+    /// The product that the platform calls so.
+    fn named(&self, source: &Source, name: &RefName) -> Option<&Arc<Product>> {
+        self.products.values().find(|product| product.refs().iter().any(|it| it == (source, name)))
     }
 
     fn replace(&mut self, id: ProductId, with: impl FnOnce(&Product) -> Product) -> Option<Arc<Product>> {
@@ -55,13 +67,15 @@ impl Catalog for MemoryStore {
 
 #[async_trait]
 impl CatalogEditor for MemoryStore {
-    async fn add_product(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {
-        let shop = &mut self.state().shop;
+    async fn add_product(&self, product: NewProduct, edit: Edit) -> Result<Arc<Product>, StoreError> {
+        let state = &mut *self.state();
+        let shop = &mut state.shop;
         let id =
             ProductId::new(next_number(shop.products.len())).map_err(|_| StoreError::corrupt("product numbers"))?;
         let product = Arc::new(Product::new(id, product));
         shop.check(&product)?;
         shop.products.insert(id, product.clone());
+        state.log((None, Some(id)), Action::ProductAdded, edit);
         Ok(product)
     }
 
@@ -69,15 +83,37 @@ impl CatalogEditor for MemoryStore {
         Ok(self.state().shop.called(host_ref).cloned())
     }
 
-    async fn update_product(&self, id: ProductId, facts: NewProduct) -> Result<Option<Arc<Product>>, StoreError> {
-        let shop = &mut self.state().shop;
+    async fn update_product(
+        &self,
+        id: ProductId,
+        facts: NewProduct,
+        edit: Edit,
+    ) -> Result<Option<Arc<Product>>, StoreError> {
+        let state = &mut *self.state();
         let new = Product::new(id, facts);
-        shop.check(&new)?;
-        Ok(shop.replace(id, |product| new.archived(product.is_archived())))
+        state.shop.check(&new)?;
+        let updated = state.shop.replace(id, |product| new.archived(product.is_archived()));
+        if updated.is_some() {
+            state.log((None, Some(id)), Action::ProductUpdated, edit);
+        }
+        Ok(updated)
     }
 
-    async fn archive_product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
-        Ok(self.state().shop.replace(id, |product| product.clone().archived(true)))
+    async fn archive_product(&self, id: ProductId, edit: Edit) -> Result<Option<Arc<Product>>, StoreError> {
+        let state = &mut *self.state();
+        let was_archived = state.shop.products.get(&id).is_some_and(|product| product.is_archived());
+        let archived = state.shop.replace(id, |product| product.clone().archived(true));
+        if archived.is_some() && !was_archived {
+            state.log((None, Some(id)), Action::ProductArchived, edit);
+        }
+        Ok(archived)
+    }
+}
+
+#[async_trait]
+impl ProductNames for MemoryStore {
+    async fn product_named(&self, source: &Source, name: &RefName) -> Result<Option<ProductId>, StoreError> {
+        Ok(self.state().shop.named(source, name).map(|product| product.id()))
     }
 }
 
@@ -85,26 +121,56 @@ impl CatalogEditor for MemoryStore {
 impl Posts for MemoryStore {
     async fn posts(&self, query: &PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
         let state = self.state();
-        let matches = |post: &&Post| {
+        let matches = |(post, _): &&(Post, i64)| {
             post.published_at() <= query.until
                 && query.category.as_ref().is_none_or(|category| category == post.category())
         };
-        let mut posts: Vec<&Post> = state.shop.posts.iter().filter(matches).collect();
-        posts.sort_by_key(|post| std::cmp::Reverse((post.published_at(), post.id())));
+        let mut posts: Vec<&(Post, i64)> = state.shop.posts.values().filter(matches).collect();
+        posts.sort_by_key(|(post, _)| std::cmp::Reverse((post.published_at(), post.id())));
         posts.truncate(query.limit);
-        posts.truncate(fitting(posts.iter().map(|post| post.content().len())));
-        let ids: Vec<PostId> = posts.iter().map(|post| post.id()).collect();
+        posts.truncate(fitting(posts.iter().map(|(post, _)| post.content().len())));
+        let versions: Vec<PostVersion> = posts.iter().map(|(post, version)| (post.id(), *version)).collect();
         let lists = &state.shop.lists;
-        Ok(lists.get(&ids).unwrap_or_else(|| lists.keep(posts.into_iter().cloned().collect())))
+        Ok(lists
+            .get(&versions)
+            .unwrap_or_else(|| lists.keep(versions, posts.into_iter().map(|(post, _)| post.clone()).collect())))
     }
 
-    async fn add_post(&self, post: NewPost) -> Result<Post, StoreError> {
-        let shop = &mut self.state().shop;
-        let id = PostId::new(next_number(shop.posts.len())).map_err(|_| StoreError::corrupt("post numbers"))?;
+    async fn add_post(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError> {
+        let state = &mut *self.state();
+        state.shop.last_post += 1;
+        let id = PostId::new(state.shop.last_post).map_err(|_| StoreError::corrupt("post numbers"))?;
         let post = Post::new(id, post);
-        shop.posts.push(post.clone());
+        state.shop.posts.insert(id, (post.clone(), 0));
+        state.log((None, None), Action::PostAdded, of_post(id, edit));
         Ok(post)
     }
+
+    async fn post(&self, id: PostId) -> Result<Option<Post>, StoreError> {
+        Ok(self.state().shop.posts.get(&id).map(|(post, _)| post.clone()))
+    }
+
+    async fn update_post(&self, id: PostId, post: NewPost, edit: Edit) -> Result<Option<Post>, StoreError> {
+        let state = &mut *self.state();
+        let Some((stored, version)) = state.shop.posts.get_mut(&id) else { return Ok(None) };
+        (*stored, *version) = (Post::new(id, post), *version + 1);
+        let updated = stored.clone();
+        state.log((None, None), Action::PostUpdated, of_post(id, edit));
+        Ok(Some(updated))
+    }
+
+    async fn delete_post(&self, id: PostId, edit: Edit) -> Result<bool, StoreError> {
+        let state = &mut *self.state();
+        let deleted = state.shop.posts.remove(&id).is_some();
+        if deleted {
+            state.log((None, None), Action::PostDeleted, of_post(id, edit));
+        }
+        Ok(deleted)
+    }
+}
+
+fn of_post(id: PostId, edit: Edit) -> Edit {
+    Edit { detail: Some(format!("post {}", id.get())), ..edit }
 }
 
 fn next_number(count: usize) -> i64 {

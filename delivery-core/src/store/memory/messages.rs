@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 
+use super::records::names;
 use crate::email::Email;
 use crate::key::{Key, KeyId};
 use crate::store::clock::SteadyClock;
 use crate::store::plan::NewMessage;
 use crate::store::{
-    FARTHEST, FailedMessage, LONGEST_LEASE, Lease, LeasedMessage, MessageId, MessageKind, MessageNumber, Outcome, Route,
+    FARTHEST, FailedMessage, LONGEST_LEASE, Lease, LeasedMessage, MessageId, MessageKind, MessageNumber, MessageState,
+    Outcome, Recipient, Route, StoredMessage,
 };
 
 #[derive(Default)]
@@ -18,12 +20,14 @@ pub(super) struct Queue(BTreeMap<MessageNumber, Entry>);
 struct Entry {
     id: MessageId,
     kind: MessageKind,
-    recipient: Email,
+    recipient: Recipient,
     key: KeyId,
     queued_at: DateTime<Utc>,
     attempts: u32,
     token: i64,
     state: State,
+    /// Why its last attempt failed.
+    reason: Option<String>,
     /// The route by which its last attempt failed.
     route: Option<Route>,
 }
@@ -31,7 +35,7 @@ struct Entry {
 enum State {
     Due(DateTime<Utc>),
     Leased(DateTime<Utc>),
-    Sent,
+    Sent(DateTime<Utc>),
     Failed(DateTime<Utc>, String, Route),
 }
 
@@ -39,7 +43,7 @@ enum State {
 pub(super) struct Claimed {
     lease: Lease,
     kind: MessageKind,
-    recipient: Email,
+    recipient: Recipient,
     message_id: MessageId,
     attempt: u32,
     queued_at: DateTime<Utc>,
@@ -59,20 +63,21 @@ impl Entry {
         match self.state {
             State::Due(due) => Some(due).filter(|due| *due <= now || ahead(*due, FARTHEST)),
             State::Leased(end) => Some(end).filter(|end| *end <= now || ahead(*end, LONGEST_LEASE)),
-            State::Sent | State::Failed(..) => None,
+            State::Sent(_) | State::Failed(..) => None,
         }
     }
 
     fn renew(&mut self, now: DateTime<Utc>) {
         (self.state, self.attempts, self.queued_at) = (State::Due(now), 0, now);
+        (self.reason, self.route) = (None, None);
     }
 }
 
 impl Queue {
     pub(super) fn add(&mut self, message: &NewMessage, key: KeyId) {
         let NewMessage { number, id, kind, recipient, at, .. } = message.clone();
-        let (attempts, token, state, route) = (0, 0, State::Due(at), None);
-        let entry = Entry { id, kind, recipient, key, queued_at: at, attempts, token, state, route };
+        let (attempts, token, state, reason, route) = (0, 0, State::Due(at), None, None);
+        let entry = Entry { id, kind, recipient, key, queued_at: at, attempts, token, state, reason, route };
         self.0.insert(MessageNumber::new(number), entry);
     }
 
@@ -110,8 +115,14 @@ impl Queue {
 
     pub(super) fn complete(&mut self, lease: Lease, outcome: &Outcome, clock: &SteadyClock) {
         let Some(entry) = self.leased(lease) else { return };
+        entry.reason = match outcome {
+            Outcome::Sent { .. } | Outcome::Release => None,
+            Outcome::Retry { reason, .. } | Outcome::Postpone { reason, .. } | Outcome::Fail { reason, .. } => {
+                Some(reason.clone())
+            }
+        };
         entry.state = match outcome {
-            Outcome::Sent { .. } => State::Sent,
+            Outcome::Sent { at } => State::Sent(*at),
             Outcome::Retry { due, route, .. } => {
                 entry.route = *route;
                 State::Due(clock.corrected(*due))
@@ -138,6 +149,8 @@ impl Queue {
         self.0.iter().filter_map(move |(message, entry)| match &entry.state {
             State::Failed(failed_at, reason, _) => Some(make(entry.key, &|key| FailedMessage {
                 message: *message,
+                kind: entry.kind,
+                recipient: entry.recipient.clone(),
                 key,
                 attempts: entry.attempts,
                 failed_at: *failed_at,
@@ -147,9 +160,52 @@ impl Queue {
         })
     }
 
-    pub(super) fn retry(&mut self, message: MessageNumber, now: DateTime<Utc>) -> bool {
-        let failed = self.0.get_mut(&message).filter(|entry| matches!(entry.state, State::Failed(..)));
-        failed.map(|entry| entry.renew(now)).is_some()
+    /// The key of a failed message that is due now.
+    pub(super) fn retry(&mut self, message: MessageNumber, now: DateTime<Utc>) -> Option<KeyId> {
+        let failed = self.0.get_mut(&message).filter(|entry| matches!(entry.state, State::Failed(..)))?;
+        failed.renew(now);
+        Some(failed.key)
+    }
+
+    /// Messages, newest first.
+    pub(super) fn stored(&self) -> impl Iterator<Item = StoredMessage> {
+        self.0.iter().rev().map(|(message, entry)| {
+            let (state, at) = match entry.state {
+                State::Due(at) | State::Leased(at) => (MessageState::Queued, at),
+                State::Sent(at) => (MessageState::Sent, at),
+                State::Failed(at, ..) => (MessageState::Failed, at),
+            };
+            StoredMessage {
+                message: *message,
+                kind: entry.kind,
+                key: entry.key,
+                recipient: entry.recipient.clone(),
+                state,
+                attempts: entry.attempts,
+                queued_at: entry.queued_at,
+                at,
+                reason: entry.reason.clone(),
+            }
+        })
+    }
+
+    /// Forgets an address, which `pseudonym` replaces.
+    pub(super) fn erase(&mut self, email: &Email, pseudonym: &Email) {
+        let is_its = |entry: &Entry| matches!(&entry.recipient, Recipient::Email(to) if to.is_same(email));
+        self.0.retain(|_, entry| !(is_its(entry) && matches!(entry.state, State::Due(_) | State::Leased(_))));
+        for entry in self.0.values_mut() {
+            if is_its(entry) {
+                entry.recipient = Recipient::Email(pseudonym.clone());
+            }
+            if let State::Failed(_, reason, _) = &mut entry.state
+                && names(reason, email)
+            {
+                "erased".clone_into(reason);
+            }
+            if entry.reason.as_ref().is_some_and(|reason| names(reason, email)) {
+                entry.reason = Some("erased".to_owned());
+            }
+        }
     }
 
     pub(super) fn retry_all(&mut self, route: Option<Route>, now: DateTime<Utc>) -> u64 {
@@ -157,7 +213,9 @@ impl Queue {
         for entry in self.0.values_mut() {
             match entry.state {
                 State::Failed(_, _, by) if Some(by) != route => entry.renew(now),
-                State::Due(_) if entry.route.is_some() && entry.route != route => entry.state = State::Due(now),
+                State::Due(_) if entry.route.is_some() && entry.route != route => {
+                    (entry.state, entry.reason, entry.route) = (State::Due(now), None, None);
+                }
                 _ => continue,
             }
             count += 1;

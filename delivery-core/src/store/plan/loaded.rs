@@ -5,9 +5,11 @@ use std::collections::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 
 use crate::key::{Key, KeyId, NewKey};
-use crate::order::OrderRef;
+use crate::order::{OrderId, OrderRef, Source};
 use crate::product::ProductId;
 use crate::store::StoreError;
+use crate::store::deal::{Deal, ReferenceKind};
+use crate::store::inbox::{Entry, EventId};
 
 /// The identity of a purchase: it has one key, for ever.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,6 +31,36 @@ pub struct Needs {
     pub new: HashSet<KeyId>,
     /// Purchases, each with the row of its key.
     pub purchases: HashSet<PurchaseId>,
+    /// Events of platforms.
+    pub entries: HashSet<EventId>,
+    /// References of platforms, each with the number of its deal.
+    pub references: HashSet<ReferenceId>,
+    /// Deals, by number.
+    pub deals: HashSet<i64>,
+}
+
+/// What a platform calls something that belongs to a sale.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_structs, reason = "stores build it")]
+pub struct ReferenceId {
+    /// The platform.
+    pub source: Source,
+    /// What kind of thing it names.
+    pub kind: ReferenceKind,
+    /// The platform's name.
+    pub name: OrderId,
+}
+
+/// A deal's row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_structs, reason = "stores build it and must not miss a field")]
+pub struct DealRow {
+    /// The row's number.
+    pub number: i64,
+    /// How often the row was written.
+    pub version: i64,
+    /// The facts.
+    pub deal: Deal,
 }
 
 /// A key's row.
@@ -39,7 +71,8 @@ pub struct Row {
     pub key: Key,
     /// The row's number, chosen when the key was issued.
     pub number: i64,
-    /// How often the row was written. A store that has no other writers may leave it 0.
+    /// How often the row was written. A [`Storage`](crate::store::Storage) must keep it: calls race between loading and
+    /// persisting.
     pub version: i64,
     /// The number of the key's newest use.
     pub last_use: Option<i64>,
@@ -54,6 +87,9 @@ pub struct Row {
 pub struct Loaded {
     keys: HashMap<KeyId, PlannedKey>,
     purchases: HashMap<PurchaseId, Option<KeyId>>,
+    entries: HashMap<EventId, Option<Entry>>,
+    references: HashMap<ReferenceId, Option<i64>>,
+    deals: HashMap<i64, Option<DealRow>>,
 }
 
 /// A key that was loaded, and what is planned for it.
@@ -63,6 +99,16 @@ pub(super) struct PlannedKey {
     pub(super) row: Option<Row>,
     /// Its index in [`Writes::keys`](super::Writes::keys), if the batch writes it.
     pub(super) unit: Option<usize>,
+}
+
+impl Needs {
+    /// Whether it names no row.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let Self { keys, new, purchases, entries, references, deals } = self;
+        let is_of_keys = keys.is_empty() && new.is_empty() && purchases.is_empty();
+        is_of_keys && entries.is_empty() && references.is_empty() && deals.is_empty()
+    }
 }
 
 impl PurchaseId {
@@ -80,7 +126,44 @@ impl Loaded {
         Self {
             keys: needs.keys.iter().chain(&needs.new).map(|id| (*id, PlannedKey::default())).collect(),
             purchases: needs.purchases.iter().map(|id| (id.clone(), None)).collect(),
+            entries: needs.entries.iter().map(|id| (id.clone(), None)).collect(),
+            references: needs.references.iter().map(|id| (id.clone(), None)).collect(),
+            deals: needs.deals.iter().map(|number| (*number, None)).collect(),
         }
+    }
+
+    /// Rows that the rows added so far lead to, and that were not asked for yet: deals of references, keys of deals, successors of
+    /// keys. Load them too, [expect](Self::expect) them, and ask again, until there are none.
+    #[must_use]
+    pub fn missing(&self) -> Needs {
+        let is_missing = |number: &i64| !self.deals.contains_key(number);
+        let merged = self.deals.values().flatten().filter_map(|row| row.deal.merged());
+        let deals = self.references.values().flatten().copied().chain(merged).filter(is_missing).collect();
+        let keys = self.deals.values().flatten().flat_map(|row| row.deal.keys());
+        let successors = self.keys.values().filter_map(|planned| planned.row.as_ref()?.key.successor());
+        let keys = keys.chain(successors).filter(|id| !self.keys.contains_key(id)).collect();
+        Needs { keys, deals, ..Needs::default() }
+    }
+
+    /// Asks for further rows, as absent.
+    pub fn expect(&mut self, needs: &Needs) {
+        self.keys.extend(needs.keys.iter().map(|id| (*id, PlannedKey::default())));
+        self.deals.extend(needs.deals.iter().map(|number| (*number, None)));
+    }
+
+    /// Adds an event of a platform.
+    pub fn insert_entry(&mut self, entry: Entry) {
+        self.entries.insert(entry.id.clone(), Some(entry));
+    }
+
+    /// Adds the deal of a reference.
+    pub fn insert_reference(&mut self, reference: ReferenceId, deal: i64) {
+        self.references.insert(reference, Some(deal));
+    }
+
+    /// Adds a deal.
+    pub fn insert_deal(&mut self, row: DealRow) {
+        self.deals.insert(row.number, Some(row));
     }
 
     /// Adds a key's row. If it was issued for an order that the batch needs, its purchase is known with it.
@@ -94,6 +177,16 @@ impl Loaded {
         self.keys.entry(id).or_default().row = Some(row);
     }
 
+    /// Takes an event out, to be written.
+    pub(super) fn take_entry(&mut self, id: &EventId) -> Option<Entry> {
+        self.entries.remove(id).flatten()
+    }
+
+    /// Takes a deal out, to be written.
+    pub(super) fn take_deal(&mut self, number: i64) -> Option<DealRow> {
+        self.deals.remove(&number).flatten()
+    }
+
     /// A key's row; `None` if there is none.
     pub(in crate::store) fn key(&mut self, id: KeyId) -> Result<Option<&mut Row>, StoreError> {
         Ok(self.planned(id)?.row.as_mut())
@@ -101,6 +194,27 @@ impl Loaded {
 
     pub(super) fn planned(&mut self, id: KeyId) -> Result<&mut PlannedKey, StoreError> {
         self.keys.get_mut(&id).ok_or(StoreError::corrupt("a key that was not loaded"))
+    }
+
+    /// The number of a reference's deal, as far as merged deals are followed; `None` if it has none.
+    pub(super) fn deal_of(&self, reference: &ReferenceId) -> Result<Option<i64>, StoreError> {
+        let known = self.references.get(reference).ok_or(StoreError::corrupt("a reference that was not loaded"))?;
+        let Some(mut number) = *known else { return Ok(None) };
+        while let Some(into) = self.deal(number)?.deal.merged() {
+            number = into;
+        }
+        Ok(Some(number))
+    }
+
+    pub(super) fn deal(&self, number: i64) -> Result<&DealRow, StoreError> {
+        let row = self.deals.get(&number).and_then(Option::as_ref);
+        row.ok_or(StoreError::corrupt("a deal that was not loaded"))
+    }
+
+    /// An event of a platform; `None` if it is new.
+    pub(super) fn entry(&self, id: &EventId) -> Result<Option<&Entry>, StoreError> {
+        let entry = self.entries.get(id).ok_or(StoreError::corrupt("an event that was not loaded"))?;
+        Ok(entry.as_ref())
     }
 
     /// Where in [`Writes::keys`](super::Writes::keys) a key is.

@@ -10,35 +10,70 @@
 //! and audit entries are decided here and nowhere else, for every store.
 //!
 //! The unit of conflict is a key: all rows of a [`KeyWrite`] are persisted together or not at all, and the operations that
-//! were planned on it share its fate.
+//! were planned on it share its fate. A batch that receives events is one unit: its [`InboxWrites`] and all its keys are
+//! persisted together or not at all.
 
+mod keys;
 mod loaded;
+mod receive;
+mod rotate;
 #[cfg(test)]
 mod tests;
 mod writes;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use chrono::{DateTime, SubsecRound, Utc};
-
-pub use self::loaded::{Loaded, Needs, PurchaseId, Row};
-pub use self::writes::{Action, KeyWrite, NewEvent, NewMessage, NewUse, Numbers, Writes};
-use super::{Issue, Lease, MessageId, MessageKind, Outcome, Refused, StoreError};
-use crate::key::{Actor, Change, Key, KeyId, NewKey};
+pub use self::loaded::{DealRow, Loaded, Needs, PurchaseId, ReferenceId, Row};
+use self::receive::Touched;
+pub(in crate::store) use self::writes::number_at;
+pub use self::writes::{Action, InboxWrites, KeyWrite, NewEvent, NewMessage, NewUse, Numbers, Writes};
+use super::inbox::{Receipt, Received};
+use super::{Issue, Lease, Notice, Outcome, Refused, Resend, Sale, StoreError, Successor};
+use crate::key::{Change, Key, KeyId};
 
 /// What one operation asks for, and where its answer goes.
 #[derive(Debug)]
 pub(in crate::store) enum Operation {
-    /// Issue a key, once for its order and product, and queue its message.
-    Issue(Arc<NewKey>, Option<MessageId>, Reply<Issue>),
-    /// Change a key by the rules.
-    Change(KeyId, Change, Reply<Changed>),
+    /// Issue a key, once for its order and product, and queue its messages.
+    Issue(Arc<Sale>, Reply<Issue>),
+    /// Change a key by the rules, and queue messages that tell of it.
+    Change(KeyId, Change, Vec<Notice>, Reply<Changed>),
+    /// Send a key to its buyer again.
+    Resend(KeyId, Arc<Resend>, Reply<Changed>),
+    /// Withdraw a key, and issue another one in its place.
+    Rotate(KeyId, Arc<Successor>, Reply<Rotated>),
     /// End a message's lease.
     Complete(Lease, Outcome),
+    /// Keep an event of a platform, once, and apply it.
+    Receive(Arc<Receipt>, Reply<Received>),
+}
+
+impl Operation {
+    /// How many numbers it takes at most: one for each key, use, audit entry and message.
+    pub(in crate::store) fn numbers(&self) -> i64 {
+        let count = |count| i64::try_from(count).unwrap_or(i64::MAX);
+        match self {
+            Self::Issue(sale, _) => count(1 + usize::from(sale.by.is_some()) + sale.messages.len()),
+            Self::Change(_, _, messages, _) => count(1 + messages.len()),
+            Self::Resend(_, resend, _) => count(2 + resend.messages.len() + resend.corrected.len()),
+            Self::Rotate(_, successor, _) => count(3 + successor.messages.len() + successor.withdrawn.len()),
+            Self::Complete(..) => 0,
+            Self::Receive(receipt, _) => receipt.numbers(),
+        }
+    }
+
+    /// Whether rows lead to further rows that it needs, and all that its batch writes is persisted together or not at all.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(in crate::store) fn is_of_several(&self) -> bool {
+        matches!(self, Self::Receive(..) | Self::Rotate(..))
+    }
 }
 
 /// The key as changed, or why it was not; `None` if it is unknown.
 pub(in crate::store) type Changed = Option<Result<Key, Refused>>;
+
+/// The successor of a key, new or not, or why it has none; `None` if the key is unknown.
+pub(in crate::store) type Rotated = Option<Result<Issue, Refused>>;
 
 /// Where an operation's answer is put once it holds, for whoever submitted the operation to take.
 #[derive(Debug)]
@@ -75,7 +110,9 @@ enum Basis {
 enum Answer {
     Issued(Reply<Issue>, Issue),
     Changed(Reply<Changed>, Changed),
+    Rotated(Reply<Rotated>, Box<Rotated>),
     Completed,
+    Received(Reply<Received>, Box<Received>),
 }
 
 /// The rows that `operations` concern.
@@ -83,12 +120,15 @@ pub(in crate::store) fn needs<'a>(operations: impl IntoIterator<Item = &'a Opera
     let mut needs = Needs::default();
     for operation in operations {
         match operation {
-            Operation::Issue(key, ..) => {
-                needs.new.insert(key.id);
-                needs.purchases.extend(PurchaseId::of(key));
+            Operation::Issue(sale, _) => {
+                needs.new.insert(sale.key.id);
+                needs.purchases.extend(PurchaseId::of(&sale.key));
             }
-            Operation::Change(id, ..) => drop(needs.keys.insert(*id)),
+            Operation::Change(id, ..) | Operation::Resend(id, ..) | Operation::Rotate(id, ..) => {
+                needs.keys.insert(*id);
+            }
             Operation::Complete(..) => {}
+            Operation::Receive(receipt, _) => receipt.needs(&mut needs),
         }
     }
     needs
@@ -104,29 +144,42 @@ pub(in crate::store) fn plan<'a>(
     loaded: Loaded,
     numbers: &mut Numbers,
 ) -> Result<Plan, StoreError> {
-    let mut planner = Planner { loaded, numbers, writes: Writes::default() };
+    let mut planner = Planner { loaded, numbers, writes: Writes::default(), touched: Touched::default() };
     let entries = operations.into_iter().map(|operation| match operation {
-        Operation::Issue(key, message, reply) => {
-            let (issue, basis) = planner.issue(key, message.as_ref())?;
+        Operation::Issue(sale, reply) => {
+            let (issue, basis) = planner.issue(sale)?;
             Ok(Entry { answer: Answer::Issued(reply.clone(), issue), basis })
         }
-        Operation::Change(id, change, reply) => {
-            let (changed, basis) = planner.change(*id, change)?;
+        Operation::Change(id, change, messages, reply) => {
+            let (changed, basis) = planner.change(*id, change, messages)?;
             Ok(Entry { answer: Answer::Changed(reply.clone(), changed), basis })
+        }
+        Operation::Resend(id, resend, reply) => {
+            let (changed, basis) = planner.resend(*id, resend)?;
+            Ok(Entry { answer: Answer::Changed(reply.clone(), changed), basis })
+        }
+        Operation::Rotate(id, successor, reply) => {
+            let rotated = planner.rotate(*id, successor)?;
+            Ok(Entry { answer: Answer::Rotated(reply.clone(), Box::new(rotated)), basis: Basis::Read })
         }
         Operation::Complete(lease, outcome) => {
             planner.writes.completed.push((*lease, outcome.clone()));
             Ok(Entry { answer: Answer::Completed, basis: Basis::Read })
         }
+        Operation::Receive(receipt, reply) => {
+            let received = planner.receive(receipt)?;
+            Ok(Entry { answer: Answer::Received(reply.clone(), Box::new(received)), basis: Basis::Read })
+        }
     });
     let entries = entries.collect::<Result<_, StoreError>>()?;
-    let Planner { mut loaded, mut writes, .. } = planner;
+    let Planner { mut loaded, mut writes, touched, .. } = planner;
     for write in &mut writes.keys {
         // As the last operation on it left it.
         if let Some(row) = loaded.key(write.row.key.id())? {
             write.row.clone_from(row);
         }
     }
+    touched.into_writes(&mut loaded, &mut writes.inbox);
     Ok(Plan { writes, loaded, entries })
 }
 
@@ -155,7 +208,9 @@ impl Answer {
         match self {
             Self::Issued(reply, issue) => reply.give(issue),
             Self::Changed(reply, changed) => reply.give(changed),
+            Self::Rotated(reply, rotated) => reply.give(*rotated),
             Self::Completed => {}
+            Self::Received(reply, received) => reply.give(*received),
         }
     }
 }
@@ -188,93 +243,5 @@ struct Planner<'n> {
     loaded: Loaded,
     numbers: &'n mut Numbers,
     writes: Writes,
-}
-
-impl Planner<'_> {
-    fn issue(&mut self, new: &Arc<NewKey>, message: Option<&MessageId>) -> Result<(Issue, Basis), StoreError> {
-        let purchase = PurchaseId::of(new);
-        let owner = match &purchase {
-            Some(purchase) => self.loaded.purchase(purchase)?,
-            None => None,
-        };
-        let owner = owner.unwrap_or(new.id);
-        let planned = self.loaded.planned(owner)?;
-        if let Some(row) = &planned.row {
-            let key = row.key.clone();
-            let unwritten = if row.may_be_stale { Basis::Cached(owner) } else { Basis::Read };
-            let issue = match owner == new.id {
-                false => Issue::Existing(key),
-                // An earlier attempt of the same operation has issued it.
-                true if key.granted() == new => Issue::New(key),
-                true => return Err(StoreError::Refused { source: None }),
-            };
-            return Ok((issue, planned.unit.map_or(unwritten, Basis::Unit)));
-        }
-        let key = Key::from(new.as_ref().clone());
-        let row =
-            Row { key: key.clone(), number: self.numbers.take()?, version: 0, last_use: None, may_be_stale: false };
-        let unit = self.writes.keys.len();
-        if let Some(id) = message {
-            let (kind, recipient) = (MessageKind::Purchase, new.email.clone());
-            let (number, key, at) = (self.numbers.take()?, row.number, new.issued_at);
-            self.writes.messages.push(NewMessage { unit, number, key, id: id.clone(), kind, recipient, at });
-        }
-        self.writes.keys.push(KeyWrite { row: row.clone(), loaded: None });
-        self.loaded.insert(row);
-        self.loaded.planned(new.id)?.unit = Some(unit);
-        Ok((Issue::New(key), Basis::Unit(unit)))
-    }
-
-    fn change(&mut self, id: KeyId, change: &Change) -> Result<(Changed, Basis), StoreError> {
-        let planned = self.loaded.planned(id)?;
-        let Some(row) = &mut planned.row else { return Ok((None, Basis::Read)) };
-        let unwritten = if row.may_be_stale { Basis::Cached(id) } else { Basis::Read };
-        let basis = planned.unit.map_or(unwritten, Basis::Unit);
-        let changed = match row.key.apply(change) {
-            Ok(changed) => changed,
-            Err(refusal) => return Ok((Some(Err(Refused { refusal, key: row.key.clone() })), basis)),
-        };
-        if changed.state() == row.key.state() {
-            return Ok((Some(Ok(changed)), basis));
-        }
-        let unit = planned.unit.unwrap_or(self.writes.keys.len());
-        if planned.unit.is_none() {
-            planned.unit = Some(unit);
-            self.writes.keys.push(KeyWrite { row: row.clone(), loaded: Some(row.key.state().clone()) });
-        }
-        let number = self.numbers.take()?;
-        match change {
-            Change::Use { at, .. } => {
-                let (key, previous) = (row.number, row.last_use.replace(number));
-                let (at, used) = (at.trunc_subsecs(3), changed.used());
-                self.writes.uses.push(NewUse { unit, number, key, at, used, previous });
-            }
-            change => self.writes.events.extend(event(unit, number, row.number, change)),
-        }
-        row.key = changed.clone();
-        Ok((Some(Ok(changed)), Basis::Unit(unit)))
-    }
-}
-
-/// The audit entry of a change. A use has a row of its own instead.
-fn event(unit: usize, number: i64, key: i64, change: &Change) -> Option<NewEvent> {
-    let entry = |at: &DateTime<Utc>, by: &Actor, action, detail: Option<String>| {
-        Some(NewEvent { unit, number, key, at: at.trunc_subsecs(3), actor: by.clone(), action, detail })
-    };
-    match change {
-        Change::Use { .. } => None,
-        Change::Revoke { at, reason, by } => {
-            entry(at, by, Action::Revoked, reason.as_ref().map(|reason| reason.as_str().to_owned()))
-        }
-        Change::Restore { at, by } => entry(at, by, Action::Restored, None),
-        Change::SetTerms { at, by, expires_at, limit } => {
-            let expires_at = expires_at.map(|at| format!("expires_at {}", crate::clock::timestamp(at)));
-            let limit = limit.map(|limit| match limit {
-                crate::key::LimitChange::Set(limit) => format!("max_uses {}", limit.as_count()),
-                crate::key::LimitChange::Add(uses) => format!("add_uses {}", uses.get()),
-            });
-            let detail: Vec<String> = expires_at.into_iter().chain(limit).collect();
-            entry(at, by, Action::TermsChanged, Some(detail.join(", ")))
-        }
-    }
+    touched: Touched,
 }

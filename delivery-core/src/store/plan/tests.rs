@@ -2,12 +2,13 @@
 
 mod model;
 
-use chrono::DateTime;
+use chrono::{DateTime, Utc};
 
 use super::*;
-use crate::key::{KeyState, Reason, Revocation, SecretVersion};
+use crate::key::{Actor, KeyState, NewKey, Reason, Revocation, SecretVersion};
 use crate::order::{OrderRef, Source};
 use crate::product::ProductId;
+use crate::store::{MessageId, MessageKind, Recipient};
 use crate::terms::{Terms, UseLimit, Validity};
 
 fn at(second: i64) -> DateTime<Utc> {
@@ -34,13 +35,13 @@ fn row(key: &Arc<NewKey>, used: u64, number: i64) -> Row {
 
 fn issue(key: &Arc<NewKey>) -> (Operation, Reply<Issue>) {
     let reply = Reply::default();
-    let message = MessageId::new("m@example.com").ok();
-    (Operation::Issue(key.clone(), message, reply.clone()), reply)
+    let message = vec![Notice::purchase(MessageId::new("m@example.com").unwrap())];
+    (Operation::Issue(Arc::new(Sale::new(key.as_ref().clone(), message)), reply.clone()), reply)
 }
 
 fn change(key: &NewKey, change: Change) -> (Operation, Reply<Option<Result<Key, Refused>>>) {
     let reply = Reply::default();
-    (Operation::Change(key.id, change, reply.clone()), reply)
+    (Operation::Change(key.id, change, Vec::new(), reply.clone()), reply)
 }
 
 fn spend() -> Change {
@@ -78,11 +79,11 @@ fn an_order_inserts_its_key_with_its_message_and_nothing_else() {
         key: 100,
         id: MessageId::new("m@example.com").unwrap(),
         kind: MessageKind::Purchase,
-        recipient: key.email.clone(),
+        recipient: Recipient::Email(key.email.clone()),
         at: at(0),
     };
     let expected = Writes {
-        keys: vec![KeyWrite { row: row.clone(), loaded: None }],
+        keys: vec![KeyWrite { row: row.clone(), loaded: None, heir_of: None }],
         messages: vec![message],
         ..Writes::default()
     };
@@ -124,7 +125,7 @@ fn uses_of_a_key_are_one_write_with_a_chain_of_records() {
     let used = |number, used, previous| NewUse { unit: 0, number, key: 40, at: at(9), used, previous: Some(previous) };
     let after = Row { last_use: Some(101), ..row(&key, 2, 40) };
     let expected = Writes {
-        keys: vec![KeyWrite { row: after, loaded: Some(row(&key, 0, 40).key.state().clone()) }],
+        keys: vec![KeyWrite { row: after, loaded: Some(row(&key, 0, 40).key), heir_of: None }],
         uses: vec![used(100, 1, 5), used(101, 2, 100)],
         ..Writes::default()
     };
@@ -138,19 +139,20 @@ fn a_revocation_is_a_whole_state_and_an_audit_entry() {
     let plan = planned(&[change(&key, revoke()).0, change(&key, revoke()).0], [row(&key, 1, 40)]);
     let event = NewEvent {
         unit: 0,
-        number: 100,
+        number: number_at(at(9), 100),
         key: 40,
         at: at(9),
         actor: Actor::system(),
         action: Action::Revoked,
         detail: Some("refunded".to_owned()),
     };
-    let revocation = Revocation { at: at(9), reason: "refunded".parse::<Reason>().ok(), by: Actor::system() };
+    let revocation =
+        Revocation { at: at(9), reason: "refunded".parse::<Reason>().ok(), by: Actor::system(), successor: None };
     let before = row(&key, 1, 40);
     let state = KeyState { revoked: Some(Arc::new(revocation)), ..before.key.state().clone() };
     let after = Row { key: Key::new(key, state), ..before.clone() };
     let expected = Writes {
-        keys: vec![KeyWrite { row: after, loaded: Some(before.key.state().clone()) }],
+        keys: vec![KeyWrite { row: after, loaded: Some(before.key.clone()), heir_of: None }],
         events: vec![event],
         ..Writes::default()
     };

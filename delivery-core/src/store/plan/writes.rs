@@ -1,12 +1,17 @@
 //! What a planned batch persists.
 
+use std::collections::VecDeque;
+use std::str::FromStr;
+
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::Row;
-use crate::email::Email;
-use crate::key::{Actor, KeyState};
-use crate::store::{Lease, MessageId, MessageKind, Outcome, StoreError};
+use super::loaded::{DealRow, ReferenceId};
+use crate::key::{Actor, Key, KeyState};
+use crate::store::inbox::{Customer, Entry};
+use crate::store::{Lease, MessageId, MessageKind, Outcome, Recipient, StoreError};
+use crate::text::Invalid;
 
 /// What a batch persists. The rows of one key, which have its index in [`keys`](Self::keys) as their `unit`, are persisted
 /// together or not at all.
@@ -23,17 +28,38 @@ pub struct Writes {
     pub events: Vec<NewEvent>,
     /// Leases to end. A lease that went to somebody else is left alone.
     pub completed: Vec<(Lease, Outcome)>,
+    /// Events of platforms, and what they came to.
+    #[serde(default)]
+    pub inbox: InboxWrites,
 }
 
-/// A key to insert or to update: its whole state, whatever a rule touched.
+/// What events of platforms write beside keys. If there is any of it, the [`Writes`] [are one](Writes::are_one).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct InboxWrites {
+    /// Events to insert, with version 0, or to update, with the version that was loaded: the stored row must still have it, and
+    /// has the next one afterwards.
+    pub entries: Vec<Entry>,
+    /// References to insert, each with the number of its deal.
+    pub references: Vec<(ReferenceId, i64)>,
+    /// Deals to insert, with version 0, or to update, with the version that was loaded.
+    pub deals: Vec<DealRow>,
+    /// Addresses of customers; a later one replaces an earlier one.
+    pub customers: Vec<Customer>,
+}
+
+/// A key to insert, or one to update: its whole state and its address, whatever a rule touched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores read it and must not miss a field")]
 pub struct KeyWrite {
     /// The row as the batch leaves it. Its `version` is the one that was loaded: the stored row must still have it, and has
     /// the next one afterwards.
     pub row: Row,
-    /// The state that was loaded; `None` for a key to insert, together with its purchase if it was bought.
-    pub loaded: Option<KeyState>,
+    /// The key that was loaded; `None` for a key to insert, together with its purchase if it was bought.
+    pub loaded: Option<Key>,
+    /// The number of the row of the key that it replaces. It takes over the purchase of that key, if it has one.
+    #[serde(default)]
+    pub heir_of: Option<i64>,
 }
 
 /// A use to record.
@@ -69,7 +95,7 @@ pub struct NewMessage {
     /// What it says.
     pub kind: MessageKind,
     /// Whom it goes to.
-    pub recipient: Email,
+    pub recipient: Recipient,
     /// When it is queued.
     pub at: DateTime<Utc>,
 }
@@ -98,12 +124,38 @@ pub struct NewEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Action {
+    /// A key was issued by hand, or in place of another.
+    Issued,
     /// A key was revoked.
     Revoked,
     /// A revocation was lifted.
     Restored,
     /// A key's terms were changed.
     TermsChanged,
+    /// The address of a key's buyer was corrected.
+    EmailChanged,
+    /// A key was withdrawn, and another one took its place.
+    Rotated,
+    /// A part of the money went back.
+    PartlyRefunded,
+    /// A key was sent to its buyer again.
+    Resent,
+    /// A message that had failed was queued again.
+    MessageRetried,
+    /// A product was added.
+    ProductAdded,
+    /// A product was changed.
+    ProductUpdated,
+    /// A product was archived.
+    ProductArchived,
+    /// A post was added.
+    PostAdded,
+    /// A post was changed.
+    PostUpdated,
+    /// A post was deleted.
+    PostDeleted,
+    /// A person was forgotten.
+    CustomerErased,
 }
 
 /// Numbers for new rows, ascending. A store takes them from its database a block at a time.
@@ -111,13 +163,30 @@ pub enum Action {
 pub struct Numbers {
     next: i64,
     end: i64,
+    /// The blocks after it, each from its first number to the one after its last.
+    further: VecDeque<(i64, i64)>,
 }
 
 impl Writes {
     /// Whether there is nothing to persist.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.keys.is_empty() && self.completed.is_empty()
+        self.keys.is_empty() && self.completed.is_empty() && self.inbox.is_empty()
+    }
+
+    /// Whether all of it is persisted together or not at all: events of platforms, or keys that replace others, are among it.
+    #[must_use]
+    pub fn are_one(&self) -> bool {
+        !self.inbox.is_empty() || self.keys.iter().any(|write| write.heir_of.is_some())
+    }
+}
+
+impl InboxWrites {
+    /// Whether there is nothing of it, and keys are persisted each by itself.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        // References come with a deal.
+        self.entries.is_empty() && self.deals.is_empty() && self.customers.is_empty()
     }
 }
 
@@ -127,21 +196,65 @@ impl KeyWrite {
     pub fn is_only_counted(&self) -> bool {
         // Without `..`, so that a new part of the state is compared too.
         let KeyState { expires_at, limit, used: _, revoked } = self.row.key.state();
-        let same =
-            |loaded: &KeyState| (&loaded.expires_at, &loaded.limit, &loaded.revoked) == (expires_at, limit, revoked);
+        let same = |loaded: &Key| {
+            let state = loaded.state();
+            (&state.expires_at, &state.limit, &state.revoked) == (expires_at, limit, revoked)
+                && loaded.email() == self.row.key.email()
+        };
         self.loaded.as_ref().is_some_and(same)
     }
 }
 
 impl Action {
-    /// The name that a store keeps.
+    const ALL: [Self; 16] = [
+        Self::Issued,
+        Self::Revoked,
+        Self::Restored,
+        Self::TermsChanged,
+        Self::EmailChanged,
+        Self::Rotated,
+        Self::PartlyRefunded,
+        Self::Resent,
+        Self::MessageRetried,
+        Self::ProductAdded,
+        Self::ProductUpdated,
+        Self::ProductArchived,
+        Self::PostAdded,
+        Self::PostUpdated,
+        Self::PostDeleted,
+        Self::CustomerErased,
+    ];
+
+    /// The name on the wire and in a store.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Issued => "issued",
             Self::Revoked => "revoked",
             Self::Restored => "restored",
-            Self::TermsChanged => "terms changed",
+            Self::TermsChanged => "terms_changed",
+            Self::EmailChanged => "email_changed",
+            Self::Rotated => "rotated",
+            Self::PartlyRefunded => "partly_refunded",
+            Self::Resent => "resent",
+            Self::MessageRetried => "message_retried",
+            Self::ProductAdded => "product_added",
+            Self::ProductUpdated => "product_updated",
+            Self::ProductArchived => "product_archived",
+            Self::PostAdded => "post_added",
+            Self::PostUpdated => "post_updated",
+            Self::PostDeleted => "post_deleted",
+            Self::CustomerErased => "customer_erased",
         }
+    }
+}
+
+impl FromStr for Action {
+    type Err = Invalid;
+
+    fn from_str(name: &str) -> Result<Self, Invalid> {
+        let named = Self::ALL.into_iter().find(|action| action.as_str() == name);
+        named.ok_or(Invalid::expected("must be an action of the audit log"))
     }
 }
 
@@ -149,13 +262,19 @@ impl Numbers {
     /// The numbers from `first` on, `count` of them.
     #[must_use]
     pub fn block(first: i64, count: i64) -> Self {
-        Self { next: first, end: first.saturating_add(count) }
+        Self { next: first, end: first.saturating_add(count), further: VecDeque::new() }
+    }
+
+    /// Adds a block of greater numbers.
+    #[cfg(feature = "postgres")]
+    pub(in crate::store) fn extend(&mut self, first: i64, count: i64) {
+        self.further.push_back((first, first.saturating_add(count)));
     }
 
     /// How many are left.
     #[must_use]
     pub fn left(&self) -> i64 {
-        self.end - self.next
+        self.end - self.next + self.further.iter().map(|(first, end)| end - first).sum::<i64>()
     }
 
     /// The number before the next one: the greatest that was taken, if one was.
@@ -164,8 +283,19 @@ impl Numbers {
         self.next - 1
     }
 
+    /// A number for a row that is listed by time: the second of `at`, and below it the lower bits of the next number. Whichever
+    /// server makes such rows, they are numbered in the order of their times.
+    pub(in crate::store) fn take_at(&mut self, at: DateTime<Utc>) -> Result<i64, StoreError> {
+        Ok(number_at(at, self.take()?))
+    }
+
     /// The next number.
     pub(in crate::store) fn take(&mut self) -> Result<i64, StoreError> {
+        if self.next >= self.end
+            && let Some((first, end)) = self.further.pop_front()
+        {
+            (self.next, self.end) = (first, end);
+        }
         let number = self.next;
         if number >= self.end {
             return Err(StoreError::corrupt("fewer numbers than a plan needs"));
@@ -173,4 +303,13 @@ impl Numbers {
         self.next += 1;
         Ok(number)
     }
+}
+
+/// The number of a row that is listed by time; see [`Numbers::take_at`]. Times before 1970 and after 2242, which no clock should
+/// have told, count as those. Of two servers at the same second, no two rows have the same lower bits: their blocks of numbers
+/// would have to be a thousand million numbers apart.
+pub(in crate::store) fn number_at(time: DateTime<Utc>, number: i64) -> i64 {
+    const LOWER: i64 = 1 << 30;
+    const LAST: i64 = (1 << 33) - 1;
+    (time.timestamp().clamp(0, LAST) * LOWER) | (number & (LOWER - 1))
 }

@@ -16,6 +16,7 @@ use tokio::time::timeout;
 
 use super::connect::{ACQUIRE, BATCH};
 use super::error::{may_have_happened, store_error};
+use super::inbox;
 use super::load;
 use super::persist::persist;
 use super::resolve::resolve;
@@ -33,9 +34,9 @@ const HURRY: &str = "SET LOCAL lock_timeout = '5ms'";
 /// How long to ask what became of a batch whose answer was lost. Callers are refused after five seconds.
 const RESOLVE: Duration = Duration::from_secs(4);
 
-/// Numbers in a block, as the sequence is declared. A batch needs at most two an operation.
-const BLOCK: i64 = 4096;
-const _: () = assert!(crate::store::batch::BATCH <= 2048, "a batch takes its numbers from one block");
+/// Numbers in a block, as the sequence is declared. A batch of orders and uses takes its numbers from one block: for each
+/// operation one, one for its e-mail, and one for each webhook.
+pub(super) const BLOCK: i64 = 16_384;
 
 impl Writer {
     pub(super) async fn write(
@@ -45,7 +46,9 @@ impl Writer {
         after_lock: bool,
     ) -> Result<Vec<bool>, StoreError> {
         self.lock_first = self.lock_first.saturating_sub(1);
-        if after_lock || self.lock_first > 0 || attempt == Attempt::Locking || self.sessions.are_lent() {
+        let is_of_several = operations.iter().any(|operation| operation.is_of_several());
+        if is_of_several || after_lock || self.lock_first > 0 || attempt == Attempt::Locking || self.sessions.are_lent()
+        {
             self.write_locked(operations, after_lock).await
         } else {
             self.write_versions(operations, attempt).await
@@ -95,14 +98,35 @@ impl Writer {
             rows.extend(load::keys(&mut session, &needs.new).await?);
             rows.extend(load::purchases(&mut session, &needs.purchases).await?);
             reserve(&mut self.numbers, &mut session, wanted(operations)).await?;
-            let planned = self.plan(operations, &needs, rows)?;
-            let persisted = persist(&mut session, &planned.writes, true).await?;
+            let mut loaded = Loaded::absent(&needs);
+            for row in rows {
+                loaded.insert(row);
+            }
+            if operations.iter().any(|operation| operation.is_of_several()) {
+                inbox::lock(&mut session, &needs, &mut loaded, &mut self.versions).await?;
+            }
+            let planned = plan(operations.iter().copied(), loaded, &mut self.numbers)?;
+            let persisted = if inbox::persist(&mut session, &planned.writes.inbox).await? {
+                persist(&mut session, &planned.writes, true).await?
+            } else {
+                vec![Persisted::Conflict; planned.writes.keys.len().max(1)]
+            };
             Ok((planned, persisted))
         };
         match timeout(BATCH, work).await {
+            // What is written whole is written with the next attempt.
+            Ok(Ok((planned, persisted))) if planned.writes.are_one() && persisted.contains(&Persisted::Conflict) => {
+                let rolled_back = timeout(BATCH, session.roll_back()).await;
+                self.session = rolled_back.ok().and_then(Result::ok).flatten();
+                Ok(vec![false; operations.len()])
+            }
             Ok(Ok((planned, persisted))) => {
                 match timeout(BATCH, session.commit()).await {
                     Ok(Ok(session)) => self.session = session,
+                    // Receiving an event, or rotating a key, again is safe.
+                    Ok(Err(_)) | Err(_) if planned.writes.are_one() => {
+                        return Err(StoreError::Unknown { source: None });
+                    }
                     Ok(Err(_)) | Err(_) => return self.resolved(planned).await,
                 }
                 Ok(self.publish(planned, &persisted, &needs.keys))
@@ -221,7 +245,7 @@ impl Writer {
 
 /// How many numbers a batch needs at most.
 fn wanted(operations: &[&Operation]) -> i64 {
-    i64::try_from(2 * operations.len()).unwrap_or(BLOCK)
+    operations.iter().map(|operation| operation.numbers()).sum()
 }
 
 /// Makes sure that there are `wanted` numbers.
@@ -233,14 +257,20 @@ async fn reserve(numbers: &mut Numbers, session: &mut Session<'_>, wanted: i64) 
         // Plans are made anew now and then: a table of three rows may have grown since.
         session.execute("DISCARD PLANS").await.map_err(store_error)?;
     }
-    *numbers = next_block(session).await?;
+    while numbers.left() < wanted {
+        numbers.extend(next_number(session).await?, BLOCK);
+    }
     Ok(())
 }
 
 /// The next block of numbers.
 pub(super) async fn next_block(session: &mut Session<'_>) -> Result<Numbers, StoreError> {
+    Ok(Numbers::block(next_number(session).await?, BLOCK))
+}
+
+pub(super) async fn next_number(session: &mut Session<'_>) -> Result<i64, StoreError> {
     let first = session.scalar::<i64>("SELECT nextval('delivery_number')").fetch_one(&mut **session).await;
-    Ok(Numbers::block(first.map_err(store_error)?, BLOCK))
+    first.map_err(store_error)
 }
 
 async fn read(

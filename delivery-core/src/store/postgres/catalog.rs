@@ -3,69 +3,149 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::postgres::PgRow;
+use async_trait::async_trait;
+use sqlx::Postgres;
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
 use tokio::time::timeout;
 
+use super::attempts::{BLOCK, next_number};
 use super::connect::{ACQUIRE, Sessions};
-use super::detached;
 use super::error::store_error;
 use super::session::Session;
+use super::{PostgresStore, detached};
 use crate::HostRef;
-use crate::post::{NewPost, Post};
-use crate::product::{Listing, NewProduct, Product, ProductId};
+use crate::order::Source;
+use crate::post::{NewPost, Post, PostId};
+use crate::product::{Listing, NewProduct, Product, ProductId, RefName};
 use crate::store::cache::{PostCache, ProductCache};
 use crate::store::sql::rows;
 use crate::store::sql::statements::{
-    ADD_POST, ADD_PRODUCT, ARCHIVE_PRODUCT, POSTS, POSTS_OF_CATEGORY, PRODUCT, PRODUCT_CALLED, PRODUCTS,
-    UPDATE_PRODUCT, bind_post, bind_product, limit, listed,
+    ADD_POST, ADD_PRODUCT, ARCHIVE_PRODUCT, DELETE_POST, LOG, POST, POSTS, POSTS_OF_CATEGORY, PRODUCT, PRODUCT_CALLED,
+    PRODUCT_NAMED, PRODUCTS, UPDATE_POST, UPDATE_PRODUCT, bind_log, bind_post, bind_product, limit, listed,
 };
-use crate::store::{PostQuery, StoreError};
+use crate::store::{Action, Catalog, CatalogEditor, Edit, PostQuery, Posts, ProductNames, StoreError};
 
 /// How often to look whether another server has changed a product: the promise is a second.
 const WATCH: Duration = Duration::from_millis(500);
 
-pub(super) async fn add_product(session: &mut Session<'_>, facts: &NewProduct) -> Result<Arc<Product>, StoreError> {
+async fn add_product(session: &mut Session<'_>, facts: &NewProduct, edit: &Edit) -> Result<Arc<Product>, StoreError> {
     let draft = rows::draft_product(facts)?;
-    let added = change(session, bind_product!(session.query(ADD_PRODUCT), draft)).await?;
+    let add = bind_product!(session.query(ADD_PRODUCT), draft);
+    let added = change(session, add, Action::ProductAdded, edit).await?;
     added.ok_or(StoreError::corrupt("a product that was added and is not there"))
 }
 
-pub(super) async fn update_product(
+async fn update_product(
     session: &mut Session<'_>,
     id: ProductId,
     facts: &NewProduct,
+    edit: &Edit,
 ) -> Result<Option<Arc<Product>>, StoreError> {
     let draft = rows::draft_product(facts)?;
-    change(session, bind_product!(session.query(UPDATE_PRODUCT), draft).bind(id.get())).await
+    let update = bind_product!(session.query(UPDATE_PRODUCT), draft).bind(id.get());
+    change(session, update, Action::ProductUpdated, edit).await
 }
 
-pub(super) async fn archive_product(
+async fn archive_product(
     session: &mut Session<'_>,
     id: ProductId,
+    edit: &Edit,
 ) -> Result<Option<Arc<Product>>, StoreError> {
-    change(session, session.query(ARCHIVE_PRODUCT).bind(id.get())).await
-}
-
-/// Changes a product. A trigger counts the change, for the caches of other servers.
-async fn change(
-    session: &mut Session<'_>,
-    statement: sqlx::query::Query<'_, sqlx::Postgres, sqlx::postgres::PgArguments>,
-) -> Result<Option<Arc<Product>>, StoreError> {
-    let row: Option<PgRow> = statement.fetch_optional(&mut **session).await.map_err(store_error)?;
+    let archive = session.query(ARCHIVE_PRODUCT).bind(id.get());
+    let archived = change(session, archive, Action::ProductArchived, edit).await?;
+    if archived.is_some() {
+        return Ok(archived);
+    }
+    // Or it was archived before.
+    let row = session.query(PRODUCT).bind(id.get()).fetch_optional(&mut **session).await.map_err(store_error)?;
     row.map(|row| rows::product(&row).map(Arc::new)).transpose()
 }
 
-pub(super) async fn add_post(session: &mut Session<'_>, facts: &NewPost) -> Result<Post, StoreError> {
-    let draft = rows::draft_post(facts)?;
-    let add = bind_post!(session.query(ADD_POST), draft);
-    rows::post(&add.fetch_one(&mut **session).await.map_err(store_error)?)
+type Statement<'q> = Query<'q, Postgres, PgArguments>;
+
+/// Changes a product, and enters that into the audit log. A trigger counts the change, for the caches of other servers.
+async fn change(
+    session: &mut Session<'_>,
+    statement: Statement<'_>,
+    action: Action,
+    edit: &Edit,
+) -> Result<Option<Arc<Product>>, StoreError> {
+    let mut transaction = session.begin().await.map_err(store_error)?;
+    let row: Option<PgRow> = statement.fetch_optional(&mut *transaction).await.map_err(store_error)?;
+    let product = row.map(|row| rows::product(&row).map(Arc::new)).transpose()?;
+    if let Some(product) = &product {
+        log(&mut Session::Host(&mut transaction), (None, Some(product.id().get())), action, edit).await?;
+    }
+    transaction.commit().await.map_err(store_error)?;
+    Ok(product)
 }
 
-pub(super) async fn product(
-    sessions: Sessions,
-    cache: &ProductCache,
-    id: ProductId,
-) -> Result<Option<Arc<Product>>, StoreError> {
+/// Adds an entry to the audit log, of a key's row or of a product.
+pub(super) async fn log(
+    session: &mut Session<'_>,
+    (key, product): (Option<i64>, Option<i64>),
+    action: Action,
+    edit: &Edit,
+) -> Result<(), StoreError> {
+    let number = next_number(session).await? / BLOCK;
+    let log = bind_log!(session.query(LOG), number, (key, product), action, edit);
+    log.execute(&mut **session).await.map(drop).map_err(store_error)
+}
+
+async fn add_post(session: &mut Session<'_>, facts: &NewPost, edit: &Edit) -> Result<Post, StoreError> {
+    let draft = rows::draft_post(facts)?;
+    let add = bind_post!(session.query(ADD_POST), draft);
+    let added = change_post(session, add, Action::PostAdded, edit).await?;
+    added.ok_or(StoreError::corrupt("a post that was added and is not there"))
+}
+
+async fn update_post(
+    session: &mut Session<'_>,
+    id: PostId,
+    facts: &NewPost,
+    edit: &Edit,
+) -> Result<Option<Post>, StoreError> {
+    let draft = rows::draft_post(facts)?;
+    let update = bind_post!(session.query(UPDATE_POST), draft).bind(id.get());
+    change_post(session, update, Action::PostUpdated, edit).await
+}
+
+async fn delete_post(session: &mut Session<'_>, id: PostId, edit: &Edit) -> Result<bool, StoreError> {
+    let delete = session.query(DELETE_POST).bind(id.get());
+    Ok(change_post(session, delete, Action::PostDeleted, edit).await?.is_some())
+}
+
+/// Changes a post, and enters that into the audit log.
+async fn change_post(
+    session: &mut Session<'_>,
+    statement: Statement<'_>,
+    action: Action,
+    edit: &Edit,
+) -> Result<Option<Post>, StoreError> {
+    let mut transaction = session.begin().await.map_err(store_error)?;
+    let row: Option<PgRow> = statement.fetch_optional(&mut *transaction).await.map_err(store_error)?;
+    let post = row.map(|row| rows::post(&row)).transpose()?;
+    if let Some(post) = &post {
+        let detail = Some(format!("post {}", post.id().get()));
+        let edit = Edit { detail, ..edit.clone() };
+        log(&mut Session::Host(&mut transaction), (None, None), action, &edit).await?;
+    }
+    transaction.commit().await.map_err(store_error)?;
+    Ok(post)
+}
+
+async fn post(sessions: Sessions, id: PostId) -> Result<Option<Post>, StoreError> {
+    detached(async move {
+        let mut session = sessions.read().await?;
+        let row = session.query(POST).bind(id.get()).fetch_optional(&mut *session).await.map_err(store_error)?;
+        session.finish().await.map_err(store_error)?;
+        row.map(|row| rows::post(&row)).transpose()
+    })
+    .await
+}
+
+async fn product(sessions: Sessions, cache: &ProductCache, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
     if let Some(product) = cache.product(id) {
         return Ok(Some(product));
     }
@@ -80,7 +160,31 @@ pub(super) async fn product(
     Ok(read.await?.map(|product| cache.keep(Arc::new(product), version)))
 }
 
-pub(super) async fn product_called(sessions: Sessions, host_ref: HostRef) -> Result<Option<Arc<Product>>, StoreError> {
+async fn product_named(
+    sessions: Sessions,
+    cache: &ProductCache,
+    source: &Source,
+    name: &RefName,
+) -> Result<Option<ProductId>, StoreError> {
+    if let Some(product) = cache.named(source, name) {
+        return Ok(product);
+    }
+    let version = cache.version();
+    let (platform, called) = (source.as_str().to_owned(), name.as_str().to_owned());
+    let read = detached(async move {
+        let mut session = sessions.read().await?;
+        let found =
+            session.scalar::<i64>(PRODUCT_NAMED).bind(platform).bind(called).fetch_optional(&mut *session).await;
+        let found = found.map_err(store_error)?;
+        session.finish().await.map_err(store_error)?;
+        found.map(rows::product_id).transpose()
+    });
+    let product = read.await?;
+    cache.keep_name(source, name, product, version);
+    Ok(product)
+}
+
+async fn product_called(sessions: Sessions, host_ref: HostRef) -> Result<Option<Arc<Product>>, StoreError> {
     detached(async move {
         let mut session = sessions.read().await?;
         let found = session.query(PRODUCT_CALLED).bind(host_ref.as_str()).fetch_optional(&mut *session).await;
@@ -115,7 +219,7 @@ async fn version(sessions: &Sessions) -> Result<i64, StoreError> {
 }
 
 /// Reads the list each time: it shows at once what another server has added.
-pub(super) async fn products(sessions: Sessions) -> Result<Arc<Vec<Listing>>, StoreError> {
+async fn products(sessions: Sessions) -> Result<Arc<Vec<Listing>>, StoreError> {
     detached(async move {
         let mut session = sessions.read().await?;
         let found = session.query(PRODUCTS).fetch_all(&mut *session).await.map_err(store_error)?;
@@ -125,11 +229,7 @@ pub(super) async fn products(sessions: Sessions) -> Result<Arc<Vec<Listing>>, St
     .await
 }
 
-pub(super) async fn posts(
-    sessions: Sessions,
-    lists: Arc<PostCache>,
-    query: PostQuery,
-) -> Result<Arc<Vec<Post>>, StoreError> {
+async fn posts(sessions: Sessions, lists: Arc<PostCache>, query: PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
     const CONTENTS: &str = "SELECT id, title, category, content, published_at FROM delivery_post WHERE id = ANY($1) \
                             ORDER BY published_at DESC, id DESC";
     detached(async move {
@@ -141,12 +241,97 @@ pub(super) async fn posts(
         }
         let ids = listed(&statement.fetch_all(&mut *session).await.map_err(store_error)?)?;
         if let Some(held) = lists.get(&ids) {
+            session.finish().await.map_err(store_error)?;
             return Ok(held);
         }
-        let contents = session.query(CONTENTS).bind(ids.iter().map(|id| id.get()).collect::<Vec<_>>());
+        let contents = session.query(CONTENTS).bind(ids.iter().map(|(id, _)| id.get()).collect::<Vec<_>>());
         let found = contents.fetch_all(&mut *session).await.map_err(store_error)?;
         session.finish().await.map_err(store_error)?;
-        Ok(lists.keep(found.iter().map(rows::post).collect::<Result<_, _>>()?))
+        Ok(lists.keep(ids, found.iter().map(rows::post).collect::<Result<_, _>>()?))
     })
     .await
+}
+
+#[async_trait]
+impl Catalog for PostgresStore {
+    async fn product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
+        product(self.sessions.clone(), &self.products, id).await
+    }
+
+    async fn products(&self) -> Result<Arc<Vec<Listing>>, StoreError> {
+        products(self.sessions.clone()).await
+    }
+}
+
+#[async_trait]
+impl CatalogEditor for PostgresStore {
+    async fn add_product(&self, product: NewProduct, edit: Edit) -> Result<Arc<Product>, StoreError> {
+        let queue = self.maintenance()?;
+        let add = queue.run(move |session| Box::pin(async move { add_product(session, &product, &edit).await }));
+        let added = add.await;
+        self.products.clear();
+        added
+    }
+
+    async fn product_called(&self, host_ref: &HostRef) -> Result<Option<Arc<Product>>, StoreError> {
+        product_called(self.sessions.clone(), host_ref.clone()).await
+    }
+
+    async fn update_product(
+        &self,
+        id: ProductId,
+        product: NewProduct,
+        edit: Edit,
+    ) -> Result<Option<Arc<Product>>, StoreError> {
+        let queue = self.maintenance()?;
+        let update =
+            queue.run(move |session| Box::pin(async move { update_product(session, id, &product, &edit).await }));
+        let updated = update.await;
+        self.products.clear();
+        updated
+    }
+
+    async fn archive_product(&self, id: ProductId, edit: Edit) -> Result<Option<Arc<Product>>, StoreError> {
+        let queue = self.maintenance()?;
+        let archive = queue.run(move |session| Box::pin(async move { archive_product(session, id, &edit).await }));
+        let archived = archive.await;
+        self.products.clear();
+        archived
+    }
+}
+
+#[async_trait]
+impl ProductNames for PostgresStore {
+    async fn product_named(&self, source: &Source, name: &RefName) -> Result<Option<ProductId>, StoreError> {
+        product_named(self.sessions.clone(), &self.products, source, name).await
+    }
+}
+
+#[async_trait]
+impl Posts for PostgresStore {
+    async fn posts(&self, query: &PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
+        posts(self.sessions.clone(), self.posts.clone(), query.clone()).await
+    }
+
+    async fn add_post(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError> {
+        let queue = self.maintenance()?;
+        let add = queue.run(move |session| Box::pin(async move { add_post(session, &post, &edit).await }));
+        add.await
+    }
+
+    async fn post(&self, id: PostId) -> Result<Option<Post>, StoreError> {
+        post(self.sessions.clone(), id).await
+    }
+
+    async fn update_post(&self, id: PostId, post: NewPost, edit: Edit) -> Result<Option<Post>, StoreError> {
+        let queue = self.maintenance()?;
+        let update = queue.run(move |session| Box::pin(async move { update_post(session, id, &post, &edit).await }));
+        update.await
+    }
+
+    async fn delete_post(&self, id: PostId, edit: Edit) -> Result<bool, StoreError> {
+        let queue = self.maintenance()?;
+        let delete = queue.run(move |session| Box::pin(async move { delete_post(session, id, &edit).await }));
+        delete.await
+    }
 }

@@ -4,15 +4,15 @@ use std::sync::atomic::{self, AtomicBool};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgTransaction};
-use sqlx::{AssertSqlSafe, ConnectOptions, PgPool};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{ConnectOptions, PgPool};
 use tokio::time::timeout;
 
 use super::PostgresError;
 use super::error::store_error;
 use super::schema::{PATIENCE, Place, check, check_migrated, keeps, origin, prepare, prepare_schema};
 use super::schema_lock::{LockState, Origin, leave, share, share_for_transaction};
-use super::session::Session;
+use super::session::{Lent, Session};
 use crate::store::StoreError;
 
 /// Connections that search and list; finding keys and writing have their own.
@@ -110,11 +110,11 @@ impl Sessions {
         }
         let mut begin = String::from("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
         for (name, value) in LENT.into_iter().chain([("search_path", place.schema.as_str())]) {
-            begin.extend(["; SET LOCAL ", name, " TO ", value]);
+            begin.extend(["; SET LOCAL ", name, " TO \"", value, "\""]);
         }
         let failed = |source| PostgresError::while_opening(&place.schema, source);
         let open = async {
-            let mut session = Session::Lent(begin_lent(pool.clone(), begin.clone()).await.map_err(failed)?);
+            let mut session = Session::Lent(Lent::begin(&pool, begin.clone()).await.map_err(failed)?);
             check(&mut session).await?;
             check_migrated(&mut session, &place.schema).await?;
             let state = share_for_transaction(&mut session).await.map_err(failed)?;
@@ -162,14 +162,21 @@ impl Sessions {
                 (session, state)
             }
             Source::Lent { pool, begin } => {
-                let begun = timeout(ACQUIRE, begin_lent(pool.clone(), begin.clone())).await.map_err(silent)?;
-                let mut session = Session::Lent(begun.map_err(store_error)?);
+                let mut session = lend(pool, begin).await?;
                 let state = timeout(ACQUIRE, share_for_transaction(&mut session)).await.map_err(silent)?;
                 (session, state)
             }
         };
-        may_serve(state.map_err(store_error)?, &self.0.origin)?;
-        timeout(ACQUIRE, keeps(&mut session)).await.map_err(silent)??;
+        let admitted = async {
+            may_serve(state.map_err(store_error)?, &self.0.origin)?;
+            timeout(ACQUIRE, keeps(&mut session)).await.map_err(silent)?
+        };
+        if let Err(refused) = admitted.await {
+            if !session.is_ours() {
+                let _ = timeout(ACQUIRE, session.roll_back()).await;
+            }
+            return Err(refused);
+        }
         Ok(session)
     }
 
@@ -190,10 +197,9 @@ impl Sessions {
             return Err(StoreError::unavailable("closed"));
         }
         match &self.0.source {
-            Source::Own { readers, .. } => readers.acquire().await.map(Session::Reader),
-            Source::Lent { pool, begin } => begin_lent(pool.clone(), begin.clone()).await.map(Session::Lent),
+            Source::Own { readers, .. } => readers.acquire().await.map(Session::Reader).map_err(store_error),
+            Source::Lent { pool, begin } => lend(pool, begin).await,
         }
-        .map_err(store_error)
     }
 
     /// Ends the sessions that readers share; the host's pool stays open.
@@ -206,11 +212,11 @@ impl Sessions {
     }
 }
 
-/// Begins a transaction in a task of its own: a beginning that is cut off would leave the host's pool a connection with an
-/// open transaction.
-async fn begin_lent(pool: PgPool, begin: String) -> Result<PgTransaction<'static>, sqlx::Error> {
-    let task = tokio::spawn(async move { pool.begin_with(AssertSqlSafe(begin)).await });
-    task.await.unwrap_or(Err(sqlx::Error::WorkerCrashed))
+/// A transaction on a connection of the host's.
+async fn lend(pool: &PgPool, begin: &str) -> Result<Session<'static>, StoreError> {
+    let busy = |_| StoreError::unavailable("no connection of the host's pool is free, or the database is silent");
+    let lent = timeout(ACQUIRE, Lent::begin(pool, begin.to_owned())).await.map_err(busy)?;
+    lent.map(Session::Lent).map_err(store_error)
 }
 
 fn in_schema(options: PgConnectOptions, schema: &str) -> PgConnectOptions {

@@ -25,7 +25,7 @@ pub enum PostgresError {
          dbname, user, password, application_name and options"
     )]
     Parameter,
-    /// The schema's name is not one that needs no quotes.
+    /// The schema's name has other characters.
     #[error(
         "the name of the schema must be 1 to 63 lower-case letters, digits and underscores, and begin with a letter"
     )]
@@ -55,7 +55,7 @@ pub enum PostgresError {
     /// The user may not make or use the schema.
     #[error(
         "the schema {schema} is not there or not this user's: as the owner of the database, \
-         CREATE SCHEMA {schema} AUTHORIZATION the_user"
+         CREATE SCHEMA \"{schema}\" AUTHORIZATION the_user"
     )]
     Forbidden {
         /// The schema.
@@ -75,7 +75,7 @@ pub enum PostgresError {
     /// A move into the schema began and did not finish.
     #[error(
         "a move into the schema {schema} was interrupted: run it again, to its end. Only if the old database file still opens \
-         can it be given up instead: DROP SCHEMA {schema} CASCADE"
+         can it be given up instead: DROP SCHEMA \"{schema}\" CASCADE"
     )]
     Moving {
         /// The schema.

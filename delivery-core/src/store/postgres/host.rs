@@ -85,7 +85,7 @@ impl PostgresStore {
 async fn issue(session: &mut Session<'_>, sale: &Sale) -> Result<Issue, StoreError> {
     for _ in 0..LOOKS {
         let reply = Reply::default();
-        let operation = Operation::Issue(Arc::new(sale.key.clone()), sale.message.clone(), reply.clone());
+        let operation = Operation::Issue(Arc::new(sale.clone()), reply.clone());
         let needs = needs([&operation]);
         let mut loaded = Loaded::absent(&needs);
         for row in load::keys(session, &needs.new).await? {

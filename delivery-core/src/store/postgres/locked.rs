@@ -12,7 +12,7 @@ use super::session::Session;
 use crate::key::KeyId;
 use crate::store::plan::{Operation, PurchaseId};
 use crate::store::sql::rows;
-use crate::store::{MessageNumber, StoreError};
+use crate::store::{EventId, MessageNumber, StoreError};
 
 /// How often to ask whether keys are still locked.
 const QUERY_INTERVAL: Duration = Duration::from_millis(20);
@@ -24,7 +24,7 @@ pub(super) struct LockedRows {
     keys: HashSet<KeyId>,
     /// When they were last asked for.
     looked: Option<Duration>,
-    /// Orders and messages, and until when they are taken for locked.
+    /// Orders, messages and events, and until when they are taken for locked.
     others: HashMap<Other, Duration>,
 }
 
@@ -32,14 +32,16 @@ pub(super) struct LockedRows {
 enum Other {
     Purchase(PurchaseId),
     Message(MessageNumber),
+    Event(EventId),
 }
 
 impl Other {
     fn of(operation: &Operation) -> Option<Self> {
         match operation {
-            Operation::Issue(key, ..) => PurchaseId::of(key).map(Self::Purchase),
+            Operation::Issue(sale, _) => PurchaseId::of(&sale.key).map(Self::Purchase),
             Operation::Complete(lease, _) => Some(Self::Message(lease.message)),
-            Operation::Change(..) => None,
+            Operation::Receive(receipt, _) => Some(Self::Event(receipt.entry.id.clone())),
+            Operation::Change(..) | Operation::Resend(..) | Operation::Rotate(..) => None,
         }
     }
 }

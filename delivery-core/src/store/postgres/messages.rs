@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use sqlx::postgres::PgRow;
 
+use super::catalog::log;
 use super::connect::Sessions;
 use super::error::store_error;
 use super::session::Session;
@@ -10,7 +11,8 @@ use crate::clock::{Clock, SystemClock};
 use crate::store::sql::rows::{self, Columns};
 use crate::store::sql::statements::{self, Completion, FAILED, completion, limit, stored_route};
 use crate::store::{
-    FARTHEST, FailedMessage, LONGEST_LEASE, Lease, LeasedMessage, MessageNumber, Outcome, Route, StoreError,
+    Action, Edit, FARTHEST, FailedMessage, LONGEST_LEASE, Lease, LeasedMessage, MessageNumber, Outcome, Route,
+    StoreError,
 };
 
 /// How far the database's clock is ahead of this machine's, in milliseconds; 0 for what a trip may account for. The
@@ -158,7 +160,7 @@ pub(super) async fn retry_all(
         clock AS (SELECT $1 + ",
         skew!("$3"),
         " AS now) \
-        UPDATE delivery_message l SET due_at = clock.now, reason = NULL, \
+        UPDATE delivery_message l SET due_at = clock.now, reason = NULL, route = NULL, \
             attempts = CASE state WHEN 2 THEN 0 ELSE attempts END, \
             queued_at = CASE state WHEN 2 THEN clock.now ELSE queued_at END, state = 0 \
         FROM failed, clock WHERE l.number = failed.number"
@@ -167,20 +169,23 @@ pub(super) async fn retry_all(
     Ok(update.execute(&mut **session).await.map_err(store_error)?.rows_affected())
 }
 
-pub(super) async fn retry(
-    session: &mut Session<'_>,
-    message: MessageNumber,
-    now: DateTime<Utc>,
-) -> Result<bool, StoreError> {
+pub(super) async fn retry(session: &mut Session<'_>, message: MessageNumber, edit: &Edit) -> Result<bool, StoreError> {
     const RETRY: &str = concat!(
         "WITH clock AS (SELECT $1 + ",
         skew!("$3"),
         " AS now) \
-        UPDATE delivery_message SET state = 0, attempts = 0, reason = NULL, queued_at = clock.now, due_at = clock.now \
-        FROM clock WHERE number = $2 AND state = 2"
+        UPDATE delivery_message SET state = 0, attempts = 0, reason = NULL, route = NULL, queued_at = clock.now, due_at = clock.now \
+        FROM clock WHERE number = $2 AND state = 2 RETURNING key"
     );
-    let update = session.query(RETRY).bind(now.timestamp_millis()).bind(message.get()).bind(machine());
-    Ok(update.execute(&mut **session).await.map_err(store_error)?.rows_affected() > 0)
+    let mut transaction = session.begin().await.map_err(store_error)?;
+    let mut inside = Session::Host(&mut transaction);
+    let update = inside.scalar::<i64>(RETRY).bind(edit.at.timestamp_millis()).bind(message.get()).bind(machine());
+    let key = update.fetch_optional(&mut *inside).await.map_err(store_error)?;
+    if key.is_some() {
+        log(&mut inside, (key, None), Action::MessageRetried, edit).await?;
+    }
+    transaction.commit().await.map_err(store_error)?;
+    Ok(key.is_some())
 }
 
 /// Messages that failed for good.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! change, issue    ──► two work queues ──► writers: load, plan, persist in one statement a kind ──► answers
+//! receive          ──► a work queue of their own ──► a writer: lock, load, plan, persist in a transaction ──► answers
 //! claim, prune, …  ──► a work queue of their own, so that no customer waits for them
 //! find             ──► finder: one query for all keys that are asked for meanwhile
 //! search, lists    ──► a few pooled sessions
@@ -17,6 +18,7 @@ mod connect;
 mod error;
 mod history;
 mod host;
+mod inbox;
 mod keyring;
 mod load;
 mod locked;
@@ -24,6 +26,7 @@ mod messages;
 mod options;
 mod persist;
 mod read;
+mod records;
 mod resolve;
 mod schema;
 mod schema_lock;
@@ -56,13 +59,10 @@ use super::batch::BatchQueue;
 use super::cache::{PostCache, ProductCache};
 use super::sql::WorkQueue;
 use super::{
-    Backend, Catalog, CatalogEditor, FailedMessage, History, Issue, KeyQuery, Lease, LeasedMessage, Ledger, MessageId,
-    MessageNumber, Outcome, Page, PostQuery, Posts, Refused, Route, StoreError, Use, UseId,
+    Backend, Edit, FailedMessage, History, Inbox, Issue, KeyQuery, Lease, LeasedMessage, Ledger, MessageNumber, Notice,
+    Outcome, Page, Receipt, Received, Records, Refused, Resend, Route, Sale, StoreError, Successor, Use, UseId,
 };
-use crate::HostRef;
-use crate::key::{Acceptance, Change, Fingerprint, Key, KeyId, NewKey};
-use crate::post::{NewPost, Post};
-use crate::product::{Listing, NewProduct, Product, ProductId};
+use crate::key::{Acceptance, Change, Fingerprint, Key, KeyId};
 
 /// The schema, unless the host names one.
 pub(super) const SCHEMA: &str = "delivery";
@@ -70,7 +70,7 @@ pub(super) const SCHEMA: &str = "delivery";
 /// Keys, orders, messages, products and posts in PostgreSQL 14 or newer, shared by any number of servers.
 ///
 /// While the database is unavailable, every method fails with [`StoreError::Unavailable`] within seconds, and works again as
-/// soon as it has recovered. A server opens at most eight sessions, or uses the host's: see [`PostgresOptions`].
+/// soon as it has recovered. A server opens at most nine sessions, or uses the host's: see [`PostgresOptions`].
 pub struct PostgresStore {
     tasks: Mutex<Option<Tasks>>,
     ended: Mutex<Vec<oneshot::Receiver<()>>>,
@@ -83,6 +83,8 @@ pub struct PostgresStore {
 struct Tasks {
     /// For customers. While one writer waits for its commit, the other gathers; more do not pay.
     writers: [WorkQueue<Session<'static>>; 2],
+    /// For events of platforms, whose batches are written whole.
+    receiver: WorkQueue<Session<'static>>,
     maintenance: WorkQueue<Session<'static>>,
     finder: BatchQueue<KeyId, Option<Key>>,
 }
@@ -96,15 +98,6 @@ impl PostgresStore {
     /// [`PostgresError`] says which of the many ways to fail it was, in a sentence for the operator.
     pub async fn connect(url: &str) -> Result<Self, PostgresError> {
         Self::options().connect(url).await
-    }
-
-    /// Connects to another schema: two services in one database, or tests.
-    ///
-    /// # Errors
-    ///
-    /// As [`connect`](Self::connect).
-    pub async fn connect_to_schema(url: &str, schema: &str) -> Result<Self, PostgresError> {
-        Self::options().schema(schema).connect(url).await
     }
 
     /// Connects with the driver's own options: certificates, sockets, passwords from elsewhere.
@@ -140,15 +133,17 @@ impl PostgresStore {
     fn start(sessions: Sessions) -> Self {
         let (first, first_end) = BatchQueue::start(Writer::new(sessions.clone()));
         let (second, second_end) = BatchQueue::start(Writer::new(sessions.clone()));
+        let (receiver, receiver_end) = BatchQueue::start(Writer::new(sessions.clone()));
         let (maintenance, maintenance_end) = BatchQueue::start(Writer::new(sessions.clone()));
         let (finder, finder_end) = BatchQueue::start(Finder::new(sessions.clone()));
         let products = Arc::<ProductCache>::default();
         let watch = tokio::spawn(catalog::watch(sessions.clone(), products.clone())).abort_handle();
         let writers = [WorkQueue::new(first), WorkQueue::new(second)];
-        let tasks = Tasks { writers, maintenance: WorkQueue::new(maintenance), finder };
+        let (receiver, maintenance) = (WorkQueue::new(receiver), WorkQueue::new(maintenance));
+        let tasks = Tasks { writers, receiver, maintenance, finder };
         Self {
             tasks: Mutex::new(Some(tasks)),
-            ended: Mutex::new(vec![first_end, second_end, maintenance_end, finder_end]),
+            ended: Mutex::new(vec![first_end, second_end, receiver_end, maintenance_end, finder_end]),
             sessions,
             products,
             posts: Arc::default(),
@@ -196,16 +191,33 @@ async fn detached<T: Send + 'static>(
 
 #[async_trait]
 impl Ledger for PostgresStore {
-    async fn issue(&self, key: NewKey, message: Option<MessageId>) -> Result<Issue, StoreError> {
-        self.writer(key.id)?.issue(key, message).await
+    async fn issue(&self, sale: Sale) -> Result<Issue, StoreError> {
+        self.writer(sale.key.id)?.issue(sale).await
     }
 
     async fn find(&self, id: KeyId) -> Result<Option<Key>, StoreError> {
         self.task(|tasks| &tasks.finder)?.submit(id).await
     }
 
-    async fn change(&self, id: KeyId, change: Change) -> Result<Option<Result<Key, Refused>>, StoreError> {
-        self.writer(id)?.change(id, change).await
+    async fn change(
+        &self,
+        id: KeyId,
+        change: Change,
+        messages: Vec<Notice>,
+    ) -> Result<Option<Result<Key, Refused>>, StoreError> {
+        self.writer(id)?.change(id, change, messages).await
+    }
+
+    async fn resend(&self, id: KeyId, resend: Resend) -> Result<Option<Result<Key, Refused>>, StoreError> {
+        self.writer(id)?.resend(id, resend).await
+    }
+
+    async fn rotate(&self, id: KeyId, successor: Successor) -> Result<Option<Result<Issue, Refused>>, StoreError> {
+        self.task(|tasks| &tasks.receiver)?.rotate(id, successor).await
+    }
+
+    async fn receive(&self, receipt: Receipt) -> Result<Received, StoreError> {
+        self.task(|tasks| &tasks.receiver)?.receive(receipt).await
     }
 
     async fn complete_message(&self, lease: Lease, outcome: Outcome) -> Result<(), StoreError> {
@@ -251,8 +263,9 @@ impl Backend for PostgresStore {
         messages::failed(self.sessions.clone(), limit).await
     }
 
-    async fn retry_message(&self, message: MessageNumber, now: DateTime<Utc>) -> Result<bool, StoreError> {
-        self.maintenance()?.run(move |session| Box::pin(messages::retry(session, message, now))).await
+    async fn retry_message(&self, message: MessageNumber, edit: Edit) -> Result<bool, StoreError> {
+        let queue = self.maintenance()?;
+        queue.run(move |session| Box::pin(async move { messages::retry(session, message, &edit).await })).await
     }
 
     async fn retry_messages(&self, route: Option<Route>, now: DateTime<Utc>) -> Result<u64, StoreError> {
@@ -260,6 +273,14 @@ impl Backend for PostgresStore {
     }
 
     fn uses(&self) -> Option<&dyn History> {
+        Some(self)
+    }
+
+    fn inbox(&self) -> Option<&dyn Inbox> {
+        Some(self)
+    }
+
+    fn records(&self) -> Option<&dyn Records> {
         Some(self)
     }
 
@@ -277,6 +298,8 @@ impl Backend for PostgresStore {
             let _ = end.await;
         }
         self.sessions.close().await;
+        // A closed store answers nothing, not even what it has at hand.
+        self.products.clear();
     }
 }
 
@@ -287,61 +310,7 @@ impl History for PostgresStore {
     }
 
     async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        self.maintenance()?.prune(move |session, from| Box::pin(history::prune(session, before, from))).await
-    }
-}
-
-#[async_trait]
-impl Catalog for PostgresStore {
-    async fn product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
-        catalog::product(self.sessions.clone(), &self.products, id).await
-    }
-
-    async fn products(&self) -> Result<Arc<Vec<Listing>>, StoreError> {
-        catalog::products(self.sessions.clone()).await
-    }
-}
-
-#[async_trait]
-impl CatalogEditor for PostgresStore {
-    async fn add_product(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {
-        let queue = self.maintenance()?;
-        let add = queue.run(move |session| Box::pin(async move { catalog::add_product(session, &product).await }));
-        let added = add.await;
-        self.products.clear();
-        added
-    }
-
-    async fn product_called(&self, host_ref: &HostRef) -> Result<Option<Arc<Product>>, StoreError> {
-        catalog::product_called(self.sessions.clone(), host_ref.clone()).await
-    }
-
-    async fn update_product(&self, id: ProductId, product: NewProduct) -> Result<Option<Arc<Product>>, StoreError> {
-        let queue = self.maintenance()?;
-        let update =
-            queue.run(move |session| Box::pin(async move { catalog::update_product(session, id, &product).await }));
-        let updated = update.await;
-        self.products.clear();
-        updated
-    }
-
-    async fn archive_product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
-        let archived = self.maintenance()?.run(move |session| Box::pin(catalog::archive_product(session, id))).await;
-        self.products.clear();
-        archived
-    }
-}
-
-#[async_trait]
-impl Posts for PostgresStore {
-    async fn posts(&self, query: &PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
-        catalog::posts(self.sessions.clone(), self.posts.clone(), query.clone()).await
-    }
-
-    async fn add_post(&self, post: NewPost) -> Result<Post, StoreError> {
-        let queue = self.maintenance()?;
-        let add = queue.run(move |session| Box::pin(async move { catalog::add_post(session, &post).await }));
-        add.await
+        self.maintenance()?.part_by_part(move |session, from| Box::pin(history::prune(session, before, from))).await
     }
 }
 

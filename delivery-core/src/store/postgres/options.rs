@@ -32,7 +32,7 @@ const PARAMETERS: [&str; 12] = [
 ///
 /// | | sessions | an order costs | behind PgBouncer |
 /// |---|---|---|---|
-/// | [`connect`](Self::connect), [`connect_with`](Self::connect_with) | at most eight of its own | one trip to the server | no: its settings are startup parameters |
+/// | [`connect`](Self::connect), [`connect_with`](Self::connect_with) | at most nine of its own | one trip to the server | no: its settings are startup parameters |
 /// | [`with_pool`](Self::with_pool) | those of the host's pool, a transaction each | some sixteen trips | transaction mode |
 ///
 /// Its own sessions have settings and prepared statements that outlive a transaction, so a write is one statement. On a
@@ -122,9 +122,13 @@ impl PostgresOptions {
         Ok(PostgresStore::start(sessions))
     }
 
-    /// Uses the host's pool, for everything but migrating, which makes a connection of its own with the pool's options.
-    /// Four of the pool's connections may be in use at once, and readers' in addition. [`close`](crate::store::Backend::close)
-    /// leaves the pool open.
+    /// Uses the host's pool, for everything but migrating, which makes a connection of its own with the pool's options, and
+    /// whose role must be allowed to make a schema, unless [the deployment does that](Self::without_migrating).
+    /// [`close`](crate::store::Backend::close) leaves the pool open.
+    ///
+    /// Writing and finding keys take up to four of the pool's connections, and each search or list one more. A call that finds
+    /// none free within two seconds is refused. A host that calls the service while it holds a connection itself needs two: call
+    /// [`prepare`](crate::Delivery::prepare) before the transaction begins.
     ///
     /// # Errors
     ///

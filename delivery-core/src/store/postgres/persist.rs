@@ -5,7 +5,8 @@
 //! each statement is one by itself, so persisting a batch of uses, or of orders, is one trip.
 //!
 //! Within a statement, locks are taken in one order on every server: messages by number, purchases by name, keys by number. A
-//! transaction that locks keys first takes them by number too, and waits for no key after that.
+//! transaction that locks keys first takes them by number too, and waits for no key after that. A batch that receives events
+//! locks events, then deals, then keys, each by number, before it writes.
 
 use std::collections::HashSet;
 
@@ -31,17 +32,33 @@ macro_rules! uses {
     };
 }
 
-/// Keys with the states `$6` to `$14`.
+/// Keys with the states `$6` to `$14`, the addresses `$28` and the successors `$29`.
 macro_rules! change {
     () => {
         "WITH written AS ( \
             UPDATE delivery_key k SET expires_at = c.expires_at, max_uses = c.max_uses, used = c.used, \
                 last_use = c.last_use, revoked_at = c.revoked_at, revoked_reason = c.revoked_reason, \
-                revoked_by = c.revoked_by, version = k.version + 1 \
+                revoked_by = c.revoked_by, email = c.email, successor = c.successor, version = k.version + 1 \
             FROM unnest($6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], \
-                    $12::bigint[], $13::text[], $14::text[]) \
-                AS c (number, version, expires_at, max_uses, used, last_use, revoked_at, revoked_reason, revoked_by) \
+                    $12::bigint[], $13::text[], $14::text[], $28::text[], $29::text[]) \
+                AS c (number, version, expires_at, max_uses, used, last_use, revoked_at, revoked_reason, revoked_by, \
+                    email, successor) \
             WHERE k.number = c.number AND k.version = c.version RETURNING k.number), "
+    };
+}
+
+/// The messages `$21` to `$26`, with the machine's time `$27`.
+macro_rules! messages {
+    () => {
+        concat!(
+            ", queued AS ( \
+                INSERT INTO delivery_message (number, key, kind, recipient, message_id, queued_at, due_at) \
+                SELECT number, key, kind, recipient, message_id, at + skew, at + skew \
+                FROM unnest($21::bigint[], $22::bigint[], $23::text[], $24::text[], $25::text[], $26::bigint[]) \
+                    AS m (number, key, kind, recipient, message_id, at), (SELECT ",
+            skew!("$27"),
+            " AS skew) c WHERE (m.key IN (SELECT number FROM written)) IS TRUE)"
+        )
     };
 }
 
@@ -72,36 +89,33 @@ const COUNT: &str = concat!(
     written!()
 );
 
-const CHANGE: &str = concat!(change!(), uses!(), events!(), written!());
+const CHANGE: &str = concat!(change!(), uses!(), events!(), messages!(), written!());
 
 const ISSUE: &str = concat!(
     "WITH new AS ( \
         SELECT * FROM unnest($6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], \
-                $12::bigint[], $13::text[], $14::text[], $21::bytea[], $22::bigint[], $23::bigint[], $24::text[], \
-                $25::text[], $26::text[], $27::bigint[], $28::bigint[], $29::bigint[], $37::text[]) \
+                $12::bigint[], $13::text[], $14::text[], $28::bytea[], $29::bigint[], $30::bigint[], $31::text[], \
+                $32::text[], $33::text[], $34::bigint[], $35::bigint[], $36::bigint[], $37::text[], $38::bigint[]) \
             AS n (number, version, expires_at, max_uses, used, last_use, revoked_at, revoked_reason, revoked_by, id, \
-                secret_version, product, email, source, order_id, issued_at, granted_until, granted_uses, host_ref)), \
+                secret_version, product, email, source, order_id, issued_at, granted_until, granted_uses, host_ref, heir_of)), \
     bought AS ( \
         INSERT INTO delivery_purchase (order_id, source, product, key) \
-        SELECT order_id, source, product, number FROM new WHERE order_id IS NOT NULL \
+        SELECT order_id, source, product, number FROM new WHERE order_id IS NOT NULL AND heir_of IS NULL \
             AND NOT EXISTS (SELECT FROM delivery_key k WHERE k.id = new.id) \
         ON CONFLICT (order_id, source, product) DO NOTHING RETURNING key), \
+    inherited AS ( \
+        UPDATE delivery_purchase p SET key = n.number FROM new n \
+        WHERE p.order_id = n.order_id AND p.source = n.source AND p.product = n.product AND p.key = n.heir_of), \
     written AS ( \
         INSERT INTO delivery_key (number, id, secret_version, product, email, source, order_id, issued_at, granted_until, \
             granted_uses, expires_at, max_uses, used, last_use, revoked_at, revoked_reason, revoked_by, version, host_ref) \
         SELECT number, id, secret_version, product, email, source, order_id, issued_at, granted_until, granted_uses, \
             expires_at, max_uses, used, last_use, revoked_at, revoked_reason, revoked_by, version + 1, host_ref \
-        FROM new WHERE order_id IS NULL OR (number IN (SELECT key FROM bought)) IS TRUE \
-        ON CONFLICT (id) DO NOTHING RETURNING number), \
-    queued AS ( \
-        INSERT INTO delivery_message (number, key, kind, recipient, message_id, queued_at, due_at) \
-        SELECT number, key, kind, recipient, message_id, at + skew, at + skew \
-        FROM unnest($30::bigint[], $31::bigint[], $32::text[], $33::text[], $34::text[], $35::bigint[]) \
-            AS m (number, key, kind, recipient, message_id, at), (SELECT ",
-    skew!("$36"),
-    " AS skew) c WHERE (m.key IN (SELECT number FROM written)) IS TRUE), ",
+        FROM new WHERE order_id IS NULL OR heir_of IS NOT NULL OR (number IN (SELECT key FROM bought)) IS TRUE \
+        ON CONFLICT (id) DO NOTHING RETURNING number), ",
     uses!(),
     events!(),
+    messages!(),
     written!()
 );
 
@@ -127,7 +141,10 @@ pub(super) async fn persist(
         writes.keys.iter().enumerate().partition(|(_, write)| write.loaded.is_none());
     new.sort_by_cached_key(|(_, write)| PurchaseId::of(write.row.key.granted()));
     changed.sort_unstable_by_key(|(_, write)| write.row.number);
-    let are_only_counted = writes.events.is_empty() && changed.iter().all(|(_, write)| write.is_only_counted());
+    let tells = |unit: usize| writes.keys.get(unit).is_some_and(|write| write.loaded.is_some());
+    let are_only_counted = writes.events.is_empty()
+        && !writes.messages.iter().any(|message| tells(message.unit))
+        && changed.iter().all(|(_, write)| write.is_only_counted());
     let change = if are_only_counted { COUNT } else { CHANGE };
     for (units, statement) in [(new, ISSUE), (changed, change)] {
         if units.is_empty() {
@@ -166,12 +183,14 @@ async fn run(
     if statement == COUNT {
         query = bind_counts(query, units);
     } else {
-        query = bind_events(bind_state(query, units), writes, &these);
+        query = bind_messages(bind_events(bind_state(query, units), writes, &these), writes, &these);
     }
     if statement == ISSUE {
-        query = bind_messages(bind_granted(query, units), writes, &these);
-        let granted = units.iter().map(|(_, write)| write.row.key.granted());
-        query = query.bind(granted.map(|it| Some(it.host_ref.as_ref()?.as_str().to_owned())).collect::<Vec<_>>());
+        query = bind_granted(query, units);
+    } else if statement == CHANGE {
+        let emails = units.iter().map(|(_, write)| write.row.key.email().as_str().to_owned());
+        let successors = units.iter().map(|(_, write)| write.row.key.successor().map(|id| id.to_string()));
+        query = query.bind(emails.collect::<Vec<_>>()).bind(successors.collect::<Vec<_>>());
     }
     // All there is, and not the one row: what follows it says whether the transaction was committed.
     let told = query.fetch_all(&mut **session).await.map_err(store_error)?;
@@ -240,6 +259,8 @@ fn bind_granted<'q>(query: Bound<'q>, units: &[(usize, &KeyWrite)]) -> Bound<'q>
         .bind(rows().map(|granted| granted.issued_at.timestamp()).collect::<Vec<_>>())
         .bind(rows().map(|granted| granted.expires_at.timestamp()).collect::<Vec<_>>())
         .bind(rows().map(|granted| granted.limit.as_count()).collect::<Vec<_>>())
+        .bind(rows().map(|it| Some(it.host_ref.as_ref()?.as_str().to_owned())).collect::<Vec<_>>())
+        .bind(units.iter().map(|(_, write)| write.heir_of).collect::<Vec<_>>())
 }
 
 fn bind_messages<'q>(query: Bound<'q>, writes: &Writes, these: &impl Fn(usize) -> bool) -> Bound<'q> {
@@ -248,7 +269,7 @@ fn bind_messages<'q>(query: Bound<'q>, writes: &Writes, these: &impl Fn(usize) -
         .bind(messages.iter().map(|message| message.number).collect::<Vec<_>>())
         .bind(messages.iter().map(|message| message.key).collect::<Vec<_>>())
         .bind(messages.iter().map(|message| message.kind.as_str().to_owned()).collect::<Vec<_>>())
-        .bind(messages.iter().map(|message| message.recipient.as_str().to_owned()).collect::<Vec<_>>())
+        .bind(messages.iter().map(|message| message.recipient.to_string()).collect::<Vec<_>>())
         .bind(messages.iter().map(|message| message.id.as_str().to_owned()).collect::<Vec<_>>())
         .bind(messages.iter().map(|message| message.at.timestamp_millis()).collect::<Vec<_>>())
         .bind(machine())

@@ -11,7 +11,7 @@ use crate::store::sql::statements::{self, bind_search, limit};
 use crate::store::{KeyQuery, Page, StoreError};
 
 /// Where keys are searched for, and the condition for those that are used up.
-const KEYS: (&str, &str) = ("delivery_key", "k.max_uses >= 0 AND k.used >= k.max_uses");
+pub(super) const KEYS: (&str, &str) = ("delivery_key", "k.max_uses >= 0 AND k.used >= k.max_uses");
 
 pub(super) async fn search(sessions: Sessions, query: KeyQuery) -> Result<Page<Key, KeyId>, StoreError> {
     detached(

@@ -19,7 +19,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(15);
 
 const MIGRATIONS: &[Script] = &[(1, "delivery", include_str!("migrations/0001_delivery.sql"))];
 
-/// A schema whose name needs no quotes, and whether to migrate it.
+/// A schema, whose name has only letters, digits and underscores, and whether to migrate it.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     pub(super) schema: String,
@@ -130,8 +130,8 @@ async fn make_schema(session: &mut PgConnection, schema: &str) -> Result<(), sql
     sqlx::query(LOCK).bind(schema).execute(&mut *transaction).await?;
     let exists: bool = sqlx::query_scalar(EXISTS).bind(schema).fetch_one(&mut *transaction).await?;
     if !exists {
-        // Its name was checked: it needs no quotes.
-        let create = sqlx::AssertSqlSafe(format!("CREATE SCHEMA {schema}"));
+        // In quotes, since a keyword is a name as well: `order`.
+        let create = sqlx::AssertSqlSafe(format!("CREATE SCHEMA \"{schema}\""));
         sqlx::query(create).execute(&mut *transaction).await?;
     }
     transaction.commit().await

@@ -7,9 +7,9 @@
 use std::ops::{Deref, DerefMut};
 
 use sqlx::pool::PoolConnection;
-use sqlx::postgres::{PgArguments, PgConnection, PgTransaction};
+use sqlx::postgres::{PgArguments, PgConnection, PgPool, PgTransaction};
 use sqlx::query::{Query, QueryScalar};
-use sqlx::{Connection, Executor, Postgres, SqlSafeStr};
+use sqlx::{AssertSqlSafe, Connection, Executor, Postgres, SqlSafeStr};
 
 /// Where statements are run.
 pub(super) enum Session<'c> {
@@ -18,9 +18,76 @@ pub(super) enum Session<'c> {
     /// One of ours that readers share.
     Reader(PoolConnection<Postgres>),
     /// A transaction on a connection from the host's pool.
-    Lent(PgTransaction<'static>),
+    Lent(Lent),
     /// The host's own transaction.
     Host(&'c mut PgConnection),
+}
+
+/// A transaction on a connection from the host's pool. Unless it is ended, the connection is closed: it does not go back into
+/// the pool with a transaction that is open, or has failed.
+pub(super) struct Lent {
+    connection: PoolConnection<Postgres>,
+    is_open: bool,
+}
+
+/// A transaction of a session of ours, or the one that is open anyway.
+pub(super) enum Begun<'s> {
+    Own(PgTransaction<'s>),
+    Open(&'s mut PgConnection),
+}
+
+impl Lent {
+    /// Takes a connection, and executes `begin` on it. Nothing is left behind if that is cut off: not even a place among those
+    /// who wait for a connection.
+    pub(super) async fn begin(pool: &PgPool, begin: String) -> Result<Self, sqlx::Error> {
+        let mut lent = Self { connection: pool.acquire().await?, is_open: true };
+        sqlx::raw_sql(AssertSqlSafe(begin)).execute(&mut *lent.connection).await?;
+        Ok(lent)
+    }
+
+    async fn end(mut self, statement: &'static str) -> Result<(), sqlx::Error> {
+        self.connection.execute(statement).await?;
+        self.is_open = false;
+        Ok(())
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if self.is_open {
+            self.connection.close_on_drop();
+        }
+    }
+}
+
+impl Begun<'_> {
+    /// Commits the transaction of a session of ours.
+    pub(super) async fn commit(self) -> Result<(), sqlx::Error> {
+        match self {
+            Self::Own(transaction) => transaction.commit().await,
+            Self::Open(_) => Ok(()),
+        }
+    }
+}
+
+impl Deref for Begun<'_> {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        match self {
+            Self::Own(transaction) => transaction,
+            Self::Open(session) => session,
+        }
+    }
+}
+
+impl DerefMut for Begun<'_> {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        match self {
+            Self::Own(transaction) => transaction,
+            Self::Open(session) => session,
+        }
+    }
 }
 
 impl Session<'_> {
@@ -41,9 +108,9 @@ impl Session<'_> {
         matches!(self, Self::Own(_) | Self::Reader(_))
     }
 
-    /// Begins a transaction, or a savepoint of the one that is open.
-    pub(super) async fn begin(&mut self) -> Result<PgTransaction<'_>, sqlx::Error> {
-        (**self).begin().await
+    /// Begins a transaction, unless one is open anyway.
+    pub(super) async fn begin(&mut self) -> Result<Begun<'_>, sqlx::Error> {
+        if self.is_ours() { (**self).begin().await.map(Begun::Own) } else { Ok(Begun::Open(self)) }
     }
 
     /// Commits the open transaction. A session of ours can be used again.
@@ -57,17 +124,21 @@ impl Session<'_> {
 
     /// Rolls the open transaction back. A session of ours can be used again.
     pub(super) async fn roll_back(mut self) -> Result<Option<Self>, sqlx::Error> {
-        if let Self::Lent(transaction) = self {
-            return transaction.rollback().await.map(|()| None);
+        match self {
+            Self::Lent(lent) => lent.end("ROLLBACK").await.map(|()| None),
+            // The host ends its own.
+            Self::Host(_) => Ok(None),
+            Self::Own(_) | Self::Reader(_) => {
+                self.execute("ROLLBACK").await?;
+                Ok(Some(self))
+            }
         }
-        self.execute("ROLLBACK").await?;
-        Ok(Some(self))
     }
 
     /// Ends the work: a transaction that was begun for it is committed.
     pub(super) async fn finish(self) -> Result<(), sqlx::Error> {
         match self {
-            Self::Lent(transaction) => transaction.commit().await,
+            Self::Lent(lent) => lent.end("COMMIT").await,
             Self::Own(_) | Self::Reader(_) | Self::Host(_) => Ok(()),
         }
     }
@@ -88,7 +159,7 @@ impl Deref for Session<'_> {
         match self {
             Self::Own(session) => session,
             Self::Reader(session) => session,
-            Self::Lent(transaction) => transaction,
+            Self::Lent(lent) => &lent.connection,
             Self::Host(session) => session,
         }
     }
@@ -99,7 +170,7 @@ impl DerefMut for Session<'_> {
         match self {
             Self::Own(session) => session,
             Self::Reader(session) => session,
-            Self::Lent(transaction) => transaction,
+            Self::Lent(lent) => &mut lent.connection,
             Self::Host(session) => session,
         }
     }

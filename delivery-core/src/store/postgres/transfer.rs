@@ -105,12 +105,13 @@ impl TransferTarget {
             "DELETE FROM delivery_keyring",
             "SELECT setval('delivery_number', greatest((SELECT max(number) FROM delivery_use), \
              (SELECT max(last_use) FROM delivery_key), (SELECT max(number) FROM delivery_key), \
-             (SELECT max(number) FROM delivery_message), (SELECT max(number) FROM delivery_event), 0) + 1, false)",
+             (SELECT max(number) FROM delivery_deal), 0) + 1, false)",
             "SELECT setval(pg_get_serial_sequence('delivery_product', 'id'), greatest((SELECT max(id) FROM delivery_product), \
              (SELECT max(product) FROM delivery_key), 0) + 1, false)",
             "SELECT setval(pg_get_serial_sequence('delivery_post', 'id'), \
              coalesce((SELECT max(id) FROM delivery_post), 0) + 1, false)",
-            "ANALYZE delivery_product, delivery_post, delivery_key, delivery_purchase, delivery_use, delivery_message",
+            "ANALYZE delivery_product, delivery_post, delivery_key, delivery_purchase, delivery_use, delivery_message, \
+             delivery_inbox, delivery_deal, delivery_reference",
         ];
         for statement in PREPARE {
             self.session.execute(statement).await.map_err(store_error)?;

@@ -81,7 +81,7 @@ impl Writer {
     /// After a lock was met: finds out which keys of the batch are locked.
     async fn find_locked(&mut self, operations: &[&Operation]) {
         let changed = operations.iter().filter_map(|operation| match operation {
-            Operation::Change(id, ..) => Some(*id),
+            Operation::Change(id, ..) | Operation::Resend(id, ..) | Operation::Rotate(id, ..) => Some(*id),
             _ => None,
         });
         self.locked.suspect(changed);
@@ -112,17 +112,16 @@ impl Writer {
         };
         let Some(mut session) = session else { return self.locked.forget() };
         match timeout(ACQUIRE, locked::locked(&mut session, &keys)).await {
-            Ok(Ok(locked)) => {
-                self.locked.keep(locked, now);
-                self.session = Some(session).filter(Session::is_ours);
-            }
+            Ok(Ok(locked)) => self.locked.keep(locked, now),
             // The whole table is locked.
-            Ok(Err(StoreError::Conflict { .. })) => {
-                self.locked.keep(keys, now);
-                self.session = Some(session).filter(Session::is_ours);
-            }
+            Ok(Err(StoreError::Conflict { .. })) => self.locked.keep(keys, now),
             // The next batch finds out what is wrong.
-            Ok(Err(_)) | Err(_) => self.locked.forget(),
+            Ok(Err(_)) | Err(_) => return self.locked.forget(),
+        }
+        if session.is_ours() {
+            self.session = Some(session);
+        } else {
+            let _ = timeout(ACQUIRE, session.roll_back()).await;
         }
     }
 
@@ -152,8 +151,11 @@ impl Writer {
                 Ok(Err(error)) => Err(StoreError::unknown(error)),
                 Err(_) => Err(StoreError::Unknown { source: None }),
             },
-            // The transaction is rolled back.
-            Err(error) => Err(error),
+            Err(error) => {
+                // Otherwise the connection is closed.
+                let _ = timeout(BATCH, session.roll_back()).await;
+                Err(error)
+            }
         }
     }
 }
@@ -163,6 +165,10 @@ impl BatchHandler for Writer {
     type Answer = Result<(), StoreError>;
 
     const WRITES: bool = true;
+
+    fn is_alone(work: &Work<Session<'static>>) -> bool {
+        matches!(work, Work::Statement(_))
+    }
 
     async fn commit(
         &mut self,
@@ -204,7 +210,9 @@ impl BatchHandler for Writer {
 
     fn is_locked(&self, work: &Work<Session<'static>>, after_lock: bool) -> bool {
         match work.operation() {
-            Some(Operation::Change(id, ..)) => self.locked.has_key(id),
+            Some(Operation::Change(id, ..) | Operation::Resend(id, ..) | Operation::Rotate(id, ..)) => {
+                self.locked.has_key(id)
+            }
             Some(operation) => !after_lock && self.locked.has_other(operation, SystemClock.monotonic()),
             None => false,
         }

@@ -1,6 +1,8 @@
 //! What the SQL stores share: their queue of work, statements that both databases understand, and rows as values.
 
+pub(super) mod inbox;
 mod migrations;
+pub(super) mod records;
 pub(super) mod rows;
 pub(super) mod statements;
 #[cfg(all(feature = "sqlite", feature = "postgres"))]

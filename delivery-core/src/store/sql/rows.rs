@@ -22,6 +22,7 @@ pub(in crate::store) trait Columns {
     fn text(&self, name: &'static str) -> Result<&str, StoreError>;
     fn text_or_null(&self, name: &'static str) -> Result<Option<&str>, StoreError>;
     fn bytes(&self, name: &'static str) -> Result<&[u8], StoreError>;
+    fn bytes_or_null(&self, name: &'static str) -> Result<Option<&[u8]>, StoreError>;
 }
 
 /// Implements [`Columns`] for the row of a database driver.
@@ -43,6 +44,9 @@ macro_rules! columns {
             fn bytes(&self, name: &'static str) -> Result<&[u8], StoreError> {
                 sqlx::Row::try_get(self, name).map_err(store_error)
             }
+            fn bytes_or_null(&self, name: &'static str) -> Result<Option<&[u8]>, StoreError> {
+                sqlx::Row::try_get(self, name).map_err(store_error)
+            }
         }
     };
 }
@@ -53,6 +57,7 @@ macro_rules! key_columns {
     () => {
         "k.number, k.id, k.secret_version, k.product, k.email, k.source, k.order_id, k.issued_at, k.granted_until, \
          k.granted_uses, k.expires_at, k.max_uses, k.used, k.last_use, k.revoked_at, k.revoked_reason, k.revoked_by, \
+         k.successor, \
          k.version, k.host_ref"
     };
 }
@@ -61,7 +66,7 @@ pub(in crate::store) use key_columns;
 /// The columns that [`product`] reads, of `delivery_product`.
 macro_rules! product_columns {
     () => {
-        "id, name, description, kind, content, price, days, uses, archived, host_ref"
+        "id, name, description, kind, content, price, days, uses, archived, host_ref, refs"
     };
 }
 pub(in crate::store) use product_columns;
@@ -108,7 +113,9 @@ fn revocation(row: &impl Columns) -> Result<Option<Revocation>, StoreError> {
     let Some(at) = row.integer_or_null("revoked_at")? else { return Ok(None) };
     let reason = row.text_or_null("revoked_reason")?.map(str::parse).transpose();
     let by = row.text_or_null("revoked_by")?.unwrap_or("system").parse();
-    Ok(Some(Revocation { at: milliseconds(at)?, reason: parsed(reason, "reason")?, by: parsed(by, "actor")? }))
+    let (reason, by) = (parsed(reason, "reason")?, parsed(by, "actor")?);
+    let successor = row.text_or_null("successor")?.map(str::parse).transpose();
+    Ok(Some(Revocation { at: milliseconds(at)?, reason, by, successor: parsed(successor, "successor")? }))
 }
 
 /// The state of a transfer, of `delivery_transfer`.
@@ -155,6 +162,8 @@ pub(in crate::store) fn product(row: &impl Columns) -> Result<Product, StoreErro
         Some(host_ref) => facts.host_ref(host_ref),
         None => facts,
     };
+    let refs = serde_json::from_str(row.text("refs")?);
+    let facts = facts.refs(refs.map_err(|error| StoreError::corrupt_because("names of a product", error))?);
     Ok(Product::new(product_id(row.integer("id")?)?, facts).archived(row.integer("archived")? != 0))
 }
 
@@ -179,6 +188,8 @@ pub(in crate::store) fn post(row: &impl Columns) -> Result<Post, StoreError> {
 pub(in crate::store) fn failed_message(row: &impl Columns, key: Key) -> Result<FailedMessage, StoreError> {
     Ok(FailedMessage {
         message: MessageNumber::new(row.integer("message")?),
+        kind: parsed(row.text("kind")?.parse(), "kind of message")?,
+        recipient: parsed(row.text("recipient")?.parse(), "recipient")?,
         key,
         attempts: attempts(row)?,
         failed_at: milliseconds(row.integer("due_at")?)?,

@@ -7,7 +7,7 @@ use chrono::DateTime;
 use super::rows::{Columns, key_columns, milliseconds, parsed, product_columns};
 use crate::key::{Key, KeyId, Status};
 use crate::post::PostId;
-use crate::store::cache::fitting;
+use crate::store::cache::{PostVersion, fitting};
 use crate::store::{FailedMessage, KeyQuery, Outcome, Page, Route, StoreError, Use, UseId};
 
 /// Keys that a search looks through at a time, once the first few were not enough.
@@ -28,7 +28,7 @@ pub(in crate::store) const BEFORE: &str =
 macro_rules! FAILED {
     ($keys:literal) => {
         concat!(
-            "SELECT m.number AS message, m.attempts, m.due_at, coalesce(m.reason, '') AS reason, ",
+            "SELECT m.number AS message, m.kind, m.recipient, m.attempts, m.due_at, coalesce(m.reason, '') AS reason, ",
             crate::store::sql::rows::key_columns!(),
             " FROM delivery_message m JOIN ",
             $keys,
@@ -48,43 +48,77 @@ pub(in crate::store) const PRODUCT: &str =
 pub(in crate::store) const PRODUCT_CALLED: &str =
     concat!("SELECT ", product_columns!(), " FROM delivery_product WHERE host_ref = $1");
 
+/// The product that platform `$1` calls `$2`.
+pub(in crate::store) const PRODUCT_NAMED: &str =
+    "SELECT product FROM delivery_product_ref WHERE source = $1 AND name = $2";
+
 pub(in crate::store) const PRODUCTS: &str =
     "SELECT id, name, description, kind, price FROM delivery_product WHERE archived = 0 ORDER BY id";
 
 pub(in crate::store) const ADD_PRODUCT: &str = concat!(
-    "INSERT INTO delivery_product (name, description, kind, content, price, days, uses, host_ref) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING ",
+    "INSERT INTO delivery_product (name, description, kind, content, price, days, uses, host_ref, refs) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING ",
     product_columns!()
 );
 
 pub(in crate::store) const UPDATE_PRODUCT: &str = concat!(
     "UPDATE delivery_product SET name = $1, description = $2, kind = $3, content = $4, price = $5, days = $6, uses = $7, \
-        host_ref = $8 WHERE id = $9 RETURNING ",
+        host_ref = $8, refs = $9 WHERE id = $10 RETURNING ",
     product_columns!()
 );
 
 pub(in crate::store) const ARCHIVE_PRODUCT: &str =
-    concat!("UPDATE delivery_product SET archived = 1 WHERE id = $1 RETURNING ", product_columns!());
+    concat!("UPDATE delivery_product SET archived = 1 WHERE id = $1 AND archived = 0 RETURNING ", product_columns!());
 
 pub(in crate::store) const ADD_POST: &str = "INSERT INTO delivery_post (title, category, content, published_at) \
     VALUES ($1, $2, $3, $4) RETURNING id, title, category, content, published_at";
 
-/// Posts until `$1`, newest first, at most `$2`: their numbers, and how long they are, which neither database reads the
+pub(in crate::store) const POST: &str =
+    "SELECT id, title, category, content, published_at FROM delivery_post WHERE id = $1";
+
+pub(in crate::store) const UPDATE_POST: &str = "UPDATE delivery_post \
+    SET title = $1, category = $2, content = $3, published_at = $4, version = version + 1 WHERE id = $5 \
+    RETURNING id, title, category, content, published_at";
+
+pub(in crate::store) const DELETE_POST: &str =
+    "DELETE FROM delivery_post WHERE id = $1 RETURNING id, title, category, content, published_at";
+
+/// Adds entry `$1` to the audit log: of key row `$2`, of product `$3`, at `$4`, by `$5`, what was done and what else there is to
+/// say.
+pub(in crate::store) const LOG: &str =
+    "INSERT INTO delivery_event (number, key, product, at, actor, action, detail) VALUES ($1, $2, $3, $4, $5, $6, $7)";
+
+/// Binds what [`LOG`] wants.
+macro_rules! bind_log {
+    ($statement:expr, $number:expr, ($key:expr, $product:expr), $action:expr, $edit:expr) => {
+        $statement
+            .bind(crate::store::plan::number_at($edit.at, $number))
+            .bind::<Option<i64>>($key)
+            .bind::<Option<i64>>($product)
+            .bind($edit.at.timestamp_millis())
+            .bind($edit.by.as_str().to_owned())
+            .bind($action.as_str())
+            .bind($edit.detail.clone())
+    };
+}
+pub(in crate::store) use bind_log;
+
+/// Posts until `$1`, newest first, at most `$2`: their numbers and versions, and how long they are, which neither database reads the
 /// content for.
-pub(in crate::store) const POSTS: &str = "SELECT id, CAST(octet_length(content) AS bigint) AS length FROM delivery_post \
+pub(in crate::store) const POSTS: &str = "SELECT id, version, CAST(octet_length(content) AS bigint) AS length FROM delivery_post \
     WHERE published_at <= $1 ORDER BY published_at DESC, id DESC LIMIT $2";
 
 /// The same, of category `$3`.
-pub(in crate::store) const POSTS_OF_CATEGORY: &str = "SELECT id, CAST(octet_length(content) AS bigint) AS length FROM delivery_post \
+pub(in crate::store) const POSTS_OF_CATEGORY: &str = "SELECT id, version, CAST(octet_length(content) AS bigint) AS length FROM delivery_post \
     WHERE published_at <= $1 AND category = $3 ORDER BY published_at DESC, id DESC LIMIT $2";
 
-/// The numbers of the first posts that fit into a list.
-pub(in crate::store) fn listed(rows: &[impl Columns]) -> Result<Vec<PostId>, StoreError> {
+/// The first posts that fit into a list.
+pub(in crate::store) fn listed(rows: &[impl Columns]) -> Result<Vec<PostVersion>, StoreError> {
     let lengths = rows.iter().map(|row| Columns::integer(row, "length"));
     let lengths = lengths.map(|length| length.map(|length| usize::try_from(length).unwrap_or(usize::MAX)));
     let fit = fitting(lengths.collect::<Result<Vec<_>, _>>()?);
     let id = |row| parsed(PostId::new(Columns::integer(row, "id")?), "post number");
-    rows.iter().take(fit).map(id).collect()
+    rows.iter().take(fit).map(|row| Ok((id(row)?, row.integer("version")?))).collect()
 }
 
 /// Keys below id `$1`, newest first, at most `$2`, by the condition with the best index and by status;
@@ -93,10 +127,11 @@ pub(in crate::store) fn listed(rows: &[impl Columns]) -> Result<Vec<PostId>, Sto
 pub(in crate::store) fn keys(query: &KeyQuery, (table, exhausted): (&str, &str)) -> String {
     let condition = match query {
         KeyQuery { order: Some(_), .. } => {
-            " AND k.number IN (SELECT p.key FROM delivery_purchase p WHERE p.order_id = $3 AND p.source = $4)"
+            " AND k.number IN (SELECT p.key FROM delivery_purchase p WHERE p.order_id = $3 \
+                UNION ALL SELECT r.number FROM delivery_key r WHERE r.order_id = $3 AND r.successor IS NOT NULL)"
         }
         KeyQuery { host_ref: Some(_), .. } => " AND k.host_ref = $3",
-        KeyQuery { email: Some(_), .. } => " AND k.email = $3",
+        KeyQuery { email: Some(_), .. } => " AND lower(k.email) = lower(CAST($3 AS text))",
         // Few are revoked, and have an index; a shop may have one product.
         KeyQuery { product: Some(_), status: Some((Status::Revoked, _)), .. } => " AND +k.product = $3",
         KeyQuery { product: Some(_), .. } => " AND k.product = $3",
@@ -124,7 +159,7 @@ macro_rules! bind_search {
     ($statement:expr, $query:expr, $before:expr, $most:expr) => {{
         let statement = $statement.bind(crate::store::sql::statements::below($before)).bind(limit($most));
         match $query {
-            KeyQuery { order: Some(order), .. } => statement.bind(order.id.as_str()).bind(order.source.as_str()),
+            KeyQuery { order: Some(order), .. } => statement.bind(order.as_str()),
             KeyQuery { host_ref: Some(host_ref), .. } => statement.bind(host_ref.as_str()),
             KeyQuery { email: Some(email), .. } => statement.bind(email.as_str()),
             KeyQuery { product: Some(product), .. } => statement.bind(product.get()),
@@ -229,6 +264,7 @@ macro_rules! bind_product {
             .bind($product.terms().validity.map(crate::terms::Validity::as_days))
             .bind($product.terms().limit.map(crate::terms::UseLimit::as_count))
             .bind($product.host_ref().map(crate::HostRef::as_str))
+            .bind(crate::store::sql::inbox::text($product.refs())?)
     };
 }
 pub(in crate::store) use bind_product;

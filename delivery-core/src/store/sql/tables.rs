@@ -26,7 +26,7 @@ enum Kind {
 
 use Kind::{Bytes, Integer, Text};
 
-pub(in crate::store) static TABLES: [Table; 7] = [
+pub(in crate::store) static TABLES: [Table; 11] = [
     Table {
         what: "products",
         name: "delivery_product",
@@ -42,6 +42,7 @@ pub(in crate::store) static TABLES: [Table; 7] = [
             ("uses", Integer),
             ("archived", Integer),
             ("host_ref", Text),
+            ("refs", Text),
         ],
         chunk: 16,
     },
@@ -49,7 +50,14 @@ pub(in crate::store) static TABLES: [Table; 7] = [
         what: "posts",
         name: "delivery_post",
         key: &["id"],
-        columns: &[("id", Integer), ("title", Text), ("category", Text), ("content", Text), ("published_at", Integer)],
+        columns: &[
+            ("id", Integer),
+            ("title", Text),
+            ("category", Text),
+            ("content", Text),
+            ("published_at", Integer),
+            ("version", Integer),
+        ],
         chunk: 16,
     },
     Table {
@@ -74,6 +82,7 @@ pub(in crate::store) static TABLES: [Table; 7] = [
             ("revoked_at", Integer),
             ("revoked_reason", Text),
             ("revoked_by", Text),
+            ("successor", Text),
             ("host_ref", Text),
         ],
         chunk: 10_000,
@@ -82,16 +91,7 @@ pub(in crate::store) static TABLES: [Table; 7] = [
         what: "purchases",
         name: "delivery_purchase",
         key: &["order_id", "source", "product"],
-        columns: &[
-            ("order_id", Text),
-            ("source", Text),
-            ("product", Integer),
-            ("key", Integer),
-            ("payment", Text),
-            ("invoice", Text),
-            ("subscription", Text),
-            ("refunded_at", Integer),
-        ],
+        columns: &[("order_id", Text), ("source", Text), ("product", Integer), ("key", Integer)],
         chunk: 10_000,
     },
     Table {
@@ -102,7 +102,7 @@ pub(in crate::store) static TABLES: [Table; 7] = [
         chunk: 20_000,
     },
     Table {
-        what: "e-mails",
+        what: "messages",
         name: "delivery_message",
         key: &["number"],
         columns: &[
@@ -128,11 +128,55 @@ pub(in crate::store) static TABLES: [Table; 7] = [
         columns: &[
             ("number", Integer),
             ("key", Integer),
+            ("product", Integer),
             ("at", Integer),
             ("actor", Text),
             ("action", Text),
             ("detail", Text),
         ],
+        chunk: 10_000,
+    },
+    Table {
+        what: "events of platforms",
+        name: "delivery_inbox",
+        key: &["number"],
+        columns: &[
+            ("number", Integer),
+            ("source", Text),
+            ("name", Text),
+            ("kind", Text),
+            ("order_id", Text),
+            ("body", Text),
+            ("received_at", Integer),
+            ("outcome", Text),
+            ("reason", Text),
+            ("keys", Text),
+            ("due_at", Integer),
+            ("attempts", Integer),
+            ("version", Integer),
+        ],
+        // Few of what may be large.
+        chunk: 16,
+    },
+    Table {
+        what: "deals",
+        name: "delivery_deal",
+        key: &["number"],
+        columns: &[("number", Integer), ("version", Integer), ("facts", Text)],
+        chunk: 1000,
+    },
+    Table {
+        what: "references",
+        name: "delivery_reference",
+        key: &["source", "kind", "name"],
+        columns: &[("source", Text), ("kind", Text), ("name", Text), ("deal", Integer)],
+        chunk: 10_000,
+    },
+    Table {
+        what: "customers",
+        name: "delivery_customer",
+        key: &["source", "reference"],
+        columns: &[("source", Text), ("reference", Text), ("email", Text), ("told_at", Integer)],
         chunk: 10_000,
     },
 ];
@@ -277,13 +321,16 @@ mod tests {
     use super::*;
 
     /// Not copied, since it is no content of the store: what follows from other columns, or what a server begins anew.
-    const LEFT_OUT: [&str; 11] = [
+    const LEFT_OUT: [&str; 14] = [
         "delivery_count.key",
         "delivery_count.last_use",
         "delivery_count.used",
         "delivery_key.exhausted",
         "delivery_keyring.fingerprint",
         "delivery_message.leased",
+        "delivery_product_ref.name",
+        "delivery_product_ref.product",
+        "delivery_product_ref.source",
         "delivery_transfer.finished_at",
         "delivery_transfer.id",
         "delivery_transfer.one",

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 
-use crate::key::{Change, Key, KeyId, NewKey};
+use crate::key::{Change, Key, KeyId};
 use crate::store::batch::BatchQueue;
 use crate::store::plan::{Operation, Reply};
-use crate::store::{Issue, Lease, MessageId, Outcome, Refused, StoreError};
+use crate::store::{Issue, Lease, Notice, Outcome, Receipt, Received, Refused, Resend, Sale, StoreError, Successor};
 
 /// Something for the owner `W` of a database connection to do.
 pub(in crate::store) enum Work<W> {
@@ -48,9 +48,9 @@ impl<W: Send + 'static> WorkQueue<W> {
         Self(queue)
     }
 
-    pub(in crate::store) async fn issue(&self, key: NewKey, message: Option<MessageId>) -> Result<Issue, StoreError> {
+    pub(in crate::store) async fn issue(&self, sale: Sale) -> Result<Issue, StoreError> {
         let reply = Reply::default();
-        self.submit(Work::Operation(Operation::Issue(Arc::new(key), message, reply.clone()))).await?;
+        self.submit(Work::Operation(Operation::Issue(Arc::new(sale), reply.clone()))).await?;
         reply.take()
     }
 
@@ -58,9 +58,36 @@ impl<W: Send + 'static> WorkQueue<W> {
         &self,
         id: KeyId,
         change: Change,
+        messages: Vec<Notice>,
     ) -> Result<Option<Result<Key, Refused>>, StoreError> {
         let reply = Reply::default();
-        self.submit(Work::Operation(Operation::Change(id, change, reply.clone()))).await?;
+        self.submit(Work::Operation(Operation::Change(id, change, messages, reply.clone()))).await?;
+        reply.take()
+    }
+
+    pub(in crate::store) async fn resend(
+        &self,
+        id: KeyId,
+        resend: Resend,
+    ) -> Result<Option<Result<Key, Refused>>, StoreError> {
+        let reply = Reply::default();
+        self.submit(Work::Operation(Operation::Resend(id, Arc::new(resend), reply.clone()))).await?;
+        reply.take()
+    }
+
+    pub(in crate::store) async fn rotate(
+        &self,
+        id: KeyId,
+        successor: Successor,
+    ) -> Result<Option<Result<Issue, Refused>>, StoreError> {
+        let reply = Reply::default();
+        self.submit(Work::Operation(Operation::Rotate(id, Arc::new(successor), reply.clone()))).await?;
+        reply.take()
+    }
+
+    pub(in crate::store) async fn receive(&self, receipt: Receipt) -> Result<Received, StoreError> {
+        let reply = Reply::default();
+        self.submit(Work::Operation(Operation::Receive(Arc::new(receipt), reply.clone()))).await?;
         reply.take()
     }
 
@@ -83,19 +110,20 @@ impl<W: Send + 'static> WorkQueue<W> {
         reply.take()
     }
 
-    /// Deletes use records part by part, so that other work gets its turn between. `prune` deletes the next part from a number
-    /// on, and returns how many that were and where the part after it begins.
-    pub(in crate::store) async fn prune(
+    /// Changes rows part by part, so that other work gets its turn between. `change` changes the next part from a number on, and
+    /// returns how many rows that were and where the part after it begins.
+    pub(in crate::store) async fn part_by_part(
         &self,
-        prune: impl for<'w> Fn(&'w mut W, i64) -> BoxFuture<'w, Result<(u64, Option<i64>), StoreError>>
+        change: impl for<'w> Fn(&'w mut W, i64) -> BoxFuture<'w, Result<(u64, Option<i64>), StoreError>>
         + Send
-        + Copy
+        + Clone
         + 'static,
     ) -> Result<u64, StoreError> {
         let (mut total, mut from) = (0, 0);
         loop {
-            let (pruned, next) = self.run(move |writer| prune(writer, from)).await?;
-            total += pruned;
+            let change = change.clone();
+            let (changed, next) = self.run(move |writer| change(writer, from)).await?;
+            total += changed;
             match next {
                 Some(next) => from = next,
                 None => return Ok(total),

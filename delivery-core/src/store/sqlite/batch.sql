@@ -1,9 +1,9 @@
 -- What the writer's connection has of its own: one statement writes all rows of a batch, and is a transaction by itself.
 -- Each further statement would cost a trip between the writer and SQLite's thread, twice through the scheduler.
--- Parameters are JSON arrays of rows.
+-- Parameters are JSON arrays of rows; `inbox` is an object of them, and null in most batches.
 
-CREATE TEMP VIEW IF NOT EXISTS delivery_batch (keys, states, messages, uses, events, completed) AS
-    SELECT NULL, NULL, NULL, NULL, NULL, NULL;
+CREATE TEMP VIEW IF NOT EXISTS delivery_batch (keys, states, messages, uses, events, completed, inbox) AS
+    SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL;
 
 CREATE TEMP TRIGGER IF NOT EXISTS delivery_write INSTEAD OF INSERT ON delivery_batch BEGIN
     INSERT INTO delivery_key
@@ -14,7 +14,15 @@ CREATE TEMP TRIGGER IF NOT EXISTS delivery_write INSTEAD OF INSERT ON delivery_b
     FROM json_each(NEW.keys);
 
     INSERT INTO delivery_purchase (order_id, source, product, key)
-    SELECT value->>6, value->>5, value->>3, value->>0 FROM json_each(NEW.keys) WHERE value->>6 IS NOT NULL;
+    SELECT value->>6, value->>5, value->>3, value->>0 FROM json_each(NEW.keys)
+    WHERE value->>6 IS NOT NULL AND value->>11 IS NULL;
+
+    -- A key that takes the place of another has its purchase and its count.
+    UPDATE delivery_purchase SET key = j.value->>0 FROM json_each(NEW.keys) j
+    WHERE j.value->>11 IS NOT NULL AND order_id = j.value->>6 AND source = j.value->>5 AND product = j.value->>3;
+
+    INSERT INTO delivery_count (key, used, last_use)
+    SELECT value->>0, value->>12, 0 FROM json_each(NEW.keys) WHERE value->>12 > 0;
 
     INSERT INTO delivery_message (number, key, kind, recipient, message_id, queued_at, due_at)
     SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>5 FROM json_each(NEW.messages);
@@ -24,7 +32,8 @@ CREATE TEMP TRIGGER IF NOT EXISTS delivery_write INSTEAD OF INSERT ON delivery_b
 
     UPDATE delivery_key
     SET expires_at = j.value->>1, max_uses = j.value->>2, revoked_at = j.value->>3, revoked_reason = j.value->>4,
-        revoked_by = j.value->>5, exhausted = j.value->>6
+        revoked_by = j.value->>5, exhausted = j.value->>6, email = j.value->>7,
+        successor = j.value->>8
     FROM json_each(NEW.states) j WHERE number = j.value->>0;
 
     INSERT INTO delivery_event (number, key, at, actor, action, detail)
@@ -35,4 +44,26 @@ CREATE TEMP TRIGGER IF NOT EXISTS delivery_write INSTEAD OF INSERT ON delivery_b
         attempts = attempts - j.value->>5, token = token + 1, route = j.value->>6
     FROM json_each(NEW.completed) j
     WHERE number = j.value->>0 AND token = j.value->>1 AND state = 0;
+
+    INSERT INTO delivery_inbox
+        (number, source, name, kind, order_id, body, received_at, outcome, reason, keys, due_at, attempts, version)
+    SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, value->>8, value->>9,
+           value->>10, value->>11, 1
+    FROM json_each(NEW.inbox, '$.entries')
+    -- An event is inserted once, or written by whoever has its version: nobody else writes.
+    WHERE true
+    ON CONFLICT (number) DO UPDATE SET body = excluded.body, outcome = excluded.outcome, reason = excluded.reason, keys = excluded.keys,
+        due_at = excluded.due_at, attempts = excluded.attempts, version = delivery_inbox.version + 1;
+
+    INSERT INTO delivery_deal (number, version, facts)
+    SELECT value->>0, 1, value->>1 FROM json_each(NEW.inbox, '$.deals') WHERE true
+    ON CONFLICT (number) DO UPDATE SET facts = excluded.facts, version = delivery_deal.version + 1;
+
+    INSERT INTO delivery_reference (source, kind, name, deal)
+    SELECT value->>0, value->>1, value->>2, value->>3 FROM json_each(NEW.inbox, '$.references');
+
+    INSERT INTO delivery_customer (source, reference, email, told_at)
+    SELECT value->>0, value->>1, value->>2, value->>3 FROM json_each(NEW.inbox, '$.customers') WHERE true
+    ON CONFLICT (source, reference) DO UPDATE SET email = excluded.email, told_at = excluded.told_at
+    WHERE delivery_customer.told_at <= excluded.told_at;
 END;

@@ -2,53 +2,125 @@
 
 use std::sync::Arc;
 
-use sqlx::SqlitePool;
+use sqlx::query::Query;
+use sqlx::sqlite::SqliteArguments;
+use sqlx::{Connection, Sqlite, SqlitePool};
 
 use super::cache::Cache;
 use super::error::store_error;
 use super::json::json;
 use super::writer::Writer;
 use crate::HostRef;
-use crate::post::{NewPost, Post};
-use crate::product::{Listing, NewProduct, Product, ProductId};
+use crate::order::Source;
+use crate::post::{NewPost, Post, PostId};
+use crate::product::{Listing, NewProduct, Product, ProductId, RefName};
 use crate::store::sql::rows;
 use crate::store::sql::statements::{
-    ADD_POST, ADD_PRODUCT, ARCHIVE_PRODUCT, POSTS, POSTS_OF_CATEGORY, PRODUCT, PRODUCT_CALLED, PRODUCTS,
-    UPDATE_PRODUCT, bind_post, bind_product, limit, listed,
+    ADD_POST, ADD_PRODUCT, ARCHIVE_PRODUCT, DELETE_POST, LOG, POST, POSTS, POSTS_OF_CATEGORY, PRODUCT, PRODUCT_CALLED,
+    PRODUCT_NAMED, PRODUCTS, UPDATE_POST, UPDATE_PRODUCT, bind_log, bind_post, bind_product, limit, listed,
 };
-use crate::store::{PostQuery, StoreError};
+use crate::store::{Action, Edit, PostQuery, StoreError};
 
-pub(super) async fn add_product(writer: &mut Writer, facts: &NewProduct) -> Result<Arc<Product>, StoreError> {
+pub(super) async fn add_product(
+    writer: &mut Writer,
+    facts: &NewProduct,
+    edit: &Edit,
+) -> Result<Arc<Product>, StoreError> {
     let draft = rows::draft_product(facts)?;
-    let add = bind_product!(sqlx::query(ADD_PRODUCT), draft);
-    let row = add.fetch_one(&mut writer.connection).await.map_err(store_error)?;
-    writer.cache.products.clear();
-    rows::product(&row).map(Arc::new)
+    let added = change(writer, bind_product!(sqlx::query(ADD_PRODUCT), draft), Action::ProductAdded, edit).await?;
+    added.ok_or(StoreError::corrupt("a product that was added and is not there"))
 }
 
 pub(super) async fn update_product(
     writer: &mut Writer,
     id: ProductId,
     facts: &NewProduct,
+    edit: &Edit,
 ) -> Result<Option<Arc<Product>>, StoreError> {
     let draft = rows::draft_product(facts)?;
     let update = bind_product!(sqlx::query(UPDATE_PRODUCT), draft).bind(id.get());
-    let row = update.fetch_optional(&mut writer.connection).await.map_err(store_error)?;
-    writer.cache.products.clear();
+    change(writer, update, Action::ProductUpdated, edit).await
+}
+
+pub(super) async fn archive_product(
+    writer: &mut Writer,
+    id: ProductId,
+    edit: &Edit,
+) -> Result<Option<Arc<Product>>, StoreError> {
+    let archived = change(writer, sqlx::query(ARCHIVE_PRODUCT).bind(id.get()), Action::ProductArchived, edit).await?;
+    if archived.is_some() {
+        return Ok(archived);
+    }
+    // Or it was archived before.
+    let row = sqlx::query(PRODUCT).bind(id.get()).fetch_optional(&mut writer.connection).await.map_err(store_error)?;
     row.map(|row| rows::product(&row).map(Arc::new)).transpose()
 }
 
-pub(super) async fn archive_product(writer: &mut Writer, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
-    let archive = sqlx::query(ARCHIVE_PRODUCT).bind(id.get());
-    let row = archive.fetch_optional(&mut writer.connection).await.map_err(store_error)?;
+/// Changes a product, and enters that into the audit log.
+async fn change(
+    writer: &mut Writer,
+    statement: Query<'_, Sqlite, SqliteArguments>,
+    action: Action,
+    edit: &Edit,
+) -> Result<Option<Arc<Product>>, StoreError> {
+    let number = writer.next_number();
+    let mut transaction = writer.connection.begin().await.map_err(store_error)?;
+    let row = statement.fetch_optional(&mut *transaction).await.map_err(store_error)?;
+    let product = row.map(|row| rows::product(&row).map(Arc::new)).transpose()?;
+    if let Some(product) = &product {
+        let log = bind_log!(sqlx::query(LOG), number, (None, Some(product.id().get())), action, edit);
+        log.execute(&mut *transaction).await.map_err(store_error)?;
+    }
+    transaction.commit().await.map_err(store_error)?;
     writer.cache.products.clear();
-    row.map(|row| rows::product(&row).map(Arc::new)).transpose()
+    Ok(product)
 }
 
-pub(super) async fn add_post(writer: &mut Writer, facts: &NewPost) -> Result<Post, StoreError> {
+pub(super) async fn add_post(writer: &mut Writer, facts: &NewPost, edit: &Edit) -> Result<Post, StoreError> {
     let draft = rows::draft_post(facts)?;
-    let add = bind_post!(sqlx::query(ADD_POST), draft);
-    rows::post(&add.fetch_one(&mut writer.connection).await.map_err(store_error)?)
+    let added = change_post(writer, bind_post!(sqlx::query(ADD_POST), draft), Action::PostAdded, edit).await?;
+    added.ok_or(StoreError::corrupt("a post that was added and is not there"))
+}
+
+pub(super) async fn update_post(
+    writer: &mut Writer,
+    id: PostId,
+    facts: &NewPost,
+    edit: &Edit,
+) -> Result<Option<Post>, StoreError> {
+    let draft = rows::draft_post(facts)?;
+    let update = bind_post!(sqlx::query(UPDATE_POST), draft).bind(id.get());
+    change_post(writer, update, Action::PostUpdated, edit).await
+}
+
+pub(super) async fn delete_post(writer: &mut Writer, id: PostId, edit: &Edit) -> Result<bool, StoreError> {
+    let delete = sqlx::query(DELETE_POST).bind(id.get());
+    Ok(change_post(writer, delete, Action::PostDeleted, edit).await?.is_some())
+}
+
+/// Changes a post, and enters that into the audit log.
+async fn change_post(
+    writer: &mut Writer,
+    statement: Query<'_, Sqlite, SqliteArguments>,
+    action: Action,
+    edit: &Edit,
+) -> Result<Option<Post>, StoreError> {
+    let number = writer.next_number();
+    let mut transaction = writer.connection.begin().await.map_err(store_error)?;
+    let row = statement.fetch_optional(&mut *transaction).await.map_err(store_error)?;
+    let post = row.map(|row| rows::post(&row)).transpose()?;
+    if let Some(post) = &post {
+        let edit = Edit { detail: Some(format!("post {}", post.id().get())), ..edit.clone() };
+        let log = bind_log!(sqlx::query(LOG), number, (None, None), action, edit);
+        log.execute(&mut *transaction).await.map_err(store_error)?;
+    }
+    transaction.commit().await.map_err(store_error)?;
+    Ok(post)
+}
+
+pub(super) async fn post(readers: &SqlitePool, id: PostId) -> Result<Option<Post>, StoreError> {
+    let row = sqlx::query(POST).bind(id.get()).fetch_optional(readers).await.map_err(store_error)?;
+    row.map(|row| rows::post(&row)).transpose()
 }
 
 pub(super) async fn product_called(
@@ -70,6 +142,22 @@ pub(super) async fn product(
     let version = cache.products.version();
     let row = sqlx::query(PRODUCT).bind(id.get()).fetch_optional(readers).await.map_err(store_error)?;
     row.map(|row| rows::product(&row).map(|product| cache.products.keep(Arc::new(product), version))).transpose()
+}
+
+pub(super) async fn product_named(
+    readers: &SqlitePool,
+    cache: &Cache,
+    source: &Source,
+    name: &RefName,
+) -> Result<Option<ProductId>, StoreError> {
+    if let Some(product) = cache.products.named(source, name) {
+        return Ok(product);
+    }
+    let version = cache.products.version();
+    let find = sqlx::query_scalar(PRODUCT_NAMED).bind(source.as_str()).bind(name.as_str());
+    let product = find.fetch_optional(readers).await.map_err(store_error)?.map(rows::product_id).transpose()?;
+    cache.products.keep_name(source, name, product, version);
+    Ok(product)
 }
 
 pub(super) async fn products(readers: &SqlitePool, cache: &Cache) -> Result<Arc<Vec<Listing>>, StoreError> {
@@ -99,7 +187,7 @@ pub(super) async fn posts(
     if let Some(held) = cache.posts.get(&ids) {
         return Ok(held);
     }
-    let contents = sqlx::query(CONTENTS).bind(json(&ids.iter().map(|id| id.get()).collect::<Vec<_>>())?);
+    let contents = sqlx::query(CONTENTS).bind(json(&ids.iter().map(|(id, _)| id.get()).collect::<Vec<_>>())?);
     let found = contents.fetch_all(readers).await.map_err(store_error)?;
-    Ok(cache.posts.keep(found.iter().map(rows::post).collect::<Result<_, _>>()?))
+    Ok(cache.posts.keep(ids, found.iter().map(rows::post).collect::<Result<_, _>>()?))
 }

@@ -13,16 +13,12 @@ use super::lock::Lock;
 use super::pending::Count;
 use super::persist::persist;
 use super::writer::{Pass, Writer, rolled_back};
-use super::{load, messages};
-use crate::store::batch::{BATCH, BatchHandler};
+use super::{inbox, load, messages};
+use crate::store::batch::BatchHandler;
 use crate::store::plan::{Loaded, Needs, Numbers, Operation, Plan, Writes, needs, plan};
 use crate::store::sql::Work;
 use crate::store::{Attempt, StoreError};
 use crate::throttle::Throttle;
-
-/// Numbers for a batch: at most two an operation.
-const NUMBERS: i64 = 2048;
-const _: () = assert!(BATCH <= 1024, "a batch has numbers for each of its operations");
 
 impl Writer {
     /// Takes over a migrated database.
@@ -34,9 +30,7 @@ impl Writer {
     ) -> Result<Self, StoreError> {
         let (newest, pass, prune_until, is_lost) = (0, Pass::default(), None, false);
         let checkpoints = Checkpoints::default();
-        let issued = 0;
-        let mut writer =
-            Self { connection, cache, newest, pass, prune_until, is_lost, options, checkpoints, lock, issued };
+        let mut writer = Self { connection, cache, newest, pass, prune_until, is_lost, options, checkpoints, lock };
         match messages::end_leases(&mut writer.connection).await {
             // What is there can be read: leases then end by themselves.
             Err(StoreError::Full { .. }) => tracing::warn!("no space is left on the disk: nothing can be sold or sent"),
@@ -56,10 +50,13 @@ impl Writer {
     }
 
     async fn recover(&mut self) -> Result<(), StoreError> {
+        // Numbers of rows that are listed by time have that above these bits.
         const NEWEST: &str = "SELECT max( \
             coalesce((SELECT max(number) FROM delivery_key), 0), coalesce((SELECT max(number) FROM delivery_use), 0), \
-            coalesce((SELECT max(number) FROM delivery_message), 0), \
-            coalesce((SELECT max(number) FROM delivery_event), 0), (SELECT number FROM delivery_watermark))";
+            coalesce((SELECT max(number) & 1073741823 FROM delivery_message), 0), \
+            coalesce((SELECT max(number) & 1073741823 FROM delivery_event), 0), \
+            coalesce((SELECT max(number) & 1073741823 FROM delivery_inbox), 0), \
+            coalesce((SELECT max(number) FROM delivery_deal), 0), (SELECT number FROM delivery_watermark))";
         self.connection.execute(include_str!("batch.sql")).await.map_err(store_error)?;
         self.newest = sqlx::query_scalar(NEWEST).fetch_one(&mut self.connection).await.map_err(store_error)?;
         self.pass = flush::recover(&mut self.connection, &self.cache).await?;
@@ -71,7 +68,8 @@ impl Writer {
 
     async fn write(&mut self, operations: &[&Operation]) -> Result<Vec<bool>, StoreError> {
         let needs = needs(operations.iter().copied());
-        let mut numbers = Numbers::block(self.newest + 1, NUMBERS);
+        let wanted = operations.iter().map(|operation| operation.numbers()).sum();
+        let mut numbers = Numbers::block(self.newest + 1, wanted);
         // A single order is taken for new: if it is not, the index of purchases refuses it, and nothing has happened.
         let mut refused = None;
         if needs.purchases.len() == 1 {
@@ -81,7 +79,7 @@ impl Writer {
                 Err(error) if self.is_lost => return Err(error),
                 Err(error) => refused = Some(error),
             }
-            numbers = Numbers::block(self.newest + 1, NUMBERS);
+            numbers = Numbers::block(self.newest + 1, wanted);
         }
         let planned = self.plan(operations, &needs, true, &mut numbers).await?;
         match refused {
@@ -118,7 +116,30 @@ impl Writer {
                 loaded.insert(row);
             }
         }
+        if operations.iter().any(|operation| operation.is_of_several()) {
+            inbox::load(&mut self.connection, needs, &mut loaded).await?;
+            self.follow(&mut loaded).await?;
+        }
         plan(operations.iter().copied(), loaded, numbers)
+    }
+
+    /// Loads the rows that others lead to.
+    async fn follow(&mut self, loaded: &mut Loaded) -> Result<(), StoreError> {
+        loop {
+            let missing = loaded.missing();
+            if missing.is_empty() {
+                return Ok(());
+            }
+            loaded.expect(&missing);
+            let (cached, uncached): (Vec<_>, Vec<_>) =
+                missing.keys.iter().map(|id| (id, self.cache.keys.get(id))).partition(|(_, row)| row.is_some());
+            let uncached: Vec<_> = uncached.into_iter().map(|(id, _)| *id).collect();
+            let read = load::keys(&mut self.connection, &self.cache, &uncached).await?;
+            for row in cached.into_iter().filter_map(|(_, row)| row).chain(read) {
+                loaded.insert(row);
+            }
+            inbox::load(&mut self.connection, &missing, loaded).await?;
+        }
     }
 
     async fn persist(&mut self, writes: &Writes) -> Result<(), StoreError> {
@@ -153,6 +174,10 @@ impl BatchHandler for Writer {
     type Answer = Result<(), StoreError>;
 
     const WRITES: bool = true;
+
+    fn is_alone(work: &Work<Self>) -> bool {
+        matches!(work, Work::Statement(_))
+    }
 
     async fn commit(
         &mut self,

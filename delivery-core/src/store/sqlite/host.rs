@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use sqlx::Executor;
+use sqlx::Connection;
 use sqlx::sqlite::SqliteConnection;
 use tokio::time::timeout;
 
+use super::cache::Cache;
 use super::error::store_error;
 use super::persist::persist;
-use super::writer::{Writer, rolled_back};
+use super::writer::{Writer, has_ended, rolled_back};
 use super::{SqliteStore, load};
 use crate::key::KeyId;
 use crate::store::plan::{Loaded, Numbers, Operation, Reply, needs, plan};
@@ -25,7 +26,10 @@ const LONGEST: Duration = Duration::from_secs(4);
 /// A transaction of the host's: a connection, and [`issue`](Self::issue).
 #[derive(Debug)]
 pub struct SqliteTransaction<'t> {
-    writer: &'t mut Writer,
+    connection: &'t mut SqliteConnection,
+    cache: &'t Cache,
+    /// The greatest number that a row has.
+    newest: &'t mut i64,
 }
 
 impl SqliteStore {
@@ -34,7 +38,8 @@ impl SqliteStore {
     ///
     /// Nothing else is written meanwhile, so `work` should execute its statements and return. After four seconds it is rolled
     /// back. It must not call the store or the service, which would wait for it; [prepare the
-    /// sale](crate::Delivery::prepare) before. It must not end the transaction: savepoints are written as SQL, `SAVEPOINT a`.
+    /// sale](crate::Delivery::prepare) before. It must not end the transaction; one that it [begins](sqlx::Connection::begin) inside is a
+    /// savepoint.
     ///
     /// ```no_run
     /// # async fn example(
@@ -81,26 +86,41 @@ async fn run<T, E, F>(writer: &mut Writer, work: F) -> Result<Ended<T, E>, Store
 where
     F: for<'t> FnOnce(SqliteTransaction<'t>) -> BoxFuture<'t, Result<T, E>>,
 {
-    writer.connection.execute("BEGIN IMMEDIATE").await.map_err(store_error)?;
-    let working = AssertUnwindSafe(async { work(SqliteTransaction { writer: &mut *writer }).await }).catch_unwind();
+    let ended = transact(writer, work).await;
+    if ended.is_err() {
+        writer.is_lost |= !rolled_back(&mut writer.connection).await;
+    }
+    // SQLite ends a transaction by itself when the disk is full, say, and the driver takes it for open from then on: only
+    // another connection can begin one.
+    writer.is_lost |= writer.connection.is_in_transaction();
+    ended
+}
+
+async fn transact<T, E, F>(writer: &mut Writer, work: F) -> Result<Ended<T, E>, StoreError>
+where
+    F: for<'t> FnOnce(SqliteTransaction<'t>) -> BoxFuture<'t, Result<T, E>>,
+{
+    let Writer { connection, cache, newest, .. } = &mut *writer;
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(store_error)?;
+    let mut numbers = *newest;
+    let lent = SqliteTransaction { connection: &mut transaction, cache, newest: &mut numbers };
+    let working = AssertUnwindSafe(async { work(lent).await }).catch_unwind();
     let Ok(worked) = timeout(LONGEST, working).await else {
-        writer.issued = 0;
         return Err(StoreError::unavailable("a transaction of the host's took longer than four seconds"));
     };
-    let issued = std::mem::take(&mut writer.issued);
     if !matches!(worked, Ok(Ok(_))) {
-        writer.is_lost |= !rolled_back(&mut writer.connection).await;
+        let is_over = transaction.rollback().await.map_or_else(|error| has_ended(&error), |()| true);
+        writer.is_lost |= !is_over;
         return Ok(worked);
     }
-    if let Err(error) = writer.connection.execute("COMMIT").await {
+    if let Err(error) = transaction.commit().await {
         // If the host has ended the transaction itself, nobody knows what became of it: the rows tell.
-        let ended = error.as_database_error().is_some_and(|error| error.message().contains("no transaction is active"));
-        writer.is_lost = ended || !rolled_back(&mut writer.connection).await;
+        writer.is_lost = has_ended(&error) || !rolled_back(&mut writer.connection).await;
         let error = store_error(error);
         return Err(if writer.is_lost { StoreError::unknown(error) } else { error });
     }
     // No key goes into the cache: the host may have rolled back to a savepoint before it was issued.
-    writer.newest = issued.max(writer.newest);
+    writer.newest = numbers;
     Ok(worked)
 }
 
@@ -109,11 +129,12 @@ impl SqliteTransaction<'_> {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if nothing was written; the transaction goes on.
+    /// [`StoreError`] if nothing was written; the transaction goes on, unless SQLite has ended it, as it does when the disk is
+    /// [full](StoreError::Full).
     pub async fn issue(&mut self, sale: &Sale) -> Result<Issue, StoreError> {
-        let Writer { connection, cache, newest, issued, .. } = &mut *self.writer;
+        let Self { connection, cache, newest } = self;
         let reply = Reply::default();
-        let operation = Operation::Issue(Arc::new(sale.key.clone()), sale.message.clone(), reply.clone());
+        let operation = Operation::Issue(Arc::new(sale.clone()), reply.clone());
         let needs = needs([&operation]);
         let mut loaded = Loaded::absent(&needs);
         let new: Vec<KeyId> = needs.new.iter().copied().collect();
@@ -123,13 +144,12 @@ impl SqliteTransaction<'_> {
         for row in load::purchases(connection, cache, &needs.purchases).await? {
             loaded.insert(row);
         }
-        // A key and its message.
-        let mut numbers = Numbers::block((*newest).max(*issued) + 1, 2);
+        let mut numbers = Numbers::block(**newest + 1, operation.numbers());
         let planned = plan([&operation], loaded, &mut numbers)?;
         if !planned.writes.is_empty() {
             persist(connection, &planned.writes).await?;
         }
-        *issued = numbers.newest();
+        **newest = numbers.newest();
         planned.answer(|_| true);
         reply.take()
     }
@@ -139,12 +159,12 @@ impl Deref for SqliteTransaction<'_> {
     type Target = SqliteConnection;
 
     fn deref(&self) -> &SqliteConnection {
-        &self.writer.connection
+        self.connection
     }
 }
 
 impl DerefMut for SqliteTransaction<'_> {
     fn deref_mut(&mut self) -> &mut SqliteConnection {
-        &mut self.writer.connection
+        self.connection
     }
 }

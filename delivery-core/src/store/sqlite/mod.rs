@@ -20,6 +20,7 @@ mod flush;
 mod handler;
 mod history;
 mod host;
+mod inbox;
 mod json;
 mod keyring;
 mod load;
@@ -29,6 +30,7 @@ mod open;
 mod pending;
 mod persist;
 mod read;
+mod records;
 #[cfg(feature = "postgres")]
 mod transfer;
 mod writer;
@@ -58,13 +60,15 @@ use super::clock::SteadyClock;
 use super::plan::Row;
 use super::sql::WorkQueue;
 use super::{
-    Backend, Catalog, CatalogEditor, FailedMessage, History, Issue, KeyQuery, Lease, LeasedMessage, Ledger, MessageId,
-    MessageNumber, Outcome, Page, PostQuery, Posts, Refused, Route, StoreError, Use, UseId,
+    Backend, Catalog, CatalogEditor, Edit, FailedMessage, History, Inbox, Issue, KeyQuery, Lease, LeasedMessage,
+    Ledger, MessageNumber, Notice, Outcome, Page, PostQuery, Posts, ProductNames, Receipt, Received, Records, Refused,
+    Resend, Route, Sale, StoreError, Successor, Use, UseId,
 };
 use crate::HostRef;
-use crate::key::{Acceptance, Change, Fingerprint, Key, KeyId, NewKey};
-use crate::post::{NewPost, Post};
-use crate::product::{Listing, NewProduct, Product, ProductId};
+use crate::key::{Acceptance, Change, Fingerprint, Key, KeyId};
+use crate::order::Source;
+use crate::post::{NewPost, Post, PostId};
+use crate::product::{Listing, NewProduct, Product, ProductId, RefName};
 
 /// Keys, orders, messages, products and posts in one SQLite file that this process owns.
 ///
@@ -129,16 +133,33 @@ async fn timely<T>(read: impl Future<Output = Result<T, StoreError>>) -> Result<
 
 #[async_trait]
 impl Ledger for SqliteStore {
-    async fn issue(&self, key: NewKey, message: Option<MessageId>) -> Result<Issue, StoreError> {
-        self.writer()?.issue(key, message).await
+    async fn issue(&self, sale: Sale) -> Result<Issue, StoreError> {
+        self.writer()?.issue(sale).await
     }
 
     async fn find(&self, id: KeyId) -> Result<Option<Key>, StoreError> {
         Ok(self.row(id).await?.map(|row| row.key))
     }
 
-    async fn change(&self, id: KeyId, change: Change) -> Result<Option<Result<Key, Refused>>, StoreError> {
-        self.writer()?.change(id, change).await
+    async fn change(
+        &self,
+        id: KeyId,
+        change: Change,
+        messages: Vec<Notice>,
+    ) -> Result<Option<Result<Key, Refused>>, StoreError> {
+        self.writer()?.change(id, change, messages).await
+    }
+
+    async fn resend(&self, id: KeyId, resend: Resend) -> Result<Option<Result<Key, Refused>>, StoreError> {
+        self.writer()?.resend(id, resend).await
+    }
+
+    async fn rotate(&self, id: KeyId, successor: Successor) -> Result<Option<Result<Issue, Refused>>, StoreError> {
+        self.writer()?.rotate(id, successor).await
+    }
+
+    async fn receive(&self, receipt: Receipt) -> Result<Received, StoreError> {
+        self.writer()?.receive(receipt).await
     }
 
     async fn complete_message(&self, lease: Lease, outcome: Outcome) -> Result<(), StoreError> {
@@ -192,8 +213,8 @@ impl Backend for SqliteStore {
         timely(messages::failed(&self.readers, &self.cache, limit)).await
     }
 
-    async fn retry_message(&self, message: MessageNumber, now: DateTime<Utc>) -> Result<bool, StoreError> {
-        self.writer()?.run(move |writer| Box::pin(async move { messages::retry(writer, message, now).await })).await
+    async fn retry_message(&self, message: MessageNumber, edit: Edit) -> Result<bool, StoreError> {
+        self.writer()?.run(move |writer| Box::pin(async move { messages::retry(writer, message, &edit).await })).await
     }
 
     async fn retry_messages(&self, route: Option<Route>, now: DateTime<Utc>) -> Result<u64, StoreError> {
@@ -201,6 +222,14 @@ impl Backend for SqliteStore {
     }
 
     fn uses(&self) -> Option<&dyn History> {
+        Some(self)
+    }
+
+    fn inbox(&self) -> Option<&dyn Inbox> {
+        Some(self)
+    }
+
+    fn records(&self) -> Option<&dyn Records> {
         Some(self)
     }
 
@@ -217,6 +246,9 @@ impl Backend for SqliteStore {
             let _ = end.await;
         }
         self.readers.close().await;
+        // A closed store answers nothing, not even what it has at hand.
+        self.cache.keys.clear();
+        self.cache.products.clear();
         self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
@@ -232,7 +264,7 @@ impl History for SqliteStore {
     }
 
     async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        self.writer()?.prune(move |writer, from| Box::pin(history::prune(writer, before, from))).await
+        self.writer()?.part_by_part(move |writer, from| Box::pin(history::prune(writer, before, from))).await
     }
 }
 
@@ -249,22 +281,38 @@ impl Catalog for SqliteStore {
 
 #[async_trait]
 impl CatalogEditor for SqliteStore {
-    async fn add_product(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {
-        self.writer()?.run(move |writer| Box::pin(async move { catalog::add_product(writer, &product).await })).await
+    async fn add_product(&self, product: NewProduct, edit: Edit) -> Result<Arc<Product>, StoreError> {
+        self.writer()?
+            .run(move |writer| Box::pin(async move { catalog::add_product(writer, &product, &edit).await }))
+            .await
     }
 
     async fn product_called(&self, host_ref: &HostRef) -> Result<Option<Arc<Product>>, StoreError> {
         timely(catalog::product_called(&self.readers, host_ref)).await
     }
 
-    async fn update_product(&self, id: ProductId, product: NewProduct) -> Result<Option<Arc<Product>>, StoreError> {
+    async fn update_product(
+        &self,
+        id: ProductId,
+        product: NewProduct,
+        edit: Edit,
+    ) -> Result<Option<Arc<Product>>, StoreError> {
         self.writer()?
-            .run(move |writer| Box::pin(async move { catalog::update_product(writer, id, &product).await }))
+            .run(move |writer| Box::pin(async move { catalog::update_product(writer, id, &product, &edit).await }))
             .await
     }
 
-    async fn archive_product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
-        self.writer()?.run(move |writer| Box::pin(async move { catalog::archive_product(writer, id).await })).await
+    async fn archive_product(&self, id: ProductId, edit: Edit) -> Result<Option<Arc<Product>>, StoreError> {
+        self.writer()?
+            .run(move |writer| Box::pin(async move { catalog::archive_product(writer, id, &edit).await }))
+            .await
+    }
+}
+
+#[async_trait]
+impl ProductNames for SqliteStore {
+    async fn product_named(&self, source: &Source, name: &RefName) -> Result<Option<ProductId>, StoreError> {
+        timely(catalog::product_named(&self.readers, &self.cache, source, name)).await
     }
 }
 
@@ -274,8 +322,22 @@ impl Posts for SqliteStore {
         timely(catalog::posts(&self.readers, &self.cache, query)).await
     }
 
-    async fn add_post(&self, post: NewPost) -> Result<Post, StoreError> {
-        self.writer()?.run(move |writer| Box::pin(async move { catalog::add_post(writer, &post).await })).await
+    async fn add_post(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError> {
+        self.writer()?.run(move |writer| Box::pin(async move { catalog::add_post(writer, &post, &edit).await })).await
+    }
+
+    async fn post(&self, id: PostId) -> Result<Option<Post>, StoreError> {
+        timely(catalog::post(&self.readers, id)).await
+    }
+
+    async fn update_post(&self, id: PostId, post: NewPost, edit: Edit) -> Result<Option<Post>, StoreError> {
+        self.writer()?
+            .run(move |writer| Box::pin(async move { catalog::update_post(writer, id, &post, &edit).await }))
+            .await
+    }
+
+    async fn delete_post(&self, id: PostId, edit: Edit) -> Result<bool, StoreError> {
+        self.writer()?.run(move |writer| Box::pin(async move { catalog::delete_post(writer, id, &edit).await })).await
     }
 }
 

@@ -75,6 +75,8 @@ pub(super) async fn prepare(path: &Path) -> Result<Opened, SqliteError> {
         // Not by whoever commits: see checkpoint.
         .pragma("wal_autocheckpoint", "0")
         .busy_timeout(Duration::from_secs(5))
+        // What is deleted is overwritten: a person who is to be forgotten leaves nothing in the file.
+        .pragma("secure_delete", "1")
         // Of the host's tables: there are none between ours.
         .foreign_keys(true)
         .disable_statement_logging();

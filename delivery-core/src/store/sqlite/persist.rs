@@ -5,6 +5,7 @@ use sqlx::sqlite::SqliteConnection;
 
 use super::append::append;
 use super::error::store_error;
+use super::inbox;
 use super::json::json;
 use crate::store::StoreError;
 use crate::store::plan::{KeyWrite, NewEvent, NewMessage, NewUse, Writes};
@@ -18,9 +19,10 @@ fn is_use_record_enough(write: &KeyWrite) -> bool {
 
 /// Persists `writes`. On an error nothing of them is.
 pub(super) async fn persist(connection: &mut SqliteConnection, writes: &Writes) -> Result<(), StoreError> {
-    const ALL: &str = "INSERT INTO delivery_batch VALUES (?, ?, ?, ?, ?, ?)";
+    const ALL: &str = "INSERT INTO delivery_batch VALUES (?, ?, ?, ?, ?, ?, ?)";
     let are_only_counted = writes.keys.iter().all(is_use_record_enough);
-    if are_only_counted && writes.completed.is_empty() && writes.events.is_empty() {
+    let are_alone = writes.completed.is_empty() && writes.events.is_empty() && writes.messages.is_empty();
+    if are_only_counted && are_alone && writes.inbox.is_empty() {
         // Counts are recorded by their use records alone.
         return append(connection, &writes.uses).await;
     }
@@ -38,7 +40,8 @@ pub(super) async fn persist(connection: &mut SqliteConnection, writes: &Writes) 
         .bind(rows(&writes.completed, |(lease, outcome)| {
             let Completion { state, due_at, reason, given_back, route } = completion(outcome);
             (lease.message.get(), lease.token, state, due_at, reason, given_back, route)
-        })?);
+        })?)
+        .bind(inbox::rows(&writes.inbox)?);
     statement.execute(connection).await.map(drop).map_err(store_error)
 }
 
@@ -64,10 +67,12 @@ fn key(write: &KeyWrite) -> impl Serialize + use<'_> {
         granted.expires_at.timestamp(),
         granted.limit.as_count(),
         granted.host_ref.as_ref().map(crate::HostRef::as_str),
+        write.heir_of,
+        write.row.key.used(),
     )
 }
 
-/// The whole state but for the count, which the use records have.
+/// The whole state and the address, but not the count, which the use records have.
 fn state(write: &KeyWrite) -> impl Serialize + use<'_> {
     let state = write.row.key.state();
     let revoked = state.revoked.as_deref();
@@ -79,12 +84,14 @@ fn state(write: &KeyWrite) -> impl Serialize + use<'_> {
         revoked.and_then(|revoked| revoked.reason.as_ref()).map(crate::key::Reason::as_str),
         revoked.map(|revoked| revoked.by.as_str()),
         u8::from(!state.limit.allows(state.used)),
+        write.row.key.email().as_str(),
+        revoked.and_then(|revoked| revoked.successor),
     )
 }
 
 fn message(message: &NewMessage) -> impl Serialize + use<'_> {
     let NewMessage { number, key, id, kind, recipient, at, .. } = message;
-    (number, key, kind.as_str(), recipient.as_str(), id.as_str(), at.timestamp_millis())
+    (number, key, kind.as_str(), recipient, id.as_str(), at.timestamp_millis())
 }
 
 fn used(used: &NewUse) -> impl Serialize + use<> {

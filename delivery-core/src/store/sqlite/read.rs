@@ -10,7 +10,7 @@ use crate::store::sql::statements::{self, bind_search, limit};
 use crate::store::{KeyQuery, Page, StoreError};
 
 /// Where keys are searched for, and the condition for those that are used up, which their last use marks.
-const KEYS: (&str, &str) = ("delivery_counted_key", "k.exhausted = 1");
+pub(super) const KEYS: (&str, &str) = ("delivery_counted_key", "k.exhausted = 1");
 
 /// Searches row by row, newest first.
 pub(super) async fn search(

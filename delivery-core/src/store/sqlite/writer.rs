@@ -25,8 +25,14 @@ pub(super) struct Writer {
     pub(super) options: SqliteConnectOptions,
     pub(super) checkpoints: Checkpoints,
     pub(super) lock: Arc<Lock>,
-    /// The greatest number that the host's transaction has taken, until it is committed; 0 without one.
-    pub(super) issued: i64,
+}
+
+impl Writer {
+    /// A number that no row has.
+    pub(super) fn next_number(&mut self) -> i64 {
+        self.newest += 1;
+        self.newest
+    }
 }
 
 impl fmt::Debug for Writer {
@@ -70,8 +76,11 @@ impl Pass {
 pub(super) async fn rolled_back(connection: &mut SqliteConnection) -> bool {
     match connection.execute("ROLLBACK").await {
         Ok(_) => true,
-        Err(error) => {
-            error.as_database_error().is_some_and(|error| error.message().contains("no transaction is active"))
-        }
+        Err(error) => has_ended(&error),
     }
+}
+
+/// Whether a COMMIT or a ROLLBACK failed because no transaction was open.
+pub(super) fn has_ended(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(|error| error.message().contains("no transaction is active"))
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use super::fixtures::edit;
 use super::{Case, cases};
 use delivery_core::HostRef;
 use delivery_core::post::{Category, NewPost};
-use delivery_core::product::{Listing, NewProduct, ProductId};
+use delivery_core::product::{Listing, NewProduct, ProductId, Refs};
 use delivery_core::store::{CatalogEditor, PostQuery, Posts, StoreError};
 use delivery_core::terms::{OwnTerms, UseLimit, Validity};
 
@@ -25,7 +26,9 @@ cases![
     an_updated_product_is_served_at_once,
     an_archived_product_is_not_listed_and_still_found,
     a_product_is_found_by_what_the_host_calls_it,
+    a_product_is_found_by_what_platforms_call_it,
     posts_are_listed_newest_first_by_category_and_time,
+    a_post_is_changed_and_deleted_at_once,
     a_list_is_the_same_while_nothing_changes_and_holds_a_mebibyte,
 ];
 
@@ -42,7 +45,7 @@ async fn a_product_is_found_as_it_was_added(catalog: Port) {
     let rich = rich.description("a\nb").expect("a description").kind("e-book").expect("a type");
     let rich = rich.price("999999999999999.9999".parse().expect("a price")).terms(terms);
     for product in [plain, rich] {
-        let added = catalog.add_product(product).await.expect("added");
+        let added = catalog.add_product(product, edit()).await.expect("added");
         let found = catalog.product(added.id()).await.expect("found").expect("known");
         assert_eq!(added, found);
         let again = catalog.product(added.id()).await.expect("found").expect("known");
@@ -60,7 +63,7 @@ async fn products_are_listed_by_number(catalog: Port) {
     assert!(catalog.products().await.expect("listed").is_empty());
     let mut expected = Vec::new();
     for name in ["b", "a", "c"] {
-        let product = catalog.add_product(NewProduct::new(name).expect("a name")).await.expect("added");
+        let product = catalog.add_product(NewProduct::new(name).expect("a name"), edit()).await.expect("added");
         expected.push(Listing::of(&product));
         assert_eq!(*catalog.products().await.expect("listed"), expected, "a list is never older than its answer");
     }
@@ -69,50 +72,89 @@ async fn products_are_listed_by_number(catalog: Port) {
 
 async fn an_updated_product_is_served_at_once(catalog: Port) {
     let facts = |name| NewProduct::new(name).expect("a name").content("x").expect("content");
-    let added = catalog.add_product(facts("old")).await.expect("added");
+    let added = catalog.add_product(facts("old"), edit()).await.expect("added");
     for name in ["new", "newer", "newer"] {
         assert!(catalog.product(added.id()).await.expect("found").is_some());
-        let updated = catalog.update_product(added.id(), facts(name)).await.expect("updated").expect("known");
+        let updated = catalog.update_product(added.id(), facts(name), edit()).await.expect("updated").expect("known");
         assert_eq!((updated.id(), updated.name()), (added.id(), name));
         assert_eq!(catalog.product(added.id()).await.expect("found"), Some(updated.clone()));
         assert_eq!(*catalog.products().await.expect("listed"), [Listing::of(&updated)]);
     }
     let unknown = ProductId::new(99).expect("1 or more");
-    assert_eq!(catalog.update_product(unknown, facts("new")).await.expect("answered"), None);
+    assert_eq!(catalog.update_product(unknown, facts("new"), edit()).await.expect("answered"), None);
     assert_eq!(catalog.product(unknown).await.expect("answered"), None);
 }
 
 async fn an_archived_product_is_not_listed_and_still_found(catalog: Port) {
     let facts = |name| NewProduct::new(name).expect("a name");
     let [kept, old] = [
-        catalog.add_product(facts("kept")).await.expect("added"),
-        catalog.add_product(facts("old")).await.expect("added"),
+        catalog.add_product(facts("kept"), edit()).await.expect("added"),
+        catalog.add_product(facts("old"), edit()).await.expect("added"),
     ];
     assert_eq!(catalog.products().await.expect("listed").len(), 2);
     for _ in 0..2 {
-        let archived = catalog.archive_product(old.id()).await.expect("archived").expect("known");
+        let archived = catalog.archive_product(old.id(), edit()).await.expect("archived").expect("known");
         assert!(archived.is_archived());
         assert_eq!(catalog.product(old.id()).await.expect("found"), Some(archived));
         assert_eq!(*catalog.products().await.expect("listed"), [Listing::of(&kept)]);
     }
-    let updated = catalog.update_product(old.id(), facts("newer")).await.expect("updated").expect("known");
+    let updated = catalog.update_product(old.id(), facts("newer"), edit()).await.expect("updated").expect("known");
     assert!(updated.is_archived(), "an update does not sell it again");
-    assert_eq!(catalog.archive_product(ProductId::new(99).expect("1 or more")).await.expect("answered"), None);
+    assert_eq!(catalog.archive_product(ProductId::new(99).expect("1 or more"), edit()).await.expect("answered"), None);
+}
+
+async fn a_product_is_found_by_what_platforms_call_it(catalog: Port) {
+    let facts = |names: &[(&str, &str)]| {
+        let names =
+            names.iter().map(|(source, name)| (source.parse().expect("a platform"), name.parse().expect("a name")));
+        NewProduct::new("Guide").expect("a name").refs(Refs::new(names).expect("few"))
+    };
+    let named = async |source: &str, name: &str| {
+        let (source, name) = (source.parse().expect("a platform"), name.parse().expect("a name"));
+        catalog.product_named(&source, &name).await.expect("answered")
+    };
+    let many = [("stripe", "plink_1"), ("shopify", "BOOK-1"), ("shopify", "variant:1 'ä\"\\")];
+    let added = catalog.add_product(facts(&many), edit()).await.expect("added");
+    assert_eq!(catalog.product(added.id()).await.expect("found"), Some(added.clone()));
+    let other = catalog.add_product(facts(&[("paddle", "plink_1")]), edit()).await.expect("added");
+    for (source, name) in many {
+        assert_eq!(named(source, name).await, Some(added.id()), "{source} {name}");
+    }
+    assert_eq!(named("paddle", "plink_1").await, Some(other.id()));
+    assert_eq!((named("stripe", "PLINK_1").await, named("shopify", "plink_1").await), (None, None));
+    // A name is one product's, and what is refused changes nothing.
+    let taken = facts(&[("polar", "new"), ("stripe", "plink_1")]);
+    let refused = catalog.add_product(taken.clone(), edit()).await.expect_err("the name is taken");
+    assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
+    let refused = catalog.update_product(other.id(), taken, edit()).await.expect_err("the name is taken");
+    assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
+    assert_eq!((named("polar", "new").await, named("paddle", "plink_1").await), (None, Some(other.id())));
+    // Names that a product has no more are free.
+    catalog.update_product(added.id(), facts(&[("stripe", "plink_2")]), edit()).await.expect("updated").expect("known");
+    let freed = facts(&[("stripe", "plink_1"), ("shopify", "BOOK-1")]);
+    catalog.update_product(other.id(), freed, edit()).await.expect("updated").expect("known");
+    assert_eq!(
+        (named("stripe", "plink_1").await, named("shopify", "BOOK-1").await),
+        (Some(other.id()), Some(other.id()))
+    );
+    assert_eq!((named("stripe", "plink_2").await, named("paddle", "plink_1").await), (Some(added.id()), None));
+    catalog.archive_product(added.id(), edit()).await.expect("archived");
+    assert_eq!(named("stripe", "plink_2").await, Some(added.id()), "also of an archived product");
 }
 
 async fn a_product_is_found_by_what_the_host_calls_it(catalog: Port) {
     let name = |text: &str| text.parse::<HostRef>().expect("a name");
     let facts = |called: &str| NewProduct::new("Guide").expect("a name").host_ref(name(called));
-    let added = catalog.add_product(facts("0197-a")).await.expect("added");
-    let other = catalog.add_product(facts("0197-b")).await.expect("added");
+    let added = catalog.add_product(facts("0197-a"), edit()).await.expect("added");
+    let other = catalog.add_product(facts("0197-b"), edit()).await.expect("added");
     assert_eq!(catalog.product_called(&name("0197-a")).await.expect("found"), Some(added.clone()));
     assert_eq!(catalog.product_called(&name("0197-A")).await.expect("answered"), None);
-    let refused = catalog.add_product(facts("0197-b")).await.expect_err("the name is taken");
+    let refused = catalog.add_product(facts("0197-b"), edit()).await.expect_err("the name is taken");
     assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
-    let refused = catalog.update_product(added.id(), facts("0197-b")).await.expect_err("the name is taken");
+    let refused = catalog.update_product(added.id(), facts("0197-b"), edit()).await.expect_err("the name is taken");
     assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
     assert_eq!(catalog.product_called(&name("0197-b")).await.expect("found"), Some(other));
-    let renamed = catalog.update_product(added.id(), facts("0197-c")).await.expect("updated");
+    let renamed = catalog.update_product(added.id(), facts("0197-c"), edit()).await.expect("updated");
     assert_eq!(catalog.product_called(&name("0197-c")).await.expect("found"), renamed);
     assert_eq!(catalog.product_called(&name("0197-a")).await.expect("answered"), None);
     assert_eq!(catalog.products().await.expect("listed").len(), 2);
@@ -124,7 +166,7 @@ async fn posts_are_listed_newest_first_by_category_and_time(catalog: Port) {
     {
         let category = Category::new(category).expect("a category");
         let post = NewPost::new(title, category, now() + TimeDelta::minutes(minutes)).expect("a title");
-        catalog.add_post(post.content("x").expect("content")).await.expect("added");
+        catalog.add_post(post.content("x").expect("content"), edit()).await.expect("added");
     }
     let category = |name| Some(Category::new(name).expect("a category"));
     for (category, limit, expected) in [
@@ -140,12 +182,39 @@ async fn posts_are_listed_newest_first_by_category_and_time(catalog: Port) {
     }
 }
 
+async fn a_post_is_changed_and_deleted_at_once(catalog: Port) {
+    let new = |title: &str, minutes| {
+        let category = Category::new("news").expect("a category");
+        let post = NewPost::new(title, category, now() + TimeDelta::minutes(minutes)).expect("a title");
+        post.content(format!("# {title}")).expect("content")
+    };
+    let listed = async || -> Vec<String> {
+        let query = PostQuery { category: None, until: now() + TimeDelta::minutes(5), limit: 9 };
+        let posts = catalog.posts(&query).await.expect("listed");
+        posts.iter().map(|post| format!("{} {}", post.title(), post.content())).collect()
+    };
+    let first = catalog.add_post(new("one", 1), edit()).await.expect("added");
+    let second = catalog.add_post(new("two", 2), edit()).await.expect("added");
+    assert_eq!(listed().await, ["two # two", "one # one"]);
+    let updated = catalog.update_post(first.id(), new("three", 3), edit()).await.expect("updated").expect("known");
+    assert_eq!((updated.id(), updated.title()), (first.id(), "three"));
+    assert_eq!(catalog.post(first.id()).await.expect("found"), Some(updated));
+    assert_eq!(listed().await, ["three # three", "two # two"]);
+    assert!(catalog.delete_post(second.id(), edit()).await.expect("deleted"));
+    assert!(!catalog.delete_post(second.id(), edit()).await.expect("answered"), "it is gone");
+    assert_eq!(catalog.update_post(second.id(), new("x", 1), edit()).await.expect("answered"), None);
+    assert_eq!(catalog.post(second.id()).await.expect("answered"), None);
+    assert_eq!(listed().await, ["three # three"]);
+    let third = catalog.add_post(new("four", 4), edit()).await.expect("added");
+    assert!(third.id() != second.id(), "a number is given once");
+}
+
 async fn a_list_is_the_same_while_nothing_changes_and_holds_a_mebibyte(catalog: Port) {
     let query = PostQuery { category: None, until: now() + TimeDelta::hours(1), limit: 100 };
     let add = async |bytes: usize, minutes: i64| {
         let category = Category::new("news").expect("a category");
         let post = NewPost::new("t", category, now() + TimeDelta::minutes(minutes)).expect("a title");
-        catalog.add_post(post.content("x".repeat(bytes)).expect("content")).await.expect("added");
+        catalog.add_post(post.content("x".repeat(bytes)).expect("content"), edit()).await.expect("added");
     };
     for minutes in 0..5 {
         add(400_000, minutes).await;

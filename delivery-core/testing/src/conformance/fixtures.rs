@@ -7,7 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::key::{Actor, Change, Key, KeyId, NewKey, SecretVersion};
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::product::ProductId;
-use delivery_core::store::{Issue, Ledger, MessageId};
+use delivery_core::store::{Edit, Issue, Ledger, MessageId, Notice, Sale};
 use delivery_core::terms::{Terms, UseLimit, Validity};
 
 pub(super) type Port = Arc<dyn Ledger>;
@@ -37,8 +37,9 @@ pub(super) fn order(id: &str) -> OrderRef {
     OrderRef { source: Source::webhook(), id: id.parse().expect("a number") }
 }
 
-pub(super) fn message_id(name: &str) -> MessageId {
-    MessageId::new(format!("{name}@example.com")).expect("an id")
+/// An e-mail with the key, by the name of its message.
+pub(super) fn e_mail(name: &str) -> Vec<Notice> {
+    vec![Notice::purchase(MessageId::new(format!("{name}@example.com")).expect("an id"))]
 }
 
 pub(super) fn use_at(at: DateTime<Utc>) -> Change {
@@ -46,7 +47,7 @@ pub(super) fn use_at(at: DateTime<Utc>) -> Change {
 }
 
 pub(super) async fn issue(ledger: &Port, key: NewKey) -> Key {
-    match ledger.issue(key, None).await.expect("issued") {
+    match ledger.issue(Sale::new(key, Vec::new())).await.expect("issued") {
         Issue::New(key) => key,
         Issue::Existing(_) => panic!("a new key was expected"),
     }
@@ -54,4 +55,9 @@ pub(super) async fn issue(ledger: &Port, key: NewKey) -> Key {
 
 pub(super) fn revoke(at: DateTime<Utc>, reason: Option<&str>) -> Change {
     Change::Revoke { at, reason: reason.map(|reason| reason.parse().expect("a reason")), by: Actor::admin() }
+}
+
+/// A change of the seller's, now.
+pub(super) fn edit() -> Edit {
+    Edit::new(Actor::admin(), now())
 }

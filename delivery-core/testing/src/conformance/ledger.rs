@@ -3,15 +3,17 @@
 use chrono::TimeDelta;
 use tokio::task::JoinSet;
 
-use super::fixtures::{Port, RACERS, issue, key, now, order, product, revoke, use_at};
+use super::fixtures::{Port, RACERS, e_mail, issue, key, now, order, product, revoke, use_at};
 use super::messages::{
+    a_change_queues_its_messages_with_it_and_a_refused_one_queues_none,
     a_claimed_message_is_leased_until_its_time_is_over, a_failed_message_waits_for_the_seller,
     a_lease_is_renewed_as_long_as_it_is_held, a_lease_settles_once_and_only_with_the_newest_lease,
     a_message_is_claimed_by_one_of_many, a_postponed_message_is_due_at_its_time_and_its_attempt_not_counted,
     a_released_message_is_due_at_once_and_its_attempt_not_counted,
     a_retried_message_is_due_at_its_time_with_its_attempts_counted, a_sent_message_is_never_due_again,
     a_time_that_no_clock_should_have_written_delays_no_message, failed_messages_are_in_the_order_in_which_they_failed,
-    messages_come_oldest_first_and_no_more_than_asked_for, messages_that_failed_by_another_way_are_due_again,
+    messages_come_by_the_time_at_which_they_are_due, messages_come_oldest_first_and_no_more_than_asked_for,
+    messages_that_failed_by_another_way_are_due_again,
 };
 use super::orders::{
     a_key_issued_by_hand_has_no_order_and_is_always_new,
@@ -22,11 +24,17 @@ use super::orders::{
 };
 use super::queries::{
     a_page_has_at_least_one_and_at_most_a_thousand, history_has_every_use_newest_first_in_pages,
-    keys_are_searched_by_every_field_newest_first_in_pages, pruned_history_is_forgotten_and_counts_stay,
+    keys_are_searched_by_every_field_newest_first_in_pages,
+    keys_are_searched_by_their_ids_in_whatever_order_they_were_issued, pruned_history_is_forgotten_and_counts_stay,
+};
+use super::rotation::{
+    a_key_is_rotated_once_however_many_calls_race, a_revoked_key_and_an_unknown_one_are_not_rotated,
+    a_rotated_key_gives_its_place_to_its_successor,
 };
 use super::{Case, cases};
+use delivery_core::email::Email;
 use delivery_core::key::{Actor, Change, Fingerprint, Key, KeyId, LimitChange, NewKey, Reason, Refusal, Status};
-use delivery_core::store::{KeyQuery, Ledger, Refused, StoreError};
+use delivery_core::store::{KeyQuery, Ledger, Refused, Sale, StoreError};
 use delivery_core::terms::UseLimit;
 
 cases![
@@ -39,6 +47,10 @@ cases![
     a_revoked_key_stays_revoked,
     a_restored_key_is_what_it_was,
     new_terms_hold_from_the_next_use_on,
+    a_corrected_address_is_found_and_the_old_one_is_not,
+    a_rotated_key_gives_its_place_to_its_successor,
+    a_key_is_rotated_once_however_many_calls_race,
+    a_revoked_key_and_an_unknown_one_are_not_rotated,
     of_many_racing_uses_exactly_the_limit_is_granted,
     uses_of_different_keys_do_not_mix,
     an_order_and_product_have_one_key_however_many_calls_race,
@@ -46,6 +58,7 @@ cases![
     another_product_source_or_order_is_another_purchase,
     a_key_issued_by_hand_has_no_order_and_is_always_new,
     keys_are_searched_by_every_field_newest_first_in_pages,
+    keys_are_searched_by_their_ids_in_whatever_order_they_were_issued,
     history_has_every_use_newest_first_in_pages,
     pruned_history_is_forgotten_and_counts_stay,
     a_keyring_with_a_known_secret_is_accepted_and_a_foreign_one_refused,
@@ -54,6 +67,8 @@ cases![
     a_page_has_at_least_one_and_at_most_a_thousand,
     a_ledger_in_use_answers_a_ping,
     messages_come_oldest_first_and_no_more_than_asked_for,
+    messages_come_by_the_time_at_which_they_are_due,
+    a_change_queues_its_messages_with_it_and_a_refused_one_queues_none,
     a_message_is_claimed_by_one_of_many,
     a_claimed_message_is_leased_until_its_time_is_over,
     a_sent_message_is_never_due_again,
@@ -78,7 +93,7 @@ async fn an_issued_key_is_found_as_it_was_issued(ledger: Port) {
 async fn an_unknown_key_is_not_found_and_not_changed(ledger: Port) {
     let (known, unknown) = (issue(&ledger, key(2, 1)).await, key(1, 1).id);
     assert_eq!(ledger.find(unknown).await.expect("answered"), None);
-    assert_eq!(ledger.change(unknown, use_at(now())).await.expect("answered"), None);
+    assert_eq!(ledger.change(unknown, use_at(now()), Vec::new()).await.expect("answered"), None);
     assert!(ledger.history(unknown, None, 10).await.expect("answered").items.is_empty());
     assert_eq!(ledger.find(known.id()).await.expect("answered"), Some(known));
 }
@@ -86,7 +101,8 @@ async fn an_unknown_key_is_not_found_and_not_changed(ledger: Port) {
 async fn a_use_is_counted_and_answered_with_the_key_as_it_stands(ledger: Port) {
     let id = issue(&ledger, key(1, -1)).await.id();
     for count in 1..=3 {
-        let changed = ledger.change(id, use_at(now())).await.expect("changed").expect("known").expect("granted");
+        let changed =
+            ledger.change(id, use_at(now()), Vec::new()).await.expect("changed").expect("known").expect("granted");
         assert_eq!(changed.used(), count);
         assert_eq!(ledger.find(id).await.expect("found"), Some(changed));
     }
@@ -101,7 +117,7 @@ async fn a_refused_change_changes_nothing(ledger: Port) {
         (expired, Refusal::Expired { since: issued.expires_at() }),
     ] {
         assert_eq!(
-            ledger.change(issued.id(), change).await.expect("answered"),
+            ledger.change(issued.id(), change, Vec::new()).await.expect("answered"),
             Some(Err(Refused { refusal, key: issued.clone() }))
         );
         assert_eq!(ledger.find(issued.id()).await.expect("found").as_ref(), Some(&issued));
@@ -112,28 +128,31 @@ async fn a_refused_change_changes_nothing(ledger: Port) {
 async fn a_revoked_key_stays_revoked(ledger: Port) {
     let id = issue(&ledger, key(1, -1)).await.id();
     for (at, reason) in [(now(), Some("refunded")), (now() + TimeDelta::hours(1), None)] {
-        let revoked = ledger.change(id, revoke(at, reason)).await.expect("changed").expect("known").expect("revoked");
+        let revoked =
+            ledger.change(id, revoke(at, reason), Vec::new()).await.expect("changed").expect("known").expect("revoked");
         assert_eq!(revoked.revoked_at(), Some(now()), "revoking again changes nothing");
         let revocation = revoked.state().revoked.clone().expect("revoked");
         assert_eq!(revocation.reason.as_ref().map(Reason::as_str), Some("refunded"));
         assert_eq!(revocation.by, Actor::admin());
     }
-    let refused = ledger.change(id, use_at(now())).await.expect("answered").expect("known").expect_err("refused");
+    let refused =
+        ledger.change(id, use_at(now()), Vec::new()).await.expect("answered").expect("known").expect_err("refused");
     assert_eq!(refused.refusal, Refusal::Revoked { at: now() });
     assert_eq!(ledger.find(id).await.expect("found"), Some(refused.key));
 }
 
 async fn a_restored_key_is_what_it_was(ledger: Port) {
     let id = issue(&ledger, key(1, 3)).await.id();
-    let before = ledger.change(id, use_at(now())).await.expect("changed").expect("known").expect("granted");
-    ledger.change(id, revoke(now(), None)).await.expect("changed");
+    let before = ledger.change(id, use_at(now()), Vec::new()).await.expect("changed").expect("known").expect("granted");
+    ledger.change(id, revoke(now(), None), Vec::new()).await.expect("changed");
     for _ in 0..2 {
         let restore = Change::Restore { at: now(), by: Actor::admin() };
-        let restored = ledger.change(id, restore).await.expect("changed").expect("known").expect("restored");
+        let restored =
+            ledger.change(id, restore, Vec::new()).await.expect("changed").expect("known").expect("restored");
         assert_eq!(restored, before, "restoring again changes nothing");
         assert_eq!(ledger.find(id).await.expect("found"), Some(restored));
     }
-    let used = ledger.change(id, use_at(now())).await.expect("changed").expect("known").expect("granted");
+    let used = ledger.change(id, use_at(now()), Vec::new()).await.expect("changed").expect("known").expect("granted");
     assert_eq!(used.used(), 2);
     assert!(search_status(&ledger, Status::Revoked).await.is_empty());
 }
@@ -147,12 +166,12 @@ async fn new_terms_hold_from_the_next_use_on(ledger: Port) {
     let issued = issue(&ledger, key(1, 1)).await;
     let change = async |expires_at, limit| {
         let change = Change::SetTerms { at: now(), by: Actor::admin(), expires_at, limit };
-        let changed = ledger.change(issued.id(), change).await.expect("changed").expect("known");
+        let changed = ledger.change(issued.id(), change, Vec::new()).await.expect("changed").expect("known");
         let found = ledger.find(issued.id()).await.expect("found").expect("known");
         assert_eq!(&found, changed.as_ref().unwrap_or_else(|refused| &refused.key));
         changed
     };
-    let spend = async |at| ledger.change(issued.id(), use_at(at)).await.expect("answered").expect("known");
+    let spend = async |at| ledger.change(issued.id(), use_at(at), Vec::new()).await.expect("answered").expect("known");
     assert_eq!(spend(now()).await.expect("granted").used(), 1);
     assert_eq!(search_status(&ledger, Status::Exhausted).await, [issued.id()]);
     assert_eq!(change(None, Some(more(2))).await.expect("changed").limit(), limit(3));
@@ -172,6 +191,31 @@ async fn new_terms_hold_from_the_next_use_on(ledger: Port) {
     assert_eq!(search_status(&ledger, Status::Expired).await, [issued.id()]);
 }
 
+async fn a_corrected_address_is_found_and_the_old_one_is_not(ledger: Port) {
+    let (issued, other) = (issue(&ledger, key(1, 2)).await, issue(&ledger, key(2, 2)).await);
+    let by = |email: &str| KeyQuery { email: email.parse().ok(), limit: 10, ..KeyQuery::default() };
+    let found = async |email: &str| -> Vec<KeyId> {
+        let page = ledger.search(&by(email)).await.expect("searched");
+        page.items.iter().map(Key::id).collect()
+    };
+    let email: Email = "corrected@example.com".parse().expect("an address");
+    for _ in 0..2 {
+        let change = Change::SetEmail { at: now(), by: Actor::admin(), email: email.clone() };
+        let changed = ledger.change(issued.id(), change, e_mail("1")).await.expect("changed").expect("known");
+        let changed = changed.expect("never refused");
+        assert_eq!((changed.email(), changed.used()), (&email, 0));
+        assert_eq!(ledger.find(issued.id()).await.expect("found"), Some(changed));
+    }
+    assert_eq!(found("corrected@example.com").await, [issued.id()]);
+    assert_eq!(found(other.email().as_str()).await.contains(&issued.id()), issued.email() == &email);
+    // Sent once, and there: the second change changed nothing.
+    let due = ledger.claim_messages(now(), now() + TimeDelta::minutes(5), 9).await.expect("claimed");
+    assert_eq!(due.len(), 1);
+    assert_eq!(due.first().map(|message| message.recipient.to_string()), Some(email.to_string()));
+    let used = ledger.change(issued.id(), use_at(now()), Vec::new()).await.expect("changed").expect("known");
+    assert_eq!(used.expect("granted").email(), &email, "a use leaves the address as it is");
+}
+
 async fn search_status(ledger: &Port, status: Status) -> Vec<KeyId> {
     let query = KeyQuery { status: Some((status, now())), limit: 10, ..KeyQuery::default() };
     ledger.search(&query).await.expect("searched").items.iter().map(Key::id).collect()
@@ -185,6 +229,7 @@ fn case_of(change: &Change) -> &'static str {
         Change::Revoke { .. } => "a_revoked_key_stays_revoked",
         Change::Restore { .. } => "a_restored_key_is_what_it_was",
         Change::SetTerms { .. } => "new_terms_hold_from_the_next_use_on",
+        Change::SetEmail { .. } => "a_corrected_address_is_found_and_the_old_one_is_not",
     }
 }
 
@@ -193,7 +238,9 @@ async fn of_many_racing_uses_exactly_the_limit_is_granted(ledger: Port) {
     let mut racers = JoinSet::new();
     for _ in 0..RACERS {
         let ledger = ledger.clone();
-        racers.spawn(async move { ledger.change(id, use_at(now())).await.expect("answered").expect("known") });
+        racers.spawn(
+            async move { ledger.change(id, use_at(now()), Vec::new()).await.expect("answered").expect("known") },
+        );
     }
     let results = racers.join_all().await;
     let mut counts: Vec<u64> = results.iter().flatten().map(Key::used).collect();
@@ -209,7 +256,7 @@ async fn uses_of_different_keys_do_not_mix(ledger: Port) {
         let id = issue(&ledger, key(index, -1)).await.id();
         for _ in 0..index {
             let ledger = ledger.clone();
-            racers.spawn(async move { ledger.change(id, use_at(now())).await });
+            racers.spawn(async move { ledger.change(id, use_at(now()), Vec::new()).await });
         }
     }
     racers.join_all().await;
@@ -223,7 +270,7 @@ async fn a_keyring_with_a_known_secret_is_accepted_and_a_foreign_one_refused(led
     let [old, new, foreign] = [1, 2, 3].map(|byte| Fingerprint::from_bytes([byte; 16]));
     let sell = async |index: u8, fingerprint: Fingerprint| {
         let key = NewKey { secret: fingerprint.version(), ..key(index, -1) };
-        ledger.issue(key, None).await.expect("issued");
+        ledger.issue(Sale::new(key, Vec::new())).await.expect("issued");
     };
     ledger.register(&[old]).await.expect("a new ledger takes any ring");
     assert!(matches!(ledger.register(&[foreign]).await, Err(StoreError::ForeignSecret)));
@@ -245,7 +292,7 @@ async fn an_operation_whose_caller_goes_away_happens_entirely_or_not_at_all(ledg
     let id = issue(&ledger, key(1, -1)).await.id();
     for index in 0..RACERS {
         let ledger = ledger.clone();
-        let caller = tokio::spawn(async move { ledger.change(id, use_at(now())).await });
+        let caller = tokio::spawn(async move { ledger.change(id, use_at(now()), Vec::new()).await });
         if index % 2 == 0 {
             tokio::task::yield_now().await;
         }
@@ -253,7 +300,7 @@ async fn an_operation_whose_caller_goes_away_happens_entirely_or_not_at_all(ledg
         // Joined or aborted, both are fine.
         let _ = caller.await;
     }
-    ledger.change(id, use_at(now())).await.expect("changed");
+    ledger.change(id, use_at(now()), Vec::new()).await.expect("changed");
     let used = ledger.find(id).await.expect("found").expect("known").used();
     let history = ledger.history(id, None, 1000).await.expect("read").items.len() as u64;
     assert!((1..=RACERS as u64 + 1).contains(&used));

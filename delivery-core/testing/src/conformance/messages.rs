@@ -3,8 +3,11 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::task::JoinSet;
 
-use super::fixtures::{Port, key, message_id, now};
-use delivery_core::store::{FARTHEST, Lease, LeasedMessage, Outcome, Route};
+use super::fixtures::{Port, e_mail, issue, key, now, revoke, use_at};
+use delivery_core::key::{Actor, Change};
+use delivery_core::store::{
+    Addressee, Edit, FARTHEST, Lease, LeasedMessage, MessageId, MessageKind, Notice, Outcome, Recipient, Route, Sale,
+};
 
 fn at(minutes: i64) -> DateTime<Utc> {
     now() + TimeDelta::minutes(minutes)
@@ -13,7 +16,7 @@ fn at(minutes: i64) -> DateTime<Utc> {
 /// Queues e-mails for keys issued a second apart.
 async fn queue(ledger: &Port, count: u8) {
     for index in 1..=count {
-        ledger.issue(key(index, 1), Some(message_id(&format!("m{index}")))).await.expect("issued");
+        ledger.issue(Sale::new(key(index, 1), e_mail(&format!("m{index}")))).await.expect("issued");
     }
 }
 
@@ -48,6 +51,55 @@ pub(super) async fn messages_come_oldest_first_and_no_more_than_asked_for(ledger
     assert_eq!(names(&rest), ["m3@example.com", "m4@example.com", "m5@example.com"]);
     let message = first.first().expect("claimed");
     assert_eq!((message.key.id(), message.attempt, message.queued_at), (key(1, 1).id, 1, key(1, 1).issued_at));
+}
+
+pub(super) async fn messages_come_by_the_time_at_which_they_are_due(ledger: Port) {
+    queue(&ledger, 3).await;
+    for (message, due) in claim(&ledger, at(1), 10).await.into_iter().zip([15, 20, 10]) {
+        complete(&ledger, message.lease, Outcome::Postpone { due: at(due), reason: String::new() }).await;
+    }
+    let claimed = claim(&ledger, at(30), 2).await;
+    let names: Vec<_> = claimed.iter().map(|message| message.message_id.as_str()).collect();
+    assert_eq!(names, ["m3@example.com", "m1@example.com"]);
+}
+
+pub(super) async fn a_change_queues_its_messages_with_it_and_a_refused_one_queues_none(ledger: Port) {
+    let id = issue(&ledger, key(1, 1)).await.id();
+    let hook = |name: &str, kind| {
+        let id = MessageId::new(format!("{name}@example.com")).expect("an id");
+        vec![Notice { id, kind, to: Addressee::Webhook("crm".parse().expect("a name")) }]
+    };
+    let restore = Change::Restore { at: at(2), by: Actor::admin() };
+    let mut used = e_mail("used");
+    used.extend(hook("hook", MessageKind::KeyChanged));
+    let steps = [
+        (use_at(at(1)), used),
+        (use_at(at(1)), e_mail("refused")),
+        (restore.clone(), e_mail("nothing-to-restore")),
+        (revoke(at(2), None), hook("revoked", MessageKind::KeyRevoked)),
+        (revoke(at(2), None), hook("again", MessageKind::KeyRevoked)),
+        (restore, hook("restored", MessageKind::KeyRestored)),
+    ];
+    for (change, messages) in steps {
+        ledger.change(id, change, messages).await.expect("answered").expect("known").ok();
+    }
+    assert!(claim(&ledger, now(), 10).await.is_empty(), "none is due before its time");
+    let claimed = claim(&ledger, at(3), 10).await;
+    let told: Vec<_> = claimed.iter().map(|it| (it.message_id.as_str(), it.kind, it.recipient.to_string())).collect();
+    let (webhook, buyer) = ("webhook:crm".to_owned(), key(1, 1).email.as_str().to_owned());
+    let expected = [
+        ("used@example.com", MessageKind::Purchase, buyer),
+        ("hook@example.com", MessageKind::KeyChanged, webhook.clone()),
+        ("revoked@example.com", MessageKind::KeyRevoked, webhook.clone()),
+        ("restored@example.com", MessageKind::KeyRestored, webhook),
+    ];
+    assert_eq!(told, expected);
+    assert!(claimed.iter().all(|message| message.key.id() == id));
+    let hook = claimed.get(1).expect("claimed");
+    complete(&ledger, hook.lease, Outcome::Fail { at: at(4), reason: "gone".to_owned(), route: route(1) }).await;
+    let failed = ledger.failed_messages(10).await.expect("read");
+    let failed: Vec<_> = failed.iter().map(|failed| (failed.kind, failed.recipient.clone())).collect();
+    assert_eq!(failed, [(MessageKind::KeyChanged, Recipient::Webhook("crm".parse().expect("a name")))]);
 }
 
 pub(super) async fn a_message_is_claimed_by_one_of_many(ledger: Port) {
@@ -134,10 +186,14 @@ pub(super) async fn a_failed_message_waits_for_the_seller(ledger: Port) {
     let failed = ledger.failed_messages(10).await.expect("read").remove(0);
     assert_eq!((failed.message, failed.attempts, failed.failed_at), (message.lease.message, 1, at(2)));
     assert_eq!((failed.reason.as_str(), failed.key.id()), ("no such user", key(1, 1).id));
-    assert!(ledger.retry_message(failed.message, at(61)).await.expect("retried"));
-    assert!(!ledger.retry_message(failed.message, at(61)).await.expect("answered"), "it is not failed any more");
+    assert!(ledger.retry_message(failed.message, Edit::new(Actor::admin(), at(61))).await.expect("retried"));
+    assert!(
+        !ledger.retry_message(failed.message, Edit::new(Actor::admin(), at(61))).await.expect("answered"),
+        "it is not failed any more"
+    );
     let again = claim(&ledger, at(61), 10).await.remove(0);
     assert_eq!((again.attempt, again.message_id), (1, message.message_id));
+    assert_eq!(again.queued_at, at(61), "as if it were queued now");
     assert!(ledger.failed_messages(10).await.expect("read").is_empty());
 }
 
@@ -146,7 +202,9 @@ pub(super) async fn failed_messages_are_in_the_order_in_which_they_failed(ledger
     let mut claimed = claim(&ledger, at(1), 10).await;
     claimed.rotate_left(1);
     let expected: Vec<_> = claimed.iter().map(|message| message.lease.message).collect();
-    for (message, minute) in claimed.into_iter().zip(2..) {
+    // By the times of their failures, although the clock went back after the first.
+    claimed.rotate_right(1);
+    for (message, minute) in claimed.into_iter().zip([9, 2, 3]) {
         let failure = Outcome::Fail { at: at(minute), reason: String::new(), route: route(1) };
         complete(&ledger, message.lease, failure).await;
     }
@@ -164,8 +222,10 @@ pub(super) async fn messages_that_failed_by_another_way_are_due_again(ledger: Po
     }
     assert_eq!(ledger.retry_messages(Some(route(1)), at(3)).await.expect("retried"), 1);
     assert_eq!(claim_one(&ledger, at(3)).await.attempt, 1, "as if it were new");
-    assert_eq!(ledger.retry_messages(Some(route(1)), at(3)).await.expect("retried"), 0);
+    let again = ledger.retry_messages(Some(route(1)), at(3)).await.expect("retried");
+    assert_eq!(again, 0, "one is leased, and the others failed by this way");
     assert_eq!(ledger.retry_messages(None, at(3)).await.expect("retried"), 2, "whatever the way");
+    assert_eq!(ledger.retry_messages(None, at(3)).await.expect("retried"), 0, "they have no way that they failed by");
     let messages = claim(&ledger, at(3), 10).await;
     assert_eq!(messages.len(), 2);
     // An e-mail that waits for its next attempt becomes due at once, and keeps its number of attempts.
@@ -173,8 +233,9 @@ pub(super) async fn messages_that_failed_by_another_way_are_due_again(ledger: Po
         let retry = Outcome::Retry { due: at(600), reason: "refused".to_owned(), route: Some(route(1)) };
         complete(&ledger, message.lease, retry).await;
     }
-    assert_eq!(ledger.retry_messages(Some(route(1)), at(4)).await.expect("answered"), 0);
-    assert_eq!(ledger.retry_messages(Some(route(2)), at(4)).await.expect("hastened"), 2);
+    assert_eq!(ledger.retry_messages(Some(route(1)), at(4)).await.expect("answered"), 0, "they failed by this way");
+    assert_eq!(ledger.retry_messages(Some(route(2)), at(4)).await.expect("made due"), 2);
+    assert_eq!(ledger.retry_messages(Some(route(2)), at(4)).await.expect("answered"), 0, "they are due already");
     let messages = claim(&ledger, at(4), 10).await;
     assert_eq!(messages.iter().map(|message| message.attempt).collect::<Vec<_>>(), [2, 2]);
     // An e-mail that a mail server may have taken keeps waiting. So does a postponed e-mail, which is due soon anyway.
@@ -186,7 +247,11 @@ pub(super) async fn messages_that_failed_by_another_way_are_due_again(ledger: Po
         complete(&ledger, message.lease, end).await;
     }
     for route in [None, Some(route(3))] {
-        assert_eq!(ledger.retry_messages(route, at(5)).await.expect("answered"), 0);
+        assert_eq!(
+            ledger.retry_messages(route, at(5)).await.expect("answered"),
+            0,
+            "neither has a way that it failed by"
+        );
     }
     assert!(claim(&ledger, at(5), 10).await.is_empty());
 }
@@ -213,7 +278,7 @@ pub(super) async fn a_time_that_no_clock_should_have_written_delays_no_message(l
     // Queued a year ahead.
     let mut late = key(1, 1);
     late.issued_at += year;
-    ledger.issue(late, Some(message_id("late"))).await.expect("issued");
+    ledger.issue(Sale::new(late, e_mail("late"))).await.expect("issued");
     let message = claim_one(&ledger, at(1)).await;
     assert_eq!(message.queued_at, at(1), "it counts as queued now");
     // Due a year ahead, and at the farthest that is believed.

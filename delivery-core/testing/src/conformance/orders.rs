@@ -3,18 +3,19 @@
 use chrono::TimeDelta;
 use tokio::task::JoinSet;
 
-use super::fixtures::{Port, RACERS, issue, key, message_id, now, order, product, use_at};
+use super::fixtures::{Port, RACERS, e_mail, issue, key, now, order, product, use_at};
 use delivery_core::key::{KeyId, NewKey};
 use delivery_core::order::OrderRef;
-use delivery_core::store::{Issue, KeyQuery};
+use delivery_core::store::{Issue, KeyQuery, Sale};
 
 pub(super) async fn an_order_and_product_have_one_key_however_many_calls_race(ledger: Port) {
     let mut racers = JoinSet::new();
     for index in 0..u8::try_from(RACERS).expect("few") {
         let ledger = ledger.clone();
         let granted = key(index, 1).bought_with(order("race"));
-        racers
-            .spawn(async move { ledger.issue(granted, Some(message_id(&format!("m{index}")))).await.expect("issued") });
+        racers.spawn(
+            async move { ledger.issue(Sale::new(granted, e_mail(&format!("m{index}")))).await.expect("issued") },
+        );
     }
     let issued = racers.join_all().await;
     assert_eq!(issued.iter().filter(|issue| matches!(issue, Issue::New(_))).count(), 1);
@@ -28,11 +29,11 @@ pub(super) async fn an_order_and_product_have_one_key_however_many_calls_race(le
 
 pub(super) async fn a_replayed_order_answers_with_its_key_as_it_stands_and_queues_no_message(ledger: Port) {
     let first = key(1, 5).bought_with(order("A"));
-    ledger.issue(first.clone(), Some(message_id("first"))).await.expect("issued");
-    ledger.change(first.id, use_at(now())).await.expect("changed");
+    ledger.issue(Sale::new(first.clone(), e_mail("first"))).await.expect("issued");
+    ledger.change(first.id, use_at(now()), Vec::new()).await.expect("changed");
     let replay =
         NewKey { email: "other@example.com".parse().expect("an address"), ..key(2, 9) }.bought_with(order("A"));
-    let answer = ledger.issue(replay.clone(), Some(message_id("second"))).await.expect("answered");
+    let answer = ledger.issue(Sale::new(replay.clone(), e_mail("second"))).await.expect("answered");
     let stands = ledger.find(first.id).await.expect("found").expect("known");
     assert_eq!(answer, Issue::Existing(stands));
     assert_eq!(ledger.find(replay.id).await.expect("answered"), None);
@@ -59,8 +60,8 @@ pub(super) async fn an_order_whose_caller_goes_away_has_a_key_and_a_message_or_n
     for index in 0..50 {
         let granted = key(index, 1).bought_with(order(&index.to_string()));
         let port = ledger.clone();
-        let message = Some(message_id(&format!("m{index}")));
-        let caller = tokio::spawn(async move { port.issue(granted, message).await });
+        let message = e_mail(&format!("m{index}"));
+        let caller = tokio::spawn(async move { port.issue(Sale::new(granted, message)).await });
         if index % 2 == 0 {
             tokio::task::yield_now().await;
         }
@@ -69,7 +70,7 @@ pub(super) async fn an_order_whose_caller_goes_away_has_a_key_and_a_message_or_n
         let _ = caller.await;
     }
     // A change of an unknown key comes after whatever is still on its way.
-    ledger.change(key(99, 1).id, use_at(now())).await.expect("answered");
+    ledger.change(key(99, 1).id, use_at(now()), Vec::new()).await.expect("answered");
     let keys = ledger.search(&KeyQuery { limit: 1000, ..KeyQuery::default() }).await.expect("searched").items.len();
     assert_eq!(messages(&ledger).await, keys);
 }

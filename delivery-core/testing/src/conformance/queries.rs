@@ -5,31 +5,45 @@ use chrono::TimeDelta;
 use super::fixtures::{Port, issue, key, now, order, product, revoke, use_at};
 use delivery_core::HostRef;
 use delivery_core::key::{Change, NewKey, Status};
+use delivery_core::order::OrderRef;
 use delivery_core::store::KeyQuery;
 
 pub(super) async fn keys_are_searched_by_every_field_newest_first_in_pages(ledger: Port) {
     let name = |text: &str| text.parse::<HostRef>().expect("a name");
     for index in 1..=9 {
         let granted = NewKey { product: product(i64::from(index % 3) + 1), ..key(index, 1) };
-        let granted = if index == 4 { granted.bought_with(order("four")) } else { granted };
+        let granted = match index {
+            4 => granted.bought_with(order("four")),
+            5 => granted.bought_with(OrderRef { source: "stripe".parse().expect("a name"), ..order("four") }),
+            _ => granted,
+        };
         let granted = if index > 6 { granted.called(name("seven and up")) } else { granted };
         issue(&ledger, granted).await;
     }
     let spend = |index| Change::Use { product: product(i64::from(index % 3) + 1), at: now() };
-    ledger.change(key(2, 1).id, spend(2)).await.expect("changed");
-    ledger.change(key(3, 1).id, revoke(now(), None)).await.expect("changed");
+    ledger.change(key(2, 1).id, spend(2), Vec::new()).await.expect("changed");
+    ledger.change(key(3, 1).id, revoke(now(), None), Vec::new()).await.expect("changed");
     let status = |status| KeyQuery { status: Some((status, now())), ..KeyQuery::default() };
     let tomorrow = now() + TimeDelta::days(1) + TimeDelta::seconds(4);
     let tomorrow = |status| KeyQuery { status: Some((status, tomorrow)), ..KeyQuery::default() };
     let email = |text: &str| KeyQuery { email: text.parse().ok(), ..KeyQuery::default() };
+    let by_order = |id: &str, source: Option<&str>| KeyQuery {
+        order: id.parse().ok(),
+        source: source.map(|source| source.parse().expect("a name")),
+        ..KeyQuery::default()
+    };
     for (query, expected) in [
         (KeyQuery::default(), vec![9, 8, 7, 6, 5, 4, 3, 2, 1]),
         (email("buyer0@example.com"), vec![8, 6, 4, 2]),
         (email("nobody@example.com"), vec![]),
         (KeyQuery { product: Some(product(1)), ..KeyQuery::default() }, vec![9, 6, 3]),
         (KeyQuery { product: Some(product(2)), ..email("buyer1@example.com") }, vec![7, 1]),
-        (KeyQuery { order: Some(order("four")), ..KeyQuery::default() }, vec![4]),
-        (KeyQuery { order: Some(order("five")), ..KeyQuery::default() }, vec![]),
+        (by_order("four", None), vec![5, 4]),
+        (by_order("four", Some("webhook")), vec![4]),
+        (by_order("four", Some("stripe")), vec![5]),
+        (by_order("four", Some("polar")), vec![]),
+        (by_order("five", None), vec![]),
+        (KeyQuery { source: "stripe".parse().ok(), ..KeyQuery::default() }, vec![5]),
         (KeyQuery { host_ref: Some(name("seven and up")), ..KeyQuery::default() }, vec![9, 8, 7]),
         (KeyQuery { host_ref: Some(name("seven and up")), ..email("buyer1@example.com") }, vec![9, 7]),
         (KeyQuery { host_ref: Some(name("seven")), ..KeyQuery::default() }, vec![]),
@@ -56,12 +70,29 @@ pub(super) async fn keys_are_searched_by_every_field_newest_first_in_pages(ledge
     }
 }
 
+/// A clock that goes back issues a key with a smaller id.
+pub(super) async fn keys_are_searched_by_their_ids_in_whatever_order_they_were_issued(ledger: Port) {
+    for index in [3, 1, 4, 2] {
+        issue(&ledger, key(index, 1)).await;
+    }
+    let (mut found, mut before) = (Vec::new(), None);
+    loop {
+        let page = ledger.search(&KeyQuery { before, limit: 2, ..KeyQuery::default() }).await.expect("searched");
+        found.extend(page.items.iter().map(|key| key.id().as_bytes()[0]));
+        before = page.next;
+        if before.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found, [4, 3, 2, 1]);
+}
+
 pub(super) async fn history_has_every_use_newest_first_in_pages(ledger: Port) {
     let (id, other) = (issue(&ledger, key(1, -1)).await.id(), issue(&ledger, key(2, -1)).await.id());
     let at = |minute| now() + TimeDelta::minutes(minute) + TimeDelta::milliseconds(7);
     for minute in 0..7 {
-        ledger.change(id, use_at(at(minute))).await.expect("changed");
-        ledger.change(other, use_at(at(minute))).await.expect("changed");
+        ledger.change(id, use_at(at(minute)), Vec::new()).await.expect("changed");
+        ledger.change(other, use_at(at(minute)), Vec::new()).await.expect("changed");
     }
     for limit in [1, 3, 7, 100] {
         let (mut found, mut before) = (Vec::new(), None);
@@ -81,14 +112,14 @@ pub(super) async fn pruned_history_is_forgotten_and_counts_stay(ledger: Port) {
     let id = issue(&ledger, key(1, -1)).await.id();
     let at = |minute| now() + TimeDelta::minutes(minute);
     for minute in 0..5 {
-        ledger.change(id, use_at(at(minute))).await.expect("changed");
+        ledger.change(id, use_at(at(minute)), Vec::new()).await.expect("changed");
     }
     assert_eq!(ledger.prune_history(at(3)).await.expect("pruned"), 3);
     assert_eq!(ledger.prune_history(at(3)).await.expect("pruned"), 0);
     let left = ledger.history(id, None, 10).await.expect("read");
     assert_eq!(left.items.iter().map(|used| used.at).collect::<Vec<_>>(), [at(4), at(3)]);
     assert_eq!(ledger.find(id).await.expect("found").map(|key| key.used()), Some(5));
-    ledger.change(id, use_at(at(6))).await.expect("changed");
+    ledger.change(id, use_at(at(6)), Vec::new()).await.expect("changed");
     assert_eq!(ledger.find(id).await.expect("found").map(|key| key.used()), Some(6));
 }
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use chrono::TimeDelta;
 
-use super::fixtures::{Port, issue, key, message_id, now, order, product, revoke, use_at};
+use super::fixtures::{Port, e_mail, issue, key, now, order, product, revoke, use_at};
 use super::{Case, Ledgers, cases};
 use delivery_core::key::{Actor, Change, Fingerprint, Key, KeyId, LimitChange, NewKey};
-use delivery_core::store::{Issue, KeyQuery, Outcome, Route, StoreError};
+use delivery_core::store::{Edit, Issue, KeyQuery, Outcome, Route, Sale, StoreError, Successor};
 use delivery_core::terms::UseLimit;
 
 cases![
@@ -19,6 +19,7 @@ cases![
     an_order_is_answered_with_its_key_when_the_store_is_opened_again,
     a_message_is_sent_once_however_often_the_store_is_opened,
     a_failed_message_waits_for_the_seller_when_the_store_is_opened_again,
+    a_claim_counts_when_the_store_is_opened_again,
     many_uses_are_counted_when_the_store_is_opened_again,
     a_foreign_keyring_is_refused_when_the_store_is_opened_again,
     a_closed_store_refuses_everything,
@@ -40,8 +41,10 @@ async fn what_was_acknowledged_is_there_when_the_store_is_opened_again(ledgers: 
     let name = "0197-order".parse().expect("a name");
     let plain = issue(&ledger, key(1, 5)).await;
     let rich = issue(&ledger, key(2, 1).bought_with(order("Bestellung ä'\"; --")).called(name)).await;
-    let used = ledger.change(plain.id(), use_at(now())).await.expect("changed").expect("known").expect("allowed");
-    let revoked = ledger.change(rich.id(), revoke(now(), Some("refunded"))).await.expect("changed").expect("known");
+    let used =
+        ledger.change(plain.id(), use_at(now()), Vec::new()).await.expect("changed").expect("known").expect("allowed");
+    let revoked =
+        ledger.change(rich.id(), revoke(now(), Some("refunded")), Vec::new()).await.expect("changed").expect("known");
     let revoked = revoked.expect("allowed");
     let ledger = reopened(&ledgers, ledger).await;
     assert_eq!(find(&ledger, plain.id()).await, used);
@@ -56,17 +59,32 @@ async fn a_key_goes_on_where_it_was_when_the_store_is_opened_again(ledgers: Arc<
     let mut ledger = ledgers.open().await;
     let id = issue(&ledger, key(1, 4)).await.id();
     for count in 1..=4 {
-        let used = ledger.change(id, use_at(now())).await.expect("changed").expect("known");
+        let used = ledger.change(id, use_at(now()), Vec::new()).await.expect("changed").expect("known");
         assert_eq!(used.expect("allowed").used(), count);
         ledger = reopened(&ledgers, ledger).await;
     }
-    assert!(ledger.change(id, use_at(now())).await.expect("answered").expect("known").is_err(), "it is used up");
+    assert!(
+        ledger.change(id, use_at(now()), Vec::new()).await.expect("answered").expect("known").is_err(),
+        "it is used up"
+    );
     let added = LimitChange::Set(UseLimit::from_count(5).expect("in range"));
     let terms = Change::SetTerms { at: now(), by: Actor::admin(), expires_at: None, limit: Some(added) };
-    ledger.change(id, terms).await.expect("changed").expect("known").expect("allowed");
+    ledger.change(id, terms, Vec::new()).await.expect("changed").expect("known").expect("allowed");
     let ledger = reopened(&ledgers, ledger).await;
-    let used = ledger.change(id, use_at(now())).await.expect("changed").expect("known");
+    let used = ledger.change(id, use_at(now()), Vec::new()).await.expect("changed").expect("known");
     assert_eq!(used.expect("allowed").used(), 5);
+    let email: delivery_core::email::Email = "corrected@example.com".parse().expect("an address");
+    let change = Change::SetEmail { at: now(), by: Actor::admin(), email: email.clone() };
+    ledger.change(id, change, Vec::new()).await.expect("changed").expect("known").expect("never refused");
+    let ledger = reopened(&ledgers, ledger).await;
+    assert_eq!((find(&ledger, id).await.used(), find(&ledger, id).await.email()), (5, &email));
+    let (successor, at, by) = (key(2, 1), now(), Actor::admin());
+    let successor =
+        Successor { id: successor.id, secret: successor.secret, at, by, messages: Vec::new(), withdrawn: Vec::new() };
+    let heir = ledger.rotate(id, successor).await.expect("rotated").expect("known").expect("not revoked").into_key();
+    let ledger = reopened(&ledgers, ledger).await;
+    assert_eq!(find(&ledger, heir.id()).await, heir);
+    assert_eq!(find(&ledger, id).await.successor(), Some(heir.id()));
     assert_eq!(ledger.history(id, None, 10).await.expect("read").items.len(), 5);
 }
 
@@ -74,7 +92,7 @@ async fn an_order_is_answered_with_its_key_when_the_store_is_opened_again(ledger
     let ledger = ledgers.open().await;
     let sold = issue(&ledger, key(1, 1).bought_with(order("A"))).await;
     let ledger = reopened(&ledgers, ledger).await;
-    let again = ledger.issue(key(2, 1).bought_with(order("A")), Some(message_id("2"))).await.expect("answered");
+    let again = ledger.issue(Sale::new(key(2, 1).bought_with(order("A")), e_mail("2"))).await.expect("answered");
     assert_eq!(again, Issue::Existing(sold));
     assert!(ledger.claim_messages(now(), now() + TimeDelta::seconds(9), 9).await.expect("read").is_empty());
     let other = NewKey { product: product(2), ..key(3, 1) }.bought_with(order("A"));
@@ -83,12 +101,12 @@ async fn an_order_is_answered_with_its_key_when_the_store_is_opened_again(ledger
 
 async fn a_message_is_sent_once_however_often_the_store_is_opened(ledgers: Arc<Ledgers>) {
     let ledger = ledgers.open().await;
-    ledger.issue(key(1, 1), Some(message_id("1"))).await.expect("issued");
+    ledger.issue(Sale::new(key(1, 1), e_mail("1"))).await.expect("issued");
     let ledger = reopened(&ledgers, ledger).await;
     let later = now() + TimeDelta::hours(1);
     let until = later + TimeDelta::minutes(5);
     let claimed = ledger.claim_messages(later, until, 9).await.expect("read").remove(0);
-    assert_eq!((claimed.attempt, claimed.message_id), (1, message_id("1")));
+    assert_eq!((claimed.attempt, claimed.message_id.as_str()), (1, "1@example.com"));
     ledger.complete_message(claimed.lease, Outcome::Sent { at: later }).await.expect("completed");
     let ledger = reopened(&ledgers, ledger).await;
     let much_later = later + TimeDelta::days(1);
@@ -97,7 +115,7 @@ async fn a_message_is_sent_once_however_often_the_store_is_opened(ledgers: Arc<L
 
 async fn a_failed_message_waits_for_the_seller_when_the_store_is_opened_again(ledgers: Arc<Ledgers>) {
     let ledger = ledgers.open().await;
-    ledger.issue(key(1, 1), Some(message_id("1"))).await.expect("issued");
+    ledger.issue(Sale::new(key(1, 1), e_mail("1"))).await.expect("issued");
     let later = now() + TimeDelta::hours(1);
     let claimed = ledger.claim_messages(later, later + TimeDelta::minutes(5), 9).await.expect("read").remove(0);
     let fail = Outcome::Fail { at: later, reason: "no such user".to_owned(), route: Route::from_bytes([1; 16]) };
@@ -105,7 +123,7 @@ async fn a_failed_message_waits_for_the_seller_when_the_store_is_opened_again(le
     let ledger = reopened(&ledgers, ledger).await;
     let failed = ledger.failed_messages(9).await.expect("read").remove(0);
     assert_eq!((failed.reason.as_str(), failed.attempts, failed.failed_at), ("no such user", 1, later));
-    assert!(ledger.retry_message(failed.message, later).await.expect("retried"));
+    assert!(ledger.retry_message(failed.message, Edit::new(Actor::admin(), later)).await.expect("retried"));
     let ledger = reopened(&ledgers, ledger).await;
     assert_eq!(ledger.claim_messages(later, later + TimeDelta::minutes(5), 9).await.expect("read").len(), 1);
 }
@@ -116,7 +134,7 @@ async fn many_uses_are_counted_when_the_store_is_opened_again(ledgers: Arc<Ledge
     let ids = [issue(&ledger, key(1, -1)).await.id(), issue(&ledger, key(2, -1)).await.id()];
     for _ in 0..USES {
         for id in ids {
-            ledger.change(id, use_at(now())).await.expect("changed").expect("known").expect("allowed");
+            ledger.change(id, use_at(now()), Vec::new()).await.expect("changed").expect("known").expect("allowed");
         }
     }
     let ledger = reopened(&ledgers, ledger).await;
@@ -136,6 +154,20 @@ async fn many_uses_are_counted_when_the_store_is_opened_again(ledgers: Arc<Ledge
     }
 }
 
+async fn a_claim_counts_when_the_store_is_opened_again(ledgers: Arc<Ledgers>) {
+    let ledger = ledgers.open().await;
+    ledger.issue(Sale::new(key(1, 1), e_mail("1"))).await.expect("issued");
+    let at = |minutes| now() + TimeDelta::minutes(minutes);
+    let first = ledger.claim_messages(at(60), at(65), 9).await.expect("claimed").remove(0);
+    let ledger = reopened(&ledgers, ledger).await;
+    let second = ledger.claim_messages(at(70), at(75), 9).await.expect("claimed").remove(0);
+    assert_eq!((first.attempt, second.attempt), (1, 2));
+    assert!(second.lease.token > first.lease.token, "the old lease completes nothing");
+    ledger.complete_message(first.lease, Outcome::Sent { at: at(70) }).await.expect("answered");
+    ledger.complete_message(second.lease, Outcome::Release).await.expect("completed");
+    assert_eq!(ledger.claim_messages(at(71), at(76), 9).await.expect("claimed").len(), 1);
+}
+
 async fn a_foreign_keyring_is_refused_when_the_store_is_opened_again(ledgers: Arc<Ledgers>) {
     let [own, foreign] = [Fingerprint::from_bytes([1; 16]), Fingerprint::from_bytes([2; 16])];
     let ledger = ledgers.open().await;
@@ -146,16 +178,37 @@ async fn a_foreign_keyring_is_refused_when_the_store_is_opened_again(ledgers: Ar
 }
 
 async fn a_closed_store_refuses_everything(ledgers: Arc<Ledgers>) {
+    let later = now() + TimeDelta::hours(1);
     let ledger = ledgers.open().await;
     let id = issue(&ledger, key(1, 1)).await.id();
+    ledger.issue(Sale::new(key(3, 1), e_mail("3"))).await.expect("issued");
+    find(&ledger, id).await;
+    let lease = ledger.claim_messages(later, later, 1).await.expect("claimed").remove(0).lease;
     ledger.close().await;
-    assert!(ledger.find(KeyId::from_bytes([9; 16])).await.is_err());
-    assert!(ledger.issue(key(2, 1), None).await.is_err());
-    assert!(ledger.change(id, use_at(now())).await.is_err());
-    assert!(ledger.search(&KeyQuery::default()).await.is_err());
-    assert!(ledger.claim_messages(now(), now(), 1).await.is_err());
-    assert!(ledger.failed_messages(1).await.is_err());
-    assert!(ledger.ping().await.is_err());
+    let (secret, at, by) = (key(4, 1).secret, now(), Actor::admin());
+    let (messages, withdrawn) = (Vec::new(), Vec::new());
+    let successor = Successor { id: key(4, 1).id, secret, at, by, messages, withdrawn };
+    let (number, sent) = (lease.message, Outcome::Sent { at: later });
+    let answered = [
+        ("register", ledger.register(&[Fingerprint::from_bytes([1; 16])]).await.is_ok()),
+        ("find", ledger.find(id).await.is_ok()),
+        ("find what is not there", ledger.find(KeyId::from_bytes([9; 16])).await.is_ok()),
+        ("issue", ledger.issue(Sale::new(key(2, 1), Vec::new())).await.is_ok()),
+        ("change", ledger.change(id, use_at(now()), Vec::new()).await.is_ok()),
+        ("rotate", ledger.rotate(id, successor).await.is_ok()),
+        ("complete_message", ledger.complete_message(lease, sent).await.is_ok()),
+        ("search", ledger.search(&KeyQuery::default()).await.is_ok()),
+        ("claim_messages", ledger.claim_messages(later, later, 1).await.is_ok()),
+        ("renew_leases", ledger.renew_leases(&[lease], later).await.is_ok()),
+        ("failed_messages", ledger.failed_messages(1).await.is_ok()),
+        ("retry_message", ledger.retry_message(number, Edit::new(Actor::admin(), later)).await.is_ok()),
+        ("retry_messages", ledger.retry_messages(None, later).await.is_ok()),
+        ("history", ledger.history(id, None, 1).await.is_ok()),
+        ("prune_history", ledger.prune_history(later).await.is_ok()),
+        ("ping", ledger.ping().await.is_ok()),
+    ];
+    let answered: Vec<_> = answered.into_iter().filter_map(|(call, is_ok)| is_ok.then_some(call)).collect();
+    assert_eq!(answered, [""; 0], "these were answered");
     drop(ledger);
     let ledger = ledgers.open().await;
     assert_eq!(find(&ledger, id).await.used(), 0, "what was refused did not happen");

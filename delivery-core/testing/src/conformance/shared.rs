@@ -5,9 +5,9 @@ use std::sync::Arc;
 use chrono::TimeDelta;
 use tokio::task::JoinSet;
 
-use super::fixtures::{RACERS, issue, key, message_id, now, order, revoke, use_at};
+use super::fixtures::{RACERS, e_mail, issue, key, now, order, revoke, use_at};
 use super::{Case, Ledgers, cases};
-use delivery_core::store::{Issue, Outcome};
+use delivery_core::store::{Issue, Outcome, Sale};
 
 cases![
     /// What a [`Ledger`](delivery_core::store::Ledger) promises that several servers use at once.
@@ -26,11 +26,15 @@ async fn what_one_handle_writes_the_other_reads(ledgers: Arc<Ledgers>) {
         let (writes, reads) = if count % 2 == 1 { (&first, &second) } else { (&second, &first) };
         // What it has read before, it must not answer with again.
         assert_eq!(reads.find(id).await.expect("read").expect("known").used(), count - 1);
-        let used = writes.change(id, use_at(now())).await.expect("changed").expect("known").expect("allowed");
+        let used =
+            writes.change(id, use_at(now()), Vec::new()).await.expect("changed").expect("known").expect("allowed");
         assert_eq!((used.used(), reads.find(id).await.expect("read")), (count, Some(used)));
     }
-    first.change(id, revoke(now(), None)).await.expect("changed");
-    assert!(second.change(id, use_at(now())).await.expect("answered").expect("known").is_err(), "it is revoked");
+    first.change(id, revoke(now(), None), Vec::new()).await.expect("changed");
+    assert!(
+        second.change(id, use_at(now()), Vec::new()).await.expect("answered").expect("known").is_err(),
+        "it is revoked"
+    );
 }
 
 async fn two_handles_count_as_one(ledgers: Arc<Ledgers>) {
@@ -39,7 +43,9 @@ async fn two_handles_count_as_one(ledgers: Arc<Ledgers>) {
     let mut racers = JoinSet::new();
     for racer in 0..RACERS {
         let handle = handles[racer % 2].clone();
-        racers.spawn(async move { handle.change(id, use_at(now())).await.expect("answered").expect("known") });
+        racers.spawn(
+            async move { handle.change(id, use_at(now()), Vec::new()).await.expect("answered").expect("known") },
+        );
     }
     let mut counts: Vec<u64> = racers.join_all().await.into_iter().flatten().map(|key| key.used()).collect();
     counts.sort_unstable();
@@ -54,8 +60,8 @@ async fn an_order_told_to_both_handles_has_one_key_and_one_message(ledgers: Arc<
     let mut racers = JoinSet::new();
     for racer in 0..40_u8 {
         let handle = handles[usize::from(racer % 2)].clone();
-        let (sold, message) = (key(racer + 1, 1).bought_with(order("A")), message_id(&racer.to_string()));
-        racers.spawn(async move { handle.issue(sold, Some(message)).await.expect("answered") });
+        let (sold, message) = (key(racer + 1, 1).bought_with(order("A")), e_mail(&racer.to_string()));
+        racers.spawn(async move { handle.issue(Sale::new(sold, message)).await.expect("answered") });
     }
     let issued = racers.join_all().await;
     assert_eq!(issued.iter().filter(|issue| matches!(issue, Issue::New(_))).count(), 1);
@@ -68,7 +74,7 @@ async fn an_order_told_to_both_handles_has_one_key_and_one_message(ledgers: Arc<
 async fn a_message_is_claimed_by_one_of_two_handles(ledgers: Arc<Ledgers>) {
     let handles = [ledgers.open().await, ledgers.open().await];
     for index in 1..=20 {
-        handles[0].issue(key(index, 1), Some(message_id(&index.to_string()))).await.expect("issued");
+        handles[0].issue(Sale::new(key(index, 1), e_mail(&index.to_string()))).await.expect("issued");
     }
     let later = now() + TimeDelta::hours(1);
     let mut workers = JoinSet::new();
@@ -86,7 +92,7 @@ async fn a_message_is_claimed_by_one_of_two_handles(ledgers: Arc<Ledgers>) {
 
 async fn a_lease_of_one_handle_is_over_when_the_other_has_the_message(ledgers: Arc<Ledgers>) {
     let [first, second] = [ledgers.open().await, ledgers.open().await];
-    first.issue(key(1, 1), Some(message_id("1"))).await.expect("issued");
+    first.issue(Sale::new(key(1, 1), e_mail("1"))).await.expect("issued");
     let at = |minutes| now() + TimeDelta::minutes(minutes);
     let old = first.claim_messages(at(60), at(61), 1).await.expect("read").remove(0);
     let new = second.claim_messages(at(62), at(64), 1).await.expect("read").remove(0);

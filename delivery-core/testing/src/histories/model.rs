@@ -11,7 +11,8 @@ use proptest::sample::select;
 use proptest_state_machine::ReferenceStateMachine;
 use serde_json::{Value, json};
 
-use super::step::{Answer, Step};
+use super::message::{Message, State};
+use super::step::{Answer, Step, Told};
 use crate::Behaviour;
 
 /// When histories begin, in milliseconds since 1970.
@@ -21,16 +22,6 @@ const NEVER: i64 = 253_402_300_799;
 /// Terms of the products 1 and 2, in days and uses: its own, and those of the service.
 const TERMS: [(i64, i64); 2] = [(2, 3), (365, -1)];
 pub(super) const BUYERS: [&str; 3] = ["ada@example.com", "Bob@example.com", "eve@shop.example"];
-/// Seconds to the second, third, … attempt at an e-mail, then always the last; on day five it is given up.
-const RETRIES: [i64; 8] = [5, 60, 300, 1_800, 7_200, 18_000, 36_000, 43_200];
-const GIVE_UP: i64 = 5 * 86_400_000;
-/// Unless it was tried fewer times than this.
-const FEWEST: usize = 15;
-/// An e-mail that may have been taken skips so many of the first waits.
-const SKIPPED: usize = 4;
-/// An e-mail that is due later than this was made so by a clock that was wrong.
-const FARTHEST: i64 = 13 * 3_600_000;
-
 /// A key, as the model has it.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -45,24 +36,22 @@ pub struct Key {
     pub used: i64,
     /// Whether it is revoked.
     pub revoked: bool,
+    /// Whether it is revoked for nothing but a dispute.
+    disputed: bool,
     order: Option<u8>,
     expires: i64,
     message: Option<Message>,
 }
 
-#[derive(Debug, Clone)]
-struct Message {
-    queued: i64,
-    due: i64,
-    attempts: usize,
-    state: State,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    Waiting,
-    Sent,
-    Failed,
+/// What a platform has reported of an order.
+#[derive(Debug, Clone, Default)]
+struct Deal {
+    key: Option<usize>,
+    is_refunded: bool,
+    is_disputed: bool,
+    is_won: bool,
+    /// Who has paid while it was disputed.
+    waiting: Vec<usize>,
 }
 
 /// All there is.
@@ -72,6 +61,7 @@ pub struct Model {
     /// The keys, in the order of their issue.
     pub keys: Vec<Key>,
     mailer: Behaviour,
+    deals: [Deal; 3],
     /// E-mails that the mail server took, twice where it hung up after the dot.
     pub accepted: Vec<usize>,
     /// What the last step must be answered with.
@@ -89,8 +79,8 @@ impl ReferenceStateMachine for Model {
     type Transition = Step;
 
     fn init_state() -> BoxedStrategy<Self> {
-        let (keys, accepted) = (Vec::new(), Vec::new());
-        Just(Self { now: BEGINNING, keys, mailer: Behaviour::Accept, accepted, answer: Answer::None }).boxed()
+        let (keys, accepted, deals) = (Vec::new(), Vec::new(), <[Deal; 3]>::default());
+        Just(Self { now: BEGINNING, keys, mailer: Behaviour::Accept, deals, accepted, answer: Answer::None }).boxed()
     }
 
     fn transitions(state: &Self) -> BoxedStrategy<Step> {
@@ -119,8 +109,16 @@ impl ReferenceStateMachine for Model {
             .prop_map(|(product, buyer, days, uses, message)| Step::Issue { product, buyer, days, uses, message });
         let fetch = (key(), product()).prop_map(|(key, product)| Step::Fetch { key, product });
         let head = (key(), product()).prop_map(|(key, product)| Step::Head { key, product });
+        let told = select(vec![Told::Paid, Told::Paid, Told::Refunded, Told::Disputed, Told::Won]);
+        let event = (0..3_u8, told, buyer(), 0..2_u8).prop_map(|(order, told, buyer, copy)| Step::Event {
+            order,
+            told,
+            buyer,
+            copy,
+        });
         prop_oneof![
             5 => order,
+            5 => event,
             3 => issue,
             3 => key().prop_map(|key| Step::Validate { key }),
             9 => fetch,
@@ -143,6 +141,10 @@ impl ReferenceStateMachine for Model {
             | Step::Head { key, .. }
             | Step::Forged { key }
             | Step::Revoke { key } => *key < state.keys.len(),
+            // Which of two buyers gets the key of one sale that waits is not promised: it is the one that is looked at first.
+            Step::Event { order, told: Told::Paid, buyer, .. } => {
+                state.deals[usize::from(*order)].waiting.first().is_none_or(|first| first == buyer)
+            }
             _ => true,
         }
     }
@@ -158,8 +160,12 @@ impl ReferenceStateMachine for Model {
                 other => other,
             },
             Step::Forged { .. } => error(401, "INVALID_KEY"),
+            Step::Event { order, told, buyer, .. } => {
+                state.told(usize::from(order), told, buyer);
+                Answer::None
+            }
             Step::Revoke { key } => {
-                state.keys[key].revoked = true;
+                (state.keys[key].revoked, state.keys[key].disputed) = (true, false);
                 Answer::None
             }
             Step::Clock { milliseconds } => {
@@ -191,6 +197,37 @@ impl Model {
         Answer::Key(known.unwrap_or_else(|| self.sell(product, buyer, Some(order), (None, None), true)))
     }
 
+    fn told(&mut self, order: usize, told: Told, buyer: usize) {
+        let mut deal = self.deals[order].clone();
+        match told {
+            Told::Paid if deal.key.is_some() || deal.is_refunded => {}
+            Told::Paid if deal.is_disputed && !deal.is_won => deal.waiting.push(buyer),
+            Told::Paid => deal.key = Some(self.sell(1, buyer, None, (None, None), true)),
+            Told::Refunded if !deal.is_refunded => {
+                deal.is_refunded = true;
+                if let Some(key) = deal.key {
+                    (self.keys[key].revoked, self.keys[key].disputed) = (true, false);
+                }
+            }
+            Told::Disputed if !deal.is_disputed => {
+                deal.is_disputed = true;
+                if let Some(key) = deal.key.filter(|key| !deal.is_won && !self.keys[*key].revoked) {
+                    (self.keys[key].revoked, self.keys[key].disputed) = (true, true);
+                }
+            }
+            Told::Won if !deal.is_won => {
+                deal.is_won = true;
+                if let Some(key) = deal.key.filter(|key| self.keys[*key].disputed) {
+                    (self.keys[key].revoked, self.keys[key].disputed) = (false, false);
+                }
+                let first = deal.waiting.first().copied().filter(|_| deal.key.is_none() && !deal.is_refunded);
+                deal.key = deal.key.or_else(|| first.map(|buyer| self.sell(1, buyer, None, (None, None), true)));
+            }
+            Told::Refunded | Told::Disputed | Told::Won => {}
+        }
+        self.deals[order] = deal;
+    }
+
     fn issue(&mut self, product: i64, buyer: usize, terms: (Option<i64>, Option<i64>), message: bool) -> Answer {
         if product == 9 {
             return error(404, "NOT_FOUND");
@@ -211,8 +248,9 @@ impl Model {
         let expires = if days < 0 { NEVER } else { self.now.div_euclid(1000) + days * 86_400 };
         // A key is issued, and its e-mail due, at a whole second.
         let queued = self.now.div_euclid(1000) * 1000;
-        let message = message.then_some(Message { queued, due: queued, attempts: 0, state: State::Waiting });
-        self.keys.push(Key { product, buyer, order, expires, limit, used: 0, revoked: false, message });
+        let message = message.then(|| Message::queued(queued));
+        let (revoked, disputed) = (false, false);
+        self.keys.push(Key { product, buyer, order, expires, limit, used: 0, revoked, disputed, message });
         self.keys.len() - 1
     }
 
@@ -265,27 +303,14 @@ impl Model {
     fn work(&mut self) -> Answer {
         let (mut sent, mut deferred, mut failed) = (0, 0, 0);
         for (number, key) in self.keys.iter_mut().enumerate() {
-            let Some(message) = &mut key.message else { continue };
-            let due = message.due <= self.now || message.due > self.now + FARTHEST;
-            if message.state != State::Waiting || !due {
-                continue;
-            }
-            message.queued = message.queued.min(self.now);
+            let Some(message) = key.message.as_mut().filter(|message| message.is_due(self.now)) else { continue };
             if matches!(self.mailer, Behaviour::Accept | Behaviour::AcceptThenFail) {
                 self.accepted.push(number);
             }
-            message.attempts += 1;
-            let skipped = if self.mailer == Behaviour::AcceptThenFail { SKIPPED } else { 0 };
-            let wait = RETRIES[(message.attempts - 1 + skipped).min(RETRIES.len() - 1)] * 1000;
-            let (next, last) = (self.now + wait, message.queued + GIVE_UP);
-            // The last attempt is made on day five itself, once.
-            let next =
-                if self.now < last { Some(next.min(last)) } else { Some(next).filter(|_| message.attempts < FEWEST) };
-            match self.mailer {
-                Behaviour::Accept => (message.state, sent) = (State::Sent, sent + 1),
-                Behaviour::FailPermanent => (message.state, failed) = (State::Failed, failed + 1),
-                _ if next.is_none() => (message.state, failed) = (State::Failed, failed + 1),
-                _ => (message.due, deferred) = (next.unwrap_or_default(), deferred + 1),
+            match message.attempt(self.now, self.mailer) {
+                State::Sent => sent += 1,
+                State::Waiting => deferred += 1,
+                State::Failed => failed += 1,
             }
         }
         Answer::Worked(sent, deferred, failed)
@@ -293,10 +318,10 @@ impl Model {
 
     fn resend(&mut self) -> Answer {
         let now = self.now;
-        let has_failed = |key: &Key| key.message.as_ref().is_some_and(|message| message.state == State::Failed);
+        let has_failed = |key: &Key| key.message.as_ref().is_some_and(Message::has_failed);
         let failed: Vec<usize> = (0..self.keys.len()).filter(|key| has_failed(&self.keys[*key])).collect();
         if let Some(first) = failed.first() {
-            self.keys[*first].message = Some(Message { queued: now, due: now, attempts: 0, state: State::Waiting });
+            self.keys[*first].message = Some(Message::queued(now));
         }
         Answer::Resent(failed)
     }

@@ -6,20 +6,22 @@ use std::time::Duration;
 
 use chrono::DateTime;
 use delivery_core::clock::Clock;
-use delivery_core::delivery::Builder;
+use delivery_core::delivery::{Builder, Stores};
 use delivery_core::http::{Call, Endpoint};
 use delivery_core::key::{KeyId, Keyring, Prefix};
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::mail::Worked;
-use delivery_core::product::NewProduct;
-use delivery_core::store::{CatalogEditor, FailedMessage, KeyQuery, Ledger, Posts};
+use delivery_core::platform::{Buyer, Event, Line, Notification, Reference, References, Refund, Sale};
+use delivery_core::product::{NewProduct, ProductId};
+use delivery_core::store::{FailedMessage, KeyQuery, Ledger};
 use delivery_core::terms::{OwnTerms, UseLimit, Validity};
 use delivery_core::{Delivery, Entropy};
 use http::{HeaderValue, Method, header};
 use serde_json::{Value, json};
 
+use super::Keeps;
 use super::model::{BEGINNING, BUYERS, Model};
-use super::step::{Answer, Step};
+use super::step::{Answer, Step, Told};
 use crate::{Fixture, ManualClock, RecordingMailer, SeededEntropy};
 
 const SECRET: &str = "the platform's secret";
@@ -38,8 +40,9 @@ impl Entropy for Punctual {
     }
 }
 
-pub(super) struct Service<F> {
+pub(super) struct Service<F: Fixture> {
     fixture: F,
+    keeps: Keeps<F::Store>,
     delivery: Delivery,
     store: Arc<dyn Ledger>,
     clock: Arc<ManualClock>,
@@ -51,19 +54,19 @@ pub(super) struct Service<F> {
 
 impl<F> Service<F>
 where
-    F: Fixture<Store: Ledger + CatalogEditor + Posts + Sized>,
+    F: Fixture<Store: Ledger + Sized>,
 {
-    pub(super) async fn open(fixture: F) -> Self {
+    pub(super) async fn open(fixture: F, keeps: Keeps<F::Store>) -> Self {
         let (clock, mailer) = (Arc::new(ManualClock::default()), Arc::new(RecordingMailer::default()));
         clock.set(DateTime::from_timestamp_millis(BEGINNING).expect("it is well"));
         let entropy = Arc::new(Punctual(SeededEntropy::new(1)));
-        let (delivery, store) = start(&fixture, &clock, &mailer, &entropy).await;
+        let (delivery, store) = start((&fixture, &keeps), &clock, &mailer, &entropy).await;
         let own = OwnTerms { validity: Validity::from_days(2).ok(), limit: UseLimit::from_count(3).ok() };
         for (name, terms) in [("Product 1", own), ("Product 2", OwnTerms::default())] {
             let product = NewProduct::new(name).expect("it is well").content("# x").expect("it is well").terms(terms);
             delivery.add_product(product).await.expect("it is well");
         }
-        Self { fixture, delivery, store, clock, mailer, entropy, texts: Vec::new() }
+        Self { fixture, keeps, delivery, store, clock, mailer, entropy, texts: Vec::new() }
     }
 
     pub(super) async fn close(self) {
@@ -79,6 +82,10 @@ where
                     json!({ "secret": SECRET, "order_id": order_id, "product_id": product, "customer_email": email });
                 let call = Call::new(Method::POST).json(body.to_string());
                 self.issued(Endpoint::Order, call).await
+            }
+            Step::Event { order, told, buyer, copy } => {
+                self.told(order, told, buyer, copy).await;
+                Answer::None
             }
             Step::Issue { product, buyer, days, uses, message } => {
                 let body = json!({
@@ -153,6 +160,40 @@ where
         assert_eq!(sent, expected);
     }
 
+    async fn told(&mut self, order: u8, told: Told, buyer: usize, copy: u8) {
+        let (number, payment) = (format!("event order {order}"), Reference::Payment(format!("payment {order}")));
+        let event = match told {
+            Told::Paid => Event::Paid(Sale {
+                order: number,
+                lines: vec![Line { id: None, names: Vec::new(), own: ProductId::new(1).ok(), quantity: 1 }],
+                buyer: Buyer::by_email(Some(BUYERS[buyer])),
+                references: References { payment: Some(format!("payment {order}")), ..References::default() },
+            }),
+            Told::Refunded => Event::Refunded(Refund::full(Reference::Order(number))),
+            Told::Disputed => Event::Disputed(payment.into()),
+            Told::Won => Event::Restored(payment.into()),
+        };
+        let id = format!("{told:?} {order} {buyer} {copy}");
+        let notification = Notification { id, kind: format!("{told:?}"), is_test: false, events: Ok(vec![event]) };
+        let source = "histories".parse().expect("it is well");
+        let received = self.delivery.receive(&source, notification).await.expect("it is well");
+        assert!(received.issued.len() <= 1, "one key a sale");
+        self.delivery.apply_events().await.expect("it is well");
+        // Keys that came of it: their buyers have them by e-mail.
+        let query = KeyQuery { limit: 1000, ..KeyQuery::default() };
+        for key in self.delivery.keys(&query).await.expect("it is well").items {
+            let text = keyring().text(key.id(), key.granted().secret).expose().to_owned();
+            if !self.texts.contains(&text) {
+                self.texts.push(text);
+            }
+        }
+    }
+
+    /// Whether the store keeps events of platforms.
+    pub(super) fn has_inbox(&self) -> bool {
+        self.store.inbox().is_some()
+    }
+
     fn number(&self, message: &str) -> usize {
         self.texts.iter().position(|text| message.contains(text)).expect("it is well")
     }
@@ -202,7 +243,8 @@ where
         } else {
             self.store.close().await;
         }
-        (self.delivery, self.store) = start(&self.fixture, &self.clock, &self.mailer, &self.entropy).await;
+        (self.delivery, self.store) =
+            start((&self.fixture, &self.keeps), &self.clock, &self.mailer, &self.entropy).await;
     }
 }
 
@@ -220,29 +262,28 @@ fn forged(text: &str) -> String {
 }
 
 async fn start<F>(
-    fixture: &F,
+    (fixture, keeps): (&F, &Keeps<F::Store>),
     clock: &Arc<ManualClock>,
     mailer: &Arc<RecordingMailer>,
     entropy: &Arc<Punctual>,
 ) -> (Delivery, Arc<dyn Ledger>)
 where
-    F: Fixture<Store: Ledger + CatalogEditor + Posts + Sized>,
+    F: Fixture<Store: Ledger + Sized>,
 {
     let store = fixture.open().await;
-    (build(&store, clock, mailer, entropy), store)
+    (build(keeps(store.clone()), clock, mailer, entropy), store)
 }
 
-fn build<S: Ledger + CatalogEditor + Posts>(
-    store: &Arc<S>,
-    clock: &Arc<ManualClock>,
-    mailer: &Arc<RecordingMailer>,
-    entropy: &Arc<Punctual>,
-) -> Delivery {
-    let keyring =
-        Keyring::new(Prefix::default(), &["a secret for histories".parse().expect("it is well")]).expect("it is well");
+fn keyring() -> Keyring {
+    let secret = "a secret for histories".parse().expect("it is well");
+    Keyring::new(Prefix::default(), &[secret]).expect("it is well")
+}
+
+fn build(stores: Stores, clock: &Arc<ManualClock>, mailer: &Arc<RecordingMailer>, entropy: &Arc<Punctual>) -> Delivery {
     let plenty = Quota::per_minute(u32::MAX).expect("it is well");
-    let quotas = Quotas { product: plenty, validate: plenty, webhook: plenty, admin: plenty, failures: plenty };
-    let builder: Builder = Delivery::builder(store.clone(), mailer.clone(), keyring)
+    let quotas =
+        Quotas { product: plenty, validate: plenty, webhook: plenty, admin: plenty, failures: plenty, events: plenty };
+    let builder: Builder = Delivery::builder(stores, mailer.clone(), keyring())
         .webhook_secret(SECRET.parse().expect("it is well"))
         .admin_token(TOKEN.parse().expect("it is well"));
     builder.clock(clock.clone()).entropy(entropy.clone()).quotas(quotas).build()

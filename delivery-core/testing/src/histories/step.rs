@@ -17,6 +17,17 @@ pub enum Step {
         /// One of three buyers.
         buyer: usize,
     },
+    /// A commerce platform reports something of an order of product 1. What it reports twice, and out of order, comes to the same.
+    Event {
+        /// One of three orders, which are not those of [`Step::Order`].
+        order: u8,
+        /// What.
+        told: Told,
+        /// One of three buyers.
+        buyer: usize,
+        /// Of two events that say the same, which.
+        copy: u8,
+    },
     /// The seller issues a key by hand.
     Issue {
         /// As of an order.
@@ -75,6 +86,20 @@ pub enum Step {
         /// Whether the store is left open, as a crash leaves it.
         crash: bool,
     },
+}
+
+/// What a platform reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Told {
+    /// The order was paid.
+    Paid,
+    /// The money went back.
+    Refunded,
+    /// The payment is disputed.
+    Disputed,
+    /// The dispute was won.
+    Won,
 }
 
 /// What a step must be answered with.

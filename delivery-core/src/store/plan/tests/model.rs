@@ -81,7 +81,7 @@ proptest! {
                         Err(refusal) => Err(Refused { refusal, key }),
                     });
                     let reply = Reply::default();
-                    operations.push(Operation::Change(id, what, reply.clone()));
+                    operations.push(Operation::Change(id, what, Vec::new(), reply.clone()));
                     checks.push(Box::new(move || reply.take().unwrap() == expected));
                 }
             }

@@ -62,7 +62,10 @@ async fn issue_all(writer: &mut Writer) {
         let identity = (id(key), SecretVersion::from_stored(1));
         let (product, email) = (ProductId::new(1).unwrap(), "a@example.com".parse().unwrap());
         let key = NewKey::on_terms(identity, product, email, terms, DateTime::UNIX_EPOCH);
-        let issue = Work::Operation(Operation::Issue(std::sync::Arc::new(key), None, Reply::default()));
+        let issue = Work::Operation(Operation::Issue(
+            std::sync::Arc::new(crate::store::Sale::new(key, Vec::new())),
+            Reply::default(),
+        ));
         writer.commit(&[issue], Attempt::Optimistic, false).await.unwrap();
     }
 }
@@ -72,7 +75,7 @@ async fn spend(writer: &mut Writer, keys: &[u8]) -> Vec<Key> {
     let (product, at) = (ProductId::new(1).unwrap(), DateTime::UNIX_EPOCH);
     let spend = |key: &u8| {
         let reply = Reply::default();
-        (Work::Operation(Operation::Change(id(*key), Change::Use { product, at }, reply.clone())), reply)
+        (Work::Operation(Operation::Change(id(*key), Change::Use { product, at }, Vec::new(), reply.clone())), reply)
     };
     let (work, replies): (Vec<_>, Vec<_>) = keys.iter().map(spend).unzip();
     writer.commit(&work, Attempt::Optimistic, false).await.unwrap();

@@ -8,7 +8,7 @@ use super::*;
 use crate::key::KeyId;
 use crate::key::{Change, NewKey, SecretVersion};
 use crate::store::plan::Reply;
-use crate::store::{Issue, Ledger, MessageId};
+use crate::store::{Issue, Ledger, MessageId, Notice, Sale};
 use crate::terms::{Terms, Validity};
 
 fn id(number: u128) -> KeyId {
@@ -22,21 +22,21 @@ fn new_key(number: u128) -> NewKey {
 }
 
 fn key(number: u128) -> Work<Writer> {
-    Work::Operation(Operation::Issue(Arc::new(new_key(number)), None, Reply::default()))
+    Work::Operation(Operation::Issue(Arc::new(Sale::new(new_key(number), Vec::new())), Reply::default()))
 }
 
 fn order(number: u128, order: &str) -> (Work<Writer>, Reply<Issue>) {
     let reply = Reply::default();
     let reference = crate::order::OrderRef { source: crate::order::Source::webhook(), id: order.parse().unwrap() };
-    let message = MessageId::new(format!("{number}@example.com")).ok();
+    let message = Notice::purchase(MessageId::new(format!("{number}@example.com")).unwrap());
     let key = Arc::new(new_key(number).bought_with(reference));
-    (Work::Operation(Operation::Issue(key, message, reply.clone())), reply)
+    (Work::Operation(Operation::Issue(Arc::new(Sale::new(key.as_ref().clone(), vec![message])), reply.clone())), reply)
 }
 
 fn spend(number: u128) -> Work<Writer> {
     let product = crate::product::ProductId::new(1).unwrap();
     let change = Change::Use { product, at: DateTime::UNIX_EPOCH };
-    Work::Operation(Operation::Change(id(number), change, Reply::default()))
+    Work::Operation(Operation::Change(id(number), change, Vec::new(), Reply::default()))
 }
 
 pub(in crate::store::sqlite) async fn start(path: &Path) -> Writer {
@@ -168,7 +168,7 @@ async fn one_operation_that_the_database_refuses_takes_no_other_down() {
     let store = Arc::new(crate::store::sqlite::SqliteStore::open(folder.path().join("x.db")).await.unwrap());
     let issue = |number: u128| {
         let store = store.clone();
-        async move { Ledger::issue(store.as_ref(), new_key(number), None).await }
+        async move { Ledger::issue(store.as_ref(), Sale::new(new_key(number), Vec::new())).await }
     };
     issue(1).await.unwrap();
     // The same id again breaks a unique index; its neighbours in the batch are committed all the same.
@@ -184,7 +184,7 @@ async fn changes_that_cancel_out_are_audited() {
     let mut writer = start(&folder.path().join("x.db")).await;
     commit(&mut writer, &[key(1)]).await.unwrap();
     let (at, by) = (DateTime::UNIX_EPOCH, crate::key::Actor::admin());
-    let change = |change| Work::Operation(Operation::Change(id(1), change, Reply::default()));
+    let change = |change| Work::Operation(Operation::Change(id(1), change, Vec::new(), Reply::default()));
     let revoke = change(Change::Revoke { at, reason: None, by: by.clone() });
     commit(&mut writer, &[revoke, spend(2), change(Change::Restore { at, by })]).await.unwrap();
     let actions: Vec<String> = sqlx::query_scalar("SELECT action FROM delivery_event ORDER BY number")

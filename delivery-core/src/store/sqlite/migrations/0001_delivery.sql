@@ -16,15 +16,35 @@ CREATE TABLE delivery_product (
     days        INTEGER,
     uses        INTEGER,
     archived    INTEGER NOT NULL DEFAULT 0, -- 1: neither listed nor sold
-    host_ref    TEXT UNIQUE -- what the host calls it
+    host_ref    TEXT UNIQUE, -- what the host calls it
+    refs        TEXT NOT NULL DEFAULT '{}' -- what platforms call it: {"stripe": ["plink_1"]}
 ) STRICT;
+
+-- What a commerce platform calls a product of ours: the column `refs`, a name a row. A name is one product's.
+CREATE TABLE delivery_product_ref (
+    source  TEXT NOT NULL,
+    name    TEXT NOT NULL,
+    product INTEGER NOT NULL,
+    PRIMARY KEY (source, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX delivery_product_ref_by_product ON delivery_product_ref (product);
+CREATE TRIGGER delivery_product_named AFTER INSERT ON delivery_product WHEN NEW.refs <> '{}' BEGIN
+    INSERT INTO delivery_product_ref (source, name, product)
+    SELECT s.key, n.value, NEW.id FROM json_each(NEW.refs) s, json_each(s.value) n;
+END;
+CREATE TRIGGER delivery_product_renamed AFTER UPDATE OF refs ON delivery_product WHEN NEW.refs <> OLD.refs BEGIN
+    DELETE FROM delivery_product_ref WHERE product = OLD.id;
+    INSERT INTO delivery_product_ref (source, name, product)
+    SELECT s.key, n.value, NEW.id FROM json_each(NEW.refs) s, json_each(s.value) n;
+END;
 
 CREATE TABLE delivery_post (
     id           INTEGER PRIMARY KEY AUTOINCREMENT,
     title        TEXT NOT NULL,
     category     TEXT NOT NULL,
     content      TEXT NOT NULL,
-    published_at INTEGER NOT NULL -- seconds
+    published_at INTEGER NOT NULL, -- seconds
+    version      INTEGER NOT NULL DEFAULT 0 -- counts changes
 ) STRICT;
 CREATE INDEX delivery_post_by_time ON delivery_post (published_at, id);
 CREATE INDEX delivery_post_by_category ON delivery_post (category, published_at, id);
@@ -46,12 +66,16 @@ CREATE TABLE delivery_key (
     revoked_at     INTEGER,
     revoked_reason TEXT,
     revoked_by     TEXT,
+    successor      TEXT, -- the id of the key that took its place
     exhausted      INTEGER NOT NULL DEFAULT 0, -- 1: used up
     host_ref       TEXT -- what the host calls it
 ) STRICT;
-CREATE INDEX delivery_key_by_email ON delivery_key (email, id);
+-- Without regard to the case of ASCII letters.
+CREATE INDEX delivery_key_by_email ON delivery_key (lower(email), id);
 CREATE INDEX delivery_key_by_product ON delivery_key (product, id);
 CREATE INDEX delivery_key_by_host_ref ON delivery_key (host_ref, id) WHERE host_ref IS NOT NULL;
+-- The keys of an order that others replaced; the purchase has the last one.
+CREATE INDEX delivery_key_replaced ON delivery_key (order_id, id) WHERE successor IS NOT NULL;
 -- Keys that are revoked or used up are few, and are searched for.
 CREATE INDEX delivery_key_revoked ON delivery_key (id) WHERE revoked_at IS NOT NULL;
 CREATE INDEX delivery_key_exhausted ON delivery_key (id) WHERE exhausted = 1;
@@ -61,24 +85,20 @@ CREATE INDEX delivery_key_exhausted ON delivery_key (id) WHERE exhausted = 1;
 CREATE TABLE delivery_count (
     key      INTEGER PRIMARY KEY,
     used     INTEGER NOT NULL,
-    last_use INTEGER NOT NULL
+    last_use INTEGER NOT NULL -- 0: none of its own
 ) STRICT;
 
 -- Keys with their counts, as far as they are flushed.
 CREATE VIEW delivery_counted_key AS
-    SELECT k.*, coalesce(c.used, 0) AS used, c.last_use, 0 AS version
+    SELECT k.*, coalesce(c.used, 0) AS used, nullif(c.last_use, 0) AS last_use, 0 AS version
     FROM delivery_key k LEFT JOIN delivery_count c ON c.key = k.number;
 
 -- The identity of a purchase: one key for an order and product, for ever.
 CREATE TABLE delivery_purchase (
-    order_id     TEXT NOT NULL,
-    source       TEXT NOT NULL,
-    product      INTEGER NOT NULL,
-    key          INTEGER, -- NULL: refunded before it was sold
-    payment      TEXT,
-    invoice      TEXT,
-    subscription TEXT,
-    refunded_at  INTEGER,
+    order_id TEXT NOT NULL,
+    source   TEXT NOT NULL,
+    product  INTEGER NOT NULL,
+    key      INTEGER NOT NULL,
     PRIMARY KEY (order_id, source, product)
 ) STRICT, WITHOUT ROWID;
 
@@ -114,14 +134,62 @@ CREATE TABLE delivery_message (
     reason     TEXT,
     route      TEXT -- hexadecimal: the route by which it failed
 ) STRICT;
+CREATE INDEX delivery_message_by_key ON delivery_message (key, number);
 CREATE INDEX delivery_message_queued ON delivery_message (due_at, number) WHERE state = 0;
 CREATE INDEX delivery_message_leased ON delivery_message (number) WHERE leased = 1;
 CREATE INDEX delivery_message_failed ON delivery_message (due_at, number) WHERE state = 2;
+
+-- Events of commerce platforms, kept before they are answered, and what they came to.
+CREATE TABLE delivery_inbox (
+    number      INTEGER PRIMARY KEY,
+    source      TEXT NOT NULL,
+    name        TEXT NOT NULL, -- the platform's name for the event
+    kind        TEXT NOT NULL,
+    order_id    TEXT,
+    body        TEXT, -- what it says, as JSON, until it is done; NULL after that, and if it cannot be read
+    received_at INTEGER NOT NULL,
+    outcome     TEXT, -- NULL: not applied yet
+    reason      TEXT,
+    keys        TEXT NOT NULL, -- a JSON array of key ids
+    due_at      INTEGER, -- when it is applied, if nobody does before; NULL: done
+    attempts    INTEGER NOT NULL,
+    version     INTEGER NOT NULL,
+    UNIQUE (source, name)
+) STRICT;
+CREATE INDEX delivery_inbox_due ON delivery_inbox (due_at, number) WHERE due_at IS NOT NULL;
+-- Most are sales, and need no index to be found.
+CREATE INDEX delivery_inbox_by_outcome ON delivery_inbox (outcome, number) WHERE outcome <> 'issued';
+
+-- What platforms have reported of a sale and its renewals, and what that came to; for ever.
+CREATE TABLE delivery_deal (
+    number  INTEGER PRIMARY KEY,
+    version INTEGER NOT NULL,
+    facts   TEXT NOT NULL -- JSON
+) STRICT;
+
+-- What platforms call orders, payments, invoices and subscriptions, each with its deal.
+CREATE TABLE delivery_reference (
+    source TEXT NOT NULL,
+    kind   TEXT NOT NULL,
+    name   TEXT NOT NULL,
+    deal   INTEGER NOT NULL,
+    PRIMARY KEY (source, kind, name)
+) STRICT, WITHOUT ROWID;
+
+-- Addresses of platforms' customers.
+CREATE TABLE delivery_customer (
+    source    TEXT NOT NULL,
+    reference TEXT NOT NULL,
+    email     TEXT NOT NULL,
+    told_at   INTEGER NOT NULL,
+    PRIMARY KEY (source, reference)
+) STRICT, WITHOUT ROWID;
 
 -- The audit log of changes. What was issued is told by the keys themselves.
 CREATE TABLE delivery_event (
     number INTEGER PRIMARY KEY,
     key    INTEGER,
+    product INTEGER,
     at     INTEGER NOT NULL,
     actor  TEXT NOT NULL,
     action TEXT NOT NULL,

@@ -1,0 +1,168 @@
+//! The worker that applies what waits in the inbox, and deletes what is done.
+
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use tokio::sync::watch;
+
+use super::reports::Told;
+use crate::clock::{Clock, SystemClock};
+use crate::delivery::{Delivery, Error};
+use crate::email::Email;
+use crate::key::Actor;
+use crate::product::ProductId;
+use crate::store::{Entry, Handling, InboxQuery, Receipt, Report, StoreError};
+use crate::throttle::Throttle;
+
+/// Events that are leased together.
+const GROUP: usize = 64;
+/// How long a lease holds: a server that crashed has its events applied by another one after it.
+const LEASE: TimeDelta = TimeDelta::minutes(1);
+/// How often to look for what is due.
+const POLL: Duration = Duration::from_secs(1);
+/// How long an event is kept that is done.
+const KEPT: TimeDelta = TimeDelta::days(30);
+/// How often to delete what is older.
+const PRUNE: Duration = Duration::from_hours(1);
+
+impl Delivery {
+    /// Applies the events that are due now, the longest due first, and returns how many there were. For tests, and for hosts with
+    /// their own scheduler.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the inbox cannot be read; what was applied until then is.
+    pub async fn apply_events(&self) -> Result<usize, StoreError> {
+        self.apply_while(|| true).await
+    }
+
+    async fn apply_while(&self, goes_on: impl Fn() -> bool) -> Result<usize, StoreError> {
+        let mut applied = 0;
+        loop {
+            let claimed = self.apply_some(&goes_on).await?;
+            applied += claimed;
+            if claimed < GROUP || !goes_on() {
+                return Ok(applied);
+            }
+        }
+    }
+
+    /// Deletes events that were received more than 30 days ago and are done. What they came to stays. Returns how many.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if some may remain.
+    pub async fn prune_events(&self) -> Result<u64, StoreError> {
+        let Some(inbox) = self.inner.ledger.inbox() else { return Ok(0) };
+        inbox.prune_inbox(self.inner.clock.now() - KEPT).await
+    }
+
+    /// Applies events as they fall due, until `stop` is true.
+    pub(in crate::delivery) async fn apply_all(self, mut stop: watch::Receiver<bool>) {
+        static DELAYED: Throttle = Throttle::new();
+        let mut prune_at = Duration::ZERO;
+        if self.inner.ledger.inbox().is_none() {
+            return;
+        }
+        while !*stop.borrow() {
+            let applied = self.apply_while(|| !*stop.borrow()).await;
+            let monotonic = SystemClock.monotonic();
+            let pruned = if monotonic >= prune_at { self.prune_events().await.map(drop) } else { Ok(()) };
+            if pruned.is_ok() && monotonic >= prune_at {
+                prune_at = monotonic + PRUNE;
+            }
+            if let Err(error) = applied.map(drop).and(pruned)
+                && let Some(more) = DELAYED.admit()
+            {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, more, "events of platforms are applied later: the store does not answer");
+            }
+            tokio::select! {
+                () = self.inner.platforms.wake.notified() => {}
+                () = tokio::time::sleep(POLL) => {}
+                // An error means that the sender was dropped without a stop signal.
+                changed = stop.changed() => if changed.is_err() { break },
+            }
+        }
+    }
+
+    /// Applies an event that waits for the seller, with an address and a product where it has none. Returns whether there is such an
+    /// event; one that is done is left as it is.
+    pub(in crate::delivery) async fn apply_event(
+        &self,
+        number: i64,
+        email: Option<Email>,
+        product: Option<ProductId>,
+        by: &Actor,
+    ) -> Result<bool, Error> {
+        let query = InboxQuery { outcome: None, before: number.checked_add(1), limit: 1 };
+        let found = self.events(&query).await?.items.pop().filter(|entry| entry.number == number);
+        let Some(entry) = found else { return Ok(false) };
+        if entry.due_at.is_some() {
+            self.apply_with(entry, |told| told.fill_in(email.as_ref(), product), Some(by)).await?;
+        }
+        Ok(true)
+    }
+
+    async fn apply_some(&self, goes_on: impl Fn() -> bool) -> Result<usize, StoreError> {
+        static NOT_APPLIED: Throttle = Throttle::new();
+        let inner = &self.inner;
+        let inbox = inner.ledger.inbox().ok_or(StoreError::Unsupported)?;
+        let now = inner.clock.now();
+        let entries = inbox.claim_entries(now, now + LEASE, GROUP).await?;
+        let count = entries.len();
+        // The others are applied once their leases are over.
+        for entry in entries.into_iter().take_while(|_| goes_on()) {
+            let id = entry.id.clone();
+            if let Err(error) = self.apply_again(entry).await
+                && let Some(more) = NOT_APPLIED.admit()
+            {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, more, platform = %id.source, event = %id.name, "an event is applied later");
+            }
+        }
+        Ok(count)
+    }
+
+    async fn apply_again(&self, entry: Entry) -> Result<(), Error> {
+        self.apply_with(entry, |_| {}, None).await
+    }
+
+    /// Applies an event that waits, with what the seller adds to it, and says who that is.
+    async fn apply_with(&self, entry: Entry, fill_in: impl FnOnce(&mut Told), by: Option<&Actor>) -> Result<(), Error> {
+        let told = entry.body.as_deref().map(serde_json::from_str::<Told>);
+        let step = match told {
+            None => Handling::Wait(crate::platform::Unreadable.to_string()),
+            Some(Ok(mut told)) => {
+                fill_in(&mut told);
+                match self.looked_up(&entry, told).await {
+                    Some(handling) => signed(handling, by),
+                    // Once its lease is over.
+                    None => return Ok(()),
+                }
+            }
+            Some(Err(_)) => Handling::Wait("it was kept by another version, which wrote it differently".to_owned()),
+        };
+        let receipt = self.receipt(entry, Some(step), self.inner.clock.now(), true);
+        match self.apply(receipt.clone()).await {
+            // It would fail for ever, and nobody would know.
+            Err(Error::Store(error @ StoreError::Corrupt { .. })) => {
+                let step = Some(Handling::Wait(format!("it cannot be applied: {error}")));
+                self.apply(Receipt { step, ..receipt }).await.map(drop)
+            }
+            applied => applied.map(drop),
+        }
+    }
+}
+
+/// The same, with the name of who has it done: the audit log tells who issued its keys.
+fn signed(mut handling: Handling, by: Option<&Actor>) -> Handling {
+    if let (Handling::Apply(reports), Some(by)) = (&mut handling, by) {
+        for report in reports {
+            if let Report::Charged(charged) = report {
+                charged.offers.iter_mut().for_each(|offer| offer.sale.by = Some(by.clone()));
+            }
+        }
+    }
+    handling
+}

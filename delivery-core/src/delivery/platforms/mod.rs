@@ -1,0 +1,329 @@
+//! What commerce platforms report: kept, applied, and applied later where something is missing.
+
+mod inbox;
+mod reports;
+
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
+use futures_util::FutureExt;
+use sha2::{Digest, Sha256};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use self::reports::Told;
+use super::{Delivery, Error};
+use crate::limit::{Decision, Identity, Policy, Subject};
+use crate::observer::Event as Observed;
+use crate::order::Source;
+use crate::platform::{Event, Notification, Platform};
+use crate::store::{
+    Entry, EventId, EventOutcome, Handling, InboxQuery, MessageKind, Page, ProductNames, Receipt, Received, StoreError,
+};
+use crate::telemetry;
+use crate::throttle::Throttle;
+
+/// How long looking up what an event is about may take before the event is kept.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long an event waits that was kept and could not be applied.
+const LATER: TimeDelta = TimeDelta::seconds(15);
+
+/// How long before an address of a customer a sale was received that is applied at once with it. Such events come with every sale
+/// of some platforms, while any number of sales may wait for the seller.
+const RECENTLY: TimeDelta = TimeDelta::hours(1);
+
+/// The platforms that the service listens to.
+pub(crate) struct Platforms {
+    mounted: Vec<Mounted>,
+    accept_test_events: bool,
+    names: Option<Arc<dyn ProductNames>>,
+    /// Wakes the worker that applies what waits.
+    wake: Arc<Notify>,
+}
+
+struct Mounted {
+    name: Source,
+    platform: Arc<dyn Platform>,
+    room: Mutex<Room>,
+}
+
+/// How many new events may be applied at once, so that no more are than the limit of the platform allows.
+#[derive(Default)]
+struct Room {
+    /// What the limiter said last: how many more, and how long that is true, by the monotonic clock.
+    left: Option<(u32, Duration)>,
+    under_way: u32,
+}
+
+/// A place among the events that are applied at once.
+struct Place<'m>(&'m Mounted);
+
+impl Platforms {
+    pub(super) fn new(
+        platforms: Vec<Arc<dyn Platform>>,
+        accept_test_events: bool,
+        names: Option<Arc<dyn ProductNames>>,
+    ) -> Self {
+        let mounted =
+            platforms.into_iter().map(|platform| Mounted { name: platform.name(), platform, room: Mutex::default() });
+        Self { mounted: mounted.rev().collect(), accept_test_events, names, wake: Arc::default() }
+    }
+
+    /// The platform that is called so.
+    pub(crate) fn named(&self, name: &str) -> Option<&Arc<dyn Platform>> {
+        self.mounted.iter().find(|mounted| mounted.name.as_str() == name).map(|mounted| &mounted.platform)
+    }
+
+    fn mounted(&self, source: &Source) -> Option<&Mounted> {
+        self.mounted.iter().find(|mounted| mounted.name == *source)
+    }
+}
+
+impl Mounted {
+    fn room(&self) -> MutexGuard<'_, Room> {
+        self.room.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for an event to be applied at once; `None` if it is to be applied later.
+    fn enter(&self, now: Duration, limit: u32) -> Option<Place<'_>> {
+        let mut room = self.room();
+        // After that time one event at a time finds out how many more there may be.
+        let left = room.left.map_or(limit, |(left, until)| if now < until { left } else { left.max(1) });
+        (room.under_way < left).then(|| {
+            room.under_way += 1;
+            Place(self)
+        })
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.room().under_way -= 1;
+    }
+}
+
+impl Delivery {
+    /// Keeps an event of a commerce platform durably, and applies it. When this returns, the platform can be answered. An event
+    /// that was received before changes nothing.
+    ///
+    /// What cannot be applied waits: for the seller, or for the store. So does what is beyond the limit of
+    /// [`Quotas::events`](crate::limit::Quotas::events).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Store`] if it may not have been kept; [`StoreError::Unsupported`] if the store keeps no events.
+    pub async fn receive(&self, source: &Source, notification: Notification) -> Result<Received, Error> {
+        self.register().await?;
+        let inner = &self.inner;
+        if inner.ledger.inbox().is_none() {
+            return Err(StoreError::Unsupported.into());
+        }
+        let now = inner.clock.now();
+        let entry = kept(source, &notification, now)?;
+        let limit = inner.quotas.events.limit().get();
+        let mounted = inner.platforms.mounted(source);
+        let place = mounted.map(|mounted| mounted.enter(inner.clock.monotonic(), limit));
+        let step = if matches!(place, Some(None)) {
+            None
+        } else {
+            let told = Told { is_test: notification.is_test, events: notification.events.ok() };
+            self.looked_up(&entry, told).await
+        };
+        let receipt = self.receipt(entry, step, now, false);
+        let (entry, notices) = (receipt.entry.clone(), receipt.notices.clone());
+        let received = match self.apply(receipt).await {
+            // A commit whose answer was lost is known the second time.
+            Err(Error::Store(error)) if !is_silent(&error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, platform = %source, "an event is applied later");
+                self.apply(Receipt { entry, is_kept: false, step: None, at: now, notices }).await?
+            }
+            received => received?,
+        };
+        if received.is_new {
+            self.count(source).await;
+        }
+        Ok(received)
+    }
+
+    /// What is to be done with an event; `None` if that cannot be found out now. A catalog of the host's that fails, hangs or
+    /// panics loses no event.
+    async fn looked_up(&self, entry: &Entry, told: Told) -> Option<Handling> {
+        static DELAYED: Throttle = Throttle::new();
+        let handling = AssertUnwindSafe(self.handling(entry, told)).catch_unwind();
+        let why = match timeout(PATIENCE, handling).await {
+            Ok(Ok(Ok(handling))) => return Some(handling),
+            Ok(Ok(Err(error))) => error.to_string(),
+            Ok(Err(_)) => "the catalog panicked".to_owned(),
+            Err(_) => "the catalog does not answer".to_owned(),
+        };
+        if let Some(more) = DELAYED.admit() {
+            let (platform, event) = (entry.id.source.as_str(), entry.id.name.as_str());
+            tracing::warn!(platform, event, why, more, "an event is applied later: its products cannot be looked up");
+        }
+        None
+    }
+
+    /// Events of platforms that match `query`, newest first.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unsupported`] if the store keeps no events; another [`StoreError`] if it cannot tell.
+    pub async fn events(&self, query: &InboxQuery) -> Result<Page<Entry, i64>, StoreError> {
+        self.inner.ledger.inbox().ok_or(StoreError::Unsupported)?.entries(query).await
+    }
+
+    /// The receipt of an event.
+    fn receipt(&self, entry: Entry, step: Option<Handling>, at: DateTime<Utc>, is_kept: bool) -> Receipt {
+        let delivery = self.clone();
+        let notices = Arc::new(move |kind: MessageKind| delivery.webhooks(kind));
+        Receipt { entry, is_kept, step, at, notices }
+    }
+
+    /// Receives, and tells of what came of it.
+    async fn apply(&self, receipt: Receipt) -> Result<Received, Error> {
+        let (delivery, is_kept) = (self.clone(), receipt.is_kept);
+        let work = async move {
+            let inner = &delivery.inner;
+            let received = inner.ledger.receive(receipt).await?;
+            if !received.issued.is_empty() || !received.changed.is_empty() {
+                inner.wake.notify_one();
+            }
+            if received.is_new && received.entry.outcome == Some(EventOutcome::NeedsAttention) {
+                let Entry { id, order, reason, .. } = &received.entry;
+                let (platform, event, reason) = (id.source.as_str(), id.name.as_str(), reason.as_deref());
+                let order = order.as_ref().map(crate::order::OrderId::as_str);
+                tracing::warn!(platform, event, order, reason, "an event of a platform waits for the seller");
+            }
+            for key in &received.issued {
+                telemetry::issued();
+                inner.observers.tell(|| Observed::Issued { key: key.clone() });
+            }
+            for (kind, key) in &received.changed {
+                inner.observers.tell(|| match kind {
+                    MessageKind::KeyRevoked => Observed::Revoked { key: key.clone() },
+                    MessageKind::KeyRestored => Observed::Restored { key: key.clone() },
+                    _ => Observed::TermsChanged { key: key.clone() },
+                });
+            }
+            // Sales may have waited for it.
+            let since = match received.entry.outcome {
+                // The end of a dispute is rare.
+                Some(EventOutcome::Restored) => Some(None),
+                Some(EventOutcome::Remembered) => Some(inner.clock.now().checked_sub_signed(RECENTLY)),
+                _ => None,
+            };
+            if let Some(since) = since.filter(|_| received.is_new || is_kept) {
+                delivery.retry_events(Some(&received.entry.id.source), since).await;
+            }
+            Ok(received)
+        };
+        self.inner.told(work).await
+    }
+
+    /// Counts a new event against the limit of its platform.
+    async fn count(&self, source: &Source) {
+        let inner = &self.inner;
+        let Some(mounted) = inner.platforms.mounted(source) else { return };
+        let digest = Sha256::digest(source.as_str());
+        let id = digest.iter().take(16).fold(0_u128, |id, byte| id << 8 | u128::from(*byte));
+        let subject = Subject { policy: Policy::Events, identity: Identity::Key(id) };
+        // Events are kept, and applied, while nobody can count.
+        let Ok(decision) = inner.limiter.admit(&subject, inner.quotas.events).await else {
+            mounted.room().left = None;
+            return;
+        };
+        let (left, pause) = match decision {
+            Decision::Admitted { remaining, reset } => (remaining, reset),
+            Decision::Refused { retry_after } => (0, retry_after),
+        };
+        mounted.room().left = Some((left, inner.clock.monotonic() + pause));
+    }
+
+    /// Has events applied again that wait for the seller, if they were received at `since` or later: something that they waited
+    /// for may be there now. All are tried again within an hour anyway.
+    pub(super) async fn retry_events(&self, source: Option<&Source>, since: Option<DateTime<Utc>>) {
+        let (inner, source) = (self.inner.clone(), source.cloned());
+        let retrying = tokio::spawn(async move {
+            let Some(inbox) = inner.ledger.inbox() else { return };
+            match inbox.retry_entries(source.as_ref(), since, inner.clock.now()).await {
+                Ok(0) => {}
+                Ok(_) => inner.platforms.wake.notify_one(),
+                Err(error) => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(error, "events that wait for the seller are tried again later");
+                }
+            }
+        });
+        // Where very many wait, it goes on after the answer.
+        if timeout(PATIENCE, retrying).await.is_err() {
+            tracing::info!("many events wait for the seller: they are tried again in the background");
+        }
+    }
+}
+
+/// Whether the store does not answer: it cannot keep the event either.
+fn is_silent(error: &StoreError) -> bool {
+    matches!(error, StoreError::Unavailable { .. } | StoreError::Full { .. } | StoreError::Unsupported)
+}
+
+/// The event as the inbox keeps it: what it says, and not the bytes that said it.
+fn kept(source: &Source, notification: &Notification, now: DateTime<Utc>) -> Result<Entry, Error> {
+    let Notification { id, kind, is_test, events } = notification;
+    // A name that no store takes is known by its digest.
+    let digest = || data_encoding::HEXLOWER.encode(&Sha256::digest(id));
+    let name = id.parse().or_else(|_| digest().parse());
+    let name = name.map_err(|error| StoreError::corrupt_because("the name of an event", error))?;
+    let kind: String = kind.chars().filter(|c| !c.is_control()).take(100).collect();
+    let told = events.as_ref().ok().map(|events| Told { is_test: *is_test, events: Some(events) });
+    let body = told.map(|told| serde_json::to_string(&told)).transpose();
+    Ok(Entry {
+        number: 0,
+        id: EventId { source: source.clone(), name },
+        kind,
+        order: events.iter().flatten().find_map(Event::concerns).and_then(|order| order.parse().ok()),
+        body: body.map_err(|error| StoreError::corrupt_because("an event that is no JSON", error))?,
+        received_at: now.trunc_subsecs(3),
+        outcome: None,
+        reason: None,
+        keys: Vec::new(),
+        due_at: now.checked_add_signed(LATER).map(|at| at.trunc_subsecs(3)),
+        attempts: 0,
+        version: 0,
+    })
+}
+
+impl fmt::Debug for Platforms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.mounted.iter().map(|mounted| &mounted.name)).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::{Secrets, Stripe};
+
+    #[test]
+    fn no_more_events_are_under_way_than_are_left() {
+        let stripe: Arc<dyn Platform> = Arc::new(Stripe::new(&Secrets::new(["whsec_1"]).unwrap()));
+        let platforms = Platforms::new(vec![stripe], false, None);
+        let mounted = platforms.mounted(&"stripe".parse().unwrap()).unwrap();
+        let at = Duration::from_secs;
+        // What the limiter said: how many are left, until when; the time; how many may be under way at once.
+        for (left, now, expected) in [
+            (None, 0, 5),
+            (Some((3, at(10))), 9, 3),
+            (Some((0, at(10))), 9, 0),
+            (Some((0, at(10))), 10, 1),
+            (Some((3, at(10))), 10, 3),
+        ] {
+            mounted.room().left = left;
+            let places: Vec<_> = std::iter::from_fn(|| mounted.enter(at(now), 5)).collect();
+            assert_eq!(places.len(), expected, "{left:?} {now}");
+        }
+        assert_eq!(mounted.room().under_way, 0);
+    }
+}

@@ -1,0 +1,139 @@
+//! Looking after keys.
+
+use chrono::{DateTime, Utc};
+
+use super::Desk;
+use crate::delivery::{Error, Issued};
+use crate::email::Email;
+use crate::key::{Change, Key, KeyId, LimitChange, Reason};
+use crate::observer::Event;
+use crate::product::ProductId;
+use crate::store::{Issue, MessageKind, Notice, Refused, Resend, Sale, Successor};
+use crate::terms::{OwnTerms, Validity};
+
+/// When a key is to expire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "a time is counted from the issue or given")]
+pub enum Expiry {
+    /// So long after it was issued.
+    AfterIssue(Validity),
+    /// At this instant; one of the past expires the key.
+    At(DateTime<Utc>),
+}
+
+impl Desk<'_> {
+    /// Issues a key by hand, as [`Delivery::issue_by_hand`](crate::Delivery::issue_by_hand).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownProduct`], or [`Error::Store`]; nothing was issued then.
+    pub async fn issue(
+        &self,
+        product: ProductId,
+        email: Email,
+        terms: OwnTerms,
+        send_email: bool,
+    ) -> Result<Issued, Error> {
+        let sale = self.delivery.prepare_by_hand(product, email, terms, send_email).await?;
+        self.delivery.issue(Sale { by: Some(self.actor.clone()), ..sale }).await
+    }
+
+    /// Revokes a key. As soon as this returns, the key is treated as unknown. Revoking it again changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownKey`], or [`Error::Store`].
+    pub async fn revoke(&self, key: KeyId, reason: Option<Reason>) -> Result<Key, Error> {
+        let change = Change::Revoke { at: self.now(), reason, by: self.actor.clone() };
+        self.delivery.change(key, change).await
+    }
+
+    /// Lifts a revocation. Restoring a key that is not revoked changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownKey`], [`Error::Refused`] for a key that another one replaced, or [`Error::Store`].
+    pub async fn restore(&self, key: KeyId) -> Result<Key, Error> {
+        self.delivery.change(key, Change::Restore { at: self.now(), by: self.actor.clone() }).await
+    }
+
+    /// Gives a key other terms; what is `None` stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownKey`], [`Error::Refused`] for uses that are added to a key without a limit, or [`Error::Store`].
+    pub async fn set_terms(
+        &self,
+        key: KeyId,
+        expiry: Option<Expiry>,
+        limit: Option<LimitChange>,
+    ) -> Result<Key, Error> {
+        let expires_at = match expiry {
+            Some(Expiry::At(at)) => Some(at),
+            Some(Expiry::AfterIssue(validity)) => {
+                let found = self.delivery.key(key).await?.ok_or(Error::UnknownKey)?;
+                Some(validity.expiry(found.granted().issued_at))
+            }
+            None => None,
+        };
+        let change = Change::SetTerms { at: self.now(), by: self.actor.clone(), expires_at, limit };
+        self.delivery.change(key, change).await
+    }
+
+    /// Sends a key to its buyer again, to another address if the first was wrong.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownKey`], [`Error::Refused`] for a revoked key, or [`Error::Store`].
+    pub async fn resend(&self, key: KeyId, email: Option<Email>) -> Result<Key, Error> {
+        let messages = vec![Notice::email(self.delivery.new_message_id()?, MessageKind::Resend)];
+        let corrected = self.delivery.webhooks(MessageKind::KeyChanged)?;
+        let (at, by, inner) = (self.now(), self.actor.clone(), self.delivery.inner.clone());
+        let work = async move {
+            let is_corrected = email.is_some();
+            let resend = Resend { at, by, email, messages, corrected };
+            let sent = inner.ledger.resend(key, resend).await?.ok_or(Error::UnknownKey)?;
+            let key = sent.map_err(|Refused { refusal, key }| Error::Refused { refusal, key: Box::new(key) })?;
+            inner.wake.notify_one();
+            if is_corrected {
+                inner.observers.tell(|| Event::EmailChanged { key: key.clone() });
+            }
+            Ok(key)
+        };
+        self.delivery.inner.told(work).await
+    }
+
+    /// Withdraws a key whose text leaked, and issues its successor, which is sent to the buyer: with the same limit, count and
+    /// expiry, and for the same purchase. A key that was rotated before is answered with its successor.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownKey`], [`Error::Refused`] for a revoked key, or [`Error::Store`].
+    pub async fn rotate(&self, key: KeyId) -> Result<Issued, Error> {
+        let delivery = self.delivery.clone();
+        let (inner, at) = (&delivery.inner, self.now());
+        let id = KeyId::random(inner.clock.as_ref(), inner.entropy.as_ref());
+        let mut messages = vec![Notice::email(delivery.message_id(id)?, MessageKind::Successor)];
+        messages.extend(delivery.webhooks(MessageKind::KeyIssued)?);
+        let withdrawn = delivery.webhooks(MessageKind::KeyRevoked)?;
+        let (secret, by) = (inner.keyring.newest(), self.actor.clone());
+        let successor = Successor { id, secret, at, by, messages, withdrawn };
+        let told = delivery.clone();
+        let work = async move {
+            let inner = &told.inner;
+            let rotated = inner.ledger.rotate(key, successor).await?.ok_or(Error::UnknownKey)?;
+            let issue = rotated.map_err(|Refused { refusal, key }| Error::Refused { refusal, key: Box::new(key) })?;
+            if matches!(issue, Issue::New(_))
+                && let Ok(Some(key)) = inner.ledger.find(key).await
+            {
+                inner.observers.tell(|| Event::Revoked { key });
+            }
+            Ok(told.committed(issue))
+        };
+        delivery.inner.told(work).await
+    }
+
+    fn now(&self) -> DateTime<Utc> {
+        self.delivery.inner.clock.now()
+    }
+}

@@ -1,0 +1,188 @@
+//! What a seller does, under a name that the audit log shows.
+
+mod catalog;
+mod keys;
+mod records;
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+pub use self::keys::Expiry;
+use super::{Delivery, Error};
+use crate::HostRef;
+use crate::key::{Actor, Change, Key, KeyId};
+use crate::observer::Event;
+use crate::post::{NewPost, Post};
+use crate::product::{Listing, NewProduct, Product, ProductId};
+use crate::store::{Edit, KeyQuery, MessageKind, Page, PostQuery, Refused, StoreError, Use, UseId};
+
+/// The seller's desk: what a seller looks after, under the name of whoever does it. [`Delivery::desk`] opens it.
+///
+/// Every change is one commit with its entry in the audit log.
+#[derive(Debug, Clone, Copy)]
+pub struct Desk<'d> {
+    delivery: &'d Delivery,
+    actor: &'d Actor,
+}
+
+impl Desk<'_> {
+    /// What the audit log says of a change that is made now.
+    fn edit(&self) -> Edit {
+        Edit::new(self.actor.clone(), self.delivery.inner.clock.now())
+    }
+}
+
+impl Delivery {
+    /// The desk of a seller: `actor` is the name in the audit log.
+    #[must_use]
+    pub fn desk<'d>(&'d self, actor: &'d Actor) -> Desk<'d> {
+        Desk { delivery: self, actor }
+    }
+
+    /// Adds a product, as [`Actor::admin`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Desk::add_product`].
+    pub async fn add_product(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {
+        self.desk(&Actor::admin()).add_product(product).await
+    }
+
+    /// Replaces what a product says, as [`Actor::admin`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Desk::update_product`].
+    pub async fn update_product(&self, id: ProductId, product: NewProduct) -> Result<Option<Arc<Product>>, StoreError> {
+        self.desk(&Actor::admin()).update_product(id, product).await
+    }
+
+    /// The product with this number, archived or not; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the catalog cannot tell.
+    pub async fn product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
+        self.inner.catalog.product(id).await
+    }
+
+    /// The product that the host [calls](HostRef) so. This is a query each time: a host that needs it with each request keeps
+    /// the [number](crate::product::ProductId).
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unsupported`] if products are managed elsewhere; another [`StoreError`] if the store cannot tell.
+    pub async fn product_called(&self, host_ref: &HostRef) -> Result<Option<Arc<Product>>, StoreError> {
+        self.inner.editor.as_ref().ok_or(StoreError::Unsupported)?.product_called(host_ref).await
+    }
+
+    /// All products, by number.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the catalog cannot tell.
+    pub async fn products(&self) -> Result<Arc<Vec<Listing>>, StoreError> {
+        self.inner.catalog.products().await
+    }
+
+    /// Adds a post, as [`Actor::admin`].
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if nothing was added.
+    pub async fn add_post(&self, post: NewPost) -> Result<Post, StoreError> {
+        self.desk(&Actor::admin()).add_post(post).await
+    }
+
+    /// Posts that fit `query`, newest first.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the catalog cannot tell.
+    pub async fn posts(&self, query: &PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
+        match &self.inner.posts {
+            Some(posts) => posts.posts(query).await,
+            None => Ok(Arc::default()),
+        }
+    }
+
+    /// Revokes a key, as [`Actor::admin`]. As soon as this returns, the key is treated as unknown.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownKey`], or [`Error::Store`].
+    pub async fn revoke(&self, key: KeyId) -> Result<Key, Error> {
+        self.desk(&Actor::admin()).revoke(key, None).await
+    }
+
+    /// Revokes a key, restores it, gives it other terms or another address, with its audit entry. Observers are told also if the
+    /// key was so before; webhooks are not.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownKey`], [`Error::Refused`] for uses that are added to a key without a limit and for a key that cannot be
+    /// restored because another one took its place, or [`Error::Store`]. A [`Change::Use`] is counted, or refused, as by
+    /// [`count_use`](Self::count_use).
+    pub async fn change(&self, key: KeyId, change: Change) -> Result<Key, Error> {
+        type Told = fn(Key) -> Event;
+        let (kind, event): (_, Told) = match &change {
+            Change::Use { product, .. } => return self.count_use(key, *product).await,
+            Change::Revoke { .. } => (MessageKind::KeyRevoked, |key| Event::Revoked { key }),
+            Change::Restore { .. } => (MessageKind::KeyRestored, |key| Event::Restored { key }),
+            Change::SetTerms { .. } => (MessageKind::KeyChanged, |key| Event::TermsChanged { key }),
+            Change::SetEmail { .. } => (MessageKind::KeyChanged, |key| Event::EmailChanged { key }),
+        };
+        let webhooks = self.webhooks(kind)?;
+        let inner = self.inner.clone();
+        let work = async move {
+            let changed = inner.ledger.change(key, change, webhooks).await?.ok_or(Error::UnknownKey)?;
+            let key = changed.map_err(|Refused { refusal, key }| Error::refused(refusal, key))?;
+            inner.wake.notify_one();
+            inner.observers.tell(|| event(key.clone()));
+            Ok(key)
+        };
+        self.inner.told(work).await
+    }
+
+    /// Keys that fit `query`, newest first.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store cannot tell.
+    pub async fn keys(&self, query: &KeyQuery) -> Result<Page<Key, KeyId>, StoreError> {
+        self.inner.ledger.search(query).await
+    }
+
+    /// The key with this number, revoked or not; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store cannot tell.
+    pub async fn key(&self, id: KeyId) -> Result<Option<Key>, StoreError> {
+        self.inner.ledger.find(id).await
+    }
+
+    /// When a key was used, newest first; `before` continues a page.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store cannot tell.
+    pub async fn history(
+        &self,
+        key: KeyId,
+        before: Option<UseId>,
+        limit: usize,
+    ) -> Result<Page<Use, UseId>, StoreError> {
+        self.inner.ledger.history(key, before, limit).await
+    }
+
+    /// Deletes use records older than `before`, and returns how many; the counts of keys are unaffected.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if some records may remain.
+    pub async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
+        self.inner.ledger.prune_history(before).await
+    }
+}

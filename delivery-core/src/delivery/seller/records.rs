@@ -1,0 +1,101 @@
+//! Messages, the audit log, figures, and forgetting a person.
+
+use chrono::TimeDelta;
+
+use super::Desk;
+#[cfg(feature = "platforms")]
+use crate::delivery::Error;
+use crate::email::Email;
+use crate::key::KeyId;
+#[cfg(feature = "platforms")]
+use crate::product::ProductId;
+use crate::store::{
+    AuditEntry, AuditQuery, Figures, MessageNumber, MessageQuery, Page, Records, StoreError, StoredMessage,
+};
+
+impl Desk<'_> {
+    /// Messages that match `query`, newest first.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unsupported`] if the store keeps no records; another [`StoreError`] if it cannot tell.
+    pub async fn messages(&self, query: &MessageQuery) -> Result<Page<StoredMessage, MessageNumber>, StoreError> {
+        self.records()?.messages(query).await
+    }
+
+    /// Retries a message that failed for good, with its attempts counted anew. Returns whether there was such a message.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if it may not be retried.
+    pub async fn retry_message(&self, message: MessageNumber) -> Result<bool, StoreError> {
+        let found = self.delivery.inner.ledger.retry_message(message, self.edit()).await?;
+        self.delivery.inner.wake.notify_one();
+        Ok(found)
+    }
+
+    /// Entries of the audit log that match `query`, newest first.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unsupported`] if the store keeps no records; another [`StoreError`] if it cannot tell.
+    pub async fn audit(&self, query: &AuditQuery) -> Result<Page<AuditEntry, i64>, StoreError> {
+        self.records()?.audit(query).await
+    }
+
+    /// How the shop does: keys by product and status, and what happened on each of the last `days` days, today among them.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unsupported`] if the store keeps no records; another [`StoreError`] if it cannot tell.
+    pub async fn figures(&self, days: u32) -> Result<Figures, StoreError> {
+        let now = self.delivery.inner.clock.now();
+        let since = now.checked_sub_signed(TimeDelta::days(i64::from(days.max(1)) - 1)).unwrap_or(now);
+        self.records()?.figures(since, now).await
+    }
+
+    /// Forgets a person: the address becomes `erased-RANDOM@erased.invalid` in keys, messages and the audit log, and what waits to
+    /// be sent to it, or to be applied, is deleted. Nothing is revoked; orders are answered as before. Returns the keys that were
+    /// sent to the address.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unsupported`] if the store keeps no records; another [`StoreError`] if something may be left: it can be
+    /// called again.
+    pub async fn erase(&self, email: &Email) -> Result<Vec<KeyId>, StoreError> {
+        let inner = &self.delivery.inner;
+        let mut random = [0; 10];
+        inner.entropy.fill(&mut random);
+        let random = data_encoding::HEXLOWER.encode(&random);
+        let pseudonym = format!("erased-{random}@erased.invalid").parse();
+        let pseudonym = pseudonym.map_err(|error| StoreError::corrupt_because("a pseudonym", error))?;
+        let erased = self.records()?.erase(email, &pseudonym, self.edit()).await?;
+        let forgotten = inner.outbox.mailer.forget(email).await;
+        forgotten
+            .map_err(|error| StoreError::unavailable_because("e-mails that were written are still there", error))?;
+        Ok(erased)
+    }
+
+    fn records(&self) -> Result<&dyn Records, StoreError> {
+        self.delivery.inner.ledger.records().ok_or(StoreError::Unsupported)
+    }
+}
+
+#[cfg(feature = "platforms")]
+impl Desk<'_> {
+    /// Applies an event of a platform that waits for the seller, with what it did not say: the buyer's address, and the product of
+    /// what was bought. Returns whether there is an event with this [number](crate::store::Entry::number). One that is done is
+    /// left as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Store`] if it was possibly not applied.
+    pub async fn apply_event(
+        &self,
+        number: i64,
+        email: Option<Email>,
+        product: Option<ProductId>,
+    ) -> Result<bool, Error> {
+        self.delivery.apply_event(number, email, product, self.actor).await
+    }
+}

@@ -1,0 +1,65 @@
+//! Events of commerce platforms: what they came to, and applying them again.
+
+use super::{COMMAND, LIST, answered, before, failure, number, page_size, parsed, wire};
+use crate::delivery::{Delivery, Error};
+use crate::http::fields::{Fault, Fields};
+use crate::http::proof::Seller;
+use crate::http::row::{Handler, Parameter, Row, Words};
+use crate::http::{Call, Reply};
+use crate::product::ProductId;
+use crate::store::InboxQuery;
+
+pub(in crate::http) static INBOX: Row = Row {
+    path: "/api/admin/inbox",
+    openapi: Words {
+        id: "listInbox",
+        summary: "Events of platforms",
+        description: "Newest first, with what they came to. Events that are done are deleted after thirty days.",
+        parameters: &[Parameter::Outcome, Parameter::Before, Parameter::PageSize],
+        success: Some("Inbox"),
+        ..LIST.openapi
+    },
+    handler: Handler::SellerQuery(|delivery, _, call| Box::pin(answered(inbox(delivery, call)))),
+    ..LIST
+};
+
+pub(in crate::http) static APPLY_EVENT: Row = Row {
+    path: "/api/admin/inbox/apply",
+    openapi: Words {
+        id: "applyEvent",
+        summary: "Apply an event again",
+        description: "An event that needs attention is applied again, with the address and the product that it did not say. One \
+            that is done is left as it is.",
+        body: Some("ApplyEvent"),
+        success: Some("Done"),
+        ..COMMAND.openapi
+    },
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(answered(apply(delivery, seller, fields)))),
+    ..COMMAND
+};
+
+async fn inbox(delivery: &Delivery, call: &Call) -> Result<Reply, Fault> {
+    let query = InboxQuery { outcome: parsed(call, "outcome")?, before: before(call)?, limit: page_size(call)? };
+    Ok(match delivery.events(&query).await {
+        Ok(page) => Reply::json(&wire::Inbox::of(&page)),
+        Err(error) => error.into(),
+    })
+}
+
+async fn apply(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
+    let event = number(&fields.required_text("id")?)?;
+    let email = fields.parsed("customer_email")?;
+    let product = fields.integer("product_id", ProductId::new)?;
+    if let Some(product) = product {
+        match delivery.product(product).await {
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(failure(Error::UnknownProduct)),
+            Err(error) => return Ok(error.into()),
+        }
+    }
+    Ok(match delivery.desk(seller.actor()).apply_event(event, email, product).await {
+        Ok(true) => Reply::json(&wire::Done::new()),
+        Ok(false) => Reply::not_found(),
+        Err(error) => failure(error),
+    })
+}

@@ -1,0 +1,275 @@
+//! Keys: finding, withdrawing and correcting them.
+
+use chrono::{DateTime, Utc};
+
+use super::{COMMAND, LIST, answered, failure, page_size, parsed, wire};
+use crate::delivery::{Delivery, Error, Expiry};
+use crate::error::ErrorCode;
+use crate::http::admin::timestamp_of;
+use crate::http::fields::{Fault, Fields};
+use crate::http::proof::Seller;
+use crate::http::query;
+use crate::http::row::{Handler, Parameter, Row, Words};
+use crate::http::{Call, Reply};
+use crate::key::{Key, KeyId, LimitChange, Status};
+use crate::product::ProductId;
+use crate::store::{AuditQuery, KeyQuery, MessageQuery, StoreError};
+use crate::terms::{UseLimit, Uses, Validity};
+use crate::text::Invalid;
+
+/// How many uses, messages and audit entries are shown of a key.
+const NEWEST: usize = 50;
+
+pub(in crate::http) static KEYS: Row = Row {
+    path: "/api/admin/keys",
+    codes: &[
+        ErrorCode::InvalidParams,
+        ErrorCode::Unauthorized,
+        ErrorCode::MethodNotAllowed,
+        ErrorCode::RateLimited,
+        ErrorCode::Internal,
+        ErrorCode::Unavailable,
+    ],
+    openapi: Words {
+        id: "listKeys",
+        summary: "Keys",
+        description: "Newest first. Filters combine. An address is found in any case of its letters.",
+        parameters: &[
+            Parameter::Email,
+            Parameter::OrderId,
+            Parameter::Source,
+            Parameter::OfProduct,
+            Parameter::Status,
+            Parameter::Before,
+            Parameter::PageSize,
+        ],
+        success: Some("Keys"),
+        ..LIST.openapi
+    },
+    handler: Handler::SellerQuery(|delivery, _, call| Box::pin(answered(keys(delivery, call)))),
+    ..LIST
+};
+
+pub(in crate::http) static KEY: Row = Row {
+    path: "/api/admin/key",
+    codes: &[
+        ErrorCode::MissingParams,
+        ErrorCode::InvalidParams,
+        ErrorCode::Unauthorized,
+        ErrorCode::NotFound,
+        ErrorCode::MethodNotAllowed,
+        ErrorCode::RateLimited,
+        ErrorCode::Internal,
+        ErrorCode::Unavailable,
+    ],
+    openapi: Words {
+        id: "showKey",
+        summary: "A key with its history",
+        description: "The newest 50 of its uses, messages and audit entries.",
+        parameters: &[Parameter::Id],
+        success: Some("KeyHistory"),
+        ..LIST.openapi
+    },
+    handler: Handler::SellerQuery(|delivery, seller, call| Box::pin(answered(key(delivery, seller, call)))),
+    ..LIST
+};
+
+pub(in crate::http) static REVOKE: Row = Row {
+    path: "/api/admin/key/revoke",
+    openapi: Words {
+        id: "revokeKey",
+        summary: "Withdraw a key",
+        description: "It is treated as unknown from the answer on. Again: no change.",
+        body: Some("RevokeKey"),
+        success: Some("ChangedKey"),
+        ..COMMAND.openapi
+    },
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(answered(revoke(delivery, seller, fields)))),
+    ..COMMAND
+};
+
+pub(in crate::http) static RESTORE: Row = Row {
+    path: "/api/admin/key/restore",
+    openapi: Words {
+        id: "restoreKey",
+        summary: "Give a key back",
+        description: "Lifts a revocation. Again: no change. A key that was rotated stays withdrawn.",
+        body: Some("TheKey"),
+        success: Some("ChangedKey"),
+        ..COMMAND.openapi
+    },
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(answered(restore(delivery, seller, fields)))),
+    ..COMMAND
+};
+
+pub(in crate::http) static CHANGE: Row = Row {
+    path: "/api/admin/key/change",
+    openapi: Words {
+        id: "changeKey",
+        summary: "Give a key other terms",
+        description: "What is left out stays as it is. A limit below what was used exhausts the key.",
+        body: Some("ChangeKey"),
+        success: Some("ChangedKey"),
+        ..COMMAND.openapi
+    },
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(answered(change(delivery, seller, fields)))),
+    ..COMMAND
+};
+
+pub(in crate::http) static RESEND: Row = Row {
+    path: "/api/admin/key/resend",
+    openapi: Words {
+        id: "resendKey",
+        summary: "Send a key again",
+        description: "A new e-mail to the buyer; to another address if one is given, which corrects it.",
+        body: Some("ResendKey"),
+        success: Some("ChangedKey"),
+        ..COMMAND.openapi
+    },
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(answered(resend(delivery, seller, fields)))),
+    ..COMMAND
+};
+
+pub(in crate::http) static ROTATE: Row = Row {
+    path: "/api/admin/key/rotate",
+    openapi: Words {
+        id: "rotateKey",
+        summary: "Replace a key whose text leaked",
+        description: "Withdraws it for good and issues its successor with the same limit, count and expiry, which is sent to the \
+            buyer and belongs to the purchase from then on. A key that was rotated before answers with its successor.",
+        body: Some("TheKey"),
+        success: Some("RotatedKey"),
+        ..COMMAND.openapi
+    },
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(answered(rotate(delivery, seller, fields)))),
+    ..COMMAND
+};
+
+async fn keys(delivery: &Delivery, call: &Call) -> Result<Reply, Fault> {
+    let product = query::parameter(call, "product_id")?;
+    let product = product.map(|text| crate::http::fields::integer("product_id", &text, ProductId::new)).transpose()?;
+    let status = match query::parameter(call, "status")?.as_deref() {
+        None => None,
+        Some("valid") => Some(Status::Valid),
+        Some("expired") => Some(Status::Expired),
+        Some("exhausted") => Some(Status::Exhausted),
+        Some("revoked") => Some(Status::Revoked),
+        Some(_) => {
+            let expected = Invalid::expected("must be valid, expired, exhausted or revoked");
+            return Err(Fault::malformed("status", expected));
+        }
+    };
+    let now = delivery.inner.clock.now();
+    let query = KeyQuery {
+        email: parsed(call, "email")?,
+        order: parsed(call, "order_id")?,
+        source: parsed(call, "source")?,
+        product,
+        status: status.map(|status| (status, now)),
+        host_ref: None,
+        before: parsed::<KeyId>(call, "before").map_err(|_| Fault::malformed("before", super::MADE_UP))?,
+        limit: page_size(call)?,
+    };
+    Ok(match delivery.keys(&query).await {
+        Ok(page) => Reply::json(&wire::Keys::of(&page, now)),
+        Err(error) => error.into(),
+    })
+}
+
+async fn key(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, Fault> {
+    let id = parsed::<KeyId>(call, "id")?.ok_or_else(|| Fault::missing("id"))?;
+    let desk = delivery.desk(seller.actor());
+    let now = delivery.inner.clock.now();
+    let found = async {
+        let Some(key) = delivery.key(id).await? else { return Ok(None) };
+        let uses = or_none(delivery.history(id, None, NEWEST).await)?;
+        let messages = MessageQuery { key: Some(id), limit: NEWEST, ..MessageQuery::default() };
+        let messages = or_none(desk.messages(&messages).await)?;
+        let events = or_none(desk.audit(&AuditQuery { key: Some(id), before: None, limit: NEWEST }).await)?;
+        Ok::<_, StoreError>(Some((key, uses, messages, events)))
+    };
+    Ok(match found.await {
+        Ok(Some((key, uses, messages, events))) => {
+            let uses = uses.map(|page| page.items).unwrap_or_default();
+            let messages = messages.map(|page| page.items).unwrap_or_default();
+            let events = events.map(|page| page.items).unwrap_or_default();
+            Reply::json(&wire::KeyHistory::of(&key, now, (&uses, &messages, &events)))
+        }
+        Ok(None) => Reply::not_found(),
+        Err(error) => error.into(),
+    })
+}
+
+/// What a store that keeps no such thing has: nothing.
+fn or_none<T>(found: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(StoreError::Unsupported) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn id(fields: &Fields<'_>) -> Result<KeyId, Fault> {
+    fields.parsed("id")?.ok_or_else(|| Fault::missing("id"))
+}
+
+fn changed(delivery: &Delivery, key: Result<Key, Error>) -> Reply {
+    match key {
+        Ok(key) => Reply::json(&wire::ChangedKey::of(&key, delivery.inner.clock.now())),
+        Err(error) => failure(error),
+    }
+}
+
+async fn revoke(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
+    let (id, reason) = (id(&fields)?, fields.parsed("reason")?);
+    Ok(changed(delivery, delivery.desk(seller.actor()).revoke(id, reason).await))
+}
+
+async fn restore(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
+    let id = id(&fields)?;
+    Ok(changed(delivery, delivery.desk(seller.actor()).restore(id).await))
+}
+
+async fn change(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
+    const ONE_EXPIRY: &str = "Send expires_days or expires_at, not both.";
+    const ONE_LIMIT: &str = "Send max_uses or add_uses, not both.";
+    let id = id(&fields)?;
+    let days = fields.integer("expires_days", Validity::from_days)?;
+    let at: Option<DateTime<Utc>> = timestamp_of(&fields, "expires_at")?;
+    let expiry = match (days, at) {
+        (Some(_), Some(_)) => return Err(Fault::invalid(ONE_EXPIRY)),
+        (Some(days), None) => Some(Expiry::AfterIssue(days)),
+        (None, at) => at.map(Expiry::At),
+    };
+    let set = fields.integer("max_uses", UseLimit::from_count)?;
+    let add = fields.integer("add_uses", added)?;
+    let limit = match (set, add) {
+        (Some(_), Some(_)) => return Err(Fault::invalid(ONE_LIMIT)),
+        (Some(set), None) => Some(LimitChange::Set(set)),
+        (None, add) => add.map(LimitChange::Add),
+    };
+    if expiry.is_none() && limit.is_none() {
+        return Err(Fault::missing("expires_days, expires_at, max_uses or add_uses"));
+    }
+    Ok(changed(delivery, delivery.desk(seller.actor()).set_terms(id, expiry, limit).await))
+}
+
+fn added(uses: i64) -> Result<Uses, Invalid> {
+    match UseLimit::from_count(uses)? {
+        UseLimit::Uses(uses) => Ok(uses),
+        UseLimit::Unlimited => Err(Invalid::expected("must be an integer of 1 or more")),
+    }
+}
+
+async fn resend(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
+    let (id, email) = (id(&fields)?, fields.parsed("customer_email")?);
+    Ok(changed(delivery, delivery.desk(seller.actor()).resend(id, email).await))
+}
+
+async fn rotate(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
+    let id = id(&fields)?;
+    Ok(match delivery.desk(seller.actor()).rotate(id).await {
+        Ok(issued) => Reply::json(&wire::RotatedKey::of(&issued, delivery.inner.clock.now())),
+        Err(error) => failure(error),
+    })
+}

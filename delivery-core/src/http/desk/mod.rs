@@ -1,0 +1,95 @@
+//! The seller's desk: `/api/admin/…`, beyond what adds something.
+
+mod catalog;
+#[cfg(feature = "platforms")]
+mod inbox;
+mod keys;
+mod records;
+pub(super) mod wire;
+
+pub(super) use self::catalog::{ARCHIVE_PRODUCT, DELETE_POST, UPDATE_POST, UPDATE_PRODUCT};
+#[cfg(feature = "platforms")]
+pub(super) use self::inbox::{APPLY_EVENT, INBOX};
+pub(super) use self::keys::{CHANGE, KEY, KEYS, RESEND, RESTORE, REVOKE, ROTATE};
+pub(super) use self::records::{ERASE, EVENTS, MESSAGES, RETRY_MESSAGE, STATS};
+use super::body::BodyRule;
+use super::fields::{Fault, integer};
+use super::row::{Handler, Row, Verb, Words};
+use super::{Call, Reply, admin, query};
+use crate::delivery::Error;
+use crate::error::ErrorCode;
+use crate::key::Refusal;
+use crate::limit::Policy;
+use crate::text::Invalid;
+
+/// How many a page has unless the call says otherwise.
+const PAGE: usize = 50;
+/// The most that a page has.
+const MOST: i64 = 100;
+
+/// What the rows of commands have in common.
+const COMMAND: Row = admin::SELLER;
+
+/// What the rows of lists have in common.
+const LIST: Row = Row {
+    path: "",
+    verb: Verb::Get,
+    body: BodyRule::None,
+    limit: Some(Policy::Admin),
+    handler: Handler::SellerQuery(|_, _, _| Box::pin(async { Reply::not_found() })),
+    codes: &[
+        ErrorCode::InvalidParams,
+        ErrorCode::Unauthorized,
+        ErrorCode::NotFound,
+        ErrorCode::MethodNotAllowed,
+        ErrorCode::RateLimited,
+        ErrorCode::Internal,
+        ErrorCode::Unavailable,
+    ],
+    openapi: Words { tag: "seller", id: "", summary: "", description: "", parameters: &[], body: None, success: None },
+};
+
+async fn answered(answer: impl Future<Output = Result<Reply, Fault>>) -> Reply {
+    answer.await.unwrap_or_else(Reply::from)
+}
+
+/// A parameter read by `T`.
+fn parsed<T: std::str::FromStr<Err = Invalid>>(call: &Call, name: &str) -> Result<Option<T>, Fault> {
+    let Some(text) = query::parameter(call, name)? else { return Ok(None) };
+    text.parse().map(Some).map_err(|expected| Fault::malformed(name, expected))
+}
+
+/// `limit`: 1 to 100; what is more counts as 100.
+fn page_size(call: &Call) -> Result<usize, Fault> {
+    let Some(text) = query::parameter(call, "limit")? else { return Ok(PAGE) };
+    query::at_least_one("limit", &text, MOST)
+}
+
+/// `before`, where it is a number of ours. It is opaque to who calls.
+fn before(call: &Call) -> Result<Option<i64>, Fault> {
+    let Some(text) = query::parameter(call, "before")? else { return Ok(None) };
+    integer("before", &text, Ok).map(Some).map_err(|_| Fault::malformed("before", MADE_UP))
+}
+
+const MADE_UP: Invalid = Invalid::expected("must be what next said");
+
+/// The id of a row that has a number of ours.
+fn number(text: &str) -> Result<i64, Fault> {
+    integer("id", text, Ok).map_err(|_| Fault::malformed("id", Invalid::expected("must be an id from a list")))
+}
+
+/// Converts the error of a use case of the seller's, who may know what a buyer may not.
+fn failure(error: Error) -> Reply {
+    let refused = |message: &'static str| Reply::from(Fault::invalid(message));
+    match error {
+        Error::UnknownKey | Error::UnknownProduct => Reply::not_found(),
+        Error::Refused { refusal: Refusal::NoLimit, .. } => {
+            refused("add_uses is for a key with a limit, and this one has none.")
+        }
+        Error::Refused { refusal: Refusal::Replaced { .. }, .. } => {
+            refused("The key was rotated: another one took its place, and it cannot be restored.")
+        }
+        Error::Refused { refusal: Refusal::Revoked { .. }, .. } => refused("The key is revoked."),
+        error => error.into(),
+    }
+}

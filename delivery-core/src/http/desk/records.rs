@@ -1,0 +1,148 @@
+//! Messages, the audit log, figures, and forgetting a person.
+
+use super::{COMMAND, LIST, answered, before, number, page_size, parsed, wire};
+use crate::delivery::Delivery;
+use crate::http::fields::{Fault, Fields, integer};
+use crate::http::proof::Seller;
+use crate::http::query;
+use crate::http::row::{Handler, Parameter, Row, Words};
+use crate::http::{Call, Reply};
+use crate::store::{AuditQuery, MessageNumber, MessageQuery};
+use crate::text::Invalid;
+
+/// Days of figures unless the call says otherwise, and at most.
+const DAYS: u32 = 30;
+const MOST_DAYS: u32 = 365;
+
+pub(in crate::http) static MESSAGES: Row = Row {
+    path: "/api/admin/messages",
+    openapi: Words {
+        id: "listMessages",
+        summary: "Messages",
+        description: "E-mails and the host's webhooks, newest first.",
+        parameters: &[Parameter::State, Parameter::Before, Parameter::PageSize],
+        success: Some("Messages"),
+        ..LIST.openapi
+    },
+    handler: Handler::SellerQuery(|delivery, seller, call| Box::pin(answered(messages(delivery, seller, call)))),
+    ..LIST
+};
+
+pub(in crate::http) static RETRY_MESSAGE: Row = Row {
+    path: "/api/admin/message/retry",
+    openapi: Words {
+        id: "retryMessage",
+        summary: "Send a message that failed",
+        description: "Its attempts are counted anew. A message that waits or was sent is left as it is.",
+        body: Some("TheMessage"),
+        success: Some("Done"),
+        ..COMMAND.openapi
+    },
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(answered(retry(delivery, seller, fields)))),
+    ..COMMAND
+};
+
+pub(in crate::http) static EVENTS: Row = Row {
+    path: "/api/admin/events",
+    openapi: Words {
+        id: "listEvents",
+        summary: "The audit log",
+        description: "Who changed what, newest first. What was sold is told by the keys themselves.",
+        parameters: &[Parameter::OfKey, Parameter::Before, Parameter::PageSize],
+        success: Some("Events"),
+        ..LIST.openapi
+    },
+    handler: Handler::SellerQuery(|delivery, seller, call| Box::pin(answered(events(delivery, seller, call)))),
+    ..LIST
+};
+
+pub(in crate::http) static STATS: Row = Row {
+    path: "/api/admin/stats",
+    openapi: Words {
+        id: "showStats",
+        summary: "How the shop does",
+        description: "What happened on each of the last days, today first, in UTC; and keys by product and by status.",
+        parameters: &[Parameter::Days],
+        success: Some("Stats"),
+        ..LIST.openapi
+    },
+    handler: Handler::SellerQuery(|delivery, seller, call| Box::pin(answered(stats(delivery, seller, call)))),
+    ..LIST
+};
+
+pub(in crate::http) static ERASE: Row = Row {
+    path: "/api/admin/customer/erase",
+    openapi: Words {
+        id: "eraseCustomer",
+        summary: "Forget a person",
+        description: "The address becomes `erased-…@erased.invalid` in keys, messages and the audit log; what waits to be sent or \
+            applied is deleted. Nothing is revoked, and orders are answered as before.",
+        body: Some("TheCustomer"),
+        success: Some("Done"),
+        ..COMMAND.openapi
+    },
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(answered(erase(delivery, seller, fields)))),
+    ..COMMAND
+};
+
+async fn messages(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, Fault> {
+    let before = before(call)?.map(MessageNumber::new);
+    let query = MessageQuery { state: parsed(call, "state")?, key: None, before, limit: page_size(call)? };
+    Ok(match delivery.desk(seller.actor()).messages(&query).await {
+        Ok(page) => Reply::json(&wire::Messages::of(&page)),
+        Err(error) => error.into(),
+    })
+}
+
+async fn retry(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
+    let message = MessageNumber::new(number(&fields.required_text("id")?)?);
+    let desk = delivery.desk(seller.actor());
+    let retried = async {
+        if desk.retry_message(message).await? {
+            return Ok(true);
+        }
+        // It did not fail, or there is no such message.
+        let query = MessageQuery {
+            before: message.get().checked_add(1).map(MessageNumber::new),
+            limit: 1,
+            ..MessageQuery::default()
+        };
+        let found = desk.messages(&query).await?.items;
+        Ok::<_, crate::store::StoreError>(found.iter().any(|found| found.message == message))
+    };
+    Ok(match retried.await {
+        Ok(true) => Reply::json(&wire::Done::new()),
+        Ok(false) => Reply::not_found(),
+        Err(error) => error.into(),
+    })
+}
+
+async fn events(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, Fault> {
+    let query = AuditQuery { key: parsed(call, "key_id")?, before: before(call)?, limit: page_size(call)? };
+    Ok(match delivery.desk(seller.actor()).audit(&query).await {
+        Ok(page) => Reply::json(&wire::Events::of(&page)),
+        Err(error) => error.into(),
+    })
+}
+
+async fn stats(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, Fault> {
+    let in_range = |days: i64| {
+        let days = u32::try_from(days).ok().filter(|days| (1..=MOST_DAYS).contains(days));
+        days.ok_or(Invalid::expected("must be an integer from 1 to 365"))
+    };
+    let days = query::parameter(call, "days")?;
+    let days = days.map_or(Ok(DAYS), |text| integer("days", &text, in_range))?;
+    let today = delivery.inner.clock.now().date_naive();
+    Ok(match delivery.desk(seller.actor()).figures(days).await {
+        Ok(figures) => Reply::json(&wire::Stats::of(&figures, today, days)),
+        Err(error) => error.into(),
+    })
+}
+
+async fn erase(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
+    let email = fields.parsed("customer_email")?.ok_or_else(|| Fault::missing("customer_email"))?;
+    Ok(match delivery.desk(seller.actor()).erase(&email).await {
+        Ok(_) => Reply::json(&wire::Done::new()),
+        Err(error) => error.into(),
+    })
+}

@@ -1,0 +1,66 @@
+//! One attempt to send a message.
+
+use super::Outbox;
+use crate::email::Email;
+use crate::mail::{MailError, Message, SEND_TIMEOUT};
+use crate::store::{LeasedMessage, Recipient, WebhookName};
+
+impl Outbox {
+    #[cfg_attr(feature = "spans", tracing::instrument(name = "message", skip_all, fields(key = %message.key.id(), attempt = message.attempt)))]
+    pub(super) async fn deliver(&self, message: &LeasedMessage) -> Result<(), MailError> {
+        let attempt = async {
+            match &message.recipient {
+                Recipient::Email(to) => self.mailer.send(&self.render(message, to).await?).await,
+                Recipient::Webhook(name) => self.post(message, name).await,
+            }
+        };
+        let sent = tokio::time::timeout(SEND_TIMEOUT, attempt).await;
+        sent.unwrap_or_else(|_| Err(MailError::unconfirmed("sending took longer than twelve minutes and was cut off")))
+    }
+
+    #[cfg(feature = "webhooks")]
+    async fn post(&self, message: &LeasedMessage, name: &WebhookName) -> Result<(), MailError> {
+        use crate::webhook::SendError;
+
+        let sent = match &self.webhooks {
+            Some(webhooks) => webhooks.send(name, message, self.clock.as_ref()).await,
+            None => Err(SendError::Unknown(name.clone())),
+        };
+        // What a receiver may have got is sent again soon: it knows the message by its id.
+        sent.map_err(|error| match error {
+            SendError::Unknown(_) | SendError::Gone => MailError::permanent(error.to_string()),
+            SendError::Unreachable(source) => MailError::transient("the receiver cannot be reached").because_of(source),
+            SendError::Busy => MailError::not_tried(error.to_string()),
+            SendError::Refused(_) | SendError::TooSlow | SendError::LeftAlone => {
+                MailError::transient(error.to_string())
+            }
+        })
+    }
+
+    #[cfg(not(feature = "webhooks"))]
+    #[expect(clippy::unused_async, reason = "it is awaited where there are webhooks")]
+    async fn post(&self, _: &LeasedMessage, name: &WebhookName) -> Result<(), MailError> {
+        Err(MailError::permanent(format!("there is no webhook called {name}")))
+    }
+
+    async fn render(&self, message: &LeasedMessage, to: &Email) -> Result<Message, MailError> {
+        let key = &message.key;
+        let product = self.catalog.product(key.product()).await;
+        let product = product
+            .map_err(|error| MailError::not_tried("the product cannot be read").because(error))?
+            .ok_or_else(|| MailError::transient("the product is not there"))?;
+        let text = self.keyring.text(key.id(), key.granted().secret);
+        let rendered = self.templates.render(key, &text, &product, &self.base_url);
+        let rendered =
+            rendered.map_err(|error| MailError::transient("the e-mail cannot be rendered").because(error))?;
+        Ok(Message {
+            from: self.sender.clone(),
+            to: to.clone(),
+            subject: rendered.subject,
+            text: rendered.text,
+            html: rendered.html,
+            message_id: message.message_id.clone(),
+            date: self.clock.now(),
+        })
+    }
+}

@@ -1,0 +1,107 @@
+//! What becomes of a message after an attempt to send it.
+
+use chrono::TimeDelta;
+
+use super::{Outbox, POLL};
+use crate::entropy::fraction;
+use crate::error::explain;
+use crate::mail::{Failure, MailError, retry};
+use crate::observer::Event;
+use crate::store::{LeasedMessage, Outcome, Recipient};
+use crate::telemetry;
+use crate::throttle::Throttle;
+
+/// How long to wait with a message that was not tried because something on our side failed.
+const SOON: TimeDelta = TimeDelta::minutes(1);
+/// Attempts to store an outcome, a second apart. After the last attempt the lease expires, and the message would be sent
+/// again.
+pub(super) const COMPLETE_ATTEMPTS: usize = 600;
+
+/// How an attempt ended.
+pub(super) enum End {
+    Sent,
+    Deferred,
+    Failed,
+}
+
+impl Outbox {
+    /// Decides what becomes of a message, and logs it.
+    pub(super) fn judge(&self, message: &LeasedMessage, result: Result<(), MailError>) -> (Outcome, End) {
+        let now = self.clock.now();
+        let (key, kind, attempt) = (message.key.id(), message.kind.as_str(), message.attempt);
+        let error = match result {
+            Ok(()) => {
+                match &message.recipient {
+                    Recipient::Email(_) => tracing::info!(%key, attempt, "e-mail sent"),
+                    Recipient::Webhook(webhook) => tracing::info!(%key, kind, %webhook, attempt, "webhook sent"),
+                }
+                return (Outcome::Sent { at: now }, End::Sent);
+            }
+            Err(error) => error,
+        };
+        // A mail server may quote the e-mail in its reply. Remove the key: neither the log nor the store may contain
+        // it.
+        let text = self.keyring.text(key, message.key.granted().secret);
+        // Not every database keeps control characters.
+        let reason = error.to_string().replace(text.expose(), "…").replace(char::is_control, " ");
+        let said = explain(&error).replace(text.expose(), "…");
+        if error.kind() == Failure::NotTried {
+            let due = now.checked_add_signed(SOON).unwrap_or(now);
+            tracing::warn!(%key, kind, error = said, "message not tried yet");
+            return (Outcome::Postpone { due, reason }, End::Deferred);
+        }
+        let due = retry::due(error.kind(), attempt, (message.queued_at, now), fraction(self.entropy.as_ref()));
+        if let Some(due) = due {
+            let next = crate::clock::timestamp(due);
+            match &message.recipient {
+                Recipient::Email(_) => tracing::warn!(%key, attempt, next, error = said, "e-mail not sent yet"),
+                Recipient::Webhook(webhook) => {
+                    tracing::warn!(%key, kind, %webhook, attempt, next, error = said, "webhook not sent yet");
+                }
+            }
+            let route = (error.kind() != Failure::Unconfirmed).then_some(self.route);
+            (Outcome::Retry { due, reason, route }, End::Deferred)
+        } else {
+            match &message.recipient {
+                Recipient::Email(_) => {
+                    tracing::error!(%key, attempt, error = said, "e-mail failed: the buyer has no key");
+                }
+                Recipient::Webhook(webhook) => {
+                    tracing::error!(%key, kind, %webhook, attempt, error = said, "webhook failed: its receiver was not told");
+                }
+            }
+            (Outcome::Fail { at: now, reason, route: self.route }, End::Failed)
+        }
+    }
+
+    /// Takes note of an outcome that is stored.
+    fn note(&self, message: &LeasedMessage, outcome: Outcome) {
+        let (key, kind, attempt) = (message.key.id(), message.kind, message.attempt);
+        match outcome {
+            Outcome::Sent { .. } => {
+                telemetry::message("sent");
+                self.observers.tell(|| Event::MessageSent { key, kind, attempt });
+            }
+            Outcome::Fail { reason, .. } => {
+                telemetry::message("failed");
+                self.observers.tell(|| Event::MessageFailed { key, kind, reason });
+            }
+            Outcome::Retry { .. } | Outcome::Postpone { .. } | Outcome::Release => telemetry::message("deferred"),
+        }
+    }
+
+    pub(super) async fn complete(&self, message: &LeasedMessage, outcome: Outcome, attempts: usize) {
+        static NOT_KEPT: Throttle = Throttle::new();
+        for attempt in 1..=attempts {
+            let Err(error) = self.ledger.complete_message(message.lease, outcome.clone()).await else {
+                return self.note(message, outcome);
+            };
+            if let Some(more) = NOT_KEPT.admit() {
+                tracing::warn!(error = &error as &dyn std::error::Error, more, "a message's outcome is not stored yet");
+            }
+            if attempt < attempts {
+                tokio::time::sleep(POLL).await;
+            }
+        }
+    }
+}

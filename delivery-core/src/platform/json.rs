@@ -1,0 +1,237 @@
+//! Reading a platform's JSON: strictly, and by pointers (RFC 6901).
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use super::Unreadable;
+use crate::product::ProductId;
+
+/// How deep objects and lists may be nested.
+const DEPTH: usize = 64;
+/// What an SKU begins with that names one of our products.
+const SKU: &str = "PROD-";
+
+/// Reads an object: UTF-8, no name twice, at most [`DEPTH`] deep.
+pub(super) fn object(body: &[u8]) -> Result<Value, Unreadable> {
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    let value = Strict { depth: DEPTH }.deserialize(&mut reader).map_err(|_| Unreadable)?;
+    reader.end().map_err(|_| Unreadable)?;
+    if value.is_object() { Ok(value) } else { Err(Unreadable) }
+}
+
+/// A text that is not empty.
+pub(super) fn text<'v>(value: &'v Value, pointer: &str) -> Option<&'v str> {
+    value.pointer(pointer)?.as_str().filter(|text| !text.is_empty())
+}
+
+/// A reference: a text that is not empty, or an integer.
+pub(super) fn reference(value: &Value, pointer: &str) -> Option<String> {
+    match value.pointer(pointer)? {
+        Value::String(text) if !text.is_empty() => Some(text.clone()),
+        Value::Number(number) if number.is_i64() || number.is_u64() => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// Whether it is `true`.
+pub(super) fn is_true(value: &Value, pointer: &str) -> bool {
+    value.pointer(pointer) == Some(&Value::Bool(true))
+}
+
+/// A list; none if it is not there.
+pub(super) fn list<'v>(value: &'v Value, pointer: &str) -> &'v [Value] {
+    value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// How many pieces: 1 unless it says otherwise, and at most what fits.
+pub(super) fn quantity(value: &Value, pointer: &str) -> Result<u32, Unreadable> {
+    match value.pointer(pointer) {
+        None | Some(Value::Null) => Ok(1),
+        Some(Value::String(text)) => pieces(text),
+        Some(Value::Number(number)) => pieces(&number.to_string()),
+        Some(_) => Err(Unreadable),
+    }
+}
+
+/// A number of pieces as text: 1 or more.
+pub(super) fn pieces(text: &str) -> Result<u32, Unreadable> {
+    let number =
+        text.parse::<u32>().ok().filter(|number| *number >= 1 && text.bytes().all(|byte| byte.is_ascii_digit()));
+    number.ok_or(Unreadable)
+}
+
+/// The number of one of our products: an integer, or decimal text without leading zeros.
+pub(super) fn own(value: &Value, pointer: &str) -> Option<ProductId> {
+    match value.pointer(pointer)? {
+        Value::Number(number) => ProductId::new(number.as_i64()?).ok(),
+        Value::String(text) => own_number(text),
+        _ => None,
+    }
+}
+
+/// The number of one of our products in an SKU: `PROD-7`.
+pub(super) fn own_by_sku(value: &Value, pointer: &str) -> Option<ProductId> {
+    own_number(text(value, pointer)?.strip_prefix(SKU)?)
+}
+
+fn own_number(text: &str) -> Option<ProductId> {
+    let is_decimal = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
+    is_decimal.then(|| text.parse().ok()).flatten().and_then(|number| ProductId::new(number).ok())
+}
+
+/// Builds a value, and refuses a name that an object has twice.
+#[derive(Clone, Copy)]
+struct Strict {
+    depth: usize,
+}
+
+impl Strict {
+    fn inside<E: Error>(self) -> Result<Self, E> {
+        self.depth.checked_sub(1).map(|depth| Self { depth }).ok_or_else(|| E::custom("nested too deep"))
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Strict {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let (inside, mut list) = (self.inside()?, Vec::new());
+        while let Some(item) = items.next_element_seed(inside)? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let (inside, mut object) = (self.inside()?, Map::new());
+        while let Some(name) = entries.next_key::<String>()? {
+            let value = entries.next_value_seed(inside)?;
+            if object.insert(name, value).is_some() {
+                return Err(A::Error::custom("a name twice"));
+            }
+        }
+        Ok(Value::Object(object))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_object_without_tricks_is_read() {
+        let deep = |levels: usize| format!(r#"{{"a":{}1{}}}"#, "[".repeat(levels), "]".repeat(levels));
+        for (body, accepted) in [
+            (r#"{"a":1}"#.to_owned(), true),
+            (r#" {"a":{"b":1},"b":1} "#.to_owned(), true),
+            (r#"{"a":1,"a":2}"#.to_owned(), false),
+            (r#"{"a":{"b":1,"\u0062":2}}"#.to_owned(), false),
+            (deep(63), true),
+            (deep(64), false),
+            (deep(100_000), false),
+            ("[]".to_owned(), false),
+            ("1".to_owned(), false),
+            (String::new(), false),
+            (r#"{"a":1} x"#.to_owned(), false),
+            (r#"{"a":1"#.to_owned(), false),
+        ] {
+            assert_eq!(object(body.as_bytes()).is_ok(), accepted, "{}", &body[..body.len().min(80)]);
+        }
+        assert!(object(b"{\"a\":\"\xff\"}").is_err());
+        assert!(object(b"{\"a\":\"\xc3").is_err());
+    }
+
+    #[test]
+    fn a_product_of_ours_is_an_integer_or_its_decimal_text() {
+        for (field, expected) in [
+            ("7", Some(7)),
+            ("\"7\"", Some(7)),
+            ("\"07\"", None),
+            ("\"+7\"", None),
+            ("\" 7\"", None),
+            ("7.0", None),
+            ("0", None),
+            ("-7", None),
+            ("\"0\"", None),
+            ("\"9223372036854775808\"", None),
+            ("null", None),
+        ] {
+            let value = object(format!(r#"{{"id":{field}}}"#).as_bytes()).unwrap();
+            assert_eq!(own(&value, "/id").map(ProductId::get), expected, "{field}");
+        }
+        for (sku, expected) in [("PROD-7", Some(7)), ("PROD-07", None), ("prod-7", None), ("PROD-", None), ("7", None)]
+        {
+            let value = object(format!(r#"{{"sku":"{sku}"}}"#).as_bytes()).unwrap();
+            assert_eq!(own_by_sku(&value, "/sku").map(ProductId::get), expected, "{sku}");
+        }
+    }
+
+    #[test]
+    fn large_references_keep_their_digits() {
+        let value = object(br#"{"id":820982911946154508,"text":"a","zero":0,"none":null,"part":1.5}"#).unwrap();
+        assert_eq!(reference(&value, "/id").as_deref(), Some("820982911946154508"));
+        assert_eq!(reference(&value, "/text").as_deref(), Some("a"));
+        assert_eq!(reference(&value, "/zero").as_deref(), Some("0"));
+        assert_eq!((reference(&value, "/none"), reference(&value, "/part")), (None, None));
+    }
+
+    #[test]
+    fn a_quantity_is_one_or_more() {
+        for (field, expected) in [
+            ("{}", Ok(1)),
+            (r#"{"q":null}"#, Ok(1)),
+            (r#"{"q":3}"#, Ok(3)),
+            (r#"{"q":"3"}"#, Ok(3)),
+            (r#"{"q":0}"#, Err(Unreadable)),
+            (r#"{"q":-1}"#, Err(Unreadable)),
+            (r#"{"q":1.5}"#, Err(Unreadable)),
+            (r#"{"q":"+3"}"#, Err(Unreadable)),
+            (r#"{"q":[]}"#, Err(Unreadable)),
+            (r#"{"q":99999999999}"#, Err(Unreadable)),
+        ] {
+            assert_eq!(quantity(&object(field.as_bytes()).unwrap(), "/q"), expected, "{field}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Requests by the [Standard Webhooks](https://www.standardwebhooks.com) specification, which Svix signs too.
+
+use chrono::TimeDelta;
+use http::HeaderMap;
+use serde_json::Value;
+
+use super::json::{is_true, object, own, quantity, reference, text};
+use super::signature::{Keys, base64, from_base64, header, not_older, seconds};
+use super::{
+    Buyer, Event, Line, Notification, Platform, Received, Reference, References, Refund, Request, Sale, Secrets,
+    Unauthentic, Unreadable,
+};
+use crate::order::Source;
+use crate::text::Invalid;
+
+/// How old a signature may be, and how far ahead: what the specification's own libraries allow.
+const TOLERANCE: TimeDelta = TimeDelta::seconds(300);
+
+/// Orders of any system that signs by Standard Webhooks: `order.paid` and `order.refunded`.
+#[derive(Debug, Clone)]
+pub struct Standard {
+    keys: Keys,
+}
+
+impl Standard {
+    /// Takes requests that are signed with one of `secrets`.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] if one is not base64, after `whsec_` or without it.
+    pub fn new(secrets: &Secrets) -> Result<Self, Invalid> {
+        let keys: Option<Vec<_>> = secrets.iter().map(from_base64).collect();
+        let keys = keys.ok_or(Invalid::expected("must be base64, after whsec_ or without it"))?;
+        Ok(Self { keys: Keys::new(keys) })
+    }
+}
+
+impl Platform for Standard {
+    fn name(&self) -> Source {
+        Source::of("standard")
+    }
+
+    fn read(&self, request: &Request<'_>) -> Result<Received, Unauthentic> {
+        let id = verified(request, &self.keys, &["webhook", "svix"])?.to_owned();
+        let body = object(request.body);
+        let kind = body.as_ref().ok().and_then(|body| text(body, "/type")).unwrap_or_default().to_owned();
+        Ok(Received::Notification(Notification {
+            id,
+            is_test: body.as_ref().is_ok_and(|body| is_true(body, "/data/test")),
+            events: body.and_then(|body| events(&kind, &body)),
+            kind,
+        }))
+    }
+}
+
+/// Checks a request's signature, and returns its identity. The header fields of the first of `families` that are all there
+/// count.
+pub(super) fn verified<'r>(request: &Request<'r>, keys: &Keys, families: &[&str]) -> Result<&'r str, Unauthentic> {
+    let family = families.iter().find_map(|family| set(request.headers, family).ok());
+    let [id, timestamp, signature] = family.ok_or(Unauthentic)?;
+    let signed = seconds(timestamp)?;
+    not_older(signed, request.now, TOLERANCE)?;
+    not_older(request.now, signed, TOLERANCE)?;
+    let signatures = signature.split(' ').filter_map(|entry| entry.strip_prefix("v1,")).filter_map(base64);
+    keys.verify(&[id.as_bytes(), b".", timestamp.as_bytes(), b".", request.body], signatures)?;
+    Ok(id)
+}
+
+fn set<'r>(headers: &'r HeaderMap, family: &str) -> Result<[&'r str; 3], Unauthentic> {
+    let field = |name| header(headers, &format!("{family}-{name}"));
+    Ok([field("id")?, field("timestamp")?, field("signature")?])
+}
+
+fn events(kind: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
+    let data = || body.pointer("/data").filter(|data| data.is_object()).ok_or(Unreadable);
+    let order = |data| reference(data, "/order_id").ok_or(Unreadable);
+    let event = match kind {
+        "order.paid" => {
+            let data = data()?;
+            let names = reference(data, "/product_id").into_iter().collect();
+            let line = Line { id: None, names, own: own(data, "/product_id"), quantity: quantity(data, "/quantity")? };
+            let buyer = Buyer::by_email(text(data, "/customer_email"));
+            Some(Event::Paid(Sale { order: order(data)?, lines: vec![line], buyer, references: References::default() }))
+        }
+        "order.refunded" => Some(Event::Refunded(Refund::full(Reference::Order(order(data()?)?)))),
+        _ => None,
+    };
+    Ok(event.into_iter().collect())
+}

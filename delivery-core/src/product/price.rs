@@ -1,0 +1,79 @@
+//! A price.
+
+use std::fmt;
+use std::str::FromStr;
+
+use rust_decimal::Decimal;
+
+use crate::text::Invalid;
+
+/// A price without currency: 0 ≤ price < 10^15, at most four fraction digits, numerically exact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Price(Decimal);
+
+impl Price {
+    /// The amount, without trailing zeros.
+    #[must_use]
+    pub fn amount(self) -> Decimal {
+        self.0
+    }
+}
+
+impl TryFrom<Decimal> for Price {
+    type Error = Invalid;
+
+    fn try_from(amount: Decimal) -> Result<Self, Invalid> {
+        let amount = amount.normalize();
+        let accepted =
+            !amount.is_sign_negative() && amount < Decimal::from(1_000_000_000_000_000_i64) && amount.scale() <= 4;
+        accepted
+            .then_some(Self(amount))
+            .ok_or(Invalid::expected("must be a number from 0 to below 10^15 with at most 4 fraction digits"))
+    }
+}
+
+impl FromStr for Price {
+    type Err = Invalid;
+
+    /// Reads a JSON number: `9.99`, `1e2`.
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let parsed = Decimal::from_str_exact(text).or_else(|_| Decimal::from_scientific(text));
+        // A number that `Decimal` cannot represent is far outside the range, so the error message about the range is
+        // right for it.
+        Self::try_from(parsed.unwrap_or(Decimal::NEGATIVE_ONE))
+    }
+}
+
+impl fmt::Display for Price {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_stay_exact() {
+        for (text, shown) in [
+            ("0", Some("0")),
+            ("-0.0", Some("0")),
+            ("9.99", Some("9.99")),
+            ("0.1", Some("0.1")),
+            ("100", Some("100")),
+            ("1e2", Some("100")),
+            ("1E-4", Some("0.0001")),
+            ("9.9900000", Some("9.99")),
+            ("999999999999999.9999", Some("999999999999999.9999")),
+            ("1000000000000000", None),
+            ("0.00001", None),
+            ("-1", None),
+            ("1e308", None),
+            ("1e-308", None),
+            ("NaN", None),
+        ] {
+            assert_eq!(text.parse::<Price>().ok().map(|price| price.to_string()).as_deref(), shown, "{text}");
+        }
+    }
+}

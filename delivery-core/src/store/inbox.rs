@@ -1,0 +1,266 @@
+//! The inbox: events of commerce platforms, kept before they are answered, and what they came to.
+
+use std::fmt;
+use std::str::FromStr;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::deal::Report;
+use super::{Notice, Page, StoreError};
+use crate::email::Email;
+use crate::key::{Key, KeyId};
+use crate::order::{OrderId, Source};
+use crate::text::Invalid;
+
+crate::text::line_type! {
+    /// A platform's name for an event, among those of the platform: 1 to 255 characters without control characters.
+    EventName, 255
+}
+
+/// Identifies an event of a platform.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_structs, reason = "a pair")]
+pub struct EventId {
+    /// The platform.
+    pub source: Source,
+    /// Its name for the event.
+    pub name: EventName,
+}
+
+/// An event as it was received.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_structs, reason = "stores build it and must not miss a field")]
+pub struct Entry {
+    /// Its number in the store: that of an event that was received later is greater.
+    pub number: i64,
+    /// Its identity.
+    pub id: EventId,
+    /// What the platform calls such an event; empty if it does not say.
+    pub kind: String,
+    /// The order or payment that it names.
+    pub order: Option<OrderId>,
+    /// What it says, as JSON, until it is done; `None` after that, and if it cannot be read.
+    pub body: Option<String>,
+    /// When it was received, to the millisecond.
+    pub received_at: DateTime<Utc>,
+    /// What it came to; `None` if it was not applied yet.
+    pub outcome: Option<EventOutcome>,
+    /// Why it came to that, for the seller.
+    pub reason: Option<String>,
+    /// The keys that were issued or changed.
+    pub keys: Vec<KeyId>,
+    /// When it is to be applied, if nobody does before; `None` if it is done.
+    pub due_at: Option<DateTime<Utc>>,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// How often the row was written.
+    pub version: i64,
+}
+
+/// What an event came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum EventOutcome {
+    /// A key was issued.
+    Issued,
+    /// A key was renewed.
+    Renewed,
+    /// Keys were revoked, or will not be issued.
+    Revoked,
+    /// Revocations were lifted, or will not be made.
+    Restored,
+    /// A part of the money went back; the key stays.
+    PartialRefund,
+    /// A customer's address was kept.
+    Remembered,
+    /// It waits for the seller.
+    NeedsAttention,
+    /// Nothing.
+    Ignored,
+}
+
+/// An event to receive, or one of the inbox to apply.
+#[derive(Clone)]
+#[expect(clippy::exhaustive_structs, reason = "whoever receives builds it")]
+pub struct Receipt {
+    /// The event; its number, outcome and version are the store's.
+    pub entry: Entry,
+    /// Whether it is to be applied although the inbox has it: it waits there.
+    pub is_kept: bool,
+    /// What to do with it; `None` keeps it to be applied when it is due.
+    pub step: Option<Handling>,
+    /// The time.
+    pub at: DateTime<Utc>,
+    /// Makes the messages for the host's webhooks that tell of a change of a key: new ones with each call.
+    pub notices: Notices,
+}
+
+/// Makes messages that tell of a change.
+pub type Notices = std::sync::Arc<dyn Fn(super::MessageKind) -> Result<Vec<Notice>, StoreError> + Send + Sync>;
+
+/// What to do with an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "what there is to do")]
+pub enum Handling {
+    /// Apply what it reports.
+    Apply(Vec<Report>),
+    /// Keep the address of a customer.
+    Remember(Customer),
+    /// It waits for the seller, for this reason.
+    Wait(String),
+    /// Nothing, for this reason.
+    Ignore(String),
+}
+
+/// A customer whose address a platform has told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_structs, reason = "whoever receives builds it")]
+pub struct Customer {
+    /// The platform.
+    pub source: Source,
+    /// The platform's reference of the customer.
+    pub reference: OrderId,
+    /// The address.
+    pub email: Email,
+    /// When it was true. What is known to be newer stays.
+    pub told_at: DateTime<Utc>,
+}
+
+/// What receiving an event came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "stores build it")]
+pub struct Received {
+    /// Whether the event was not known before.
+    pub is_new: bool,
+    /// The event as the inbox has it.
+    pub entry: Entry,
+    /// Keys that were issued.
+    pub issued: Vec<Key>,
+    /// Keys that were changed, each with what its webhooks are told.
+    pub changed: Vec<(super::MessageKind, Key)>,
+}
+
+/// Which events to look for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal")]
+pub struct InboxQuery {
+    /// With this outcome; with any, or none yet, if `None`.
+    pub outcome: Option<EventOutcome>,
+    /// Before this number: the next page.
+    pub before: Option<i64>,
+    /// How many a page; 0 counts as 1, more than 1,000 as 1,000.
+    pub limit: usize,
+}
+
+/// Events of platforms, for stores that keep them.
+#[async_trait]
+pub trait Inbox: Send + Sync {
+    /// Leases up to `limit` events that are due at `now`, the longest due first, until `lease_until`: nobody else is given them
+    /// before. What events come to does not depend on their order. Counts as an attempt.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if nothing was leased.
+    async fn claim_entries(
+        &self,
+        now: DateTime<Utc>,
+        lease_until: DateTime<Utc>,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError>;
+
+    /// Makes events that wait for the seller due at `now`, and resets their attempts: those of one platform or of all, received at
+    /// `since` or later or at any time. Returns how many.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if some were possibly not made due.
+    async fn retry_entries(
+        &self,
+        source: Option<&Source>,
+        since: Option<DateTime<Utc>>,
+        now: DateTime<Utc>,
+    ) -> Result<u64, StoreError>;
+
+    /// Events that match `query`, newest first.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store cannot be read.
+    async fn entries(&self, query: &InboxQuery) -> Result<Page<Entry, i64>, StoreError>;
+
+    /// The address of a customer that was told last, if one was.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store cannot be read.
+    async fn customer(&self, source: &Source, reference: &OrderId) -> Result<Option<Email>, StoreError>;
+
+    /// Deletes events that are done and were received before `before`. Returns how many. What they came to stays.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if not all may have been deleted.
+    async fn prune_inbox(&self, before: DateTime<Utc>) -> Result<u64, StoreError>;
+}
+
+impl EventOutcome {
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Issued,
+        Self::Renewed,
+        Self::Revoked,
+        Self::Restored,
+        Self::PartialRefund,
+        Self::Remembered,
+        Self::NeedsAttention,
+        Self::Ignored,
+    ];
+
+    /// The name on the wire and in a store.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Issued => "issued",
+            Self::Renewed => "renewed",
+            Self::Revoked => "revoked",
+            Self::Restored => "restored",
+            Self::PartialRefund => "partial_refund",
+            Self::Remembered => "remembered",
+            Self::NeedsAttention => "needs_attention",
+            Self::Ignored => "ignored",
+        }
+    }
+}
+
+impl FromStr for EventOutcome {
+    type Err = Invalid;
+
+    fn from_str(name: &str) -> Result<Self, Invalid> {
+        let named = Self::ALL.into_iter().find(|outcome| outcome.as_str() == name);
+        named.ok_or(Invalid::expected("must be the outcome of an event"))
+    }
+}
+
+crate::text::serde_as_text!(EventOutcome);
+
+impl InboxQuery {
+    /// The number of events on a page.
+    #[must_use]
+    pub fn page_size(&self) -> usize {
+        super::page_size(self.limit)
+    }
+
+    /// Whether `entry` matches.
+    #[must_use]
+    pub fn matches(&self, entry: &Entry) -> bool {
+        self.outcome.is_none_or(|outcome| entry.outcome == Some(outcome))
+            && self.before.is_none_or(|before| entry.number < before)
+    }
+}
+
+impl fmt::Debug for Receipt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receipt").field("event", &self.entry.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,144 @@
+//! The inbox in memory, with deals and customers.
+
+use std::collections::{BTreeMap, HashMap};
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+
+use super::MemoryStore;
+use super::records::names;
+use crate::email::Email;
+use crate::order::{OrderId, Source};
+use crate::store::plan::{DealRow, InboxWrites, Loaded, Needs, ReferenceId};
+use crate::store::{Entry, EventId, EventOutcome, FARTHEST, Inbox, InboxQuery, Page, StoreError};
+
+#[derive(Default)]
+pub(super) struct Mailbox {
+    entries: BTreeMap<i64, Entry>,
+    numbers: HashMap<EventId, i64>,
+    references: HashMap<ReferenceId, i64>,
+    deals: HashMap<i64, DealRow>,
+    customers: HashMap<(Source, OrderId), (Email, DateTime<Utc>)>,
+}
+
+impl Mailbox {
+    pub(super) fn load(&self, needs: &Needs, loaded: &mut Loaded) {
+        for entry in needs.entries.iter().filter_map(|id| self.entry(id)) {
+            loaded.insert_entry(entry.clone());
+        }
+        for reference in &needs.references {
+            if let Some(deal) = self.references.get(reference) {
+                loaded.insert_reference(reference.clone(), *deal);
+            }
+        }
+        for row in needs.deals.iter().filter_map(|number| self.deals.get(number)) {
+            loaded.insert_deal(row.clone());
+        }
+    }
+
+    fn entry(&self, id: &EventId) -> Option<&Entry> {
+        self.entries.get(self.numbers.get(id)?)
+    }
+
+    /// Whether a row is not the version that was loaded.
+    pub(super) fn conflicts(&self, writes: &InboxWrites) -> bool {
+        let version = |entry: &Entry| self.entry(&entry.id).map_or(0, |entry| entry.version);
+        let deal_version = |row: &DealRow| self.deals.get(&row.number).map_or(0, |row| row.version);
+        writes.entries.iter().any(|entry| version(entry) != entry.version)
+            || writes.deals.iter().any(|row| deal_version(row) != row.version)
+            || writes.references.iter().any(|(reference, _)| self.references.contains_key(reference))
+    }
+
+    /// Forgets an address: what waits to be applied, and customers.
+    pub(super) fn erase(&mut self, email: &Email) {
+        self.customers.retain(|_, (of, _)| !of.is_same(email));
+        for entry in self.entries.values_mut() {
+            if entry.due_at.is_some() && entry.body.as_ref().is_some_and(|body| names(body, email)) {
+                (entry.body, entry.due_at, entry.version) = (None, None, entry.version + 1);
+                entry.outcome = Some(EventOutcome::Ignored);
+                entry.reason = Some("the customer was erased".to_owned());
+            }
+        }
+    }
+
+    pub(super) fn persist(&mut self, writes: &InboxWrites) {
+        for entry in &writes.entries {
+            self.numbers.insert(entry.id.clone(), entry.number);
+            self.entries.insert(entry.number, Entry { version: entry.version + 1, ..entry.clone() });
+        }
+        self.references.extend(writes.references.iter().cloned());
+        for row in &writes.deals {
+            self.deals.insert(row.number, DealRow { version: row.version + 1, ..row.clone() });
+        }
+        for customer in &writes.customers {
+            let id = (customer.source.clone(), customer.reference.clone());
+            if self.customers.get(&id).is_none_or(|(_, told_at)| *told_at <= customer.told_at) {
+                self.customers.insert(id, (customer.email.clone(), customer.told_at));
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Inbox for MemoryStore {
+    async fn claim_entries(
+        &self,
+        now: DateTime<Utc>,
+        lease_until: DateTime<Utc>,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let mut state = self.state();
+        let is_due = |due: DateTime<Utc>| due <= now || due.signed_duration_since(now) > FARTHEST;
+        let due = state.inbox.entries.values_mut().filter(|entry| entry.due_at.is_some_and(is_due));
+        Ok(due
+            .take(limit)
+            .map(|entry| {
+                entry.due_at = Some(lease_until);
+                (entry.attempts, entry.version) = (entry.attempts + 1, entry.version + 1);
+                entry.clone()
+            })
+            .collect())
+    }
+
+    async fn retry_entries(
+        &self,
+        source: Option<&Source>,
+        since: Option<DateTime<Utc>>,
+        now: DateTime<Utc>,
+    ) -> Result<u64, StoreError> {
+        let mut retried = 0;
+        for entry in self.state().inbox.entries.values_mut() {
+            let waits = entry.outcome == Some(EventOutcome::NeedsAttention);
+            let is_of = source.is_none_or(|source| *source == entry.id.source);
+            if waits && is_of && since.is_none_or(|since| since <= entry.received_at) {
+                (entry.due_at, entry.attempts, entry.version) = (Some(now), 0, entry.version + 1);
+                retried += 1;
+            }
+        }
+        Ok(retried)
+    }
+
+    async fn entries(&self, query: &InboxQuery) -> Result<Page<Entry, i64>, StoreError> {
+        let size = query.page_size();
+        let state = self.state();
+        let found = state.inbox.entries.values().rev().filter(|entry| query.matches(entry));
+        let mut items: Vec<Entry> = found.take(size + 1).cloned().collect();
+        let more = items.len() > size;
+        items.truncate(size);
+        let next = items.last().map(|entry| entry.number).filter(|_| more);
+        Ok(Page { items, next })
+    }
+
+    async fn customer(&self, source: &Source, reference: &OrderId) -> Result<Option<Email>, StoreError> {
+        Ok(self.state().inbox.customers.get(&(source.clone(), reference.clone())).map(|(email, _)| email.clone()))
+    }
+
+    async fn prune_inbox(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
+        let mailbox = &mut self.state().inbox;
+        let kept = mailbox.entries.len();
+        mailbox.entries.retain(|_, entry| entry.due_at.is_some() || entry.received_at >= before);
+        let Mailbox { entries, numbers, .. } = mailbox;
+        numbers.retain(|_, number| entries.contains_key(number));
+        Ok((kept - entries.len()) as u64)
+    }
+}

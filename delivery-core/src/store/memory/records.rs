@@ -1,0 +1,117 @@
+//! The audit log and figures in memory.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use chrono::{DateTime, NaiveDate, Utc};
+
+use super::{MemoryStore, State};
+use crate::email::Email;
+use crate::key::{Key, KeyId, NewKey, Status};
+use crate::product::ProductId;
+use crate::store::plan::{NewEvent, Row, number_at};
+use crate::store::{
+    Action, AuditEntry, AuditQuery, Day, Edit, Figures, MessageNumber, MessageQuery, Page, Records, StoreError,
+    StoredMessage,
+};
+
+impl State {
+    /// Adds an entry to the audit log, of a key or of a product.
+    pub(super) fn log(&mut self, (key, product): (Option<KeyId>, Option<ProductId>), action: Action, edit: Edit) {
+        self.number += 1;
+        let Edit { at, by, detail } = edit;
+        let number = number_at(at, self.number);
+        self.log.insert(number, AuditEntry { number, at, actor: by, action, key, product, detail });
+    }
+
+    /// Keeps an entry of the audit log that was planned, of key `id`.
+    pub(super) fn keep(&mut self, event: &NewEvent, id: KeyId) {
+        let NewEvent { number, at, actor, action, detail, .. } = event.clone();
+        self.log.insert(number, AuditEntry { number, at, actor, action, key: Some(id), product: None, detail });
+    }
+}
+
+fn page<T, C>(found: impl Iterator<Item = T>, size: usize, place: impl Fn(&T) -> C) -> Page<T, C> {
+    let mut items: Vec<T> = found.take(size + 1).collect();
+    let more = items.len() > size;
+    items.truncate(size);
+    let next = items.last().map(place).filter(|_| more);
+    Page { items, next }
+}
+
+#[async_trait]
+impl Records for MemoryStore {
+    async fn messages(&self, query: &MessageQuery) -> Result<Page<StoredMessage, MessageNumber>, StoreError> {
+        let state = self.state();
+        let found = state.queue.stored().filter(|message| query.matches(message));
+        Ok(page(found, query.page_size(), |message| message.message))
+    }
+
+    async fn audit(&self, query: &AuditQuery) -> Result<Page<AuditEntry, i64>, StoreError> {
+        let state = self.state();
+        let found = state.log.values().rev().filter(|entry| query.matches(entry)).cloned();
+        Ok(page(found, query.page_size(), |entry| entry.number))
+    }
+
+    async fn figures(&self, since: DateTime<Utc>, now: DateTime<Utc>) -> Result<Figures, StoreError> {
+        let state = self.state();
+        let mut days: BTreeMap<NaiveDate, Day> = BTreeMap::new();
+        let mut count = |at: DateTime<Utc>, change: fn(&mut Day)| {
+            let date = at.date_naive();
+            if date >= since.date_naive() {
+                change(days.entry(date).or_insert_with(|| Day::new(date)));
+            }
+        };
+        let mut keys: Vec<(ProductId, Status, u64)> = Vec::new();
+        for key in state.keys.values().map(|row| &row.key).filter(|key| key.successor().is_none()) {
+            let (product, status) = (key.product(), key.status(now));
+            match keys.iter_mut().find(|(of, with, _)| (*of, *with) == (product, status)) {
+                Some((.., count)) => *count += 1,
+                None => keys.push((product, status, 1)),
+            }
+            count(key.granted().issued_at, |day| day.issued += 1);
+        }
+        for (_, at) in state.uses.values().flatten() {
+            count(*at, |day| day.uses += 1);
+        }
+        for entry in state.log.values().filter(|entry| entry.action == Action::Revoked) {
+            count(entry.at, |day| day.revoked += 1);
+        }
+        Ok(Figures { days: days.into_values().collect(), keys })
+    }
+
+    async fn erase(&self, email: &Email, pseudonym: &Email, edit: Edit) -> Result<Vec<KeyId>, StoreError> {
+        let mut state = self.state();
+        state.queue.erase(email, pseudonym);
+        state.inbox.erase(email);
+        let was = format!("was {email}");
+        for entry in state.log.values_mut() {
+            if entry.detail.as_ref().is_some_and(|detail| detail.eq_ignore_ascii_case(&was)) {
+                entry.detail = Some(format!("was {pseudonym}"));
+            } else if entry.detail.as_ref().is_some_and(|detail| names(detail, email)) {
+                entry.detail = Some("erased".to_owned());
+            }
+        }
+        let mut erased = Vec::new();
+        for row in state.keys.values_mut().filter(|row| row.key.email().is_same(email)) {
+            let granted = NewKey { email: pseudonym.clone(), ..row.key.granted().as_ref().clone() };
+            let mut key_state = row.key.state().clone();
+            if let Some(revoked) = &mut key_state.revoked
+                && revoked.reason.as_ref().is_some_and(|reason| names(reason.as_str(), email))
+            {
+                Arc::make_mut(revoked).reason = "erased".parse().ok();
+            }
+            *row = Row { key: Key::new(Arc::new(granted), key_state), version: row.version + 1, ..row.clone() };
+            erased.push(row.key.id());
+        }
+        let detail = Some(pseudonym.as_str().to_owned());
+        state.log((None, None), Action::CustomerErased, Edit { detail, ..edit });
+        Ok(erased)
+    }
+}
+
+/// Whether `text` contains the address.
+pub(super) fn names(text: &str, email: &Email) -> bool {
+    text.to_ascii_lowercase().contains(&email.as_str().to_ascii_lowercase())
+}

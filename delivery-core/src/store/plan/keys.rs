@@ -1,0 +1,176 @@
+//! What issuing and changing a key come to: rows, audit entries and messages.
+
+use chrono::{DateTime, SubsecRound, Utc};
+
+use super::{Action, Basis, Changed, KeyWrite, NewEvent, NewMessage, NewUse, Planner, PurchaseId, Row};
+use crate::key::{Actor, Change, Key, KeyId, Refusal};
+use crate::store::{Issue, Notice, Refused, Resend, Sale, StoreError};
+
+impl Planner<'_> {
+    pub(super) fn issue(&mut self, sale: &Sale) -> Result<(Issue, Basis), StoreError> {
+        let Sale { key: new, messages, by } = sale;
+        let purchase = PurchaseId::of(new);
+        let owner = match &purchase {
+            Some(purchase) => self.loaded.purchase(purchase)?,
+            None => None,
+        };
+        let owner = owner.unwrap_or(new.id);
+        let planned = self.loaded.planned(owner)?;
+        if let Some(row) = &planned.row {
+            let key = row.key.clone();
+            let unwritten = if row.may_be_stale { Basis::Cached(owner) } else { Basis::Read };
+            let issue = match owner == new.id {
+                false => Issue::Existing(key),
+                // An earlier attempt of the same operation has issued it.
+                true if key.granted().as_ref() == new => Issue::New(key),
+                true => return Err(StoreError::Refused { source: None }),
+            };
+            return Ok((issue, planned.unit.map_or(unwritten, Basis::Unit)));
+        }
+        let key = Key::from(new.clone());
+        let unit = self.insert(key.clone(), None, messages, new.issued_at)?;
+        if let Some(by) = by {
+            self.log(unit, new.issued_at, by, Action::Issued, None)?;
+        }
+        Ok((Issue::New(key), Basis::Unit(unit)))
+    }
+
+    /// Plans a row for a new key, and its messages. Returns its unit.
+    pub(super) fn insert(
+        &mut self,
+        key: Key,
+        heir_of: Option<i64>,
+        messages: &[Notice],
+        at: DateTime<Utc>,
+    ) -> Result<usize, StoreError> {
+        let id = key.id();
+        let row = Row { key, number: self.numbers.take()?, version: 0, last_use: None, may_be_stale: false };
+        let unit = self.writes.keys.len();
+        self.queue(unit, &row, messages, at)?;
+        self.writes.keys.push(KeyWrite { row: row.clone(), loaded: None, heir_of });
+        self.loaded.insert(row);
+        self.loaded.planned(id)?.unit = Some(unit);
+        Ok(unit)
+    }
+
+    /// The unit of a key that was loaded, and is changed or noted something of.
+    pub(super) fn unit(&mut self, id: KeyId) -> Result<Option<usize>, StoreError> {
+        let planned = self.loaded.planned(id)?;
+        let Some(row) = &planned.row else { return Ok(None) };
+        Ok(Some(*planned.unit.get_or_insert_with(|| {
+            self.writes.keys.push(KeyWrite { row: row.clone(), loaded: Some(row.key.clone()), heir_of: None });
+            self.writes.keys.len() - 1
+        })))
+    }
+
+    /// Adds an entry to the audit log of a unit's key.
+    pub(super) fn log(
+        &mut self,
+        unit: usize,
+        at: DateTime<Utc>,
+        by: &Actor,
+        action: Action,
+        detail: Option<String>,
+    ) -> Result<(), StoreError> {
+        let key = self.writes.keys.get(unit).map(|write| write.row.number);
+        let key = key.ok_or(StoreError::corrupt("an audit entry of no key"))?;
+        let (number, at, actor) = (self.numbers.take_at(at)?, at.trunc_subsecs(3), by.clone());
+        self.writes.events.push(NewEvent { unit, number, key, at, actor, action, detail });
+        Ok(())
+    }
+
+    pub(super) fn change(
+        &mut self,
+        id: KeyId,
+        change: &Change,
+        messages: &[Notice],
+    ) -> Result<(Changed, Basis), StoreError> {
+        let planned = self.loaded.planned(id)?;
+        let Some(row) = &mut planned.row else { return Ok((None, Basis::Read)) };
+        let unwritten = if row.may_be_stale { Basis::Cached(id) } else { Basis::Read };
+        let basis = planned.unit.map_or(unwritten, Basis::Unit);
+        let changed = match row.key.apply(change) {
+            Ok(changed) => changed,
+            Err(refusal) => return Ok((Some(Err(Refused { refusal, key: row.key.clone() })), basis)),
+        };
+        if changed == row.key {
+            return Ok((Some(Ok(changed)), basis));
+        }
+        let unit = *planned.unit.get_or_insert_with(|| {
+            self.writes.keys.push(KeyWrite { row: row.clone(), loaded: Some(row.key.clone()), heir_of: None });
+            self.writes.keys.len() - 1
+        });
+        let before = std::mem::replace(&mut row.key, changed.clone());
+        if let Change::Use { at, .. } = change {
+            let number = self.numbers.take()?;
+            let (key, previous) = (row.number, row.last_use.replace(number));
+            let (at, used) = (at.trunc_subsecs(3), changed.used());
+            self.writes.uses.push(NewUse { unit, number, key, at, used, previous });
+        }
+        let row = (!messages.is_empty()).then(|| row.clone());
+        if let Some((by, action, detail)) = told(&before, change) {
+            self.log(unit, change.at(), by, action, detail)?;
+        }
+        if let Some(row) = row {
+            self.queue(unit, &row, messages, change.at())?;
+        }
+        Ok((Some(Ok(changed)), Basis::Unit(unit)))
+    }
+
+    pub(super) fn resend(&mut self, id: KeyId, resend: &Resend) -> Result<(Changed, Basis), StoreError> {
+        let Resend { at, by, email, messages, corrected } = resend;
+        let Some(row) = self.loaded.key(id)? else { return Ok((None, Basis::Read)) };
+        if let Some(at) = row.key.revoked_at() {
+            let basis = if row.may_be_stale { Basis::Cached(id) } else { Basis::Read };
+            let (refusal, key) = (Refusal::Revoked { at }, row.key.clone());
+            let basis = self.loaded.unit(id).map_or(basis, Basis::Unit);
+            return Ok((Some(Err(Refused { refusal, key })), basis));
+        }
+        if let Some(email) = email.clone() {
+            self.change(id, &Change::SetEmail { at: *at, by: by.clone(), email }, corrected)?;
+        }
+        let unit = self.unit(id)?.ok_or(StoreError::corrupt("a key that is gone"))?;
+        self.log(unit, *at, by, Action::Resent, None)?;
+        let row = self.loaded.key(id)?.ok_or(StoreError::corrupt("a key that is gone"))?.clone();
+        self.queue(unit, &row, messages, *at)?;
+        Ok((Some(Ok(row.key)), Basis::Unit(unit)))
+    }
+
+    /// Queues messages about a key that the batch writes.
+    pub(super) fn queue(
+        &mut self,
+        unit: usize,
+        row: &Row,
+        messages: &[Notice],
+        at: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        for Notice { id, kind, to } in messages {
+            let (number, id, kind, recipient) =
+                (self.numbers.take_at(at)?, id.clone(), *kind, to.resolve(row.key.email()));
+            self.writes.messages.push(NewMessage { unit, number, key: row.number, id, kind, recipient, at });
+        }
+        Ok(())
+    }
+}
+
+/// What the audit log says of a change of `key`: who made it, what it was, and what else there is to say. A use has a row of its
+/// own instead.
+fn told<'c>(key: &Key, change: &'c Change) -> Option<(&'c Actor, Action, Option<String>)> {
+    match change {
+        Change::Use { .. } => None,
+        Change::Revoke { reason, by, .. } => {
+            Some((by, Action::Revoked, reason.as_ref().map(|reason| reason.as_str().to_owned())))
+        }
+        Change::Restore { by, .. } => Some((by, Action::Restored, None)),
+        Change::SetTerms { by, expires_at, limit, .. } => {
+            let expires_at = expires_at.map(|at| format!("expires_at {}", crate::clock::timestamp(at)));
+            let limit = limit.map(|limit| match limit {
+                crate::key::LimitChange::Set(limit) => format!("max_uses {}", limit.as_count()),
+                crate::key::LimitChange::Add(uses) => format!("add_uses {}", uses.get()),
+            });
+            let detail: Vec<String> = expires_at.into_iter().chain(limit).collect();
+            Some((by, Action::TermsChanged, Some(detail.join(", "))))
+        }
+        Change::SetEmail { by, .. } => Some((by, Action::EmailChanged, Some(format!("was {}", key.email())))),
+    }
+}

@@ -1,0 +1,316 @@
+//! What an event of a platform comes to: its deal says what is to be done, and the rules of keys do it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::{Action, DealRow, InboxWrites, Loaded, Needs, Planner, PurchaseId, ReferenceId};
+use crate::key::{Actor, Change, Key, KeyId, LimitChange, Reason, Revocation};
+use crate::order::{OrderId, Source};
+use crate::store::deal::{Charged, Deal, MOST_PRODUCTS, Offer, ReferenceKind, Report, Step, Told, Why};
+use crate::store::inbox::{Entry, EventId, EventOutcome, Handling, Receipt, Received};
+use crate::store::{Issue, MOST_WEBHOOKS, MessageKind, StoreError};
+use crate::terms::{MAX_USES, NEVER, UseLimit, Uses};
+
+/// The numbers that an event takes at most, beside those of the keys it issues: its entry and its deals, and for each key an
+/// audit entry and the webhooks.
+const NUMBERS: usize = 8 + MOST_PRODUCTS * (1 + MOST_WEBHOOKS);
+/// How soon an event that waits for the seller is tried again, at first, and at most.
+const FIRST_RETRY: TimeDelta = TimeDelta::seconds(15);
+const LONGEST_RETRY: TimeDelta = TimeDelta::hours(1);
+/// The same for events that were received longer ago.
+const RARE_RETRY: TimeDelta = TimeDelta::days(1);
+
+/// Events and deals that a batch writes.
+#[derive(Debug, Default)]
+pub(super) struct Touched {
+    entries: BTreeSet<EventId>,
+    deals: BTreeSet<i64>,
+}
+
+impl Touched {
+    /// The rows as the batch leaves them.
+    pub(super) fn into_writes(self, loaded: &mut Loaded, writes: &mut InboxWrites) {
+        writes.entries.extend(self.entries.iter().filter_map(|id| loaded.take_entry(id)));
+        writes.deals.extend(self.deals.into_iter().filter_map(|number| loaded.take_deal(number)));
+    }
+}
+
+impl Receipt {
+    pub(super) fn numbers(&self) -> i64 {
+        let messages = |offer: &Offer| 1 + usize::from(offer.sale.by.is_some()) + offer.sale.messages.len();
+        let issued: usize = self.charges().flat_map(|charged| &charged.offers).map(messages).sum();
+        i64::try_from(NUMBERS + issued).unwrap_or(i64::MAX)
+    }
+
+    pub(super) fn needs(&self, needs: &mut Needs) {
+        needs.entries.insert(self.entry.id.clone());
+        for report in self.reports() {
+            needs.references.extend(report.references().into_iter().map(|(kind, name)| self.reference(kind, name)));
+        }
+        for offer in self.charges().flat_map(|charged| &charged.offers) {
+            needs.new.insert(offer.sale.key.id);
+            needs.purchases.extend(PurchaseId::of(&offer.sale.key));
+        }
+    }
+
+    fn reports(&self) -> &[Report] {
+        match &self.step {
+            Some(Handling::Apply(reports)) => reports,
+            _ => &[],
+        }
+    }
+
+    fn charges(&self) -> impl Iterator<Item = &Charged> {
+        self.reports().iter().filter_map(|report| match report {
+            Report::Charged(charged) => Some(charged),
+            _ => None,
+        })
+    }
+
+    fn source(&self) -> &Source {
+        &self.entry.id.source
+    }
+
+    fn reference(&self, kind: ReferenceKind, name: &OrderId) -> ReferenceId {
+        ReferenceId { source: self.source().clone(), kind, name: name.clone() }
+    }
+}
+
+impl Planner<'_> {
+    pub(super) fn receive(&mut self, receipt: &Receipt) -> Result<Received, StoreError> {
+        let id = &receipt.entry.id;
+        let known = self.loaded.entry(id)?.cloned();
+        let is_new = known.is_none();
+        let entry = match known {
+            // A copy, or applied meanwhile.
+            Some(entry) if !receipt.is_kept || entry.due_at.is_none() => {
+                return Ok(Received { is_new, entry, issued: Vec::new(), changed: Vec::new() });
+            }
+            Some(entry) => entry,
+            None => Entry { number: self.number(&receipt.entry)?, version: 0, ..receipt.entry.clone() },
+        };
+        // Made due while it was looked at: what it waits for may be there now.
+        let is_due = receipt.is_kept && entry.version != receipt.entry.version;
+        let due_at = entry.due_at.filter(|_| is_due);
+        let mut received = Received { is_new, entry, issued: Vec::new(), changed: Vec::new() };
+        if let Some(handling) = &receipt.step {
+            self.handle(receipt, handling, &mut received)?;
+        }
+        let later = &mut received.entry.due_at;
+        *later = later.map(|later| due_at.map_or(later, |due_at| due_at.min(later)));
+        self.loaded.insert_entry(received.entry.clone());
+        self.touched.entries.insert(id.clone());
+        Ok(received)
+    }
+
+    /// The number of a new event: by the time at which it was received, whichever server received it.
+    fn number(&mut self, entry: &Entry) -> Result<i64, StoreError> {
+        self.numbers.take_at(entry.received_at)
+    }
+
+    fn handle(&mut self, receipt: &Receipt, handling: &Handling, received: &mut Received) -> Result<(), StoreError> {
+        let mut keys = BTreeSet::new();
+        let (outcome, reason) = match handling {
+            Handling::Apply(reports) => self.apply(receipt, reports, received, &mut keys)?,
+            Handling::Remember(customer) => {
+                self.writes.inbox.customers.push(customer.clone());
+                (EventOutcome::Remembered, None)
+            }
+            Handling::Wait(reason) => (EventOutcome::NeedsAttention, Some(reason.clone())),
+            Handling::Ignore(reason) => (EventOutcome::Ignored, Some(reason.clone())),
+        };
+        let entry = &mut received.entry;
+        keys.extend(entry.keys.iter().copied());
+        entry.keys = keys.into_iter().collect();
+        entry.due_at = (outcome == EventOutcome::NeedsAttention).then(|| {
+            let pause = FIRST_RETRY * 2_i32.saturating_pow(entry.attempts.min(16));
+            let is_old = receipt.at.signed_duration_since(entry.received_at) > RARE_RETRY;
+            receipt.at + pause.min(if is_old { RARE_RETRY } else { LONGEST_RETRY })
+        });
+        (entry.outcome, entry.reason) = (Some(outcome), reason);
+        if entry.due_at.is_none() {
+            // It names a buyer, and is of no use any more.
+            entry.body = None;
+        }
+        Ok(())
+    }
+
+    fn apply(
+        &mut self,
+        receipt: &Receipt,
+        reports: &[Report],
+        received: &mut Received,
+        keys: &mut BTreeSet<KeyId>,
+    ) -> Result<(EventOutcome, Option<String>), StoreError> {
+        let mut all = (EventOutcome::Ignored, Some("no sale is affected".to_owned()));
+        for report in reports {
+            let (told, missing) = self.report(receipt, report, received, keys)?;
+            let came_to = match (told, missing) {
+                (Told::Issued | Told::Known, Some(missing)) => (EventOutcome::NeedsAttention, Some(missing)),
+                (Told::Issued, None) => (EventOutcome::Issued, None),
+                (Told::Known, None) => (EventOutcome::Ignored, Some("an earlier event did the same".to_owned())),
+                (Told::Renewed, _) => (EventOutcome::Renewed, None),
+                (Told::Revoked, _) => (EventOutcome::Revoked, None),
+                (Told::Restored, _) => (EventOutcome::Restored, None),
+                (Told::PartlyRefunded, _) => (EventOutcome::PartialRefund, None),
+                (Told::Nothing(reason), _) => (EventOutcome::Ignored, Some(reason.to_owned())),
+                (Told::Waits(reason), _) => (EventOutcome::NeedsAttention, Some(reason.to_owned())),
+            };
+            if all.0 != EventOutcome::NeedsAttention {
+                all = came_to;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Takes note of a report in its deal, and does what follows. Returns what it came to, and what of it is missing.
+    fn report(
+        &mut self,
+        receipt: &Receipt,
+        report: &Report,
+        received: &mut Received,
+        keys: &mut BTreeSet<KeyId>,
+    ) -> Result<(Told, Option<String>), StoreError> {
+        let named = report.references().into_iter().map(|(kind, name)| receipt.reference(kind, name));
+        let named: Vec<ReferenceId> = named.collect();
+        let deals = named.iter().filter_map(|reference| self.loaded.deal_of(reference).transpose());
+        let deals: BTreeSet<i64> = deals.collect::<Result<_, _>>()?;
+        let mut row = match deals.first() {
+            Some(first) => self.loaded.deal(*first)?.clone(),
+            None => DealRow { number: self.numbers.take()?, version: 0, deal: Deal::default() },
+        };
+        for other in deals.iter().skip(1) {
+            let other = self.loaded.deal(*other)?.clone();
+            row.deal.merge(other.deal);
+            self.keep(DealRow { deal: Deal::merged_into(row.number), ..other });
+        }
+        let mut is_named = false;
+        for reference in named {
+            if self.loaded.deal_of(&reference)?.is_none() {
+                self.loaded.insert_reference(reference.clone(), row.number);
+                self.writes.inbox.references.push((reference, row.number));
+                is_named = true;
+            }
+        }
+        let (by, before) = (Actor::platform(receipt.source()), row.deal.clone());
+        let (told, mut steps) = row.deal.report(report);
+        while !steps.is_empty() {
+            for step in steps {
+                let done = match (step, report) {
+                    (Step::Issue(offer), Report::Charged(charged)) => {
+                        let (issue, _) = self.issue(&offer.sale)?;
+                        if let Issue::New(key) = &issue {
+                            received.issued.push(key.clone());
+                        }
+                        let key = issue.into_key().id();
+                        row.deal.sold(charged.order.as_str(), offer, key);
+                        Some(key)
+                    }
+                    (Step::Issue(_), _) => None,
+                    (Step::Note(key), _) => self.note(key, receipt.at, &by)?.then_some(key),
+                    (step, _) => self.step(step, receipt, &by, received)?,
+                };
+                keys.extend(done);
+            }
+            // What was known before its keys were issued.
+            steps = row.deal.settle();
+        }
+        let missing = match report {
+            Report::Charged(it) if !row.deal.serves(it.order.as_str(), &it.unmapped) => it.missing.clone(),
+            _ => None,
+        };
+        if row.version == 0 || is_named || deals.len() > 1 || row.deal != before {
+            self.keep(row);
+        }
+        Ok((told, missing))
+    }
+
+    fn keep(&mut self, row: DealRow) {
+        self.touched.deals.insert(row.number);
+        self.loaded.insert_deal(row);
+    }
+
+    /// Changes a key. Returns the key, if it was changed.
+    fn step(
+        &mut self,
+        step: Step<'_>,
+        receipt: &Receipt,
+        by: &Actor,
+        received: &mut Received,
+    ) -> Result<Option<KeyId>, StoreError> {
+        let (Step::Add(id, ..) | Step::Renew(id) | Step::Shorten(id) | Step::Revoke(id, _) | Step::Lift(id, _)) = step
+        else {
+            return Ok(None);
+        };
+        let id = self.heir(id)?;
+        let Some(key) = self.loaded.key(id)?.map(|row| row.key.clone()) else { return Ok(None) };
+        let Some((kind, change)) = change_of(step, &key, receipt.at, by) else { return Ok(None) };
+        let (changed, _) = self.change(id, &change, &(receipt.notices)(kind)?)?;
+        let Some(Ok(changed)) = changed.filter(|changed| changed.as_ref().is_ok_and(|it| it.state() != key.state()))
+        else {
+            return Ok(None);
+        };
+        received.changed.push((kind, changed));
+        Ok(Some(id))
+    }
+
+    /// Adds to the audit log that a part of the money went back.
+    fn note(&mut self, id: KeyId, at: DateTime<Utc>, actor: &Actor) -> Result<bool, StoreError> {
+        let id = self.heir(id)?;
+        let Some(unit) = self.unit(id)? else { return Ok(false) };
+        self.log(unit, at, actor, Action::PartlyRefunded, None)?;
+        Ok(true)
+    }
+}
+
+/// The uses of the pieces of an offer beyond the first `pieces`; `None` without a limit.
+fn uses_beyond(pieces: u64, offer: &Offer) -> Option<Uses> {
+    let UseLimit::Uses(all) = offer.sale.key.limit else { return None };
+    if all.get() == MAX_USES {
+        // As many as there can be, whatever a piece has.
+        return Some(all);
+    }
+    let uses = u64::from(all.get()) / offer.pieces.max(1) * offer.pieces.saturating_sub(pieces);
+    match UseLimit::from_count(i64::try_from(uses).ok()?) {
+        Ok(UseLimit::Uses(uses)) => Some(uses),
+        _ => None,
+    }
+}
+
+/// The change that a step is, and what webhooks are told of it; `None` if there is nothing to change.
+fn change_of(step: Step<'_>, key: &Key, at: DateTime<Utc>, by: &Actor) -> Option<(MessageKind, Change)> {
+    let (granted, state, by) = (key.granted(), key.state(), by.clone());
+    let terms = |expires_at| {
+        let never = granted.expires_at >= NEVER || state.expires_at >= NEVER;
+        let change = Change::SetTerms { at, by: by.clone(), expires_at: Some(expires_at), limit: None };
+        (!never).then_some((MessageKind::KeyChanged, change))
+    };
+    let period = granted.expires_at - granted.issued_at;
+    match step {
+        Step::Add(_, offer, pieces) => {
+            let limit = Some(LimitChange::Add(uses_beyond(pieces, offer)?));
+            Some((MessageKind::KeyChanged, Change::SetTerms { at, by, expires_at: None, limit }))
+        }
+        Step::Renew(_) => terms(state.expires_at.max(at) + period),
+        Step::Shorten(_) => terms(state.expires_at - period),
+        Step::Revoke(_, why) => {
+            Some((MessageKind::KeyRevoked, Change::Revoke { at, reason: Some(reason_of(why)), by }))
+        }
+        Step::Lift(_, why) => {
+            let is_its = |it: &Arc<Revocation>| it.by == by && it.reason == Some(reason_of(why));
+            let is_liftable = state.revoked.as_ref().is_some_and(is_its);
+            is_liftable.then_some((MessageKind::KeyRestored, Change::Restore { at, by }))
+        }
+        Step::Issue(_) | Step::Note(_) => None,
+    }
+}
+
+fn reason_of(why: Why) -> Reason {
+    match why {
+        Why::Refunded => Reason::refunded(),
+        Why::Cancelled => Reason::cancelled(),
+        Why::Disputed => Reason::disputed(),
+    }
+}

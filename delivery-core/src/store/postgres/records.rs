@@ -1,0 +1,104 @@
+//! Messages, the audit log and figures; and how a person is forgotten.
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use sqlx::{AssertSqlSafe, Executor};
+
+use super::catalog::log;
+use super::connect::PATIENT;
+use super::error::store_error;
+use super::read::KEYS;
+use super::session::Session;
+use super::{PostgresStore, detached};
+use crate::email::Email;
+use crate::key::KeyId;
+use crate::store::plan::number_at;
+use crate::store::sql::records::{
+    ERASE, REVOCATIONS, USES, audit, audit_page, counted_keys, day_of, figures, message_page, messages,
+};
+use crate::store::sql::rows;
+use crate::store::sql::statements::limit;
+use crate::store::{
+    Action, AuditEntry, AuditQuery, Edit, Figures, MessageNumber, MessageQuery, Page, Records, StoreError,
+    StoredMessage,
+};
+
+#[async_trait]
+impl Records for PostgresStore {
+    async fn messages(&self, query: &MessageQuery) -> Result<Page<StoredMessage, MessageNumber>, StoreError> {
+        let (sessions, query) = (self.sessions.clone(), query.clone());
+        detached(async move {
+            let mut session = sessions.read().await?;
+            let find = session.query(AssertSqlSafe(messages(&query)));
+            let find = find.bind(query.before.map_or(i64::MAX, MessageNumber::get)).bind(limit(query.page_size() + 1));
+            let find = match query.key {
+                Some(key) => find.bind(key.as_bytes().to_vec()),
+                None => find,
+            };
+            let found = find.fetch_all(&mut *session).await.map_err(store_error)?;
+            session.finish().await.map_err(store_error)?;
+            message_page(&found, query.page_size())
+        })
+        .await
+    }
+
+    async fn audit(&self, query: &AuditQuery) -> Result<Page<AuditEntry, i64>, StoreError> {
+        let (sessions, query) = (self.sessions.clone(), query.clone());
+        detached(async move {
+            let mut session = sessions.read().await?;
+            let find = session.query(AssertSqlSafe(audit(&query)));
+            let find = find.bind(query.before.unwrap_or(i64::MAX)).bind(limit(query.page_size() + 1));
+            let find = match query.key {
+                Some(key) => find.bind(key.as_bytes().to_vec()),
+                None => find,
+            };
+            let found = find.fetch_all(&mut *session).await.map_err(store_error)?;
+            session.finish().await.map_err(store_error)?;
+            audit_page(&found, query.page_size())
+        })
+        .await
+    }
+
+    async fn figures(&self, since: DateTime<Utc>, now: DateTime<Utc>) -> Result<Figures, StoreError> {
+        let (sessions, from) = (self.sessions.clone(), day_of(since));
+        detached(async move {
+            let mut session = sessions.read().await?;
+            let keys = session.query(AssertSqlSafe(counted_keys(KEYS))).bind(now.timestamp()).bind(from / 1000);
+            let keys = keys.fetch_all(&mut *session).await.map_err(store_error)?;
+            let uses = session.query(USES).bind(from).bind(0_i64);
+            let uses = uses.fetch_all(&mut *session).await.map_err(store_error)?;
+            let first = DateTime::from_timestamp_millis(from).map_or(0, |from| number_at(from, 0));
+            let revocations = session.query(REVOCATIONS).bind(from).bind(first);
+            let revocations = revocations.fetch_all(&mut *session).await.map_err(store_error)?;
+            session.finish().await.map_err(store_error)?;
+            figures(&keys, &uses, &revocations)
+        })
+        .await
+    }
+
+    async fn erase(&self, email: &Email, pseudonym: &Email, edit: Edit) -> Result<Vec<KeyId>, StoreError> {
+        let (email, pseudonym) = (email.clone(), pseudonym.clone());
+        let queue = self.maintenance()?;
+        queue.run(move |session| Box::pin(async move { erase(session, (&email, &pseudonym), &edit).await })).await
+    }
+}
+
+async fn erase(
+    session: &mut Session<'_>,
+    (email, pseudonym): (&Email, &Email),
+    edit: &Edit,
+) -> Result<Vec<KeyId>, StoreError> {
+    let mut transaction = session.begin().await.map_err(store_error)?;
+    transaction.execute(PATIENT).await.map_err(store_error)?;
+    let mut inside = Session::Host(&mut transaction);
+    let mut ids = Vec::new();
+    for statement in ERASE {
+        let erase = inside.query(statement).bind(email.as_str().to_owned()).bind(pseudonym.as_str().to_owned());
+        let keys = erase.fetch_all(&mut *inside).await.map_err(store_error)?;
+        ids = keys.iter().map(rows::key_id).collect::<Result<_, _>>()?;
+    }
+    let detail = Some(pseudonym.as_str().to_owned());
+    log(&mut inside, (None, None), Action::CustomerErased, &Edit { detail, ..edit.clone() }).await?;
+    transaction.commit().await.map_err(store_error)?;
+    Ok(ids)
+}

@@ -1,0 +1,241 @@
+//! What is on record: messages, the audit log and figures; and how a person is forgotten.
+
+use std::fmt;
+use std::str::FromStr;
+
+use async_trait::async_trait;
+use chrono::{DateTime, NaiveDate, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::{Action, MessageKind, MessageNumber, Page, Recipient, StoreError};
+use crate::email::Email;
+use crate::key::{Actor, KeyId, Status};
+use crate::product::ProductId;
+use crate::text::Invalid;
+
+/// Records, for stores that keep them.
+#[async_trait]
+pub trait Records: Send + Sync {
+    /// Messages that match `query`, newest first.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store cannot be read.
+    async fn messages(&self, query: &MessageQuery) -> Result<Page<StoredMessage, MessageNumber>, StoreError>;
+
+    /// Entries of the audit log that match `query`, newest first.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store cannot be read.
+    async fn audit(&self, query: &AuditQuery) -> Result<Page<AuditEntry, i64>, StoreError>;
+
+    /// How many keys there are, by product and status, at `now`; and what happened on each day, in UTC, from the day of `since`
+    /// to that of `now`. It may read every key.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store cannot be read.
+    async fn figures(&self, since: DateTime<Utc>, now: DateTime<Utc>) -> Result<Figures, StoreError>;
+
+    /// Forgets a person, durably, and enters that into the audit log. The address becomes `pseudonym` in keys, in messages, and in
+    /// the audit log; messages to it that are not sent yet are deleted, and so are what platforms' events to be applied say of it
+    /// and the references of platforms' customers that lead to it. Counts, keys and purchases stay. The address is compared
+    /// without regard to case. Returns the keys that were sent to it.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if something of it may be left; it can be called again.
+    async fn erase(&self, email: &Email, pseudonym: &Email, edit: Edit) -> Result<Vec<KeyId>, StoreError>;
+}
+
+/// Who changes something that is no key, and when: what the audit log says of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal")]
+pub struct Edit {
+    /// When.
+    pub at: DateTime<Utc>,
+    /// Who.
+    pub by: Actor,
+    /// What else there is to say; no secrets, and no addresses of buyers.
+    pub detail: Option<String>,
+}
+
+/// Which messages to look for; what is `None` does not narrow the search.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal with `..Default::default()`")]
+pub struct MessageQuery {
+    /// In this state.
+    pub state: Option<MessageState>,
+    /// About this key.
+    pub key: Option<KeyId>,
+    /// Before this one: [`Page::next`] of the page before.
+    pub before: Option<MessageNumber>,
+    /// How many a page; 0 counts as 1, more than 1,000 as 1,000.
+    pub limit: usize,
+}
+
+/// What became of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "a message waits, or it does not")]
+pub enum MessageState {
+    /// It waits to be sent, or is being sent.
+    Queued,
+    /// It was sent.
+    Sent,
+    /// It was given up.
+    Failed,
+}
+
+/// A message as the outbox has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "stores build it")]
+pub struct StoredMessage {
+    /// Its number.
+    pub message: MessageNumber,
+    /// What it says.
+    pub kind: MessageKind,
+    /// The key it brings, or tells of.
+    pub key: KeyId,
+    /// Whom it goes to.
+    pub recipient: Recipient,
+    /// What became of it.
+    pub state: MessageState,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// When it was queued.
+    pub queued_at: DateTime<Utc>,
+    /// When it is due, if it waits; when it was sent or given up otherwise.
+    pub at: DateTime<Utc>,
+    /// Why its last attempt failed, if it did.
+    pub reason: Option<String>,
+}
+
+/// Which entries of the audit log to look for; what is `None` does not narrow the search.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal with `..Default::default()`")]
+pub struct AuditQuery {
+    /// About this key.
+    pub key: Option<KeyId>,
+    /// Before this one: [`Page::next`] of the page before.
+    pub before: Option<i64>,
+    /// How many a page; 0 counts as 1, more than 1,000 as 1,000.
+    pub limit: usize,
+}
+
+/// An entry of the audit log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "stores build it")]
+pub struct AuditEntry {
+    /// Its number.
+    pub number: i64,
+    /// When, to the millisecond.
+    pub at: DateTime<Utc>,
+    /// Who did it.
+    pub actor: Actor,
+    /// What was done.
+    pub action: Action,
+    /// To which key.
+    pub key: Option<KeyId>,
+    /// To which product.
+    pub product: Option<ProductId>,
+    /// What else there is to say.
+    pub detail: Option<String>,
+}
+
+/// How the shop does.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(clippy::exhaustive_structs, reason = "stores build it")]
+pub struct Figures {
+    /// The days on which something happened, ascending.
+    pub days: Vec<Day>,
+    /// How many keys there are of a product with a status, in any order, each pair once. A key that another one replaced is none.
+    pub keys: Vec<(ProductId, Status, u64)>,
+}
+
+/// What happened on a day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "stores build it")]
+pub struct Day {
+    /// Which day, in UTC.
+    pub date: NaiveDate,
+    /// Keys issued; one that took the place of another counts on the day of the first.
+    pub issued: u64,
+    /// Uses counted, as far as their records were not pruned.
+    pub uses: u64,
+    /// Keys revoked, also those that were restored later.
+    pub revoked: u64,
+}
+
+impl Edit {
+    /// A change of which there is no more to say.
+    #[must_use]
+    pub fn new(by: Actor, at: DateTime<Utc>) -> Self {
+        Self { at, by, detail: None }
+    }
+}
+
+impl Day {
+    /// A day on which nothing happened.
+    #[must_use]
+    pub fn new(date: NaiveDate) -> Self {
+        Self { date, issued: 0, uses: 0, revoked: 0 }
+    }
+}
+
+impl MessageQuery {
+    /// The number of messages on a page.
+    #[must_use]
+    pub fn page_size(&self) -> usize {
+        super::page_size(self.limit)
+    }
+
+    /// Whether `message` matches.
+    #[must_use]
+    pub fn matches(&self, message: &StoredMessage) -> bool {
+        self.state.is_none_or(|state| state == message.state)
+            && self.key.is_none_or(|key| key == message.key)
+            && self.before.is_none_or(|before| message.message < before)
+    }
+}
+
+impl AuditQuery {
+    /// The number of entries on a page.
+    #[must_use]
+    pub fn page_size(&self) -> usize {
+        super::page_size(self.limit)
+    }
+
+    /// Whether `entry` matches.
+    #[must_use]
+    pub fn matches(&self, entry: &AuditEntry) -> bool {
+        self.key.is_none_or(|key| entry.key == Some(key)) && self.before.is_none_or(|before| entry.number < before)
+    }
+}
+
+impl MessageState {
+    /// The name on the wire: `queued`, `sent` or `failed`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Sent => "sent",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl FromStr for MessageState {
+    type Err = Invalid;
+
+    fn from_str(name: &str) -> Result<Self, Invalid> {
+        let named = [Self::Queued, Self::Sent, Self::Failed].into_iter().find(|state| state.as_str() == name);
+        named.ok_or(Invalid::expected("must be queued, sent or failed"))
+    }
+}
+
+impl fmt::Display for MessageState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,198 @@
+//! Messages, the audit log and figures as rows.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, NaiveDate, Utc};
+
+use super::rows::{Columns, key_id, milliseconds, parsed, product_id};
+use crate::key::Status;
+use crate::product::ProductId;
+use crate::store::{
+    AuditEntry, AuditQuery, Day, Figures, MessageNumber, MessageQuery, MessageState, Page, StoreError, StoredMessage,
+};
+
+/// Milliseconds of a day.
+pub(in crate::store) const DAY: i64 = 86_400_000;
+
+/// Messages below number `$1` that match `query`, newest first, at most `$2`; of the key with id `$3` if it names one.
+pub(in crate::store) fn messages(query: &MessageQuery) -> String {
+    let key = if query.key.is_some() { " AND m.key = (SELECT number FROM delivery_key WHERE id = $3)" } else { "" };
+    // Those that wait or failed are few, and have an index that is not ordered by number.
+    let (state, order) = match query.state {
+        None => ("", "m.number"),
+        Some(MessageState::Queued) => (" AND m.state = 0", "m.number + 0"),
+        Some(MessageState::Sent) => (" AND m.state = 1", "m.number"),
+        Some(MessageState::Failed) => (" AND m.state = 2", "m.number + 0"),
+    };
+    format!(
+        "SELECT m.number, m.kind, m.recipient, m.state, m.attempts, m.queued_at, m.due_at, m.reason, k.id \
+            FROM delivery_message m JOIN delivery_key k ON k.number = m.key \
+            WHERE m.number < $1{key}{state} ORDER BY {order} DESC LIMIT $2"
+    )
+}
+
+/// Entries of the audit log below number `$1` that match `query`, newest first, at most `$2`; of the key with id `$3` if it names
+/// one.
+pub(in crate::store) fn audit(query: &AuditQuery) -> String {
+    let key = if query.key.is_some() { " AND e.key = (SELECT number FROM delivery_key WHERE id = $3)" } else { "" };
+    format!(
+        "SELECT e.number, e.at, e.actor, e.action, e.product, e.detail, k.id \
+            FROM delivery_event e LEFT JOIN delivery_key k ON k.number = e.key \
+            WHERE e.number < $1{key} ORDER BY e.number DESC LIMIT $2"
+    )
+}
+
+/// A page of messages, of which one more was asked for.
+pub(in crate::store) fn message_page(
+    rows: &[impl Columns],
+    size: usize,
+) -> Result<Page<StoredMessage, MessageNumber>, StoreError> {
+    let items = rows.iter().take(size).map(message).collect::<Result<Vec<_>, _>>()?;
+    let next = items.last().map(|message| message.message).filter(|_| rows.len() > size);
+    Ok(Page { items, next })
+}
+
+fn message(row: &impl Columns) -> Result<StoredMessage, StoreError> {
+    let state = match row.integer("state")? {
+        0 => MessageState::Queued,
+        1 => MessageState::Sent,
+        _ => MessageState::Failed,
+    };
+    Ok(StoredMessage {
+        message: MessageNumber::new(row.integer("number")?),
+        kind: parsed(row.text("kind")?.parse(), "kind of message")?,
+        key: key_id(row)?,
+        recipient: parsed(row.text("recipient")?.parse(), "recipient")?,
+        state,
+        attempts: u32::try_from(row.integer("attempts")?).unwrap_or(u32::MAX),
+        queued_at: milliseconds(row.integer("queued_at")?)?,
+        at: milliseconds(row.integer("due_at")?)?,
+        reason: row.text_or_null("reason")?.map(str::to_owned),
+    })
+}
+
+/// A page of the audit log, of which one more was asked for.
+pub(in crate::store) fn audit_page(rows: &[impl Columns], size: usize) -> Result<Page<AuditEntry, i64>, StoreError> {
+    let items = rows.iter().take(size).map(entry).collect::<Result<Vec<_>, _>>()?;
+    let next = items.last().map(|entry| entry.number).filter(|_| rows.len() > size);
+    Ok(Page { items, next })
+}
+
+fn entry(row: &impl Columns) -> Result<AuditEntry, StoreError> {
+    Ok(AuditEntry {
+        number: row.integer("number")?,
+        at: milliseconds(row.integer("at")?)?,
+        actor: parsed(row.text("actor")?.parse(), "actor")?,
+        action: parsed(row.text("action")?.parse(), "action")?,
+        key: row.bytes_or_null("id")?.map(|_| key_id(row)).transpose()?,
+        product: row.integer_or_null("product")?.map(product_id).transpose()?,
+        detail: row.text_or_null("detail")?.map(str::to_owned),
+    })
+}
+
+/// Keys by product, status at `$1`, in seconds, and the day of their issue, of a table `keys k` with the condition for those that are
+/// used up. A key that another one replaced is none. Days before second `$2` are one.
+pub(in crate::store) fn counted_keys((keys, exhausted): (&str, &str)) -> String {
+    format!(
+        "SELECT product, \
+            CAST(CASE WHEN revoked_at IS NOT NULL THEN 3 WHEN expires_at <= $1 THEN 2 \
+                WHEN {exhausted} THEN 1 ELSE 0 END AS bigint) AS status, \
+            CAST(CASE WHEN issued_at >= $2 THEN issued_at / 86400 ELSE -1 END AS bigint) AS day, CAST(count(*) AS bigint) AS keys \
+        FROM {keys} k WHERE successor IS NULL GROUP BY 1, 2, 3"
+    )
+}
+
+/// How many uses there were on each day from `$1` on, among the records from number `$2` on.
+pub(in crate::store) const USES: &str = "SELECT at / 86400000 AS day, CAST(count(*) AS bigint) AS uses FROM delivery_use \
+    WHERE at >= $1 AND number >= $2 GROUP BY 1";
+
+/// How many keys were revoked on each day from `$1` on, among the entries from number `$2` on.
+pub(in crate::store) const REVOCATIONS: &str = "SELECT at / 86400000 AS day, CAST(count(*) AS bigint) AS revoked FROM delivery_event \
+    WHERE at >= $1 AND number >= $2 AND action = 'revoked' GROUP BY 1";
+
+/// What the rows of [`counted_keys`], [`USES`] and [`REVOCATIONS`] come to.
+pub(in crate::store) fn figures(
+    keys: &[impl Columns],
+    uses: &[impl Columns],
+    revocations: &[impl Columns],
+) -> Result<Figures, StoreError> {
+    let mut days: BTreeMap<i64, Day> = BTreeMap::new();
+    let mut counts: BTreeMap<(ProductId, i64), u64> = BTreeMap::new();
+    let mut at = |day: i64, change: &dyn Fn(&mut Day)| {
+        if let Some(date) = date(day) {
+            change(days.entry(day).or_insert_with(|| Day::new(date)));
+        }
+    };
+    for row in keys {
+        let (status, day, count) = (row.integer("status")?, row.integer("day")?, row.integer("keys")?.unsigned_abs());
+        *counts.entry((product_id(row.integer("product")?)?, status)).or_default() += count;
+        if day >= 0 {
+            at(day, &|day| day.issued += count);
+        }
+    }
+    for row in uses {
+        let count = row.integer("uses")?.unsigned_abs();
+        at(row.integer("day")?, &|day| day.uses += count);
+    }
+    for row in revocations {
+        let count = row.integer("revoked")?.unsigned_abs();
+        at(row.integer("day")?, &|day| day.revoked += count);
+    }
+    let status = |status| match status {
+        0 => Status::Valid,
+        1 => Status::Exhausted,
+        2 => Status::Expired,
+        _ => Status::Revoked,
+    };
+    let keys = counts.into_iter().map(|((product, number), count)| (product, status(number), count)).collect();
+    Ok(Figures { days: days.into_values().collect(), keys })
+}
+
+fn date(day: i64) -> Option<NaiveDate> {
+    DateTime::from_timestamp(day.checked_mul(86_400)?, 0).map(|at| at.date_naive())
+}
+
+/// The beginning of the day of `time`, in milliseconds.
+pub(in crate::store) fn day_of(time: DateTime<Utc>) -> i64 {
+    time.timestamp_millis().div_euclid(DAY) * DAY
+}
+
+/// The keys that are sent to address `$1`, or were before it was corrected.
+macro_rules! whose {
+    () => {
+        "(SELECT number FROM delivery_key WHERE lower(email) = lower(CAST($1 AS text)) \
+            UNION SELECT key FROM delivery_event WHERE action = 'email_changed' AND lower(detail) = lower('was ' || CAST($1 AS text)))"
+    };
+}
+
+/// What forgets address `$1`, which `$2` replaces, in this order. The last one returns the ids of its keys.
+pub(in crate::store) const ERASE: [&str; 6] = [
+    concat!(
+        "DELETE FROM delivery_message WHERE state = 0 AND key IN ",
+        whose!(),
+        " AND lower(recipient) = lower(CAST($1 AS text)) AND CAST($2 AS text) IS NOT NULL"
+    ),
+    // The reply of a mail server may quote the address.
+    concat!(
+        "UPDATE delivery_message SET \
+            recipient = CASE WHEN lower(recipient) = lower(CAST($1 AS text)) THEN CAST($2 AS text) ELSE recipient END, \
+            reason = CASE WHEN replace(lower(reason), lower(CAST($1 AS text)), '') <> lower(reason) THEN 'erased' ELSE reason END \
+            WHERE key IN ",
+        whose!()
+    ),
+    concat!(
+        "UPDATE delivery_event SET \
+            detail = CASE WHEN lower(detail) = lower('was ' || CAST($1 AS text)) THEN 'was ' || CAST($2 AS text) ELSE 'erased' END \
+            WHERE key IN ",
+        whose!(),
+        " AND replace(lower(detail), lower(CAST($1 AS text)), '') <> lower(detail)"
+    ),
+    "UPDATE delivery_inbox SET body = NULL, due_at = NULL, outcome = 'ignored', reason = 'the customer was erased', \
+        version = version + 1 WHERE due_at IS NOT NULL AND CAST($2 AS text) IS NOT NULL \
+        AND replace(lower(body), lower(CAST($1 AS text)), '') <> lower(body)",
+    "DELETE FROM delivery_customer WHERE lower(email) = lower(CAST($1 AS text)) AND CAST($2 AS text) IS NOT NULL",
+    "UPDATE delivery_key SET email = CAST($2 AS text), \
+        revoked_reason = CASE WHEN replace(lower(revoked_reason), lower(CAST($1 AS text)), '') <> lower(revoked_reason) \
+            THEN 'erased' ELSE revoked_reason END \
+        WHERE lower(email) = lower(CAST($1 AS text)) RETURNING id",
+];

@@ -1,0 +1,112 @@
+//! Messages, the audit log and figures; and how a person is forgotten.
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use sqlx::sqlite::SqliteConnection;
+use sqlx::{AssertSqlSafe, Connection, SqlitePool};
+
+use super::error::store_error;
+use super::load;
+use super::read::KEYS;
+use super::writer::Writer;
+use super::{SqliteStore, timely};
+use crate::email::Email;
+use crate::key::KeyId;
+use crate::store::plan::number_at;
+use crate::store::sql::records::{
+    ERASE, REVOCATIONS, USES, audit, audit_page, counted_keys, day_of, figures, message_page, messages,
+};
+use crate::store::sql::rows::{self, Columns};
+use crate::store::sql::statements::{LOG, bind_log, limit};
+use crate::store::{
+    Action, AuditEntry, AuditQuery, Edit, Figures, MessageNumber, MessageQuery, Page, Records, StoreError,
+    StoredMessage,
+};
+
+#[async_trait]
+impl Records for SqliteStore {
+    async fn messages(&self, query: &MessageQuery) -> Result<Page<StoredMessage, MessageNumber>, StoreError> {
+        let before = query.before.map_or(i64::MAX, MessageNumber::get);
+        let find = sqlx::query(AssertSqlSafe(messages(query))).bind(before).bind(limit(query.page_size() + 1));
+        let find = find.bind(query.key.map(|key| key.as_bytes().to_vec()));
+        let found = timely(async { find.fetch_all(&self.readers).await.map_err(store_error) }).await?;
+        message_page(&found, query.page_size())
+    }
+
+    async fn audit(&self, query: &AuditQuery) -> Result<Page<AuditEntry, i64>, StoreError> {
+        let before = query.before.unwrap_or(i64::MAX);
+        let find = sqlx::query(AssertSqlSafe(audit(query))).bind(before).bind(limit(query.page_size() + 1));
+        let find = find.bind(query.key.map(|key| key.as_bytes().to_vec()));
+        let found = timely(async { find.fetch_all(&self.readers).await.map_err(store_error) }).await?;
+        audit_page(&found, query.page_size())
+    }
+
+    async fn figures(&self, since: DateTime<Utc>, now: DateTime<Utc>) -> Result<Figures, StoreError> {
+        let from = day_of(since);
+        let readers = &self.readers;
+        let keys = sqlx::query(AssertSqlSafe(counted_keys(KEYS))).bind(now.timestamp()).bind(from / 1000);
+        let keys = keys.fetch_all(readers).await.map_err(store_error)?;
+        let uses = sqlx::query(USES).bind(from).bind(first_use(readers, from).await?);
+        let uses = uses.fetch_all(readers).await.map_err(store_error)?;
+        let first = DateTime::from_timestamp_millis(from).map_or(0, |from| number_at(from, 0));
+        let revocations = sqlx::query(REVOCATIONS).bind(from).bind(first);
+        figures(&keys, &uses, &revocations.fetch_all(readers).await.map_err(store_error)?)
+    }
+
+    async fn erase(&self, email: &Email, pseudonym: &Email, edit: Edit) -> Result<Vec<KeyId>, StoreError> {
+        let (email, pseudonym) = (email.clone(), pseudonym.clone());
+        self.writer()?
+            .run(move |writer| Box::pin(async move { erase(writer, (&email, &pseudonym), &edit).await }))
+            .await
+    }
+}
+
+/// The number of the first use at `since` or later. Uses are recorded one after another.
+async fn first_use(readers: &SqlitePool, since: i64) -> Result<i64, StoreError> {
+    const NEWEST: &str = "SELECT coalesce(max(number), 0) FROM delivery_use";
+    const NEXT: &str = "SELECT number, at FROM delivery_use WHERE number >= ? ORDER BY number LIMIT 1";
+    let newest: i64 = sqlx::query_scalar(NEWEST).fetch_one(readers).await.map_err(store_error)?;
+    let (mut low, mut high) = (0, newest + 1);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let next = sqlx::query(NEXT).bind(middle).fetch_optional(readers).await.map_err(store_error)?;
+        match next {
+            Some(row) if row.integer("at")? < since => low = row.integer("number")? + 1,
+            _ => high = middle,
+        }
+    }
+    Ok(low)
+}
+
+async fn erase(
+    writer: &mut Writer,
+    (email, pseudonym): (&Email, &Email),
+    edit: &Edit,
+) -> Result<Vec<KeyId>, StoreError> {
+    let number = writer.next_number();
+    let mut transaction = writer.connection.begin().await.map_err(store_error)?;
+    let mut ids = Vec::new();
+    for statement in ERASE {
+        let erase = sqlx::query(statement).bind(email.as_str()).bind(pseudonym.as_str());
+        let keys = erase.fetch_all(&mut *transaction).await.map_err(store_error)?;
+        ids = keys.iter().map(rows::key_id).collect::<Result<_, _>>()?;
+    }
+    let edit = Edit { detail: Some(pseudonym.as_str().to_owned()), ..edit.clone() };
+    let log = bind_log!(sqlx::query(LOG), number, (None, None), Action::CustomerErased, edit);
+    log.execute(&mut *transaction).await.map_err(store_error)?;
+    transaction.commit().await.map_err(store_error)?;
+    for row in load::keys(&mut writer.connection, &writer.cache, &ids).await? {
+        writer.cache.keys.insert(row.key.id(), row);
+    }
+    leave_nothing(&mut writer.connection).await?;
+    Ok(ids)
+}
+
+/// Writes the write-ahead log into the file, and empties it: both have the old pages until then.
+async fn leave_nothing(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    let checkpoint = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(connection).await;
+    match checkpoint.map_err(store_error)?.integer("busy")? {
+        0 => Ok(()),
+        _ => Err(StoreError::unavailable("somebody reads what is to be erased")),
+    }
+}

@@ -1,0 +1,93 @@
+//! Signing a request, as the [Standard Webhooks](https://www.standardwebhooks.com) specification has it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use data_encoding::{BASE64, BASE64_NOPAD};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use zeroize::Zeroizing;
+
+use crate::text::Invalid;
+
+/// What a signing secret begins with. The specification allows omitting it.
+const PREFIX: &str = "whsec_";
+
+/// A secret that requests to one receiver are signed with: `whsec_` and the base64 of 24 to 64 random bytes, as
+/// `printf whsec_; openssl rand -base64 32` prints it.
+#[derive(Clone)]
+pub struct SigningSecret(Zeroizing<Vec<u8>>);
+
+impl SigningSecret {
+    /// The signature of a request: `v1,` and the base64 of an HMAC-SHA256.
+    pub(super) fn sign(&self, id: &str, timestamp: i64, body: &[u8]) -> Option<String> {
+        // An HMAC takes a key of any length.
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).ok()?;
+        mac.update(format!("{id}.{timestamp}.").as_bytes());
+        mac.update(body);
+        Some(format!("v1,{}", BASE64.encode(&mac.finalize().into_bytes())))
+    }
+}
+
+impl FromStr for SigningSecret {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        const EXPECTED: Invalid = Invalid::expected("must be whsec_ and the base64 of 24 to 64 bytes");
+        let encoded = text.strip_prefix(PREFIX).unwrap_or(text).trim_end_matches('=');
+        let bytes = Zeroizing::new(BASE64_NOPAD.decode(encoded.as_bytes()).map_err(|_| EXPECTED)?);
+        (24..=64).contains(&bytes.len()).then_some(Self(bytes)).ok_or(EXPECTED)
+    }
+}
+
+impl fmt::Debug for SigningSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SigningSecret(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The vectors of the specification's own test suites, in JavaScript, Go and Rust.
+    #[test]
+    fn a_signature_is_what_the_specification_says() {
+        for (secret, id, timestamp, body, expected) in [
+            (
+                "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+                "msg_p5jXN8AQM9LWM0D4loKWxJek",
+                1_614_265_330,
+                r#"{"test": 2432232314}"#,
+                "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+            ),
+            (
+                "C2FVsBQIhrscChlQIMV+b5sSYspob7oD",
+                "msg_27UH4WbU6Z5A5EzD8u03UvzRbpk",
+                1_649_367_553,
+                r#"{"email":"test@example.com","username":"test_user"}"#,
+                "v1,tZ1I4/hDygAJgO5TYxiSd6Sd0kDW6hPenDe+bTa3Kkw=",
+            ),
+        ] {
+            let secret: SigningSecret = secret.parse().unwrap();
+            assert_eq!(secret.sign(id, timestamp, body.as_bytes()).as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_secret_has_24_to_64_bytes_in_base64_and_is_not_shown() {
+        let encoded = |length| format!("whsec_{}", BASE64.encode(&vec![7; length]));
+        for (secret, accepted) in [
+            (encoded(23), false),
+            (encoded(24), true),
+            (encoded(64), true),
+            (encoded(65), false),
+            (encoded(32).trim_end_matches('=').to_owned(), true),
+            ("whsec_not base64 but a good deal of text".to_owned(), false),
+            (String::new(), false),
+        ] {
+            assert_eq!(secret.parse::<SigningSecret>().is_ok(), accepted, "{secret}");
+        }
+        assert_eq!(format!("{:?}", encoded(32).parse::<SigningSecret>().unwrap()), "SigningSecret(…)");
+    }
+}

@@ -1,0 +1,360 @@
+//! Messages, the audit log and figures; and how a person is forgotten.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::fixtures::{e_mail, edit, key, now, order, product, revoke, use_at};
+use super::{Case, cases};
+use delivery_core::email::Email;
+use delivery_core::key::{Actor, Change, KeyId, NewKey, Status};
+use delivery_core::post::{Category, NewPost};
+use delivery_core::product::NewProduct;
+use delivery_core::store::{
+    Action, AuditQuery, CatalogEditor, Customer, Day, Edit, Entry, EventId, EventOutcome, Handling, InboxQuery,
+    KeyQuery, Ledger, MessageQuery, MessageState, Outcome, Posts, Receipt, Recipient, Records, Resend, Route, Sale,
+    Successor,
+};
+
+/// A store that keeps everything.
+pub trait Whole: Ledger + CatalogEditor + Posts {}
+
+impl<S: Ledger + CatalogEditor + Posts> Whole for S {}
+
+cases![
+    /// What a store promises that keeps [`Records`](delivery_core::store::Records).
+    RECORDS: dyn Whole, each_records_case,
+    messages_are_listed_newest_first_by_state_and_key,
+    every_change_is_in_the_audit_log_with_who_made_it,
+    a_key_is_sent_again_to_an_address_that_is_corrected,
+    figures_count_keys_and_what_happened_on_each_day,
+    an_erased_person_is_nowhere_and_counts_stay,
+];
+
+type Port = Arc<dyn Whole>;
+
+fn records(store: &Port) -> &dyn Records {
+    store.records().expect("records")
+}
+
+fn alice() -> Actor {
+    "alice".parse().expect("a name")
+}
+
+fn at(minutes: i64) -> DateTime<Utc> {
+    now() + TimeDelta::minutes(minutes)
+}
+
+async fn issue(store: &Port, granted: NewKey, name: &str) -> KeyId {
+    let sale = Sale::new(granted, e_mail(name));
+    store.issue(sale).await.expect("issued").into_key().id()
+}
+
+async fn messages_are_listed_newest_first_by_state_and_key(store: Port) {
+    let mut keys = Vec::new();
+    for index in 1..=4 {
+        let issued_at = now() + TimeDelta::seconds(index.into());
+        keys.push(issue(&store, NewKey { issued_at, ..key(index, 1) }, &format!("m{index}")).await);
+    }
+    // The first is sent, the second fails, the third is tried again, the fourth waits.
+    let claimed = store.claim_messages(at(1), at(6), 3).await.expect("claimed");
+    let outcomes = [
+        Outcome::Sent { at: at(2) },
+        Outcome::Fail { at: at(3), reason: "no such user".to_owned(), route: Route::from_bytes([1; 16]) },
+        Outcome::Retry { due: at(4), reason: "busy".to_owned(), route: None },
+    ];
+    for (message, outcome) in claimed.iter().zip(outcomes) {
+        store.complete_message(message.lease, outcome).await.expect("completed");
+    }
+    let listed = async |query: MessageQuery| {
+        let page = records(&store).messages(&query).await.expect("listed");
+        let index = |id: KeyId| keys.iter().position(|key| *key == id).expect("one of ours") + 1;
+        (page.items.iter().map(|message| index(message.key)).collect::<Vec<_>>(), page.next)
+    };
+    let all = || MessageQuery { limit: 9, ..MessageQuery::default() };
+    for (query, expected) in [
+        (all(), vec![4, 3, 2, 1]),
+        (MessageQuery { state: Some(MessageState::Queued), ..all() }, vec![4, 3]),
+        (MessageQuery { state: Some(MessageState::Sent), ..all() }, vec![1]),
+        (MessageQuery { state: Some(MessageState::Failed), ..all() }, vec![2]),
+        (MessageQuery { key: Some(keys[2]), ..all() }, vec![3]),
+        (MessageQuery { key: Some(keys[2]), state: Some(MessageState::Sent), ..all() }, vec![]),
+        (MessageQuery { key: Some(key(9, 1).id), ..all() }, vec![]),
+    ] {
+        assert_eq!(listed(query.clone()).await.0, expected, "{query:?}");
+        let mut before = None;
+        for (position, one) in expected.iter().enumerate() {
+            let (found, next) = listed(MessageQuery { before, limit: 1, ..query.clone() }).await;
+            assert_eq!((found, next.is_some()), (vec![*one], position + 1 < expected.len()), "{query:?} in pages");
+            before = next;
+        }
+    }
+    let found = records(&store).messages(&all()).await.expect("listed").items;
+    let facts: Vec<_> =
+        found.iter().map(|message| (message.state, message.attempts, message.at, message.reason.as_deref())).collect();
+    let queued = now() + TimeDelta::seconds(4);
+    assert_eq!(
+        facts,
+        [
+            (MessageState::Queued, 0, queued, None),
+            (MessageState::Queued, 1, at(4), Some("busy")),
+            (MessageState::Failed, 1, at(3), Some("no such user")),
+            (MessageState::Sent, 1, at(2), None),
+        ]
+    );
+    assert_eq!(found[3].recipient, Recipient::Email(key(1, 1).email));
+    // The seller tries the second again.
+    assert!(store.retry_message(found[2].message, Edit::new(alice(), at(5))).await.expect("retried"));
+    assert_eq!(listed(MessageQuery { state: Some(MessageState::Queued), ..all() }).await.0, [4, 3, 2]);
+    let audit = records(&store).audit(&AuditQuery { key: Some(keys[1]), before: None, limit: 9 }).await.expect("read");
+    let audit: Vec<_> = audit.items.into_iter().map(|entry| (entry.action, entry.actor, entry.at)).collect();
+    assert_eq!(audit, [(Action::MessageRetried, alice(), at(5))]);
+}
+
+async fn every_change_is_in_the_audit_log_with_who_made_it(store: Port) {
+    let by = || alice();
+    let sold = issue(&store, key(1, 2).bought_with(order("A")), "1").await;
+    let sale = Sale { by: Some(by()), ..Sale::new(NewKey { issued_at: now(), ..key(2, 2) }, Vec::new()) };
+    let id = store.issue(sale).await.expect("issued").into_key().id();
+    let change = async |minutes, change| {
+        drop(store.change(id, change, Vec::new()).await.expect("changed").expect("known").expect("allowed"));
+        assert!(minutes > 0);
+    };
+    change(1, Change::Revoke { at: at(1), reason: "fraud".parse().ok(), by: by() }).await;
+    change(2, Change::Revoke { at: at(2), reason: None, by: by() }).await;
+    change(3, Change::Restore { at: at(3), by: by() }).await;
+    change(4, Change::SetTerms { at: at(4), by: by(), expires_at: Some(at(999)), limit: None }).await;
+    let email: Email = "new@example.com".parse().expect("an address");
+    change(5, Change::SetEmail { at: at(5), by: by(), email }).await;
+    change(6, use_at(at(6))).await;
+    let heir = NewKey { ..key(3, 1) };
+    let (messages, withdrawn) = (Vec::new(), Vec::new());
+    let successor = Successor { id: heir.id, secret: heir.secret, at: at(7), by: by(), messages, withdrawn };
+    assert!(store.rotate(id, successor).await.expect("rotated").expect("known").is_ok());
+    let made = |minutes| Edit::new(by(), at(minutes));
+    let guide = || NewProduct::new("Guide").expect("a name").content("x").expect("content");
+    let product = store.add_product(guide(), made(8)).await.expect("added").id();
+    store.update_product(product, guide(), made(9)).await.expect("updated");
+    for minutes in [10, 11] {
+        store.archive_product(product, made(minutes)).await.expect("archived");
+    }
+    let news = || NewPost::new("News", Category::new("news").expect("a category"), now()).expect("a title");
+    let post = store.add_post(news(), made(12)).await.expect("added").id();
+    store.update_post(post, news(), made(13)).await.expect("updated");
+    for minutes in [14, 15] {
+        store.delete_post(post, made(minutes)).await.expect("deleted");
+    }
+    let audit = records(&store).audit(&AuditQuery { limit: 99, ..AuditQuery::default() }).await.expect("read").items;
+    assert!(audit.iter().all(|entry| entry.actor == by()));
+    let was = format!("was {}", key(2, 1).email);
+    let told: Vec<_> = audit.iter().map(|it| (it.at, it.action, it.key, it.product, it.detail.as_deref())).collect();
+    let detail = |text: &str| Some(text.to_owned());
+    let expected = [
+        (14, Action::PostDeleted, None, None, detail(&format!("post {}", post.get()))),
+        (13, Action::PostUpdated, None, None, detail(&format!("post {}", post.get()))),
+        (12, Action::PostAdded, None, None, detail(&format!("post {}", post.get()))),
+        (10, Action::ProductArchived, None, Some(product), None),
+        (9, Action::ProductUpdated, None, Some(product), None),
+        (8, Action::ProductAdded, None, Some(product), None),
+        (7, Action::Issued, Some(heir.id), None, detail(&format!("in place of {id}"))),
+        (7, Action::Rotated, Some(id), None, detail(&format!("successor {}", heir.id))),
+        (5, Action::EmailChanged, Some(id), None, detail(&was)),
+        (4, Action::TermsChanged, Some(id), None, detail("expires_at 2026-11-22T02:39:00Z")),
+        (3, Action::Restored, Some(id), None, None),
+        (1, Action::Revoked, Some(id), None, detail("fraud")),
+        (0, Action::Issued, Some(id), None, None),
+    ];
+    let expected: Vec<_> = expected
+        .iter()
+        .map(|(minutes, action, key, product, detail)| (at(*minutes), *action, *key, *product, detail.as_deref()))
+        .collect();
+    assert_eq!(told, expected);
+    // Of one key, in pages.
+    let (mut before, mut actions) = (None, Vec::new());
+    loop {
+        let query = AuditQuery { key: Some(id), before, limit: 2 };
+        let page = records(&store).audit(&query).await.expect("read");
+        actions.extend(page.items.iter().map(|entry| entry.action.as_str()));
+        before = page.next;
+        if before.is_none() {
+            break;
+        }
+    }
+    assert_eq!(actions, ["rotated", "email_changed", "terms_changed", "restored", "revoked", "issued"]);
+    let of_sold = AuditQuery { key: Some(sold), before: None, limit: 9 };
+    assert_eq!(records(&store).audit(&of_sold).await.expect("read").items, [], "an order tells of itself");
+}
+
+async fn a_key_is_sent_again_to_an_address_that_is_corrected(store: Port) {
+    let id = issue(&store, key(1, 2), "1").await;
+    let resend = |email: Option<&str>, name: &str, minutes| Resend {
+        at: at(minutes),
+        by: alice(),
+        email: email.map(|email| email.parse().expect("an address")),
+        messages: e_mail(name),
+        corrected: Vec::new(),
+    };
+    let sent = store.resend(id, resend(None, "2", 1)).await.expect("queued").expect("known").expect("not revoked");
+    assert_eq!(sent.email(), &key(1, 2).email);
+    let sent = store.resend(id, resend(Some("b@example.com"), "3", 2)).await.expect("queued").expect("known");
+    assert_eq!(sent.expect("not revoked").email().as_str(), "b@example.com");
+    let due = store.claim_messages(at(3), at(8), 9).await.expect("claimed");
+    let told: Vec<_> = due.iter().map(|it| (it.message_id.as_str(), it.recipient.to_string())).collect();
+    let first = key(1, 2).email.to_string();
+    let expected =
+        [("1@example.com", first.clone()), ("2@example.com", first), ("3@example.com", "b@example.com".into())];
+    assert_eq!(told, expected);
+    let audit = records(&store).audit(&AuditQuery { key: Some(id), before: None, limit: 9 }).await.expect("read");
+    let actions: Vec<_> = audit.items.iter().map(|entry| entry.action).collect();
+    assert_eq!(actions.len(), 3);
+    assert_eq!((actions[2], actions[0].min_with(actions[1])), (Action::Resent, (Action::EmailChanged, Action::Resent)));
+    store.change(id, revoke(at(4), None), Vec::new()).await.expect("changed");
+    let refused = store.resend(id, resend(Some("c@example.com"), "4", 5)).await.expect("answered").expect("known");
+    assert_eq!(refused.expect_err("revoked").key.email().as_str(), "b@example.com");
+    assert_eq!(store.resend(key(9, 1).id, resend(None, "5", 6)).await.expect("answered"), None);
+    assert!(store.claim_messages(at(6), at(7), 9).await.expect("claimed").is_empty());
+}
+
+/// Two things that happened at the same time, in any order.
+trait Either {
+    fn min_with(self, other: Self) -> (Action, Action);
+}
+
+impl Either for Action {
+    fn min_with(self, other: Self) -> (Action, Action) {
+        if self.as_str() <= other.as_str() { (self, other) } else { (other, self) }
+    }
+}
+
+async fn figures_count_keys_and_what_happened_on_each_day(store: Port) {
+    let day = |days| now() + TimeDelta::days(days);
+    let never = delivery_core::terms::NEVER;
+    let sell = async |index, days, expires_at, of| {
+        let granted = NewKey { issued_at: day(days), expires_at, product: product(of), ..key(index, 1) };
+        issue(&store, granted, &index.to_string()).await
+    };
+    let (old, used) = (sell(1, -40, never, 1).await, sell(2, -1, never, 1).await);
+    sell(3, -1, day(0), 2).await;
+    let (revoked, rotated) = (sell(4, 0, never, 1).await, sell(5, 0, never, 1).await);
+    let spend = async |id, at| store.change(id, use_at(at), Vec::new()).await.expect("changed").expect("known");
+    spend(old, day(-30)).await.expect("granted");
+    spend(used, day(-1)).await.expect("granted");
+    store.change(revoked, revoke(day(0), None), Vec::new()).await.expect("changed");
+    let (heir, by) = (key(6, 1), alice());
+    let (messages, withdrawn) = (Vec::new(), Vec::new());
+    let successor = Successor { id: heir.id, secret: heir.secret, at: day(0), by, messages, withdrawn };
+    store.rotate(rotated, successor).await.expect("rotated");
+    let figures = records(&store).figures(day(-7), day(0)).await.expect("counted");
+    let date = |days| day(days).date_naive();
+    let expected = [
+        Day { issued: 2, uses: 1, ..Day::new(date(-1)) },
+        // One that was rotated was not revoked, and was issued once.
+        Day { issued: 2, revoked: 1, ..Day::new(date(0)) },
+    ];
+    assert_eq!(figures.days, expected);
+    let count = |of: i64, status| {
+        let found = figures.keys.iter().filter(|(of_product, with, _)| (*of_product, *with) == (product(of), status));
+        found.map(|(.., count)| *count).collect::<Vec<_>>()
+    };
+    let statuses = [Status::Valid, Status::Exhausted, Status::Expired, Status::Revoked];
+    assert_eq!(statuses.map(|status| count(1, status)), [vec![1], vec![2], vec![], vec![1]]);
+    assert_eq!(statuses.map(|status| count(2, status)), [vec![], vec![], vec![1], vec![]]);
+}
+
+async fn an_erased_person_is_nowhere_and_counts_stay(store: Port) {
+    let (ada, shouted): (Email, Email) =
+        ("ada@example.com".parse().expect("an address"), "ADA@example.com".parse().expect("an address"));
+    let pseudonym: Email = "erased-1@erased.invalid".parse().expect("an address");
+    let of = |index, email: &Email| NewKey { email: email.clone(), ..key(index, 3) };
+    let sold = issue(&store, of(1, &ada).bought_with(order("A")), "1").await;
+    let other = issue(&store, key(2, 3), "2").await;
+    let shouting = issue(&store, of(3, &shouted), "3").await;
+    let corrected = issue(&store, of(4, &ada), "4").await;
+    // One of hers was sent, one failed with a reply that names her, two wait.
+    let claimed = store.claim_messages(at(1), at(6), 2).await.expect("claimed");
+    store.complete_message(claimed[0].lease, Outcome::Sent { at: at(1) }).await.expect("completed");
+    let reason = "550 5.1.1 <ADA@example.com>: no such user".to_owned();
+    let again = store.resend(sold, resend_now("5")).await.expect("queued");
+    again.expect("known").expect("not revoked");
+    store.complete_message(claimed[1].lease, Outcome::Sent { at: at(1) }).await.expect("completed");
+    let mut claimed = store.claim_messages(at(2), at(7), 1).await.expect("claimed");
+    let fail = Outcome::Fail { at: at(2), reason, route: Route::from_bytes([1; 16]) };
+    store.complete_message(claimed.remove(0).lease, fail).await.expect("completed");
+    store.change(sold, use_at(at(1)), Vec::new()).await.expect("changed");
+    let email: Email = "lovelace@example.com".parse().expect("an address");
+    store.change(corrected, Change::SetEmail { at: at(1), by: alice(), email }, Vec::new()).await.expect("changed");
+    let told = format!("asked for by {ada}").parse().ok();
+    let revoked = Change::Revoke { at: at(1), reason: told, by: alice() };
+    store.change(shouting, revoked, Vec::new()).await.expect("changed");
+    platform_events(&store, &ada).await;
+
+    let mut erased = records(&store).erase(&shouted, &pseudonym, Edit::new(alice(), at(9))).await.expect("erased");
+    erased.sort_unstable();
+    assert_eq!(erased, [sold, shouting]);
+    let all = KeyQuery { limit: 99, ..KeyQuery::default() };
+    let keys = store.search(&all).await.expect("found").items;
+    let messages = records(&store).messages(&MessageQuery { limit: 99, ..MessageQuery::default() }).await;
+    let audit = records(&store).audit(&AuditQuery { limit: 99, ..AuditQuery::default() }).await.expect("read").items;
+    let inbox = store.inbox().expect("an inbox");
+    let events = inbox.entries(&InboxQuery { limit: 99, ..InboxQuery::default() }).await.expect("listed").items;
+    let messages = messages.expect("listed").items;
+    let shown = format!("{keys:?} {messages:?} {audit:?} {events:?}").to_lowercase();
+    // `Debug` of an address shows its domain alone.
+    assert!(!shown.contains("ada@"), "{shown}");
+    for key in &keys {
+        assert!(!key.email().is_same(&ada), "{}", key.id());
+    }
+    for message in &messages {
+        assert!(!message.recipient.to_string().to_lowercase().contains("ada@"), "{message:?}");
+    }
+    let key = store.find(sold).await.expect("found").expect("known");
+    assert_eq!((key.email(), key.used()), (&pseudonym, 1));
+    assert_eq!(store.find(other).await.expect("found").expect("known").email(), &super::fixtures::key(2, 3).email);
+    // The order still has its key, and what waited for her is not sent.
+    let replay = Sale::new(of(9, &ada).bought_with(order("A")), e_mail("9"));
+    assert_eq!(store.issue(replay).await.expect("answered").into_key(), key);
+    let waiting = store.claim_messages(at(99), at(104), 9).await.expect("claimed");
+    assert!(waiting.iter().all(|message| message.key.id() == other), "{waiting:?}");
+    assert_eq!(
+        audit.first().map(|it| (it.action, it.actor.clone(), it.detail.clone())),
+        Some((Action::CustomerErased, alice(), Some(pseudonym.to_string())))
+    );
+    let source = "stripe".parse().expect("a platform");
+    assert_eq!(inbox.customer(&source, &"cus_1".parse().expect("a reference")).await.expect("read"), None);
+    assert!(events.iter().all(|event| event.body.is_none()));
+    // Erasing again finds nobody.
+    assert_eq!(records(&store).erase(&ada, &pseudonym, edit()).await.expect("erased"), []);
+}
+
+fn resend_now(name: &str) -> Resend {
+    Resend { at: at(1), by: alice(), email: None, messages: e_mail(name), corrected: Vec::new() }
+}
+
+/// A customer, and a sale that waits for the seller.
+async fn platform_events(store: &Port, email: &Email) {
+    let source: delivery_core::order::Source = "stripe".parse().expect("a platform");
+    let reference = "cus_1".parse().expect("a reference");
+    let customer = Customer { source: source.clone(), reference, email: email.clone(), told_at: now() };
+    for (name, step) in
+        [("evt_1", Handling::Remember(customer)), ("evt_2", Handling::Wait("no product is called so".to_owned()))]
+    {
+        let entry = Entry {
+            number: 0,
+            id: EventId { source: source.clone(), name: name.parse().expect("a name") },
+            kind: "paid".to_owned(),
+            order: None,
+            body: Some(format!("{{\"email\":\"{email}\"}}")),
+            received_at: now(),
+            outcome: None,
+            reason: None,
+            keys: Vec::new(),
+            due_at: Some(at(1)),
+            attempts: 0,
+            version: 0,
+        };
+        let notices = Arc::new(|_| Ok(Vec::new()));
+        let receipt = Receipt { entry, is_kept: false, step: Some(step), at: now(), notices };
+        let received = store.receive(receipt).await.expect("received").entry;
+        assert!(matches!(received.outcome, Some(EventOutcome::Remembered | EventOutcome::NeedsAttention)));
+    }
+}

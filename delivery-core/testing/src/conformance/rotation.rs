@@ -1,0 +1,89 @@
+//! Keys whose text leaked.
+
+use chrono::TimeDelta;
+use tokio::task::JoinSet;
+
+use super::fixtures::{Port, RACERS, e_mail, issue, key, now, order, product, revoke, use_at};
+use delivery_core::key::{Actor, Change, Key, KeyId, NewKey, Refusal};
+use delivery_core::store::{Issue, KeyQuery, Sale, StoreError, Successor};
+
+fn successor(index: u8) -> Successor {
+    let NewKey { id, secret, .. } = key(index, 1);
+    let (messages, withdrawn) = (e_mail(&format!("successor {index}").replace(' ', "-")), Vec::new());
+    Successor { id, secret, at: now(), by: Actor::admin(), messages, withdrawn }
+}
+
+async fn rotate(ledger: &Port, id: KeyId, index: u8) -> Issue {
+    ledger.rotate(id, successor(index)).await.expect("rotated").expect("known").expect("not revoked")
+}
+
+pub(super) async fn a_rotated_key_gives_its_place_to_its_successor(ledger: Port) {
+    let sold = issue(&ledger, key(1, 3).bought_with(order("A"))).await;
+    for _ in 0..2 {
+        ledger.change(sold.id(), use_at(now()), Vec::new()).await.expect("changed").expect("known").expect("granted");
+    }
+    let Issue::New(heir) = rotate(&ledger, sold.id(), 2).await else { panic!("a successor of its own") };
+    assert_eq!((heir.id(), heir.used(), heir.limit()), (key(2, 1).id, 2, sold.limit()));
+    assert_eq!((heir.product(), heir.email(), heir.expires_at()), (sold.product(), sold.email(), sold.expires_at()));
+    assert_eq!(heir.granted().order, sold.granted().order);
+    assert_eq!(ledger.find(heir.id()).await.expect("found"), Some(heir.clone()));
+    let old = ledger.find(sold.id()).await.expect("found").expect("known");
+    assert_eq!((old.successor(), old.revoked_at()), (Some(heir.id()), Some(now())));
+
+    // The order is the successor's, and both keys are found by it.
+    let again = Sale::new(key(9, 1).bought_with(order("A")), e_mail("again"));
+    let again = ledger.issue(again).await.expect("answered");
+    assert_eq!(again, Issue::Existing(heir.clone()));
+    let query = KeyQuery { order: Some(order("A").id), limit: 9, ..KeyQuery::default() };
+    let found = ledger.search(&query).await.expect("searched").items;
+    assert_eq!(found.iter().map(Key::id).collect::<Vec<_>>(), [heir.id(), sold.id()]);
+
+    // It goes on where the other one stopped.
+    let spend = async |id| ledger.change(id, use_at(now()), Vec::new()).await.expect("answered").expect("known");
+    assert!(matches!(spend(sold.id()).await.expect_err("withdrawn").refusal, Refusal::Revoked { .. }));
+    assert_eq!(spend(heir.id()).await.expect("granted").used(), 3);
+    assert!(matches!(spend(heir.id()).await.expect_err("used up").refusal, Refusal::Exhausted { .. }));
+    let restore = Change::Restore { at: now(), by: Actor::admin() };
+    let restored = ledger.change(sold.id(), restore, Vec::new()).await.expect("answered").expect("known");
+    assert_eq!(restored.expect_err("for good").refusal, Refusal::Replaced { successor: heir.id() });
+
+    // One e-mail, about the successor.
+    let due = ledger.claim_messages(now(), now() + TimeDelta::minutes(5), 9).await.expect("claimed");
+    assert_eq!(due.iter().map(|message| message.key.id()).collect::<Vec<_>>(), [heir.id()]);
+}
+
+pub(super) async fn a_key_is_rotated_once_however_many_calls_race(ledger: Port) {
+    let id = issue(&ledger, key(1, 5)).await.id();
+    let mut racers = JoinSet::new();
+    for index in 2..2 + u8::try_from(RACERS.min(100)).expect("few") {
+        let ledger = ledger.clone();
+        racers.spawn(async move {
+            match ledger.rotate(id, successor(index)).await {
+                Ok(rotated) => Some(rotated.expect("known").expect("not revoked")),
+                Err(StoreError::Conflict { .. }) => None,
+                Err(error) => panic!("{error}"),
+            }
+        });
+    }
+    let rotated: Vec<Issue> = racers.join_all().await.into_iter().flatten().collect();
+    assert_eq!(rotated.iter().filter(|issue| matches!(issue, Issue::New(_))).count(), 1);
+    let heirs: std::collections::HashSet<KeyId> = rotated.into_iter().map(|issue| issue.into_key().id()).collect();
+    assert_eq!(heirs.len(), 1, "all are answered with the same successor");
+    let heir = *heirs.iter().next().expect("one");
+    // A successor that leaks too has another one; whoever rotates the first key is answered with the last.
+    let last = rotate(&ledger, heir, 201).await.into_key();
+    assert_eq!(rotate(&ledger, id, 202).await, Issue::Existing(last));
+    let all = KeyQuery { limit: 1000, ..KeyQuery::default() };
+    assert_eq!(ledger.search(&all).await.expect("searched").items.len(), 3);
+}
+
+pub(super) async fn a_revoked_key_and_an_unknown_one_are_not_rotated(ledger: Port) {
+    let id = issue(&ledger, key(1, 5)).await.id();
+    assert_eq!(ledger.rotate(key(9, 1).id, successor(2)).await.expect("answered"), None);
+    ledger.change(id, revoke(now(), None), Vec::new()).await.expect("changed");
+    let refused = ledger.rotate(id, successor(2)).await.expect("answered").expect("known").expect_err("revoked");
+    assert_eq!(refused.refusal, Refusal::Revoked { at: now() });
+    assert_eq!(ledger.find(key(2, 1).id).await.expect("found"), None);
+    assert!(ledger.claim_messages(now(), now() + TimeDelta::minutes(5), 9).await.expect("claimed").is_empty());
+    assert_eq!(issue(&ledger, NewKey { product: product(2), ..key(2, 1) }).await.used(), 0);
+}

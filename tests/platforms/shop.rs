@@ -1,0 +1,139 @@
+//! A shop whose events are told to the service directly.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delivery_core::Delivery;
+use delivery_core::key::{Key, Status};
+use delivery_core::limit::{Quota, Quotas};
+use delivery_core::order::Source;
+use delivery_core::platform::{
+    Buyer, Dispute, Event, Line, Notification, Platform, Received, Reference, References, Refund, Renewal, Request,
+    Sale, Unauthentic, Unreadable,
+};
+use delivery_core::product::{NewProduct, Product, Refs};
+use delivery_core::store::{EventOutcome, InboxQuery, KeyQuery, MemoryStore};
+use delivery_core::terms::{OwnTerms, UseLimit, Validity};
+use delivery_testing::{Faulty, ManualClock, RecordingMailer};
+
+/// A platform of the host's own: it signs nothing, and speaks to the service directly.
+#[derive(Debug)]
+pub struct Own;
+
+impl Platform for Own {
+    fn name(&self) -> Source {
+        "own".parse().unwrap()
+    }
+
+    fn read(&self, _: &Request<'_>) -> Result<Received, Unauthentic> {
+        Err(Unauthentic)
+    }
+}
+
+pub struct Shop {
+    pub delivery: Delivery,
+    pub clock: Arc<ManualClock>,
+    pub store: Arc<Faulty<MemoryStore>>,
+    next: std::cell::Cell<u32>,
+}
+
+impl Shop {
+    pub fn open() -> Self {
+        let (clock, store) = (Arc::new(ManualClock::default()), Arc::new(Faulty::new(Arc::new(MemoryStore::new()))));
+        let mailer = Arc::new(RecordingMailer::default());
+        let events = Quota::per_minute(3).unwrap();
+        let delivery = Delivery::builder(store.clone(), mailer, "what-keys-are-signed-with".parse().unwrap())
+            .platform(Own)
+            .clock(clock.clone())
+            .quotas(Quotas { events, ..Quotas::default() })
+            .build();
+        Self { delivery, clock, store, next: std::cell::Cell::new(0) }
+    }
+
+    /// A product that the platform calls so, for 30 days.
+    pub async fn product(&self, name: &str) -> Arc<Product> {
+        self.add(name, OwnTerms { validity: Validity::from_days(30).ok(), ..OwnTerms::default() }).await
+    }
+
+    /// A product that the platform calls so, for so many uses.
+    pub async fn limited(&self, name: &str, uses: i64) -> Arc<Product> {
+        self.add(name, OwnTerms { limit: UseLimit::from_count(uses).ok(), ..OwnTerms::default() }).await
+    }
+
+    async fn add(&self, name: &str, terms: OwnTerms) -> Arc<Product> {
+        let refs = Refs::new([("own".parse().unwrap(), name.parse().unwrap())]).unwrap();
+        self.delivery.add_product(NewProduct::new("Guide").unwrap().refs(refs).terms(terms)).await.unwrap()
+    }
+
+    /// Tells of something, as an event of its own.
+    pub async fn tell(&self, event: Event) -> Option<EventOutcome> {
+        self.next.set(self.next.get() + 1);
+        // Apart in time, so that the limit is met only where it is meant to be.
+        self.clock.advance(Duration::from_mins(1));
+        self.told(&format!("evt_{}", self.next.get()), Ok(vec![event])).await
+    }
+
+    pub async fn told(&self, id: &str, events: Result<Vec<Event>, Unreadable>) -> Option<EventOutcome> {
+        let notification = Notification { id: id.to_owned(), kind: "sale".to_owned(), is_test: false, events };
+        self.delivery.receive(&Own.name(), notification).await.unwrap().entry.outcome
+    }
+
+    pub async fn keys(&self) -> Vec<Key> {
+        self.delivery.keys(&KeyQuery { limit: 100, ..KeyQuery::default() }).await.unwrap().items
+    }
+
+    pub async fn statuses(&self) -> Vec<Status> {
+        let now = delivery_core::Clock::now(self.clock.as_ref());
+        self.keys().await.iter().map(|key| key.status(now)).collect()
+    }
+
+    /// How many e-mails were sent now.
+    pub async fn sent(&self) -> usize {
+        self.delivery.outbox().work().await.unwrap().sent
+    }
+
+    pub async fn reasons(&self) -> Vec<Option<String>> {
+        let entries = self.delivery.events(&InboxQuery { limit: 100, ..InboxQuery::default() }).await.unwrap();
+        entries.items.into_iter().map(|entry| entry.reason).collect()
+    }
+}
+
+pub fn line(name: &str) -> Line {
+    Line { id: None, names: vec![name.to_owned()], own: None, quantity: 1 }
+}
+
+pub fn sale(order: &str, name: &str) -> Sale {
+    Sale {
+        order: order.to_owned(),
+        lines: vec![line(name)],
+        buyer: Buyer::by_email(Some("ada@example.com")),
+        references: References { payment: Some(format!("pay {order}")), ..References::default() },
+    }
+}
+
+pub fn subscribed(order: &str) -> Event {
+    let references = References { subscription: Some("sub".to_owned()), ..References::default() };
+    Event::Paid(Sale { references, ..sale(order, "guide") })
+}
+
+pub fn renewed(charge: &str) -> Event {
+    Event::Renewed(Renewal {
+        charge: charge.to_owned(),
+        subscription: "sub".to_owned(),
+        lines: vec![line("guide")],
+        buyer: Buyer::by_email(Some("ada@example.com")),
+        references: References::default(),
+    })
+}
+
+pub fn order(number: &str) -> Reference {
+    Reference::Order(number.to_owned())
+}
+
+pub fn refunded(number: &str) -> Event {
+    Event::Refunded(Refund::full(order(number)))
+}
+
+pub fn dispute(number: &str) -> Dispute {
+    Reference::Payment(format!("pay {number}")).into()
+}

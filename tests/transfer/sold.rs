@@ -1,0 +1,51 @@
+//! What a store sells.
+
+use chrono::{DateTime, Utc};
+use delivery_core::key::{KeyId, Keyring, NewKey};
+use delivery_core::order::{OrderRef, Source};
+use delivery_core::product::ProductId;
+use delivery_core::store::{MessageId, Notice};
+use delivery_core::terms::{Terms, UseLimit, Validity};
+use delivery_testing::ManualClock;
+
+/// More than one chunk of keys and of uses, so that there are borders to fall at.
+pub const KEYS: u128 = 10_050;
+pub const USES: i64 = 21_000;
+
+pub fn clock() -> ManualClock {
+    ManualClock::at(now())
+}
+
+pub fn now() -> DateTime<Utc> {
+    DateTime::from_timestamp(1_795_255_200, 0).unwrap()
+}
+
+pub fn keyring(secret: &str) -> Keyring {
+    secret.parse().unwrap()
+}
+
+pub fn id(index: u128) -> KeyId {
+    // Not in the order of their numbers.
+    KeyId::from_bytes((index.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)).to_be_bytes())
+}
+
+pub fn product(id: i64) -> ProductId {
+    ProductId::new(id).unwrap()
+}
+
+pub fn order(index: u128) -> NewKey {
+    let uses = if index.is_multiple_of(3) { -1 } else { 1_000 };
+    let terms = Terms { validity: Validity::from_days(30).unwrap(), limit: UseLimit::from_count(uses).unwrap() };
+    let email = format!("buyer{}@exämple.com", index % 1_000).parse().unwrap();
+    let key =
+        NewKey::on_terms((id(index), keyring("a secret that signs keys").newest()), product(1), email, terms, now());
+    match index % 7 {
+        0 => key,
+        _ => key.bought_with(OrderRef { source: Source::webhook(), id: format!("№ {index}").parse().unwrap() }),
+    }
+}
+
+pub fn message(index: u128) -> Vec<Notice> {
+    let id = MessageId::new(format!("e-mail-{index}@example.com")).unwrap();
+    if index % 2 == 1 { vec![Notice::purchase(id)] } else { Vec::new() }
+}

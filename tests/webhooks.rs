@@ -1,0 +1,384 @@
+//! What the host's other programs are told of keys, by signed requests.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::response::{IntoResponse, Redirect, Response};
+use delivery_core::Delivery;
+use delivery_core::clock::Clock;
+use delivery_core::delivery::Stores;
+use delivery_core::key::{Actor, Change, Keyring, LimitChange, Prefix};
+use delivery_core::mail::Worked;
+use delivery_core::order::{Order, OrderRef, Source};
+use delivery_core::product::{NewProduct, ProductId};
+use delivery_core::store::{MemoryStore, MessageKind, SqliteStore, StoreError};
+use delivery_core::terms::UseLimit;
+use delivery_core::webhook::{Webhook, Webhooks};
+use delivery_testing::{ManualClock, RecordingMailer, SeededEntropy};
+use http::{HeaderMap, StatusCode};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const OLD_SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+
+/// A program of the host's. It answers as it is told to, and with 204 otherwise.
+#[derive(Clone, Default)]
+struct Receiver {
+    requests: Arc<Mutex<Vec<(HeaderMap, Bytes)>>>,
+    answers: Arc<Mutex<VecDeque<u16>>>,
+}
+
+impl Receiver {
+    /// Listens, and returns its address.
+    async fn start() -> (Self, String) {
+        let receiver = Self::default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/hooks?from=shop", listener.local_addr().unwrap());
+        let app = Router::new().fallback(receive).with_state(receiver.clone());
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        (receiver, url)
+    }
+
+    fn answer(&self, statuses: &[u16]) {
+        self.answers.lock().unwrap().extend(statuses);
+    }
+
+    /// The requests since the last look: webhook-id and body, each signed as the specification's own library signs it.
+    fn received(&self, secret: &str) -> Vec<(String, Value)> {
+        let verifier = standardwebhooks::Webhook::new(secret).unwrap();
+        let requests: Vec<_> = self.requests.lock().unwrap().drain(..).collect();
+        let checked = requests.into_iter().map(|(headers, body)| {
+            let text = |name| headers[name].to_str().unwrap();
+            let (id, timestamp) = (text("webhook-id"), text("webhook-timestamp").parse().unwrap());
+            let expected = verifier.sign(id, timestamp, &body).unwrap();
+            assert!(text("webhook-signature").split(' ').any(|signature| signature == expected));
+            (id.to_owned(), serde_json::from_slice(&body).unwrap())
+        });
+        checked.collect()
+    }
+}
+
+async fn receive(State(receiver): State<Receiver>, headers: HeaderMap, body: Bytes) -> Response {
+    assert_eq!(headers["content-type"], "application/json");
+    receiver.requests.lock().unwrap().push((headers, body));
+    match receiver.answers.lock().unwrap().pop_front() {
+        Some(302) => Redirect::to("/elsewhere").into_response(),
+        Some(status) => StatusCode::from_u16(status).unwrap().into_response(),
+        None => StatusCode::NO_CONTENT.into_response(),
+    }
+}
+
+fn webhook(name: &str, url: &str) -> Webhook {
+    Webhook::new(name.parse().unwrap(), url, SECRET.parse().unwrap()).unwrap()
+}
+
+struct Shop {
+    delivery: Delivery,
+    mailer: Arc<RecordingMailer>,
+    clock: Arc<ManualClock>,
+}
+
+impl Shop {
+    fn open(stores: impl Into<Stores>, webhooks: impl IntoIterator<Item = Webhook>) -> Self {
+        let (mailer, clock) = (Arc::new(RecordingMailer::default()), Arc::new(ManualClock::default()));
+        let keyring = Keyring::new(Prefix::default(), &["a secret for webhooks".parse().unwrap()]).unwrap();
+        let delivery = Delivery::builder(stores, mailer.clone(), keyring)
+            .webhooks(Webhooks::new(webhooks).unwrap())
+            .clock(clock.clone())
+            .entropy(Arc::new(SeededEntropy::new(7)))
+            .build();
+        Self { delivery, mailer, clock }
+    }
+
+    async fn sell(&self, id: &str) -> delivery_core::delivery::Issued {
+        self.delivery.order(order(id)).await.unwrap()
+    }
+
+    async fn work(&self) -> (usize, usize, usize) {
+        let Worked { sent, deferred, failed, .. } = self.delivery.outbox().work().await.unwrap();
+        (sent, deferred, failed)
+    }
+}
+
+async fn shop(webhooks: impl IntoIterator<Item = Webhook>) -> Shop {
+    let shop = Shop::open(Arc::new(MemoryStore::new()), webhooks);
+    shop.delivery.add_product(guide()).await.unwrap();
+    shop
+}
+
+fn guide() -> NewProduct {
+    NewProduct::new("Guide").unwrap().content("# Guide").unwrap()
+}
+
+fn order(id: &str) -> Order {
+    let reference = OrderRef { source: Source::webhook(), id: id.parse().unwrap() };
+    Order { reference, product: ProductId::new(1).unwrap(), email: "a@example.com".parse().unwrap() }
+}
+
+#[tokio::test]
+async fn every_receiver_is_told_of_a_sale_and_of_a_revocation() {
+    let ((crm, crm_url), (stock, stock_url)) = (Receiver::start().await, Receiver::start().await);
+    let rotated = webhook("stock", &stock_url).previous_secret(OLD_SECRET.parse().unwrap());
+    let shop = shop([webhook("crm", &crm_url), rotated]).await;
+    let issued = shop.sell("A-1").await;
+    assert_eq!(shop.work().await, (3, 0, 0), "two webhooks and an e-mail");
+    let told = crm.received(SECRET);
+    let [(id, body)] = told.as_slice() else { panic!("{told:?}") };
+    assert!(id.starts_with("msg_") && !id.contains(['.', '@']), "{id}");
+    assert_eq!(
+        *body,
+        json!({
+            "type": "key.issued",
+            "timestamp": "2026-11-21T10:00:00Z",
+            "data": {
+                "id": issued.key.id().to_string(), "product_id": 1, "customer_email": "a@example.com",
+                "source": "webhook", "order_id": "A-1", "status": "valid", "issued_at": "2026-11-21T10:00:00Z",
+                "expires_at": "2027-11-21T10:00:00Z", "max_uses": -1, "used_count": 0, "remaining_uses": -1,
+                "revoked_at": null, "revoked_reason": null, "host_ref": null,
+            },
+        })
+    );
+    // While a secret is replaced, whoever knows either of them can check a request.
+    assert_eq!(stock.requests.lock().unwrap().len(), 1);
+    let requests = stock.requests.lock().unwrap().clone();
+    assert_eq!(stock.received(OLD_SECRET).len(), 1);
+    *stock.requests.lock().unwrap() = requests;
+    assert_eq!(stock.received(SECRET).len(), 1);
+
+    shop.clock.advance(Duration::from_hours(1));
+    shop.delivery.revoke(issued.key.id()).await.unwrap();
+    shop.delivery.revoke(issued.key.id()).await.unwrap();
+    assert_eq!(shop.work().await, (2, 0, 0), "what changes nothing is told to nobody");
+    let told = crm.received(SECRET);
+    let [(_, body)] = told.as_slice() else { panic!("{told:?}") };
+    assert_eq!(body["type"], "key.revoked");
+    assert_eq!(
+        (&body["data"]["status"], &body["data"]["revoked_at"]),
+        (&json!("revoked"), &json!("2026-11-21T11:00:00Z"))
+    );
+
+    let (at, by, id) = (shop.clock.now(), Actor::admin(), issued.key.id());
+    let limit = UseLimit::from_count(3).ok().map(LimitChange::Set);
+    let changes = [
+        (Change::Restore { at, by: by.clone() }, "key.restored", -1),
+        (Change::SetTerms { at, by, expires_at: None, limit }, "key.changed", 3),
+    ];
+    for (change, kind, uses) in changes {
+        shop.delivery.change(id, change).await.unwrap();
+        assert_eq!(shop.work().await, (2, 0, 0));
+        let told = crm.received(SECRET);
+        let [(_, body)] = told.as_slice() else { panic!("{told:?}") };
+        let data = &body["data"];
+        assert_eq!((&body["type"], &data["status"], &data["max_uses"]), (&json!(kind), &json!("valid"), &json!(uses)));
+    }
+}
+
+#[tokio::test]
+async fn an_order_that_is_told_again_tells_nobody() {
+    let (crm, url) = Receiver::start().await;
+    let shop = shop([webhook("crm", &url)]).await;
+    let text = shop.sell("A-1").await.text.expose().to_owned();
+    shop.sell("A-1").await;
+    assert_eq!(shop.work().await, (2, 0, 0));
+    assert_eq!(crm.requests.lock().unwrap().len(), 1);
+    // A request names the key and does not open anything.
+    let requests = crm.requests.lock().unwrap().clone();
+    assert!(requests.iter().all(|(_, body)| !String::from_utf8_lossy(body).contains(&text)));
+}
+
+/// A receiver knows a request that it has seen by its id.
+#[tokio::test]
+async fn what_did_not_arrive_is_sent_again_with_the_same_id() {
+    let (crm, url) = Receiver::start().await;
+    let shop = shop([webhook("crm", &url)]).await;
+    shop.sell("A-1").await;
+    crm.answer(&[500, 429, 404, 302, 301, 199]);
+    assert_eq!(shop.work().await, (1, 1, 0), "the e-mail does not wait for the webhook");
+    for _ in 0..5 {
+        shop.clock.advance(Duration::from_hours(13));
+        assert_eq!(shop.work().await, (0, 1, 0));
+    }
+    shop.clock.advance(Duration::from_hours(13));
+    assert_eq!(shop.work().await, (1, 0, 0));
+    let times: Vec<_> =
+        crm.requests.lock().unwrap().iter().map(|(headers, _)| headers["webhook-timestamp"].clone()).collect();
+    let told = crm.received(SECRET);
+    assert_eq!(told.len(), 7, "redirects are not followed");
+    assert!(told.iter().all(|(id, body)| *id == told[0].0 && body["timestamp"] == "2026-11-21T10:00:00Z"));
+    assert!(times.is_sorted() && times.first() != times.last(), "each attempt is signed for its own time");
+}
+
+#[tokio::test]
+async fn a_receiver_that_is_gone_or_unknown_fails_at_once_and_one_that_is_away_after_five_days() {
+    let (crm, url) = Receiver::start().await;
+    let away = {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        format!("http://{}/", listener.local_addr().unwrap())
+    };
+    let store = Arc::new(MemoryStore::new());
+    let shop = Shop::open(store.clone(), [webhook("crm", &url), webhook("away", &away), webhook("removed", &url)]);
+    shop.delivery.add_product(guide()).await.unwrap();
+    shop.sell("A-1").await;
+    // The host starts again without one of them.
+    let shop = Shop { clock: shop.clock.clone(), ..Shop::open(store, [webhook("crm", &url), webhook("away", &away)]) };
+    crm.answer(&[410]);
+    assert_eq!(shop.work().await, (1, 1, 2));
+    let now = async |hours| {
+        let failed = shop.delivery.failed_messages(10).await.unwrap();
+        let reasons: Vec<_> = failed.iter().map(|it| (it.kind, it.recipient.to_string(), it.reason.clone())).collect();
+        (hours, reasons)
+    };
+    let (_, failed) = now(0).await;
+    for expected in [
+        (MessageKind::KeyIssued, "webhook:crm".to_owned(), "the receiver is gone (410)".to_owned()),
+        (MessageKind::KeyIssued, "webhook:removed".to_owned(), "there is no webhook called removed".to_owned()),
+    ] {
+        assert!(failed.contains(&expected), "{failed:?}");
+    }
+    // Its clock is its own.
+    let later = Shop::open(Arc::new(MemoryStore::new()), [webhook("away", &away)]);
+    later.delivery.add_product(guide()).await.unwrap();
+    later.sell("A-1").await;
+    let mut worked = Vec::new();
+    for _ in 0..=5 * 24 {
+        worked.push(later.work().await);
+        later.clock.advance(Duration::from_hours(1));
+    }
+    assert_eq!(worked.iter().map(|(_, _, failed)| failed).sum::<usize>(), 1);
+    assert!(worked.iter().map(|(_, deferred, _)| deferred).sum::<usize>() >= 10);
+    let failed = later.delivery.failed_messages(10).await.unwrap();
+    assert_eq!(failed[0].reason, "the receiver cannot be reached");
+}
+
+/// Time is the runtime's: nobody waits for twenty seconds.
+#[tokio::test(start_paused = true)]
+#[expect(clippy::disallowed_methods, reason = "the runtime's time, which is measured here")]
+async fn a_receiver_that_does_not_answer_is_left_after_twenty_seconds() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let shop = shop([webhook("slow", &url)]).await;
+    shop.sell("A-1").await;
+    let started = tokio::time::Instant::now();
+    assert_eq!(shop.work().await, (1, 1, 0));
+    assert!((20..22).contains(&started.elapsed().as_secs()), "{:?}", started.elapsed());
+}
+
+/// It answers 200, and goes on talking.
+#[tokio::test]
+async fn an_answer_that_does_not_end_is_an_answer() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let app = Router::new().fallback(|| async {
+        let endless = futures_util::stream::pending::<Result<Bytes, std::convert::Infallible>>();
+        axum::body::Body::from_stream(endless)
+    });
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    let shop = shop([webhook("talkative", &url)]).await;
+    shop.sell("A-1").await;
+    assert_eq!(shop.work().await, (2, 0, 0));
+}
+
+/// Its messages would take every place of those that are sent at once.
+#[tokio::test(start_paused = true)]
+#[expect(clippy::disallowed_methods, reason = "the runtime's time, which is measured here")]
+async fn a_receiver_that_does_not_answer_delays_no_email() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let shop = shop([webhook("slow", &url)]).await;
+    let sell = async |from: u32| {
+        for order in from..from + 40 {
+            shop.sell(&order.to_string()).await;
+        }
+    };
+    sell(0).await;
+    let started = tokio::time::Instant::now();
+    assert_eq!(shop.work().await, (40, 40, 0));
+    assert!(started.elapsed().as_secs() < 25, "they wait together: {:?}", started.elapsed());
+    let started = tokio::time::Instant::now();
+    sell(100).await;
+    assert_eq!(shop.work().await, (40, 40, 0));
+    assert!(started.elapsed().as_secs() < 1, "it is left alone: {:?}", started.elapsed());
+}
+
+/// It answers every request, and late.
+#[tokio::test]
+async fn a_receiver_that_is_slow_gets_no_more_than_it_can_have_at_once_and_delays_no_email() {
+    const PLACES: usize = 24;
+    let (arrived, gate) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let (count, held) = (arrived.clone(), gate.clone());
+    let app = Router::new().fallback(move || async move {
+        count.fetch_add(1, Ordering::SeqCst);
+        held.acquire().await.unwrap().forget();
+    });
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    let shop = shop([webhook("slow", &url)]).await;
+    for order in 0..60 {
+        shop.sell(&order.to_string()).await;
+    }
+    let outbox = shop.delivery.outbox();
+    let working = tokio::spawn(async move { outbox.work().await.unwrap() });
+    while arrived.load(Ordering::SeqCst) < PLACES || shop.mailer.accepted().len() < 60 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!working.is_finished());
+    gate.add_permits(1000);
+    let worked = working.await.unwrap();
+    assert!(worked.sent >= 60 + PLACES && worked.failed == 0, "{worked:?}");
+    assert_eq!(worked.sent + worked.deferred, 120);
+    // The others were not tried: they come a minute later.
+    shop.clock.advance(Duration::from_mins(1));
+    let mut sent = worked.sent;
+    while sent < 120 {
+        sent += shop.work().await.0;
+        shop.clock.advance(Duration::from_mins(1));
+    }
+    assert_eq!(arrived.load(Ordering::SeqCst), 60);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_waits_when_the_process_ends_is_sent_by_the_next() {
+    let (crm, url) = Receiver::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let open = async || Arc::new(SqliteStore::open(folder.path().join("shop.db")).await.unwrap());
+    let first = Shop::open(open().await, [webhook("crm", &url)]);
+    first.delivery.add_product(guide()).await.unwrap();
+    let key = first.sell("A-1").await.key.id();
+    first.delivery.revoke(key).await.unwrap();
+    first.delivery.close().await;
+    let second = Shop::open(open().await, [webhook("crm", &url)]);
+    assert_eq!(second.work().await, (3, 0, 0));
+    let mut kinds: Vec<_> = crm.received(SECRET).into_iter().map(|(_, body)| body["type"].clone()).collect();
+    kinds.sort_by_key(Value::to_string);
+    assert_eq!(kinds, ["key.issued", "key.revoked"]);
+    assert_eq!(second.mailer.accepted().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sale_in_a_transaction_of_the_host_is_told_once_it_is_committed() {
+    let (crm, url) = Receiver::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(SqliteStore::open(folder.path().join("shop.db")).await.unwrap());
+    let shop = Shop::open(store.clone(), [webhook("crm", &url)]);
+    shop.delivery.add_product(guide()).await.unwrap();
+    for (commit, sent) in [(false, 0), (true, 1)] {
+        let sale = shop.delivery.prepare(order("A-1")).await.unwrap();
+        let work = store.transaction(move |mut transaction| {
+            Box::pin(async move {
+                let issue = transaction.issue(&sale).await?;
+                if commit { Ok(issue) } else { Err(StoreError::Unsupported) }
+            })
+        });
+        assert_eq!(work.await.is_ok(), commit);
+        shop.work().await;
+        assert_eq!((crm.received(SECRET).len(), shop.mailer.accepted().len()), (sent, sent));
+    }
+}
