@@ -18,6 +18,7 @@ use super::connect::{ACQUIRE, BATCH};
 use super::error::{may_have_happened, store_error};
 use super::inbox;
 use super::load;
+use super::numbers::{BLOCK, next_number};
 use super::persist::persist;
 use super::resolve::resolve;
 use super::session::Session;
@@ -33,10 +34,6 @@ const LOCK_FIRST: u32 = 64;
 const HURRY: &str = "SET LOCAL lock_timeout = '5ms'";
 /// How long to ask what became of a batch whose answer was lost. Callers are refused after five seconds.
 const RESOLVE: Duration = Duration::from_secs(4);
-
-/// Numbers in a block, as the sequence is declared. A batch of orders and uses takes its numbers from one block: for each
-/// operation one, one for its e-mail, and one for each webhook.
-pub(super) const BLOCK: i64 = 16_384;
 
 impl Writer {
     pub(super) async fn write(
@@ -261,16 +258,6 @@ async fn reserve(numbers: &mut Numbers, session: &mut Session<'_>, wanted: i64) 
         numbers.extend(next_number(session).await?, BLOCK);
     }
     Ok(())
-}
-
-/// The next block of numbers.
-pub(super) async fn next_block(session: &mut Session<'_>) -> Result<Numbers, StoreError> {
-    Ok(Numbers::block(next_number(session).await?, BLOCK))
-}
-
-pub(super) async fn next_number(session: &mut Session<'_>) -> Result<i64, StoreError> {
-    let first = session.scalar::<i64>("SELECT nextval('delivery_number')").fetch_one(&mut **session).await;
-    first.map_err(store_error)
 }
 
 async fn read(

@@ -9,7 +9,7 @@ use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use tokio::time::timeout;
 
-use super::attempts::{BLOCK, next_number};
+use super::audit::log;
 use super::connect::{ACQUIRE, Sessions};
 use super::error::store_error;
 use super::session::Session;
@@ -21,8 +21,8 @@ use crate::product::{Listing, NewProduct, Product, ProductId, RefName};
 use crate::store::cache::{PostCache, ProductCache};
 use crate::store::sql::rows;
 use crate::store::sql::statements::{
-    ADD_POST, ADD_PRODUCT, ARCHIVE_PRODUCT, DELETE_POST, LOG, POST, POSTS, POSTS_OF_CATEGORY, PRODUCT, PRODUCT_CALLED,
-    PRODUCT_NAMED, PRODUCTS, UPDATE_POST, UPDATE_PRODUCT, bind_log, bind_post, bind_product, limit, listed,
+    ADD_POST, ADD_PRODUCT, ARCHIVE_PRODUCT, DELETE_POST, POST, POSTS, POSTS_OF_CATEGORY, PRODUCT, PRODUCT_CALLED,
+    PRODUCT_NAMED, PRODUCTS, UPDATE_POST, UPDATE_PRODUCT, bind_post, bind_product, limit, listed,
 };
 use crate::store::{Action, Catalog, CatalogEditor, Edit, PostQuery, Posts, ProductNames, StoreError};
 
@@ -79,18 +79,6 @@ async fn change(
     }
     transaction.commit().await.map_err(store_error)?;
     Ok(product)
-}
-
-/// Adds an entry to the audit log, of a key's row or of a product.
-pub(super) async fn log(
-    session: &mut Session<'_>,
-    (key, product): (Option<i64>, Option<i64>),
-    action: Action,
-    edit: &Edit,
-) -> Result<(), StoreError> {
-    let number = next_number(session).await? / BLOCK;
-    let log = bind_log!(session.query(LOG), number, (key, product), action, edit);
-    log.execute(&mut **session).await.map(drop).map_err(store_error)
 }
 
 async fn add_post(session: &mut Session<'_>, facts: &NewPost, edit: &Edit) -> Result<Post, StoreError> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use sqlx::Executor;
 use sqlx::postgres::PgConnection;
 
-use super::attempts::next_block;
 use super::error::store_error;
+use super::numbers::next_block;
 use super::persist::persist;
 use super::session::Session;
 use super::{PostgresStore, load};

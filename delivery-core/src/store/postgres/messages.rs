@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use sqlx::postgres::PgRow;
 
-use super::catalog::log;
+use super::audit::log;
 use super::connect::Sessions;
 use super::error::store_error;
 use super::session::Session;

@@ -13,6 +13,7 @@
 //! `SKIP LOCKED`, so that servers share the sending. A batch whose answer was lost is [resolved](resolve).
 
 mod attempts;
+mod audit;
 mod catalog;
 mod connect;
 mod error;
@@ -23,6 +24,7 @@ mod keyring;
 mod load;
 mod locked;
 mod messages;
+mod numbers;
 mod options;
 mod persist;
 mod read;

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use sqlx::{AssertSqlSafe, Executor};
 
-use super::catalog::log;
+use super::audit::log;
 use super::connect::PATIENT;
 use super::error::store_error;
 use super::read::KEYS;
