@@ -16,7 +16,8 @@ impl Desk<'_> {
     /// names; another [`StoreError`] if nothing was added.
     pub async fn add_product(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {
         let added = self.editor()?.add_product(product, self.edit()).await?;
-        self.apply_waiting().await;
+        #[cfg(feature = "platforms")]
+        self.delivery.retry_events(None, None).await;
         Ok(added)
     }
 
@@ -27,7 +28,8 @@ impl Desk<'_> {
     /// As [`add_product`](Self::add_product).
     pub async fn update_product(&self, id: ProductId, product: NewProduct) -> Result<Option<Arc<Product>>, StoreError> {
         let updated = self.editor()?.update_product(id, product, self.edit()).await?;
-        self.apply_waiting().await;
+        #[cfg(feature = "platforms")]
+        self.delivery.retry_events(None, None).await;
         Ok(updated)
     }
 
@@ -75,12 +77,6 @@ impl Desk<'_> {
     /// [`StoreError::Unsupported`] if there are no posts; another [`StoreError`] if nothing was changed.
     pub async fn delete_post(&self, id: PostId) -> Result<bool, StoreError> {
         self.posts()?.delete_post(id, self.edit()).await
-    }
-
-    /// Has sales applied that waited for a product.
-    async fn apply_waiting(&self) {
-        #[cfg(feature = "platforms")]
-        self.delivery.retry_events(None, None).await;
     }
 
     fn editor(&self) -> Result<&dyn CatalogEditor, StoreError> {
