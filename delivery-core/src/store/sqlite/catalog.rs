@@ -63,7 +63,7 @@ async fn change(
     action: Action,
     edit: &Edit,
 ) -> Result<Option<Arc<Product>>, StoreError> {
-    let number = writer.next_number();
+    let number = writer.next_number().await?;
     let mut transaction = writer.connection.begin().await.map_err(store_error)?;
     let row = statement.fetch_optional(&mut *transaction).await.map_err(store_error)?;
     let product = row.map(|row| rows::product(&row).map(Arc::new)).transpose()?;
@@ -105,7 +105,7 @@ async fn change_post(
     action: Action,
     edit: &Edit,
 ) -> Result<Option<Post>, StoreError> {
-    let number = writer.next_number();
+    let number = writer.next_number().await?;
     let mut transaction = writer.connection.begin().await.map_err(store_error)?;
     let row = statement.fetch_optional(&mut *transaction).await.map_err(store_error)?;
     let post = row.map(|row| rows::post(&row)).transpose()?;

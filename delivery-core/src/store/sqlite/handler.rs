@@ -28,9 +28,10 @@ impl Writer {
         cache: Arc<Cache>,
         lock: Arc<Lock>,
     ) -> Result<Self, StoreError> {
-        let (newest, pass, prune_until, is_lost) = (0, Pass::default(), None, false);
+        let (newest, reserved, pass, prune_until, is_lost) = (0, 0, Pass::default(), None, false);
         let checkpoints = Checkpoints::default();
-        let mut writer = Self { connection, cache, newest, pass, prune_until, is_lost, options, checkpoints, lock };
+        let mut writer =
+            Self { connection, cache, newest, reserved, pass, prune_until, is_lost, options, checkpoints, lock };
         match messages::end_leases(&mut writer.connection).await {
             // What is there can be read: leases then end by themselves.
             Err(StoreError::Full { .. }) => tracing::warn!("no space is left on the disk: nothing can be sold or sent"),
@@ -50,15 +51,16 @@ impl Writer {
     }
 
     async fn recover(&mut self) -> Result<(), StoreError> {
-        // Numbers of rows that are listed by time have that above these bits.
+        // A transfer reserves nothing. Numbers of rows that are listed by time have that above these bits.
         const NEWEST: &str = "SELECT max( \
             coalesce((SELECT max(number) FROM delivery_key), 0), coalesce((SELECT max(number) FROM delivery_use), 0), \
             coalesce((SELECT max(number) & 1073741823 FROM delivery_message), 0), \
             coalesce((SELECT max(number) & 1073741823 FROM delivery_event), 0), \
             coalesce((SELECT max(number) & 1073741823 FROM delivery_inbox), 0), \
-            coalesce((SELECT max(number) FROM delivery_deal), 0), (SELECT number FROM delivery_watermark))";
+            coalesce((SELECT max(number) FROM delivery_deal), 0), (SELECT max(number, reserved) FROM delivery_watermark))";
         self.connection.execute(include_str!("batch.sql")).await.map_err(store_error)?;
         self.newest = sqlx::query_scalar(NEWEST).fetch_one(&mut self.connection).await.map_err(store_error)?;
+        self.reserved = self.newest;
         self.pass = flush::recover(&mut self.connection, &self.cache).await?;
         self.prune_until = None;
         // After a lost connection nobody knows whether the last batch was committed: the rows tell.
@@ -74,7 +76,7 @@ impl Writer {
         let mut refused = None;
         if needs.purchases.len() == 1 {
             let planned = self.plan(operations, &needs, false, &mut numbers).await?;
-            match self.persist(&planned.writes).await {
+            match self.persist(&planned.writes, wanted).await {
                 Ok(()) => return Ok(self.publish(planned, numbers.newest())),
                 Err(error) if self.is_lost => return Err(error),
                 Err(error) => refused = Some(error),
@@ -89,7 +91,7 @@ impl Writer {
             }
             _ => {}
         }
-        self.persist(&planned.writes).await?;
+        self.persist(&planned.writes, wanted).await?;
         Ok(self.publish(planned, numbers.newest()))
     }
 
@@ -142,10 +144,12 @@ impl Writer {
         }
     }
 
-    async fn persist(&mut self, writes: &Writes) -> Result<(), StoreError> {
+    /// Persists `writes`, which took at most `numbers` numbers.
+    async fn persist(&mut self, writes: &Writes, numbers: i64) -> Result<(), StoreError> {
         if writes.is_empty() {
             return Ok(());
         }
+        self.reserve(numbers).await?;
         let Err(error) = persist(&mut self.connection, writes).await else { return Ok(()) };
         if rolled_back(&mut self.connection).await {
             return Err(error);

@@ -79,6 +79,9 @@ impl SqliteStore {
     }
 }
 
+/// More than a transaction can take before it is cut off.
+const MOST_NUMBERS: i64 = 10_000_000;
+
 /// What the work came to, or its panic.
 type Ended<T, E> = Result<Result<T, E>, Box<dyn std::any::Any + Send>>;
 
@@ -100,6 +103,7 @@ async fn transact<T, E, F>(writer: &mut Writer, work: F) -> Result<Ended<T, E>, 
 where
     F: for<'t> FnOnce(SqliteTransaction<'t>) -> BoxFuture<'t, Result<T, E>>,
 {
+    writer.reserve(MOST_NUMBERS).await?;
     let Writer { connection, cache, newest, .. } = &mut *writer;
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(store_error)?;
     let mut numbers = *newest;

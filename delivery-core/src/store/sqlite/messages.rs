@@ -107,7 +107,7 @@ pub(super) async fn failed(readers: &SqlitePool, cache: &Cache, most: usize) -> 
 pub(super) async fn retry(writer: &mut Writer, message: MessageNumber, edit: &Edit) -> Result<bool, StoreError> {
     const RETRY: &str = "UPDATE delivery_message SET state = 0, attempts = 0, reason = NULL, route = NULL, queued_at = ?1, due_at = ?1 \
                          WHERE number = ?2 AND state = 2 RETURNING key";
-    let number = writer.next_number();
+    let number = writer.next_number().await?;
     let mut transaction = writer.connection.begin().await.map_err(store_error)?;
     let update = sqlx::query_scalar::<_, i64>(RETRY).bind(edit.at.timestamp_millis()).bind(message.get());
     let key = update.fetch_optional(&mut *transaction).await.map_err(store_error)?;

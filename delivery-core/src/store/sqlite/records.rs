@@ -83,7 +83,7 @@ async fn erase(
     (email, pseudonym): (&Email, &Email),
     edit: &Edit,
 ) -> Result<Vec<KeyId>, StoreError> {
-    let number = writer.next_number();
+    let number = writer.next_number().await?;
     let mut transaction = writer.connection.begin().await.map_err(store_error)?;
     let mut ids = Vec::new();
     for statement in ERASE {

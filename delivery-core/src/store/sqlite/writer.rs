@@ -8,8 +8,13 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 
 use super::cache::Cache;
 use super::checkpoint::Checkpoints;
+use super::error::store_error;
 use super::lock::Lock;
 use super::pending::Count;
+use crate::store::StoreError;
+
+/// So many numbers are reserved at once.
+const AHEAD: i64 = 1_000_000;
 
 /// The owner of the connection that writes.
 pub(super) struct Writer {
@@ -17,6 +22,8 @@ pub(super) struct Writer {
     pub(super) cache: Arc<Cache>,
     /// The greatest number that a row has.
     pub(super) newest: i64,
+    /// No number beyond this one has been given away: see [`reserve`](Self::reserve).
+    pub(super) reserved: i64,
     pub(super) pass: Pass,
     /// The use up to which a prune has everything flushed first.
     pub(super) prune_until: Option<i64>,
@@ -28,10 +35,25 @@ pub(super) struct Writer {
 }
 
 impl Writer {
+    /// Enters into the database that so many more numbers may be given away, now and then for many at once.
+    ///
+    /// A start goes on behind them. The rows alone could not tell it where: those that are listed by time have the time above
+    /// their number, and after the clock went back the last of them is not the newest.
+    pub(super) async fn reserve(&mut self, wanted: i64) -> Result<(), StoreError> {
+        const RESERVE: &str = "UPDATE delivery_watermark SET reserved = ?";
+        if self.newest + wanted > self.reserved {
+            let reserved = self.newest + wanted + AHEAD;
+            sqlx::query(RESERVE).bind(reserved).execute(&mut self.connection).await.map_err(store_error)?;
+            self.reserved = reserved;
+        }
+        Ok(())
+    }
+
     /// A number that no row has.
-    pub(super) fn next_number(&mut self) -> i64 {
+    pub(super) async fn next_number(&mut self) -> Result<i64, StoreError> {
+        self.reserve(1).await?;
         self.newest += 1;
-        self.newest
+        Ok(self.newest)
     }
 }
 

@@ -140,7 +140,8 @@ async fn a_single_order_that_is_there_already_takes_nothing_of_its_batch_along()
     assert_eq!(used(&mut writer, [1, 4, 6, 8, 9]).await, expected);
     drop(writer);
     let mut writer = start(&path).await;
-    assert_eq!((writer.newest, used(&mut writer, [1, 4, 6, 8, 9]).await), (newest, expected));
+    assert!(writer.newest >= newest, "no number is given away twice");
+    assert_eq!(used(&mut writer, [1, 4, 6, 8, 9]).await, expected);
 }
 
 #[tokio::test]

@@ -112,10 +112,12 @@ CREATE TABLE delivery_use (
     previous INTEGER
 ) STRICT;
 
--- Uses up to `number` are counted in delivery_count. Of those after it, some may be.
+-- Uses up to `number` are counted in delivery_count. Of those after it, some may be. No row has a number beyond `reserved`,
+-- where 0 says nothing.
 CREATE TABLE delivery_watermark (
-    one    INTEGER PRIMARY KEY CHECK (one = 1),
-    number INTEGER NOT NULL
+    one      INTEGER PRIMARY KEY CHECK (one = 1),
+    number   INTEGER NOT NULL,
+    reserved INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 INSERT INTO delivery_watermark (one, number) VALUES (1, 0);
 
