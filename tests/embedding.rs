@@ -107,14 +107,19 @@ async fn a_host_may_show_description_and_price_in_the_list() {
 #[tokio::test]
 async fn a_host_may_write_messages_of_its_own_from_an_address_of_its_own() {
     let (builder, _, mailer) = builder();
-    let templates = Templates::new("{{ product.name }}\nis yours", "{{ key }} {{ uses }}", "<b>{{ key }}</b>").unwrap();
+    let mine = [
+        ("purchase.subject", "{{ product.name }}\nis yours"),
+        ("purchase.txt", "{{ key }} {{ max_uses }}"),
+        ("purchase.html", "<b>{{ key }}</b>"),
+    ];
+    let templates = Templates::replacing(mine).unwrap();
     let delivery = builder.templates(templates).sender("Books <books@shop.example>".parse().unwrap()).build();
     let (_, sold) = call(&delivery, Endpoint::Order, order("A")).await;
     delivery.outbox().work().await.unwrap();
     let message = mailer.accepted().remove(0);
     let key = sold["api_key"].as_str().unwrap();
     assert_eq!(message.subject, "The Book is yours");
-    assert_eq!(message.text, format!("{key} You can use it as often as you like."));
+    assert_eq!(message.text, format!("{key} -1"));
     assert_eq!(message.html, format!("<b>{key}</b>"));
     assert_eq!(message.from.address(), "books@shop.example");
     assert!(message.message_id.as_str().ends_with("@shop.example"));

@@ -75,6 +75,7 @@ pub mod error;
 mod host_ref;
 pub mod http;
 pub mod key;
+mod language;
 pub mod limit;
 pub mod mail;
 pub mod observer;
@@ -99,6 +100,7 @@ pub use self::delivery::Delivery;
 pub use self::entropy::{Entropy, SystemEntropy};
 pub use self::error::{ErrorCode, explain};
 pub use self::host_ref::HostRef;
+pub use self::language::Language;
 pub use self::text::Invalid;
 
 /// The README, as a test.

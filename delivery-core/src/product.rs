@@ -11,6 +11,7 @@ use bytes::Bytes;
 pub use self::price::Price;
 pub use self::refs::{MOST_REFS, RefName, Refs};
 use crate::host_ref::HostRef;
+use crate::language::Language;
 use crate::terms::OwnTerms;
 use crate::text::{Invalid, line, prose};
 
@@ -30,6 +31,7 @@ pub struct NewProduct {
     content: String,
     price: Price,
     terms: OwnTerms,
+    language: Option<Language>,
     host_ref: Option<HostRef>,
     refs: Refs,
 }
@@ -121,6 +123,7 @@ impl NewProduct {
             content,
             price: Price::default(),
             terms: OwnTerms::default(),
+            language: None,
             host_ref: None,
             refs: Refs::default(),
         })
@@ -185,6 +188,13 @@ impl NewProduct {
     #[must_use]
     pub fn terms(mut self, terms: OwnTerms) -> Self {
         self.terms = terms;
+        self
+    }
+
+    /// Sets the language of e-mails about it; by default the shop's.
+    #[must_use]
+    pub fn language(mut self, language: Language) -> Self {
+        self.language = Some(language);
         self
     }
 
@@ -274,6 +284,12 @@ impl Product {
     #[must_use]
     pub fn terms(&self) -> OwnTerms {
         self.facts.terms
+    }
+
+    /// The language of e-mails about it, if it is not the shop's.
+    #[must_use]
+    pub fn language(&self) -> Option<&Language> {
+        self.facts.language.as_ref()
     }
 
     /// What the host calls it, if the host said so.

@@ -63,6 +63,10 @@ impl AdminToken {
     pub fn matches(&self, presented: &[u8]) -> bool {
         self.0.matches(presented)
     }
+
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.0.0.ct_eq(&other.0.0).into()
+    }
 }
 
 impl SigningSecret {

@@ -13,7 +13,7 @@ use delivery_core::{Delivery, explain};
 
 use super::Refusal;
 use super::secrets::Secrets;
-use super::settings::{Database, Settings};
+use super::settings::{Database, Settings, read};
 
 /// A service that is ready to start.
 pub(crate) struct Service {
@@ -67,9 +67,10 @@ async fn build<S: Ledger + CatalogEditor + Posts>(
     options.base_url.get_or_insert_with(|| format!("http://{address}"));
     let (keyring, webhook, admin) = (secrets.keyring.clone(), secrets.webhook.clone(), secrets.admin.clone());
     let pepper = keyring.pepper();
+    let seller = read("ADMIN_TOKENS", "", |_| settings.admin_tokens.clone().with_admin(admin))?;
     let mut builder =
-        Delivery::builder(store, mailer, keyring).webhook_secret(webhook).admin_token(admin).options(options);
-    builder = builder.platforms(settings.platforms.clone());
+        Delivery::builder(store, mailer, keyring).webhook_secret(webhook).seller(Arc::new(seller)).options(options);
+    builder = builder.templates(settings.templates.clone()).platforms(settings.platforms.clone());
     builder = builder.mail_route(settings.smtp_url.clone().unwrap_or_default());
     if let Some(url) = &settings.redis_url {
         builder = builder.limiter(Arc::new(RedisLimiter::new(url, pepper)?));

@@ -7,8 +7,10 @@ use std::path::PathBuf;
 use clap::builder::Resettable;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 use delivery_core::delivery::{self, Options, PlatformSettings};
+use delivery_core::explain;
 use delivery_core::limit::RedisLimiter;
-use delivery_core::mail::SmtpMailer;
+use delivery_core::mail::{SmtpMailer, Templates};
+use delivery_core::seller::AdminTokens;
 
 use super::Refusal;
 use super::platforms::PlatformArguments;
@@ -40,6 +42,9 @@ pub(crate) struct Arguments {
     /// Bearer token of the admin endpoints, at least 16 characters [default: made on first start]
     #[arg(long, env, hide_env_values = true)]
     admin_token: Option<String>,
+    /// Tokens of several sellers, whom the audit log then tells apart: alice:TOKEN,bob:TOKEN
+    #[arg(long, env, hide_env_values = true)]
+    admin_tokens: Option<String>,
     /// Secrets that sign keys, newest first, comma-separated [default: made on first start]
     #[arg(long, env, hide_env_values = true)]
     key_secret: Option<String>,
@@ -52,6 +57,12 @@ pub(crate) struct Arguments {
     /// Address that buyers see; required with SMTP_URL [default: http://BIND]
     #[arg(long, env)]
     base_url: Option<String>,
+    /// Language of e-mails about products that have none of their own, en or de, or one that MAIL_TEMPLATES has
+    #[arg(long, env, default_value = "en")]
+    language: String,
+    /// Folder of e-mail templates that take the places of the built-in ones
+    #[arg(long, env)]
+    mail_templates: Option<String>,
     /// Networks whose X-Forwarded-For is believed, comma-separated
     #[arg(long, env)]
     trusted_proxies: Option<String>,
@@ -105,8 +116,10 @@ pub(crate) struct Settings {
     pub redis_url: Option<String>,
     pub webhook_secret: Option<String>,
     pub admin_token: Option<String>,
+    pub admin_tokens: AdminTokens,
     pub key_secret: Option<String>,
     pub smtp_url: Option<String>,
+    pub templates: Templates,
     pub max_connections: usize,
     pub max_connections_per_address: usize,
     pub options: Options,
@@ -136,10 +149,12 @@ impl Arguments {
             &mut read.redis_url,
             &mut read.webhook_secret,
             &mut read.admin_token,
+            &mut read.admin_tokens,
             &mut read.key_secret,
             &mut read.smtp_url,
             &mut read.mail_from,
             &mut read.base_url,
+            &mut read.mail_templates,
         ] {
             optional.take_if(|value| value.is_empty());
         }
@@ -185,6 +200,7 @@ impl Arguments {
             "KEY_SECRET" => given(&self.key_secret),
             "MAIL_FROM" => self.mail_from.clone(),
             "BASE_URL" => self.base_url.clone(),
+            "LANGUAGE" => Some(self.language.clone()),
             "TRUSTED_PROXIES" => self.trusted_proxies.clone(),
             "LIMIT_PRODUCT" => Some(self.limit_product.clone()),
             "LIMIT_VALIDATE" => Some(self.limit_validate.clone()),
@@ -197,6 +213,23 @@ impl Arguments {
             _ => None,
         };
         let options = delivery::Settings::read(text).map_err(|error| refusal(error.name(), error.expected()))?.options;
+        let admin_tokens = self
+            .admin_tokens
+            .as_deref()
+            .map_or(Ok(AdminTokens::default()), |text| read("ADMIN_TOKENS", text, str::parse))?;
+        let templates = match &self.mail_templates {
+            Some(folder) => {
+                let templates = Templates::from_folder(folder);
+                templates.map_err(|error| refusal("MAIL_TEMPLATES", format!("cannot be used: {}", explain(&error))))?
+            }
+            None => Templates::default(),
+        };
+        if !templates.speak(&options.language) {
+            return Err(refusal(
+                "LANGUAGE",
+                "must be a language that there are templates in: en, de, or one of MAIL_TEMPLATES",
+            ));
+        }
         let platforms = self.platforms.check().map_err(|error| refusal(error.name(), error.expected()))?;
         let Self { redis_url, webhook_secret, admin_token, key_secret, smtp_url, .. } = self;
         Ok(Settings {
@@ -206,8 +239,10 @@ impl Arguments {
             redis_url,
             webhook_secret,
             admin_token,
+            admin_tokens,
             key_secret,
             smtp_url,
+            templates,
             max_connections,
             max_connections_per_address,
             options,

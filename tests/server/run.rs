@@ -8,7 +8,7 @@ use delivery_core::http::{Endpoint, OPENAPI};
 use serde_json::json;
 
 use crate::private::wait_for;
-use crate::process::{CONFIGURED, Server, Site, read_answer, status};
+use crate::process::{CONFIGURED, Server, Site, TOKEN, read_answer, status};
 
 pub fn a_kill_loses_nothing_and_nothing_secret_is_written_anywhere(site: &Site) {
     let settings = [&CONFIGURED[..], &[("RUST_LOG", "trace"), ("LIMIT_WEBHOOK", "100")]].concat();
@@ -67,6 +67,30 @@ pub fn limits_and_terms_are_the_configured_ones(site: &Site) {
     assert_eq!([server.fetch(&key), server.fetch(&key)], [200, 403]);
     assert_eq!([validate().0, validate().0], [403, 429]);
     server.terminate();
+}
+
+pub fn sellers_are_told_apart_by_their_tokens(site: &Site) {
+    let alice = "a-token-of-alice-alone";
+    let named = format!("alice:{alice},bob:another-token-of-bob");
+    let same = format!("bob:{TOKEN}");
+    let taken = [&CONFIGURED[..], &[("ADMIN_TOKENS", &same)]].concat();
+    let refused = site.command(&taken).output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && said.contains("ADMIN_TOKENS") && !said.contains(TOKEN), "{said}");
+
+    let server = site.start(&[&CONFIGURED[..], &[("ADMIN_TOKENS", &named), ("RUST_LOG", "trace")]].concat());
+    let head = |token: &str| format!("Authorization: Bearer {token}\r\nContent-Type: application/json\r\n");
+    for (token, expected) in [(TOKEN, 200), (alice, 200), ("another-token-of-bob", 200), ("alice", 401), (&named, 401)]
+    {
+        let body = r#"{"name":"A","content":"a"}"#;
+        assert_eq!(server.call("POST", "/api/admin/product", &head(token), body).0, expected, "{token}");
+    }
+    let (_, log) = server.call("GET", "/api/admin/events", &head(alice), "");
+    let entries = log["events"].as_array().unwrap();
+    let told: Vec<_> = entries.iter().map(|entry| (entry["actor"].as_str().unwrap(), &entry["product_id"])).collect();
+    assert_eq!(told, [("bob", &json!(3)), ("alice", &json!(2)), ("admin", &json!(1))]);
+    let log = server.terminate();
+    assert!(!log.contains(alice), "{log}");
 }
 
 pub fn health_and_readiness_and_unknown_paths(site: &Site) {

@@ -13,6 +13,7 @@ use super::{Delivery, Inner, Options, Settings, Stores};
 use crate::clock::{Clock, SystemClock};
 use crate::entropy::{Entropy, SystemEntropy};
 use crate::key::Keyring;
+use crate::language::Language;
 use crate::limit::{MemoryLimiter, Quotas, RateLimiter};
 use crate::mail::{Mailer, Outbox, Sender, Templates};
 use crate::observer::{Observer, Observers};
@@ -41,6 +42,7 @@ pub struct Builder {
     templates: Templates,
     sender: Sender,
     base_url: String,
+    language: Language,
     mail_route: Hidden,
     quotas: Quotas,
     terms: Terms,
@@ -85,6 +87,7 @@ impl Delivery {
             templates: Templates::default(),
             sender: Sender::default(),
             base_url: "http://localhost".to_owned(),
+            language: Language::default(),
             mail_route: Hidden::default(),
             quotas: Quotas::default(),
             terms: Terms::default(),
@@ -105,10 +108,10 @@ impl Settings {
     /// Starts to put a service together, with everything set that these settings say.
     #[must_use]
     pub fn builder(self, stores: impl Into<Stores>, mailer: Arc<dyn Mailer>) -> Builder {
-        let Self { webhook_secret, admin_token, keyring, options } = self;
+        let Self { webhook_secret, admin_tokens, keyring, options } = self;
         Delivery::builder(stores, mailer, keyring)
             .webhook_secret(webhook_secret)
-            .admin_token(admin_token)
+            .seller(Arc::new(admin_tokens))
             .options(options)
     }
 }
@@ -184,6 +187,14 @@ impl Builder {
         self
     }
 
+    /// Sets the language of e-mails about products that have none of their own; by default English. Where there are no
+    /// templates in it, e-mails are in English.
+    #[must_use]
+    pub fn language(mut self, language: Language) -> Self {
+        self.language = language;
+        self
+    }
+
     /// Sets the address that buyers see in e-mails, where the API is mounted: `https://shop.example`. The default e-mail tells
     /// them to fetch the product at `/api/product` below it: a host that serves products by a route of its own sets
     /// [`templates`](Self::templates) too.
@@ -206,9 +217,14 @@ impl Builder {
     /// Sets everything that `options` has.
     #[must_use]
     pub fn options(self, options: Options) -> Self {
-        let Options { sender, base_url, trusted_proxies, quotas, terms } = options;
+        let Options { sender, base_url, language, trusted_proxies, quotas, terms } = options;
         let base_url = base_url.unwrap_or_else(|| self.base_url.clone());
-        self.sender(sender).base_url(base_url).trusted_proxies(trusted_proxies).quotas(quotas).terms(terms)
+        self.sender(sender)
+            .base_url(base_url)
+            .language(language)
+            .trusted_proxies(trusted_proxies)
+            .quotas(quotas)
+            .terms(terms)
     }
 
     /// Trusts `X-Forwarded-For` from these networks; by default from none.
@@ -278,6 +294,7 @@ impl Builder {
             templates: self.templates,
             sender: self.sender,
             base_url: self.base_url,
+            language: self.language,
             route,
             wake: wake.clone(),
             observers: observers.clone(),

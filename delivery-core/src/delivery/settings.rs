@@ -12,9 +12,11 @@ use url::Url;
 #[cfg(feature = "platforms")]
 pub use self::platforms::PlatformSettings;
 use crate::key::Keyring;
+use crate::language::Language;
 use crate::limit::{Quota, Quotas};
 use crate::mail::Sender;
 use crate::secret::{AdminToken, WebhookSecret};
+use crate::seller::AdminTokens;
 use crate::terms::{Terms, UseLimit, Validity};
 use crate::text::Invalid;
 
@@ -40,8 +42,8 @@ use crate::text::Invalid;
 pub struct Settings {
     /// `WEBHOOK_SECRET`, at least 16 characters.
     pub webhook_secret: WebhookSecret,
-    /// `ADMIN_TOKEN`, at least 16 characters.
-    pub admin_token: AdminToken,
+    /// `ADMIN_TOKEN`, at least 16 characters, and `ADMIN_TOKENS`, each with the name of its bearer.
+    pub admin_tokens: AdminTokens,
     /// `KEY_SECRET`: secrets of at least 16 characters, newest first, separated by commas.
     pub keyring: Keyring,
     /// The rest, which has defaults.
@@ -56,6 +58,8 @@ pub struct Options {
     pub sender: Sender,
     /// `BASE_URL`: where buyers find the API.
     pub base_url: Option<String>,
+    /// `LANGUAGE`: of e-mails about products that have none of their own, such as `de`.
+    pub language: Language,
     /// `TRUSTED_PROXIES`: networks or addresses, separated by commas.
     pub trusted_proxies: Vec<IpNet>,
     /// `LIMIT_PRODUCT`, `LIMIT_VALIDATE`, `LIMIT_WEBHOOK`, `LIMIT_ADMIN`, `LIMIT_FAILURES`: requests per minute.
@@ -87,10 +91,11 @@ impl SettingError {
     }
 }
 
-const SECRETS: [&str; 3] = ["WEBHOOK_SECRET", "ADMIN_TOKEN", "KEY_SECRET"];
-const OPTIONS: [&str; 11] = [
+const SECRETS: [&str; 4] = ["WEBHOOK_SECRET", "ADMIN_TOKEN", "ADMIN_TOKENS", "KEY_SECRET"];
+const OPTIONS: [&str; 12] = [
     "MAIL_FROM",
     "BASE_URL",
+    "LANGUAGE",
     "TRUSTED_PROXIES",
     "LIMIT_PRODUCT",
     "LIMIT_VALIDATE",
@@ -109,9 +114,13 @@ impl Settings {
     ///
     /// [`SettingError`] names the first setting that is invalid, or the secret that is missing.
     pub fn read(setting: impl Fn(&'static str) -> Option<String>) -> Result<Self, SettingError> {
+        let webhook_secret = required(&setting, "WEBHOOK_SECRET", str::parse)?;
+        let admin_token: AdminToken = required(&setting, "ADMIN_TOKEN", str::parse)?;
+        let named: AdminTokens = read(&setting, "ADMIN_TOKENS", str::parse)?.unwrap_or_default();
+        let admin_tokens = named.with_admin(admin_token);
         Ok(Self {
-            webhook_secret: required(&setting, "WEBHOOK_SECRET", str::parse)?,
-            admin_token: required(&setting, "ADMIN_TOKEN", str::parse)?,
+            webhook_secret,
+            admin_tokens: admin_tokens.map_err(|expected| SettingError { name: "ADMIN_TOKENS", expected })?,
             keyring: required(&setting, "KEY_SECRET", str::parse)?,
             options: Options::read(setting)?,
         })
@@ -138,6 +147,7 @@ impl Options {
         Ok(Self {
             sender: read(&setting, "MAIL_FROM", str::parse)?.unwrap_or_default(),
             base_url: read(&setting, "BASE_URL", web_address)?,
+            language: read(&setting, "LANGUAGE", str::parse)?.unwrap_or_default(),
             trusted_proxies: read(&setting, "TRUSTED_PROXIES", networks)?.unwrap_or_default(),
             quotas: Quotas {
                 product: quota("LIMIT_PRODUCT", quotas.product)?,

@@ -103,7 +103,10 @@ async fn add_product(delivery: &Delivery, seller: Seller, fields: Fields<'_>) ->
         product = product.kind(kind).map_err(checked("type"))?;
     }
     let product = product.price(fields.number("price")?.unwrap_or_default()).terms(terms(&fields)?);
-    let product = product.refs(refs_of(delivery, &fields)?.unwrap_or_default());
+    let mut product = product.refs(refs_of(delivery, &fields)?.unwrap_or_default());
+    if let Some(language) = fields.parsed("language")? {
+        product = product.language(language);
+    }
     let has_names = product.has_names();
     Ok(match delivery.desk(seller.actor()).add_product(product).await {
         Ok(product) => Reply::json(&wire::Added::of(&product)),

@@ -166,6 +166,10 @@ struct Whole<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schema(nullable = false))]
     max_uses: Option<i64>,
+    /// Of e-mails about it, where it is not the shop's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schema(nullable = false))]
+    language: Option<&'a str>,
     /// What commerce platforms call it.
     #[serde(skip_serializing_if = "crate::product::Refs::is_empty")]
     #[cfg_attr(test, schema(value_type = std::collections::BTreeMap<String, Vec<String>>, required = false))]
@@ -293,6 +297,7 @@ impl<'a> Added<'a> {
             price: Amount(product.price()),
             expires_days: product.terms().validity.map(crate::terms::Validity::as_days),
             max_uses: product.terms().limit.map(crate::terms::UseLimit::as_count),
+            language: product.language().map(crate::Language::as_str),
             refs: product.refs(),
         };
         Self { success: true, product }

@@ -21,6 +21,7 @@ use super::{MailError, Mailer, Sender};
 use crate::clock::{Clock, SystemClock};
 use crate::entropy::Entropy;
 use crate::key::Keyring;
+use crate::language::Language;
 use crate::observer::Observers;
 use crate::store::{Catalog, Lease, LeasedMessage, Ledger, Outcome, Route, StoreError};
 use crate::throttle::Throttle;
@@ -58,6 +59,7 @@ pub struct Outbox {
     pub(crate) templates: Templates,
     pub(crate) sender: Sender,
     pub(crate) base_url: String,
+    pub(crate) language: Language,
     pub(crate) route: Route,
     pub(crate) wake: Arc<Notify>,
     pub(crate) observers: Observers,

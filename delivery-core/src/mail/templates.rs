@@ -1,38 +1,61 @@
-//! The templates of the e-mail, and the values they may use.
+//! What e-mails look like: a subject, a plain text and HTML for each kind and language.
+//!
+//! A template is called `KIND.PART`, or `KIND.LANGUAGE.PART` for a language other than English. `KIND` is one of
+//! `purchase`, `resend`, `successor`, `expiring` and `revoked`; `PART` is `subject`, `txt` or `html`. A name that begins with an
+//! underscore is a piece that templates include, import or extend.
 
-use chrono::{DateTime, Utc};
-use minijinja::{Environment, UndefinedBehavior, context};
+mod ours;
+mod values;
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use minijinja::{Environment, UndefinedBehavior, Value, context};
 use thiserror::Error;
 
-use crate::key::{Key, KeyText};
-use crate::product::Product;
-use crate::terms::{NEVER, UseLimit};
+pub(super) use self::values::Shown;
+use crate::email::Email;
+use crate::language::Language;
+use crate::store::MessageKind;
 
-const SUBJECT: &str = "subject";
-const TEXT: &str = "purchase.txt";
-const HTML: &str = "purchase.html";
+/// The kinds of e-mails.
+const KINDS: [MessageKind; 5] =
+    [MessageKind::Purchase, MessageKind::Resend, MessageKind::Successor, MessageKind::Expiring, MessageKind::Revoked];
+const PARTS: [&str; 3] = ["subject", "txt", "html"];
+/// The language of templates without one in their name.
+const ENGLISH: &str = "en";
 
-/// The templates of the e-mail, in [minijinja](https://docs.rs/minijinja)'s language. `Default` uses the built-in
-/// templates.
+/// The templates of e-mails, in [minijinja](https://docs.rs/minijinja)'s language. `Default` has ours, in English and German.
 ///
-/// Templates may use `key` (the key's text), `product.id`, `product.name`, `product.description`, `validity` and `uses`
-/// (a sentence each), `expires_at` (RFC 3339), `max_uses` (-1: unlimited), `email`, `base_url` (no slash at its end)
-/// and, in the bodies, `subject`. An undefined name is an error, not an empty string. Every value is escaped in the
-/// HTML body. Values are never interpreted as template code.
+/// A template is named `KIND.PART`, such as `purchase.html`, or `KIND.LANGUAGE.PART`, such as `purchase.de.html`; without a language
+/// it is English. `KIND` is `purchase`, `resend`, `successor`, `expiring` or `revoked`; `PART` is `subject`, `txt` or `html`. Names that begin
+/// with `_` are pieces for `include`, `import` and `extends`; ours are `_layout.html`, `_parts.html`, `_key.txt`, `_words.txt` and
+/// `_words.de.txt`.
+///
+/// Templates may use `keys`, a list of which only `resend` ever has more than one. Each has `key` (the key's text), `product.id`,
+/// `product.name`, `product.description`, `expires_at` (RFC 3339), `ends` (`year`, `month`, `day` and `time`, in UTC; none if the
+/// key never expires), `max_uses` and `remaining_uses` (-1: unlimited) and `used_count`. What the first key has can be used without
+/// `keys[0]` too. There are also `email`, `language`, `base_url` (no slash at its end) and, in the bodies, `subject`. An undefined
+/// name is an error, not an empty string. Every value is escaped in HTML. Values are never interpreted as template code.
 ///
 /// A template should not put the key into a link: mail scanners open links, and URLs end up in logs.
 #[derive(Debug, Clone)]
 pub struct Templates {
-    environment: Environment<'static>,
+    environment: Arc<Environment<'static>>,
+    /// What precedes the part in the names: `purchase`, `purchase.de`.
+    stems: BTreeSet<String>,
 }
 
 /// A template cannot be used.
 #[derive(Debug, Error)]
-#[error("the {template} template of the e-mail is unusable")]
+#[error("the template {template} of e-mails {problem}")]
 pub struct TemplateError {
-    template: &'static str,
+    template: String,
+    problem: &'static str,
     #[source]
-    source: minijinja::Error,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 /// What an e-mail looks like.
@@ -43,154 +66,148 @@ pub(super) struct Rendered {
 }
 
 impl Templates {
-    /// Templates for the subject (one line), the plain-text and the HTML body; each is rendered once with example
-    /// values.
+    /// Ours, with `templates` added or in the places of those of the same name. Each is rendered with example values.
     ///
     /// # Errors
     ///
-    /// [`TemplateError`] if a template has a syntax error or uses an undefined name.
-    pub fn new(
-        subject: impl Into<String>,
-        text: impl Into<String>,
-        html: impl Into<String>,
+    /// [`TemplateError`] if a name is none that a template can have, a template has a syntax error or uses an undefined name, or a
+    /// kind in a language lacks one of its three parts.
+    ///
+    /// ```
+    /// use delivery_core::mail::Templates;
+    ///
+    /// let ours = Templates::replacing([("purchase.subject", "Thanks for {{ product.name }}")])?;
+    /// assert!(Templates::replacing([("purchase.subjct", "Thanks")]).is_err());
+    /// assert!(Templates::replacing([("purchase.subject", "Thanks for {{ prodct.name }}")]).is_err());
+    /// # Ok::<(), delivery_core::mail::TemplateError>(())
+    /// ```
+    pub fn replacing<N: Into<String>, S: Into<String>>(
+        templates: impl IntoIterator<Item = (N, S)>,
     ) -> Result<Self, TemplateError> {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        for (template, source) in [(SUBJECT, subject.into()), (TEXT, text.into()), (HTML, html.into())] {
-            environment.add_template_owned(template, source).map_err(|source| TemplateError { template, source })?;
+        let ours = ours::ALL.iter().map(|(name, source)| (Cow::Borrowed(*name), Cow::Borrowed(*source)));
+        let theirs = templates.into_iter().map(|(name, source)| (Cow::Owned(name.into()), Cow::Owned(source.into())));
+        let mut stems = BTreeSet::new();
+        let mut names = BTreeSet::new();
+        for (name, source) in ours.chain(theirs) {
+            if !name.starts_with('_') {
+                let stem =
+                    stem_of(&name).ok_or_else(|| TemplateError::new(&name, "has a name that no template has"))?;
+                stems.insert(stem.to_owned());
+            }
+            names.insert(name.clone().into_owned());
+            let added = environment.add_template_owned(name.clone(), source);
+            added.map_err(|error| TemplateError::unusable(&name, error))?;
         }
-        let templates = Self { environment };
-        templates.render_with(&context! {
-            key => "dlv_example", email => "buyer@example.com", base_url => "https://shop.example",
-            product => context! { id => 1, name => "Example", description => "" },
-            validity => "Valid.", uses => "Once.", expires_at => "2027-11-21T10:00:00Z", max_uses => 1,
-        })?;
+        let all = stems.iter().flat_map(|stem| PARTS.map(|part| format!("{stem}.{part}")));
+        if let Some(missing) = all.into_iter().find(|name| !names.contains(name)) {
+            return Err(TemplateError::new(&missing, "is missing"));
+        }
+        let templates = Self { environment: Arc::new(environment), stems };
+        for stem in &templates.stems {
+            for example in values::examples() {
+                templates.render_all(stem, &example)?;
+            }
+        }
         Ok(templates)
     }
 
-    pub(super) fn render(
-        &self,
-        key: &Key,
-        text: &KeyText,
-        product: &Product,
-        base_url: &str,
-    ) -> Result<Rendered, TemplateError> {
-        self.render_with(&context! {
-            key => text.expose(),
-            email => key.email().as_str(),
-            base_url,
-            product => context! {
-                id => product.id().get(), name => product.name(), description => product.description()
-            },
-            validity => validity(key.expires_at()),
-            uses => uses(key.limit()),
-            expires_at => crate::clock::timestamp(key.expires_at()),
-            max_uses => key.limit().as_count(),
-        })
+    /// Ours, with the files of a folder added or in the places of those of the same name. Files whose names begin with a dot
+    /// are left alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`replacing`](Self::replacing), and if the folder or a file in it cannot be read as text in UTF-8.
+    pub fn from_folder(folder: impl AsRef<Path>) -> Result<Self, TemplateError> {
+        let unread = |name: &Path, error| TemplateError {
+            template: name.display().to_string(),
+            problem: "cannot be read",
+            source: Some(Box::new(error)),
+        };
+        let folder = folder.as_ref();
+        let mut templates = Vec::new();
+        for entry in std::fs::read_dir(folder).map_err(|error| unread(folder, error))? {
+            let entry = entry.map_err(|error| unread(folder, error))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if !name.starts_with('.') {
+                let source = std::fs::read_to_string(entry.path()).map_err(|error| unread(&entry.path(), error))?;
+                templates.push((name, source));
+            }
+        }
+        Self::replacing(templates)
     }
 
-    fn render_with(&self, facts: &minijinja::Value) -> Result<Rendered, TemplateError> {
-        let render = |template, facts: &minijinja::Value| {
-            let rendered = self.environment.get_template(template).and_then(|template| template.render(facts));
-            rendered.map_err(|source| TemplateError { template, source })
+    /// Whether there are templates in this language, of any kind.
+    #[must_use]
+    pub fn speak(&self, language: &Language) -> bool {
+        KINDS.iter().any(|kind| self.stems.contains(&stem(*kind, language.as_str())))
+            || KINDS.iter().any(|kind| self.stems.contains(&stem(*kind, language.primary())))
+    }
+
+    /// The e-mail of this kind about `keys`, of which there is one at least. It is in the language of the first product, else
+    /// in `language`, else in English.
+    pub(super) fn render(
+        &self,
+        kind: MessageKind,
+        (keys, to): (&[Shown<'_>], &Email),
+        (base_url, language): (&str, &Language),
+    ) -> Result<Rendered, TemplateError> {
+        let wanted = keys.first().and_then(|shown| shown.product.language());
+        let tags = wanted.into_iter().chain([language]).flat_map(|language| [language.as_str(), language.primary()]);
+        let mut tags = tags.filter(|tag| self.stems.contains(&stem(kind, tag)));
+        let tag = tags.next().unwrap_or(ENGLISH);
+        self.render_all(&stem(kind, tag), &values::values(keys, to.as_str(), base_url, tag))
+    }
+
+    fn render_all(&self, stem: &str, values: &Value) -> Result<Rendered, TemplateError> {
+        let render = |part, values: &Value| {
+            let name = format!("{stem}.{part}");
+            let rendered = self.environment.get_template(&name).and_then(|template| template.render(values));
+            rendered.map_err(|error| TemplateError::unusable(&name, error))
         };
         // Join the lines of the subject, whatever a host's template contains: a subject is one line.
-        let subject = render(SUBJECT, facts)?.split_whitespace().collect::<Vec<_>>().join(" ");
-        let facts = context! { subject => subject.as_str(), ..facts.clone() };
-        Ok(Rendered { text: render(TEXT, &facts)?, html: render(HTML, &facts)?, subject })
+        let subject = render("subject", values)?.split_whitespace().collect::<Vec<_>>().join(" ");
+        let values = context! { subject => subject.as_str(), ..values.clone() };
+        Ok(Rendered { text: render("txt", &values)?, html: render("html", &values)?, subject })
     }
 }
 
 impl Default for Templates {
     fn default() -> Self {
-        let ours = (include_str!("templates/purchase.txt"), include_str!("templates/purchase.html"));
-        Self::new("Your key for {{ product.name }}", ours.0, ours.1)
-            // The tests below render the built-in templates. Without templates sending fails, the failure is logged,
-            // and the e-mails are retried.
-            .unwrap_or_else(|_| Self { environment: Environment::new() })
+        let none: [(&str, &str); 0] = [];
+        // The tests below render the built-in templates. Without templates sending fails, the failure is logged, and the e-mails
+        // are retried.
+        Self::replacing(none)
+            .unwrap_or_else(|_| Self { environment: Arc::new(Environment::new()), stems: BTreeSet::new() })
     }
 }
 
-fn validity(expires_at: DateTime<Utc>) -> String {
-    if expires_at >= NEVER {
-        "It never expires.".to_owned()
-    } else {
-        format!("It is valid until {} UTC.", expires_at.format("%-d %B %Y, %H:%M"))
+impl TemplateError {
+    fn new(template: &str, problem: &'static str) -> Self {
+        Self { template: template.to_owned(), problem, source: None }
+    }
+
+    fn unusable(template: &str, error: minijinja::Error) -> Self {
+        Self { source: Some(Box::new(error)), ..Self::new(template, "is unusable") }
     }
 }
 
-fn uses(limit: UseLimit) -> String {
-    match limit {
-        UseLimit::Unlimited => "You can use it as often as you like.".to_owned(),
-        UseLimit::Uses(uses) if uses.get() == 1 => "You can use it once.".to_owned(),
-        UseLimit::Uses(uses) => format!("You can use it {} times.", uses.get()),
-    }
+/// What the names of templates of a kind in a language begin with.
+fn stem(kind: MessageKind, language: &str) -> String {
+    if language == ENGLISH { kind.as_str().to_owned() } else { format!("{}.{language}", kind.as_str()) }
+}
+
+/// What the name of a template has before its part; `None` if it is not the name of one.
+fn stem_of(name: &str) -> Option<&str> {
+    let (stem, _) = name.rsplit_once('.').filter(|(_, part)| PARTS.contains(part))?;
+    let (kind, language) = stem.split_once('.').unwrap_or((stem, ENGLISH));
+    let is_kind = KINDS.iter().any(|known| known.as_str() == kind);
+    // In lower case, as languages are compared, and English has no other name.
+    let is_language = language.parse::<Language>().is_ok_and(|read| read.as_str() == language)
+        && (language != ENGLISH || !stem.contains('.'));
+    (is_kind && is_language).then_some(stem)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::key::{KeyId, Keyring, NewKey, Prefix};
-    use crate::product::{NewProduct, ProductId};
-    use crate::terms::{Terms, Validity};
-
-    fn message(name: &str, terms: Terms) -> Rendered {
-        let keyring = Keyring::new(Prefix::default(), &["0123456789abcdef".parse().unwrap()]).unwrap();
-        let product = Product::new(ProductId::new(7).unwrap(), NewProduct::new(name).unwrap());
-        let id = (KeyId::from_bytes([0; 16]), keyring.newest());
-        let email = "{{7*7}}@example.com".parse().unwrap();
-        let key = Key::from(NewKey::on_terms(id, product.id(), email, terms, "2026-11-21T10:00:00Z".parse().unwrap()));
-        let text = keyring.text(key.id(), keyring.newest());
-        Templates::default().render(&key, &text, &product, "https://shop.example").unwrap()
-    }
-
-    #[test]
-    fn a_message_says_what_was_bought_and_on_which_terms() {
-        let message = message("Field Guide", Terms::default());
-        assert_eq!(message.subject, "Your key for Field Guide");
-        for body in [&message.text, &message.html] {
-            for part in [
-                "Field Guide",
-                "dlv_",
-                "It is valid until 21 November 2027, 10:00 UTC.",
-                "as often as you like",
-                "{{7*7}}@",
-            ] {
-                assert!(body.contains(part), "{part} in {body}");
-            }
-            assert!(!body.contains("?key=") && !body.contains("&key="), "no address with the key in it");
-            assert!(!body.contains("href"), "nothing to click");
-        }
-    }
-
-    #[test]
-    fn values_are_neither_markup_nor_code() {
-        let message = message("<script>alert('{{ key }}')</script>", Terms::default());
-        assert!(message.html.contains("&lt;script&gt;alert(&#x27;{{ key }}"), "{}", message.html);
-        assert!(!message.html.contains("<script>"));
-        assert!(message.subject.contains("{{ key }}"));
-    }
-
-    #[test]
-    fn terms_in_words() {
-        let terms = |days, count| Terms {
-            validity: Validity::from_days(days).unwrap(),
-            limit: UseLimit::from_count(count).unwrap(),
-        };
-        for (terms, sentence) in [
-            (terms(-1, -1), "It never expires. You can use it as often as you like."),
-            (terms(1, 1), "It is valid until 22 November 2026, 10:00 UTC. You can use it once."),
-            (terms(1, 3), "You can use it 3 times."),
-        ] {
-            assert!(message("x", terms).text.contains(sentence));
-        }
-    }
-
-    #[test]
-    fn faulty_templates_are_refused_at_once() {
-        assert!(Templates::new("{{ product.name }}", "{{ key }}", "{{ key }} {{ validity }}").is_ok());
-        assert!(Templates::new("{{ product.name", "", "").is_err());
-        assert!(Templates::new("x", "{{ kye }}", "").is_err());
-        assert!(Templates::new("x", "", "{% if %}").is_err());
-    }
-}
+mod tests;

@@ -30,10 +30,16 @@ pub struct AdminTokens(Vec<(Actor, AdminToken)>);
 
 impl AdminTokens {
     /// These tokens, and one whose bearer is [`Actor::admin`].
-    #[must_use]
-    pub fn with_admin(mut self, token: AdminToken) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] if somebody with a name has the same token: the audit log could not tell the two apart.
+    pub fn with_admin(mut self, token: AdminToken) -> Result<Self, Invalid> {
+        if self.0.iter().any(|(_, other)| token.is(other)) {
+            return Err(Invalid::expected("must not have the token of ADMIN_TOKEN under another name"));
+        }
         self.0.push((Actor::admin(), token));
-        self
+        Ok(self)
     }
 
     /// Whose token it is. It takes the same time for every token, and for none.
@@ -115,7 +121,7 @@ mod tests {
     #[test]
     fn a_token_tells_its_name_and_is_not_shown() {
         let tokens: AdminTokens = "alice:0123456789abcdef,bob:fedcba9876543210".parse().unwrap();
-        let tokens = tokens.with_admin("the-first-token-of-all".parse().unwrap());
+        let tokens = tokens.with_admin("the-first-token-of-all".parse().unwrap()).unwrap();
         for (presented, name) in [
             ("0123456789abcdef", Some("alice")),
             ("fedcba9876543210", Some("bob")),
@@ -127,5 +133,6 @@ mod tests {
             assert_eq!(tokens.bearer(presented.as_bytes()).map(Actor::as_str), name, "{presented:?}");
         }
         assert_eq!(format!("{tokens:?}"), r#"["alice", "bob", "admin"]"#);
+        assert!(tokens.with_admin("fedcba9876543210".parse().unwrap()).is_err(), "Bob's token");
     }
 }

@@ -32,6 +32,10 @@ pub enum MessageKind {
     Resend,
     /// An e-mail that brings the key that took the place of one whose text leaked.
     Successor,
+    /// An e-mail that says that a key expires soon.
+    Expiring,
+    /// An e-mail that says that a key was revoked, since its payment was refunded.
+    Revoked,
     /// A webhook: a key was issued.
     KeyIssued,
     /// A webhook: a key was revoked.
@@ -112,10 +116,12 @@ impl FromStr for MessageId {
 }
 
 impl MessageKind {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 9] = [
         Self::Purchase,
         Self::Resend,
         Self::Successor,
+        Self::Expiring,
+        Self::Revoked,
         Self::KeyIssued,
         Self::KeyRevoked,
         Self::KeyRestored,
@@ -129,6 +135,8 @@ impl MessageKind {
             Self::Purchase => "purchase",
             Self::Resend => "resend",
             Self::Successor => "successor",
+            Self::Expiring => "expiring",
+            Self::Revoked => "revoked",
             Self::KeyIssued => "key.issued",
             Self::KeyRevoked => "key.revoked",
             Self::KeyRestored => "key.restored",

@@ -14,7 +14,6 @@
 use chrono::{DateTime, Utc};
 use proptest::prelude::*;
 
-use delivery_core::HostRef;
 use delivery_core::email::Email;
 use delivery_core::error::ErrorCode;
 use delivery_core::key::{Actor, Change, Key, KeyId, LimitChange, NewKey, Reason, SecretVersion, Status};
@@ -24,6 +23,7 @@ use delivery_core::post::{Category, NewPost};
 use delivery_core::product::{NewProduct, ProductId};
 use delivery_core::store::{KeyQuery, MessageKind};
 use delivery_core::terms::{MAX_DAYS, MAX_USES, OwnTerms, Terms, UseLimit, Validity};
+use delivery_core::{HostRef, Language};
 
 /// Instants of the years 2020 to 2100, to the millisecond.
 pub fn instant() -> impl Strategy<Value = DateTime<Utc>> {
@@ -106,6 +106,11 @@ pub fn paid_order() -> impl Strategy<Value = Order> {
     (order(), product(), email()).prop_map(|(reference, product, email)| Order { reference, product, email })
 }
 
+/// One of few languages of e-mails, with templates and without.
+pub fn language() -> impl Strategy<Value = Language> {
+    prop::sample::select(vec!["en", "de", "de-AT", "pt-BR"]).prop_map(|tag| tag.parse().expect("a language"))
+}
+
 /// A product with every field, short and long.
 pub fn new_product() -> impl Strategy<Value = NewProduct> {
     let price = (0..1_000_000_000_i64, 0..=4_u32).prop_map(|(amount, scale)| {
@@ -114,11 +119,16 @@ pub fn new_product() -> impl Strategy<Value = NewProduct> {
         format!("{whole}.{fraction}0").parse().expect("a price")
     });
     let texts = ("\\PC{1,200}", "\\PC{0,300}", "\\PC{1,64}", hostile_text());
-    (texts, price, own_terms(), prop::option::of(host_ref())).prop_map(
-        |((name, about, kind, content), price, terms, name_of)| {
+    let language = prop::option::of(language());
+    (texts, price, own_terms(), prop::option::of(host_ref()), language).prop_map(
+        |((name, about, kind, content), price, terms, name_of, language)| {
             let product =
                 NewProduct::new(name).and_then(|product| product.description(about)?.kind(kind)?.content(content));
             let product = product.expect("within the rules").price(price).terms(terms);
+            let product = match language {
+                Some(language) => product.language(language),
+                None => product,
+            };
             match name_of {
                 Some(host_ref) => product.host_ref(host_ref),
                 None => product,

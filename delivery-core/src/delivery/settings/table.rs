@@ -14,7 +14,7 @@ impl<'de> Deserialize<'de> for Settings {
             return Err(D::Error::custom(format!("there is no setting {name}")));
         }
         let value = |name: &str| table.get(&name.to_ascii_lowercase());
-        for (name, takes_list) in SECRETS.into_iter().zip([false, false, true]) {
+        for (name, takes_list) in SECRETS.into_iter().zip([false, false, true, true]) {
             // A number would lose its leading zeros.
             let fits = value(name).is_none_or(|value| match value {
                 Value::Text(_) => true,
@@ -120,11 +120,13 @@ mod tests {
         let read = settings(json!({
             "trusted_proxies": ["10.0.0.0/8", "192.0.2.1"], "limit_admin": 3, "limit_product": "7", "key_uses": -1,
             "key_days": 30, "base_url": "https://shop.example/api", "mail_from": "",
+            "language": "de-AT",
         }))
         .unwrap();
-        let Options { sender, base_url, trusted_proxies, quotas, terms } = read.options;
+        let Options { sender, base_url, language, trusted_proxies, quotas, terms } = read.options;
         assert_eq!(sender, Sender::default());
         assert_eq!(base_url.as_deref(), Some("https://shop.example/api"));
+        assert_eq!(language.as_str(), "de-at");
         assert_eq!(trusted_proxies.iter().map(ToString::to_string).collect::<Vec<_>>(), ["10.0.0.0/8", "192.0.2.1/32"]);
         let expected = Quotas {
             admin: Quota::per_minute(3).unwrap(),

@@ -101,6 +101,9 @@ async fn update_product(delivery: &Delivery, seller: Seller, fields: Fields<'_>)
     if let Some(refs) = refs_of(delivery, &fields)? {
         facts = facts.refs(refs);
     }
+    if let Some(language) = fields.parsed("language")? {
+        facts = facts.language(language);
+    }
     let has_names = facts.has_names();
     Ok(match delivery.desk(seller.actor()).update_product(id, facts).await {
         Ok(Some(product)) => Reply::json(&wire::Added::of(&product)),

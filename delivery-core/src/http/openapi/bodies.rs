@@ -1,7 +1,7 @@
 //! Schemas of request bodies. The endpoints read fields one by one, so there is no type to derive a schema from. An
 //! external tool checks these schemas by sending requests that they allow and requests that they forbid.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use utoipa::openapi::schema::{
     AdditionalProperties, AnyOfBuilder, ArrayBuilder, KnownFormat, Object, ObjectBuilder, SchemaFormat, SchemaType,
     Type,
@@ -31,13 +31,13 @@ pub(super) fn schemas() -> [(&'static str, Object); 16] {
         ("RevokeKey", revoke_key()),
         ("ChangeKey", change_key()),
         ("ResendKey", resend_key()),
-        ("TheMessage", the("A message.", "id", id_of_a_list())),
+        ("TheMessage", the("A message.", ("id", json!("1878913024000000007")), id_of_a_list())),
         ("ApplyEvent", apply_event()),
         ("ProductUpdate", product_update()),
-        ("TheProduct", the("A product.", "id", product())),
+        ("TheProduct", the("A product.", ("id", json!(1)), product())),
         ("PostUpdate", post_update()),
-        ("ThePost", the("A post.", "id", product())),
-        ("TheCustomer", the("A person.", "customer_email", email())),
+        ("ThePost", the("A post.", ("id", json!(1)), product())),
+        ("TheCustomer", the("A person.", ("customer_email", json!("ada@example.com")), email())),
     ]
 }
 
@@ -95,6 +95,7 @@ fn new_product() -> Object {
         .property("price", price())
         .property("expires_days", days("Left out: as the seller has set it for all."))
         .property("max_uses", uses("Left out: as the seller has set it for all."))
+        .property("language", language())
         .property("refs", refs())
         .required("name")
         .required("content")
@@ -120,8 +121,9 @@ fn new_post() -> Object {
         .build()
 }
 
-fn the(meant: &str, name: &str, schema: ObjectBuilder) -> Object {
-    ObjectBuilder::new().description(Some(meant)).property(name, schema).required(name).build()
+fn the(meant: &str, (name, example): (&str, Value), schema: ObjectBuilder) -> Object {
+    let whole = ObjectBuilder::new().description(Some(meant)).property(name, schema).required(name);
+    whole.examples([json!({ name: example })]).build()
 }
 
 fn key_id() -> ObjectBuilder {
@@ -135,7 +137,7 @@ fn id_of_a_list() -> ObjectBuilder {
 }
 
 fn the_key() -> Object {
-    the("A key.", "id", key_id())
+    the("A key.", ("id", json!(EXAMPLE)), key_id())
 }
 
 fn revoke_key() -> Object {
@@ -145,6 +147,7 @@ fn revoke_key() -> Object {
         .property("id", key_id())
         .property("reason", reason)
         .required("id")
+        .examples([json!({ "id": EXAMPLE, "reason": "shared in a forum" })])
         .build()
 }
 
@@ -172,6 +175,7 @@ fn resend_key() -> Object {
         .property("id", key_id())
         .property("customer_email", other_email("Where it is sent from now on, if the address was wrong."))
         .required("id")
+        .examples([json!({ "id": EXAMPLE, "customer_email": "ada@example.com" })])
         .build()
 }
 
@@ -183,6 +187,7 @@ fn apply_event() -> Object {
         .property("customer_email", other_email("The buyer's address, where the event has none."))
         .property("product_id", of.description(Some("What was bought, where the event names nothing that is known.")))
         .required("id")
+        .examples([json!({ "id": "1878913024000000012", "product_id": 1 })])
         .build()
 }
 
@@ -203,6 +208,7 @@ fn product_update() -> Object {
         .property("price", price())
         .property("expires_days", days("Left out: as it is."))
         .property("max_uses", uses("Left out: as it is."))
+        .property("language", language())
         .property("refs", refs())
         .required("id")
         .examples([json!({ "id": 1, "price": 12.5 })])
@@ -258,6 +264,11 @@ fn price() -> ObjectBuilder {
         .minimum(Some(0))
         .exclusive_maximum(Some(1_000_000_000_000_000_i64))
         .description(Some("At most four digits after the point; kept digit for digit."))
+}
+
+fn language() -> ObjectBuilder {
+    let tag = maybe(Type::String).max_length(Some(35)).pattern(Some("^([A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*)?$"));
+    tag.description(Some("Of e-mails about it, such as en or pt-BR. Left out: the shop's."))
 }
 
 /// What commerce platforms call the product.

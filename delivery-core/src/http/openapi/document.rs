@@ -143,4 +143,9 @@ fn every_endpoint_and_every_status_is_described_and_nothing_else() {
     }
     described.sort();
     assert_eq!(described, expected);
+    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+        let is_body = super::bodies::schemas().iter().any(|(body, _)| body == name);
+        let has_example = schema["examples"][0].is_object() || schema["properties"].is_null();
+        assert!(!is_body || has_example, "the body {name}: an example");
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::Outbox;
 use crate::email::Email;
+use crate::mail::templates::Shown;
 use crate::mail::{MailError, Message, SEND_TIMEOUT};
 use crate::store::{LeasedMessage, Recipient, WebhookName};
 
@@ -50,7 +51,8 @@ impl Outbox {
             .map_err(|error| MailError::not_tried("the product cannot be read").because(error))?
             .ok_or_else(|| MailError::transient("the product is not there"))?;
         let text = self.keyring.text(key.id(), key.granted().secret);
-        let rendered = self.templates.render(key, &text, &product, &self.base_url);
+        let shown = [Shown { key, text: &text, product: &product }];
+        let rendered = self.templates.render(message.kind, (&shown, to), (&self.base_url, &self.language));
         let rendered =
             rendered.map_err(|error| MailError::transient("the e-mail cannot be rendered").because(error))?;
         Ok(Message {

@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use crate::email::Email;
 use crate::host_ref::HostRef;
 use crate::key::{Fingerprint, Key, KeyId, KeyState, NewKey, Revocation, SecretVersion};
+use crate::language::Language;
 use crate::order::OrderRef;
 use crate::post::{Category, NewPost, Post, PostId};
 use crate::product::{Listing, NewProduct, Price, Product, ProductId};
@@ -66,7 +67,7 @@ pub(in crate::store) use key_columns;
 /// The columns that [`product`] reads, of `delivery_product`.
 macro_rules! product_columns {
     () => {
-        "id, name, description, kind, content, price, days, uses, archived, host_ref, refs"
+        "id, name, description, kind, content, price, days, uses, archived, host_ref, refs, language"
     };
 }
 pub(in crate::store) use product_columns;
@@ -160,6 +161,11 @@ pub(in crate::store) fn product(row: &impl Columns) -> Result<Product, StoreErro
     let facts = parsed(facts, "product")?.price(price(row)?).terms(terms);
     let facts = match host_ref(row)? {
         Some(host_ref) => facts.host_ref(host_ref),
+        None => facts,
+    };
+    let language = parsed(row.text_or_null("language")?.map(str::parse::<Language>).transpose(), "language")?;
+    let facts = match language {
+        Some(language) => facts.language(language),
         None => facts,
     };
     let refs = serde_json::from_str(row.text("refs")?);

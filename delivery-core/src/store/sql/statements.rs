@@ -56,14 +56,14 @@ pub(in crate::store) const PRODUCTS: &str =
     "SELECT id, name, description, kind, price FROM delivery_product WHERE archived = 0 ORDER BY id";
 
 pub(in crate::store) const ADD_PRODUCT: &str = concat!(
-    "INSERT INTO delivery_product (name, description, kind, content, price, days, uses, host_ref, refs) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING ",
+    "INSERT INTO delivery_product (name, description, kind, content, price, days, uses, host_ref, refs, language) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING ",
     product_columns!()
 );
 
 pub(in crate::store) const UPDATE_PRODUCT: &str = concat!(
     "UPDATE delivery_product SET name = $1, description = $2, kind = $3, content = $4, price = $5, days = $6, uses = $7, \
-        host_ref = $8, refs = $9 WHERE id = $10 RETURNING ",
+        host_ref = $8, refs = $9, language = $10 WHERE id = $11 RETURNING ",
     product_columns!()
 );
 
@@ -265,6 +265,7 @@ macro_rules! bind_product {
             .bind($product.terms().limit.map(crate::terms::UseLimit::as_count))
             .bind($product.host_ref().map(crate::HostRef::as_str))
             .bind(crate::store::sql::inbox::text($product.refs())?)
+            .bind($product.language().map(crate::Language::as_str))
     };
 }
 pub(in crate::store) use bind_product;

@@ -43,6 +43,7 @@ pub(in crate::store) static TABLES: [Table; 11] = [
             ("archived", Integer),
             ("host_ref", Text),
             ("refs", Text),
+            ("language", Text),
         ],
         chunk: 16,
     },

@@ -20,7 +20,8 @@ CREATE TABLE delivery_product (
     uses        BIGINT,
     archived    BIGINT NOT NULL DEFAULT 0, -- 1: neither listed nor sold
     host_ref    TEXT COLLATE "C" UNIQUE, -- what the host calls it
-    refs        TEXT NOT NULL DEFAULT '{}' -- what platforms call it: {"stripe": ["plink_1"]}
+    refs        TEXT NOT NULL DEFAULT '{}', -- what platforms call it: {"stripe": ["plink_1"]}
+    language    TEXT -- of e-mails about it; NULL: the shop's
 );
 -- Counts changes of products, also those by hand, so that the caches of all servers notice them.
 CREATE TABLE delivery_catalog (

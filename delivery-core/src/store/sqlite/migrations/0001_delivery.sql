@@ -17,7 +17,8 @@ CREATE TABLE delivery_product (
     uses        INTEGER,
     archived    INTEGER NOT NULL DEFAULT 0, -- 1: neither listed nor sold
     host_ref    TEXT UNIQUE, -- what the host calls it
-    refs        TEXT NOT NULL DEFAULT '{}' -- what platforms call it: {"stripe": ["plink_1"]}
+    refs        TEXT NOT NULL DEFAULT '{}', -- what platforms call it: {"stripe": ["plink_1"]}
+    language    TEXT -- of e-mails about it; NULL: the shop's
 ) STRICT;
 
 -- What a commerce platform calls a product of ours: the column `refs`, a name a row. A name is one product's.

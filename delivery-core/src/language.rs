@@ -1,0 +1,85 @@
+//! The language of what buyers read.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::text::Invalid;
+
+/// A language of e-mails, such as `en` or `pt-br`: a tag by [BCP 47](https://www.rfc-editor.org/info/bcp47) of at most 35
+/// characters. It is kept in lower case, since tags are compared so.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Language(String);
+
+impl Language {
+    /// The tag, in lower case.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The language without region or script: `pt` of `pt-br`.
+    #[must_use]
+    pub fn primary(&self) -> &str {
+        self.0.split_once('-').map_or(&self.0, |(primary, _)| primary)
+    }
+}
+
+impl Default for Language {
+    /// English.
+    fn default() -> Self {
+        Self("en".to_owned())
+    }
+}
+
+impl FromStr for Language {
+    type Err = Invalid;
+
+    fn from_str(tag: &str) -> Result<Self, Invalid> {
+        const EXPECTED: Invalid = Invalid::expected("must be a language such as en or pt-BR");
+        let mut parts = tag.split('-');
+        let primary = parts.next().unwrap_or_default();
+        let is_primary = (2..=3).contains(&primary.len()) && primary.bytes().all(|byte| byte.is_ascii_alphabetic());
+        let is_rest =
+            |part: &str| (2..=8).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let is_tag = tag.len() <= 35 && is_primary && parts.all(is_rest);
+        is_tag.then(|| Self(tag.to_ascii_lowercase())).ok_or(EXPECTED)
+    }
+}
+
+impl fmt::Display for Language {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+crate::text::serde_as_text!(Language);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_read_in_any_case() {
+        for (text, read) in [
+            ("en", Some("en")),
+            ("DE", Some("de")),
+            ("pt-BR", Some("pt-br")),
+            ("zh-Hant-TW", Some("zh-hant-tw")),
+            ("yue", Some("yue")),
+            ("", None),
+            ("e", None),
+            ("english", None),
+            ("d3", None),
+            ("de-", None),
+            ("de_AT", None),
+            ("../de", None),
+            ("de-x", None),
+            ("dé", None),
+            ("de-1234567-1234567-1234567-1234567-1", None),
+        ] {
+            assert_eq!(text.parse::<Language>().ok().as_ref().map(Language::as_str), read, "{text:?}");
+        }
+        assert_eq!("pt-br".parse::<Language>().unwrap().primary(), "pt");
+        assert_eq!(Language::default().primary(), "en");
+    }
+}

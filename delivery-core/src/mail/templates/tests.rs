@@ -1,0 +1,168 @@
+use super::*;
+use crate::key::{Key, KeyId, KeyState, Keyring, NewKey, Prefix};
+use crate::product::{NewProduct, Product, ProductId};
+use crate::terms::{Terms, UseLimit, Validity};
+
+/// An e-mail about as many keys as there are names.
+fn message(kind: MessageKind, names: &[&str], terms: Terms, used: u64, language: Option<&str>) -> Rendered {
+    let keyring = Keyring::new(Prefix::default(), &["0123456789abcdef".parse().unwrap()]).unwrap();
+    let email: Email = "{{7*7}}@example.com".parse().unwrap();
+    let (mut keys, mut texts, mut products) = (Vec::new(), Vec::new(), Vec::new());
+    for (number, name) in (1..).zip(names) {
+        let facts = NewProduct::new(*name).unwrap();
+        let facts = match language {
+            Some(language) => facts.language(language.parse().unwrap()),
+            None => facts,
+        };
+        let product = Product::new(ProductId::new(number).unwrap(), facts);
+        let id = (KeyId::from_bytes([u8::try_from(number).unwrap(); 16]), keyring.newest());
+        let at = "2026-11-21T10:00:00Z".parse().unwrap();
+        let key = Key::from(NewKey::on_terms(id, product.id(), email.clone(), terms, at));
+        let state = KeyState { used, ..key.state().clone() };
+        let key = Key::new(key.granted().clone(), state);
+        texts.push(keyring.text(key.id(), keyring.newest()));
+        keys.push(key);
+        products.push(product);
+    }
+    let shown: Vec<_> =
+        keys.iter().zip(&texts).zip(&products).map(|((key, text), product)| Shown { key, text, product }).collect();
+    let english = Language::default();
+    Templates::default().render(kind, (&shown, &email), ("https://shop.example", &english)).unwrap()
+}
+
+fn terms(days: i64, uses: i64) -> Terms {
+    Terms { validity: Validity::from_days(days).unwrap(), limit: UseLimit::from_count(uses).unwrap() }
+}
+
+#[test]
+fn an_email_of_each_kind_says_what_happened() {
+    use MessageKind::{Expiring, Purchase, Resend, Revoked, Successor};
+    for (kind, language, subject, says) in [
+        (Purchase, "en", "Your key for Field Guide", "Thank you for your purchase"),
+        (Resend, "en", "Your key for Field Guide", "Here is your key again"),
+        (Successor, "en", "Your new key for Field Guide", "The key that you had no longer works."),
+        (Expiring, "en", "Your key for Field Guide expires on 21 November 2027", "Your key expires soon"),
+        (Revoked, "en", "Your key for Field Guide is no longer valid", "Your payment was refunded"),
+        (Purchase, "de", "Ihr Schlüssel für Field Guide", "Vielen Dank für Ihren Kauf"),
+        (Resend, "de-AT", "Ihr Schlüssel für Field Guide", "Hier ist Ihr Schlüssel noch einmal"),
+        (Successor, "de", "Ihr neuer Schlüssel für Field Guide", "Ihr bisheriger Schlüssel gilt nicht mehr."),
+        (Expiring, "de", "Ihr Schlüssel für Field Guide läuft am 21. November 2027 ab", "Ihr Schlüssel läuft bald ab"),
+        (Revoked, "de", "Ihr Schlüssel für Field Guide gilt nicht mehr", "Ihre Zahlung wurde erstattet"),
+        (Purchase, "fr", "Your key for Field Guide", "Thank you for your purchase"),
+    ] {
+        let message = message(kind, &["Field Guide"], Terms::default(), 0, Some(language));
+        assert_eq!(message.subject, subject);
+        for body in [&message.text, &message.html] {
+            for part in ["Field Guide", says, "{{7*7}}@example.com"] {
+                assert!(body.contains(part), "{part} in {body}");
+            }
+            assert_eq!(body.contains("dlv_"), kind != Revoked, "{body}");
+            assert!(!body.contains("?key=") && !body.contains("&key="), "no address with the key in it");
+            assert!(!body.contains("href") && !body.contains("src="), "nothing to click, and nothing from elsewhere");
+        }
+        let tag = if language.starts_with("de") { "de" } else { "en" };
+        assert!(message.html.contains(&format!("<html lang=\"{tag}\">")), "{}", message.html);
+    }
+}
+
+#[test]
+fn several_keys_come_in_one_email() {
+    let message = message(MessageKind::Resend, &["Field Guide", "Atlas"], terms(30, 5), 2, None);
+    assert_eq!(message.subject, "Your 2 keys");
+    for body in [&message.text, &message.html] {
+        for part in ["Here are your keys again", "Field Guide", "Atlas", "3 of 5 uses are left.", "product_id=2"] {
+            assert!(body.contains(part), "{part} in {body}");
+        }
+        // Each is shown, and once more in its command.
+        assert_eq!(body.matches("dlv_").count(), 4, "{body}");
+    }
+}
+
+#[test]
+fn values_are_neither_markup_nor_code() {
+    for kind in KINDS {
+        for names in [&["<script>alert('{{ key }}')</script>"][..], &["<script>{{ key }}</script>", "<b>"][..]] {
+            let message = message(kind, names, Terms::default(), 0, None);
+            assert!(message.html.contains("&lt;script&gt;"), "{}", message.html);
+            assert!(message.html.contains("{{ key }}"), "{}", message.html);
+            assert!(!message.html.contains("<script>") && !message.html.contains("<b>"));
+            assert!(!message.text.contains("&lt;") && !message.subject.contains("&lt;"), "{}", message.text);
+            // What escapes its own pieces would show them.
+            assert!(!message.html.contains("&lt;td") && !message.html.contains("&lt;p "), "{}", message.html);
+        }
+    }
+}
+
+#[test]
+fn terms_in_words() {
+    for (terms, used, language, sentence) in [
+        (terms(-1, -1), 0, "en", "It never expires. You can use it as often as you like."),
+        (terms(1, 1), 0, "en", "It is valid until 22 November 2026, 10:00 UTC. You can use it once."),
+        (terms(1, 3), 0, "en", "You can use it 3 times."),
+        (terms(1, 3), 2, "en", "1 of 3 uses is left."),
+        (terms(1, 3), 3, "en", "0 of 3 uses are left."),
+        (terms(-1, -1), 0, "de", "Er läuft nie ab. Sie können ihn beliebig oft verwenden."),
+        (terms(100, 1), 0, "de", "Er gilt bis 1. März 2027, 10:00 Uhr (UTC). Sie können ihn einmal verwenden."),
+        (terms(1, 3), 1, "de", "Sie können ihn noch 2-mal verwenden (von insgesamt 3-mal)."),
+    ] {
+        let message = message(MessageKind::Purchase, &["x"], terms, used, Some(language));
+        assert!(message.text.contains(sentence), "{sentence} in {}", message.text);
+        assert!(message.html.contains(sentence), "{sentence} in {}", message.html);
+    }
+}
+
+#[test]
+fn faulty_templates_are_refused_at_once() {
+    let whole =
+        |text: &'static str| vec![("expiring.fr.subject", "x"), ("expiring.fr.txt", text), ("expiring.fr.html", "x")];
+    for (templates, refused) in [
+        (vec![("purchase.subject", "{{ product.name }}")], None),
+        (vec![("purchase.de.html", "{{ key }} {{ keys[0].ends.time if ends }}")], None),
+        (vec![("purchase.html", "{% include '_mine.html' %}"), ("_mine.html", "{{ key }}")], None),
+        (whole("{{ key }}"), None),
+        (whole("{{ kye }}"), Some("expiring.fr.txt of e-mails is unusable")),
+        (vec![("purchase.fr.subject", "x")], Some("purchase.fr.txt of e-mails is missing")),
+        (vec![("purchase.subject", "{{ product.name")], Some("purchase.subject of e-mails is unusable")),
+        (vec![("purchase.html", "{% if %}")], Some("is unusable")),
+        (vec![("purchase.html", "{% include 'nowhere' %}")], Some("is unusable")),
+        // Not every key has an end.
+        (vec![("purchase.txt", "{{ ends.day }}")], Some("is unusable")),
+        (vec![("_layout.html", "{{ nothing }}")], Some("is unusable")),
+        (vec![("purchase.htm", "x")], Some("purchase.htm of e-mails has a name that no template has")),
+        (vec![("bought.html", "x")], Some("has a name")),
+        (vec![("purchase.en.html", "x")], Some("has a name")),
+        (vec![("purchase.DE.html", "x")], Some("has a name")),
+        (vec![("purchase", "x")], Some("has a name")),
+    ] {
+        let said = Templates::replacing(templates.clone()).err().map(|error| error.to_string());
+        let fits = match (&said, refused) {
+            (None, None) => true,
+            (Some(said), Some(refused)) => said.contains(refused),
+            _ => false,
+        };
+        assert!(fits, "{templates:?}: {said:?}");
+    }
+}
+
+#[test]
+fn a_language_is_spoken_if_it_has_templates() {
+    let ours = Templates::default();
+    for (language, speaks) in [("en", true), ("en-gb", true), ("de", true), ("de-AT", true), ("fr", false)] {
+        assert_eq!(ours.speak(&language.parse().unwrap()), speaks, "{language}");
+    }
+}
+
+#[test]
+fn a_folder_replaces_ours() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &[u8]| std::fs::write(folder.path().join(name), text).unwrap();
+    write("purchase.subject", b"Mine: {{ product.name }}");
+    write(".DS_Store", b"\xff");
+    assert!(Templates::from_folder(folder.path()).is_ok());
+    write("README", b"what these files are");
+    assert!(Templates::from_folder(folder.path()).is_err());
+    std::fs::remove_file(folder.path().join("README")).unwrap();
+    write("purchase.txt", b"\xff");
+    assert!(Templates::from_folder(folder.path()).is_err());
+    assert!(Templates::from_folder(folder.path().join("none")).is_err());
+}
