@@ -33,7 +33,7 @@ async fn a_subscription_renews_its_key_and_a_refund_gives_the_days_back() {
     assert_eq!((days().await, shop.statuses().await), (130, vec![Status::Valid]));
     shop.tell(refunded("A")).await;
     assert_eq!((shop.tell(renewed("c5")).await, shop.statuses().await), (Some(Renewed), vec![Status::Revoked]));
-    assert_eq!(shop.sent().await, 1);
+    assert_eq!(shop.sent().await, 2, "the key, and that it was revoked");
 }
 
 #[tokio::test]
@@ -116,6 +116,35 @@ async fn what_is_disputed_before_it_is_paid_waits_for_the_end_of_the_dispute() {
     shop.tell(Event::Restored(dispute("B"))).await;
     shop.tell(Event::Disputed(dispute("B"))).await;
     assert_eq!(shop.tell(Event::Paid(sale("B", "guide"))).await, Some(Issued));
+}
+
+#[tokio::test]
+async fn a_buyer_is_told_of_a_refund_that_revoked_a_key_and_of_nothing_else() {
+    const BOUGHT: &str = "Your key for Guide";
+    const REVOKED: &str = "Your key for Guide is no longer valid";
+    let cancelled = || Event::Refunded(Refund::cancelled("A".to_owned()));
+    let part = || Event::Refunded(Refund::of(order("A"), false, None));
+    let paid = || Event::Paid(sale("A", "guide"));
+    for (events, subjects) in [
+        (vec![paid(), refunded("A")], &[BOUGHT, REVOKED][..]),
+        (vec![paid(), refunded("A"), refunded("A")], &[BOUGHT, REVOKED]),
+        // Nothing was sold.
+        (vec![refunded("A"), paid()], &[]),
+        (vec![paid(), part()], &[BOUGHT]),
+        (vec![paid(), cancelled()], &[BOUGHT]),
+        (vec![paid(), Event::Disputed(dispute("A"))], &[BOUGHT]),
+        (vec![paid(), Event::Disputed(dispute("A")), refunded("A")], &[BOUGHT, REVOKED]),
+    ] {
+        let shop = Shop::open();
+        shop.product("guide").await;
+        for event in events {
+            shop.tell(event).await;
+        }
+        shop.sent().await;
+        let mut sent: Vec<String> = shop.mailer.accepted().into_iter().map(|message| message.subject).collect();
+        sent.sort();
+        assert_eq!(sent, subjects);
+    }
 }
 
 #[tokio::test]

@@ -34,6 +34,7 @@ pub struct Shop {
     pub delivery: Delivery,
     pub clock: Arc<ManualClock>,
     pub store: Arc<Faulty<MemoryStore>>,
+    pub mailer: Arc<RecordingMailer>,
     next: std::cell::Cell<u32>,
 }
 
@@ -42,12 +43,12 @@ impl Shop {
         let (clock, store) = (Arc::new(ManualClock::default()), Arc::new(Faulty::new(Arc::new(MemoryStore::new()))));
         let mailer = Arc::new(RecordingMailer::default());
         let events = Quota::per_minute(3).unwrap();
-        let delivery = Delivery::builder(store.clone(), mailer, "what-keys-are-signed-with".parse().unwrap())
+        let delivery = Delivery::builder(store.clone(), mailer.clone(), "what-keys-are-signed-with".parse().unwrap())
             .platform(Own)
             .clock(clock.clone())
             .quotas(Quotas { events, ..Quotas::default() })
             .build();
-        Self { delivery, clock, store, next: std::cell::Cell::new(0) }
+        Self { delivery, clock, store, mailer, next: std::cell::Cell::new(0) }
     }
 
     /// A product that the platform calls so, for 30 days.

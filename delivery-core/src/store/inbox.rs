@@ -93,7 +93,8 @@ pub struct Receipt {
     pub step: Option<Handling>,
     /// The time.
     pub at: DateTime<Utc>,
-    /// Makes the messages for the host's webhooks that tell of a change of a key: new ones with each call.
+    /// Makes the messages that tell of a change of a key: new ones with each call. It is asked for those of the host's webhooks,
+    /// and for [`Revoked`](super::MessageKind::Revoked), the buyer's e-mail after a refund.
     pub notices: Notices,
 }
 

@@ -36,7 +36,7 @@ use proptest_state_machine::ReferenceStateMachine;
 use delivery_core::delivery::Stores;
 use delivery_core::store::{CatalogEditor, Ledger, MemoryStore, Posts};
 
-pub use self::model::{Key, Model};
+pub use self::model::{Key, Model, Topic};
 use self::service::Service;
 pub use self::step::{Answer, Step, Told};
 use crate::Fixture;

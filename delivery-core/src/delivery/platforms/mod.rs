@@ -21,7 +21,7 @@ use crate::observer::Event as Observed;
 use crate::order::Source;
 use crate::platform::{Event, Notification, Platform};
 use crate::store::{
-    Entry, EventId, EventOutcome, Handling, InboxQuery, MessageKind, Page, ProductNames, Receipt, Received, StoreError,
+    Entry, EventId, EventOutcome, Handling, InboxQuery, MessageKind, Notice, Page, ProductNames, Receipt, Received, StoreError,
 };
 use crate::telemetry;
 use crate::throttle::Throttle;
@@ -178,7 +178,10 @@ impl Delivery {
     /// The receipt of an event.
     fn receipt(&self, entry: Entry, step: Option<Handling>, at: DateTime<Utc>, is_kept: bool) -> Receipt {
         let delivery = self.clone();
-        let notices = Arc::new(move |kind: MessageKind| delivery.webhooks(kind));
+        let notices = Arc::new(move |kind| match kind {
+            MessageKind::Revoked => Ok(vec![Notice::email(delivery.new_message_id()?, kind)]),
+            kind => delivery.webhooks(kind),
+        });
         Receipt { entry, is_kept, step, at, notices }
     }
 

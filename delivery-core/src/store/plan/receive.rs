@@ -14,8 +14,8 @@ use crate::store::{Issue, MOST_WEBHOOKS, MessageKind, StoreError};
 use crate::terms::{MAX_USES, NEVER, UseLimit, Uses};
 
 /// The numbers that an event takes at most, beside those of the keys it issues: its entry and its deals, and for each key an
-/// audit entry and the webhooks.
-const NUMBERS: usize = 8 + MOST_PRODUCTS * (1 + MOST_WEBHOOKS);
+/// audit entry, the webhooks and an e-mail.
+const NUMBERS: usize = 8 + MOST_PRODUCTS * (2 + MOST_WEBHOOKS);
 /// How soon an event that waits for the seller is tried again, at first, and at most.
 const FIRST_RETRY: TimeDelta = TimeDelta::seconds(15);
 const LONGEST_RETRY: TimeDelta = TimeDelta::hours(1);
@@ -247,7 +247,12 @@ impl Planner<'_> {
         let id = self.heir(id)?;
         let Some(key) = self.loaded.key(id)?.map(|row| row.key.clone()) else { return Ok(None) };
         let Some((kind, change)) = change_of(step, &key, receipt.at, by) else { return Ok(None) };
-        let (changed, _) = self.change(id, &change, &(receipt.notices)(kind)?)?;
+        let mut messages = (receipt.notices)(kind)?;
+        if matches!(step, Step::Revoke(_, Why::Refunded)) {
+            // Whoever disputed a payment or cancelled an order has done that elsewhere, and knows.
+            messages.extend((receipt.notices)(MessageKind::Revoked)?);
+        }
+        let (changed, _) = self.change(id, &change, &messages)?;
         let Some(Ok(changed)) = changed.filter(|changed| changed.as_ref().is_ok_and(|it| it.state() != key.state()))
         else {
             return Ok(None);

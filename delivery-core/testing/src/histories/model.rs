@@ -40,7 +40,20 @@ pub struct Key {
     disputed: bool,
     order: Option<u8>,
     expires: i64,
+    /// The e-mail that brings it.
     message: Option<Message>,
+    /// The e-mail that says that it was revoked, since its payment was refunded.
+    revocation: Option<Message>,
+}
+
+/// What an e-mail says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(clippy::exhaustive_enums, reason = "the e-mails that histories have")]
+pub enum Topic {
+    /// Here is the key.
+    Sold,
+    /// The key was revoked after a refund.
+    Refunded,
 }
 
 /// What a platform has reported of an order.
@@ -62,8 +75,8 @@ pub struct Model {
     pub keys: Vec<Key>,
     mailer: Behaviour,
     deals: [Deal; 3],
-    /// E-mails that the mail server took, twice where it hung up after the dot.
-    pub accepted: Vec<usize>,
+    /// E-mails that the mail server took, of which key and what they say; twice where it hung up after the dot.
+    pub accepted: Vec<(usize, Topic)>,
     /// What the last step must be answered with.
     pub answer: Answer,
 }
@@ -205,8 +218,11 @@ impl Model {
             Told::Paid => deal.key = Some(self.sell(1, buyer, None, (None, None), true)),
             Told::Refunded if !deal.is_refunded => {
                 deal.is_refunded = true;
-                if let Some(key) = deal.key {
-                    (self.keys[key].revoked, self.keys[key].disputed) = (true, false);
+                if let Some(key) = deal.key.map(|key| &mut self.keys[key]) {
+                    if !key.revoked || key.disputed {
+                        key.revocation = Some(Message::queued(self.now));
+                    }
+                    (key.revoked, key.disputed) = (true, false);
                 }
             }
             Told::Disputed if !deal.is_disputed => {
@@ -249,8 +265,8 @@ impl Model {
         // A key is issued, and its e-mail due, at a whole second.
         let queued = self.now.div_euclid(1000) * 1000;
         let message = message.then(|| Message::queued(queued));
-        let (revoked, disputed) = (false, false);
-        self.keys.push(Key { product, buyer, order, expires, limit, used: 0, revoked, disputed, message });
+        let (revoked, disputed, revocation) = (false, false, None);
+        self.keys.push(Key { product, buyer, order, expires, limit, used: 0, revoked, disputed, message, revocation });
         self.keys.len() - 1
     }
 
@@ -303,14 +319,17 @@ impl Model {
     fn work(&mut self) -> Answer {
         let (mut sent, mut deferred, mut failed) = (0, 0, 0);
         for (number, key) in self.keys.iter_mut().enumerate() {
-            let Some(message) = key.message.as_mut().filter(|message| message.is_due(self.now)) else { continue };
-            if matches!(self.mailer, Behaviour::Accept | Behaviour::AcceptThenFail) {
-                self.accepted.push(number);
-            }
-            match message.attempt(self.now, self.mailer) {
-                State::Sent => sent += 1,
-                State::Waiting => deferred += 1,
-                State::Failed => failed += 1,
+            let messages = [(&mut key.message, Topic::Sold), (&mut key.revocation, Topic::Refunded)];
+            for (message, topic) in messages {
+                let Some(message) = message.as_mut().filter(|message| message.is_due(self.now)) else { continue };
+                if matches!(self.mailer, Behaviour::Accept | Behaviour::AcceptThenFail) {
+                    self.accepted.push((number, topic));
+                }
+                match message.attempt(self.now, self.mailer) {
+                    State::Sent => sent += 1,
+                    State::Waiting => deferred += 1,
+                    State::Failed => failed += 1,
+                }
             }
         }
         Answer::Worked(sent, deferred, failed)
@@ -318,10 +337,15 @@ impl Model {
 
     fn resend(&mut self) -> Answer {
         let now = self.now;
-        let has_failed = |key: &Key| key.message.as_ref().is_some_and(Message::has_failed);
-        let failed: Vec<usize> = (0..self.keys.len()).filter(|key| has_failed(&self.keys[*key])).collect();
-        if let Some(first) = failed.first() {
-            self.keys[*first].message = Some(Message::queued(now));
+        let mut failed = Vec::new();
+        for (number, key) in self.keys.iter_mut().enumerate() {
+            let messages = [key.message.as_mut(), key.revocation.as_mut()].into_iter().flatten();
+            for message in messages.filter(|message| message.has_failed()) {
+                if failed.is_empty() {
+                    *message = Message::queued(now);
+                }
+                failed.push(number);
+            }
         }
         Answer::Resent(failed)
     }

@@ -10,22 +10,25 @@ use delivery_core::delivery::{Builder, Stores};
 use delivery_core::http::{Call, Endpoint};
 use delivery_core::key::{KeyId, Keyring, Prefix};
 use delivery_core::limit::{Quota, Quotas};
-use delivery_core::mail::Worked;
+use delivery_core::mail::{Message, Templates, Worked};
 use delivery_core::platform::{Buyer, Event, Line, Notification, Reference, References, Refund, Sale};
 use delivery_core::product::{NewProduct, ProductId};
-use delivery_core::store::{FailedMessage, KeyQuery, Ledger};
+use delivery_core::store::{FailedMessage, KeyQuery, Ledger, MessageKind};
 use delivery_core::terms::{OwnTerms, UseLimit, Validity};
 use delivery_core::{Delivery, Entropy};
 use http::{HeaderValue, Method, header};
 use serde_json::{Value, json};
 
 use super::Keeps;
-use super::model::{BEGINNING, BUYERS, Model};
+use super::model::{BEGINNING, BUYERS, Model, Topic};
 use super::step::{Answer, Step, Told};
 use crate::{Fixture, ManualClock, RecordingMailer, SeededEntropy};
 
 const SECRET: &str = "the platform's secret";
 const TOKEN: &str = "the-seller's-token";
+
+/// The subject of e-mails about revoked keys, which show their key here, so that it can be told.
+const REVOKED: &str = "Revoked";
 
 /// Ids by chance, and every e-mail's next attempt at the earliest.
 #[derive(Debug)]
@@ -147,13 +150,13 @@ where
         }
         let accepted = self.mailer.accepted();
         assert_eq!(accepted.len(), model.accepted.len());
-        let mut names: HashMap<usize, _> = HashMap::new();
+        let mut names: HashMap<(usize, Topic), _> = HashMap::new();
         for message in &accepted {
-            let number = self.texts.iter().position(|text| message.text.contains(text)).expect("an e-mail with a key");
-            assert_eq!(message.to.as_str(), BUYERS[model.keys[number].buyer]);
-            assert_eq!(names.entry(number).or_insert(&message.message_id), &&message.message_id, "one name an e-mail");
+            let about = self.about(message);
+            assert_eq!(message.to.as_str(), BUYERS[model.keys[about.0].buyer]);
+            assert_eq!(names.entry(about).or_insert(&message.message_id), &&message.message_id, "one name an e-mail");
         }
-        let mut sent: Vec<usize> = accepted.iter().map(|message| self.number(&message.text)).collect();
+        let mut sent: Vec<_> = accepted.iter().map(|message| self.about(message)).collect();
         let mut expected = model.accepted.clone();
         sent.sort_unstable();
         expected.sort_unstable();
@@ -194,8 +197,10 @@ where
         self.store.inbox().is_some()
     }
 
-    fn number(&self, message: &str) -> usize {
-        self.texts.iter().position(|text| message.contains(text)).expect("it is well")
+    /// Which key an e-mail is about, and what it says.
+    fn about(&self, message: &Message) -> (usize, Topic) {
+        let number = self.texts.iter().position(|text| message.text.contains(text)).expect("an e-mail with a key");
+        (number, if message.subject == REVOKED { Topic::Refunded } else { Topic::Sold })
     }
 
     fn id(&self, key: usize) -> KeyId {
@@ -229,12 +234,13 @@ where
         let key = |failed: &FailedMessage| {
             (0..self.texts.len()).find(|key| self.id(*key) == failed.key.id()).expect("it is well")
         };
-        let mut keys: Vec<_> = failed.iter().map(|failed| (key(failed), failed.message)).collect();
+        let mut keys: Vec<_> =
+            failed.iter().map(|it| (key(it), it.kind == MessageKind::Revoked, it.message)).collect();
         keys.sort_unstable();
-        if let Some((_, first)) = keys.first() {
+        if let Some((.., first)) = keys.first() {
             assert!(self.delivery.retry_message(*first).await.expect("it is well"));
         }
-        Answer::Resent(keys.into_iter().map(|(key, _)| key).collect())
+        Answer::Resent(keys.into_iter().map(|(key, ..)| key).collect())
     }
 
     async fn restart(&mut self, crash: bool) {
@@ -286,5 +292,7 @@ fn build(stores: Stores, clock: &Arc<ManualClock>, mailer: &Arc<RecordingMailer>
     let builder: Builder = Delivery::builder(stores, mailer.clone(), keyring())
         .webhook_secret(SECRET.parse().expect("it is well"))
         .admin_token(TOKEN.parse().expect("it is well"));
+    let templates = Templates::replacing([("revoked.subject", REVOKED), ("revoked.txt", "{{ key }}")]);
+    let builder = builder.templates(templates.expect("it is well"));
     builder.clock(clock.clone()).entropy(entropy.clone()).quotas(quotas).build()
 }
