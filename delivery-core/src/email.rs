@@ -15,6 +15,9 @@ const MAX_BYTES: usize = 254;
 /// The longest local part (RFC 5321, 4.5.3.1.1).
 const MAX_LOCAL: usize = 64;
 
+/// What addresses end with whose persons were forgotten.
+const ERASED: &str = "@erased.invalid";
+
 const EXPECTED: Invalid = Invalid::expected("must be an e-mail address such as buyer@example.com");
 
 /// An e-mail address a key can be sent to.
@@ -41,6 +44,16 @@ impl Email {
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.0.eq_ignore_ascii_case(&other.0)
+    }
+
+    /// What an address becomes when its person is forgotten.
+    pub(crate) fn erased(random: &str) -> Result<Self, Invalid> {
+        format!("erased-{random}{ERASED}").parse()
+    }
+
+    /// Whether it stands for somebody who was forgotten: no mail reaches `.invalid` (RFC 2606).
+    pub(crate) fn is_erased(&self) -> bool {
+        self.0.starts_with("erased-") && self.0.ends_with(ERASED)
     }
 
     /// The part before the `@`.

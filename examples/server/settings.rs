@@ -63,6 +63,9 @@ pub(crate) struct Arguments {
     /// Folder of e-mail templates that take the places of the built-in ones
     #[arg(long, env)]
     mail_templates: Option<String>,
+    /// Days before a key expires at which its buyer is told; 0 tells nobody
+    #[arg(long, env, default_value = "14")]
+    expiry_notice_days: String,
     /// Networks whose X-Forwarded-For is believed, comma-separated
     #[arg(long, env)]
     trusted_proxies: Option<String>,
@@ -201,6 +204,7 @@ impl Arguments {
             "MAIL_FROM" => self.mail_from.clone(),
             "BASE_URL" => self.base_url.clone(),
             "LANGUAGE" => Some(self.language.clone()),
+            "EXPIRY_NOTICE_DAYS" => Some(self.expiry_notice_days.clone()),
             "TRUSTED_PROXIES" => self.trusted_proxies.clone(),
             "LIMIT_PRODUCT" => Some(self.limit_product.clone()),
             "LIMIT_VALIDATE" => Some(self.limit_validate.clone()),

@@ -9,6 +9,7 @@ use tokio::sync::{Notify, OnceCell};
 use zeroize::Zeroizing;
 
 use super::encoded::EncodedLists;
+use super::expiry::ExpiryNotice;
 use super::{Delivery, Inner, Options, Settings, Stores};
 use crate::clock::{Clock, SystemClock};
 use crate::entropy::{Entropy, SystemEntropy};
@@ -43,6 +44,7 @@ pub struct Builder {
     sender: Sender,
     base_url: String,
     language: Language,
+    expiry_notice: ExpiryNotice,
     mail_route: Hidden,
     quotas: Quotas,
     terms: Terms,
@@ -88,6 +90,7 @@ impl Delivery {
             sender: Sender::default(),
             base_url: "http://localhost".to_owned(),
             language: Language::default(),
+            expiry_notice: ExpiryNotice::default(),
             mail_route: Hidden::default(),
             quotas: Quotas::default(),
             terms: Terms::default(),
@@ -195,6 +198,13 @@ impl Builder {
         self
     }
 
+    /// Sets how many days before a key expires its buyer is told; by default 14.
+    #[must_use]
+    pub fn expiry_notice(mut self, notice: ExpiryNotice) -> Self {
+        self.expiry_notice = notice;
+        self
+    }
+
     /// Sets the address that buyers see in e-mails, where the API is mounted: `https://shop.example`. The default e-mail tells
     /// them to fetch the product at `/api/product` below it: a host that serves products by a route of its own sets
     /// [`templates`](Self::templates) too.
@@ -217,11 +227,12 @@ impl Builder {
     /// Sets everything that `options` has.
     #[must_use]
     pub fn options(self, options: Options) -> Self {
-        let Options { sender, base_url, language, trusted_proxies, quotas, terms } = options;
+        let Options { sender, base_url, language, expiry_notice, trusted_proxies, quotas, terms } = options;
         let base_url = base_url.unwrap_or_else(|| self.base_url.clone());
         self.sender(sender)
             .base_url(base_url)
             .language(language)
+            .expiry_notice(expiry_notice)
             .trusted_proxies(trusted_proxies)
             .quotas(quotas)
             .terms(terms)
@@ -317,6 +328,7 @@ impl Builder {
             seller: self.seller,
             quotas: self.quotas,
             terms: self.terms,
+            expiry_notice: self.expiry_notice,
             trusted_proxies: self.trusted_proxies,
             list_details: self.list_details,
             outbox: Arc::new(outbox),

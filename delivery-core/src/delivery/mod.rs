@@ -6,6 +6,7 @@
 mod builder;
 mod buyer;
 mod encoded;
+mod expiry;
 mod messages;
 mod orders;
 #[cfg(feature = "platforms")]
@@ -24,6 +25,7 @@ use tokio::sync::{Notify, OnceCell};
 
 pub use self::builder::Builder;
 use self::encoded::EncodedLists;
+pub use self::expiry::ExpiryNotice;
 pub use self::orders::Issued;
 pub use self::running::Running;
 pub use self::seller::{Desk, Expiry};
@@ -68,6 +70,7 @@ pub(crate) struct Inner {
     /// `None` if nobody is the seller over HTTP.
     pub(crate) seller: Option<Arc<dyn Seller>>,
     pub(crate) quotas: Quotas,
+    pub(crate) expiry_notice: ExpiryNotice,
     pub(crate) terms: Terms,
     pub(crate) trusted_proxies: Vec<IpNet>,
     pub(crate) list_details: bool,

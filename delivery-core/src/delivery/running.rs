@@ -21,6 +21,7 @@ pub struct Running {
     delivery: Delivery,
     stop: watch::Sender<bool>,
     worker: JoinHandle<()>,
+    notices: JoinHandle<()>,
     #[cfg(feature = "platforms")]
     inbox: JoinHandle<()>,
 }
@@ -51,11 +52,13 @@ impl Delivery {
         let (stop, stopped) = watch::channel(false);
         #[cfg(feature = "platforms")]
         let inbox = tokio::spawn(supervise_inbox(self.clone(), stopped.clone()));
+        let notices = tokio::spawn(supervise_notices(self.clone(), stopped.clone()));
         let worker = tokio::spawn(supervise(self.inner.outbox.clone(), stopped));
         Ok(Running {
             delivery: self.clone(),
             stop,
             worker,
+            notices,
             #[cfg(feature = "platforms")]
             inbox,
         })
@@ -143,6 +146,14 @@ async fn supervise_inbox(delivery: Delivery, stop: watch::Receiver<bool>) {
     }
 }
 
+/// Restarts the worker that tells buyers of keys that expire, if it panics.
+async fn supervise_notices(delivery: Delivery, stop: watch::Receiver<bool>) {
+    while let Err(error) = tokio::spawn(delivery.clone().notify_all(stop.clone())).await {
+        tracing::error!(%error, "telling buyers of keys that expire panicked and starts again");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
 impl Running {
     /// Asks the outbox to stop sending, and returns at once. A server calls this when it stops accepting connections,
     /// so that e-mails in progress and open requests are finished concurrently.
@@ -157,6 +168,7 @@ impl Running {
         self.stop_sending();
         // Fails only if the runtime is shutting down.
         let _ = self.worker.await;
+        let _ = self.notices.await;
         #[cfg(feature = "platforms")]
         let _ = self.inbox.await;
     }

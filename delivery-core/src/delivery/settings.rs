@@ -11,6 +11,7 @@ use url::Url;
 
 #[cfg(feature = "platforms")]
 pub use self::platforms::PlatformSettings;
+use super::expiry::ExpiryNotice;
 use crate::key::Keyring;
 use crate::language::Language;
 use crate::limit::{Quota, Quotas};
@@ -60,6 +61,8 @@ pub struct Options {
     pub base_url: Option<String>,
     /// `LANGUAGE`: of e-mails about products that have none of their own, such as `de`.
     pub language: Language,
+    /// `EXPIRY_NOTICE_DAYS`: how many days before a key expires its buyer is told, 0 to 365; 14, and 0 tells nobody.
+    pub expiry_notice: ExpiryNotice,
     /// `TRUSTED_PROXIES`: networks or addresses, separated by commas.
     pub trusted_proxies: Vec<IpNet>,
     /// `LIMIT_PRODUCT`, `LIMIT_VALIDATE`, `LIMIT_WEBHOOK`, `LIMIT_ADMIN`, `LIMIT_FAILURES`: requests per minute.
@@ -92,10 +95,11 @@ impl SettingError {
 }
 
 const SECRETS: [&str; 4] = ["WEBHOOK_SECRET", "ADMIN_TOKEN", "ADMIN_TOKENS", "KEY_SECRET"];
-const OPTIONS: [&str; 12] = [
+const OPTIONS: [&str; 13] = [
     "MAIL_FROM",
     "BASE_URL",
     "LANGUAGE",
+    "EXPIRY_NOTICE_DAYS",
     "TRUSTED_PROXIES",
     "LIMIT_PRODUCT",
     "LIMIT_VALIDATE",
@@ -148,6 +152,7 @@ impl Options {
             sender: read(&setting, "MAIL_FROM", str::parse)?.unwrap_or_default(),
             base_url: read(&setting, "BASE_URL", web_address)?,
             language: read(&setting, "LANGUAGE", str::parse)?.unwrap_or_default(),
+            expiry_notice: read(&setting, "EXPIRY_NOTICE_DAYS", str::parse)?.unwrap_or_default(),
             trusted_proxies: read(&setting, "TRUSTED_PROXIES", networks)?.unwrap_or_default(),
             quotas: Quotas {
                 product: quota("LIMIT_PRODUCT", quotas.product)?,

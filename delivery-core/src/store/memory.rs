@@ -40,6 +40,8 @@ struct State {
     shop: Shop,
     inbox: Mailbox,
     log: BTreeMap<i64, AuditEntry>,
+    /// The times at which keys are to expire of which their buyers were told.
+    noticed: HashMap<KeyId, DateTime<Utc>>,
     number: i64,
 }
 

@@ -129,7 +129,7 @@ pub use self::postgres::{PostgresError, PostgresOptions, PostgresStore};
 pub(crate) use self::query::page_size;
 pub use self::query::{KeyQuery, Page, Use, UseId};
 pub use self::records::{
-    AuditEntry, AuditQuery, Day, Edit, Figures, MessageQuery, MessageState, Records, StoredMessage,
+    AuditEntry, AuditQuery, Day, Edit, ExpiryScan, Figures, MessageQuery, MessageState, Records, StoredMessage,
 };
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::{SqliteError, SqliteStore, SqliteTransaction};

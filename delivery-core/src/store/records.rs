@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::{Action, MessageKind, MessageNumber, Page, Recipient, StoreError};
+use super::{Action, MessageId, MessageKind, MessageNumber, Page, Recipient, StoreError};
 use crate::email::Email;
 use crate::key::{Actor, KeyId, Status};
 use crate::product::ProductId;
@@ -38,6 +38,16 @@ pub trait Records: Send + Sync {
     /// [`StoreError`] if the store cannot be read.
     async fn figures(&self, since: DateTime<Utc>, now: DateTime<Utc>) -> Result<Figures, StoreError>;
 
+    /// Queues an e-mail about each key that expires after `scan.now` and not after `scan.until`, once for each time that it is to
+    /// expire, however many servers ask: in the commit that notes the time with the key. Keys that are revoked, used up or of a
+    /// person who was forgotten are noted, and get none. It takes those that expire first, at most as many as `scan.names` has, and
+    /// returns how many it took.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if none was queued.
+    async fn notify_expiring(&self, scan: ExpiryScan) -> Result<usize, StoreError>;
+
     /// Forgets a person, durably, and enters that into the audit log. The address becomes `pseudonym` in keys, in messages, and in
     /// the audit log; messages to it that are not sent yet are deleted, and so are what platforms' events to be applied say of it
     /// and the references of platforms' customers that lead to it. Counts, keys and purchases stay. The address is compared
@@ -47,6 +57,18 @@ pub trait Records: Send + Sync {
     ///
     /// [`StoreError`] if something of it may be left; it can be called again.
     async fn erase(&self, email: &Email, pseudonym: &Email, edit: Edit) -> Result<Vec<KeyId>, StoreError>;
+}
+
+/// A search for keys that expire soon.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "whoever asks builds it")]
+pub struct ExpiryScan {
+    /// The time. What has expired by then is left alone.
+    pub now: DateTime<Utc>,
+    /// Keys that expire later are not looked at.
+    pub until: DateTime<Utc>,
+    /// Names of the e-mails, as many as there may be.
+    pub names: Vec<MessageId>,
 }
 
 /// Who changes something that is no key, and when: what the audit log says of it.

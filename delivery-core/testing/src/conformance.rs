@@ -24,6 +24,7 @@
 //! ```
 
 mod catalog;
+mod expiry;
 mod fixtures;
 mod inbox;
 mod ledger;

@@ -17,9 +17,9 @@ use delivery_core::order::{OrderId, Source};
 use delivery_core::post::{NewPost, Post, PostId};
 use delivery_core::product::{Listing, NewProduct, Product, ProductId, RefName};
 use delivery_core::store::{
-    AuditEntry, AuditQuery, Backend, Catalog, CatalogEditor, Edit, Entry, FailedMessage, Figures, History, Inbox,
-    InboxQuery, Issue, KeyQuery, Lease, LeasedMessage, Ledger, MessageNumber, MessageQuery, Notice, Outcome, Page,
-    PostQuery, Posts, ProductNames, Receipt, Received, Records, Refused, Resend, Route, Sale, StoreError,
+    AuditEntry, AuditQuery, Backend, Catalog, CatalogEditor, Edit, Entry, ExpiryScan, FailedMessage, Figures, History,
+    Inbox, InboxQuery, Issue, KeyQuery, Lease, LeasedMessage, Ledger, MessageNumber, MessageQuery, Notice, Outcome,
+    Page, PostQuery, Posts, ProductNames, Receipt, Received, Records, Refused, Resend, Route, Sale, StoreError,
     StoredMessage, Successor, Use, UseId,
 };
 
@@ -297,6 +297,10 @@ impl<S: Ledger> Records for Faulty<S> {
 
     async fn figures(&self, since: DateTime<Utc>, now: DateTime<Utc>) -> Result<Figures, StoreError> {
         self.call(self.on_record()?.figures(since, now)).await
+    }
+
+    async fn notify_expiring(&self, scan: ExpiryScan) -> Result<usize, StoreError> {
+        self.call(self.on_record()?.notify_expiring(scan)).await
     }
 
     async fn erase(&self, email: &Email, pseudonym: &Email, edit: Edit) -> Result<Vec<KeyId>, StoreError> {

@@ -21,7 +21,8 @@ use crate::observer::Event as Observed;
 use crate::order::Source;
 use crate::platform::{Event, Notification, Platform};
 use crate::store::{
-    Entry, EventId, EventOutcome, Handling, InboxQuery, MessageKind, Notice, Page, ProductNames, Receipt, Received, StoreError,
+    Entry, EventId, EventOutcome, Handling, InboxQuery, MessageKind, Notice, Page, ProductNames, Receipt, Received,
+    StoreError,
 };
 use crate::telemetry;
 use crate::throttle::Throttle;

@@ -67,7 +67,7 @@ impl Desk<'_> {
         let mut random = [0; 10];
         inner.entropy.fill(&mut random);
         let random = data_encoding::HEXLOWER.encode(&random);
-        let pseudonym = format!("erased-{random}@erased.invalid").parse();
+        let pseudonym = Email::erased(&random);
         let pseudonym = pseudonym.map_err(|error| StoreError::corrupt_because("a pseudonym", error))?;
         let erased = self.records()?.erase(email, &pseudonym, self.edit()).await?;
         let forgotten = inner.outbox.mailer.forget(email).await;

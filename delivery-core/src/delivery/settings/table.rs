@@ -120,13 +120,13 @@ mod tests {
         let read = settings(json!({
             "trusted_proxies": ["10.0.0.0/8", "192.0.2.1"], "limit_admin": 3, "limit_product": "7", "key_uses": -1,
             "key_days": 30, "base_url": "https://shop.example/api", "mail_from": "",
-            "language": "de-AT",
+            "language": "de-AT", "expiry_notice_days": 0,
         }))
         .unwrap();
-        let Options { sender, base_url, language, trusted_proxies, quotas, terms } = read.options;
+        let Options { sender, base_url, language, expiry_notice, trusted_proxies, quotas, terms } = read.options;
         assert_eq!(sender, Sender::default());
         assert_eq!(base_url.as_deref(), Some("https://shop.example/api"));
-        assert_eq!(language.as_str(), "de-at");
+        assert_eq!((language.as_str(), expiry_notice.days()), ("de-at", 0));
         assert_eq!(trusted_proxies.iter().map(ToString::to_string).collect::<Vec<_>>(), ["10.0.0.0/8", "192.0.2.1/32"]);
         let expected = Quotas {
             admin: Quota::per_minute(3).unwrap(),

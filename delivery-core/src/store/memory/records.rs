@@ -10,11 +10,12 @@ use super::{MemoryStore, State};
 use crate::email::Email;
 use crate::key::{Key, KeyId, NewKey, Status};
 use crate::product::ProductId;
-use crate::store::plan::{NewEvent, Row, number_at};
+use crate::store::plan::{NewEvent, NewMessage, Row, number_at};
 use crate::store::{
-    Action, AuditEntry, AuditQuery, Day, Edit, Figures, MessageNumber, MessageQuery, Page, Records, StoreError,
-    StoredMessage,
+    Action, AuditEntry, AuditQuery, Day, Edit, ExpiryScan, Figures, MessageKind, MessageNumber, MessageQuery, Page,
+    Recipient, Records, StoreError, StoredMessage,
 };
+use crate::terms::NEVER;
 
 impl State {
     /// Adds an entry to the audit log, of a key or of a product.
@@ -79,6 +80,32 @@ impl Records for MemoryStore {
             count(entry.at, |day| day.revoked += 1);
         }
         Ok(Figures { days: days.into_values().collect(), keys })
+    }
+
+    async fn notify_expiring(&self, scan: ExpiryScan) -> Result<usize, StoreError> {
+        let ExpiryScan { now, until, names } = scan;
+        let mut state = self.state();
+        let state = &mut *state;
+        let is_due = |row: &&Row| {
+            let (key, expires_at) = (&row.key, row.key.expires_at());
+            let is_soon = now < expires_at && expires_at <= until && expires_at < NEVER;
+            is_soon && key.revoked_at().is_none() && state.noticed.get(&key.id()) != Some(&expires_at)
+        };
+        let mut due: Vec<Key> = state.keys.values().filter(is_due).map(|row| row.key.clone()).collect();
+        due.sort_by_key(Key::expires_at);
+        due.truncate(names.len());
+        let taken = due.len();
+        for (key, id) in due.into_iter().zip(names) {
+            state.noticed.insert(key.id(), key.expires_at());
+            if key.limit().allows(key.used()) && !key.email().is_erased() {
+                state.number += 1;
+                let (number, kind) = (number_at(now, state.number), MessageKind::Expiring);
+                let recipient = Recipient::Email(key.email().clone());
+                let message = NewMessage { unit: 0, number, key: 0, id, kind, recipient, at: now };
+                state.queue.add(&message, key.id());
+            }
+        }
+        Ok(taken)
     }
 
     async fn erase(&self, email: &Email, pseudonym: &Email, edit: Edit) -> Result<Vec<KeyId>, StoreError> {

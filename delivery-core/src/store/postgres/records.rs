@@ -7,20 +7,23 @@ use sqlx::{AssertSqlSafe, Executor};
 use super::audit::log;
 use super::connect::PATIENT;
 use super::error::store_error;
+use super::messages::{machine, skew};
+use super::numbers::next_block;
 use super::read::KEYS;
 use super::session::Session;
 use super::{PostgresStore, detached};
 use crate::email::Email;
 use crate::key::KeyId;
-use crate::store::plan::number_at;
+use crate::store::plan::{Numbers, number_at};
 use crate::store::sql::records::{
-    ERASE, REVOCATIONS, USES, audit, audit_page, counted_keys, day_of, figures, message_page, messages,
+    ERASE, NOTICED, REVOCATIONS, USES, audit, audit_page, counted_keys, day_of, expiring, figures, message_page,
+    messages,
 };
-use crate::store::sql::rows;
+use crate::store::sql::rows::{self, Columns};
 use crate::store::sql::statements::limit;
 use crate::store::{
-    Action, AuditEntry, AuditQuery, Edit, Figures, MessageNumber, MessageQuery, Page, Records, StoreError,
-    StoredMessage,
+    Action, AuditEntry, AuditQuery, Edit, ExpiryScan, Figures, MessageKind, MessageNumber, MessageQuery, Page, Records,
+    StoreError, StoredMessage,
 };
 
 #[async_trait]
@@ -76,11 +79,45 @@ impl Records for PostgresStore {
         .await
     }
 
+    async fn notify_expiring(&self, scan: ExpiryScan) -> Result<usize, StoreError> {
+        let queue = self.maintenance()?;
+        queue.run(move |session| Box::pin(async move { notify_expiring(session, scan).await })).await
+    }
+
     async fn erase(&self, email: &Email, pseudonym: &Email, edit: Edit) -> Result<Vec<KeyId>, StoreError> {
         let (email, pseudonym) = (email.clone(), pseudonym.clone());
         let queue = self.maintenance()?;
         queue.run(move |session| Box::pin(async move { erase(session, (&email, &pseudonym), &edit).await })).await
     }
+}
+
+async fn notify_expiring(session: &mut Session<'_>, scan: ExpiryScan) -> Result<usize, StoreError> {
+    // Keys that another server tells of are left to it, and so are those that are being used.
+    const FIND: &str = concat!(expiring!("used >= max_uses AND max_uses <> -1"), " FOR UPDATE SKIP LOCKED");
+    const QUEUE: &str = concat!(
+        "INSERT INTO delivery_message (number, key, kind, recipient, message_id, queued_at, due_at) \
+            SELECT $1, $2, $3, $4, $5, $6 + skew, $6 + skew FROM (SELECT ",
+        skew!("$7"),
+        " AS skew) c"
+    );
+    let ExpiryScan { now, until, names } = scan;
+    let mut transaction = session.begin().await.map_err(store_error)?;
+    let mut inside = Session::Host(&mut transaction);
+    let find = inside.query(FIND).bind(now.timestamp()).bind(until.timestamp()).bind(limit(names.len()));
+    let due = find.fetch_all(&mut *inside).await.map_err(store_error)?;
+    let mut numbers = if due.is_empty() { Numbers::default() } else { next_block(&mut inside).await? };
+    for (row, name) in due.iter().zip(&names) {
+        let key = row.integer("number")?;
+        inside.query(NOTICED).bind(key).execute(&mut *inside).await.map_err(store_error)?;
+        if row.integer("silent")? == 0 {
+            let queue = inside.query(QUEUE).bind(numbers.take_at(now)?).bind(key);
+            let queue = queue.bind(MessageKind::Expiring.as_str()).bind(row.text("email")?.to_owned());
+            let queue = queue.bind(name.as_str().to_owned()).bind(now.timestamp_millis()).bind(machine());
+            queue.execute(&mut *inside).await.map_err(store_error)?;
+        }
+    }
+    transaction.commit().await.map_err(store_error)?;
+    Ok(due.len())
 }
 
 async fn erase(

@@ -102,6 +102,25 @@ pub(in crate::store) fn counted_keys((keys, exhausted): (&str, &str)) -> String 
     )
 }
 
+/// Keys that expire after second `$1` and not after second `$2`, and whose buyers were not told of that time: at most `$3`, those
+/// that expire first. `exhausted` is the condition for keys that are used up; those are told nothing, and neither are persons who
+/// were forgotten. The index has the same condition.
+macro_rules! expiring {
+    ($exhausted:literal) => {
+        concat!(
+            "SELECT number, email, CAST(CASE WHEN ",
+            $exhausted,
+            " OR email LIKE 'erased-%@erased.invalid' THEN 1 ELSE 0 END AS bigint) AS silent FROM delivery_key \
+                WHERE revoked_at IS NULL AND expires_at < 253402300799 AND (noticed IS NULL OR noticed <> expires_at) \
+                AND expires_at > $1 AND expires_at <= $2 ORDER BY expires_at LIMIT $3"
+        )
+    };
+}
+pub(in crate::store) use expiring;
+
+/// Notes that the buyer of key `$1` was told when it expires.
+pub(in crate::store) const NOTICED: &str = "UPDATE delivery_key SET noticed = expires_at WHERE number = $1";
+
 /// How many uses there were on each day from `$1` on, among the records from number `$2` on.
 pub(in crate::store) const USES: &str = "SELECT at / 86400000 AS day, CAST(count(*) AS bigint) AS uses FROM delivery_use \
     WHERE at >= $1 AND number >= $2 GROUP BY 1";

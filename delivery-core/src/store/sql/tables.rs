@@ -85,6 +85,7 @@ pub(in crate::store) static TABLES: [Table; 11] = [
             ("revoked_by", Text),
             ("successor", Text),
             ("host_ref", Text),
+            ("noticed", Integer),
         ],
         chunk: 10_000,
     },

@@ -14,13 +14,14 @@ use crate::email::Email;
 use crate::key::KeyId;
 use crate::store::plan::number_at;
 use crate::store::sql::records::{
-    ERASE, REVOCATIONS, USES, audit, audit_page, counted_keys, day_of, figures, message_page, messages,
+    ERASE, NOTICED, REVOCATIONS, USES, audit, audit_page, counted_keys, day_of, expiring, figures, message_page,
+    messages,
 };
 use crate::store::sql::rows::{self, Columns};
 use crate::store::sql::statements::{LOG, bind_log, limit};
 use crate::store::{
-    Action, AuditEntry, AuditQuery, Edit, Figures, MessageNumber, MessageQuery, Page, Records, StoreError,
-    StoredMessage,
+    Action, AuditEntry, AuditQuery, Edit, ExpiryScan, Figures, MessageKind, MessageNumber, MessageQuery, Page, Records,
+    StoreError, StoredMessage,
 };
 
 #[async_trait]
@@ -53,6 +54,15 @@ impl Records for SqliteStore {
         figures(&keys, &uses, &revocations.fetch_all(readers).await.map_err(store_error)?)
     }
 
+    async fn notify_expiring(&self, scan: ExpiryScan) -> Result<usize, StoreError> {
+        // A statement of the writer's holds up whoever buys or fetches: mostly there is nothing to do.
+        let is_any = sqlx::query(EXPIRING).bind(scan.now.timestamp()).bind(scan.until.timestamp()).bind(1);
+        if timely(async { is_any.fetch_optional(&self.readers).await.map_err(store_error) }).await?.is_none() {
+            return Ok(0);
+        }
+        self.writer()?.run(move |writer| Box::pin(async move { notify_expiring(writer, scan).await })).await
+    }
+
     async fn erase(&self, email: &Email, pseudonym: &Email, edit: Edit) -> Result<Vec<KeyId>, StoreError> {
         let (email, pseudonym) = (email.clone(), pseudonym.clone());
         self.writer()?
@@ -76,6 +86,30 @@ async fn first_use(readers: &SqlitePool, since: i64) -> Result<i64, StoreError> 
         }
     }
     Ok(low)
+}
+
+const EXPIRING: &str = expiring!("exhausted = 1");
+
+async fn notify_expiring(writer: &mut Writer, scan: ExpiryScan) -> Result<usize, StoreError> {
+    const QUEUE: &str = "INSERT INTO delivery_message (number, key, kind, recipient, message_id, queued_at, due_at) \
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)";
+    let ExpiryScan { now, until, names } = scan;
+    writer.reserve(i64::try_from(names.len()).unwrap_or(i64::MAX)).await?;
+    let mut transaction = writer.connection.begin().await.map_err(store_error)?;
+    let find = sqlx::query(EXPIRING).bind(now.timestamp()).bind(until.timestamp()).bind(limit(names.len()));
+    let due = find.fetch_all(&mut *transaction).await.map_err(store_error)?;
+    for (row, name) in due.iter().zip(&names) {
+        let key = row.integer("number")?;
+        sqlx::query(NOTICED).bind(key).execute(&mut *transaction).await.map_err(store_error)?;
+        if row.integer("silent")? == 0 {
+            writer.newest += 1;
+            let queue = sqlx::query(QUEUE).bind(number_at(now, writer.newest)).bind(key);
+            let queue = queue.bind(MessageKind::Expiring.as_str()).bind(row.text("email")?).bind(name.as_str());
+            queue.bind(now.timestamp_millis()).execute(&mut *transaction).await.map_err(store_error)?;
+        }
+    }
+    transaction.commit().await.map_err(store_error)?;
+    Ok(due.len())
 }
 
 async fn erase(

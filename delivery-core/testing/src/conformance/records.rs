@@ -4,6 +4,10 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use super::expiry::{
+    a_buyer_is_told_once_of_each_time_at_which_a_key_expires, buyers_are_told_once_by_several_at_once,
+    those_that_expire_first_are_told_first_and_the_erased_are_not,
+};
 use super::fixtures::{e_mail, edit, key, now, order, product, revoke, use_at};
 use super::{Case, cases};
 use delivery_core::email::Email;
@@ -29,11 +33,14 @@ cases![
     a_key_is_sent_again_to_an_address_that_is_corrected,
     figures_count_keys_and_what_happened_on_each_day,
     an_erased_person_is_nowhere_and_counts_stay,
+    a_buyer_is_told_once_of_each_time_at_which_a_key_expires,
+    those_that_expire_first_are_told_first_and_the_erased_are_not,
+    buyers_are_told_once_by_several_at_once,
 ];
 
-type Port = Arc<dyn Whole>;
+pub(super) type Port = Arc<dyn Whole>;
 
-fn records(store: &Port) -> &dyn Records {
+pub(super) fn records(store: &Port) -> &dyn Records {
     store.records().expect("records")
 }
 

@@ -234,8 +234,7 @@ where
         let key = |failed: &FailedMessage| {
             (0..self.texts.len()).find(|key| self.id(*key) == failed.key.id()).expect("it is well")
         };
-        let mut keys: Vec<_> =
-            failed.iter().map(|it| (key(it), it.kind == MessageKind::Revoked, it.message)).collect();
+        let mut keys: Vec<_> = failed.iter().map(|it| (key(it), it.kind == MessageKind::Revoked, it.message)).collect();
         keys.sort_unstable();
         if let Some((.., first)) = keys.first() {
             assert!(self.delivery.retry_message(*first).await.expect("it is well"));

@@ -72,6 +72,7 @@ CREATE TABLE delivery_key (
     revoked_by     TEXT,
     successor      TEXT, -- the id of the key that took its place
     host_ref       TEXT COLLATE "C", -- what the host calls it
+    noticed        BIGINT, -- seconds: the time at which it is to expire of which the buyer was told
     version        BIGINT NOT NULL DEFAULT 1 -- counts writes: a server writes only the version that it read
 ) WITH (fillfactor = 80);
 -- Without regard to the case of ASCII letters.
@@ -82,6 +83,9 @@ CREATE INDEX delivery_key_by_host_ref ON delivery_key (host_ref, id) WHERE host_
 CREATE INDEX delivery_key_replaced ON delivery_key (order_id, id) WHERE successor IS NOT NULL;
 -- Revoked keys are few, and are searched for.
 CREATE INDEX delivery_key_revoked ON delivery_key (id) WHERE revoked_at IS NOT NULL;
+-- Keys whose buyers are to be told before they expire.
+CREATE INDEX delivery_key_expiring ON delivery_key (expires_at)
+    WHERE revoked_at IS NULL AND expires_at < 253402300799 AND (noticed IS NULL OR noticed <> expires_at);
 
 -- The identity of a purchase: one key for an order and product, for ever.
 CREATE TABLE delivery_purchase (

@@ -69,7 +69,8 @@ CREATE TABLE delivery_key (
     revoked_by     TEXT,
     successor      TEXT, -- the id of the key that took its place
     exhausted      INTEGER NOT NULL DEFAULT 0, -- 1: used up
-    host_ref       TEXT -- what the host calls it
+    host_ref       TEXT, -- what the host calls it
+    noticed        INTEGER -- seconds: the time at which it is to expire of which the buyer was told
 ) STRICT;
 -- Without regard to the case of ASCII letters.
 CREATE INDEX delivery_key_by_email ON delivery_key (lower(email), id);
@@ -80,6 +81,9 @@ CREATE INDEX delivery_key_replaced ON delivery_key (order_id, id) WHERE successo
 -- Keys that are revoked or used up are few, and are searched for.
 CREATE INDEX delivery_key_revoked ON delivery_key (id) WHERE revoked_at IS NOT NULL;
 CREATE INDEX delivery_key_exhausted ON delivery_key (id) WHERE exhausted = 1;
+-- Keys whose buyers are to be told before they expire.
+CREATE INDEX delivery_key_expiring ON delivery_key (expires_at)
+    WHERE revoked_at IS NULL AND expires_at < 253402300799 AND (noticed IS NULL OR noticed <> expires_at);
 
 -- Counts, as far as they are flushed (see delivery_watermark). They stand apart from what was granted: some three hundred
 -- fit into a page, so that flushing the counts of many keys writes few pages.
