@@ -12,7 +12,7 @@ use chrono::{DateTime, Utc};
 use delivery_core::key::{Fingerprint, Key, KeyId};
 use delivery_core::store::{
     Attempt, Backend, Edit, FailedMessage, History, Inbox, KeyQuery, Lease, LeasedMessage, Loaded, MemoryStore,
-    MessageNumber, Needs, Numbers, Page, Persisted, Records, Route, Storage, StoreError, Use, UseId, Writes,
+    MessageNumber, Needs, Numbers, Page, Persisted, Records, Requests, Route, Storage, StoreError, Use, UseId, Writes,
 };
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, MutexGuard};
@@ -183,6 +183,11 @@ impl Backend for FileStore {
 
     /// It keeps no events of commerce platforms: the endpoints of platforms answer 404 over it.
     fn inbox(&self) -> Option<&dyn Inbox> {
+        None
+    }
+
+    /// It knows no request again: each fetch counts, whatever its `Idempotency-Key` says.
+    fn requests(&self) -> Option<&dyn Requests> {
         None
     }
 

@@ -37,6 +37,31 @@ pub fn rows() -> Vec<Row> {
         row("product::limit_per_key_exceeded", "GET /api/product?key={VALID}&product_id=1").times(101),
         row("product::limit_comes_before_revoked", "GET /api/product?key={REVOKED}&product_id=1").times(101),
         row("product::failures_limit_exceeded", "GET /api/product?key={FORGED}&product_id=1").times(61),
+        row("product::the_same_request_counts_once", "GET /api/product?key={LIMITED}&product_id=1")
+            .header("idempotency-key", "8e03978e-40d5-43dd-bc93-6894a57f9324")
+            .times(11),
+        row("product::the_same_request_counts_after_ten_repeats", "GET /api/product?key={LIMITED}&product_id=1")
+            .header("idempotency-key", "8e03978e-40d5-43dd-bc93-6894a57f9324")
+            .times(13),
+        row("product::head_is_no_request_to_repeat", "HEAD /api/product?key={SPENT}&product_id=1")
+            .header("idempotency-key", "a"),
+        row("product::request_without_a_name", "GET /api/product?key={VALID}&product_id=1")
+            .header("idempotency-key", ""),
+        row("product::request_of_two_names", "GET /api/product?key={VALID}&product_id=1")
+            .header("idempotency-key", "a")
+            .header("idempotency-key", "a"),
+        row("product::name_of_256_characters", "GET /api/product?key={VALID}&product_id=1").header(
+            "idempotency-key",
+            "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\
+             0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\
+             0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+        ),
+        row("product::name_with_a_tab", "GET /api/product?key={VALID}&product_id=1").header("idempotency-key", "a\tb"),
+        row("product::request_with_a_spent_key", "GET /api/product?key={SPENT}&product_id=1")
+            .header("idempotency-key", "a"),
+        row("product::request_for_another_product", "GET /api/product?key={VALID}&product_id=2")
+            .header("idempotency-key", "a")
+            .after_request("GET /api/product?key={VALID}&product_id=1", "idempotency-key", "a"),
         row("product::store_away", "GET /api/product?key={VALID}&product_id=1").store_away(),
         row("product::fault_of_ours_is_told_to_the_log_alone", "GET /api/product?key={VALID}&product_id=1")
             .store_corrupt(),

@@ -28,7 +28,7 @@ pub struct Row {
 #[derive(Debug, Clone)]
 struct Before {
     line: &'static str,
-    content_type: &'static str,
+    headers: Vec<(&'static str, &'static str)>,
     body: String,
 }
 
@@ -104,8 +104,14 @@ impl Row {
         self.after("POST /api/admin/post/update", "application/json", body)
     }
 
+    /// After this request, with this header.
+    pub fn after_request(self, line: &'static str, name: &'static str, value: &'static str) -> Self {
+        Self { before: Some(Before { line, headers: vec![(name, value)], body: String::new() }), ..self }
+    }
+
     fn after(self, line: &'static str, content_type: &'static str, body: impl Into<String>) -> Self {
-        Self { before: Some(Before { line, content_type, body: body.into() }), ..self }
+        let headers = vec![("content-type", content_type), ("authorization", "Bearer {ADMIN}")];
+        Self { before: Some(Before { line, headers, body: body.into() }), ..self }
     }
 
     pub fn from(self, peer: &'static str) -> Self {
@@ -146,9 +152,8 @@ impl Row {
     pub async fn play(&self, framework: Framework) -> String {
         let mut shop = Shop::open(framework, self.fault.clone()).await;
         let before = shop.effects().await;
-        if let Some(Before { line, content_type, body }) = &self.before {
-            let headers = [("content-type", *content_type), ("authorization", "Bearer {ADMIN}")];
-            shop.send(request(&shop, line, &headers, body), self.peer).await;
+        if let Some(Before { line, headers, body }) = &self.before {
+            shop.send(request(&shop, line, headers, body), self.peer).await;
             shop.look().await;
         }
         let mut answer = String::new();

@@ -69,6 +69,22 @@ pub fn limits_and_terms_are_the_configured_ones(site: &Site) {
     server.terminate();
 }
 
+pub fn a_request_that_comes_again_counts_once_also_after_a_crash(site: &Site) {
+    let server = site.start(&CONFIGURED);
+    server.add_product();
+    let key = server.order("A").1["api_key"].as_str().unwrap().to_owned();
+    let header = format!("Authorization: Bearer {key}\r\nIdempotency-Key: 8e03978e-40d5-43dd-bc93-6894a57f9324\r\n");
+    let fetch = |server: &Server| server.call("GET", "/api/product?product_id=1", &header, "");
+    let first = fetch(&server);
+    assert_eq!((first.0, &fetch(&server)), (200, &first));
+    server.kill();
+    let server = site.start(&CONFIGURED);
+    assert_eq!(fetch(&server), first);
+    let (_, valid) = server.call("GET", &format!("/api/validate?key={key}"), "", "");
+    assert_eq!(valid["used_count"], 1);
+    server.terminate();
+}
+
 pub fn sellers_are_told_apart_by_their_tokens(site: &Site) {
     let alice = "a-token-of-alice-alone";
     let named = format!("alice:{alice},bob:another-token-of-bob");

@@ -52,6 +52,27 @@ fn storm<T: Send>(servers: &[Server; 2], count: usize, act: impl Fn(&Server, usi
     })
 }
 
+/// Forty requests, each sent eleven times to both in turn and at once: each counts once.
+#[test]
+fn requests_that_come_again_count_once_across_both() {
+    let Some((_, _sites, servers)) = two() else { return };
+    let headers = format!("Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n");
+    let terms = json!({ "product_id": 1, "customer_email": "a@example.com", "max_uses": 40 }).to_string();
+    let (_, issued) = servers[1].call("POST", "/api/admin/issue-key", &headers, &terms);
+    let key = issued["api_key"].as_str().unwrap();
+    let fetch = |server: &Server, index: usize| {
+        let header = format!("X-API-Key: {key}\r\nIdempotency-Key: request {}\r\n", index % 40);
+        server.call("GET", "/api/product?product_id=1", &header, "").0
+    };
+    let statuses = storm(&servers, 440, fetch);
+    assert!(statuses.iter().all(|status| *status == 200), "{statuses:?}");
+    for server in &servers {
+        let (status, answer) = server.call("GET", &format!("/api/validate?key={key}"), "", "");
+        assert_eq!((status, &answer["used_count"]), (403, &json!(40)), "as many uses as requests");
+    }
+    assert_eq!(fetch(&servers[0], 40), 403, "the twelfth of its name");
+}
+
 #[test]
 fn a_key_serves_exactly_its_uses_across_both() {
     let Some((_, _sites, servers)) = two() else { return };

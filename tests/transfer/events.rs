@@ -6,8 +6,8 @@ use std::sync::Arc;
 use delivery_core::key::{KeyId, NewKey};
 use delivery_core::order::{OrderId, OrderRef, Source};
 use delivery_core::store::{
-    Backend, Cause, Charged, Customer, Entry, EventId, Extent, Handling, Inbox, InboxQuery, Ledger, Links, Of, Offer,
-    Receipt, Report, Sale,
+    Backend, Cause, Charged, Customer, Entry, EventId, Extent, Fetch, Handling, Inbox, InboxQuery, Ledger, Links, Of,
+    Offer, Receipt, Report, RequestId, Sale,
 };
 
 use crate::sold::{KEYS, id, message, now, order};
@@ -19,11 +19,12 @@ const REFUNDS: u64 = 10;
 const WAITING: u64 = 5;
 
 /// How many rows of the inbox, deals, references and customers there are.
-pub const ROWS: [(&str, u64); 4] = [
+pub const ROWS: [(&str, u64); 5] = [
     ("events of platforms", SALES + REFUNDS + WAITING + 1),
     ("deals", SALES),
     ("references", 2 * SALES),
     ("customers", 1),
+    ("requests", 1),
 ];
 
 fn shop() -> Source {
@@ -94,6 +95,9 @@ pub async fn receive_events(store: &impl Ledger) {
     for event in events {
         assert!(store.receive(event).await.unwrap().is_new);
     }
+    // One use more, of a request that may come again.
+    let fetch = Fetch { product: order(1).product, at: now(), request: RequestId::of(b"a") };
+    assert!(!store.fetch(sold_id(SALES - 1), fetch).await.unwrap().unwrap().unwrap().is_repeat);
 }
 
 /// A payment that the other store knew is found: what is refunded after a move revokes the key that was sold before it.

@@ -9,9 +9,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::key::{Change, Fingerprint, Key, KeyId, LimitChange, NewKey, Refusal};
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::store::{
-    Backend, Edit, FailedMessage, History, Inbox, Issue, KeyQuery, Lease, LeasedMessage, Ledger, MemoryStore,
-    MessageNumber, Notice, Outcome, Page, Receipt, Received, Records, Refused, Resend, Route, Sale, StoreError,
-    Successor, Use, UseId,
+    Backend, Edit, FailedMessage, Fetch, Fetched, History, Inbox, Issue, KeyQuery, Lease, LeasedMessage, Ledger,
+    MemoryStore, MessageNumber, Notice, Outcome, Page, Receipt, Received, Records, Refused, Requests, Resend, Route,
+    Sale, StoreError, Successor, Use, UseId,
 };
 use delivery_core::terms::UseLimit;
 use delivery_testing::Fixture;
@@ -201,6 +201,10 @@ impl Ledger for Wrong {
         }
     }
 
+    async fn fetch(&self, id: KeyId, fetch: Fetch) -> Result<Option<Result<Fetched, Refused>>, StoreError> {
+        self.open()?.fetch(id, fetch).await
+    }
+
     async fn receive(&self, receipt: Receipt) -> Result<Received, StoreError> {
         self.receive_wrongly(receipt).await
     }
@@ -304,6 +308,10 @@ impl Backend for Wrong {
 
     fn inbox(&self) -> Option<&dyn Inbox> {
         Some(self)
+    }
+
+    fn requests(&self) -> Option<&dyn Requests> {
+        self.inner.requests()
     }
 
     fn records(&self) -> Option<&dyn Records> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Delivery, Error};
 use crate::key::{Change, Key, KeyId};
 use crate::product::{Product, ProductId};
-use crate::store::Refused;
+use crate::store::{Fetch, Fetched, Refused, RequestId};
 
 impl Delivery {
     /// Returns the id of a key that this keyring signed; `None` for any other text. Computes one MAC, without I/O.
@@ -66,6 +66,38 @@ impl Delivery {
             return Err(refused);
         };
         self.count_use(key, product).await.map(|_| found)
+    }
+
+    /// The same, for a request that its client may send again because the answer was lost: within 24 hours the next ten of the same
+    /// name with the same key return the product too, and count nothing, also if the key is expired or used up meanwhile. After
+    /// that each counts. Where the store knows no [requests](crate::store::Requests), each counts.
+    ///
+    /// # Errors
+    ///
+    /// As for [`fetch`](Self::fetch), and [`Error::Refused`] if the request was about another product.
+    #[cfg_attr(feature = "spans", tracing::instrument(name = "fetch", skip_all, fields(%key, %product)))]
+    pub async fn fetch_once(&self, key: KeyId, product: ProductId, request: RequestId) -> Result<Arc<Product>, Error> {
+        if self.inner.ledger.requests().is_none() {
+            return self.fetch(key, product).await;
+        }
+        let Some(found) = self.inner.catalog.product(product).await? else {
+            let refused = self.without_product(key, product).await;
+            self.inner.note_refusal(Some(key), &refused);
+            return Err(refused);
+        };
+        let fetch = Fetch { product, at: self.inner.clock.now(), request };
+        let inner = self.inner.clone();
+        let work = async move {
+            let fetched = match inner.ledger.fetch(key, fetch).await? {
+                Some(Ok(Fetched { is_repeat: true, .. })) => return Ok(()),
+                Some(Ok(Fetched { key, .. })) => Ok(key),
+                Some(Err(Refused { refusal, key })) => Err(Error::refused(refusal, key)),
+                None => Err(Error::UnknownKey),
+            };
+            inner.note_use(key, &fetched);
+            fetched.map(drop)
+        };
+        self.inner.told(work).await.map(|()| found)
     }
 
     /// Returns what [`fetch`](Self::fetch) would return, without counting a use: for HEAD.

@@ -1,18 +1,13 @@
 //! Buyers are told before their keys expire.
 
 use std::str::FromStr;
-use std::time::Duration;
 
 use chrono::TimeDelta;
-use tokio::sync::watch;
 
 use super::Delivery;
 use crate::store::{ExpiryScan, StoreError};
 use crate::text::Invalid;
-use crate::throttle::Throttle;
 
-/// How often keys are looked for.
-const POLL: Duration = Duration::from_mins(1);
 /// Keys in one commit: a store has nothing else to do meanwhile.
 const AT_ONCE: usize = 32;
 const EXPECTED: Invalid = Invalid::expected("must be 0 to 365 days");
@@ -66,15 +61,15 @@ impl Delivery {
         self.notify_while(|| true).await
     }
 
-    async fn notify_while(&self, goes_on: impl Fn() -> bool + Send) -> Result<usize, StoreError> {
+    pub(super) async fn notify_while(&self, goes_on: impl Fn() -> bool + Send) -> Result<usize, StoreError> {
         let inner = &self.inner;
         let (Some(records), days @ 1..) = (inner.ledger.records(), inner.expiry_notice.days()) else { return Ok(0) };
         let mut all = 0;
         while goes_on() {
             let now = inner.clock.now();
             let until = now.checked_add_signed(TimeDelta::days(days.into())).unwrap_or(now);
-            let names = (0..AT_ONCE).map(|_| self.new_message_id()).collect::<Result<_, _>>()?;
-            let taken = records.notify_expiring(ExpiryScan { now, until, names }).await?;
+            let domain = inner.outbox.sender.domain().to_owned();
+            let taken = records.notify_expiring(ExpiryScan { now, until, limit: AT_ONCE, domain }).await?;
             all += taken;
             if taken > 0 {
                 inner.wake.notify_one();
@@ -86,23 +81,5 @@ impl Delivery {
             tokio::task::yield_now().await;
         }
         Ok(all)
-    }
-
-    /// Tells buyers until `stop` is true.
-    pub(super) async fn notify_all(self, mut stop: watch::Receiver<bool>) {
-        static DELAYED: Throttle = Throttle::new();
-        while !*stop.borrow() {
-            if let Err(error) = self.notify_while(|| !*stop.borrow()).await
-                && let Some(more) = DELAYED.admit()
-            {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, more, "buyers are told later that keys expire: the store does not answer");
-            }
-            tokio::select! {
-                () = tokio::time::sleep(POLL) => {}
-                // An error means that the sender was dropped without a stop signal.
-                changed = stop.changed() => if changed.is_err() { break },
-            }
-        }
     }
 }

@@ -5,6 +5,7 @@
 
 mod builder;
 mod buyer;
+mod chores;
 mod encoded;
 mod expiry;
 mod messages;
@@ -155,7 +156,7 @@ impl Error {
                 Refusal::Expired { .. } => ErrorCode::ExpiredKey,
                 Refusal::WrongProduct { .. } => ErrorCode::WrongProduct,
                 Refusal::Exhausted { .. } => ErrorCode::ExceededUses,
-                Refusal::NoLimit | Refusal::Replaced { .. } => ErrorCode::InvalidParams,
+                Refusal::NoLimit | Refusal::Replaced { .. } | Refusal::OtherRequest => ErrorCode::InvalidParams,
             },
             Self::UnknownProduct | Self::Store(StoreError::Unsupported) => ErrorCode::NotFound,
             Self::Store(

@@ -21,7 +21,7 @@ pub struct Running {
     delivery: Delivery,
     stop: watch::Sender<bool>,
     worker: JoinHandle<()>,
-    notices: JoinHandle<()>,
+    chores: JoinHandle<()>,
     #[cfg(feature = "platforms")]
     inbox: JoinHandle<()>,
 }
@@ -52,13 +52,13 @@ impl Delivery {
         let (stop, stopped) = watch::channel(false);
         #[cfg(feature = "platforms")]
         let inbox = tokio::spawn(supervise_inbox(self.clone(), stopped.clone()));
-        let notices = tokio::spawn(supervise_notices(self.clone(), stopped.clone()));
+        let chores = tokio::spawn(supervise_chores(self.clone(), stopped.clone()));
         let worker = tokio::spawn(supervise(self.inner.outbox.clone(), stopped));
         Ok(Running {
             delivery: self.clone(),
             stop,
             worker,
-            notices,
+            chores,
             #[cfg(feature = "platforms")]
             inbox,
         })
@@ -146,10 +146,10 @@ async fn supervise_inbox(delivery: Delivery, stop: watch::Receiver<bool>) {
     }
 }
 
-/// Restarts the worker that tells buyers of keys that expire, if it panics.
-async fn supervise_notices(delivery: Delivery, stop: watch::Receiver<bool>) {
-    while let Err(error) = tokio::spawn(delivery.clone().notify_all(stop.clone())).await {
-        tracing::error!(%error, "telling buyers of keys that expire panicked and starts again");
+/// Restarts the worker that does what is to be done now and then, if it panics.
+async fn supervise_chores(delivery: Delivery, stop: watch::Receiver<bool>) {
+    while let Err(error) = tokio::spawn(delivery.clone().do_chores(stop.clone())).await {
+        tracing::error!(%error, "the worker that tells buyers of keys that expire panicked and starts again");
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
@@ -168,7 +168,7 @@ impl Running {
         self.stop_sending();
         // Fails only if the runtime is shutting down.
         let _ = self.worker.await;
-        let _ = self.notices.await;
+        let _ = self.chores.await;
         #[cfg(feature = "platforms")]
         let _ = self.inbox.await;
     }

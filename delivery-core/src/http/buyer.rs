@@ -8,11 +8,14 @@ use super::body::BodyRule;
 use super::fields::{Fault, integer};
 use super::proof::VerifiedKey;
 use super::row::{Answering, Handler, Parameter, Row, Verb, Words};
-use super::{Call, Reply, query, wire};
+use super::{Call, Reply, names, query, wire};
 use crate::delivery::{Delivery, Error};
 use crate::error::ErrorCode;
+use crate::key::Refusal;
 use crate::limit::Policy;
 use crate::product::ProductId;
+use crate::store::RequestId;
+use crate::text::Invalid;
 
 pub(super) static VALIDATE: Row = Row {
     path: "/api/validate",
@@ -67,9 +70,10 @@ pub(super) static PRODUCT: Row = Row {
         tag: "buyer",
         id: "fetchProduct",
         summary: "Fetch a product with a key",
-        description: "A 200 counts as one use, and nothing else does. The key comes as `Authorization: Bearer`, as `X-API-Key`, \
+        description: "A 200 counts as one use, and nothing else does. With an `Idempotency-Key`, a request that is sent again because \
+            its answer was lost counts once. The key comes as `Authorization: Bearer`, as `X-API-Key`, \
             or in the query: prefer a header, for addresses end in logs.",
-        parameters: &[Parameter::Key, Parameter::Product],
+        parameters: &[Parameter::Key, Parameter::Product, Parameter::IdempotencyKey],
         body: None,
         success: Some("Fetched"),
     },
@@ -84,22 +88,50 @@ fn validate(delivery: &Delivery, key: VerifiedKey) -> Answering<'_> {
     })
 }
 
-fn product<'c>(delivery: &'c Delivery, call: &'c Call, key: VerifiedKey, product: ProductId) -> Answering<'c> {
+fn product<'c>(delivery: &'c Delivery, call: &'c Call, key: VerifiedKey, asked: Asked) -> Answering<'c> {
     Box::pin(async move {
-        let (key, is_head) = (key.id(), call.method == Method::HEAD);
-        let found = if is_head { delivery.peek(key, product).await } else { delivery.fetch(key, product).await };
+        let (key, Asked { product, request }) = (key.id(), asked);
+        let found = match request {
+            _ if call.method == Method::HEAD => delivery.peek(key, product).await,
+            Some(request) => delivery.fetch_once(key, product, request).await,
+            None => delivery.fetch(key, product).await,
+        };
         match found {
             Ok(product) => Reply::encoded(product.encoded(|product| wire::encode(&wire::Fetched::of(product)))),
+            Err(Error::Refused { refusal: Refusal::OtherRequest, .. }) => {
+                Fault::invalid("Idempotency-Key names a request for another product.").into()
+            }
             Err(error) => error.into(),
         }
     })
 }
 
-/// The text of the key, and the product that is asked for.
-pub(super) fn parameters(call: &Call) -> Result<(Cow<'_, str>, ProductId), Fault> {
+/// What a buyer asks for.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    product: ProductId,
+    request: Option<RequestId>,
+}
+
+/// The text of the key, and what is asked for.
+pub(super) fn parameters(call: &Call) -> Result<(Cow<'_, str>, Asked), Fault> {
     let key = query::key(call)?;
     let product = query::parameter(call, "product_id")?.ok_or_else(|| Fault::missing("product_id"))?;
-    Ok((key, integer("product_id", &product, ProductId::new)?))
+    let product = integer("product_id", &product, ProductId::new)?;
+    Ok((key, Asked { product, request: request(call)? }))
+}
+
+/// The request that `Idempotency-Key` names.
+fn request(call: &Call) -> Result<Option<RequestId>, Fault> {
+    const EXPECTED: Invalid = Invalid::expected("must be 1 to 255 visible ASCII characters, once");
+    let mut names = call.values(&names::IDEMPOTENCY_KEY);
+    let Some(name) = names.next() else { return Ok(None) };
+    let name = name.as_bytes();
+    let is_visible = (1..=255).contains(&name.len()) && name.iter().all(|byte| matches!(byte, b' '..=b'~'));
+    if names.next().is_some() || !is_visible {
+        return Err(Fault::malformed("Idempotency-Key", EXPECTED));
+    }
+    Ok(Some(RequestId::of(name)))
 }
 
 /// Converts an error of `/api/validate`. Refusals contain `"valid":false`; those of a known key also contain its

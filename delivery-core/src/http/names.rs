@@ -19,6 +19,8 @@ pub(super) static RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 pub(super) static RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 /// Where a key may stand beside `Authorization`.
 pub(super) static API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+/// Under which name a request is known when it comes again, by draft-ietf-httpapi-idempotency-key-header-07.
+pub(super) static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// The list of addresses that proxies keep.
 pub(super) static FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// Clients, proxies and servers give a request a name under which their logs know it.

@@ -106,12 +106,12 @@ async fn answer<E>(
             Ok(handler(delivery, key).await)
         }
         Handler::Product(handler) => {
-            let (text, product) = buyer::parameters(call)?;
+            let (text, asked) = buyer::parameters(call)?;
             let Some(key) = VerifiedKey::of(delivery, &text) else {
                 return Ok(forged(delivery, call).await);
             };
             Ok(match admit(delivery, Policy::Product, Identity::Key(key.id().as_u128())).await {
-                Ok(admitted) => admitted.apply(handler(delivery, call, key, product).await),
+                Ok(admitted) => admitted.apply(handler(delivery, call, key, asked).await),
                 Err(refused) => *refused,
             })
         }

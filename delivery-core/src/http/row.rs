@@ -4,13 +4,13 @@ use ::http::Method;
 use futures_util::future::BoxFuture;
 
 use super::body::BodyRule;
+use super::buyer::Asked;
 use super::fields::Fields;
 use super::proof::{Platform, Seller, VerifiedKey};
 use super::{Call, Reply};
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
 use crate::limit::Policy;
-use crate::product::ProductId;
 
 /// What there is to say about an endpoint.
 pub(super) struct Row {
@@ -43,7 +43,7 @@ pub(super) enum Handler {
     /// Holders of a key, to validate it. Refusals contain `"valid":false`.
     Key(for<'c> fn(&'c Delivery, VerifiedKey) -> Answering<'c>),
     /// Whoever has a key for a product. The key's own limit counts.
-    Product(for<'c> fn(&'c Delivery, &'c Call, VerifiedKey, ProductId) -> Answering<'c>),
+    Product(for<'c> fn(&'c Delivery, &'c Call, VerifiedKey, Asked) -> Answering<'c>),
     /// The commerce platform, by the shared secret in the body.
     Platform(for<'c> fn(&'c Delivery, Platform, Fields<'c>) -> Answering<'c>),
     /// A commerce platform, by the signature of the request.
@@ -83,6 +83,7 @@ pub(super) struct Words {
 pub(super) enum Parameter {
     Key,
     Product,
+    IdempotencyKey,
     Category,
     Limit,
     Email,

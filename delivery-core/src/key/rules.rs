@@ -120,6 +120,9 @@ pub enum Refusal {
     /// Uses cannot be added to a key that has no limit.
     #[error("unlimited: there is no limit to add uses to")]
     NoLimit,
+    /// A request that was known under the same name was about another product.
+    #[error("another product was asked for under the same name")]
+    OtherRequest,
     /// It was withdrawn for good: another key took its place.
     #[error("replaced by {successor}")]
     Replaced {
@@ -238,7 +241,7 @@ impl Key {
     #[must_use]
     pub fn status(&self, at: DateTime<Utc>) -> Status {
         match self.check(at) {
-            Ok(()) | Err(Refusal::WrongProduct { .. } | Refusal::NoLimit) => Status::Valid,
+            Ok(()) | Err(Refusal::WrongProduct { .. } | Refusal::NoLimit | Refusal::OtherRequest) => Status::Valid,
             Err(Refusal::Revoked { .. } | Refusal::Replaced { .. }) => Status::Revoked,
             Err(Refusal::Expired { .. }) => Status::Expired,
             Err(Refusal::Exhausted { .. }) => Status::Exhausted,

@@ -9,7 +9,8 @@ use super::attempt::Attempt;
 use super::plan::{Needs, Numbers, Operation, Reply, needs, plan};
 use super::storage::{Backend, Persisted, Storage};
 use super::{
-    Issue, Lease, Notice, Outcome, Page, Receipt, Received, Refused, Resend, Sale, StoreError, Successor, Use, UseId,
+    Fetch, Fetched, Issue, Lease, Notice, Outcome, Page, Receipt, Received, Refused, Resend, Sale, StoreError,
+    Successor, Use, UseId,
 };
 use crate::clock::{Clock, SystemClock};
 use crate::key::{Change, Key, KeyId};
@@ -68,6 +69,16 @@ pub trait Ledger: Backend {
     /// [`StoreError`] if nothing was changed. After [`StoreError::Unknown`] it may have been; rotating it again answers with the
     /// successor that it has then.
     async fn rotate(&self, id: KeyId, successor: Successor) -> Result<Option<Result<Issue, Refused>>, StoreError>;
+
+    /// Uses a key, unless the same request has used it: within [24 hours](super::KNOWN_FOR) the next [ten](super::MOST_REPEATS) of the same name
+    /// are answered like the first, and count nothing, also if the key is expired or used up meanwhile. The count and the request
+    /// are one commit. Returns the refusal if the key may not be used, or if the request was about another product; `None` if the
+    /// key is unknown. Only for a store that has [`requests`](Backend::requests).
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if nothing was counted. After [`StoreError::Unknown`] it may have been; the same request is safe.
+    async fn fetch(&self, id: KeyId, fetch: Fetch) -> Result<Option<Result<Fetched, Refused>>, StoreError>;
 
     /// Keeps an event of a commerce platform, applies it, and says what it came to, in one commit. An event that the inbox has
     /// changes nothing, unless it waits there and the receipt says that it [is kept](Receipt::is_kept).
@@ -144,6 +155,12 @@ impl<S: Storage> Ledger for S {
     async fn rotate(&self, id: KeyId, successor: Successor) -> Result<Option<Result<Issue, Refused>>, StoreError> {
         let reply = Reply::default();
         run(self, Operation::Rotate(id, Arc::new(successor), reply.clone())).await?;
+        reply.take()
+    }
+
+    async fn fetch(&self, id: KeyId, fetch: Fetch) -> Result<Option<Result<Fetched, Refused>>, StoreError> {
+        let reply = Reply::default();
+        run(self, Operation::Fetch(id, fetch, reply.clone())).await?;
         reply.take()
     }
 

@@ -16,10 +16,10 @@ use self::catalog::Shop;
 use self::inbox::Mailbox;
 use self::messages::Queue;
 use super::clock::SteadyClock;
-use super::plan::{KeyWrite, Loaded, Needs, Numbers, PurchaseId, Row, Writes};
+use super::plan::{KeyWrite, Loaded, Needs, Numbers, PurchaseId, RequestRow, Row, Writes};
 use super::{
     Action, Attempt, AuditEntry, Backend, Edit, FailedMessage, History, Inbox, KeyQuery, Lease, LeasedMessage,
-    MessageNumber, Page, Persisted, Records, Route, Storage, StoreError, Use, UseId, page_size,
+    MessageNumber, Page, Persisted, Records, RequestId, Requests, Route, Storage, StoreError, Use, UseId, page_size,
 };
 use crate::key::{Acceptance, Fingerprint, Key, KeyId};
 
@@ -40,6 +40,7 @@ struct State {
     shop: Shop,
     inbox: Mailbox,
     log: BTreeMap<i64, AuditEntry>,
+    requests: HashMap<(i64, RequestId), RequestRow>,
     /// The times at which keys are to expire of which their buyers were told.
     noticed: HashMap<KeyId, DateTime<Utc>>,
     number: i64,
@@ -75,6 +76,24 @@ impl State {
     }
 }
 
+impl State {
+    /// Whether a request is not in the version that was loaded.
+    fn was_repeated(&self, rows: &[RequestRow]) -> bool {
+        let version = |row: &RequestRow| self.requests.get(&(row.key, row.request)).map_or(0, |row| row.version);
+        rows.iter().any(|row| version(row) != row.version)
+    }
+}
+
+#[async_trait]
+impl Requests for MemoryStore {
+    async fn prune_requests(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
+        let mut state = self.state();
+        let all = state.requests.len();
+        state.requests.retain(|_, row| row.at >= before);
+        Ok(u64::try_from(all - state.requests.len()).unwrap_or(u64::MAX))
+    }
+}
+
 #[async_trait]
 impl Storage for MemoryStore {
     async fn load(&self, needs: &Needs, _: Attempt) -> Result<Loaded, StoreError> {
@@ -84,6 +103,12 @@ impl Storage for MemoryStore {
             loaded.insert(row.clone());
         }
         state.inbox.load(needs, &mut loaded);
+        for (id, request) in &needs.requests {
+            let row = state.keys.get(id).and_then(|row| state.requests.get(&(row.number, *request)));
+            if let Some(row) = row {
+                loaded.insert_request(*id, row.clone());
+            }
+        }
         loop {
             let missing = loaded.missing();
             if missing.is_empty() {
@@ -106,10 +131,17 @@ impl Storage for MemoryStore {
     async fn persist(&self, writes: &Writes) -> Result<Vec<Persisted>, StoreError> {
         let mut state = self.state();
         let conflicts: Vec<bool> = writes.keys.iter().map(|write| state.conflicts(write)).collect();
-        if writes.are_one() && (conflicts.contains(&true) || state.inbox.conflicts(&writes.inbox)) {
+        if writes.are_one()
+            && (conflicts.contains(&true)
+                || state.inbox.conflicts(&writes.inbox)
+                || state.was_repeated(&writes.requests))
+        {
             return Err(StoreError::Conflict { source: None });
         }
         state.inbox.persist(&writes.inbox);
+        for row in &writes.requests {
+            state.requests.insert((row.key, row.request), RequestRow { version: row.version + 1, ..row.clone() });
+        }
         let written = |unit: usize| conflicts.get(unit) == Some(&false);
         for (unit, KeyWrite { row, .. }) in writes.keys.iter().enumerate().filter(|(unit, _)| written(*unit)) {
             let id = row.key.id();
@@ -205,6 +237,10 @@ impl Backend for MemoryStore {
     }
 
     fn inbox(&self) -> Option<&dyn Inbox> {
+        Some(self)
+    }
+
+    fn requests(&self) -> Option<&dyn Requests> {
         Some(self)
     }
 

@@ -95,6 +95,7 @@ mod plan;
 mod postgres;
 mod query;
 mod records;
+mod request;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod sql;
 #[cfg(feature = "sqlite")]
@@ -122,7 +123,7 @@ pub use self::message::{FailedMessage, Lease, LeasedMessage, MessageNumber, Outc
 pub use self::notice::{Addressee, MOST_WEBHOOKS, MessageId, MessageKind, Notice, Recipient, WebhookName};
 pub use self::plan::{
     Action, DealRow, InboxWrites, KeyWrite, Loaded, Needs, NewEvent, NewMessage, NewUse, Numbers, PurchaseId,
-    ReferenceId, Row, Writes,
+    ReferenceId, RequestRow, Row, Writes,
 };
 #[cfg(feature = "postgres")]
 pub use self::postgres::{PostgresError, PostgresOptions, PostgresStore};
@@ -131,6 +132,7 @@ pub use self::query::{KeyQuery, Page, Use, UseId};
 pub use self::records::{
     AuditEntry, AuditQuery, Day, Edit, ExpiryScan, Figures, MessageQuery, MessageState, Records, StoredMessage,
 };
+pub use self::request::{Fetch, Fetched, KNOWN_FOR, MOST_REPEATS, RequestId, Requests};
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::{SqliteError, SqliteStore, SqliteTransaction};
 pub use self::storage::{Backend, History, Persisted, Storage};

@@ -40,7 +40,7 @@ pub trait Records: Send + Sync {
 
     /// Queues an e-mail about each key that expires after `scan.now` and not after `scan.until`, once for each time that it is to
     /// expire, however many servers ask: in the commit that notes the time with the key. Keys that are revoked, used up or of a
-    /// person who was forgotten are noted, and get none. It takes those that expire first, at most as many as `scan.names` has, and
+    /// person who was forgotten are noted, and get none. It takes those that expire first, at most `scan.limit`, and
     /// returns how many it took.
     ///
     /// # Errors
@@ -67,8 +67,22 @@ pub struct ExpiryScan {
     pub now: DateTime<Utc>,
     /// Keys that expire later are not looked at.
     pub until: DateTime<Utc>,
-    /// Names of the e-mails, as many as there may be.
-    pub names: Vec<MessageId>,
+    /// How many at most.
+    pub limit: usize,
+    /// What the names of the e-mails end with: the domain of their sender.
+    pub domain: String,
+}
+
+impl ExpiryScan {
+    /// The name of the e-mail about a key that expires then: the same whoever queues it.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Corrupt`] if the domain is none.
+    pub fn name(&self, key: KeyId, expires_at: DateTime<Utc>) -> Result<MessageId, StoreError> {
+        let name = MessageId::new(format!("{key}-{}@{}", expires_at.timestamp(), self.domain));
+        name.map_err(|error| StoreError::corrupt_because("a sender without a domain", error))
+    }
 }
 
 /// Who changes something that is no key, and when: what the audit log says of it.

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 
 use super::plan::{Loaded, Needs, Numbers, Writes};
 use super::{
-    Attempt, Edit, FailedMessage, Inbox, KeyQuery, Lease, LeasedMessage, MessageNumber, Page, Records, Route,
+    Attempt, Edit, FailedMessage, Inbox, KeyQuery, Lease, LeasedMessage, MessageNumber, Page, Records, Requests, Route,
     StoreError, Use, UseId,
 };
 use crate::key::{Fingerprint, Key, KeyId};
@@ -147,6 +147,9 @@ pub trait Backend: Debug + Send + Sync + 'static {
 
     /// The events of commerce platforms, if the store keeps them.
     fn inbox(&self) -> Option<&dyn Inbox>;
+
+    /// Requests that may be repeated, if the store knows them; otherwise each counts.
+    fn requests(&self) -> Option<&dyn Requests>;
 
     /// Messages, the audit log and figures, if the store keeps them.
     fn records(&self) -> Option<&dyn Records>;

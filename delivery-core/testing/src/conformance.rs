@@ -9,6 +9,7 @@
 //! | [`REOPENED`] | a store that is durable | what is there when it is opened again |
 //! | [`SHARED`] | a store that several servers use at once | two handles to one place |
 //! | [`INBOX`] | a store that keeps events of platforms | [`Inbox`](delivery_core::store::Inbox), [`Ledger::receive`] |
+//! | [`REQUESTS`] | a ledger that knows requests when they come again | [`Requests`](delivery_core::store::Requests) |
 //! | [`RECORDS`] | a store that keeps records, products and posts | [`Records`](delivery_core::store::Records) |
 //! | [`CATALOG`] | a catalog that can be edited, with posts | [`CatalogEditor`], [`Posts`] |
 //! | [`RATE_LIMITER`] | a limiter | [`RateLimiter`] |
@@ -34,6 +35,7 @@ mod orders;
 mod queries;
 mod records;
 mod reopened;
+mod requests;
 mod rotation;
 mod shared;
 
@@ -52,6 +54,7 @@ pub use self::ledger::LEDGER;
 pub use self::limiter::RATE_LIMITER;
 pub use self::records::{RECORDS, Whole};
 pub use self::reopened::REOPENED;
+pub use self::requests::REQUESTS;
 pub use self::shared::SHARED;
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -173,7 +176,7 @@ pub fn test<P: ?Sized, F: Future<Output = ()>>(
     runtime.expect("a runtime").block_on(run(case));
 }
 
-/// Makes one `#[test]` of each conformance case: `conformance!(ledger, fixture)`, and likewise `inbox`, `records`, `reopened`,
+/// Makes one `#[test]` of each conformance case: `conformance!(ledger, fixture)`, and likewise `inbox`, `records`, `requests`, `reopened`,
 /// `shared` and `catalog`. The second argument is an expression that makes a [`Fixture`](crate::Fixture); it is evaluated for each case.
 ///
 /// ```
@@ -190,6 +193,7 @@ macro_rules! conformance {
     (reopened, $fixture:expr) => { $crate::each_reopened_case!($fixture); };
     (shared, $fixture:expr) => { $crate::each_shared_case!($fixture); };
     (records, $fixture:expr) => { $crate::each_records_case!($fixture); };
+    (requests, $fixture:expr) => { $crate::each_request_case!($fixture); };
     (inbox, $fixture:expr) => { $crate::each_inbox_case!($fixture); };
     (catalog, $fixture:expr) => { $crate::each_catalog_case!($fixture); };
     (@ $list:ident, $fixture:expr, $($case:ident)+) => { $(

@@ -17,10 +17,10 @@ use delivery_core::order::{OrderId, Source};
 use delivery_core::post::{NewPost, Post, PostId};
 use delivery_core::product::{Listing, NewProduct, Product, ProductId, RefName};
 use delivery_core::store::{
-    AuditEntry, AuditQuery, Backend, Catalog, CatalogEditor, Edit, Entry, ExpiryScan, FailedMessage, Figures, History,
-    Inbox, InboxQuery, Issue, KeyQuery, Lease, LeasedMessage, Ledger, MessageNumber, MessageQuery, Notice, Outcome,
-    Page, PostQuery, Posts, ProductNames, Receipt, Received, Records, Refused, Resend, Route, Sale, StoreError,
-    StoredMessage, Successor, Use, UseId,
+    AuditEntry, AuditQuery, Backend, Catalog, CatalogEditor, Edit, Entry, ExpiryScan, FailedMessage, Fetch, Fetched,
+    Figures, History, Inbox, InboxQuery, Issue, KeyQuery, Lease, LeasedMessage, Ledger, MessageNumber, MessageQuery,
+    Notice, Outcome, Page, PostQuery, Posts, ProductNames, Receipt, Received, Records, Refused, Requests, Resend,
+    Route, Sale, StoreError, StoredMessage, Successor, Use, UseId,
 };
 
 /// What happens to a call of a [`Faulty`] store.
@@ -148,6 +148,10 @@ impl<S: Ledger> Ledger for Faulty<S> {
         self.call(self.inner.rotate(id, successor)).await
     }
 
+    async fn fetch(&self, id: KeyId, fetch: Fetch) -> Result<Option<Result<Fetched, Refused>>, StoreError> {
+        self.call(self.inner.fetch(id, fetch)).await
+    }
+
     async fn find(&self, id: KeyId) -> Result<Option<Key>, StoreError> {
         self.call(self.inner.find(id)).await
     }
@@ -211,6 +215,10 @@ impl<S: Ledger> Backend for Faulty<S> {
 
     fn inbox(&self) -> Option<&dyn Inbox> {
         self.inner.inbox().map(|_| self as &dyn Inbox)
+    }
+
+    fn requests(&self) -> Option<&dyn Requests> {
+        self.inner.requests()
     }
 
     fn records(&self) -> Option<&dyn Records> {

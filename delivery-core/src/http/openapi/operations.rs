@@ -99,6 +99,23 @@ fn described(parameter: Parameter) -> path::Parameter {
             let product = number().maximum(Some(i64::MAX)).examples([json!(1)]);
             query("product_id", Required::True, "Which product to fetch.", product)
         }
+        Parameter::IdempotencyKey => ParameterBuilder::new()
+            .name("Idempotency-Key")
+            .parameter_in(ParameterIn::Header)
+            .required(Required::False)
+            .description(Some(
+                "A name for the request that nobody guesses, such as a UUID. Within 24 hours the next ten requests of this name \
+                 with the same key are answered like the first and count nothing, so whoever gets no answer asks again. After \
+                 that each counts. With the name of a request for another product: 400.",
+            ))
+            .schema(Some(
+                ObjectBuilder::new()
+                    .schema_type(Type::String)
+                    .min_length(Some(1))
+                    .max_length(Some(255))
+                    .pattern(Some("^[!-~]([ -~]*[!-~])?$")),
+            ))
+            .build(),
         Parameter::Category => query("category", Required::False, "Only posts of this category, exactly so.", text()),
         Parameter::Limit => query(
             "limit",
@@ -114,7 +131,7 @@ fn described(parameter: Parameter) -> path::Parameter {
             query("order_id", Required::False, "Bought with this order.", text().max_length(Some(255)))
         }
         Parameter::Source => {
-            let source = text().max_length(Some(32)).pattern(Some("^[a-z0-9-]*$"));
+            let source = text().max_length(Some(64));
             query("source", Required::False, "Bought there: webhook, or the name of a platform.", source)
         }
         Parameter::OfProduct => {
@@ -124,12 +141,7 @@ fn described(parameter: Parameter) -> path::Parameter {
             let status = text().enum_values(Some(["valid", "expired", "exhausted", "revoked"]));
             query("status", Required::False, "With this status now.", status)
         }
-        Parameter::Before => query(
-            "before",
-            Required::False,
-            "What `next` of the page before said.",
-            ObjectBuilder::new().schema_type(Type::String).max_length(Some(0)),
-        ),
+        Parameter::Before => query("before", Required::False, "What `next` of the page before said.", text()),
         Parameter::PageSize => query(
             "limit",
             Required::False,

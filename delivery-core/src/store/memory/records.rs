@@ -83,7 +83,7 @@ impl Records for MemoryStore {
     }
 
     async fn notify_expiring(&self, scan: ExpiryScan) -> Result<usize, StoreError> {
-        let ExpiryScan { now, until, names } = scan;
+        let ExpiryScan { now, until, limit, .. } = scan;
         let mut state = self.state();
         let state = &mut *state;
         let is_due = |row: &&Row| {
@@ -93,7 +93,8 @@ impl Records for MemoryStore {
         };
         let mut due: Vec<Key> = state.keys.values().filter(is_due).map(|row| row.key.clone()).collect();
         due.sort_by_key(Key::expires_at);
-        due.truncate(names.len());
+        due.truncate(limit);
+        let names = due.iter().map(|key| scan.name(key.id(), key.expires_at())).collect::<Result<Vec<_>, _>>()?;
         let taken = due.len();
         for (key, id) in due.into_iter().zip(names) {
             state.noticed.insert(key.id(), key.expires_at());

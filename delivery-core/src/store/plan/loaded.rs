@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::key::{Key, KeyId, NewKey};
@@ -10,6 +11,7 @@ use crate::product::ProductId;
 use crate::store::StoreError;
 use crate::store::deal::{Deal, ReferenceKind};
 use crate::store::inbox::{Entry, EventId};
+use crate::store::request::RequestId;
 
 /// The identity of a purchase: it has one key, for ever.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,6 +39,8 @@ pub struct Needs {
     pub references: HashSet<ReferenceId>,
     /// Deals, by number.
     pub deals: HashSet<i64>,
+    /// Requests that may be repeated, each with the key that it came with.
+    pub requests: HashSet<(KeyId, RequestId)>,
 }
 
 /// What a platform calls something that belongs to a sale.
@@ -49,6 +53,25 @@ pub struct ReferenceId {
     pub kind: ReferenceKind,
     /// The platform's name.
     pub name: OrderId,
+}
+
+/// A request that may be repeated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_structs, reason = "stores build it and must not miss a field")]
+pub struct RequestRow {
+    /// The number of the row of the key that it came with.
+    pub key: i64,
+    /// The request.
+    pub request: RequestId,
+    /// The product that was asked for.
+    pub product: ProductId,
+    /// When it was first made, to the millisecond.
+    pub at: DateTime<Utc>,
+    /// How often it was answered again since.
+    pub repeats: u32,
+    /// How often the row was written. A row to insert has 0; a row to update has the version that was loaded: the stored row
+    /// must still have it, and has the next one afterwards.
+    pub version: i64,
 }
 
 /// A deal's row.
@@ -90,6 +113,7 @@ pub struct Loaded {
     entries: HashMap<EventId, Option<Entry>>,
     references: HashMap<ReferenceId, Option<i64>>,
     deals: HashMap<i64, Option<DealRow>>,
+    requests: HashMap<(KeyId, RequestId), Option<RequestRow>>,
 }
 
 /// A key that was loaded, and what is planned for it.
@@ -105,9 +129,9 @@ impl Needs {
     /// Whether it names no row.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let Self { keys, new, purchases, entries, references, deals } = self;
+        let Self { keys, new, purchases, entries, references, deals, requests } = self;
         let is_of_keys = keys.is_empty() && new.is_empty() && purchases.is_empty();
-        is_of_keys && entries.is_empty() && references.is_empty() && deals.is_empty()
+        is_of_keys && entries.is_empty() && references.is_empty() && deals.is_empty() && requests.is_empty()
     }
 }
 
@@ -129,6 +153,7 @@ impl Loaded {
             entries: needs.entries.iter().map(|id| (id.clone(), None)).collect(),
             references: needs.references.iter().map(|id| (id.clone(), None)).collect(),
             deals: needs.deals.iter().map(|number| (*number, None)).collect(),
+            requests: needs.requests.iter().map(|id| (*id, None)).collect(),
         }
     }
 
@@ -159,6 +184,11 @@ impl Loaded {
     /// Adds the deal of a reference.
     pub fn insert_reference(&mut self, reference: ReferenceId, deal: i64) {
         self.references.insert(reference, Some(deal));
+    }
+
+    /// Adds a request that came with a key.
+    pub fn insert_request(&mut self, key: KeyId, row: RequestRow) {
+        self.requests.insert((key, row.request), Some(row));
     }
 
     /// Adds a deal.
@@ -215,6 +245,12 @@ impl Loaded {
     pub(super) fn entry(&self, id: &EventId) -> Result<Option<&Entry>, StoreError> {
         let entry = self.entries.get(id).ok_or(StoreError::corrupt("an event that was not loaded"))?;
         Ok(entry.as_ref())
+    }
+
+    /// A request that came with a key; `None` if it is new.
+    pub(super) fn request(&self, key: KeyId, request: RequestId) -> Result<Option<&RequestRow>, StoreError> {
+        let row = self.requests.get(&(key, request)).ok_or(StoreError::corrupt("a request that was not loaded"))?;
+        Ok(row.as_ref())
     }
 
     /// Where in [`Writes::keys`](super::Writes::keys) a key is.

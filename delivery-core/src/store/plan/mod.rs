@@ -16,6 +16,7 @@
 mod keys;
 mod loaded;
 mod receive;
+mod request;
 mod rotate;
 #[cfg(test)]
 mod tests;
@@ -23,12 +24,12 @@ mod writes;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub use self::loaded::{DealRow, Loaded, Needs, PurchaseId, ReferenceId, Row};
+pub use self::loaded::{DealRow, Loaded, Needs, PurchaseId, ReferenceId, RequestRow, Row};
 use self::receive::Touched;
 pub(in crate::store) use self::writes::number_at;
 pub use self::writes::{Action, InboxWrites, KeyWrite, NewEvent, NewMessage, NewUse, Numbers, Writes};
 use super::inbox::{Receipt, Received};
-use super::{Issue, Lease, Notice, Outcome, Refused, Resend, Sale, StoreError, Successor};
+use super::{Fetch, Fetched, Issue, Lease, Notice, Outcome, Refused, Resend, Sale, StoreError, Successor};
 use crate::key::{Change, Key, KeyId};
 
 /// What one operation asks for, and where its answer goes.
@@ -42,6 +43,8 @@ pub(in crate::store) enum Operation {
     Resend(KeyId, Arc<Resend>, Reply<Changed>),
     /// Withdraw a key, and issue another one in its place.
     Rotate(KeyId, Arc<Successor>, Reply<Rotated>),
+    /// Use a key, unless the same request has.
+    Fetch(KeyId, Fetch, Reply<Option<Result<Fetched, Refused>>>),
     /// End a message's lease.
     Complete(Lease, Outcome),
     /// Keep an event of a platform, once, and apply it.
@@ -57,6 +60,7 @@ impl Operation {
             Self::Change(_, _, messages, _) => count(1 + messages.len()),
             Self::Resend(_, resend, _) => count(2 + resend.messages.len() + resend.corrected.len()),
             Self::Rotate(_, successor, _) => count(3 + successor.messages.len() + successor.withdrawn.len()),
+            Self::Fetch(..) => 1,
             Self::Complete(..) => 0,
             Self::Receive(receipt, _) => receipt.numbers(),
         }
@@ -65,7 +69,7 @@ impl Operation {
     /// Whether rows lead to further rows that it needs, and all that its batch writes is persisted together or not at all.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(in crate::store) fn is_of_several(&self) -> bool {
-        matches!(self, Self::Receive(..) | Self::Rotate(..))
+        matches!(self, Self::Receive(..) | Self::Rotate(..) | Self::Fetch(..))
     }
 }
 
@@ -111,6 +115,7 @@ enum Answer {
     Issued(Reply<Issue>, Issue),
     Changed(Reply<Changed>, Changed),
     Rotated(Reply<Rotated>, Box<Rotated>),
+    Fetched(Reply<Option<Result<Fetched, Refused>>>, Option<Result<Fetched, Refused>>),
     Completed,
     Received(Reply<Received>, Box<Received>),
 }
@@ -126,6 +131,10 @@ pub(in crate::store) fn needs<'a>(operations: impl IntoIterator<Item = &'a Opera
             }
             Operation::Change(id, ..) | Operation::Resend(id, ..) | Operation::Rotate(id, ..) => {
                 needs.keys.insert(*id);
+            }
+            Operation::Fetch(id, fetch, _) => {
+                needs.keys.insert(*id);
+                needs.requests.insert((*id, fetch.request));
             }
             Operation::Complete(..) => {}
             Operation::Receive(receipt, _) => receipt.needs(&mut needs),
@@ -161,6 +170,10 @@ pub(in crate::store) fn plan<'a>(
         Operation::Rotate(id, successor, reply) => {
             let rotated = planner.rotate(*id, successor)?;
             Ok(Entry { answer: Answer::Rotated(reply.clone(), Box::new(rotated)), basis: Basis::Read })
+        }
+        Operation::Fetch(id, fetch, reply) => {
+            let (fetched, basis) = planner.fetch(*id, fetch)?;
+            Ok(Entry { answer: Answer::Fetched(reply.clone(), fetched), basis })
         }
         Operation::Complete(lease, outcome) => {
             planner.writes.completed.push((*lease, outcome.clone()));
@@ -209,6 +222,7 @@ impl Answer {
             Self::Issued(reply, issue) => reply.give(issue),
             Self::Changed(reply, changed) => reply.give(changed),
             Self::Rotated(reply, rotated) => reply.give(*rotated),
+            Self::Fetched(reply, fetched) => reply.give(fetched),
             Self::Completed => {}
             Self::Received(reply, received) => reply.give(*received),
         }

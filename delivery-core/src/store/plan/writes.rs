@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::Row;
-use super::loaded::{DealRow, ReferenceId};
+use super::loaded::{DealRow, ReferenceId, RequestRow};
 use crate::key::{Actor, Key, KeyState};
 use crate::store::inbox::{Customer, Entry};
 use crate::store::{Lease, MessageId, MessageKind, Outcome, Recipient, StoreError};
@@ -31,6 +31,9 @@ pub struct Writes {
     /// Events of platforms, and what they came to.
     #[serde(default)]
     pub inbox: InboxWrites,
+    /// Requests that may be repeated, as the batch leaves them. If there is any, the writes [are one](Self::are_one).
+    #[serde(default)]
+    pub requests: Vec<RequestRow>,
 }
 
 /// What events of platforms write beside keys. If there is any of it, the [`Writes`] [are one](Writes::are_one).
@@ -171,13 +174,14 @@ impl Writes {
     /// Whether there is nothing to persist.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.keys.is_empty() && self.completed.is_empty() && self.inbox.is_empty()
+        self.keys.is_empty() && self.completed.is_empty() && self.inbox.is_empty() && self.requests.is_empty()
     }
 
-    /// Whether all of it is persisted together or not at all: events of platforms, or keys that replace others, are among it.
+    /// Whether all of it is persisted together or not at all: events of platforms, keys that replace others, or requests that may
+    /// be repeated are among it.
     #[must_use]
     pub fn are_one(&self) -> bool {
-        !self.inbox.is_empty() || self.keys.iter().any(|write| write.heir_of.is_some())
+        !self.inbox.is_empty() || !self.requests.is_empty() || self.keys.iter().any(|write| write.heir_of.is_some())
     }
 }
 

@@ -20,6 +20,7 @@ use super::inbox;
 use super::load;
 use super::numbers::{BLOCK, next_number};
 use super::persist::persist;
+use super::request;
 use super::resolve::resolve;
 use super::session::Session;
 use super::writer::{RECONNECT_DELAY, Writer};
@@ -101,9 +102,12 @@ impl Writer {
             }
             if operations.iter().any(|operation| operation.is_of_several()) {
                 inbox::lock(&mut session, &needs, &mut loaded, &mut self.versions).await?;
+                request::load(&mut session, &needs, &mut loaded).await?;
             }
             let planned = plan(operations.iter().copied(), loaded, &mut self.numbers)?;
-            let persisted = if inbox::persist(&mut session, &planned.writes.inbox).await? {
+            let persisted = if inbox::persist(&mut session, &planned.writes.inbox).await?
+                && request::persist(&mut session, &planned.writes.requests).await?
+            {
                 persist(&mut session, &planned.writes, true).await?
             } else {
                 vec![Persisted::Conflict; planned.writes.keys.len().max(1)]
@@ -120,7 +124,7 @@ impl Writer {
             Ok(Ok((planned, persisted))) => {
                 match timeout(BATCH, session.commit()).await {
                     Ok(Ok(session)) => self.session = session,
-                    // Receiving an event, or rotating a key, again is safe.
+                    // Receiving an event, rotating a key or making a request again is safe.
                     Ok(Err(_)) | Err(_) if planned.writes.are_one() => {
                         return Err(StoreError::Unknown { source: None });
                     }

@@ -41,7 +41,7 @@ impl Other {
             Operation::Issue(sale, _) => PurchaseId::of(&sale.key).map(Self::Purchase),
             Operation::Complete(lease, _) => Some(Self::Message(lease.message)),
             Operation::Receive(receipt, _) => Some(Self::Event(receipt.entry.id.clone())),
-            Operation::Change(..) | Operation::Resend(..) | Operation::Rotate(..) => None,
+            Operation::Change(..) | Operation::Resend(..) | Operation::Rotate(..) | Operation::Fetch(..) => None,
         }
     }
 }

@@ -29,6 +29,7 @@ mod options;
 mod persist;
 mod read;
 mod records;
+mod request;
 mod resolve;
 mod schema;
 mod schema_lock;
@@ -61,8 +62,9 @@ use super::batch::BatchQueue;
 use super::cache::{PostCache, ProductCache};
 use super::sql::WorkQueue;
 use super::{
-    Backend, Edit, FailedMessage, History, Inbox, Issue, KeyQuery, Lease, LeasedMessage, Ledger, MessageNumber, Notice,
-    Outcome, Page, Receipt, Received, Records, Refused, Resend, Route, Sale, StoreError, Successor, Use, UseId,
+    Backend, Edit, FailedMessage, Fetch, Fetched, History, Inbox, Issue, KeyQuery, Lease, LeasedMessage, Ledger,
+    MessageNumber, Notice, Outcome, Page, Receipt, Received, Records, Refused, Requests, Resend, Route, Sale,
+    StoreError, Successor, Use, UseId,
 };
 use crate::key::{Acceptance, Change, Fingerprint, Key, KeyId};
 
@@ -218,6 +220,10 @@ impl Ledger for PostgresStore {
         self.task(|tasks| &tasks.receiver)?.rotate(id, successor).await
     }
 
+    async fn fetch(&self, id: KeyId, fetch: Fetch) -> Result<Option<Result<Fetched, Refused>>, StoreError> {
+        self.task(|tasks| &tasks.receiver)?.fetch(id, fetch).await
+    }
+
     async fn receive(&self, receipt: Receipt) -> Result<Received, StoreError> {
         self.task(|tasks| &tasks.receiver)?.receive(receipt).await
     }
@@ -279,6 +285,10 @@ impl Backend for PostgresStore {
     }
 
     fn inbox(&self) -> Option<&dyn Inbox> {
+        Some(self)
+    }
+
+    fn requests(&self) -> Option<&dyn Requests> {
         Some(self)
     }
 

@@ -19,7 +19,7 @@ use crate::store::sql::records::{
     ERASE, NOTICED, REVOCATIONS, USES, audit, audit_page, counted_keys, day_of, expiring, figures, message_page,
     messages,
 };
-use crate::store::sql::rows::{self, Columns};
+use crate::store::sql::rows::{self, Columns, seconds};
 use crate::store::sql::statements::limit;
 use crate::store::{
     Action, AuditEntry, AuditQuery, Edit, ExpiryScan, Figures, MessageKind, MessageNumber, MessageQuery, Page, Records,
@@ -100,16 +100,17 @@ async fn notify_expiring(session: &mut Session<'_>, scan: ExpiryScan) -> Result<
         skew!("$7"),
         " AS skew) c"
     );
-    let ExpiryScan { now, until, names } = scan;
+    let ExpiryScan { now, until, limit: most, .. } = scan;
     let mut transaction = session.begin().await.map_err(store_error)?;
     let mut inside = Session::Host(&mut transaction);
-    let find = inside.query(FIND).bind(now.timestamp()).bind(until.timestamp()).bind(limit(names.len()));
+    let find = inside.query(FIND).bind(now.timestamp()).bind(until.timestamp()).bind(limit(most));
     let due = find.fetch_all(&mut *inside).await.map_err(store_error)?;
     let mut numbers = if due.is_empty() { Numbers::default() } else { next_block(&mut inside).await? };
-    for (row, name) in due.iter().zip(&names) {
+    for row in &due {
         let key = row.integer("number")?;
         inside.query(NOTICED).bind(key).execute(&mut *inside).await.map_err(store_error)?;
         if row.integer("silent")? == 0 {
+            let name = scan.name(rows::key_id(row)?, seconds(row.integer("expires_at")?)?)?;
             let queue = inside.query(QUEUE).bind(numbers.take_at(now)?).bind(key);
             let queue = queue.bind(MessageKind::Expiring.as_str()).bind(row.text("email")?.to_owned());
             let queue = queue.bind(name.as_str().to_owned()).bind(now.timestamp_millis()).bind(machine());

@@ -81,7 +81,10 @@ impl Writer {
     /// After a lock was met: finds out which keys of the batch are locked.
     async fn find_locked(&mut self, operations: &[&Operation]) {
         let changed = operations.iter().filter_map(|operation| match operation {
-            Operation::Change(id, ..) | Operation::Resend(id, ..) | Operation::Rotate(id, ..) => Some(*id),
+            Operation::Change(id, ..)
+            | Operation::Resend(id, ..)
+            | Operation::Rotate(id, ..)
+            | Operation::Fetch(id, ..) => Some(*id),
             _ => None,
         });
         self.locked.suspect(changed);
@@ -210,9 +213,12 @@ impl BatchHandler for Writer {
 
     fn is_locked(&self, work: &Work<Session<'static>>, after_lock: bool) -> bool {
         match work.operation() {
-            Some(Operation::Change(id, ..) | Operation::Resend(id, ..) | Operation::Rotate(id, ..)) => {
-                self.locked.has_key(id)
-            }
+            Some(
+                Operation::Change(id, ..)
+                | Operation::Resend(id, ..)
+                | Operation::Rotate(id, ..)
+                | Operation::Fetch(id, ..),
+            ) => self.locked.has_key(id),
             Some(operation) => !after_lock && self.locked.has_other(operation, SystemClock.monotonic()),
             None => false,
         }

@@ -3,6 +3,7 @@
 pub(super) mod inbox;
 mod migrations;
 pub(super) mod records;
+pub(super) mod request;
 pub(super) mod rows;
 pub(super) mod statements;
 #[cfg(all(feature = "sqlite", feature = "postgres"))]

@@ -108,7 +108,7 @@ pub(in crate::store) fn counted_keys((keys, exhausted): (&str, &str)) -> String 
 macro_rules! expiring {
     ($exhausted:literal) => {
         concat!(
-            "SELECT number, email, CAST(CASE WHEN ",
+            "SELECT number, id, expires_at, email, CAST(CASE WHEN ",
             $exhausted,
             " OR email LIKE 'erased-%@erased.invalid' THEN 1 ELSE 0 END AS bigint) AS silent FROM delivery_key \
                 WHERE revoked_at IS NULL AND expires_at < 253402300799 AND (noticed IS NULL OR noticed <> expires_at) \

@@ -26,7 +26,7 @@ enum Kind {
 
 use Kind::{Bytes, Integer, Text};
 
-pub(in crate::store) static TABLES: [Table; 11] = [
+pub(in crate::store) static TABLES: [Table; 12] = [
     Table {
         what: "products",
         name: "delivery_product",
@@ -179,6 +179,20 @@ pub(in crate::store) static TABLES: [Table; 11] = [
         name: "delivery_customer",
         key: &["source", "reference"],
         columns: &[("source", Text), ("reference", Text), ("email", Text), ("told_at", Integer)],
+        chunk: 10_000,
+    },
+    Table {
+        what: "requests",
+        name: "delivery_request",
+        key: &["key", "request"],
+        columns: &[
+            ("key", Integer),
+            ("request", Text),
+            ("product", Integer),
+            ("at", Integer),
+            ("repeats", Integer),
+            ("version", Integer),
+        ],
         chunk: 10_000,
     },
 ];

@@ -7,7 +7,9 @@ use futures_util::future::BoxFuture;
 use crate::key::{Change, Key, KeyId};
 use crate::store::batch::BatchQueue;
 use crate::store::plan::{Operation, Reply};
-use crate::store::{Issue, Lease, Notice, Outcome, Receipt, Received, Refused, Resend, Sale, StoreError, Successor};
+use crate::store::{
+    Fetch, Fetched, Issue, Lease, Notice, Outcome, Receipt, Received, Refused, Resend, Sale, StoreError, Successor,
+};
 
 /// Something for the owner `W` of a database connection to do.
 pub(in crate::store) enum Work<W> {
@@ -82,6 +84,16 @@ impl<W: Send + 'static> WorkQueue<W> {
     ) -> Result<Option<Result<Issue, Refused>>, StoreError> {
         let reply = Reply::default();
         self.submit(Work::Operation(Operation::Rotate(id, Arc::new(successor), reply.clone()))).await?;
+        reply.take()
+    }
+
+    pub(in crate::store) async fn fetch(
+        &self,
+        id: KeyId,
+        fetch: Fetch,
+    ) -> Result<Option<Result<Fetched, Refused>>, StoreError> {
+        let reply = Reply::default();
+        self.submit(Work::Operation(Operation::Fetch(id, fetch, reply.clone()))).await?;
         reply.take()
     }
 

@@ -1,6 +1,6 @@
 -- What the writer's connection has of its own: one statement writes all rows of a batch, and is a transaction by itself.
 -- Each further statement would cost a trip between the writer and SQLite's thread, twice through the scheduler.
--- Parameters are JSON arrays of rows; `inbox` is an object of them, and null in most batches.
+-- Parameters are JSON arrays of rows; `inbox` is an object of them, has requests too, and is null in most batches.
 
 CREATE TEMP VIEW IF NOT EXISTS delivery_batch (keys, states, messages, uses, events, completed, inbox) AS
     SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL;
@@ -66,4 +66,9 @@ CREATE TEMP TRIGGER IF NOT EXISTS delivery_write INSTEAD OF INSERT ON delivery_b
     SELECT value->>0, value->>1, value->>2, value->>3 FROM json_each(NEW.inbox, '$.customers') WHERE true
     ON CONFLICT (source, reference) DO UPDATE SET email = excluded.email, told_at = excluded.told_at
     WHERE delivery_customer.told_at <= excluded.told_at;
+
+    INSERT INTO delivery_request (key, request, product, at, repeats, version)
+    SELECT value->>0, value->>1, value->>2, value->>3, value->>4, 1 FROM json_each(NEW.inbox, '$.requests') WHERE true
+    ON CONFLICT (key, request) DO UPDATE SET product = excluded.product, at = excluded.at, repeats = excluded.repeats,
+        version = delivery_request.version + 1;
 END;

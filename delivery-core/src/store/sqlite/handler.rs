@@ -13,7 +13,7 @@ use super::lock::Lock;
 use super::pending::Count;
 use super::persist::persist;
 use super::writer::{Pass, Writer, rolled_back};
-use super::{inbox, load, messages};
+use super::{inbox, load, messages, request};
 use crate::store::batch::BatchHandler;
 use crate::store::plan::{Loaded, Needs, Numbers, Operation, Plan, Writes, needs, plan};
 use crate::store::sql::Work;
@@ -120,6 +120,7 @@ impl Writer {
         }
         if operations.iter().any(|operation| operation.is_of_several()) {
             inbox::load(&mut self.connection, needs, &mut loaded).await?;
+            request::load(&mut self.connection, needs, &mut loaded).await?;
             self.follow(&mut loaded).await?;
         }
         plan(operations.iter().copied(), loaded, numbers)

@@ -9,10 +9,10 @@ use sqlx::sqlite::SqliteConnection;
 use super::error::store_error;
 use super::json::json;
 use super::writer::Writer;
-use super::{SqliteStore, timely};
+use super::{SqliteStore, request, timely};
 use crate::email::Email;
 use crate::order::{OrderId, Source};
-use crate::store::plan::{InboxWrites, Loaded, Needs, number_at};
+use crate::store::plan::{InboxWrites, Loaded, Needs, RequestRow, number_at};
 use crate::store::sql::inbox::{
     AT_ONCE, CUSTOMER, PART, PRUNE_INBOX, RETRY_ENTRIES, deal, entries, entry, entry_columns, page, readable,
     reference, retried, text,
@@ -60,16 +60,17 @@ pub(super) async fn load(
     Ok(())
 }
 
-/// The parameter `inbox` of a batch; null in most.
-pub(super) fn rows(writes: &InboxWrites) -> Result<Option<String>, StoreError> {
+/// The parameter `inbox` of a batch, which has requests too; null in most.
+pub(super) fn rows(writes: &InboxWrites, requests: &[RequestRow]) -> Result<Option<String>, StoreError> {
     #[derive(Serialize)]
-    struct Rows<E, D, R, C> {
+    struct Rows<E, D, R, C, Q> {
         entries: Vec<E>,
         deals: Vec<D>,
         references: Vec<R>,
         customers: Vec<C>,
+        requests: Vec<Q>,
     }
-    if writes.is_empty() {
+    if writes.is_empty() && requests.is_empty() {
         return Ok(None);
     }
     let entries = writes.entries.iter().map(|entry| {
@@ -104,6 +105,7 @@ pub(super) fn rows(writes: &InboxWrites) -> Result<Option<String>, StoreError> {
             .map(|(it, deal)| (it.source.as_str(), it.kind.as_str(), it.name.as_str(), deal))
             .collect(),
         customers: customers.collect(),
+        requests: request::rows(requests),
     })
     .map(Some)
 }

@@ -31,6 +31,7 @@ mod pending;
 mod persist;
 mod read;
 mod records;
+mod request;
 #[cfg(feature = "postgres")]
 mod transfer;
 mod writer;
@@ -60,9 +61,9 @@ use super::clock::SteadyClock;
 use super::plan::Row;
 use super::sql::WorkQueue;
 use super::{
-    Backend, Catalog, CatalogEditor, Edit, FailedMessage, History, Inbox, Issue, KeyQuery, Lease, LeasedMessage,
-    Ledger, MessageNumber, Notice, Outcome, Page, PostQuery, Posts, ProductNames, Receipt, Received, Records, Refused,
-    Resend, Route, Sale, StoreError, Successor, Use, UseId,
+    Backend, Catalog, CatalogEditor, Edit, FailedMessage, Fetch, Fetched, History, Inbox, Issue, KeyQuery, Lease,
+    LeasedMessage, Ledger, MessageNumber, Notice, Outcome, Page, PostQuery, Posts, ProductNames, Receipt, Received,
+    Records, Refused, Requests, Resend, Route, Sale, StoreError, Successor, Use, UseId,
 };
 use crate::HostRef;
 use crate::key::{Acceptance, Change, Fingerprint, Key, KeyId};
@@ -158,6 +159,10 @@ impl Ledger for SqliteStore {
         self.writer()?.rotate(id, successor).await
     }
 
+    async fn fetch(&self, id: KeyId, fetch: Fetch) -> Result<Option<Result<Fetched, Refused>>, StoreError> {
+        self.writer()?.fetch(id, fetch).await
+    }
+
     async fn receive(&self, receipt: Receipt) -> Result<Received, StoreError> {
         self.writer()?.receive(receipt).await
     }
@@ -226,6 +231,10 @@ impl Backend for SqliteStore {
     }
 
     fn inbox(&self) -> Option<&dyn Inbox> {
+        Some(self)
+    }
+
+    fn requests(&self) -> Option<&dyn Requests> {
         Some(self)
     }
 

@@ -22,6 +22,7 @@ pub(super) async fn persist(connection: &mut SqliteConnection, writes: &Writes) 
     const ALL: &str = "INSERT INTO delivery_batch VALUES (?, ?, ?, ?, ?, ?, ?)";
     let are_only_counted = writes.keys.iter().all(is_use_record_enough);
     let are_alone = writes.completed.is_empty() && writes.events.is_empty() && writes.messages.is_empty();
+    let are_alone = are_alone && writes.requests.is_empty();
     if are_only_counted && are_alone && writes.inbox.is_empty() {
         // Counts are recorded by their use records alone.
         return append(connection, &writes.uses).await;
@@ -41,7 +42,7 @@ pub(super) async fn persist(connection: &mut SqliteConnection, writes: &Writes) 
             let Completion { state, due_at, reason, given_back, route } = completion(outcome);
             (lease.message.get(), lease.token, state, due_at, reason, given_back, route)
         })?)
-        .bind(inbox::rows(&writes.inbox)?);
+        .bind(inbox::rows(&writes.inbox, &writes.requests)?);
     statement.execute(connection).await.map(drop).map_err(store_error)
 }
 

@@ -17,7 +17,7 @@ use crate::store::sql::records::{
     ERASE, NOTICED, REVOCATIONS, USES, audit, audit_page, counted_keys, day_of, expiring, figures, message_page,
     messages,
 };
-use crate::store::sql::rows::{self, Columns};
+use crate::store::sql::rows::{self, Columns, seconds};
 use crate::store::sql::statements::{LOG, bind_log, limit};
 use crate::store::{
     Action, AuditEntry, AuditQuery, Edit, ExpiryScan, Figures, MessageKind, MessageNumber, MessageQuery, Page, Records,
@@ -93,15 +93,16 @@ const EXPIRING: &str = expiring!("exhausted = 1");
 async fn notify_expiring(writer: &mut Writer, scan: ExpiryScan) -> Result<usize, StoreError> {
     const QUEUE: &str = "INSERT INTO delivery_message (number, key, kind, recipient, message_id, queued_at, due_at) \
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)";
-    let ExpiryScan { now, until, names } = scan;
-    writer.reserve(i64::try_from(names.len()).unwrap_or(i64::MAX)).await?;
+    let ExpiryScan { now, until, limit: most, .. } = scan;
+    writer.reserve(i64::try_from(most).unwrap_or(i64::MAX)).await?;
     let mut transaction = writer.connection.begin().await.map_err(store_error)?;
-    let find = sqlx::query(EXPIRING).bind(now.timestamp()).bind(until.timestamp()).bind(limit(names.len()));
+    let find = sqlx::query(EXPIRING).bind(now.timestamp()).bind(until.timestamp()).bind(limit(most));
     let due = find.fetch_all(&mut *transaction).await.map_err(store_error)?;
-    for (row, name) in due.iter().zip(&names) {
+    for row in &due {
         let key = row.integer("number")?;
         sqlx::query(NOTICED).bind(key).execute(&mut *transaction).await.map_err(store_error)?;
         if row.integer("silent")? == 0 {
+            let name = scan.name(rows::key_id(row)?, seconds(row.integer("expires_at")?)?)?;
             writer.newest += 1;
             let queue = sqlx::query(QUEUE).bind(number_at(now, writer.newest)).bind(key);
             let queue = queue.bind(MessageKind::Expiring.as_str()).bind(row.text("email")?).bind(name.as_str());

@@ -1,11 +1,9 @@
 //! E-mails about keys that expire soon.
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
 use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::email::Email;
 use delivery_core::key::{Actor, Change, KeyId, NewKey};
-use delivery_core::store::{Edit, ExpiryScan, MessageId, MessageKind, Recipient, Sale};
+use delivery_core::store::{Edit, ExpiryScan, MessageKind, Recipient, Sale};
 use delivery_core::terms::NEVER;
 
 use super::fixtures::{key, now, revoke, use_at};
@@ -17,10 +15,8 @@ fn days(days: i64) -> DateTime<Utc> {
 
 /// Looks 14 days ahead of `at`, for so many keys at most.
 async fn told(store: &Port, at: DateTime<Utc>, most: usize) -> usize {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let name = |_| MessageId::new(format!("{}@example.com", NEXT.fetch_add(1, Relaxed))).expect("a name");
-    let names = (0..most).map(name).collect();
-    let scan = ExpiryScan { now: at, until: at + TimeDelta::days(14), names };
+    let domain = "example.com".to_owned();
+    let scan = ExpiryScan { now: at, until: at + TimeDelta::days(14), limit: most, domain };
     records(store).notify_expiring(scan).await.expect("queued")
 }
 

@@ -108,6 +108,18 @@ CREATE TABLE delivery_use (
 -- The uses of some days are found by the pages that they are in.
 CREATE INDEX delivery_use_by_time ON delivery_use USING brin (at);
 
+-- Requests that buyers may repeat: fetches that came with an `Idempotency-Key`. Deleted a day later.
+CREATE TABLE delivery_request (
+    key     BIGINT NOT NULL,
+    request TEXT COLLATE "C" NOT NULL, -- 16 bytes of the SHA-256 of its name, hexadecimal
+    product BIGINT NOT NULL,
+    at      BIGINT NOT NULL,
+    repeats BIGINT NOT NULL, -- how often it was answered again
+    version BIGINT NOT NULL DEFAULT 1, -- counts writes
+    PRIMARY KEY (key, request)
+);
+CREATE INDEX delivery_request_by_time ON delivery_request (at);
+
 CREATE TABLE delivery_message (
     number     BIGINT PRIMARY KEY,
     key        BIGINT NOT NULL,

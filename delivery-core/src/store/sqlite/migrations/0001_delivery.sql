@@ -126,6 +126,18 @@ CREATE TABLE delivery_watermark (
 ) STRICT;
 INSERT INTO delivery_watermark (one, number) VALUES (1, 0);
 
+-- Requests that buyers may repeat: fetches that came with an `Idempotency-Key`. Deleted a day later.
+CREATE TABLE delivery_request (
+    key     INTEGER NOT NULL,
+    request TEXT NOT NULL, -- 16 bytes of the SHA-256 of its name, hexadecimal
+    product INTEGER NOT NULL,
+    at      INTEGER NOT NULL,
+    repeats INTEGER NOT NULL, -- how often it was answered again
+    version INTEGER NOT NULL DEFAULT 1, -- counts writes
+    PRIMARY KEY (key, request)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX delivery_request_by_time ON delivery_request (at);
+
 CREATE TABLE delivery_message (
     number     INTEGER PRIMARY KEY,
     key        INTEGER NOT NULL,

@@ -1,0 +1,79 @@
+//! Requests that may be repeated.
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+
+use super::PostgresStore;
+use super::error::store_error;
+use super::session::Session;
+use crate::store::plan::{Loaded, Needs, RequestRow};
+use crate::store::sql::request::{row, text};
+use crate::store::{Requests, StoreError};
+
+/// Requests deleted in one commit of a prune.
+const AT_ONCE: i64 = 5_000;
+
+/// Adds the requests that `needs` names, of keys that are loaded.
+pub(super) async fn load(session: &mut Session<'_>, needs: &Needs, loaded: &mut Loaded) -> Result<(), StoreError> {
+    const FIND: &str = "SELECT k.number AS key, r.request, r.product, r.at, r.repeats, r.version \
+        FROM delivery_key k JOIN delivery_request r ON r.key = k.number WHERE k.id = $1 AND r.request = $2";
+    for (id, request) in &needs.requests {
+        let find = session.query(FIND).bind(id.as_bytes().to_vec()).bind(text(request));
+        if let Some(found) = find.fetch_optional(&mut **session).await.map_err(store_error)? {
+            loaded.insert_request(*id, row(&found)?);
+        }
+    }
+    Ok(())
+}
+
+/// Writes requests. Returns whether all were written: somebody else may have answered one meanwhile. The transaction is to be
+/// rolled back then.
+pub(super) async fn persist(session: &mut Session<'_>, requests: &[RequestRow]) -> Result<bool, StoreError> {
+    const REQUESTS: &str = "WITH new AS ( \
+            SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[]) \
+                AS n (key, request, product, at, repeats, version)), \
+        changed AS ( \
+            UPDATE delivery_request r SET product = n.product, at = n.at, repeats = n.repeats, version = r.version + 1 \
+            FROM new n WHERE n.version > 0 AND r.key = n.key AND r.request = n.request AND r.version = n.version \
+            RETURNING r.key), \
+        inserted AS ( \
+            INSERT INTO delivery_request (key, request, product, at, repeats, version) \
+            SELECT key, request, product, at, repeats, 1 FROM new WHERE version = 0 ORDER BY key, request \
+            ON CONFLICT DO NOTHING RETURNING key) \
+        SELECT (SELECT count(*) FROM changed) + (SELECT count(*) FROM inserted)";
+    if requests.is_empty() {
+        return Ok(true);
+    }
+    let written = session
+        .scalar::<i64>(REQUESTS)
+        .bind(requests.iter().map(|row| row.key).collect::<Vec<_>>())
+        .bind(requests.iter().map(|row| text(&row.request)).collect::<Vec<_>>())
+        .bind(requests.iter().map(|row| row.product.get()).collect::<Vec<_>>())
+        .bind(requests.iter().map(|row| row.at.timestamp_millis()).collect::<Vec<_>>())
+        .bind(requests.iter().map(|row| i64::from(row.repeats)).collect::<Vec<_>>())
+        .bind(requests.iter().map(|row| row.version).collect::<Vec<_>>());
+    let written = written.fetch_one(&mut **session).await.map_err(store_error)?;
+    Ok(usize::try_from(written) == Ok(requests.len()))
+}
+
+async fn prune(session: &mut Session<'_>, before: DateTime<Utc>) -> Result<u64, StoreError> {
+    const PRUNE: &str = "DELETE FROM delivery_request WHERE (key, request) IN \
+        (SELECT key, request FROM delivery_request WHERE at < $1 LIMIT $2)";
+    let prune = session.query(PRUNE).bind(before.timestamp_millis()).bind(AT_ONCE);
+    Ok(prune.execute(&mut **session).await.map_err(store_error)?.rows_affected())
+}
+
+#[async_trait]
+impl Requests for PostgresStore {
+    async fn prune_requests(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
+        let queue = self.maintenance()?;
+        let mut all = 0;
+        loop {
+            let pruned = queue.run(move |session| Box::pin(async move { prune(session, before).await })).await?;
+            all += pruned;
+            if pruned.cast_signed() < AT_ONCE {
+                return Ok(all);
+            }
+        }
+    }
+}

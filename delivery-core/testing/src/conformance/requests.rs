@@ -1,0 +1,159 @@
+//! Requests that may be repeated.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use delivery_core::key::{KeyId, NewKey, Refusal};
+use delivery_core::store::{Fetch, KNOWN_FOR, Ledger, MOST_REPEATS, RequestId, Sale};
+
+use super::fixtures::{key, now, product, revoke, use_at};
+use super::{Case, cases};
+
+cases![
+    /// What a store promises that knows [`Requests`](delivery_core::store::Requests).
+    REQUESTS: dyn Ledger, each_request_case,
+    a_request_counts_once_and_is_answered_ten_times_more,
+    a_request_is_known_for_a_day,
+    the_last_use_can_be_asked_for_again_and_a_revoked_key_cannot,
+    a_name_is_of_one_key_and_one_product,
+    a_request_that_is_refused_is_not_known,
+    requests_that_race_count_once,
+    requests_and_other_uses_that_race_keep_the_limit,
+    old_requests_are_pruned_and_counts_stay,
+];
+
+type Port = Arc<dyn Ledger>;
+
+fn at(minutes: i64) -> DateTime<Utc> {
+    now() + TimeDelta::minutes(minutes)
+}
+
+async fn issue(ledger: &Port, index: u8, uses: i64) -> KeyId {
+    let granted = NewKey { issued_at: now(), expires_at: now() + TimeDelta::days(30), ..key(index, uses) };
+    ledger.issue(Sale::new(granted, Vec::new())).await.expect("issued").into_key().id()
+}
+
+/// How a request ended: whether it was a repeat, and the count after it; or why it was refused.
+async fn ask(ledger: &Port, id: KeyId, name: &str, at: DateTime<Utc>) -> Result<(bool, u64), Refusal> {
+    let fetch = Fetch { product: product(1), at, request: RequestId::of(name.as_bytes()) };
+    let fetched = ledger.fetch(id, fetch).await.expect("answered").expect("known");
+    fetched.map(|fetched| (fetched.is_repeat, fetched.key.used())).map_err(|refused| refused.refusal)
+}
+
+async fn used(ledger: &Port, id: KeyId) -> u64 {
+    ledger.find(id).await.expect("found").expect("known").used()
+}
+
+async fn a_request_counts_once_and_is_answered_ten_times_more(ledger: Port) {
+    let id = issue(&ledger, 1, 5).await;
+    assert_eq!(ask(&ledger, id, "a", at(0)).await, Ok((false, 1)));
+    for minute in 1..=i64::from(MOST_REPEATS) {
+        assert_eq!(ask(&ledger, id, "a", at(minute)).await, Ok((true, 1)), "the repeat after {minute} minutes");
+    }
+    // After that each counts.
+    assert_eq!(ask(&ledger, id, "a", at(20)).await, Ok((false, 2)));
+    assert_eq!(ask(&ledger, id, "a", at(21)).await, Ok((false, 3)));
+    assert_eq!(ask(&ledger, id, "b", at(22)).await, Ok((false, 4)));
+    assert_eq!(ask(&ledger, id, "b", at(23)).await, Ok((true, 4)));
+    assert_eq!(used(&ledger, id).await, 4);
+}
+
+async fn a_request_is_known_for_a_day(ledger: Port) {
+    let id = issue(&ledger, 1, 9).await;
+    let later = now() + KNOWN_FOR;
+    assert_eq!(ask(&ledger, id, "a", now()).await, Ok((false, 1)));
+    assert_eq!(ask(&ledger, id, "a", later - TimeDelta::milliseconds(1)).await, Ok((true, 1)));
+    assert_eq!(ask(&ledger, id, "a", later).await, Ok((false, 2)), "a new request");
+    assert_eq!(ask(&ledger, id, "a", later + TimeDelta::minutes(1)).await, Ok((true, 2)));
+    for minute in 2..=i64::from(MOST_REPEATS) {
+        assert_eq!(ask(&ledger, id, "a", later + TimeDelta::minutes(minute)).await, Ok((true, 2)));
+    }
+    assert_eq!(ask(&ledger, id, "a", later + TimeDelta::hours(1)).await, Ok((false, 3)));
+}
+
+async fn the_last_use_can_be_asked_for_again_and_a_revoked_key_cannot(ledger: Port) {
+    let id = issue(&ledger, 1, 1).await;
+    assert_eq!(ask(&ledger, id, "a", at(0)).await, Ok((false, 1)));
+    assert_eq!(ask(&ledger, id, "a", at(1)).await, Ok((true, 1)));
+    assert!(matches!(ask(&ledger, id, "b", at(2)).await, Err(Refusal::Exhausted { .. })));
+    assert!(ledger.change(id, use_at(at(3)), Vec::new()).await.expect("answered").expect("known").is_err());
+    assert_eq!(ask(&ledger, id, "a", at(4)).await, Ok((true, 1)), "used up, and answered all the same");
+    let revoked = ledger.change(id, revoke(at(5), None), Vec::new()).await.expect("changed").expect("known");
+    assert!(revoked.is_ok());
+    assert!(matches!(ask(&ledger, id, "a", at(6)).await, Err(Refusal::Revoked { .. })));
+    // A key that expires after the request was made.
+    let granted = NewKey { issued_at: now(), expires_at: at(10), ..key(2, 5) };
+    let id = ledger.issue(Sale::new(granted, Vec::new())).await.expect("issued").into_key().id();
+    assert_eq!(ask(&ledger, id, "a", at(9)).await, Ok((false, 1)));
+    assert_eq!(ask(&ledger, id, "a", at(11)).await, Ok((true, 1)));
+    assert!(matches!(ask(&ledger, id, "b", at(12)).await, Err(Refusal::Expired { .. })));
+}
+
+async fn a_name_is_of_one_key_and_one_product(ledger: Port) {
+    let (one, other) = (issue(&ledger, 1, 5).await, issue(&ledger, 2, 5).await);
+    let fetch = |number| Fetch { product: product(number), at: at(1), request: RequestId::of(b"a") };
+    assert_eq!(ask(&ledger, one, "a", at(0)).await, Ok((false, 1)));
+    assert_eq!(ask(&ledger, other, "a", at(0)).await, Ok((false, 1)), "the request of another key");
+    let refused = ledger.fetch(one, fetch(2)).await.expect("answered").expect("known").expect_err("refused");
+    assert_eq!((refused.refusal, refused.key.used()), (Refusal::OtherRequest, 1));
+    assert_eq!(ask(&ledger, one, "a", at(2)).await, Ok((true, 1)));
+    let unknown = KeyId::from_bytes([9; 16]);
+    assert!(ledger.fetch(unknown, fetch(1)).await.expect("answered").is_none());
+}
+
+async fn a_request_that_is_refused_is_not_known(ledger: Port) {
+    let id = issue(&ledger, 1, 1).await;
+    let wrong = Fetch { product: product(2), at: at(0), request: RequestId::of(b"a") };
+    let refused = ledger.fetch(id, wrong).await.expect("answered").expect("known").expect_err("refused");
+    assert!(matches!(refused.refusal, Refusal::WrongProduct { .. }));
+    assert_eq!(ask(&ledger, id, "a", at(1)).await, Ok((false, 1)));
+    assert_eq!(ask(&ledger, id, "a", at(2)).await, Ok((true, 1)));
+}
+
+async fn requests_that_race_count_once(ledger: Port) {
+    let id = issue(&ledger, 1, -1).await;
+    let asked = (0..16).map(|_| {
+        let ledger = ledger.clone();
+        tokio::spawn(async move { ask(&ledger, id, "a", at(1)).await })
+    });
+    let mut repeats = 0;
+    for asked in asked.collect::<Vec<_>>() {
+        repeats += u32::from(asked.await.expect("answered").expect("allowed").0);
+    }
+    // One was the first, ten were answered again, and the other five counted.
+    assert_eq!((repeats, used(&ledger, id).await), (MOST_REPEATS, 6));
+}
+
+async fn requests_and_other_uses_that_race_keep_the_limit(ledger: Port) {
+    let id = issue(&ledger, 1, 20).await;
+    let asked = (0..64).map(|index| {
+        let ledger = ledger.clone();
+        tokio::spawn(async move {
+            match index % 2 {
+                // Sixteen requests, each twice.
+                0 => ask(&ledger, id, &format!("{}", index % 32), at(1)).await.is_ok_and(|(is_repeat, _)| !is_repeat),
+                _ => ledger.change(id, use_at(at(1)), Vec::new()).await.expect("answered").expect("known").is_ok(),
+            }
+        })
+    });
+    let mut counted = 0;
+    for asked in asked.collect::<Vec<_>>() {
+        counted += u64::from(asked.await.expect("answered"));
+    }
+    assert_eq!((counted, used(&ledger, id).await), (20, 20));
+    if let Some(uses) = ledger.uses() {
+        assert_eq!(uses.history(id, None, 100).await.expect("read").items.len(), 20, "each use has its record");
+    }
+}
+
+async fn old_requests_are_pruned_and_counts_stay(ledger: Port) {
+    let id = issue(&ledger, 1, 9).await;
+    for (minute, name) in [(0, "a"), (1, "b"), (2, "c")] {
+        assert!(ask(&ledger, id, name, at(minute)).await.is_ok());
+    }
+    let requests = ledger.requests().expect("requests");
+    assert_eq!(requests.prune_requests(at(2)).await.expect("pruned"), 2);
+    assert_eq!(requests.prune_requests(at(2)).await.expect("pruned"), 0);
+    assert_eq!(ask(&ledger, id, "c", at(3)).await, Ok((true, 3)));
+    assert_eq!(ask(&ledger, id, "a", at(4)).await, Ok((false, 4)), "forgotten");
+}
