@@ -1,21 +1,17 @@
 //! `GET /api/validate` and `GET /api/product`.
 
-use std::borrow::Cow;
-
 use ::http::Method;
 
 use super::body::BodyRule;
-use super::fields::{Fault, integer};
+use super::fields::Fault;
 use super::proof::VerifiedKey;
+use super::query::Asked;
 use super::row::{Answering, Handler, Parameter, Row, Verb, Words};
-use super::{Call, Reply, names, query, wire};
+use super::{Call, Reply, wire};
 use crate::delivery::{Delivery, Error};
 use crate::error::ErrorCode;
 use crate::key::Refusal;
 use crate::limit::Policy;
-use crate::product::ProductId;
-use crate::store::RequestId;
-use crate::text::Invalid;
 
 pub(super) static VALIDATE: Row = Row {
     path: "/api/validate",
@@ -104,34 +100,6 @@ fn product<'c>(delivery: &'c Delivery, call: &'c Call, key: VerifiedKey, asked: 
             Err(error) => error.into(),
         }
     })
-}
-
-/// What a buyer asks for.
-#[derive(Clone, Copy)]
-pub(super) struct Asked {
-    product: ProductId,
-    request: Option<RequestId>,
-}
-
-/// The text of the key, and what is asked for.
-pub(super) fn parameters(call: &Call) -> Result<(Cow<'_, str>, Asked), Fault> {
-    let key = query::key(call)?;
-    let product = query::parameter(call, "product_id")?.ok_or_else(|| Fault::missing("product_id"))?;
-    let product = integer("product_id", &product, ProductId::new)?;
-    Ok((key, Asked { product, request: request(call)? }))
-}
-
-/// The request that `Idempotency-Key` names.
-fn request(call: &Call) -> Result<Option<RequestId>, Fault> {
-    const EXPECTED: Invalid = Invalid::expected("must be 1 to 255 visible ASCII characters, once");
-    let mut names = call.values(&names::IDEMPOTENCY_KEY);
-    let Some(name) = names.next() else { return Ok(None) };
-    let name = name.as_bytes();
-    let is_visible = (1..=255).contains(&name.len()) && name.iter().all(|byte| matches!(byte, b' '..=b'~'));
-    if names.next().is_some() || !is_visible {
-        return Err(Fault::malformed("Idempotency-Key", EXPECTED));
-    }
-    Ok(Some(RequestId::of(name)))
 }
 
 /// Converts an error of `/api/validate`. Refusals contain `"valid":false`; those of a known key also contain its

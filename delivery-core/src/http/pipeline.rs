@@ -106,7 +106,7 @@ async fn answer<E>(
             Ok(handler(delivery, key).await)
         }
         Handler::Product(handler) => {
-            let (text, asked) = buyer::parameters(call)?;
+            let (text, asked) = query::asked(call)?;
             let Some(key) = VerifiedKey::of(delivery, &text) else {
                 return Ok(forged(delivery, call).await);
             };

@@ -7,6 +7,8 @@ use percent_encoding::percent_decode_str;
 
 use super::fields::{Fault, integer};
 use super::{Call, names};
+use crate::product::ProductId;
+use crate::store::RequestId;
 use crate::text::Invalid;
 
 const READABLE: Invalid = Invalid::expected("must be UTF-8 without control characters");
@@ -54,6 +56,34 @@ pub(super) fn key(call: &Call) -> Result<Cow<'_, str>, Fault> {
     let mut keys = places.into_iter().flatten();
     let key = keys.next().ok_or_else(|| Fault::missing("key"))?;
     if keys.all(|other| other == key) { Ok(key) } else { Err(Fault::invalid(ONE_KEY)) }
+}
+
+/// What a buyer asks for.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) product: ProductId,
+    pub(super) request: Option<RequestId>,
+}
+
+/// The text of the key, and what is asked for.
+pub(super) fn asked(call: &Call) -> Result<(Cow<'_, str>, Asked), Fault> {
+    let key = key(call)?;
+    let product = parameter(call, "product_id")?.ok_or_else(|| Fault::missing("product_id"))?;
+    let product = integer("product_id", &product, ProductId::new)?;
+    Ok((key, Asked { product, request: request(call)? }))
+}
+
+/// The request that `Idempotency-Key` names.
+fn request(call: &Call) -> Result<Option<RequestId>, Fault> {
+    const EXPECTED: Invalid = Invalid::expected("must be 1 to 255 visible ASCII characters, once");
+    let mut names = call.values(&names::IDEMPOTENCY_KEY);
+    let Some(name) = names.next() else { return Ok(None) };
+    let name = name.as_bytes();
+    let is_visible = (1..=255).contains(&name.len()) && name.iter().all(|byte| matches!(byte, b' '..=b'~'));
+    if names.next().is_some() || !is_visible {
+        return Err(Fault::malformed("Idempotency-Key", EXPECTED));
+    }
+    Ok(Some(RequestId::of(name)))
 }
 
 /// The token of `Authorization: Bearer`; another scheme is none.

@@ -4,9 +4,9 @@ use ::http::Method;
 use futures_util::future::BoxFuture;
 
 use super::body::BodyRule;
-use super::buyer::Asked;
 use super::fields::Fields;
 use super::proof::{Platform, Seller, VerifiedKey};
+use super::query::Asked;
 use super::{Call, Reply};
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;

@@ -49,10 +49,11 @@ use delivery_core::limit::RateLimiter;
 use delivery_core::store::{CatalogEditor, Ledger, Posts};
 
 pub use self::catalog::{CATALOG, Shop};
+pub use self::fixtures::Whole;
 pub use self::inbox::INBOX;
 pub use self::ledger::LEDGER;
 pub use self::limiter::RATE_LIMITER;
-pub use self::records::{RECORDS, Whole};
+pub use self::records::RECORDS;
 pub use self::reopened::REOPENED;
 pub use self::requests::REQUESTS;
 pub use self::shared::SHARED;

@@ -6,8 +6,9 @@ use delivery_core::key::{Actor, Change, KeyId, NewKey};
 use delivery_core::store::{Edit, ExpiryScan, MessageKind, Recipient, Sale};
 use delivery_core::terms::NEVER;
 
-use super::fixtures::{key, now, revoke, use_at};
-use super::records::{Port, records};
+use super::fixtures::{Whole, key, now, records, revoke, use_at};
+
+type Port = std::sync::Arc<dyn Whole>;
 
 fn days(days: i64) -> DateTime<Utc> {
     now() + TimeDelta::days(days)

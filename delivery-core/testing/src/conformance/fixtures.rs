@@ -7,7 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::key::{Actor, Change, Key, KeyId, NewKey, SecretVersion};
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::product::ProductId;
-use delivery_core::store::{Edit, Issue, Ledger, MessageId, Notice, Sale};
+use delivery_core::store::{CatalogEditor, Edit, Issue, Ledger, MessageId, Notice, Posts, Records, Sale};
 use delivery_core::terms::{Terms, UseLimit, Validity};
 
 pub(super) type Port = Arc<dyn Ledger>;
@@ -16,6 +16,15 @@ pub(super) const RACERS: usize = 100;
 
 pub(super) fn now() -> DateTime<Utc> {
     DateTime::from_timestamp(1_795_255_200, 0).unwrap_or_default()
+}
+
+/// A store that keeps everything.
+pub trait Whole: Ledger + CatalogEditor + Posts {}
+
+impl<S: Ledger + CatalogEditor + Posts> Whole for S {}
+
+pub(super) fn records(store: &Arc<dyn Whole>) -> &dyn Records {
+    store.records().expect("records")
 }
 
 /// The `index`th key of a test: later ones have greater ids, as time-ordered ids do.

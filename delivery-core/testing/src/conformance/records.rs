@@ -8,22 +8,16 @@ use super::expiry::{
     a_buyer_is_told_once_of_each_time_at_which_a_key_expires, buyers_are_told_once_by_several_at_once,
     those_that_expire_first_are_told_first_and_the_erased_are_not,
 };
-use super::fixtures::{e_mail, edit, key, now, order, product, revoke, use_at};
+use super::fixtures::{Whole, e_mail, edit, key, now, order, product, records, revoke, use_at};
 use super::{Case, cases};
 use delivery_core::email::Email;
 use delivery_core::key::{Actor, Change, KeyId, NewKey, Status};
 use delivery_core::post::{Category, NewPost};
 use delivery_core::product::NewProduct;
 use delivery_core::store::{
-    Action, AuditQuery, CatalogEditor, Customer, Day, Edit, Entry, EventId, EventOutcome, Handling, InboxQuery,
-    KeyQuery, Ledger, MessageQuery, MessageState, Outcome, Posts, Receipt, Recipient, Records, Resend, Route, Sale,
-    Successor,
+    Action, AuditQuery, Customer, Day, Edit, Entry, EventId, EventOutcome, Handling, InboxQuery, KeyQuery,
+    MessageQuery, MessageState, Outcome, Receipt, Recipient, Resend, Route, Sale, Successor,
 };
-
-/// A store that keeps everything.
-pub trait Whole: Ledger + CatalogEditor + Posts {}
-
-impl<S: Ledger + CatalogEditor + Posts> Whole for S {}
 
 cases![
     /// What a store promises that keeps [`Records`](delivery_core::store::Records).
@@ -38,11 +32,7 @@ cases![
     buyers_are_told_once_by_several_at_once,
 ];
 
-pub(super) type Port = Arc<dyn Whole>;
-
-pub(super) fn records(store: &Port) -> &dyn Records {
-    store.records().expect("records")
-}
+type Port = Arc<dyn Whole>;
 
 fn alice() -> Actor {
     "alice".parse().expect("a name")
