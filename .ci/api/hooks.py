@@ -7,6 +7,7 @@ import re
 import schemathesis
 
 NAMED = set()
+REQUESTS = {}
 EITHER = [("max_uses", "add_uses"), ("expires_days", "expires_at")]
 TEXTS = ["source", "order_id", "customer_email", "email"]
 KEYED = ["/api/validate", "/api/product"]
@@ -55,8 +56,8 @@ def map_body(context, body):
 @schemathesis.hook
 def filter_case(context, case):
     """Unknown parameters are ignored, empty ones are missing, lists on the way may be empty, a key must stand in one of three
-    places, a page begins where the one before ended, a number may be a text, a limit is set or added to, and a platform's name for
-    a product is no other product's: no schema says so."""
+    places, a page begins where the one before ended, a number may be a text, a limit is set or added to, a request is about one
+    product, and a platform's name for a product is no other product's: no schema says so."""
     if case.operation.path.endswith("/key/change") and isinstance(case.body, dict):
         given = {name for name, value in case.body.items() if value not in (None, "")}
         if not given & {*EITHER[0], *EITHER[1]} or any({*either} <= given for either in EITHER):
@@ -69,6 +70,9 @@ def filter_case(context, case):
         NAMED.update(names)
     query = case.query or {}
     if "x-schemathesis-unknown-property" in query or any(not value or isinstance(value, (list, dict)) for value in query.values()):
+        return False
+    request = (case.headers or {}).get("Idempotency-Key")
+    if request and REQUESTS.setdefault(request, query.get("product_id")) != query.get("product_id"):
         return False
     if query.get("before") or any(name in query and not isinstance(query[name], str) for name in TEXTS):
         return False

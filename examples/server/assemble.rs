@@ -110,7 +110,7 @@ fn make_private(data_dir: &Path) {
 async fn report_failed(delivery: &Delivery) {
     match delivery.failed_messages(100).await {
         Ok(failed) => {
-            for message in failed {
+            for message in failed.into_iter().filter(|message| message.kind.brings_key()) {
                 let (key, order) =
                     (message.key.id(), message.key.granted().order.as_ref().map(|order| order.id.as_str()));
                 tracing::warn!(%key, order, reason = message.reason, "an e-mail was never sent: the buyer has no key");

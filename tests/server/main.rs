@@ -58,6 +58,7 @@ on_both! {
     secrets::nothing_secret_is_told_logged_or_kept,
     run::limits_and_terms_are_the_configured_ones,
     run::a_request_that_comes_again_counts_once_also_after_a_crash,
+    run::an_erased_person_is_in_no_file,
     run::sellers_are_told_apart_by_their_tokens,
     run::health_and_readiness_and_unknown_paths,
     run::the_api_describes_itself_to_programs_and_to_people,

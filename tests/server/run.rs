@@ -85,6 +85,41 @@ pub fn a_request_that_comes_again_counts_once_also_after_a_crash(site: &Site) {
     server.terminate();
 }
 
+pub fn an_erased_person_is_in_no_file(site: &Site) {
+    const ADDRESSES: [&str; 2] = ["Ada.Lovelace@Example.com", "countess@example.org"];
+    let server = site.start(&[&CONFIGURED[..], &[("LIMIT_ADMIN", "100")]].concat());
+    server.add_product();
+    let headers = format!("Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n");
+    let post = |path: &str, body: serde_json::Value| {
+        let (status, answer) = server.call("POST", &format!("/api/admin/{path}"), &headers, &body.to_string());
+        assert_eq!(status, 200, "{path}: {answer}");
+        answer
+    };
+    let sold = post("issue-key", json!({ "product_id": 1, "customer_email": ADDRESSES[0] }));
+    let (_, keys) = server.call("GET", "/api/admin/keys?email=ada.lovelace@example.com", &headers, "");
+    let id = &keys["keys"][0]["id"];
+    post("key/revoke", json!({ "id": id, "reason": format!("asked for by {}", ADDRESSES[0]) }));
+    post("key/restore", json!({ "id": id }));
+    wait_for(Duration::from_secs(30), || site.messages().len() == 1);
+    post("key/resend", json!({ "id": id, "customer_email": ADDRESSES[1] }));
+    wait_for(Duration::from_secs(30), || site.messages().len() == 2);
+    let holds = |address: &str| {
+        let folders = [site.data(), site.data().join("mail")];
+        let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()));
+        let bytes = files.filter(|file| file.is_file()).map(|file| fs::read(file).unwrap().to_ascii_lowercase());
+        bytes.filter(|bytes| contains(bytes, address.to_ascii_lowercase().as_bytes())).count()
+    };
+    for address in ADDRESSES {
+        assert!(holds(address) > 0, "{address} is in the files before");
+        post("customer/erase", json!({ "customer_email": address.to_uppercase() }));
+        assert_eq!(holds(address), 0, "{address}");
+    }
+    let key = sold["api_key"].as_str().unwrap();
+    assert_eq!(server.fetch(key), 200, "nothing is revoked");
+    server.terminate();
+    assert_eq!(ADDRESSES.map(holds), [0, 0], "after a stop");
+}
+
 pub fn sellers_are_told_apart_by_their_tokens(site: &Site) {
     let alice = "a-token-of-alice-alone";
     let named = format!("alice:{alice},bob:another-token-of-bob");

@@ -61,7 +61,7 @@ fn requests_that_come_again_count_once_across_both() {
     let (_, issued) = servers[1].call("POST", "/api/admin/issue-key", &headers, &terms);
     let key = issued["api_key"].as_str().unwrap();
     let fetch = |server: &Server, index: usize| {
-        let header = format!("X-API-Key: {key}\r\nIdempotency-Key: request {}\r\n", index % 40);
+        let header = format!("X-API-Key: {key}\r\nIdempotency-Key: request {}\r\n", index / 11);
         server.call("GET", "/api/product?product_id=1", &header, "").0
     };
     let statuses = storm(&servers, 440, fetch);
@@ -70,7 +70,7 @@ fn requests_that_come_again_count_once_across_both() {
         let (status, answer) = server.call("GET", &format!("/api/validate?key={key}"), "", "");
         assert_eq!((status, &answer["used_count"]), (403, &json!(40)), "as many uses as requests");
     }
-    assert_eq!(fetch(&servers[0], 40), 403, "the twelfth of its name");
+    assert_eq!(fetch(&servers[0], 0), 403, "the twelfth of its name");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use tokio::sync::watch;
 
 use super::Delivery;
@@ -15,7 +16,7 @@ const POLL: Duration = Duration::from_mins(1);
 const PRUNE: Duration = Duration::from_hours(1);
 
 impl Delivery {
-    /// Deletes requests that came with an `Idempotency-Key` more than 24 hours ago. A [started](Self::start) service does that
+    /// Deletes requests that came with an `Idempotency-Key` more than 25 hours ago. A [started](Self::start) service does that
     /// each hour. Returns how many.
     ///
     /// # Errors
@@ -24,7 +25,8 @@ impl Delivery {
     pub async fn prune_requests(&self) -> Result<u64, StoreError> {
         let Some(requests) = self.inner.ledger.requests() else { return Ok(0) };
         let now = self.inner.clock.now();
-        requests.prune_requests(now.checked_sub_signed(KNOWN_FOR).unwrap_or(now)).await
+        // An hour more: other servers' clocks may be behind.
+        requests.prune_requests(now.checked_sub_signed(KNOWN_FOR + TimeDelta::hours(1)).unwrap_or(now)).await
     }
 
     /// Does what is to be done until `stop` is true.
@@ -42,7 +44,11 @@ impl Delivery {
                 && let Some(more) = DELAYED.admit()
             {
                 let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, more, "buyers are told later that keys expire: the store does not answer");
+                tracing::warn!(
+                    error,
+                    more,
+                    "buyers are told later that keys expire, and old requests are deleted later: the store does not answer"
+                );
             }
             tokio::select! {
                 () = tokio::time::sleep(POLL) => {}

@@ -38,7 +38,8 @@ const ENGLISH: &str = "en";
 /// `product.name`, `product.description`, `expires_at` (RFC 3339), `ends` (`year`, `month`, `day` and `time`, in UTC; none if the
 /// key never expires), `max_uses` and `remaining_uses` (-1: unlimited) and `used_count`. What the first key has can be used without
 /// `keys[0]` too. There are also `email`, `language`, `base_url` (no slash at its end) and, in the bodies, `subject`. An undefined
-/// name is an error, not an empty string. Every value is escaped in HTML. Values are never interpreted as template code.
+/// name is an error, not an empty string. Every value is escaped in templates and pieces whose names end
+/// with `.html`; a macro escapes as the template that calls it. Values are never interpreted as template code.
 ///
 /// A template should not put the key into a link: mail scanners open links, and URLs end up in logs.
 #[derive(Debug, Clone)]

@@ -128,6 +128,12 @@ impl MessageKind {
         Self::KeyChanged,
     ];
 
+    /// Whether the buyer has no key as long as it does not arrive.
+    #[must_use]
+    pub fn brings_key(self) -> bool {
+        matches!(self, Self::Purchase | Self::Resend | Self::Successor)
+    }
+
     /// The name that a store keeps; for a webhook also the `type` that its receiver reads.
     #[must_use]
     pub fn as_str(self) -> &'static str {

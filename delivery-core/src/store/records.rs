@@ -39,8 +39,9 @@ pub trait Records: Send + Sync {
     async fn figures(&self, since: DateTime<Utc>, now: DateTime<Utc>) -> Result<Figures, StoreError>;
 
     /// Queues an e-mail about each key that expires after `scan.now` and not after `scan.until`, once for each time that it is to
-    /// expire, however many servers ask: in the commit that notes the time with the key. Keys that are revoked, used up or of a
-    /// person who was forgotten are noted, and get none. It takes those that expire first, at most `scan.limit`, and
+    /// expire, however many servers ask: in the commit that notes the time with the key. Only the last time is noted: a key that
+    /// gets a time back is told of again. Keys that are used up or of a person who was forgotten are noted, and get none; revoked
+    /// ones are left alone. It takes those that expire first, at most `scan.limit`, and
     /// returns how many it took.
     ///
     /// # Errors

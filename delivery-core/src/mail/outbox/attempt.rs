@@ -4,7 +4,7 @@ use super::Outbox;
 use crate::email::Email;
 use crate::mail::templates::Shown;
 use crate::mail::{MailError, Message, SEND_TIMEOUT};
-use crate::store::{LeasedMessage, Recipient, WebhookName};
+use crate::store::{ExpiryScan, LeasedMessage, MessageKind, Recipient, WebhookName};
 
 impl Outbox {
     #[cfg_attr(feature = "spans", tracing::instrument(name = "message", skip_all, fields(key = %message.key.id(), attempt = message.attempt)))]
@@ -44,8 +44,19 @@ impl Outbox {
         Err(MailError::permanent(format!("there is no webhook called {name}")))
     }
 
+    /// Whether the key can be used until the time that an e-mail about that was queued for. It may have waited for days.
+    fn expires_as_told(&self, message: &LeasedMessage) -> bool {
+        let (key, now) = (&message.key, self.clock.now());
+        let domain = message.message_id.as_str().rsplit_once('@').map_or("", |(_, domain)| domain).to_owned();
+        let scan = ExpiryScan { now, until: now, limit: 0, domain };
+        key.check(now).is_ok() && scan.name(key.id(), key.expires_at()).is_ok_and(|name| name == message.message_id)
+    }
+
     async fn render(&self, message: &LeasedMessage, to: &Email) -> Result<Message, MailError> {
         let key = &message.key;
+        if message.kind == MessageKind::Expiring && !self.expires_as_told(message) {
+            return Err(MailError::permanent("the key does not expire then any more"));
+        }
         let product = self.catalog.product(key.product()).await;
         let product = product
             .map_err(|error| MailError::not_tried("the product cannot be read").because(error))?

@@ -63,9 +63,10 @@ impl Outbox {
             (Outcome::Retry { due, reason, route }, End::Deferred)
         } else {
             match &message.recipient {
-                Recipient::Email(_) => {
+                Recipient::Email(_) if message.kind.brings_key() => {
                     tracing::error!(%key, attempt, error = said, "e-mail failed: the buyer has no key");
                 }
+                Recipient::Email(_) => tracing::warn!(%key, kind, attempt, error = said, "e-mail failed"),
                 Recipient::Webhook(webhook) => {
                     tracing::error!(%key, kind, %webhook, attempt, error = said, "webhook failed: its receiver was not told");
                 }

@@ -102,8 +102,8 @@ fn terms_in_words() {
         (terms(1, 3), 2, "en", "1 of 3 uses is left."),
         (terms(1, 3), 3, "en", "0 of 3 uses are left."),
         (terms(-1, -1), 0, "de", "Er läuft nie ab. Sie können ihn beliebig oft verwenden."),
-        (terms(100, 1), 0, "de", "Er gilt bis 1. März 2027, 10:00 Uhr (UTC). Sie können ihn einmal verwenden."),
-        (terms(1, 3), 1, "de", "Sie können ihn noch 2-mal verwenden (von insgesamt 3-mal)."),
+        (terms(100, 1), 0, "de", "Er gilt bis zum 1. März 2027, 10:00 Uhr (UTC). Sie können ihn einmal verwenden."),
+        (terms(1, 3), 1, "de", "Sie können ihn noch 2-mal verwenden (insgesamt 3-mal)."),
     ] {
         let message = message(MessageKind::Purchase, &["x"], terms, used, Some(language));
         assert!(message.text.contains(sentence), "{sentence} in {}", message.text);

@@ -14,10 +14,9 @@ use super::session::Session;
 use super::{PostgresStore, detached};
 use crate::email::Email;
 use crate::key::KeyId;
-use crate::store::plan::{Numbers, number_at};
+use crate::store::plan::number_at;
 use crate::store::sql::records::{
-    ERASE, NOTICED, REVOCATIONS, USES, audit, audit_page, counted_keys, day_of, expiring, figures, message_page,
-    messages,
+    ERASE, REVOCATIONS, USES, audit, audit_page, counted_keys, day_of, expiring, figures, message_page, messages,
 };
 use crate::store::sql::rows::{self, Columns, seconds};
 use crate::store::sql::statements::limit;
@@ -95,9 +94,12 @@ async fn notify_expiring(session: &mut Session<'_>, scan: ExpiryScan) -> Result<
     // Keys that another server tells of are left to it, and so are those that are being used.
     const FIND: &str = concat!(expiring!("used >= max_uses AND max_uses <> -1"), " FOR UPDATE SKIP LOCKED");
     const QUEUE: &str = concat!(
-        "INSERT INTO delivery_message (number, key, kind, recipient, message_id, queued_at, due_at) \
-            SELECT $1, $2, $3, $4, $5, $6 + skew, $6 + skew FROM (SELECT ",
-        skew!("$7"),
+        "WITH noticed AS ( \
+            UPDATE delivery_key SET noticed = expires_at WHERE number = ANY($1)) \
+        INSERT INTO delivery_message (number, key, kind, recipient, message_id, queued_at, due_at) \
+        SELECT m.number, m.key, $2, m.recipient, m.message_id, $3 + skew, $3 + skew \
+        FROM unnest($4::bigint[], $5::bigint[], $6::text[], $7::text[]) AS m (number, key, recipient, message_id), (SELECT ",
+        skew!("$8"),
         " AS skew) c"
     );
     let ExpiryScan { now, until, limit: most, .. } = scan;
@@ -105,21 +107,31 @@ async fn notify_expiring(session: &mut Session<'_>, scan: ExpiryScan) -> Result<
     let mut inside = Session::Host(&mut transaction);
     let find = inside.query(FIND).bind(now.timestamp()).bind(until.timestamp()).bind(limit(most));
     let due = find.fetch_all(&mut *inside).await.map_err(store_error)?;
-    let mut numbers = if due.is_empty() { Numbers::default() } else { next_block(&mut inside).await? };
+    if due.is_empty() {
+        return transaction.commit().await.map(|()| 0).map_err(store_error);
+    }
+    let mut numbers = next_block(&mut inside).await?;
+    let (mut taken, mut keys, mut messages) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut recipients, mut names) = (Vec::new(), Vec::new());
     for row in &due {
         let key = row.integer("number")?;
-        inside.query(NOTICED).bind(key).execute(&mut *inside).await.map_err(store_error)?;
+        taken.push(key);
         if row.integer("silent")? == 0 {
+            keys.push(key);
+            messages.push(numbers.take_at(now)?);
+            recipients.push(row.text("email")?.to_owned());
             let name = scan.name(rows::key_id(row)?, seconds(row.integer("expires_at")?)?)?;
-            let queue = inside.query(QUEUE).bind(numbers.take_at(now)?).bind(key);
-            let queue = queue.bind(MessageKind::Expiring.as_str()).bind(row.text("email")?.to_owned());
-            let queue = queue.bind(name.as_str().to_owned()).bind(now.timestamp_millis()).bind(machine());
-            queue.execute(&mut *inside).await.map_err(store_error)?;
+            names.push(name.as_str().to_owned());
         }
     }
+    let queue = inside.query(QUEUE).bind(taken).bind(MessageKind::Expiring.as_str()).bind(now.timestamp_millis());
+    let queue = queue.bind(messages).bind(keys).bind(recipients).bind(names).bind(machine());
+    queue.execute(&mut *inside).await.map_err(store_error)?;
     transaction.commit().await.map_err(store_error)?;
     Ok(due.len())
 }
+
+const LOCK: &str = "SELECT number FROM delivery_key WHERE lower(email) = lower($1) ORDER BY number FOR UPDATE";
 
 async fn erase(
     session: &mut Session<'_>,
@@ -129,6 +141,9 @@ async fn erase(
     let mut transaction = session.begin().await.map_err(store_error)?;
     transaction.execute(PATIENT).await.map_err(store_error)?;
     let mut inside = Session::Host(&mut transaction);
+    // Who tells a buyer of something holds the key meanwhile: what was queued by then is erased too.
+    let lock = inside.query(LOCK).bind(email.as_str().to_owned());
+    lock.fetch_all(&mut *inside).await.map_err(store_error)?;
     let mut ids = Vec::new();
     for statement in ERASE {
         let erase = inside.query(statement).bind(email.as_str().to_owned()).bind(pseudonym.as_str().to_owned());

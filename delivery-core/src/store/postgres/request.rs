@@ -8,6 +8,7 @@ use super::error::store_error;
 use super::session::Session;
 use crate::store::plan::{Loaded, Needs, RequestRow};
 use crate::store::sql::request::{row, text};
+use crate::store::sql::rows::key_id;
 use crate::store::{Requests, StoreError};
 
 /// Requests deleted in one commit of a prune.
@@ -15,13 +16,18 @@ const AT_ONCE: i64 = 5_000;
 
 /// Adds the requests that `needs` names, of keys that are loaded.
 pub(super) async fn load(session: &mut Session<'_>, needs: &Needs, loaded: &mut Loaded) -> Result<(), StoreError> {
-    const FIND: &str = "SELECT k.number AS key, r.request, r.product, r.at, r.repeats, r.version \
-        FROM delivery_key k JOIN delivery_request r ON r.key = k.number WHERE k.id = $1 AND r.request = $2";
-    for (id, request) in &needs.requests {
-        let find = session.query(FIND).bind(id.as_bytes().to_vec()).bind(text(request));
-        if let Some(found) = find.fetch_optional(&mut **session).await.map_err(store_error)? {
-            loaded.insert_request(*id, row(&found)?);
-        }
+    const FIND: &str = "SELECT k.id, r.key, r.request, r.product, r.at, r.repeats, r.version \
+        FROM unnest($1::bytea[], $2::text[]) AS w (id, request) JOIN delivery_key k ON k.id = w.id \
+        JOIN delivery_request r ON r.key = k.number AND r.request = w.request";
+    if needs.requests.is_empty() {
+        return Ok(());
+    }
+    let find = session
+        .query(FIND)
+        .bind(needs.requests.iter().map(|(id, _)| id.as_bytes().to_vec()).collect::<Vec<_>>())
+        .bind(needs.requests.iter().map(|(_, request)| text(request)).collect::<Vec<_>>());
+    for found in &find.fetch_all(&mut **session).await.map_err(store_error)? {
+        loaded.insert_request(key_id(found)?, row(found)?);
     }
     Ok(())
 }
@@ -57,7 +63,8 @@ pub(super) async fn persist(session: &mut Session<'_>, requests: &[RequestRow]) 
 }
 
 async fn prune(session: &mut Session<'_>, before: DateTime<Utc>) -> Result<u64, StoreError> {
-    const PRUNE: &str = "DELETE FROM delivery_request WHERE (key, request) IN \
+    // The time is looked at again: somebody may have used the name anew meanwhile.
+    const PRUNE: &str = "DELETE FROM delivery_request WHERE at < $1 AND (key, request) IN \
         (SELECT key, request FROM delivery_request WHERE at < $1 LIMIT $2)";
     let prune = session.query(PRUNE).bind(before.timestamp_millis()).bind(AT_ONCE);
     Ok(prune.execute(&mut **session).await.map_err(store_error)?.rows_affected())

@@ -7,10 +7,13 @@ use sqlx::sqlite::SqliteConnection;
 
 use super::SqliteStore;
 use super::error::store_error;
+use super::json::json;
 use super::writer::Writer;
+use crate::key::KeyId;
 use crate::store::plan::{Loaded, Needs, RequestRow};
 use crate::store::sql::request::{row, text};
-use crate::store::{Requests, StoreError};
+use crate::store::sql::rows::key_id;
+use crate::store::{RequestId, Requests, StoreError};
 
 /// Requests deleted in one commit of a prune.
 const AT_ONCE: i64 = 5_000;
@@ -21,13 +24,16 @@ pub(super) async fn load(
     needs: &Needs,
     loaded: &mut Loaded,
 ) -> Result<(), StoreError> {
-    const FIND: &str = "SELECT key, request, product, at, repeats, version FROM delivery_request \
-        WHERE key = (SELECT number FROM delivery_key WHERE id = ?) AND request = ?";
-    for (id, request) in &needs.requests {
-        let find = sqlx::query(FIND).bind(id.as_bytes().as_slice()).bind(text(request));
-        if let Some(found) = find.fetch_optional(&mut *connection).await.map_err(store_error)? {
-            loaded.insert_request(*id, row(&found)?);
-        }
+    const FIND: &str = "SELECT k.id, r.key, r.request, r.product, r.at, r.repeats, r.version FROM json_each(?) w \
+        CROSS JOIN delivery_key k ON k.id = unhex(w.value->>0) \
+        CROSS JOIN delivery_request r ON r.key = k.number AND r.request = w.value->>1";
+    if needs.requests.is_empty() {
+        return Ok(());
+    }
+    let wanted = |(id, request): &(KeyId, RequestId)| (data_encoding::HEXUPPER.encode(id.as_bytes()), text(request));
+    let wanted = json(&needs.requests.iter().map(wanted).collect::<Vec<_>>())?;
+    for found in &sqlx::query(FIND).bind(wanted).fetch_all(connection).await.map_err(store_error)? {
+        loaded.insert_request(key_id(found)?, row(found)?);
     }
     Ok(())
 }

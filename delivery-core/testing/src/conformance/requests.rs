@@ -14,6 +14,7 @@ cases![
     REQUESTS: dyn Ledger, each_request_case,
     a_request_counts_once_and_is_answered_ten_times_more,
     a_request_is_known_for_a_day,
+    a_request_is_known_by_a_clock_that_is_behind,
     the_last_use_can_be_asked_for_again_and_a_revoked_key_cannot,
     a_name_is_of_one_key_and_one_product,
     a_request_that_is_refused_is_not_known,
@@ -69,6 +70,14 @@ async fn a_request_is_known_for_a_day(ledger: Port) {
         assert_eq!(ask(&ledger, id, "a", later + TimeDelta::minutes(minute)).await, Ok((true, 2)));
     }
     assert_eq!(ask(&ledger, id, "a", later + TimeDelta::hours(1)).await, Ok((false, 3)));
+}
+
+async fn a_request_is_known_by_a_clock_that_is_behind(ledger: Port) {
+    let id = issue(&ledger, 1, 9).await;
+    assert_eq!(ask(&ledger, id, "a", at(60)).await, Ok((false, 1)));
+    assert_eq!(ask(&ledger, id, "a", at(60) - TimeDelta::milliseconds(1)).await, Ok((true, 1)));
+    assert_eq!(ask(&ledger, id, "a", at(0)).await, Ok((true, 1)));
+    assert_eq!(ask(&ledger, id, "a", at(61)).await, Ok((true, 1)));
 }
 
 async fn the_last_use_can_be_asked_for_again_and_a_revoked_key_cannot(ledger: Port) {
