@@ -118,9 +118,6 @@ macro_rules! expiring {
 }
 pub(in crate::store) use expiring;
 
-/// Notes that the buyer of key `$1` was told when it expires.
-pub(in crate::store) const NOTICED: &str = "UPDATE delivery_key SET noticed = expires_at WHERE number = $1";
-
 /// How many uses there were on each day from `$1` on, among the records from number `$2` on.
 pub(in crate::store) const USES: &str = "SELECT at / 86400000 AS day, CAST(count(*) AS bigint) AS uses FROM delivery_use \
     WHERE at >= $1 AND number >= $2 GROUP BY 1";

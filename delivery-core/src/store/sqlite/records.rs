@@ -14,8 +14,7 @@ use crate::email::Email;
 use crate::key::KeyId;
 use crate::store::plan::number_at;
 use crate::store::sql::records::{
-    ERASE, NOTICED, REVOCATIONS, USES, audit, audit_page, counted_keys, day_of, expiring, figures, message_page,
-    messages,
+    ERASE, REVOCATIONS, USES, audit, audit_page, counted_keys, day_of, expiring, figures, message_page, messages,
 };
 use crate::store::sql::rows::{self, Columns, seconds};
 use crate::store::sql::statements::{LOG, bind_log, limit};
@@ -100,7 +99,11 @@ async fn notify_expiring(writer: &mut Writer, scan: ExpiryScan) -> Result<usize,
     let due = find.fetch_all(&mut *transaction).await.map_err(store_error)?;
     for row in &due {
         let key = row.integer("number")?;
-        sqlx::query(NOTICED).bind(key).execute(&mut *transaction).await.map_err(store_error)?;
+        sqlx::query("UPDATE delivery_key SET noticed = expires_at WHERE number = $1")
+            .bind(key)
+            .execute(&mut *transaction)
+            .await
+            .map_err(store_error)?;
         if row.integer("silent")? == 0 {
             let name = scan.name(rows::key_id(row)?, seconds(row.integer("expires_at")?)?)?;
             writer.newest += 1;
