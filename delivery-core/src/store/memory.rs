@@ -143,9 +143,10 @@ impl Storage for MemoryStore {
             state.requests.insert((row.key, row.request), RequestRow { version: row.version + 1, ..row.clone() });
         }
         let written = |unit: usize| conflicts.get(unit) == Some(&false);
-        for (unit, KeyWrite { row, .. }) in writes.keys.iter().enumerate().filter(|(unit, _)| written(*unit)) {
+        for (unit, KeyWrite { row, loaded, .. }) in writes.keys.iter().enumerate().filter(|(unit, _)| written(*unit)) {
             let id = row.key.id();
-            if let Some(purchase) = PurchaseId::of(row.key.granted()) {
+            // A key that another one replaced has its purchase no more.
+            if let (Some(purchase), None) = (PurchaseId::of(row.key.granted()), loaded) {
                 state.purchases.insert(purchase, id);
             }
             state.keys.insert(id, Row { version: row.version + 1, ..row.clone() });

@@ -47,9 +47,17 @@ pub(super) async fn a_rotated_key_gives_its_place_to_its_successor(ledger: Port)
     let restored = ledger.change(sold.id(), restore, Vec::new()).await.expect("answered").expect("known");
     assert_eq!(restored.expect_err("for good").refusal, Refusal::Replaced { successor: heir.id() });
 
-    // One e-mail, about the successor.
+    // A change of the key that was withdrawn leaves the order with its successor, which can be rotated too.
+    let expires_at = Some(now() + TimeDelta::days(9));
+    let change = Change::SetTerms { at: now(), by: Actor::admin(), expires_at, limit: None };
+    ledger.change(sold.id(), change, Vec::new()).await.expect("changed").expect("known").expect("allowed");
+    let Issue::New(last) = rotate(&ledger, heir.id(), 3).await else { panic!("a successor of its own") };
+    let again = ledger.issue(Sale::new(key(9, 1).bought_with(order("A")), Vec::new())).await.expect("answered");
+    assert_eq!(again.into_key().id(), last.id());
+
+    // One e-mail about each successor.
     let due = ledger.claim_messages(now(), now() + TimeDelta::minutes(5), 9).await.expect("claimed");
-    assert_eq!(due.iter().map(|message| message.key.id()).collect::<Vec<_>>(), [heir.id()]);
+    assert_eq!(due.iter().map(|message| message.key.id()).collect::<Vec<_>>(), [heir.id(), last.id()]);
 }
 
 pub(super) async fn a_key_is_rotated_once_however_many_calls_race(ledger: Port) {
