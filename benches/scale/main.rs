@@ -9,6 +9,7 @@ mod measure;
 mod postgres_server;
 #[path = "../../tests/private/mod.rs"]
 mod private;
+mod variety;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -67,6 +68,7 @@ fn main() {
     for &keys in &arguments.keys {
         let file = folder.path().join(format!("{keys}.db"));
         let took = runtime.block_on(fill::sqlite(&file, keys));
+        runtime.block_on(variety::sqlite(&file));
         let size = fs::metadata(&file).unwrap().len();
         columns.push(column(&format!("sqlite://{}", file.display()), keys, took, size));
     }
@@ -77,6 +79,7 @@ fn main() {
     let mut columns = Vec::new();
     for &keys in &arguments.keys {
         let (url, took, size) = runtime.block_on(fill::postgres(&server.url(), &postgres_server::unique(), keys));
+        runtime.block_on(variety::postgres(&url));
         columns.push(column(&url, keys, took, size));
     }
     table("PostgreSQL", &arguments.keys, &columns);

@@ -58,6 +58,21 @@ pub enum Fault {
     PrunesWhatWaits,
     ForgetsCustomers,
     TakesOlderAddresses,
+    // Requests that come again.
+    CountsEveryRequest,
+    ForgetsARequestAtItsRepeat,
+    KnowsRequestsForEver,
+    ForgetsTheProductOfARequest,
+    CallsEveryFetchNew,
+    PrunesNewRequests,
+    // Records.
+    ListsMessagesOfAnyState,
+    ForgetsWhoDidIt,
+    ForgetsWhy,
+    CountsRevocationsAsSales,
+    TellsTooEarly,
+    TellsAfterTheyExpired,
+    ErasesNothing,
     // Opening again, and two handles.
     ForgetsAtReopening,
     AnswersBeforeTheCommit,

@@ -4,13 +4,14 @@
 mod fault;
 mod inbox;
 mod limiter;
+mod records;
 mod store;
 
 use std::collections::HashSet;
 use std::sync::{Mutex, Once};
 
 use delivery_core::limit::MemoryLimiter;
-use delivery_testing::conformance::{Case, INBOX, LEDGER, RATE_LIMITER, REOPENED, SHARED};
+use delivery_testing::conformance::{Case, INBOX, LEDGER, RATE_LIMITER, RECORDS, REOPENED, REQUESTS, SHARED};
 
 use fault::Fault::{self, *};
 use limiter::{WrongLimit, WrongLimiter};
@@ -68,6 +69,20 @@ const WRONG: &[(Fault, &str)] = &[
     (PrunesWhatWaits, "events_that_are_done_are_pruned_and_what_they_came_to_stays"),
     (TakesOlderAddresses, "the_address_of_a_customer_is_the_last_that_was_told"),
     (ForgetsCustomers, "the_address_of_a_customer_is_the_last_that_was_told"),
+    (CountsEveryRequest, "a_request_counts_once_and_is_answered_ten_times_more"),
+    (ForgetsARequestAtItsRepeat, "a_request_counts_once_and_is_answered_ten_times_more"),
+    (CallsEveryFetchNew, "a_request_counts_once_and_is_answered_ten_times_more"),
+    (KnowsRequestsForEver, "a_request_is_known_for_a_day"),
+    (ForgetsTheProductOfARequest, "a_name_is_of_one_key_and_one_product"),
+    (PrunesNewRequests, "old_requests_are_pruned_and_counts_stay"),
+    (ListsMessagesOfAnyState, "messages_are_listed_newest_first_by_state_and_key"),
+    (ForgetsWhoDidIt, "every_change_is_in_the_audit_log_with_who_made_it"),
+    (ForgetsWhy, "every_change_is_in_the_audit_log_with_who_made_it"),
+    (CountsRevocationsAsSales, "figures_count_keys_and_what_happened_on_each_day"),
+    (ErasesNothing, "an_erased_person_is_nowhere_and_counts_stay"),
+    (TellsTooEarly, "a_buyer_is_told_once_of_each_time_at_which_a_key_expires"),
+    (TellsAfterTheyExpired, "a_buyer_is_told_once_of_each_time_at_which_a_key_expires"),
+    (IgnoresTheStatus, "searches_find_the_same_before_and_after_expired_keys_are_marked"),
     (ForgetsAtReopening, "what_was_acknowledged_is_there_when_the_store_is_opened_again"),
     (AnswersBeforeTheCommit, "a_key_goes_on_where_it_was_when_the_store_is_opened_again"),
     (AnswersWhenClosed, "a_closed_store_refuses_everything"),
@@ -79,7 +94,9 @@ const WRONG: &[(Fault, &str)] = &[
 async fn passes(fault: Fault, name: &'static str) -> bool {
     note_panics();
     let ran = tokio::spawn(async move {
-        if let Some(case) = LEDGER.iter().chain(INBOX).find(|case| case.name() == name) {
+        if let Some(case) = LEDGER.iter().chain(INBOX).chain(REQUESTS).find(|case| case.name() == name) {
+            case.run(Place::new(fault)).await;
+        } else if let Some(case) = RECORDS.iter().find(|case| case.name() == name) {
             case.run(Place::new(fault)).await;
         } else if let Some(case) = REOPENED.iter().chain(SHARED).find(|case| case.name() == name) {
             case.run(Place::new(fault)).await;
@@ -134,7 +151,8 @@ async fn each_wrong_store_fails_the_case_that_is_named_for_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_fault_every_case_passes() {
-    for name in LEDGER.iter().map(Case::name).chain(REOPENED.iter().chain(SHARED).map(Case::name)) {
+    let cases = LEDGER.iter().chain(INBOX).chain(REQUESTS).map(Case::name).chain(RECORDS.iter().map(Case::name));
+    for name in cases.chain(REOPENED.iter().chain(SHARED).map(Case::name)) {
         assert!(passes(None, name).await, "{name}");
     }
 }

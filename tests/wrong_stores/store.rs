@@ -49,12 +49,21 @@ pub struct Wrong {
     first: Mutex<Option<KeyId>>,
     leases: Mutex<HashMap<MessageNumber, Lease>>,
     seen: Mutex<HashMap<KeyId, Key>>,
+    pub first_time: Mutex<Option<DateTime<Utc>>>,
 }
 
 impl Default for Wrong {
     fn default() -> Self {
-        let (first, leases, seen) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { fault: None, inner: Arc::default(), closed: false.into(), favours: 0.into(), first, leases, seen }
+        Self {
+            fault: None,
+            inner: Arc::default(),
+            closed: false.into(),
+            favours: 0.into(),
+            first: Mutex::default(),
+            leases: Mutex::default(),
+            seen: Mutex::default(),
+            first_time: Mutex::default(),
+        }
     }
 }
 
@@ -74,7 +83,7 @@ impl Wrong {
 #[async_trait]
 impl Ledger for Wrong {
     async fn issue(&self, sale: Sale) -> Result<Issue, StoreError> {
-        let Sale { mut key, mut messages, .. } = sale;
+        let Sale { mut key, mut messages, by } = sale;
         let inner = self.open()?;
         match self.fault {
             ForgetsTheOrder => key.order = Option::None,
@@ -88,7 +97,7 @@ impl Ledger for Wrong {
         }
         self.first.lock().unwrap().get_or_insert(key.id);
         let again = (key.clone(), messages.clone());
-        let issue = inner.issue(Sale::new(key, messages)).await?;
+        let issue = inner.issue(Sale { key, messages, by }).await?;
         match issue {
             Issue::Existing(_) if self.is(QueuesAMessageForAReplay) => {
                 inner.issue(Sale::new(NewKey { order: Option::None, ..again.0 }, again.1)).await?;
@@ -202,7 +211,7 @@ impl Ledger for Wrong {
     }
 
     async fn fetch(&self, id: KeyId, fetch: Fetch) -> Result<Option<Result<Fetched, Refused>>, StoreError> {
-        self.open()?.fetch(id, fetch).await
+        self.fetch_wrongly(id, fetch).await
     }
 
     async fn receive(&self, receipt: Receipt) -> Result<Received, StoreError> {
@@ -311,11 +320,11 @@ impl Backend for Wrong {
     }
 
     fn requests(&self) -> Option<&dyn Requests> {
-        self.inner.requests()
+        Some(self)
     }
 
     fn records(&self) -> Option<&dyn Records> {
-        self.inner.records()
+        Some(self)
     }
 
     async fn ping(&self) -> Result<(), StoreError> {

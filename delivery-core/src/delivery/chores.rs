@@ -1,4 +1,5 @@
-//! What a started service does now and then: it tells buyers of keys that expire, and forgets requests that are old.
+//! What a started service does now and then: it tells buyers of keys that expire, marks those that have expired, and forgets
+//! requests that are old.
 
 use std::time::Duration;
 
@@ -35,19 +36,20 @@ impl Delivery {
         let mut prune_at = Duration::ZERO;
         while !*stop.borrow() {
             let told = self.notify_while(|| !*stop.borrow()).await;
+            let marked = self.mark_while(|| !*stop.borrow()).await;
             let monotonic = SystemClock.monotonic();
             let pruned = if monotonic >= prune_at { self.prune_requests().await.map(drop) } else { Ok(()) };
             if pruned.is_ok() && monotonic >= prune_at {
                 prune_at = monotonic + PRUNE;
             }
-            if let Err(error) = told.map(drop).and(pruned)
+            if let Err(error) = told.and(marked).map(drop).and(pruned)
                 && let Some(more) = DELAYED.admit()
             {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(
                     error,
                     more,
-                    "buyers are told later that keys expire, and old requests are deleted later: the store does not answer"
+                    "buyers are told later that keys expire, and what is old is tidied up later: the store does not answer"
                 );
             }
             tokio::select! {

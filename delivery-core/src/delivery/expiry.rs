@@ -1,4 +1,4 @@
-//! Buyers are told before their keys expire.
+//! Keys that expire: buyers are told before, and searches find them after.
 
 use std::str::FromStr;
 
@@ -8,8 +8,10 @@ use super::Delivery;
 use crate::store::{ExpiryScan, StoreError};
 use crate::text::Invalid;
 
-/// Keys in one commit: a store has nothing else to do meanwhile.
+/// E-mails in one commit: a store has nothing else to do meanwhile.
 const AT_ONCE: usize = 32;
+/// Keys that are marked in one commit.
+const MARKED_AT_ONCE: usize = 256;
 const EXPECTED: Invalid = Invalid::expected("must be 0 to 365 days");
 
 /// How many days before a key expires its buyer is told. A buyer of a key that is sold for fewer days is told at once.
@@ -78,6 +80,31 @@ impl Delivery {
                 break;
             }
             // Whoever waits for the store meanwhile comes first.
+            tokio::task::yield_now().await;
+        }
+        Ok(all)
+    }
+
+    /// Marks keys that have expired, so that [`keys`](Self::keys) finds them as fast as others, however many there are; without
+    /// it a search is as exact, and takes longer with each key that expired since. A [started](Self::start) service does that each
+    /// minute. Returns how many were marked.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store does not answer; what was marked by then stays marked.
+    pub async fn mark_expired(&self) -> Result<usize, StoreError> {
+        self.mark_while(|| true).await
+    }
+
+    pub(super) async fn mark_while(&self, goes_on: impl Fn() -> bool + Send) -> Result<usize, StoreError> {
+        let Some(records) = self.inner.ledger.records() else { return Ok(0) };
+        let mut all = 0;
+        while goes_on() {
+            let marked = records.mark_expired(self.inner.clock.now(), MARKED_AT_ONCE).await?;
+            all += marked;
+            if marked < MARKED_AT_ONCE {
+                break;
+            }
             tokio::task::yield_now().await;
         }
         Ok(all)

@@ -40,14 +40,24 @@ pub trait Records: Send + Sync {
 
     /// Queues an e-mail about each key that expires after `scan.now` and not after `scan.until`, once for each time that it is to
     /// expire, however many servers ask: in the commit that notes the time with the key. Only the last time is noted: a key that
-    /// gets a time back is told of again. Keys that are used up or of a person who was forgotten are noted, and get none; revoked
-    /// ones are left alone. It takes those that expire first, at most `scan.limit`, and
-    /// returns how many it took.
+    /// gets a time back is told of again. Keys of a person who was forgotten are noted, and get none; keys that are revoked or used up
+    /// are left alone as long as they are. It takes those that expire first, at most `scan.limit`, and returns how many it took.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if none was queued.
     async fn notify_expiring(&self, scan: ExpiryScan) -> Result<usize, StoreError>;
+
+    /// Marks keys that have expired by `now`, at most `most`, so that [`search`](super::Ledger::search) finds them as fast as others.
+    /// It returns how many it marked. Nothing else is seen of it: searches are exact before that. A store that needs no marks has
+    /// nothing to do.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if none was marked.
+    async fn mark_expired(&self, _now: DateTime<Utc>, _most: usize) -> Result<usize, StoreError> {
+        Ok(0)
+    }
 
     /// Forgets a person, durably, and enters that into the audit log. The address becomes `pseudonym` in keys, in messages, and in
     /// the audit log; messages to it that are not sent yet are deleted, and so are what platforms' events to be applied say of it

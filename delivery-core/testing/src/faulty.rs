@@ -311,6 +311,10 @@ impl<S: Ledger> Records for Faulty<S> {
         self.call(self.on_record()?.notify_expiring(scan)).await
     }
 
+    async fn mark_expired(&self, now: DateTime<Utc>, most: usize) -> Result<usize, StoreError> {
+        self.call(self.on_record()?.mark_expired(now, most)).await
+    }
+
     async fn erase(&self, email: &Email, pseudonym: &Email, edit: Edit) -> Result<Vec<KeyId>, StoreError> {
         self.call(self.on_record()?.erase(email, pseudonym, edit)).await
     }

@@ -89,7 +89,10 @@ impl Records for MemoryStore {
         let is_due = |row: &&Row| {
             let (key, expires_at) = (&row.key, row.key.expires_at());
             let is_soon = now < expires_at && expires_at <= until && expires_at < NEVER;
-            is_soon && key.revoked_at().is_none() && state.noticed.get(&key.id()) != Some(&expires_at)
+            is_soon
+                && key.revoked_at().is_none()
+                && key.limit().allows(key.used())
+                && state.noticed.get(&key.id()) != Some(&expires_at)
         };
         let mut due: Vec<Key> = state.keys.values().filter(is_due).map(|row| row.key.clone()).collect();
         due.sort_by_key(Key::expires_at);
@@ -98,7 +101,7 @@ impl Records for MemoryStore {
         let taken = due.len();
         for (key, id) in due.into_iter().zip(names) {
             state.noticed.insert(key.id(), key.expires_at());
-            if key.limit().allows(key.used()) && !key.email().is_erased() {
+            if !key.email().is_erased() {
                 state.number += 1;
                 let (number, kind) = (number_at(now, state.number), MessageKind::Expiring);
                 let recipient = Recipient::Email(key.email().clone());

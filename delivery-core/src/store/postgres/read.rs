@@ -7,17 +7,12 @@ use super::detached;
 use super::error::store_error;
 use crate::key::{Key, KeyId};
 use crate::store::sql::rows;
-use crate::store::sql::statements::{self, bind_search, limit};
+use crate::store::sql::search::{self, bind_candidates};
 use crate::store::{KeyQuery, Page, StoreError};
 
-/// Where keys are searched for, and the condition for those that are used up.
-pub(super) const KEYS: (&str, &str) = ("delivery_key", "k.max_uses >= 0 AND k.used >= k.max_uses");
-
 pub(super) async fn search(sessions: Sessions, query: KeyQuery) -> Result<Page<Key, KeyId>, StoreError> {
-    detached(
-        async move { statements::search(&query, |before, limit| candidates(&sessions, &query, before, limit)).await },
-    )
-    .await
+    detached(async move { search::search(&query, |before, limit| candidates(&sessions, &query, before, limit)).await })
+        .await
 }
 
 async fn candidates(
@@ -27,10 +22,9 @@ async fn candidates(
     most: usize,
 ) -> Result<(Vec<Key>, bool), StoreError> {
     let mut session = sessions.read().await?;
-    let statement = session.query(AssertSqlSafe(statements::keys(query, KEYS)));
-    // One with a time in its text will not come again.
-    let statement = if query.status.is_some() { statement.persistent(false) } else { statement };
-    let statement = bind_search!(statement, query, before, most);
+    let candidates = search::candidates(query, "delivery_key", before, most);
+    let statement = session.query(AssertSqlSafe(candidates.sql)).persistent(false);
+    let statement = bind_candidates!(statement, candidates.parameters);
     let found = statement.fetch_all(&mut *session).await.map_err(store_error)?;
     session.finish().await.map_err(store_error)?;
     Ok((found.iter().map(|row| rows::key(row).map(|row| row.key)).collect::<Result<_, _>>()?, found.len() == most))

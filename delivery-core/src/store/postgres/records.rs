@@ -9,16 +9,16 @@ use super::connect::PATIENT;
 use super::error::store_error;
 use super::messages::{machine, skew};
 use super::numbers::next_block;
-use super::read::KEYS;
 use super::session::Session;
 use super::{PostgresStore, detached};
 use crate::email::Email;
 use crate::key::KeyId;
 use crate::store::plan::number_at;
 use crate::store::sql::records::{
-    ERASE, REVOCATIONS, USES, audit, audit_page, counted_keys, day_of, expiring, figures, message_page, messages,
+    ERASE, EXPIRING, REVOCATIONS, USES, audit, audit_page, counted_keys, day_of, figures, message_page, messages,
 };
 use crate::store::sql::rows::{self, Columns, seconds};
+use crate::store::sql::search::unmarked;
 use crate::store::sql::statements::limit;
 use crate::store::{
     Action, AuditEntry, AuditQuery, Edit, ExpiryScan, Figures, MessageKind, MessageNumber, MessageQuery, Page, Records,
@@ -65,7 +65,8 @@ impl Records for PostgresStore {
         let (sessions, from) = (self.sessions.clone(), day_of(since));
         detached(async move {
             let mut session = sessions.read().await?;
-            let keys = session.query(AssertSqlSafe(counted_keys(KEYS))).bind(now.timestamp()).bind(from / 1000);
+            let keys = session.query(counted_keys!("max_uses >= 0 AND used >= max_uses"));
+            let keys = keys.bind(now.timestamp()).bind(from / 1000);
             let keys = keys.fetch_all(&mut *session).await.map_err(store_error)?;
             let uses = session.query(USES).bind(from).bind(0_i64);
             let uses = uses.fetch_all(&mut *session).await.map_err(store_error)?;
@@ -83,6 +84,22 @@ impl Records for PostgresStore {
         queue.run(move |session| Box::pin(async move { notify_expiring(session, scan).await })).await
     }
 
+    async fn mark_expired(&self, now: DateTime<Utc>, most: usize) -> Result<usize, StoreError> {
+        // Keys that another server marks are left to it, and so are those that are being changed.
+        const MARK: &str = concat!(
+            "UPDATE delivery_key SET lapsed = expires_at WHERE number IN (",
+            unmarked!(),
+            " FOR UPDATE SKIP LOCKED)"
+        );
+        let queue = self.maintenance()?;
+        let mark = async move |session: &mut Session<'_>| {
+            let mark = session.query(MARK).bind(now.timestamp()).bind(limit(most));
+            mark.execute(&mut **session).await.map_err(store_error)
+        };
+        let marked = queue.run(move |session| Box::pin(async move { mark(session).await })).await?;
+        Ok(usize::try_from(marked.rows_affected()).unwrap_or(usize::MAX))
+    }
+
     async fn erase(&self, email: &Email, pseudonym: &Email, edit: Edit) -> Result<Vec<KeyId>, StoreError> {
         let (email, pseudonym) = (email.clone(), pseudonym.clone());
         let queue = self.maintenance()?;
@@ -91,8 +108,6 @@ impl Records for PostgresStore {
 }
 
 async fn notify_expiring(session: &mut Session<'_>, scan: ExpiryScan) -> Result<usize, StoreError> {
-    // Keys that another server tells of are left to it, and so are those that are being used.
-    const FIND: &str = concat!(expiring!("used >= max_uses AND max_uses <> -1"), " FOR UPDATE SKIP LOCKED");
     const QUEUE: &str = concat!(
         "WITH noticed AS ( \
             UPDATE delivery_key SET noticed = expires_at WHERE number = ANY($1)) \
@@ -105,7 +120,12 @@ async fn notify_expiring(session: &mut Session<'_>, scan: ExpiryScan) -> Result<
     let ExpiryScan { now, until, limit: most, .. } = scan;
     let mut transaction = session.begin().await.map_err(store_error)?;
     let mut inside = Session::Host(&mut transaction);
-    let find = inside.query(FIND).bind(now.timestamp()).bind(until.timestamp()).bind(limit(most));
+    // Keys that another server tells of are left to it, and so are those that are being used.
+    let find = inside
+        .query(AssertSqlSafe(format!("{EXPIRING} FOR UPDATE SKIP LOCKED")))
+        .bind(now.timestamp())
+        .bind(until.timestamp())
+        .bind(limit(most));
     let due = find.fetch_all(&mut *inside).await.map_err(store_error)?;
     if due.is_empty() {
         return transaction.commit().await.map(|()| 0).map_err(store_error);

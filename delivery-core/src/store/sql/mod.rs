@@ -5,6 +5,7 @@ mod migrations;
 pub(super) mod records;
 pub(super) mod request;
 pub(super) mod rows;
+pub(super) mod search;
 pub(super) mod statements;
 #[cfg(all(feature = "sqlite", feature = "postgres"))]
 pub(super) mod tables;

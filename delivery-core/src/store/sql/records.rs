@@ -90,33 +90,27 @@ fn entry(row: &impl Columns) -> Result<AuditEntry, StoreError> {
     })
 }
 
-/// Keys by product, status at `$1`, in seconds, and the day of their issue, of a table `keys k` with the condition for those that are
-/// used up. A key that another one replaced is none. Days before second `$2` are one.
-pub(in crate::store) fn counted_keys((keys, exhausted): (&str, &str)) -> String {
-    format!(
-        "SELECT product, \
-            CAST(CASE WHEN revoked_at IS NOT NULL THEN 3 WHEN expires_at <= $1 THEN 2 \
-                WHEN {exhausted} THEN 1 ELSE 0 END AS bigint) AS status, \
-            CAST(CASE WHEN issued_at >= $2 THEN issued_at / 86400 ELSE -1 END AS bigint) AS day, CAST(count(*) AS bigint) AS keys \
-        FROM {keys} k WHERE successor IS NULL GROUP BY 1, 2, 3"
-    )
-}
-
-/// Keys that expire after second `$1` and not after second `$2`, and whose buyers were not told of that time: at most `$3`, those
-/// that expire first. `exhausted` is the condition for keys that are used up; those are told nothing, and neither are persons who
-/// were forgotten. The index has the same condition.
-macro_rules! expiring {
+/// Keys by product, status at `$1`, in seconds, and the day of their issue. A key that another one replaced is none. Days before
+/// second `$2` are one. `exhausted` is the condition for keys that are used up.
+macro_rules! counted_keys {
     ($exhausted:literal) => {
         concat!(
-            "SELECT number, id, expires_at, email, CAST(CASE WHEN ",
+            "SELECT product, CAST(CASE WHEN revoked_at IS NOT NULL THEN 3 WHEN expires_at <= $1 THEN 2 WHEN ",
             $exhausted,
-            " OR email LIKE 'erased-%@erased.invalid' THEN 1 ELSE 0 END AS bigint) AS silent FROM delivery_key \
-                WHERE revoked_at IS NULL AND expires_at < 253402300799 AND (noticed IS NULL OR noticed <> expires_at) \
-                AND expires_at > $1 AND expires_at <= $2 ORDER BY expires_at LIMIT $3"
+            " THEN 1 ELSE 0 END AS bigint) AS status, \
+                CAST(CASE WHEN issued_at >= $2 THEN issued_at / 86400 ELSE -1 END AS bigint) AS day, CAST(count(*) AS bigint) AS keys \
+            FROM delivery_key WHERE successor IS NULL GROUP BY 1, 2, 3"
         )
     };
 }
-pub(in crate::store) use expiring;
+pub(in crate::store) use counted_keys;
+
+/// Keys that expire after second `$1` and not after second `$2`, and whose buyers were not told of that time: at most `$3`, those
+/// that expire first. Persons who were forgotten are told nothing.
+pub(in crate::store) const EXPIRING: &str = "SELECT number, id, expires_at, email, \
+        CAST(CASE WHEN email LIKE 'erased-%@erased.invalid' THEN 1 ELSE 0 END AS bigint) AS silent FROM delivery_key \
+    WHERE state = 0 AND told = 0 AND expires_at < 253402300799 AND expires_at > $1 AND expires_at <= $2 \
+    ORDER BY expires_at LIMIT $3";
 
 /// How many uses there were on each day from `$1` on, among the records from number `$2` on.
 pub(in crate::store) const USES: &str = "SELECT at / 86400000 AS day, CAST(count(*) AS bigint) AS uses FROM delivery_use \
@@ -126,7 +120,7 @@ pub(in crate::store) const USES: &str = "SELECT at / 86400000 AS day, CAST(count
 pub(in crate::store) const REVOCATIONS: &str = "SELECT at / 86400000 AS day, CAST(count(*) AS bigint) AS revoked FROM delivery_event \
     WHERE at >= $1 AND number >= $2 AND action = 'revoked' GROUP BY 1";
 
-/// What the rows of [`counted_keys`], [`USES`] and [`REVOCATIONS`] come to.
+/// What the rows of [`counted_keys!`], [`USES`] and [`REVOCATIONS`] come to.
 pub(in crate::store) fn figures(
     keys: &[impl Columns],
     uses: &[impl Columns],

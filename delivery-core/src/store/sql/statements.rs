@@ -1,17 +1,11 @@
-//! Statements that both databases understand, and how a search goes through its candidates.
-
-use std::future::Future;
+//! Statements that both databases understand.
 
 use chrono::DateTime;
 
-use super::rows::{Columns, key_columns, milliseconds, parsed, product_columns};
-use crate::key::{Key, KeyId, Status};
+use super::rows::{Columns, milliseconds, parsed, product_columns};
 use crate::post::PostId;
 use crate::store::cache::{PostVersion, fitting};
-use crate::store::{FailedMessage, KeyQuery, Outcome, Page, Route, StoreError, Use, UseId};
-
-/// Keys that a search looks through at a time, once the first few were not enough.
-const CHUNK: usize = 1000;
+use crate::store::{FailedMessage, Outcome, Page, Route, StoreError, Use, UseId};
 
 /// A key's uses, newest first, from use number `$1` on: the chain that each use continues.
 pub(in crate::store) const CHAIN: &str = "WITH RECURSIVE chain (number, at, previous) AS ( \
@@ -119,87 +113,6 @@ pub(in crate::store) fn listed(rows: &[impl Columns]) -> Result<Vec<PostVersion>
     let fit = fitting(lengths.collect::<Result<Vec<_>, _>>()?);
     let id = |row| parsed(PostId::new(Columns::integer(row, "id")?), "post number");
     rows.iter().take(fit).map(|row| Ok((id(row)?, row.integer("version")?))).collect()
-}
-
-/// Keys below id `$1`, newest first, at most `$2`, by the condition with the best index and by status;
-/// [`KeyQuery::matches`] judges the rest. `table` holds keys with their counts, and `exhausted` is the condition for keys that
-/// are used up.
-pub(in crate::store) fn keys(query: &KeyQuery, (table, exhausted): (&str, &str)) -> String {
-    let condition = match query {
-        KeyQuery { order: Some(_), .. } => {
-            " AND k.number IN (SELECT p.key FROM delivery_purchase p WHERE p.order_id = $3 \
-                UNION ALL SELECT r.number FROM delivery_key r WHERE r.order_id = $3 AND r.successor IS NOT NULL)"
-        }
-        KeyQuery { host_ref: Some(_), .. } => " AND k.host_ref = $3",
-        KeyQuery { email: Some(_), .. } => " AND lower(k.email) = lower(CAST($3 AS text))",
-        // Few are revoked, and have an index; a shop may have one product.
-        KeyQuery { product: Some(_), status: Some((Status::Revoked, _)), .. } => " AND +k.product = $3",
-        KeyQuery { product: Some(_), .. } => " AND k.product = $3",
-        _ => "",
-    };
-    let status = query.status.map(|(status, at)| {
-        // A key expires at a whole second. The number stands in the text: a parameter would have no fixed place.
-        let at = at.timestamp();
-        match status {
-            Status::Revoked => " AND k.revoked_at IS NOT NULL".to_owned(),
-            Status::Expired => format!(" AND k.revoked_at IS NULL AND k.expires_at <= {at}"),
-            Status::Valid => format!(" AND k.revoked_at IS NULL AND k.expires_at > {at}"),
-            Status::Exhausted => format!(" AND k.revoked_at IS NULL AND k.expires_at > {at} AND {exhausted}"),
-        }
-    });
-    format!(
-        "SELECT {} FROM {table} k WHERE k.id < $1{condition}{} ORDER BY k.id DESC LIMIT $2",
-        key_columns!(),
-        status.unwrap_or_default()
-    )
-}
-
-/// Binds what [`keys`] wants.
-macro_rules! bind_search {
-    ($statement:expr, $query:expr, $before:expr, $most:expr) => {{
-        let statement = $statement.bind(crate::store::sql::statements::below($before)).bind(limit($most));
-        match $query {
-            KeyQuery { order: Some(order), .. } => statement.bind(order.as_str()),
-            KeyQuery { host_ref: Some(host_ref), .. } => statement.bind(host_ref.as_str()),
-            KeyQuery { email: Some(email), .. } => statement.bind(email.as_str()),
-            KeyQuery { product: Some(product), .. } => statement.bind(product.get()),
-            _ => statement,
-        }
-    }};
-}
-pub(in crate::store) use bind_search;
-
-/// `$1` of [`keys`]: the id, or what is above every id.
-pub(in crate::store) fn below(before: Option<KeyId>) -> Vec<u8> {
-    before.map_or_else(|| vec![u8::MAX; 17], |id| id.as_bytes().to_vec())
-}
-
-/// Goes through chunks of candidates until a page is full: most are keys that fit, so one chunk is mostly enough.
-/// `candidates` answers those below an id, newest first, and at most so many unless there are more that it knows anyway;
-/// and whether there are others.
-pub(in crate::store) async fn search<F>(
-    query: &KeyQuery,
-    candidates: impl Fn(Option<KeyId>, usize) -> F,
-) -> Result<Page<Key, KeyId>, StoreError>
-where
-    F: Future<Output = Result<(Vec<Key>, bool), StoreError>>,
-{
-    let size = query.page_size();
-    let (mut items, mut before, mut chunk) = (Vec::new(), query.before, size + 1);
-    loop {
-        let (found, more) = candidates(before, chunk).await?;
-        before = found.last().map(Key::id);
-        items.extend(found.into_iter().filter(|key| query.matches(key)));
-        if !more || items.len() > size {
-            break;
-        }
-        // What is rare must not cost a query for every few rows.
-        chunk = CHUNK.max(chunk);
-    }
-    let more = items.len() > size;
-    items.truncate(size);
-    let next = items.last().map(Key::id).filter(|_| more);
-    Ok(Page { items, next })
 }
 
 /// A page of at most `size` from the rows of [`CHAIN`], of which one more was asked for.

@@ -86,6 +86,7 @@ pub(in crate::store) static TABLES: [Table; 12] = [
             ("successor", Text),
             ("host_ref", Text),
             ("noticed", Integer),
+            ("lapsed", Integer),
         ],
         chunk: 10_000,
     },

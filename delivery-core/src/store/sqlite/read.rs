@@ -6,11 +6,8 @@ use super::cache::Cache;
 use super::error::store_error;
 use super::load::key;
 use crate::key::{Key, KeyId};
-use crate::store::sql::statements::{self, bind_search, limit};
+use crate::store::sql::search::{self, bind_candidates};
 use crate::store::{KeyQuery, Page, StoreError};
-
-/// Where keys are searched for, and the condition for those that are used up, which their last use marks.
-pub(super) const KEYS: (&str, &str) = ("delivery_counted_key", "k.exhausted = 1");
 
 /// Searches row by row, newest first.
 pub(super) async fn search(
@@ -18,7 +15,7 @@ pub(super) async fn search(
     cache: &Cache,
     query: &KeyQuery,
 ) -> Result<Page<Key, KeyId>, StoreError> {
-    statements::search(query, |before, limit| candidates(readers, cache, query, before, limit)).await
+    search::search(query, |before, limit| candidates(readers, cache, query, before, limit)).await
 }
 
 async fn candidates(
@@ -28,10 +25,9 @@ async fn candidates(
     before: Option<KeyId>,
     most: usize,
 ) -> Result<(Vec<Key>, bool), StoreError> {
-    let statement = sqlx::query(AssertSqlSafe(statements::keys(query, KEYS)));
-    // One with a time in its text will not come again.
-    let statement = statement.persistent(query.status.is_none());
-    let statement = bind_search!(statement, query, before, most);
+    let candidates = search::candidates(query, "delivery_counted_key", before, most);
+    let statement =
+        bind_candidates!(sqlx::query(AssertSqlSafe(candidates.sql)).persistent(false), candidates.parameters);
     let pending = cache.pending.snapshot();
     let found = statement.fetch_all(readers).await.map_err(store_error)?;
     let keys = found.iter().map(|row| key(row, &pending).map(|row| cache.current(row).key));

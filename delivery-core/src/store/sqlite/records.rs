@@ -7,16 +7,16 @@ use sqlx::{AssertSqlSafe, Connection, SqlitePool};
 
 use super::error::store_error;
 use super::load;
-use super::read::KEYS;
 use super::writer::Writer;
 use super::{SqliteStore, timely};
 use crate::email::Email;
 use crate::key::KeyId;
 use crate::store::plan::number_at;
 use crate::store::sql::records::{
-    ERASE, REVOCATIONS, USES, audit, audit_page, counted_keys, day_of, expiring, figures, message_page, messages,
+    ERASE, EXPIRING, REVOCATIONS, USES, audit, audit_page, counted_keys, day_of, figures, message_page, messages,
 };
 use crate::store::sql::rows::{self, Columns, seconds};
+use crate::store::sql::search::unmarked;
 use crate::store::sql::statements::{LOG, bind_log, limit};
 use crate::store::{
     Action, AuditEntry, AuditQuery, Edit, ExpiryScan, Figures, MessageKind, MessageNumber, MessageQuery, Page, Records,
@@ -44,7 +44,7 @@ impl Records for SqliteStore {
     async fn figures(&self, since: DateTime<Utc>, now: DateTime<Utc>) -> Result<Figures, StoreError> {
         let from = day_of(since);
         let readers = &self.readers;
-        let keys = sqlx::query(AssertSqlSafe(counted_keys(KEYS))).bind(now.timestamp()).bind(from / 1000);
+        let keys = sqlx::query(counted_keys!("exhausted = 1")).bind(now.timestamp()).bind(from / 1000);
         let keys = keys.fetch_all(readers).await.map_err(store_error)?;
         let uses = sqlx::query(USES).bind(from).bind(first_use(readers, from).await?);
         let uses = uses.fetch_all(readers).await.map_err(store_error)?;
@@ -60,6 +60,19 @@ impl Records for SqliteStore {
             return Ok(0);
         }
         self.writer()?.run(move |writer| Box::pin(async move { notify_expiring(writer, scan).await })).await
+    }
+
+    async fn mark_expired(&self, now: DateTime<Utc>, most: usize) -> Result<usize, StoreError> {
+        const ANY: &str = unmarked!();
+        const MARK: &str = concat!("UPDATE delivery_key SET lapsed = expires_at WHERE number IN (", unmarked!(), ")");
+        let is_any = sqlx::query(ANY).bind(now.timestamp()).bind(1);
+        if timely(async { is_any.fetch_optional(&self.readers).await.map_err(store_error) }).await?.is_none() {
+            return Ok(0);
+        }
+        let mark = sqlx::query(MARK).bind(now.timestamp()).bind(limit(most));
+        let work = async move |writer: &mut Writer| mark.execute(&mut writer.connection).await.map_err(store_error);
+        let marked = self.writer()?.run(move |writer| Box::pin(work(writer))).await?;
+        Ok(usize::try_from(marked.rows_affected()).unwrap_or(usize::MAX))
     }
 
     async fn erase(&self, email: &Email, pseudonym: &Email, edit: Edit) -> Result<Vec<KeyId>, StoreError> {
@@ -86,8 +99,6 @@ async fn first_use(readers: &SqlitePool, since: i64) -> Result<i64, StoreError> 
     }
     Ok(low)
 }
-
-const EXPIRING: &str = expiring!("exhausted = 1");
 
 async fn notify_expiring(writer: &mut Writer, scan: ExpiryScan) -> Result<usize, StoreError> {
     const QUEUE: &str = "INSERT INTO delivery_message (number, key, kind, recipient, message_id, queued_at, due_at) \

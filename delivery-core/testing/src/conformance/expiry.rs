@@ -1,12 +1,12 @@
-//! E-mails about keys that expire soon.
+//! Keys that expire: buyers are told before, and searches find them after.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::email::Email;
-use delivery_core::key::{Actor, Change, KeyId, NewKey};
-use delivery_core::store::{Edit, ExpiryScan, MessageKind, Recipient, Sale};
-use delivery_core::terms::NEVER;
+use delivery_core::key::{Actor, Change, Key, KeyId, LimitChange, NewKey, Status};
+use delivery_core::store::{Edit, ExpiryScan, KeyQuery, MessageKind, Recipient, Sale};
+use delivery_core::terms::{NEVER, UseLimit};
 
-use super::fixtures::{Whole, key, now, records, revoke, use_at};
+use super::fixtures::{Whole, key, now, product, records, revoke, use_at};
 
 type Port = std::sync::Arc<dyn Whole>;
 
@@ -81,6 +81,11 @@ pub(super) async fn a_buyer_is_told_once_of_each_time_at_which_a_key_expires(sto
     assert_eq!(queued(&store, at).await, buyers(&[3]));
     let history = store.find(later).await.expect("found").expect("known");
     assert_eq!((history.used(), history.revoked_at()), (0, None), "the key is as it was");
+    // One that was used up then is told of once it is not any more.
+    let limit = Some(LimitChange::Set(UseLimit::from_count(3).expect("in range")));
+    change(&store, used_up, Change::SetTerms { at, by: Actor::admin(), expires_at: None, limit }).await;
+    while told(&store, at, 9).await > 0 {}
+    assert_eq!(queued(&store, at).await, buyers(&[7]));
 }
 
 pub(super) async fn those_that_expire_first_are_told_first_and_the_erased_are_not(store: Port) {
@@ -110,4 +115,70 @@ pub(super) async fn buyers_are_told_once_by_several_at_once(store: Port) {
     each(5).await;
     let numbers: Vec<u8> = queued(&store, days(1)).await.into_iter().map(|(number, _)| number).collect();
     assert_eq!(numbers, (1..=40).collect::<Vec<_>>());
+}
+
+async fn change(store: &Port, id: KeyId, change: Change) {
+    store.change(id, change, Vec::new()).await.expect("changed").expect("known").expect("allowed");
+}
+
+/// Every search by status and product, at times before and after keys expire, against a list of all keys.
+async fn assert_searches_are_exact(store: &Port, when: &str) {
+    let all = store.search(&KeyQuery { limit: 1000, ..KeyQuery::default() }).await.expect("searched").items;
+    let ids = |keys: &[Key]| keys.iter().map(|key| key.id().as_bytes()[0]).collect::<Vec<_>>();
+    let email = "buyer1@example.com".parse::<Email>().ok();
+    for at in [days(0), days(1), days(2), days(4), days(9)] {
+        for status in [None, Some(Status::Valid), Some(Status::Exhausted), Some(Status::Expired), Some(Status::Revoked)]
+        {
+            for (of, email) in
+                [(None, None), (Some(product(1)), None), (Some(product(2)), None), (Some(product(2)), email.clone())]
+            {
+                let status = status.map(|status| (status, at));
+                let query = KeyQuery { status, product: of, email, limit: 3, ..KeyQuery::default() };
+                let expected: Vec<Key> = all.iter().filter(|key| query.matches(key)).cloned().collect();
+                let (mut found, mut before) = (Vec::new(), None);
+                loop {
+                    let page = store.search(&KeyQuery { before, ..query.clone() }).await.expect("searched");
+                    found.extend(page.items);
+                    before = page.next;
+                    if before.is_none() {
+                        break;
+                    }
+                }
+                assert_eq!(ids(&found), ids(&expected), "{when}: {query:?}");
+            }
+        }
+    }
+}
+
+pub(super) async fn searches_find_the_same_before_and_after_expired_keys_are_marked(store: Port) {
+    let mark = async |at, most| while records(&store).mark_expired(at, most).await.expect("marked") == most {};
+    let mut ids = Vec::new();
+    for index in 0..24 {
+        let expires_at = [days(1), days(3), days(5), NEVER][usize::from(index / 2 % 4)];
+        let granted = NewKey { expires_at, product: product(i64::from(index % 2) + 1), ..key(index, 1) };
+        let id = store.issue(Sale::new(granted, Vec::new())).await.expect("issued").into_key().id();
+        match index / 8 {
+            0 => {}
+            1 => change(&store, id, Change::Use { product: product(i64::from(index % 2) + 1), at: now() }).await,
+            _ => change(&store, id, revoke(now(), None)).await,
+        }
+        ids.push(id);
+    }
+    assert_searches_are_exact(&store, "before any is marked").await;
+    mark(days(2), 1).await;
+    assert_searches_are_exact(&store, "with some marked").await;
+    // What was marked gets time back, what was not loses some, and others change otherwise.
+    let set = |expires_at, limit| Change::SetTerms { at: now(), by: Actor::admin(), expires_at, limit };
+    change(&store, ids[0], set(Some(days(6)), None)).await;
+    change(&store, ids[9], set(Some(NEVER), None)).await;
+    change(&store, ids[5], set(Some(days(1)), None)).await;
+    change(&store, ids[8], set(None, UseLimit::from_count(2).map(LimitChange::Set).ok())).await;
+    change(&store, ids[1], revoke(now(), None)).await;
+    change(&store, ids[16], Change::Restore { at: now(), by: Actor::admin() }).await;
+    assert_searches_are_exact(&store, "after changes").await;
+    mark(days(4), 2).await;
+    assert_searches_are_exact(&store, "with most marked").await;
+    change(&store, ids[17], Change::Restore { at: now(), by: Actor::admin() }).await;
+    change(&store, ids[0], set(Some(days(1)), None)).await;
+    assert_searches_are_exact(&store, "after other changes").await;
 }

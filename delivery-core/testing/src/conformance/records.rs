@@ -6,6 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::expiry::{
     a_buyer_is_told_once_of_each_time_at_which_a_key_expires, buyers_are_told_once_by_several_at_once,
+    searches_find_the_same_before_and_after_expired_keys_are_marked,
     those_that_expire_first_are_told_first_and_the_erased_are_not,
 };
 use super::fixtures::{Whole, e_mail, edit, key, now, order, product, records, revoke, use_at};
@@ -30,6 +31,7 @@ cases![
     a_buyer_is_told_once_of_each_time_at_which_a_key_expires,
     those_that_expire_first_are_told_first_and_the_erased_are_not,
     buyers_are_told_once_by_several_at_once,
+    searches_find_the_same_before_and_after_expired_keys_are_marked,
 ];
 
 type Port = Arc<dyn Whole>;

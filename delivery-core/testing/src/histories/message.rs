@@ -12,8 +12,27 @@ const SKIPPED: usize = 4;
 /// An e-mail that is due later than this was made so by a clock that was wrong.
 const FARTHEST: i64 = 13 * 3_600_000;
 
+/// What an e-mail says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(clippy::exhaustive_enums, reason = "the e-mails that histories have")]
+pub enum Topic {
+    /// Here is the key.
+    Sold,
+    /// The key was revoked after a refund.
+    Refunded,
+    /// Here is the key again.
+    Again,
+    /// Here is the key that took the place of another.
+    Successor,
+    /// The key expires at this second.
+    Expiring(i64),
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct Message {
+    pub(super) topic: Topic,
+    /// Which buyer.
+    pub(super) to: usize,
     queued: i64,
     due: i64,
     attempts: usize,
@@ -28,8 +47,18 @@ pub(super) enum State {
 }
 
 impl Message {
-    pub(super) fn queued(now: i64) -> Self {
-        Self { queued: now, due: now, attempts: 0, state: State::Waiting }
+    pub(super) fn queued(topic: Topic, to: usize, now: i64) -> Self {
+        Self { topic, to, queued: now, due: now, attempts: 0, state: State::Waiting }
+    }
+
+    /// It is to be tried again, as if it were new.
+    pub(super) fn renew(&mut self, now: i64) {
+        *self = Self::queued(self.topic, self.to, now);
+    }
+
+    /// It is given up without an attempt at the mail server, since what it says is not true any more.
+    pub(super) fn give_up(&mut self) {
+        self.state = State::Failed;
     }
 
     pub(super) fn has_failed(&self) -> bool {

@@ -1,6 +1,5 @@
 //! The service under test, over any store, with time, chance and mail as inputs.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,25 +9,26 @@ use delivery_core::delivery::{Builder, Stores};
 use delivery_core::http::{Call, Endpoint};
 use delivery_core::key::{KeyId, Keyring, Prefix};
 use delivery_core::limit::{Quota, Quotas};
-use delivery_core::mail::{Message, Templates, Worked};
+use delivery_core::mail::{Templates, Worked};
 use delivery_core::platform::{Buyer, Event, Line, Notification, Reference, References, Refund, Sale};
 use delivery_core::product::{NewProduct, ProductId};
 use delivery_core::store::{FailedMessage, KeyQuery, Ledger, MessageKind};
 use delivery_core::terms::{OwnTerms, UseLimit, Validity};
 use delivery_core::{Delivery, Entropy};
-use http::{HeaderValue, Method, header};
+use http::{HeaderName, HeaderValue, Method, header};
 use serde_json::{Value, json};
 
 use super::Keeps;
-use super::model::{BEGINNING, BUYERS, Model, Topic};
-use super::step::{Answer, Step, Told};
+use super::model::{BEGINNING, BUYERS, Model};
+use super::step::{Answer, Limit, Step, Told};
 use crate::{Fixture, ManualClock, RecordingMailer, SeededEntropy};
 
 const SECRET: &str = "the platform's secret";
 const TOKEN: &str = "the-seller's-token";
 
-/// The subject of e-mails about revoked keys, which show their key here, so that it can be told.
-const REVOKED: &str = "Revoked";
+/// The kinds of e-mails. Here each has its kind for a subject, and shows its key.
+const KINDS: [MessageKind; 5] =
+    [MessageKind::Purchase, MessageKind::Revoked, MessageKind::Resend, MessageKind::Successor, MessageKind::Expiring];
 
 /// Ids by chance, and every e-mail's next attempt at the earliest.
 #[derive(Debug)]
@@ -46,13 +46,13 @@ impl Entropy for Punctual {
 pub(super) struct Service<F: Fixture> {
     fixture: F,
     keeps: Keeps<F::Store>,
-    delivery: Delivery,
+    pub(super) delivery: Delivery,
     store: Arc<dyn Ledger>,
     clock: Arc<ManualClock>,
-    mailer: Arc<RecordingMailer>,
+    pub(super) mailer: Arc<RecordingMailer>,
     entropy: Arc<Punctual>,
     /// The keys as their buyers have them.
-    texts: Vec<String>,
+    pub(super) texts: Vec<String>,
 }
 
 impl<F> Service<F>
@@ -95,9 +95,7 @@ where
                     "product_id": product, "customer_email": BUYERS[buyer], "expires_days": days, "max_uses": uses,
                     "send_email": message,
                 });
-                let token = HeaderValue::try_from(format!("Bearer {TOKEN}")).expect("it is well");
-                let call = Call::new(Method::POST).json(body.to_string()).header(header::AUTHORIZATION, token);
-                self.issued(Endpoint::IssueKey, call).await
+                self.issued(Endpoint::IssueKey, seller(&body)).await
             }
             Step::Validate { key } => {
                 self.http(Endpoint::Validate, Method::GET, format!("key={}", self.texts[key])).await
@@ -107,6 +105,41 @@ where
             Step::Forged { key } => self.product(Method::GET, &forged(&self.texts[key]), 1).await,
             Step::Revoke { key } => {
                 self.delivery.revoke(self.id(key)).await.expect("it is well");
+                Answer::None
+            }
+            Step::FetchOnce { key, product, request } => {
+                let name = HeaderName::from_static("idempotency-key");
+                let call = Call::new(Method::GET).header(name, HeaderValue::from(u16::from(request)));
+                let call = call.query(format!("key={}&product_id={product}", self.texts[key]));
+                let reply = Endpoint::Product.call(&self.delivery, call).await;
+                answer(reply.status().as_u16(), serde_json::from_slice(reply.body()).unwrap_or_default())
+            }
+            Step::Restore { key } => self.desk(Endpoint::RestoreKey, json!({ "id": self.id(key) })).await,
+            Step::Change { key, days, limit } => {
+                let mut body = json!({ "id": self.id(key) });
+                for (name, value) in [
+                    ("expires_days", days),
+                    ("max_uses", limit.and_then(|limit| if let Limit::Set(uses) = limit { Some(uses) } else { None })),
+                    ("add_uses", limit.and_then(|limit| if let Limit::Add(uses) = limit { Some(uses) } else { None })),
+                ] {
+                    if let Some(value) = value {
+                        body[name] = value.into();
+                    }
+                }
+                self.desk(Endpoint::ChangeKey, body).await
+            }
+            Step::SendAgain { key, buyer } => {
+                let body = json!({ "id": self.id(key), "customer_email": buyer.map(|buyer| BUYERS[buyer]) });
+                self.desk(Endpoint::ResendKey, body).await
+            }
+            Step::Rotate { key } => {
+                let body = json!({ "id": self.id(key) });
+                self.issued(Endpoint::RotateKey, seller(&body)).await
+            }
+            Step::Chores => {
+                self.delivery.notify_expiring().await.expect("it is well");
+                self.delivery.mark_expired().await.expect("it is well");
+                self.delivery.prune_requests().await.expect("it is well");
                 Answer::None
             }
             Step::Clock { milliseconds } => {
@@ -132,35 +165,6 @@ where
         };
         assert_eq!(answer, model.answer, "{step:?}");
         self.compare(model).await;
-    }
-
-    /// Every key is as the model has it, and so is every e-mail that was sent.
-    async fn compare(&self, model: &Model) {
-        let query = KeyQuery { limit: 1000, ..KeyQuery::default() };
-        let found = self.delivery.keys(&query).await.expect("it is well").items;
-        assert_eq!(found.len(), model.keys.len());
-        let found: HashMap<KeyId, _> = found.into_iter().map(|key| (key.id(), key)).collect();
-        for (number, expected) in model.keys.iter().enumerate() {
-            let key = &found[&self.id(number)];
-            let used = i64::try_from(key.used()).expect("it is well");
-            let state = (key.product().get(), used, key.limit().as_count(), key.revoked_at().is_some());
-            assert_eq!(state, (expected.product, expected.used, expected.limit, expected.revoked));
-            let history = self.delivery.history(key.id(), None, 1000).await.expect("it is well");
-            assert_eq!(history.items.len(), usize::try_from(expected.used).expect("it is well"));
-        }
-        let accepted = self.mailer.accepted();
-        assert_eq!(accepted.len(), model.accepted.len());
-        let mut names: HashMap<(usize, Topic), _> = HashMap::new();
-        for message in &accepted {
-            let about = self.about(message);
-            assert_eq!(message.to.as_str(), BUYERS[model.keys[about.0].buyer]);
-            assert_eq!(names.entry(about).or_insert(&message.message_id), &&message.message_id, "one name an e-mail");
-        }
-        let mut sent: Vec<_> = accepted.iter().map(|message| self.about(message)).collect();
-        let mut expected = model.accepted.clone();
-        sent.sort_unstable();
-        expected.sort_unstable();
-        assert_eq!(sent, expected);
     }
 
     async fn told(&mut self, order: u8, told: Told, buyer: usize, copy: u8) {
@@ -197,13 +201,17 @@ where
         self.store.inbox().is_some()
     }
 
-    /// Which key an e-mail is about, and what it says.
-    fn about(&self, message: &Message) -> (usize, Topic) {
-        let number = self.texts.iter().position(|text| message.text.contains(text)).expect("an e-mail with a key");
-        (number, if message.subject == REVOKED { Topic::Refunded } else { Topic::Sold })
+    /// Whether the store knows requests that come again.
+    pub(super) fn knows_requests(&self) -> bool {
+        self.store.requests().is_some()
     }
 
-    fn id(&self, key: usize) -> KeyId {
+    /// Whether the store keeps records.
+    pub(super) fn keeps_records(&self) -> bool {
+        self.store.records().is_some()
+    }
+
+    pub(super) fn id(&self, key: usize) -> KeyId {
         self.delivery.verify(&self.texts[key]).expect("a key of ours")
     }
 
@@ -218,6 +226,15 @@ where
         }))
     }
 
+    /// What the seller's change of a key is answered with: the key is compared anyway.
+    async fn desk(&self, endpoint: Endpoint, body: Value) -> Answer {
+        let reply = endpoint.call(&self.delivery, seller(&body)).await;
+        match reply.status().as_u16() {
+            200 => Answer::Http(200, Value::Null),
+            status => answer(status, serde_json::from_slice(reply.body()).expect("it is well")),
+        }
+    }
+
     async fn product(&self, method: Method, key: &str, product: i64) -> Answer {
         self.http(Endpoint::Product, method, format!("key={key}&product_id={product}")).await
     }
@@ -227,19 +244,16 @@ where
         answer(reply.status().as_u16(), serde_json::from_slice(reply.body()).unwrap_or_default())
     }
 
-    /// Messages that failed at the same time are in no order that the model knows.
     async fn resend(&self) -> Answer {
         let failed = self.delivery.failed_messages(1000).await.expect("it is well");
         assert!(failed.is_sorted_by_key(|message| message.failed_at));
-        let key = |failed: &FailedMessage| {
-            (0..self.texts.len()).find(|key| self.id(*key) == failed.key.id()).expect("it is well")
-        };
-        let mut keys: Vec<_> = failed.iter().map(|it| (key(it), it.kind == MessageKind::Revoked, it.message)).collect();
-        keys.sort_unstable();
-        if let Some((.., first)) = keys.first() {
-            assert!(self.delivery.retry_message(*first).await.expect("it is well"));
+        for message in &failed {
+            assert!(self.delivery.retry_message(message.message).await.expect("it is well"));
         }
-        Answer::Resent(keys.into_iter().map(|(key, ..)| key).collect())
+        let key = |failed: &FailedMessage| (0..self.texts.len()).find(|key| self.id(*key) == failed.key.id());
+        let mut keys: Vec<_> = failed.iter().map(|failed| key(failed).expect("it is well")).collect();
+        keys.sort_unstable();
+        Answer::Resent(keys)
     }
 
     async fn restart(&mut self, crash: bool) {
@@ -251,6 +265,12 @@ where
         (self.delivery, self.store) =
             start((&self.fixture, &self.keeps), &self.clock, &self.mailer, &self.entropy).await;
     }
+}
+
+/// A call of the seller's.
+fn seller(body: &Value) -> Call {
+    let token = HeaderValue::try_from(format!("Bearer {TOKEN}")).expect("it is well");
+    Call::new(Method::POST).json(body.to_string()).header(header::AUTHORIZATION, token)
 }
 
 /// The body without its sentences.
@@ -291,7 +311,10 @@ fn build(stores: Stores, clock: &Arc<ManualClock>, mailer: &Arc<RecordingMailer>
     let builder: Builder = Delivery::builder(stores, mailer.clone(), keyring())
         .webhook_secret(SECRET.parse().expect("it is well"))
         .admin_token(TOKEN.parse().expect("it is well"));
-    let templates = Templates::replacing([("revoked.subject", REVOKED), ("revoked.txt", "{{ key }}")]);
-    let builder = builder.templates(templates.expect("it is well"));
+    let files = KINDS.iter().flat_map(|kind| {
+        let kind = kind.as_str();
+        [(format!("{kind}.subject"), kind.to_owned()), (format!("{kind}.txt"), "{{ key }}".to_owned())]
+    });
+    let builder = builder.templates(Templates::replacing(files).expect("it is well"));
     builder.clock(clock.clone()).entropy(entropy.clone()).quotas(quotas).build()
 }

@@ -1,6 +1,6 @@
 //! What can happen, and what it is answered with.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::Behaviour;
 
@@ -53,6 +53,15 @@ pub enum Step {
         /// Which product.
         product: i64,
     },
+    /// Fetches the product with an `Idempotency-Key`, which counts once.
+    FetchOnce {
+        /// Which key.
+        key: usize,
+        /// Which product.
+        product: i64,
+        /// One of two requests.
+        request: u8,
+    },
     /// The same by HEAD, which counts none.
     Head {
         /// Which key.
@@ -70,6 +79,35 @@ pub enum Step {
         /// Which key.
         key: usize,
     },
+    /// The seller gives a key back.
+    Restore {
+        /// Which key.
+        key: usize,
+    },
+    /// The seller gives a key other terms.
+    Change {
+        /// Which key.
+        key: usize,
+        /// Days from its issue; -1 for ever.
+        days: Option<i64>,
+        /// Another limit, or more uses.
+        limit: Option<Limit>,
+    },
+    /// The seller sends a key again.
+    SendAgain {
+        /// Which key.
+        key: usize,
+        /// To another address from now on.
+        buyer: Option<usize>,
+    },
+    /// The seller replaces a key whose text leaked.
+    Rotate {
+        /// Which key.
+        key: usize,
+    },
+    /// What a running service does now and then: it tells buyers of keys that expire, marks those that have, and forgets old
+    /// requests.
+    Chores,
     /// The clock moves, also back.
     Clock {
         /// By so much.
@@ -79,13 +117,23 @@ pub enum Step {
     Mailer(Behaviour),
     /// The worker sends what is due.
     Work,
-    /// The seller has a failed e-mail sent again.
+    /// The seller has all e-mails that failed sent again.
     Resend,
     /// The service ends, in order or not, and starts again.
     Restart {
         /// Whether the store is left open, as a crash leaves it.
         crash: bool,
     },
+}
+
+/// How the seller changes what is left of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Limit {
+    /// So many uses; -1 without a limit.
+    Set(i64),
+    /// So many more.
+    Add(i64),
 }
 
 /// What a platform reports.
@@ -114,6 +162,19 @@ pub enum Answer {
     Key(usize),
     /// E-mails sent, deferred, failed.
     Worked(usize, usize, usize),
-    /// The keys whose e-mails had failed; that of the first is sent again.
+    /// The keys whose e-mails had failed, one for each e-mail.
     Resent(Vec<usize>),
+}
+
+impl Answer {
+    pub(super) fn error(status: u16, code: &str) -> Self {
+        Self::Http(status, json!({ "error": { "code": code } }))
+    }
+
+    /// The answer that has a product.
+    pub(super) fn served(product: i64) -> Self {
+        let name = format!("Product {product}");
+        let product = json!({ "id": product, "name": name, "type": "digital", "content": "# x" });
+        Self::Http(200, json!({ "product": product }))
+    }
 }

@@ -73,19 +73,24 @@ CREATE TABLE delivery_key (
     successor      TEXT, -- the id of the key that took its place
     host_ref       TEXT COLLATE "C", -- what the host calls it
     noticed        BIGINT, -- seconds: the time at which it is to expire of which the buyer was told
+    lapsed         BIGINT, -- seconds: the time at which it expired, once that was marked
+    -- For searches: 0 valid, 1 used up, 2 expired as far as that is marked, 3 revoked.
+    state          SMALLINT NOT NULL GENERATED ALWAYS AS (CASE
+        WHEN revoked_at IS NOT NULL THEN 3 WHEN lapsed = expires_at THEN 2 WHEN max_uses >= 0 AND used >= max_uses THEN 1 ELSE 0 END) STORED,
+    -- 1: the buyer was told when it expires.
+    told           SMALLINT NOT NULL GENERATED ALWAYS AS (CASE WHEN noticed = expires_at THEN 1 ELSE 0 END) STORED,
     version        BIGINT NOT NULL DEFAULT 1 -- counts writes: a server writes only the version that it read
 ) WITH (fillfactor = 80);
 -- Without regard to the case of ASCII letters.
 CREATE INDEX delivery_key_by_email ON delivery_key (lower(email), id);
-CREATE INDEX delivery_key_by_product ON delivery_key (product, id);
+CREATE INDEX delivery_key_by_product ON delivery_key (product, state, id);
+CREATE INDEX delivery_key_by_state ON delivery_key (state, id);
+CREATE INDEX delivery_key_by_source ON delivery_key (source, id) WHERE source IS NOT NULL;
 CREATE INDEX delivery_key_by_host_ref ON delivery_key (host_ref, id) WHERE host_ref IS NOT NULL;
 -- The keys of an order that others replaced; the purchase has the last one.
 CREATE INDEX delivery_key_replaced ON delivery_key (order_id, id) WHERE successor IS NOT NULL;
--- Revoked keys are few, and are searched for.
-CREATE INDEX delivery_key_revoked ON delivery_key (id) WHERE revoked_at IS NOT NULL;
--- Keys whose buyers are to be told before they expire.
-CREATE INDEX delivery_key_expiring ON delivery_key (expires_at)
-    WHERE revoked_at IS NULL AND expires_at < 253402300799 AND (noticed IS NULL OR noticed <> expires_at);
+-- Keys that have expired and are to be marked, and those whose buyers are to be told before they expire.
+CREATE INDEX delivery_key_expiring ON delivery_key (state, told, expires_at) WHERE expires_at < 253402300799;
 
 -- The identity of a purchase: one key for an order and product, for ever.
 CREATE TABLE delivery_purchase (

@@ -70,20 +70,24 @@ CREATE TABLE delivery_key (
     successor      TEXT, -- the id of the key that took its place
     exhausted      INTEGER NOT NULL DEFAULT 0, -- 1: used up
     host_ref       TEXT, -- what the host calls it
-    noticed        INTEGER -- seconds: the time at which it is to expire of which the buyer was told
+    noticed        INTEGER, -- seconds: the time at which it is to expire of which the buyer was told
+    lapsed         INTEGER, -- seconds: the time at which it expired, once that was marked
+    -- For searches: 0 valid, 1 used up, 2 expired as far as that is marked, 3 revoked.
+    state          INTEGER NOT NULL GENERATED ALWAYS AS (CASE
+        WHEN revoked_at IS NOT NULL THEN 3 WHEN lapsed = expires_at THEN 2 WHEN exhausted = 1 THEN 1 ELSE 0 END) VIRTUAL,
+    -- 1: the buyer was told when it expires.
+    told           INTEGER NOT NULL GENERATED ALWAYS AS (CASE WHEN noticed = expires_at THEN 1 ELSE 0 END) VIRTUAL
 ) STRICT;
 -- Without regard to the case of ASCII letters.
 CREATE INDEX delivery_key_by_email ON delivery_key (lower(email), id);
-CREATE INDEX delivery_key_by_product ON delivery_key (product, id);
+CREATE INDEX delivery_key_by_product ON delivery_key (product, state, id);
+CREATE INDEX delivery_key_by_state ON delivery_key (state, id);
+CREATE INDEX delivery_key_by_source ON delivery_key (source, id) WHERE source IS NOT NULL;
 CREATE INDEX delivery_key_by_host_ref ON delivery_key (host_ref, id) WHERE host_ref IS NOT NULL;
 -- The keys of an order that others replaced; the purchase has the last one.
 CREATE INDEX delivery_key_replaced ON delivery_key (order_id, id) WHERE successor IS NOT NULL;
--- Keys that are revoked or used up are few, and are searched for.
-CREATE INDEX delivery_key_revoked ON delivery_key (id) WHERE revoked_at IS NOT NULL;
-CREATE INDEX delivery_key_exhausted ON delivery_key (id) WHERE exhausted = 1;
--- Keys whose buyers are to be told before they expire.
-CREATE INDEX delivery_key_expiring ON delivery_key (expires_at)
-    WHERE revoked_at IS NULL AND expires_at < 253402300799 AND (noticed IS NULL OR noticed <> expires_at);
+-- Keys that have expired and are to be marked, and those whose buyers are to be told before they expire.
+CREATE INDEX delivery_key_expiring ON delivery_key (state, told, expires_at) WHERE expires_at < 253402300799;
 
 -- Counts, as far as they are flushed (see delivery_watermark). They stand apart from what was granted: some three hundred
 -- fit into a page, so that flushing the counts of many keys writes few pages.

@@ -1,0 +1,181 @@
+//! Searching for keys: a statement that both databases answer from an index, and how a search goes through its candidates.
+//!
+//! The column `state` says what is to be found: 0 valid, 1 used up, 2 expired, 3 revoked. It follows from the other columns of
+//! its row, except that time passes without a write: a key has state 2 once [`MARK_EXPIRED`] has marked it. Searches are exact
+//! before that, too: they look for keys that have expired and are not marked yet beside those that are.
+
+use std::future::Future;
+
+use crate::key::{Key, KeyId, Status};
+use crate::store::sql::rows::key_columns;
+use crate::store::{KeyQuery, Page, StoreError};
+
+/// Keys that a search looks through at a time, once the first few were not enough.
+const CHUNK: usize = 1000;
+
+/// Keys that expired by second `$1` and are not marked, at most `$2`: which ones, by their numbers. Those that never expire are
+/// not in the index.
+macro_rules! unmarked {
+    () => {
+        "SELECT number FROM delivery_key WHERE state IN (0, 1) AND told IN (0, 1) \
+            AND expires_at < 253402300799 AND expires_at <= $1 LIMIT $2"
+    };
+}
+pub(in crate::store) use unmarked;
+
+/// A value of a statement.
+pub(in crate::store) enum Parameter {
+    Bytes(Vec<u8>),
+    Text(String),
+    Integer(i64),
+}
+
+/// A statement that finds candidates.
+pub(in crate::store) struct Candidates {
+    pub(in crate::store) sql: String,
+    pub(in crate::store) parameters: Vec<Parameter>,
+}
+
+/// Binds what a statement wants. It will not come again: its text has the size of its page.
+macro_rules! bind_candidates {
+    ($query:expr, $parameters:expr) => {
+        $parameters.into_iter().fold($query, |query, value| match value {
+            crate::store::sql::search::Parameter::Bytes(value) => query.bind(value),
+            crate::store::sql::search::Parameter::Text(value) => query.bind(value),
+            crate::store::sql::search::Parameter::Integer(value) => query.bind(value),
+        })
+    };
+}
+pub(in crate::store) use bind_candidates;
+
+/// Keys below id `before`, newest first, at most `most`, by the condition with the best index and by status;
+/// [`KeyQuery::matches`] judges the rest. `table` has keys with their counts.
+pub(in crate::store) fn candidates(query: &KeyQuery, table: &str, before: Option<KeyId>, most: usize) -> Candidates {
+    // Above every id.
+    let below = before.map_or_else(|| vec![u8::MAX; 17], |id| id.as_bytes().to_vec());
+    let mut parameters = vec![Parameter::Bytes(below)];
+    if let Some((_, at)) = query.status {
+        // A key expires at a whole second.
+        parameters.push(Parameter::Integer(at.timestamp()));
+    }
+    // A statement has parameters that it does not use in no database: the time comes second, or not at all.
+    let own = if query.status.is_some() { "$3" } else { "$2" };
+    let mut by = |condition: &str, value| {
+        parameters.push(value);
+        condition.replace("$own", own)
+    };
+    let (few, product) = match query {
+        KeyQuery { order: Some(order), .. } => {
+            let condition = "k.number IN (SELECT p.key FROM delivery_purchase p WHERE p.order_id = $own \
+                UNION ALL SELECT r.number FROM delivery_key r WHERE r.order_id = $own AND r.successor IS NOT NULL)";
+            (Some(by(condition, Parameter::Text(order.as_str().to_owned()))), None)
+        }
+        KeyQuery { host_ref: Some(name), .. } => {
+            (Some(by("k.host_ref = $own", Parameter::Text(name.as_str().to_owned()))), None)
+        }
+        KeyQuery { email: Some(email), .. } => {
+            let condition = "lower(k.email) = lower(CAST($own AS text))";
+            (Some(by(condition, Parameter::Text(email.as_str().to_owned()))), None)
+        }
+        KeyQuery { product: Some(product), .. } => {
+            (None, Some(by("k.product = $own", Parameter::Integer(product.get()))))
+        }
+        KeyQuery { source: Some(source), .. } => {
+            (Some(by("k.source = $own", Parameter::Text(source.as_str().to_owned()))), None)
+        }
+        _ => (None, None),
+    };
+    let walks = match few {
+        Some(few) => vec![walk(&[&few, among_few(query.status.map(|(status, _)| status))], most)],
+        None => by_state(query.status.map(|(status, _)| status), product.as_deref(), most),
+    };
+    let walks: Vec<String> = walks.iter().map(|walk| format!("SELECT number FROM ({walk}) w")).collect();
+    let sql = format!(
+        "SELECT {} FROM {table} k WHERE k.number IN ({}) ORDER BY k.id DESC LIMIT {most}",
+        key_columns!(),
+        walks.join(" UNION ALL ")
+    );
+    Candidates { sql, parameters }
+}
+
+/// What narrows the keys of an address or order, of which there are few: no condition that an index could be chosen for.
+fn among_few(status: Option<Status>) -> &'static str {
+    match status {
+        None => "",
+        Some(Status::Revoked) => "k.revoked_at IS NOT NULL",
+        Some(Status::Expired) => "k.revoked_at IS NULL AND k.expires_at + 0 <= $2",
+        Some(Status::Valid | Status::Exhausted) => "k.revoked_at IS NULL AND k.expires_at + 0 > $2",
+    }
+}
+
+/// The newest keys of each state that has keys with this status, of a product or of all. Each is read from the end of an index.
+fn by_state(status: Option<Status>, product: Option<&str>, most: usize) -> Vec<String> {
+    let product = product.unwrap_or_default();
+    let of = |state, time| walk(&[state, product, time], most);
+    // A key whose time was marked by a server with a clock that is ahead.
+    let marked_early = || sorted(&["k.state = 2", "k.told IN (0, 1)", FINITE, "k.expires_at > $2", product], most);
+    let not_marked = || {
+        let unmarked = ["k.state IN (0, 1)", "k.told IN (0, 1)", FINITE, "k.expires_at <= $2", product];
+        sorted(&unmarked, most)
+    };
+    match status {
+        // All keys stand in the index of their ids. Those of a product are sorted by state first.
+        None if product.is_empty() => vec![of("", "")],
+        None => ["k.state = 0", "k.state = 1", "k.state = 2", "k.state = 3"].map(|state| of(state, "")).into(),
+        Some(Status::Revoked) => vec![of("k.state = 3", "")],
+        Some(Status::Expired) => vec![of("k.state = 2", "k.expires_at + 0 <= $2"), not_marked()],
+        Some(Status::Valid) => vec![of("k.state = 0", "k.expires_at + 0 > $2"), marked_early()],
+        Some(Status::Exhausted) => vec![of("k.state = 1", "k.expires_at + 0 > $2"), marked_early()],
+    }
+}
+
+/// The condition of the index by `expires_at`.
+const FINITE: &str = "k.expires_at < 253402300799";
+
+/// Keys below `$1`, newest first, along an index that ends with the id.
+fn walk(conditions: &[&str], most: usize) -> String {
+    format!("SELECT k.number FROM delivery_key k WHERE k.id < $1{} ORDER BY k.id DESC LIMIT {most}", and(conditions))
+}
+
+/// The same for keys that another index finds, of which there are few: they are read first and sorted then.
+fn sorted(conditions: &[&str], most: usize) -> String {
+    let conditions = and(conditions);
+    format!(
+        "WITH few AS MATERIALIZED (SELECT k.number, k.id FROM delivery_key k WHERE {}) \
+            SELECT number FROM few WHERE id < $1 ORDER BY id DESC LIMIT {most}",
+        conditions.trim_start_matches(" AND ")
+    )
+}
+
+fn and(conditions: &[&str]) -> String {
+    let said = conditions.iter().filter(|condition| !condition.is_empty());
+    said.flat_map(|condition| [" AND ", condition]).collect()
+}
+
+/// Goes through chunks of candidates until a page is full: most are keys that fit, so one chunk is mostly enough.
+/// `candidates` answers those below an id, newest first, and at most so many unless there are more that it knows anyway;
+/// and whether there are others.
+pub(in crate::store) async fn search<F>(
+    query: &KeyQuery,
+    candidates: impl Fn(Option<KeyId>, usize) -> F,
+) -> Result<Page<Key, KeyId>, StoreError>
+where
+    F: Future<Output = Result<(Vec<Key>, bool), StoreError>>,
+{
+    let size = query.page_size();
+    let (mut items, mut before, mut chunk) = (Vec::new(), query.before, size + 1);
+    loop {
+        let (found, more) = candidates(before, chunk).await?;
+        before = found.last().map(Key::id);
+        items.extend(found.into_iter().filter(|key| query.matches(key)));
+        if !more || items.len() > size {
+            break;
+        }
+        // What is rare must not cost a query for every few rows.
+        chunk = CHUNK.max(chunk);
+    }
+    let more = items.len() > size;
+    items.truncate(size);
+    let next = items.last().map(Key::id).filter(|_| more);
+    Ok(Page { items, next })
+}
