@@ -40,6 +40,7 @@ async fn a_product_that_one_server_changes_is_served_by_the_other_within_a_secon
         one.update_product(
             id,
             facts(name),
+            None,
             delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
         )
         .await

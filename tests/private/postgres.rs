@@ -46,7 +46,7 @@ impl Postgres {
         };
         let data = folder.join("data");
         let made = as_user(binaries.join("initdb"))
-            .args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "-D"])
+            .args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "-D"])
             .arg(&data)
             .output()
             .unwrap();

@@ -50,7 +50,7 @@ fn receipt(event: &str, step: Handling) -> Receipt {
         attempts: 0,
         version: 0,
     };
-    Receipt { entry, is_kept: false, step: Some(step), at: now(), notices: Arc::new(|_| Ok(Vec::new())) }
+    Receipt { entry, is_kept: false, step: Some(step), at: now(), notices: Arc::new(|_| Ok(Vec::new())), by: None }
 }
 
 fn sold_id(index: u64) -> KeyId {

@@ -86,7 +86,7 @@ impl Inbox for Wrong {
             let at = entry.received_at;
             let step = Some(Handling::Ignore(String::new()));
             let notices = std::sync::Arc::new(|_| Ok(Vec::new()));
-            self.inner.receive(Receipt { entry, is_kept: true, step, at, notices }).await?;
+            self.inner.receive(Receipt { entry, is_kept: true, step, at, notices, by: Option::None }).await?;
         }
         self.kept()?.prune_inbox(before).await
     }

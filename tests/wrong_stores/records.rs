@@ -144,9 +144,10 @@ impl CatalogEditor for Wrong {
         &self,
         id: ProductId,
         product: NewProduct,
+        was: Option<&NewProduct>,
         edit: Edit,
     ) -> Result<Option<Arc<Product>>, StoreError> {
-        self.inner.update_product(id, product, self.edit(edit)).await
+        self.inner.update_product(id, product, was, self.edit(edit)).await
     }
 
     async fn archive_product(&self, id: ProductId, edit: Edit) -> Result<Option<Arc<Product>>, StoreError> {
@@ -168,8 +169,14 @@ impl Posts for Wrong {
         self.inner.post(id).await
     }
 
-    async fn update_post(&self, id: PostId, post: NewPost, edit: Edit) -> Result<Option<Post>, StoreError> {
-        self.inner.update_post(id, post, self.edit(edit)).await
+    async fn update_post(
+        &self,
+        id: PostId,
+        post: NewPost,
+        was: Option<&NewPost>,
+        edit: Edit,
+    ) -> Result<Option<Post>, StoreError> {
+        self.inner.update_post(id, post, was, self.edit(edit)).await
     }
 
     async fn delete_post(&self, id: PostId, edit: Edit) -> Result<bool, StoreError> {

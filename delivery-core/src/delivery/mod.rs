@@ -156,7 +156,9 @@ impl Error {
                 Refusal::Expired { .. } => ErrorCode::ExpiredKey,
                 Refusal::WrongProduct { .. } => ErrorCode::WrongProduct,
                 Refusal::Exhausted { .. } => ErrorCode::ExceededUses,
-                Refusal::NoLimit | Refusal::Replaced { .. } | Refusal::OtherRequest => ErrorCode::InvalidParams,
+                Refusal::NoLimit | Refusal::NoAddress | Refusal::Replaced { .. } | Refusal::OtherRequest => {
+                    ErrorCode::InvalidParams
+                }
             },
             Self::UnknownProduct | Self::Store(StoreError::Unsupported) => ErrorCode::NotFound,
             Self::Store(

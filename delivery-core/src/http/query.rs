@@ -78,7 +78,10 @@ fn request(call: &Call) -> Result<Option<RequestId>, Fault> {
     const EXPECTED: Invalid = Invalid::expected("must be 1 to 255 visible ASCII characters, once");
     let mut names = call.values(&names::IDEMPOTENCY_KEY);
     let Some(name) = names.next() else { return Ok(None) };
+    // The draft has a string in quotes; many clients send none.
     let name = name.as_bytes();
+    let quoted = name.strip_prefix(b"\"").and_then(|name| name.strip_suffix(b"\""));
+    let name = quoted.unwrap_or(name);
     let is_visible = (1..=255).contains(&name.len()) && name.iter().all(|byte| matches!(byte, b' '..=b'~'));
     if names.next().is_some() || !is_visible {
         return Err(Fault::malformed("Idempotency-Key", EXPECTED));

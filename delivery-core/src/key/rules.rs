@@ -120,6 +120,9 @@ pub enum Refusal {
     /// Uses cannot be added to a key that has no limit.
     #[error("unlimited: there is no limit to add uses to")]
     NoLimit,
+    /// Its buyer was forgotten: there is no address to send it to.
+    #[error("its buyer was forgotten")]
+    NoAddress,
     /// A request that was known under the same name was about another product.
     #[error("another product was asked for under the same name")]
     OtherRequest,
@@ -241,7 +244,10 @@ impl Key {
     #[must_use]
     pub fn status(&self, at: DateTime<Utc>) -> Status {
         match self.check(at) {
-            Ok(()) | Err(Refusal::WrongProduct { .. } | Refusal::NoLimit | Refusal::OtherRequest) => Status::Valid,
+            Ok(())
+            | Err(Refusal::WrongProduct { .. } | Refusal::NoLimit | Refusal::NoAddress | Refusal::OtherRequest) => {
+                Status::Valid
+            }
             Err(Refusal::Revoked { .. } | Refusal::Replaced { .. }) => Status::Revoked,
             Err(Refusal::Expired { .. }) => Status::Expired,
             Err(Refusal::Exhausted { .. }) => Status::Exhausted,

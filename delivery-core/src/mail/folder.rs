@@ -76,6 +76,8 @@ impl Mailer for FolderMailer {
     /// Deletes the files of e-mails to `address`.
     async fn forget(&self, address: &Email) -> Result<(), MailError> {
         let _turn = self.turn.clone().lock_owned().await;
+        // Whoever waits to have an e-mail written is told that it was not.
+        self.waiting().retain(|waiting| !mime::is_to(&waiting.bytes, address));
         let (folder, address) = (self.folder.clone(), address.clone());
         let forgotten = tokio::task::spawn_blocking(move || forget(&folder, &address)).await;
         let failed = || MailError::transient("the e-mails' files cannot be deleted");

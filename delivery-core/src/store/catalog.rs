@@ -51,15 +51,18 @@ pub trait CatalogEditor: Catalog + ProductNames {
     /// [`StoreError`] if the catalog cannot be read.
     async fn product_called(&self, host_ref: &HostRef) -> Result<Option<Arc<Product>>, StoreError>;
 
-    /// Replaces what a product says, durably; `None` if there is no such product. It stays archived if it is.
+    /// Replaces what a product says, durably; `None` if there is no such product. It stays archived if it is. If `was` is given,
+    /// the product must still say that.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Refused`] if another product has a name of it; another [`StoreError`] if nothing was changed.
+    /// [`StoreError::Conflict`] if it says something else than `was`; [`StoreError::Refused`] if another product has a name of it;
+    /// another [`StoreError`] if nothing was changed.
     async fn update_product(
         &self,
         id: ProductId,
         product: NewProduct,
+        was: Option<&NewProduct>,
         edit: Edit,
     ) -> Result<Option<Arc<Product>>, StoreError>;
 
@@ -108,12 +111,18 @@ pub trait Posts: Debug + Send + Sync + 'static {
     /// [`StoreError`] if the posts cannot be read.
     async fn post(&self, id: PostId) -> Result<Option<Post>, StoreError>;
 
-    /// Replaces what a post says, durably; `None` if there is no such post.
+    /// Replaces what a post says, durably; `None` if there is no such post. If `was` is given, the post must still say that.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if nothing was changed.
-    async fn update_post(&self, id: PostId, post: NewPost, edit: Edit) -> Result<Option<Post>, StoreError>;
+    /// [`StoreError::Conflict`] if it says something else than `was`; another [`StoreError`] if nothing was changed.
+    async fn update_post(
+        &self,
+        id: PostId,
+        post: NewPost,
+        was: Option<&NewPost>,
+        edit: Edit,
+    ) -> Result<Option<Post>, StoreError>;
 
     /// Deletes a post, durably. Returns whether there was one.
     ///
@@ -133,4 +142,10 @@ pub struct PostQuery {
     pub until: DateTime<Utc>,
     /// At most so many.
     pub limit: usize,
+}
+
+/// Refuses if there is something else than what `was` there.
+pub(super) fn unchanged<T: PartialEq>(is: Option<&T>, was: Option<&T>) -> Result<(), StoreError> {
+    let is_other = is.zip(was).is_some_and(|(is, was)| is != was);
+    if is_other { Err(StoreError::Conflict { source: None }) } else { Ok(()) }
 }

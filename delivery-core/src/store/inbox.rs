@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::deal::Report;
 use super::{Notice, Page, StoreError};
 use crate::email::Email;
-use crate::key::{Key, KeyId};
+use crate::key::{Actor, Key, KeyId};
 use crate::order::{OrderId, Source};
 use crate::text::Invalid;
 
@@ -96,6 +96,8 @@ pub struct Receipt {
     /// Makes the messages that tell of a change of a key: new ones with each call. It is asked for those of the host's webhooks,
     /// and for [`Revoked`](super::MessageKind::Revoked), the buyer's e-mail after a refund.
     pub notices: Notices,
+    /// Who has it applied, for the audit log, and may have added to its body; `None` for the platform.
+    pub by: Option<Actor>,
 }
 
 /// Makes messages that tell of a change.

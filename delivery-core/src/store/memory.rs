@@ -143,11 +143,18 @@ impl Storage for MemoryStore {
             state.requests.insert((row.key, row.request), RequestRow { version: row.version + 1, ..row.clone() });
         }
         let written = |unit: usize| conflicts.get(unit) == Some(&false);
-        for (unit, KeyWrite { row, loaded, .. }) in writes.keys.iter().enumerate().filter(|(unit, _)| written(*unit)) {
+        for (unit, KeyWrite { row, loaded, heir_of }) in
+            writes.keys.iter().enumerate().filter(|(unit, _)| written(*unit))
+        {
             let id = row.key.id();
             // A key that another one replaced has its purchase no more.
             if let (Some(purchase), None) = (PurchaseId::of(row.key.granted()), loaded) {
                 state.purchases.insert(purchase, id);
+            }
+            // The successor's buyer was told when it expires.
+            let before = heir_of.and_then(|number| state.keys.values().find(|row| row.number == number));
+            if let Some(noticed) = before.and_then(|row| state.noticed.get(&row.key.id())).copied() {
+                state.noticed.insert(id, noticed);
             }
             state.keys.insert(id, Row { version: row.version + 1, ..row.clone() });
             let uses = writes.uses.iter().filter(|used| used.unit == unit).map(|used| (used.number, used.at));
@@ -158,6 +165,9 @@ impl Storage for MemoryStore {
             for event in writes.events.iter().filter(|event| event.unit == unit) {
                 state.keep(event, id);
             }
+        }
+        for (number, edit) in &writes.inbox.applied {
+            state.keep_applied(*number, edit);
         }
         for (lease, outcome) in &writes.completed {
             state.queue.complete(*lease, outcome, &self.clock);

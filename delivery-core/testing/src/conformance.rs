@@ -25,6 +25,7 @@
 //! ```
 
 mod catalog;
+mod erase;
 mod expiry;
 mod fixtures;
 mod inbox;

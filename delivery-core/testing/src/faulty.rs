@@ -352,9 +352,10 @@ impl<S: CatalogEditor> CatalogEditor for Faulty<S> {
         &self,
         id: ProductId,
         product: NewProduct,
+        was: Option<&NewProduct>,
         edit: Edit,
     ) -> Result<Option<Arc<Product>>, StoreError> {
-        self.call(self.inner.update_product(id, product, edit)).await
+        self.call(self.inner.update_product(id, product, was, edit)).await
     }
 
     async fn archive_product(&self, id: ProductId, edit: Edit) -> Result<Option<Arc<Product>>, StoreError> {
@@ -376,8 +377,14 @@ impl<S: Posts> Posts for Faulty<S> {
         self.call(self.inner.post(id)).await
     }
 
-    async fn update_post(&self, id: PostId, post: NewPost, edit: Edit) -> Result<Option<Post>, StoreError> {
-        self.call(self.inner.update_post(id, post, edit)).await
+    async fn update_post(
+        &self,
+        id: PostId,
+        post: NewPost,
+        was: Option<&NewPost>,
+        edit: Edit,
+    ) -> Result<Option<Post>, StoreError> {
+        self.call(self.inner.update_post(id, post, was, edit)).await
     }
 
     async fn delete_post(&self, id: PostId, edit: Edit) -> Result<bool, StoreError> {

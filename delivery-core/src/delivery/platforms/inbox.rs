@@ -5,7 +5,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use tokio::sync::watch;
 
-use super::reports::Told;
+use super::reports::{Added, Told};
 use crate::clock::{Clock, SystemClock};
 use crate::delivery::{Delivery, Error};
 use crate::email::Email;
@@ -99,7 +99,7 @@ impl Delivery {
         let found = self.events(&query).await?.items.pop().filter(|entry| entry.number == number);
         let Some(entry) = found else { return Ok(false) };
         if entry.due_at.is_some() {
-            self.apply_with(entry, |told| told.fill_in(email.as_ref(), product), Some(by)).await?;
+            self.apply_with(entry, Some((by, Added { email, product }))).await?;
         }
         Ok(true)
     }
@@ -125,25 +125,33 @@ impl Delivery {
     }
 
     async fn apply_again(&self, entry: Entry) -> Result<(), Error> {
-        self.apply_with(entry, |_| {}, None).await
+        self.apply_with(entry, None).await
     }
 
     /// Applies an event that waits, with what the seller adds to it, and says who that is.
-    async fn apply_with(&self, entry: Entry, fill_in: impl FnOnce(&mut Told), by: Option<&Actor>) -> Result<(), Error> {
+    async fn apply_with(&self, mut entry: Entry, seller: Option<(&Actor, Added)>) -> Result<(), Error> {
+        let by = seller.as_ref().map(|(by, _)| *by);
         let told = entry.body.as_deref().map(serde_json::from_str::<Told>);
         let step = match told {
             None => Handling::Wait(crate::platform::Unreadable.to_string()),
             Some(Ok(mut told)) => {
-                fill_in(&mut told);
-                match self.looked_up(&entry, told).await {
-                    Some(handling) => signed(handling, by),
+                if let Some((_, added)) = seller {
+                    told.add(added);
+                    let body = serde_json::to_string(&told);
+                    entry.body =
+                        Some(body.map_err(|error| StoreError::corrupt_because("an event that is no JSON", error))?);
+                }
+                match (self.looked_up(&entry, told).await, by) {
+                    (Some(handling), by) => signed(handling, by),
+                    (None, Some(_)) => return Err(StoreError::unavailable("its products cannot be looked up").into()),
                     // Once its lease is over.
-                    None => return Ok(()),
+                    (None, None) => return Ok(()),
                 }
             }
             Some(Err(_)) => Handling::Wait("it was kept by another version, which wrote it differently".to_owned()),
         };
-        let receipt = self.receipt(entry, Some(step), self.inner.clock.now(), true);
+        let receipt = self.receipt(entry, Some(step), self.inner.clock.now());
+        let receipt = Receipt { is_kept: true, by: by.cloned(), ..receipt };
         match self.apply(receipt.clone()).await {
             // It would fail for ever, and nobody would know.
             Err(Error::Store(error @ StoreError::Corrupt { .. })) => {

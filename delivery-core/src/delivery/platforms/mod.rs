@@ -16,6 +16,7 @@ use tokio::time::timeout;
 
 use self::reports::Told;
 use super::{Delivery, Error};
+use crate::email::Email;
 use crate::limit::{Decision, Identity, Policy, Subject};
 use crate::observer::Event as Observed;
 use crate::order::Source;
@@ -130,16 +131,16 @@ impl Delivery {
         let step = if matches!(place, Some(None)) {
             None
         } else {
-            let told = Told { is_test: notification.is_test, events: notification.events.ok() };
+            let told = Told::new(notification.is_test, notification.events.ok());
             self.looked_up(&entry, told).await
         };
-        let receipt = self.receipt(entry, step, now, false);
+        let receipt = self.receipt(entry, step, now);
         let (entry, notices) = (receipt.entry.clone(), receipt.notices.clone());
         let received = match self.apply(receipt).await {
             // A commit whose answer was lost is known the second time.
             Err(Error::Store(error)) if !is_silent(&error) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, platform = %source, "an event is applied later");
-                self.apply(Receipt { entry, is_kept: false, step: None, at: now, notices }).await?
+                self.apply(Receipt { entry, is_kept: false, step: None, at: now, notices, by: None }).await?
             }
             received => received?,
         };
@@ -177,13 +178,13 @@ impl Delivery {
     }
 
     /// The receipt of an event.
-    fn receipt(&self, entry: Entry, step: Option<Handling>, at: DateTime<Utc>, is_kept: bool) -> Receipt {
+    fn receipt(&self, entry: Entry, step: Option<Handling>, at: DateTime<Utc>) -> Receipt {
         let delivery = self.clone();
         let notices = Arc::new(move |kind| match kind {
             MessageKind::Revoked => Ok(vec![Notice::email(delivery.new_message_id()?, kind)]),
             kind => delivery.webhooks(kind),
         });
-        Receipt { entry, is_kept, step, at, notices }
+        Receipt { entry, is_kept: false, step, at, notices, by: None }
     }
 
     /// Receives, and tells of what came of it.
@@ -281,7 +282,11 @@ fn kept(source: &Source, notification: &Notification, now: DateTime<Utc>) -> Res
     let name = id.parse().or_else(|_| digest().parse());
     let name = name.map_err(|error| StoreError::corrupt_because("the name of an event", error))?;
     let kind: String = kind.chars().filter(|c| !c.is_control()).take(100).collect();
-    let told = events.as_ref().ok().map(|events| Told { is_test: *is_test, events: Some(events) });
+    let told = events.as_ref().ok().map(|events| {
+        let mut events = events.clone();
+        events.iter_mut().for_each(write_alike);
+        Told::new(*is_test, Some(events))
+    });
     let body = told.map(|told| serde_json::to_string(&told)).transpose();
     Ok(Entry {
         number: 0,
@@ -297,6 +302,21 @@ fn kept(source: &Source, notification: &Notification, now: DateTime<Utc>) -> Res
         attempts: 0,
         version: 0,
     })
+}
+
+/// Writes an address as all addresses are written, so that it can be erased.
+fn write_alike(event: &mut Event) {
+    let email = match event {
+        Event::Paid(sale) => sale.buyer.email.as_mut(),
+        Event::Renewed(renewal) => renewal.buyer.email.as_mut(),
+        Event::Customer { email, .. } => Some(email),
+        _ => None,
+    };
+    if let Some(email) = email
+        && let Ok(address) = email.parse::<Email>()
+    {
+        address.as_str().clone_into(email);
+    }
 }
 
 impl fmt::Debug for Platforms {

@@ -24,10 +24,20 @@ const SHOWN: usize = 80;
 
 /// What the inbox keeps of an event.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Told<E = Vec<Event>> {
-    pub(super) is_test: bool,
+pub(super) struct Told {
+    is_test: bool,
     /// `None` if it cannot be read.
-    pub(super) events: Option<E>,
+    events: Option<Vec<Event>>,
+    #[serde(default)]
+    added: Added,
+}
+
+/// What the seller adds to an event that waits: the buyer's address, where the platform has none that can be used, and the product
+/// of lines that name none that is sold.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Added {
+    pub(super) email: Option<Email>,
+    pub(super) product: Option<ProductId>,
 }
 
 /// What a charge says.
@@ -38,6 +48,7 @@ struct Bought<'e> {
     references: &'e References,
     /// The subscription that is charged again.
     renews: Option<&'e str>,
+    added: &'e Added,
 }
 
 /// What a charge may issue, and what of it is missing.
@@ -56,24 +67,14 @@ struct Found {
 }
 
 impl Told {
-    /// Adds what the platform did not say, or said in a way that nobody here knows: the buyer's address, and the product of lines
-    /// that name none of ours.
-    pub(super) fn fill_in(&mut self, email: Option<&Email>, product: Option<ProductId>) {
-        for event in self.events.iter_mut().flatten() {
-            let (Event::Paid(platform::Sale { lines, buyer, .. })
-            | Event::Renewed(platform::Renewal { lines, buyer, .. })) = event
-            else {
-                continue;
-            };
-            if let Some(email) = email {
-                buyer.email = Some(email.as_str().to_owned());
-            }
-            if let Some(product) = product {
-                for line in lines.iter_mut() {
-                    line.own = Some(product);
-                }
-            }
-        }
+    pub(super) fn new(is_test: bool, events: Option<Vec<Event>>) -> Self {
+        Self { is_test, events, added: Added::default() }
+    }
+
+    /// Adds what the seller says, beside what was said before.
+    pub(super) fn add(&mut self, Added { email, product }: Added) {
+        self.added.email = email.or(self.added.email.take());
+        self.added.product = product.or(self.added.product);
     }
 }
 
@@ -92,7 +93,7 @@ impl Delivery {
         }
         let mut reports = Vec::with_capacity(events.len());
         for event in events {
-            match self.report(source, event).await? {
+            match self.report(source, event, &told.added).await? {
                 Ok(report) => reports.push(report),
                 Err(Unreadable) => return unreadable(),
             }
@@ -103,13 +104,13 @@ impl Delivery {
         Ok(Handling::Apply(reports))
     }
 
-    async fn report(&self, source: &Source, event: &Event) -> Result<Result<Report, Unreadable>, Error> {
+    async fn report(&self, source: &Source, event: &Event, added: &Added) -> Result<Result<Report, Unreadable>, Error> {
         let bought = match event {
             Event::Paid(platform::Sale { order, lines, buyer, references }) => {
-                Bought { order, lines, buyer, references, renews: None }
+                Bought { order, lines, buyer, references, renews: None, added }
             }
             Event::Renewed(platform::Renewal { charge, subscription, lines, buyer, references }) => {
-                Bought { order: charge, lines, buyer, references, renews: Some(subscription) }
+                Bought { order: charge, lines, buyer, references, renews: Some(subscription), added }
             }
             event => return Ok(without_products(event)),
         };
@@ -129,7 +130,7 @@ impl Delivery {
         let mut missing = bought.lines.is_empty().then(|| "it names no product".to_owned());
         let mut unmapped = Vec::new();
         for (index, line) in bought.lines.iter().enumerate() {
-            match self.product_of(source, line).await? {
+            match self.product_or(source, line, bought.added.product).await? {
                 Ok(product) => {
                     let entry = found.entry(product.id()).or_insert(Found {
                         product,
@@ -155,7 +156,7 @@ impl Delivery {
         if found.len() > MOST_PRODUCTS {
             return none(format!("it has more than {MOST_PRODUCTS} products"));
         }
-        let Some(email) = self.address(source, bought.buyer).await? else {
+        let Some(email) = self.address(source, bought.buyer).await?.or_else(|| bought.added.email.clone()) else {
             return none("it has no e-mail address that a key can be sent to".to_owned());
         };
         let order = OrderRef { source: source.clone(), id: order.clone() };
@@ -175,6 +176,23 @@ impl Delivery {
         messages.extend(self.webhooks(MessageKind::KeyIssued)?);
         let sale = Sale::new(crate::key::NewKey { order: Some(order), ..key }, messages);
         Ok(Offer { product: product.id(), names, lines, pieces, sale })
+    }
+
+    /// The product of a line; where it names none that is sold, the one that the seller added.
+    async fn product_or(
+        &self,
+        source: &Source,
+        line: &Line,
+        added: Option<ProductId>,
+    ) -> Result<Result<std::sync::Arc<Product>, String>, Error> {
+        let found = self.product_of(source, line).await?;
+        match added {
+            Some(_) if found.is_err() => {
+                let own = Line { id: None, names: Vec::new(), own: added, quantity: line.quantity };
+                self.product_of(source, &own).await
+            }
+            _ => Ok(found),
+        }
     }
 
     /// The product of a line, or why there is none.

@@ -7,6 +7,9 @@ use crate::post::{NewPost, Post, PostId};
 use crate::product::{NewProduct, Product, ProductId};
 use crate::store::{CatalogEditor, Posts, StoreError};
 
+/// How often a change is tried again that met another one.
+const ATTEMPTS: usize = 20;
+
 impl Desk<'_> {
     /// Adds a product.
     ///
@@ -27,10 +30,42 @@ impl Desk<'_> {
     ///
     /// As [`add_product`](Self::add_product).
     pub async fn update_product(&self, id: ProductId, product: NewProduct) -> Result<Option<Arc<Product>>, StoreError> {
-        let updated = self.editor()?.update_product(id, product, self.edit()).await?;
+        let updated = self.editor()?.update_product(id, product, None, self.edit()).await?;
         #[cfg(feature = "platforms")]
         self.delivery.retry_events(None, None).await;
         Ok(updated)
+    }
+
+    /// Changes what a product says: `revise` makes what it is to say of what it says. Two who change different fields of it at the
+    /// same time both succeed. `Ok(Ok(None))` if there is no such product.
+    ///
+    /// # Errors
+    ///
+    /// As [`add_product`](Self::add_product); [`StoreError::Conflict`] if others change it all the time. The inner error is that
+    /// of `revise`; nothing was changed then.
+    pub async fn revise_product<E>(
+        &self,
+        id: ProductId,
+        revise: impl Fn(&Product) -> Result<NewProduct, E> + Send + Sync,
+    ) -> Result<Result<Option<Arc<Product>>, E>, StoreError> {
+        let editor = self.editor()?;
+        for attempt in 0.. {
+            let Some(product) = self.delivery.product(id).await? else { return Ok(Ok(None)) };
+            let revised = match revise(&product) {
+                Ok(revised) => revised,
+                Err(error) => return Ok(Err(error)),
+            };
+            match editor.update_product(id, revised, Some(product.facts()), self.edit()).await {
+                // What was read may have been cached, which a store does no longer after that.
+                Err(StoreError::Conflict { .. }) if attempt < ATTEMPTS => {}
+                updated => {
+                    #[cfg(feature = "platforms")]
+                    self.delivery.retry_events(None, None).await;
+                    return updated.map(Ok);
+                }
+            }
+        }
+        Err(StoreError::Conflict { source: None })
     }
 
     /// Archives a product: it is neither listed nor sold any more, and keys sold before still fetch it. Archiving it again changes
@@ -67,7 +102,33 @@ impl Desk<'_> {
     ///
     /// [`StoreError::Unsupported`] if there are no posts; another [`StoreError`] if nothing was changed.
     pub async fn update_post(&self, id: PostId, post: NewPost) -> Result<Option<Post>, StoreError> {
-        self.posts()?.update_post(id, post, self.edit()).await
+        self.posts()?.update_post(id, post, None, self.edit()).await
+    }
+
+    /// Changes what a post says, as [`revise_product`](Self::revise_product).
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unsupported`] if there are no posts; another [`StoreError`] if nothing was changed. The inner error is that of
+    /// `revise`.
+    pub async fn revise_post<E>(
+        &self,
+        id: PostId,
+        revise: impl Fn(&Post) -> Result<NewPost, E> + Send + Sync,
+    ) -> Result<Result<Option<Post>, E>, StoreError> {
+        let posts = self.posts()?;
+        for attempt in 0.. {
+            let Some(post) = posts.post(id).await? else { return Ok(Ok(None)) };
+            let revised = match revise(&post) {
+                Ok(revised) => revised,
+                Err(error) => return Ok(Err(error)),
+            };
+            match posts.update_post(id, revised, Some(post.facts()), self.edit()).await {
+                Err(StoreError::Conflict { .. }) if attempt < ATTEMPTS => {}
+                updated => return updated.map(Ok),
+            }
+        }
+        Err(StoreError::Conflict { source: None })
     }
 
     /// Deletes a post. Returns whether there was one.

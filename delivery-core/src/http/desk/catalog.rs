@@ -7,8 +7,8 @@ use crate::http::fields::{Fault, Fields};
 use crate::http::proof::Seller;
 use crate::http::row::{Handler, Row, Words};
 use crate::http::{Reply, wire};
-use crate::post::{Category, PostId};
-use crate::product::ProductId;
+use crate::post::{Category, Post, PostId};
+use crate::product::{Product, ProductId};
 use crate::store::StoreError;
 use crate::text::Invalid;
 
@@ -73,43 +73,49 @@ pub(in crate::http) static DELETE_POST: Row = Row {
 async fn update_product(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
     let checked = |field: &'static str| move |expected: Invalid| Fault::malformed(field, expected);
     let id = fields.integer("id", ProductId::new)?.ok_or_else(|| Fault::missing("id"))?;
-    let product = match delivery.product(id).await {
-        Ok(Some(product)) => product,
+    // An unknown product counts before what is to be said of it.
+    match delivery.product(id).await {
+        Ok(Some(_)) => {}
         Ok(None) => return Ok(Reply::not_found()),
         Err(error) => return Ok(error.into()),
+    }
+    let refs = refs_of(delivery, &fields)?;
+    let revise = |product: &Product| -> Result<_, Fault> {
+        let mut facts = product.facts().clone();
+        if let Some(name) = fields.text_of("name")? {
+            facts = facts.name(name).map_err(checked("name"))?;
+        }
+        // It may be emptied.
+        if let Some(description) = fields.given_text("description")? {
+            facts = facts.description(description).map_err(checked("description"))?;
+        }
+        if let Some(content) = fields.text_of("content")? {
+            facts = facts.content(content).map_err(checked("content"))?;
+        }
+        if let Some(kind) = fields.text_of("type")? {
+            facts = facts.kind(kind).map_err(checked("type"))?;
+        }
+        if let Some(price) = fields.number("price")? {
+            facts = facts.price(price);
+        }
+        let (new, old) = (terms(&fields)?, product.terms());
+        let (validity, limit) = (new.validity.or(old.validity), new.limit.or(old.limit));
+        facts = facts.terms(crate::terms::OwnTerms { validity, limit });
+        if let Some(refs) = &refs {
+            facts = facts.refs(refs.clone());
+        }
+        if let Some(language) = fields.parsed("language")? {
+            facts = facts.language(language);
+        }
+        Ok(facts)
     };
-    let mut facts = product.facts().clone();
-    if let Some(name) = fields.text_of("name")? {
-        facts = facts.name(name).map_err(checked("name"))?;
-    }
-    // It may be emptied.
-    if let Some(description) = fields.given_text("description")? {
-        facts = facts.description(description).map_err(checked("description"))?;
-    }
-    if let Some(content) = fields.text_of("content")? {
-        facts = facts.content(content).map_err(checked("content"))?;
-    }
-    if let Some(kind) = fields.text_of("type")? {
-        facts = facts.kind(kind).map_err(checked("type"))?;
-    }
-    if let Some(price) = fields.number("price")? {
-        facts = facts.price(price);
-    }
-    let (new, old) = (terms(&fields)?, product.terms());
-    facts =
-        facts.terms(crate::terms::OwnTerms { validity: new.validity.or(old.validity), limit: new.limit.or(old.limit) });
-    if let Some(refs) = refs_of(delivery, &fields)? {
-        facts = facts.refs(refs);
-    }
-    if let Some(language) = fields.parsed("language")? {
-        facts = facts.language(language);
-    }
-    let has_names = facts.has_names();
-    Ok(match delivery.desk(seller.actor()).update_product(id, facts).await {
-        Ok(Some(product)) => Reply::json(&wire::Added::of(&product)),
-        Ok(None) => Reply::not_found(),
+    Ok(match delivery.desk(seller.actor()).revise_product(id, revise).await {
+        Ok(updated) => match updated? {
+            Some(product) => Reply::json(&wire::Added::of(&product)),
+            None => Reply::not_found(),
+        },
         // Nothing else that comes in this way is to be one product's.
-        Err(StoreError::Refused { .. }) if has_names => {
+        Err(StoreError::Refused { .. }) if refs.is_some() => {
             return Err(Fault::malformed("refs", Invalid::expected("must be names that no other product has")));
         }
         Err(error) => error.into(),
@@ -128,28 +134,27 @@ async fn archive(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Res
 async fn update_post(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
     let checked = |field: &'static str| move |expected: Invalid| Fault::malformed(field, expected);
     let id = fields.integer("id", PostId::new)?.ok_or_else(|| Fault::missing("id"))?;
-    let desk = delivery.desk(seller.actor());
-    let post = match desk.post(id).await {
-        Ok(Some(post)) => post,
-        Ok(None) => return Ok(Reply::not_found()),
-        Err(error) => return Ok(error.into()),
+    let revise = |post: &Post| -> Result<_, Fault> {
+        let mut facts = post.facts().clone();
+        if let Some(title) = fields.text_of("title")? {
+            facts = facts.title(title).map_err(checked("title"))?;
+        }
+        if let Some(category) = fields.text_of("category")? {
+            facts = facts.category(Category::new(category).map_err(checked("category"))?);
+        }
+        if let Some(content) = fields.text_of("content")? {
+            facts = facts.content(content).map_err(checked("content"))?;
+        }
+        if let Some(at) = timestamp_of(&fields, "published_at")? {
+            facts = facts.published_at(at);
+        }
+        Ok(facts)
     };
-    let mut facts = post.facts().clone();
-    if let Some(title) = fields.text_of("title")? {
-        facts = facts.title(title).map_err(checked("title"))?;
-    }
-    if let Some(category) = fields.text_of("category")? {
-        facts = facts.category(Category::new(category).map_err(checked("category"))?);
-    }
-    if let Some(content) = fields.text_of("content")? {
-        facts = facts.content(content).map_err(checked("content"))?;
-    }
-    if let Some(at) = timestamp_of(&fields, "published_at")? {
-        facts = facts.published_at(at);
-    }
-    Ok(match desk.update_post(id, facts).await {
-        Ok(Some(post)) => Reply::json(&wire::PostAdded::of(&post)),
-        Ok(None) => Reply::not_found(),
+    Ok(match delivery.desk(seller.actor()).revise_post(id, revise).await {
+        Ok(updated) => match updated? {
+            Some(post) => Reply::json(&wire::PostAdded::of(&post)),
+            None => Reply::not_found(),
+        },
         Err(error) => error.into(),
     })
 }

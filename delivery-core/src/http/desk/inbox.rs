@@ -52,8 +52,8 @@ async fn apply(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Resul
     let product = fields.integer("product_id", ProductId::new)?;
     if let Some(product) = product {
         match delivery.product(product).await {
-            Ok(Some(_)) => {}
-            Ok(None) => return Ok(failure(Error::UnknownProduct)),
+            Ok(Some(product)) if !product.is_archived() => {}
+            Ok(_) => return Ok(failure(Error::UnknownProduct)),
             Err(error) => return Ok(error.into()),
         }
     }

@@ -86,6 +86,9 @@ fn failure(error: Error) -> Reply {
         Error::Refused { refusal: Refusal::NoLimit, .. } => {
             refused("add_uses is for a key with a limit, and this one has none.")
         }
+        Error::Refused { refusal: Refusal::NoAddress, .. } => {
+            refused("The buyer was erased: there is no address to send to. Say customer_email.")
+        }
         Error::Refused { refusal: Refusal::Replaced { .. }, .. } => {
             refused("The key was rotated: another one took its place, and it cannot be restored.")
         }

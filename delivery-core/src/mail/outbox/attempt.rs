@@ -44,7 +44,7 @@ impl Outbox {
         Err(MailError::permanent(format!("there is no webhook called {name}")))
     }
 
-    /// Whether the key can be used until the time that an e-mail about that was queued for. It may have waited for days.
+    /// Whether the key can be used until the time that an e-mail about that was queued for.
     fn expires_as_told(&self, message: &LeasedMessage) -> bool {
         let (key, now) = (&message.key, self.clock.now());
         let domain = message.message_id.as_str().rsplit_once('@').map_or("", |(_, domain)| domain).to_owned();
@@ -52,10 +52,26 @@ impl Outbox {
         key.check(now).is_ok() && scan.name(key.id(), key.expires_at()).is_ok_and(|name| name == message.message_id)
     }
 
+    /// Why an e-mail is not true any more. It may have waited for days.
+    pub(super) fn outdated(&self, message: &LeasedMessage) -> Option<&'static str> {
+        let (key, kind) = (&message.key, message.kind);
+        match &message.recipient {
+            // A wrong address may be somebody's.
+            Recipient::Email(to) if !to.is_same(key.email()) => Some("the buyer has another address"),
+            Recipient::Email(_) if kind.brings_key() && key.successor().is_some() => {
+                Some("another key took the place of this one")
+            }
+            Recipient::Email(_) if kind == MessageKind::Expiring && !self.expires_as_told(message) => {
+                Some("the key does not expire then any more")
+            }
+            Recipient::Email(_) | Recipient::Webhook(_) => None,
+        }
+    }
+
     async fn render(&self, message: &LeasedMessage, to: &Email) -> Result<Message, MailError> {
         let key = &message.key;
-        if message.kind == MessageKind::Expiring && !self.expires_as_told(message) {
-            return Err(MailError::permanent("the key does not expire then any more"));
+        if let Some(reason) = self.outdated(message) {
+            return Err(MailError::permanent(reason));
         }
         let product = self.catalog.product(key.product()).await;
         let product = product

@@ -63,6 +63,9 @@ impl Outbox {
             (Outcome::Retry { due, reason, route }, End::Deferred)
         } else {
             match &message.recipient {
+                Recipient::Email(_) if self.outdated(message).is_some() => {
+                    tracing::info!(%key, kind, reason, "e-mail not sent: it is outdated");
+                }
                 Recipient::Email(_) if message.kind.brings_key() => {
                     tracing::error!(%key, attempt, error = said, "e-mail failed: the buyer has no key");
                 }

@@ -11,6 +11,7 @@ use crate::order::Source;
 use crate::post::{NewPost, Post, PostId};
 use crate::product::{Listing, NewProduct, Product, ProductId, RefName};
 use crate::store::cache::{PostCache, PostVersion, fitting};
+use crate::store::catalog::unchanged;
 use crate::store::{Action, Catalog, CatalogEditor, Edit, PostQuery, Posts, ProductNames, StoreError};
 
 #[derive(Default)]
@@ -87,9 +88,11 @@ impl CatalogEditor for MemoryStore {
         &self,
         id: ProductId,
         facts: NewProduct,
+        was: Option<&NewProduct>,
         edit: Edit,
     ) -> Result<Option<Arc<Product>>, StoreError> {
         let state = &mut *self.state();
+        unchanged(state.shop.products.get(&id).map(|product| product.facts()), was)?;
         let new = Product::new(id, facts);
         state.shop.check(&new)?;
         let updated = state.shop.replace(id, |product| new.archived(product.is_archived()));
@@ -150,9 +153,16 @@ impl Posts for MemoryStore {
         Ok(self.state().shop.posts.get(&id).map(|(post, _)| post.clone()))
     }
 
-    async fn update_post(&self, id: PostId, post: NewPost, edit: Edit) -> Result<Option<Post>, StoreError> {
+    async fn update_post(
+        &self,
+        id: PostId,
+        post: NewPost,
+        was: Option<&NewPost>,
+        edit: Edit,
+    ) -> Result<Option<Post>, StoreError> {
         let state = &mut *self.state();
         let Some((stored, version)) = state.shop.posts.get_mut(&id) else { return Ok(None) };
+        unchanged(Some(stored.facts()), was)?;
         (*stored, *version) = (Post::new(id, post), *version + 1);
         let updated = stored.clone();
         state.log((None, None), Action::PostUpdated, of_post(id, edit));

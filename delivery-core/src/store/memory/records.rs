@@ -31,6 +31,12 @@ impl State {
         let NewEvent { number, at, actor, action, detail, .. } = event.clone();
         self.log.insert(number, AuditEntry { number, at, actor, action, key: Some(id), product: None, detail });
     }
+
+    /// Keeps who had an event of a platform applied.
+    pub(super) fn keep_applied(&mut self, number: i64, edit: &Edit) {
+        let (Edit { at, by, detail }, action) = (edit.clone(), Action::EventApplied);
+        self.log.insert(number, AuditEntry { number, at, actor: by, action, key: None, product: None, detail });
+    }
 }
 
 fn page<T, C>(found: impl Iterator<Item = T>, size: usize, place: impl Fn(&T) -> C) -> Page<T, C> {
@@ -89,6 +95,7 @@ impl Records for MemoryStore {
         let is_due = |row: &&Row| {
             let (key, expires_at) = (&row.key, row.key.expires_at());
             let is_soon = now < expires_at && expires_at <= until && expires_at < NEVER;
+            let is_soon = is_soon && expires_at.signed_duration_since(key.granted().issued_at) >= until - now;
             is_soon
                 && key.revoked_at().is_none()
                 && key.limit().allows(key.used())

@@ -4,7 +4,7 @@ use chrono::{DateTime, SubsecRound, Utc};
 
 use super::{Action, Basis, Changed, KeyWrite, NewEvent, NewMessage, NewUse, Planner, PurchaseId, Row};
 use crate::key::{Actor, Change, Key, KeyId, Refusal};
-use crate::store::{Issue, Notice, Refused, Resend, Sale, StoreError};
+use crate::store::{Addressee, Issue, Notice, Refused, Resend, Sale, StoreError};
 
 impl Planner<'_> {
     pub(super) fn issue(&mut self, sale: &Sale) -> Result<(Issue, Basis), StoreError> {
@@ -129,6 +129,12 @@ impl Planner<'_> {
         if let Some(email) = email.clone() {
             self.change(id, &Change::SetEmail { at: *at, by: by.clone(), email }, corrected)?;
         }
+        let row = self.loaded.key(id)?.ok_or(StoreError::corrupt("a key that is gone"))?;
+        if row.key.email().is_erased() {
+            let (basis, key) = (if row.may_be_stale { Basis::Cached(id) } else { Basis::Read }, row.key.clone());
+            let basis = self.loaded.unit(id).map_or(basis, Basis::Unit);
+            return Ok((Some(Err(Refused { refusal: Refusal::NoAddress, key })), basis));
+        }
         let unit = self.unit(id)?.ok_or(StoreError::corrupt("a key that is gone"))?;
         self.log(unit, *at, by, Action::Resent, None)?;
         let row = self.loaded.key(id)?.ok_or(StoreError::corrupt("a key that is gone"))?.clone();
@@ -144,7 +150,9 @@ impl Planner<'_> {
         messages: &[Notice],
         at: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        for Notice { id, kind, to } in messages {
+        // Whoever was forgotten has no address.
+        let is_for_nobody = |notice: &&Notice| notice.to == Addressee::Buyer && row.key.email().is_erased();
+        for Notice { id, kind, to } in messages.iter().filter(|notice| !is_for_nobody(notice)) {
             let (number, id, kind, recipient) =
                 (self.numbers.take_at(at)?, id.clone(), *kind, to.resolve(row.key.email()));
             self.writes.messages.push(NewMessage { unit, number, key: row.number, id, kind, recipient, at });

@@ -10,12 +10,12 @@ use crate::key::{Actor, Change, Key, KeyId, LimitChange, Reason, Revocation};
 use crate::order::{OrderId, Source};
 use crate::store::deal::{Charged, Deal, MOST_PRODUCTS, Offer, ReferenceKind, Report, Step, Told, Why};
 use crate::store::inbox::{Entry, EventId, EventOutcome, Handling, Receipt, Received};
-use crate::store::{Issue, MOST_WEBHOOKS, MessageKind, StoreError};
+use crate::store::{Edit, Issue, MOST_WEBHOOKS, MessageKind, StoreError};
 use crate::terms::{MAX_USES, NEVER, UseLimit, Uses};
 
-/// The numbers that an event takes at most, beside those of the keys it issues: its entry and its deals, and for each key an
+/// The numbers that an event takes at most, beside those of the keys it issues: its entry, its deals, who applied it, and for each key an
 /// audit entry, the webhooks and an e-mail.
-const NUMBERS: usize = 8 + MOST_PRODUCTS * (2 + MOST_WEBHOOKS);
+const NUMBERS: usize = 9 + MOST_PRODUCTS * (2 + MOST_WEBHOOKS);
 /// How soon an event that waits for the seller is tried again, at first, and at most.
 const FIRST_RETRY: TimeDelta = TimeDelta::seconds(15);
 const LONGEST_RETRY: TimeDelta = TimeDelta::hours(1);
@@ -88,6 +88,8 @@ impl Planner<'_> {
             Some(entry) if !receipt.is_kept || entry.due_at.is_none() => {
                 return Ok(Received { is_new, entry, issued: Vec::new(), changed: Vec::new() });
             }
+            // With what was added to it.
+            Some(entry) if receipt.by.is_some() => Entry { body: receipt.entry.body.clone(), ..entry },
             Some(entry) => entry,
             None => Entry { number: self.number(&receipt.entry)?, version: 0, ..receipt.entry.clone() },
         };
@@ -95,6 +97,11 @@ impl Planner<'_> {
         let is_due = receipt.is_kept && entry.version != receipt.entry.version;
         let due_at = entry.due_at.filter(|_| is_due);
         let mut received = Received { is_new, entry, issued: Vec::new(), changed: Vec::new() };
+        if let Some(by) = &receipt.by {
+            let detail = Some(format!("{} {}", id.source, id.name));
+            let edit = Edit { at: receipt.at, by: by.clone(), detail };
+            self.writes.inbox.applied.push((self.numbers.take_at(receipt.at)?, edit));
+        }
         if let Some(handling) = &receipt.step {
             self.handle(receipt, handling, &mut received)?;
         }

@@ -10,7 +10,7 @@ use super::Row;
 use super::loaded::{DealRow, ReferenceId, RequestRow};
 use crate::key::{Actor, Key, KeyState};
 use crate::store::inbox::{Customer, Entry};
-use crate::store::{Lease, MessageId, MessageKind, Outcome, Recipient, StoreError};
+use crate::store::{Edit, Lease, MessageId, MessageKind, Outcome, Recipient, StoreError};
 use crate::text::Invalid;
 
 /// What a batch persists. The rows of one key, which have its index in [`keys`](Self::keys) as their `unit`, are persisted
@@ -49,6 +49,9 @@ pub struct InboxWrites {
     pub deals: Vec<DealRow>,
     /// Addresses of customers; a later one replaces an earlier one.
     pub customers: Vec<Customer>,
+    /// Audit entries of events that somebody has applied, each with its number and the platform and name of the event.
+    #[serde(default)]
+    pub applied: Vec<(i64, Edit)>,
 }
 
 /// A key to insert, or one to update: its whole state and its address, whatever a rule touched.
@@ -159,6 +162,8 @@ pub enum Action {
     PostDeleted,
     /// A person was forgotten.
     CustomerErased,
+    /// An event of a platform that waited was applied.
+    EventApplied,
 }
 
 /// Numbers for new rows, ascending. A store takes them from its database a block at a time.
@@ -210,7 +215,7 @@ impl KeyWrite {
 }
 
 impl Action {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 17] = [
         Self::Issued,
         Self::Revoked,
         Self::Restored,
@@ -227,6 +232,7 @@ impl Action {
         Self::PostUpdated,
         Self::PostDeleted,
         Self::CustomerErased,
+        Self::EventApplied,
     ];
 
     /// The name on the wire and in a store.
@@ -249,6 +255,7 @@ impl Action {
             Self::PostUpdated => "post_updated",
             Self::PostDeleted => "post_deleted",
             Self::CustomerErased => "customer_erased",
+            Self::EventApplied => "event_applied",
         }
     }
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::Postgres;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, Postgres};
 use tokio::time::timeout;
 
 use super::audit::log;
@@ -19,6 +19,7 @@ use crate::order::Source;
 use crate::post::{NewPost, Post, PostId};
 use crate::product::{Listing, NewProduct, Product, ProductId, RefName};
 use crate::store::cache::{PostCache, ProductCache};
+use crate::store::catalog::unchanged;
 use crate::store::sql::rows;
 use crate::store::sql::statements::{
     ADD_POST, ADD_PRODUCT, ARCHIVE_PRODUCT, DELETE_POST, POST, POSTS, POSTS_OF_CATEGORY, PRODUCT, PRODUCT_CALLED,
@@ -32,19 +33,19 @@ const WATCH: Duration = Duration::from_millis(500);
 async fn add_product(session: &mut Session<'_>, facts: &NewProduct, edit: &Edit) -> Result<Arc<Product>, StoreError> {
     let draft = rows::draft_product(facts)?;
     let add = bind_product!(session.query(ADD_PRODUCT), draft);
-    let added = change(session, add, Action::ProductAdded, edit).await?;
+    let added = change(session, (add, None), Action::ProductAdded, edit).await?;
     added.ok_or(StoreError::corrupt("a product that was added and is not there"))
 }
 
 async fn update_product(
     session: &mut Session<'_>,
     id: ProductId,
-    facts: &NewProduct,
+    (facts, was): (&NewProduct, Option<&NewProduct>),
     edit: &Edit,
 ) -> Result<Option<Arc<Product>>, StoreError> {
     let draft = rows::draft_product(facts)?;
     let update = bind_product!(session.query(UPDATE_PRODUCT), draft).bind(id.get());
-    change(session, update, Action::ProductUpdated, edit).await
+    change(session, (update, was.map(|was| (id, was))), Action::ProductUpdated, edit).await
 }
 
 async fn archive_product(
@@ -53,7 +54,7 @@ async fn archive_product(
     edit: &Edit,
 ) -> Result<Option<Arc<Product>>, StoreError> {
     let archive = session.query(ARCHIVE_PRODUCT).bind(id.get());
-    let archived = change(session, archive, Action::ProductArchived, edit).await?;
+    let archived = change(session, (archive, None), Action::ProductArchived, edit).await?;
     if archived.is_some() {
         return Ok(archived);
     }
@@ -67,11 +68,18 @@ type Statement<'q> = Query<'q, Postgres, PgArguments>;
 /// Changes a product, and enters that into the audit log. A trigger counts the change, for the caches of other servers.
 async fn change(
     session: &mut Session<'_>,
-    statement: Statement<'_>,
+    (statement, was): (Statement<'_>, Option<(ProductId, &NewProduct)>),
     action: Action,
     edit: &Edit,
 ) -> Result<Option<Arc<Product>>, StoreError> {
     let mut transaction = session.begin().await.map_err(store_error)?;
+    if let Some((id, was)) = was {
+        let mut inside = Session::Host(&mut transaction);
+        let find = inside.query(AssertSqlSafe(format!("{PRODUCT} FOR UPDATE"))).bind(id.get());
+        let row = find.fetch_optional(&mut *inside).await.map_err(store_error)?;
+        let is = row.map(|row| rows::product(&row)).transpose()?;
+        unchanged(is.as_ref().map(Product::facts), Some(was))?;
+    }
     let row: Option<PgRow> = statement.fetch_optional(&mut *transaction).await.map_err(store_error)?;
     let product = row.map(|row| rows::product(&row).map(Arc::new)).transpose()?;
     if let Some(product) = &product {
@@ -84,34 +92,41 @@ async fn change(
 async fn add_post(session: &mut Session<'_>, facts: &NewPost, edit: &Edit) -> Result<Post, StoreError> {
     let draft = rows::draft_post(facts)?;
     let add = bind_post!(session.query(ADD_POST), draft);
-    let added = change_post(session, add, Action::PostAdded, edit).await?;
+    let added = change_post(session, (add, None), Action::PostAdded, edit).await?;
     added.ok_or(StoreError::corrupt("a post that was added and is not there"))
 }
 
 async fn update_post(
     session: &mut Session<'_>,
     id: PostId,
-    facts: &NewPost,
+    (facts, was): (&NewPost, Option<&NewPost>),
     edit: &Edit,
 ) -> Result<Option<Post>, StoreError> {
     let draft = rows::draft_post(facts)?;
     let update = bind_post!(session.query(UPDATE_POST), draft).bind(id.get());
-    change_post(session, update, Action::PostUpdated, edit).await
+    change_post(session, (update, was.map(|was| (id, was))), Action::PostUpdated, edit).await
 }
 
 async fn delete_post(session: &mut Session<'_>, id: PostId, edit: &Edit) -> Result<bool, StoreError> {
     let delete = session.query(DELETE_POST).bind(id.get());
-    Ok(change_post(session, delete, Action::PostDeleted, edit).await?.is_some())
+    Ok(change_post(session, (delete, None), Action::PostDeleted, edit).await?.is_some())
 }
 
 /// Changes a post, and enters that into the audit log.
 async fn change_post(
     session: &mut Session<'_>,
-    statement: Statement<'_>,
+    (statement, was): (Statement<'_>, Option<(PostId, &NewPost)>),
     action: Action,
     edit: &Edit,
 ) -> Result<Option<Post>, StoreError> {
     let mut transaction = session.begin().await.map_err(store_error)?;
+    if let Some((id, was)) = was {
+        let mut inside = Session::Host(&mut transaction);
+        let find = inside.query(AssertSqlSafe(format!("{POST} FOR UPDATE"))).bind(id.get());
+        let row = find.fetch_optional(&mut *inside).await.map_err(store_error)?;
+        let is = row.map(|row| rows::post(&row)).transpose()?;
+        unchanged(is.as_ref().map(Post::facts), Some(was))?;
+    }
     let row: Option<PgRow> = statement.fetch_optional(&mut *transaction).await.map_err(store_error)?;
     let post = row.map(|row| rows::post(&row)).transpose()?;
     if let Some(post) = &post {
@@ -269,11 +284,13 @@ impl CatalogEditor for PostgresStore {
         &self,
         id: ProductId,
         product: NewProduct,
+        was: Option<&NewProduct>,
         edit: Edit,
     ) -> Result<Option<Arc<Product>>, StoreError> {
-        let queue = self.maintenance()?;
-        let update =
-            queue.run(move |session| Box::pin(async move { update_product(session, id, &product, &edit).await }));
+        let (queue, was) = (self.maintenance()?, was.cloned());
+        let update = queue.run(move |session| {
+            Box::pin(async move { update_product(session, id, (&product, was.as_ref()), &edit).await })
+        });
         let updated = update.await;
         self.products.clear();
         updated
@@ -311,9 +328,16 @@ impl Posts for PostgresStore {
         post(self.sessions.clone(), id).await
     }
 
-    async fn update_post(&self, id: PostId, post: NewPost, edit: Edit) -> Result<Option<Post>, StoreError> {
-        let queue = self.maintenance()?;
-        let update = queue.run(move |session| Box::pin(async move { update_post(session, id, &post, &edit).await }));
+    async fn update_post(
+        &self,
+        id: PostId,
+        post: NewPost,
+        was: Option<&NewPost>,
+        edit: Edit,
+    ) -> Result<Option<Post>, StoreError> {
+        let (queue, was) = (self.maintenance()?, was.cloned());
+        let update = queue
+            .run(move |session| Box::pin(async move { update_post(session, id, (&post, was.as_ref()), &edit).await }));
         update.await
     }
 

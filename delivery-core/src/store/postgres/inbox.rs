@@ -20,7 +20,7 @@ use crate::store::sql::inbox::{
 };
 use crate::store::sql::rows::{Columns, parsed};
 use crate::store::sql::statements::limit;
-use crate::store::{Entry, FARTHEST, Inbox, InboxQuery, Page, StoreError};
+use crate::store::{Action, Edit, Entry, FARTHEST, Inbox, InboxQuery, Page, StoreError};
 
 /// Adds the rows that `needs` names, and those that they lead to. Deals and keys are locked.
 pub(super) async fn lock(
@@ -117,7 +117,8 @@ pub(super) async fn persist(session: &mut Session<'_>, writes: &InboxWrites) -> 
         ORDER BY source, reference, told_at DESC, place DESC \
         ON CONFLICT (source, reference) DO UPDATE SET email = excluded.email, told_at = excluded.told_at \
         WHERE k.told_at <= excluded.told_at";
-    let InboxWrites { entries: events, references, deals, customers, .. } = writes;
+    const APPLIED: &str = "INSERT INTO delivery_event (number, at, actor, action, detail) VALUES ($1, $2, $3, $4, $5)";
+    let InboxWrites { entries: events, references, deals, customers, applied } = writes;
     if !events.is_empty() {
         let written = session
             .scalar::<i64>(EVENTS)
@@ -162,6 +163,11 @@ pub(super) async fn persist(session: &mut Session<'_>, writes: &InboxWrites) -> 
             .bind(customers.iter().map(|it| it.email.as_str().to_owned()).collect::<Vec<_>>())
             .bind(customers.iter().map(|it| it.told_at.timestamp_millis()).collect::<Vec<_>>());
         remember.execute(&mut **session).await.map_err(store_error)?;
+    }
+    for (number, Edit { at, by, detail }) in applied {
+        let log = session.query(APPLIED).bind(*number).bind(at.timestamp_millis()).bind(by.as_str().to_owned());
+        let log = log.bind(Action::EventApplied.as_str()).bind(detail.clone());
+        log.execute(&mut **session).await.map_err(store_error)?;
     }
     Ok(true)
 }

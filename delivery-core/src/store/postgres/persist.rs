@@ -108,9 +108,10 @@ const ISSUE: &str = concat!(
         WHERE p.order_id = n.order_id AND p.source = n.source AND p.product = n.product AND p.key = n.heir_of), \
     written AS ( \
         INSERT INTO delivery_key (number, id, secret_version, product, email, source, order_id, issued_at, granted_until, \
-            granted_uses, expires_at, max_uses, used, last_use, revoked_at, revoked_reason, revoked_by, version, host_ref) \
+            granted_uses, expires_at, max_uses, used, last_use, revoked_at, revoked_reason, revoked_by, version, host_ref, noticed) \
         SELECT number, id, secret_version, product, email, source, order_id, issued_at, granted_until, granted_uses, \
-            expires_at, max_uses, used, last_use, revoked_at, revoked_reason, revoked_by, version + 1, host_ref \
+            expires_at, max_uses, used, last_use, revoked_at, revoked_reason, revoked_by, version + 1, host_ref, \
+            (SELECT h.noticed FROM delivery_key h WHERE h.number = new.heir_of) \
         FROM new WHERE order_id IS NULL OR heir_of IS NOT NULL OR (number IN (SELECT key FROM bought)) IS TRUE \
         ON CONFLICT (id) DO NOTHING RETURNING number), ",
     uses!(),

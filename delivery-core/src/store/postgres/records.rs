@@ -151,7 +151,7 @@ async fn notify_expiring(session: &mut Session<'_>, scan: ExpiryScan) -> Result<
     Ok(due.len())
 }
 
-const LOCK: &str = "SELECT number FROM delivery_key WHERE lower(email) = lower($1) ORDER BY number FOR UPDATE";
+const LOCK: &str = "SELECT number FROM delivery_key WHERE lower(email) = $1 ORDER BY number FOR UPDATE";
 
 async fn erase(
     session: &mut Session<'_>,
@@ -161,14 +161,13 @@ async fn erase(
     let mut transaction = session.begin().await.map_err(store_error)?;
     transaction.execute(PATIENT).await.map_err(store_error)?;
     let mut inside = Session::Host(&mut transaction);
+    let (mut ids, address) = (Vec::new(), email.as_str().to_ascii_lowercase());
     // Who tells a buyer of something holds the key meanwhile: what was queued by then is erased too.
-    let lock = inside.query(LOCK).bind(email.as_str().to_owned());
-    lock.fetch_all(&mut *inside).await.map_err(store_error)?;
-    let mut ids = Vec::new();
+    inside.query(LOCK).bind(address.clone()).fetch_all(&mut *inside).await.map_err(store_error)?;
     for statement in ERASE {
-        let erase = inside.query(statement).bind(email.as_str().to_owned()).bind(pseudonym.as_str().to_owned());
+        let erase = inside.query(statement).bind(address.clone()).bind(pseudonym.as_str().to_owned());
         let keys = erase.fetch_all(&mut *inside).await.map_err(store_error)?;
-        ids = keys.iter().map(rows::key_id).collect::<Result<_, _>>()?;
+        ids.extend(keys.iter().map(rows::key_id).collect::<Result<Vec<_>, _>>()?);
     }
     let detail = Some(pseudonym.as_str().to_owned());
     log(&mut inside, (None, None), Action::CustomerErased, &Edit { detail, ..edit.clone() }).await?;

@@ -106,11 +106,11 @@ macro_rules! counted_keys {
 pub(in crate::store) use counted_keys;
 
 /// Keys that expire after second `$1` and not after second `$2`, and whose buyers were not told of that time: at most `$3`, those
-/// that expire first. Persons who were forgotten are told nothing.
+/// that expire first. Persons who were forgotten are told nothing. A key that was issued for a shorter time than that is of no news.
 pub(in crate::store) const EXPIRING: &str = "SELECT number, id, expires_at, email, \
         CAST(CASE WHEN email LIKE 'erased-%@erased.invalid' THEN 1 ELSE 0 END AS bigint) AS silent FROM delivery_key \
-    WHERE state = 0 AND told = 0 AND expires_at < 253402300799 AND expires_at > $1 AND expires_at <= $2 \
-    ORDER BY expires_at LIMIT $3";
+    WHERE state = 0 AND told = 0 AND expires_at > $1 AND expires_at <= $2 \
+        AND expires_at - issued_at >= $2 - $1 ORDER BY expires_at LIMIT $3";
 
 /// How many uses there were on each day from `$1` on, among the records from number `$2` on.
 pub(in crate::store) const USES: &str = "SELECT at / 86400000 AS day, CAST(count(*) AS bigint) AS uses FROM delivery_use \
@@ -167,42 +167,56 @@ pub(in crate::store) fn day_of(time: DateTime<Utc>) -> i64 {
     time.timestamp_millis().div_euclid(DAY) * DAY
 }
 
-/// The keys that are sent to address `$1`, or were before it was corrected.
+/// The keys that were sent to address `$1`, which is `$2` by now, or were before it was corrected.
 macro_rules! whose {
     () => {
-        "(SELECT number FROM delivery_key WHERE lower(email) = lower(CAST($1 AS text)) \
-            UNION SELECT key FROM delivery_event WHERE action = 'email_changed' AND lower(detail) = lower('was ' || CAST($1 AS text)))"
+        "(SELECT number FROM delivery_key WHERE lower(email) = CAST($2 AS text) \
+            UNION SELECT key FROM delivery_event WHERE action = 'email_changed' AND lower(detail) = 'was ' || CAST($1 AS text))"
     };
 }
 
-/// What forgets address `$1`, which `$2` replaces, in this order. The last one returns the ids of its keys.
+/// Whether column `$column` contains address `$1`.
+macro_rules! contains {
+    ($column:literal) => {
+        concat!("replace(lower(", $column, "), CAST($1 AS text), '') <> lower(", $column, ")")
+    };
+}
+
+/// What forgets address `$1`, in lower case, which `$2` replaces, in this order. The first one returns the ids of its keys: an order
+/// that comes after it is none of theirs. The events of customers are found by their references, so they come before those.
 pub(in crate::store) const ERASE: [&str; 6] = [
+    concat!(
+        "UPDATE delivery_key SET email = CAST($2 AS text), \
+            revoked_reason = CASE WHEN ",
+        contains!("revoked_reason"),
+        " THEN 'erased' ELSE revoked_reason END WHERE lower(email) = CAST($1 AS text) RETURNING id"
+    ),
     concat!(
         "DELETE FROM delivery_message WHERE state = 0 AND key IN ",
         whose!(),
-        " AND lower(recipient) = lower(CAST($1 AS text)) AND CAST($2 AS text) IS NOT NULL"
+        " AND lower(recipient) = CAST($1 AS text)"
     ),
     // The reply of a mail server may quote the address.
     concat!(
         "UPDATE delivery_message SET \
-            recipient = CASE WHEN lower(recipient) = lower(CAST($1 AS text)) THEN CAST($2 AS text) ELSE recipient END, \
-            reason = CASE WHEN replace(lower(reason), lower(CAST($1 AS text)), '') <> lower(reason) THEN 'erased' ELSE reason END \
-            WHERE key IN ",
+            recipient = CASE WHEN lower(recipient) = CAST($1 AS text) THEN CAST($2 AS text) ELSE recipient END, \
+            reason = CASE WHEN ",
+        contains!("reason"),
+        " THEN 'erased' ELSE reason END WHERE key IN ",
         whose!()
     ),
     concat!(
-        "UPDATE delivery_event SET \
-            detail = CASE WHEN lower(detail) = lower('was ' || CAST($1 AS text)) THEN 'was ' || CAST($2 AS text) ELSE 'erased' END \
-            WHERE key IN ",
+        "UPDATE delivery_event SET detail = CASE \
+            WHEN lower(detail) = 'was ' || CAST($1 AS text) THEN 'was ' || CAST($2 AS text) ELSE 'erased' END WHERE key IN ",
         whose!(),
-        " AND replace(lower(detail), lower(CAST($1 AS text)), '') <> lower(detail)"
+        " AND ",
+        contains!("detail")
     ),
+    // An address that contains this one is another person's.
     "UPDATE delivery_inbox SET body = NULL, due_at = NULL, outcome = 'ignored', reason = 'the customer was erased', \
         version = version + 1 WHERE due_at IS NOT NULL AND CAST($2 AS text) IS NOT NULL \
-        AND replace(lower(body), lower(CAST($1 AS text)), '') <> lower(body)",
-    "DELETE FROM delivery_customer WHERE lower(email) = lower(CAST($1 AS text)) AND CAST($2 AS text) IS NOT NULL",
-    "UPDATE delivery_key SET email = CAST($2 AS text), \
-        revoked_reason = CASE WHEN replace(lower(revoked_reason), lower(CAST($1 AS text)), '') <> lower(revoked_reason) \
-            THEN 'erased' ELSE revoked_reason END \
-        WHERE lower(email) = lower(CAST($1 AS text)) RETURNING id",
+        AND (replace(lower(body), '\"email\":\"' || CAST($1 AS text) || '\"', '') <> lower(body) \
+            OR EXISTS (SELECT 1 FROM delivery_customer c WHERE lower(c.email) = CAST($1 AS text) AND c.source = delivery_inbox.source \
+                AND replace(body, '\"customer\":\"' || c.reference || '\"', '') <> body))",
+    "DELETE FROM delivery_customer WHERE lower(email) = CAST($1 AS text) AND CAST($2 AS text) IS NOT NULL",
 ];

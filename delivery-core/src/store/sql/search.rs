@@ -13,12 +13,10 @@ use crate::store::{KeyQuery, Page, StoreError};
 /// Keys that a search looks through at a time, once the first few were not enough.
 const CHUNK: usize = 1000;
 
-/// Keys that expired by second `$1` and are not marked, at most `$2`: which ones, by their numbers. Those that never expire are
-/// not in the index.
+/// The numbers of keys that expired by second `$1` and are not marked, at most `$2`.
 macro_rules! unmarked {
     () => {
-        "SELECT number FROM delivery_key WHERE state IN (0, 1) AND told IN (0, 1) \
-            AND expires_at < 253402300799 AND expires_at <= $1 LIMIT $2"
+        "SELECT number FROM delivery_key WHERE state IN (0, 1) AND told IN (0, 1) AND expires_at <= $1 LIMIT $2"
     };
 }
 pub(in crate::store) use unmarked;
@@ -74,8 +72,7 @@ pub(in crate::store) fn candidates(query: &KeyQuery, table: &str, before: Option
             (Some(by("k.host_ref = $own", Parameter::Text(name.as_str().to_owned()))), None)
         }
         KeyQuery { email: Some(email), .. } => {
-            let condition = "lower(k.email) = lower(CAST($own AS text))";
-            (Some(by(condition, Parameter::Text(email.as_str().to_owned()))), None)
+            (Some(by("lower(k.email) = $own", Parameter::Text(email.as_str().to_ascii_lowercase()))), None)
         }
         KeyQuery { product: Some(product), .. } => {
             (None, Some(by("k.product = $own", Parameter::Integer(product.get()))))
@@ -112,10 +109,12 @@ fn among_few(status: Option<Status>) -> &'static str {
 fn by_state(status: Option<Status>, product: Option<&str>, most: usize) -> Vec<String> {
     let product = product.unwrap_or_default();
     let of = |state, time| walk(&[state, product, time], most);
+    // No condition that another index could be chosen for.
+    let own = product.replace("k.product", "k.product + 0");
     // A key whose time was marked by a server with a clock that is ahead.
-    let marked_early = || sorted(&["k.state = 2", "k.told IN (0, 1)", FINITE, "k.expires_at > $2", product], most);
+    let marked_early = || sorted(&["k.state = 2", FINITE, "k.expires_at > $2", &own], most);
     let not_marked = || {
-        let unmarked = ["k.state IN (0, 1)", "k.told IN (0, 1)", FINITE, "k.expires_at <= $2", product];
+        let unmarked = ["k.state IN (0, 1)", FINITE, "k.expires_at <= $2", &own];
         sorted(&unmarked, most)
     };
     match status {
@@ -129,8 +128,8 @@ fn by_state(status: Option<Status>, product: Option<&str>, most: usize) -> Vec<S
     }
 }
 
-/// The condition of the index by `expires_at`.
-const FINITE: &str = "k.expires_at < 253402300799";
+/// Keys that expire some day.
+const FINITE: &str = "k.told IN (0, 1)";
 
 /// Keys below `$1`, newest first, along an index that ends with the id.
 fn walk(conditions: &[&str], most: usize) -> String {

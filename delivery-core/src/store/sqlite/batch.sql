@@ -8,9 +8,10 @@ CREATE TEMP VIEW IF NOT EXISTS delivery_batch (keys, states, messages, uses, eve
 CREATE TEMP TRIGGER IF NOT EXISTS delivery_write INSTEAD OF INSERT ON delivery_batch BEGIN
     INSERT INTO delivery_key
         (number, id, secret_version, product, email, source, order_id, issued_at, granted_until, granted_uses, expires_at,
-         max_uses, host_ref)
+         max_uses, host_ref, noticed)
     SELECT value->>0, unhex(value->>1), value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, value->>8,
-           value->>9, value->>8, value->>9, value->>10
+           value->>9, value->>8, value->>9, value->>10,
+           (SELECT h.noticed FROM delivery_key h WHERE h.number = value->>11)
     FROM json_each(NEW.keys);
 
     INSERT INTO delivery_purchase (order_id, source, product, key)
@@ -66,6 +67,9 @@ CREATE TEMP TRIGGER IF NOT EXISTS delivery_write INSTEAD OF INSERT ON delivery_b
     SELECT value->>0, value->>1, value->>2, value->>3 FROM json_each(NEW.inbox, '$.customers') WHERE true
     ON CONFLICT (source, reference) DO UPDATE SET email = excluded.email, told_at = excluded.told_at
     WHERE delivery_customer.told_at <= excluded.told_at;
+
+    INSERT INTO delivery_event (number, at, actor, action, detail)
+    SELECT value->>0, value->>1, value->>2, value->>3, value->>4 FROM json_each(NEW.inbox, '$.applied');
 
     INSERT INTO delivery_request (key, request, product, at, repeats, version)
     SELECT value->>0, value->>1, value->>2, value->>3, value->>4, 1 FROM json_each(NEW.inbox, '$.requests') WHERE true

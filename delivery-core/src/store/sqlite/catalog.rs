@@ -14,6 +14,7 @@ use crate::HostRef;
 use crate::order::Source;
 use crate::post::{NewPost, Post, PostId};
 use crate::product::{Listing, NewProduct, Product, ProductId, RefName};
+use crate::store::catalog::unchanged;
 use crate::store::sql::rows;
 use crate::store::sql::statements::{
     ADD_POST, ADD_PRODUCT, ARCHIVE_PRODUCT, DELETE_POST, LOG, POST, POSTS, POSTS_OF_CATEGORY, PRODUCT, PRODUCT_CALLED,
@@ -27,19 +28,20 @@ pub(super) async fn add_product(
     edit: &Edit,
 ) -> Result<Arc<Product>, StoreError> {
     let draft = rows::draft_product(facts)?;
-    let added = change(writer, bind_product!(sqlx::query(ADD_PRODUCT), draft), Action::ProductAdded, edit).await?;
+    let added =
+        change(writer, (bind_product!(sqlx::query(ADD_PRODUCT), draft), None), Action::ProductAdded, edit).await?;
     added.ok_or(StoreError::corrupt("a product that was added and is not there"))
 }
 
 pub(super) async fn update_product(
     writer: &mut Writer,
     id: ProductId,
-    facts: &NewProduct,
+    (facts, was): (&NewProduct, Option<&NewProduct>),
     edit: &Edit,
 ) -> Result<Option<Arc<Product>>, StoreError> {
     let draft = rows::draft_product(facts)?;
     let update = bind_product!(sqlx::query(UPDATE_PRODUCT), draft).bind(id.get());
-    change(writer, update, Action::ProductUpdated, edit).await
+    change(writer, (update, was.map(|was| (id, was))), Action::ProductUpdated, edit).await
 }
 
 pub(super) async fn archive_product(
@@ -47,7 +49,8 @@ pub(super) async fn archive_product(
     id: ProductId,
     edit: &Edit,
 ) -> Result<Option<Arc<Product>>, StoreError> {
-    let archived = change(writer, sqlx::query(ARCHIVE_PRODUCT).bind(id.get()), Action::ProductArchived, edit).await?;
+    let archived =
+        change(writer, (sqlx::query(ARCHIVE_PRODUCT).bind(id.get()), None), Action::ProductArchived, edit).await?;
     if archived.is_some() {
         return Ok(archived);
     }
@@ -59,12 +62,17 @@ pub(super) async fn archive_product(
 /// Changes a product, and enters that into the audit log.
 async fn change(
     writer: &mut Writer,
-    statement: Query<'_, Sqlite, SqliteArguments>,
+    (statement, was): (Query<'_, Sqlite, SqliteArguments>, Option<(ProductId, &NewProduct)>),
     action: Action,
     edit: &Edit,
 ) -> Result<Option<Arc<Product>>, StoreError> {
     let number = writer.next_number().await?;
     let mut transaction = writer.connection.begin().await.map_err(store_error)?;
+    if let Some((id, was)) = was {
+        let row = sqlx::query(PRODUCT).bind(id.get()).fetch_optional(&mut *transaction).await.map_err(store_error)?;
+        let is = row.map(|row| rows::product(&row)).transpose()?;
+        unchanged(is.as_ref().map(Product::facts), Some(was))?;
+    }
     let row = statement.fetch_optional(&mut *transaction).await.map_err(store_error)?;
     let product = row.map(|row| rows::product(&row).map(Arc::new)).transpose()?;
     if let Some(product) = &product {
@@ -78,35 +86,40 @@ async fn change(
 
 pub(super) async fn add_post(writer: &mut Writer, facts: &NewPost, edit: &Edit) -> Result<Post, StoreError> {
     let draft = rows::draft_post(facts)?;
-    let added = change_post(writer, bind_post!(sqlx::query(ADD_POST), draft), Action::PostAdded, edit).await?;
+    let added = change_post(writer, (bind_post!(sqlx::query(ADD_POST), draft), None), Action::PostAdded, edit).await?;
     added.ok_or(StoreError::corrupt("a post that was added and is not there"))
 }
 
 pub(super) async fn update_post(
     writer: &mut Writer,
     id: PostId,
-    facts: &NewPost,
+    (facts, was): (&NewPost, Option<&NewPost>),
     edit: &Edit,
 ) -> Result<Option<Post>, StoreError> {
     let draft = rows::draft_post(facts)?;
     let update = bind_post!(sqlx::query(UPDATE_POST), draft).bind(id.get());
-    change_post(writer, update, Action::PostUpdated, edit).await
+    change_post(writer, (update, was.map(|was| (id, was))), Action::PostUpdated, edit).await
 }
 
 pub(super) async fn delete_post(writer: &mut Writer, id: PostId, edit: &Edit) -> Result<bool, StoreError> {
     let delete = sqlx::query(DELETE_POST).bind(id.get());
-    Ok(change_post(writer, delete, Action::PostDeleted, edit).await?.is_some())
+    Ok(change_post(writer, (delete, None), Action::PostDeleted, edit).await?.is_some())
 }
 
 /// Changes a post, and enters that into the audit log.
 async fn change_post(
     writer: &mut Writer,
-    statement: Query<'_, Sqlite, SqliteArguments>,
+    (statement, was): (Query<'_, Sqlite, SqliteArguments>, Option<(PostId, &NewPost)>),
     action: Action,
     edit: &Edit,
 ) -> Result<Option<Post>, StoreError> {
     let number = writer.next_number().await?;
     let mut transaction = writer.connection.begin().await.map_err(store_error)?;
+    if let Some((id, was)) = was {
+        let row = sqlx::query(POST).bind(id.get()).fetch_optional(&mut *transaction).await.map_err(store_error)?;
+        let is = row.map(|row| rows::post(&row)).transpose()?;
+        unchanged(is.as_ref().map(Post::facts), Some(was))?;
+    }
     let row = statement.fetch_optional(&mut *transaction).await.map_err(store_error)?;
     let post = row.map(|row| rows::post(&row)).transpose()?;
     if let Some(post) = &post {

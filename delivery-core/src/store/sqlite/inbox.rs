@@ -19,7 +19,7 @@ use crate::store::sql::inbox::{
 };
 use crate::store::sql::rows::{Columns, parsed};
 use crate::store::sql::statements::limit;
-use crate::store::{Entry, EventOutcome, FARTHEST, Inbox, InboxQuery, Page, StoreError};
+use crate::store::{Action, Entry, EventOutcome, FARTHEST, Inbox, InboxQuery, Page, StoreError};
 
 /// Adds the events, references and deals that `needs` names.
 pub(super) async fn load(
@@ -63,11 +63,12 @@ pub(super) async fn load(
 /// The parameter `inbox` of a batch, which has requests too; null in most.
 pub(super) fn rows(writes: &InboxWrites, requests: &[RequestRow]) -> Result<Option<String>, StoreError> {
     #[derive(Serialize)]
-    struct Rows<E, D, R, C, Q> {
+    struct Rows<E, D, R, C, A, Q> {
         entries: Vec<E>,
         deals: Vec<D>,
         references: Vec<R>,
         customers: Vec<C>,
+        applied: Vec<A>,
         requests: Vec<Q>,
     }
     if writes.is_empty() && requests.is_empty() {
@@ -93,6 +94,9 @@ pub(super) fn rows(writes: &InboxWrites, requests: &[RequestRow]) -> Result<Opti
         .customers
         .iter()
         .map(|it| (it.source.as_str(), it.reference.as_str(), it.email.as_str(), it.told_at.timestamp_millis()));
+    let applied = writes.applied.iter().map(|(number, edit)| {
+        (number, edit.at.timestamp_millis(), edit.by.as_str(), Action::EventApplied.as_str(), edit.detail.as_deref())
+    });
     let references = writes.references.iter();
     json(&Rows {
         entries: entries.collect::<Result<Vec<_>, StoreError>>()?,
@@ -105,6 +109,7 @@ pub(super) fn rows(writes: &InboxWrites, requests: &[RequestRow]) -> Result<Opti
             .map(|(it, deal)| (it.source.as_str(), it.kind.as_str(), it.name.as_str(), deal))
             .collect(),
         customers: customers.collect(),
+        applied: applied.collect(),
         requests: request::rows(requests),
     })
     .map(Some)

@@ -304,11 +304,13 @@ impl CatalogEditor for SqliteStore {
         &self,
         id: ProductId,
         product: NewProduct,
+        was: Option<&NewProduct>,
         edit: Edit,
     ) -> Result<Option<Arc<Product>>, StoreError> {
-        self.writer()?
-            .run(move |writer| Box::pin(async move { catalog::update_product(writer, id, &product, &edit).await }))
-            .await
+        let was = was.cloned();
+        let update =
+            async move |writer: &mut Writer| catalog::update_product(writer, id, (&product, was.as_ref()), &edit).await;
+        self.writer()?.run(move |writer| Box::pin(async move { update(writer).await })).await
     }
 
     async fn archive_product(&self, id: ProductId, edit: Edit) -> Result<Option<Arc<Product>>, StoreError> {
@@ -339,10 +341,17 @@ impl Posts for SqliteStore {
         timely(catalog::post(&self.readers, id)).await
     }
 
-    async fn update_post(&self, id: PostId, post: NewPost, edit: Edit) -> Result<Option<Post>, StoreError> {
-        self.writer()?
-            .run(move |writer| Box::pin(async move { catalog::update_post(writer, id, &post, &edit).await }))
-            .await
+    async fn update_post(
+        &self,
+        id: PostId,
+        post: NewPost,
+        was: Option<&NewPost>,
+        edit: Edit,
+    ) -> Result<Option<Post>, StoreError> {
+        let was = was.cloned();
+        let update =
+            async move |writer: &mut Writer| catalog::update_post(writer, id, (&post, was.as_ref()), &edit).await;
+        self.writer()?.run(move |writer| Box::pin(async move { update(writer).await })).await
     }
 
     async fn delete_post(&self, id: PostId, edit: Edit) -> Result<bool, StoreError> {

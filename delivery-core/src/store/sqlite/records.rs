@@ -134,16 +134,20 @@ async fn erase(
 ) -> Result<Vec<KeyId>, StoreError> {
     let number = writer.next_number().await?;
     let mut transaction = writer.connection.begin().await.map_err(store_error)?;
-    let mut ids = Vec::new();
+    let (mut ids, address) = (Vec::new(), email.as_str().to_ascii_lowercase());
     for statement in ERASE {
-        let erase = sqlx::query(statement).bind(email.as_str()).bind(pseudonym.as_str());
+        let erase = sqlx::query(statement).bind(&address).bind(pseudonym.as_str());
         let keys = erase.fetch_all(&mut *transaction).await.map_err(store_error)?;
-        ids = keys.iter().map(rows::key_id).collect::<Result<_, _>>()?;
+        ids.extend(keys.iter().map(rows::key_id).collect::<Result<Vec<_>, _>>()?);
     }
     let edit = Edit { detail: Some(pseudonym.as_str().to_owned()), ..edit.clone() };
     let log = bind_log!(sqlx::query(LOG), number, (None, None), Action::CustomerErased, edit);
     log.execute(&mut *transaction).await.map_err(store_error)?;
     transaction.commit().await.map_err(store_error)?;
+    // What cannot be read now is read when it is asked for.
+    for id in &ids {
+        writer.cache.keys.remove(id);
+    }
     for row in load::keys(&mut writer.connection, &writer.cache, &ids).await? {
         writer.cache.keys.insert(row.key.id(), row);
     }

@@ -75,13 +75,21 @@ async fn an_updated_product_is_served_at_once(catalog: Port) {
     let added = catalog.add_product(facts("old"), edit()).await.expect("added");
     for name in ["new", "newer", "newer"] {
         assert!(catalog.product(added.id()).await.expect("found").is_some());
-        let updated = catalog.update_product(added.id(), facts(name), edit()).await.expect("updated").expect("known");
+        let updated =
+            catalog.update_product(added.id(), facts(name), None, edit()).await.expect("updated").expect("known");
         assert_eq!((updated.id(), updated.name()), (added.id(), name));
         assert_eq!(catalog.product(added.id()).await.expect("found"), Some(updated.clone()));
         assert_eq!(*catalog.products().await.expect("listed"), [Listing::of(&updated)]);
     }
+    // Who has read something else changes nothing.
+    let (read, is) = (facts("new"), facts("newer"));
+    let changed = catalog.update_product(added.id(), facts("newest"), Some(&read), edit()).await;
+    assert!(matches!(changed, Err(StoreError::Conflict { .. })), "{changed:?}");
+    assert_eq!(catalog.product(added.id()).await.expect("found").expect("known").facts(), &is);
+    let changed = catalog.update_product(added.id(), facts("newest"), Some(&is), edit()).await;
+    assert_eq!(changed.expect("updated").expect("known").name(), "newest");
     let unknown = ProductId::new(99).expect("1 or more");
-    assert_eq!(catalog.update_product(unknown, facts("new"), edit()).await.expect("answered"), None);
+    assert_eq!(catalog.update_product(unknown, facts("new"), None, edit()).await.expect("answered"), None);
     assert_eq!(catalog.product(unknown).await.expect("answered"), None);
 }
 
@@ -98,7 +106,8 @@ async fn an_archived_product_is_not_listed_and_still_found(catalog: Port) {
         assert_eq!(catalog.product(old.id()).await.expect("found"), Some(archived));
         assert_eq!(*catalog.products().await.expect("listed"), [Listing::of(&kept)]);
     }
-    let updated = catalog.update_product(old.id(), facts("newer"), edit()).await.expect("updated").expect("known");
+    let updated =
+        catalog.update_product(old.id(), facts("newer"), None, edit()).await.expect("updated").expect("known");
     assert!(updated.is_archived(), "an update does not sell it again");
     assert_eq!(catalog.archive_product(ProductId::new(99).expect("1 or more"), edit()).await.expect("answered"), None);
 }
@@ -126,13 +135,17 @@ async fn a_product_is_found_by_what_platforms_call_it(catalog: Port) {
     let taken = facts(&[("polar", "new"), ("stripe", "plink_1")]);
     let refused = catalog.add_product(taken.clone(), edit()).await.expect_err("the name is taken");
     assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
-    let refused = catalog.update_product(other.id(), taken, edit()).await.expect_err("the name is taken");
+    let refused = catalog.update_product(other.id(), taken, None, edit()).await.expect_err("the name is taken");
     assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
     assert_eq!((named("polar", "new").await, named("paddle", "plink_1").await), (None, Some(other.id())));
     // Names that a product has no more are free.
-    catalog.update_product(added.id(), facts(&[("stripe", "plink_2")]), edit()).await.expect("updated").expect("known");
+    catalog
+        .update_product(added.id(), facts(&[("stripe", "plink_2")]), None, edit())
+        .await
+        .expect("updated")
+        .expect("known");
     let freed = facts(&[("stripe", "plink_1"), ("shopify", "BOOK-1")]);
-    catalog.update_product(other.id(), freed, edit()).await.expect("updated").expect("known");
+    catalog.update_product(other.id(), freed, None, edit()).await.expect("updated").expect("known");
     assert_eq!(
         (named("stripe", "plink_1").await, named("shopify", "BOOK-1").await),
         (Some(other.id()), Some(other.id()))
@@ -151,10 +164,11 @@ async fn a_product_is_found_by_what_the_host_calls_it(catalog: Port) {
     assert_eq!(catalog.product_called(&name("0197-A")).await.expect("answered"), None);
     let refused = catalog.add_product(facts("0197-b"), edit()).await.expect_err("the name is taken");
     assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
-    let refused = catalog.update_product(added.id(), facts("0197-b"), edit()).await.expect_err("the name is taken");
+    let refused =
+        catalog.update_product(added.id(), facts("0197-b"), None, edit()).await.expect_err("the name is taken");
     assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
     assert_eq!(catalog.product_called(&name("0197-b")).await.expect("found"), Some(other));
-    let renamed = catalog.update_product(added.id(), facts("0197-c"), edit()).await.expect("updated");
+    let renamed = catalog.update_product(added.id(), facts("0197-c"), None, edit()).await.expect("updated");
     assert_eq!(catalog.product_called(&name("0197-c")).await.expect("found"), renamed);
     assert_eq!(catalog.product_called(&name("0197-a")).await.expect("answered"), None);
     assert_eq!(catalog.products().await.expect("listed").len(), 2);
@@ -196,13 +210,20 @@ async fn a_post_is_changed_and_deleted_at_once(catalog: Port) {
     let first = catalog.add_post(new("one", 1), edit()).await.expect("added");
     let second = catalog.add_post(new("two", 2), edit()).await.expect("added");
     assert_eq!(listed().await, ["two # two", "one # one"]);
-    let updated = catalog.update_post(first.id(), new("three", 3), edit()).await.expect("updated").expect("known");
+    let updated =
+        catalog.update_post(first.id(), new("three", 3), None, edit()).await.expect("updated").expect("known");
     assert_eq!((updated.id(), updated.title()), (first.id(), "three"));
     assert_eq!(catalog.post(first.id()).await.expect("found"), Some(updated));
     assert_eq!(listed().await, ["three # three", "two # two"]);
+    // Who has read something else changes nothing.
+    let changed = catalog.update_post(first.id(), new("four", 4), Some(&new("one", 1)), edit()).await;
+    assert!(matches!(changed, Err(StoreError::Conflict { .. })), "{changed:?}");
+    assert_eq!(listed().await, ["three # three", "two # two"]);
+    let changed = catalog.update_post(first.id(), new("three", 3), Some(&new("three", 3)), edit()).await;
+    assert!(changed.expect("updated").is_some());
     assert!(catalog.delete_post(second.id(), edit()).await.expect("deleted"));
     assert!(!catalog.delete_post(second.id(), edit()).await.expect("answered"), "it is gone");
-    assert_eq!(catalog.update_post(second.id(), new("x", 1), edit()).await.expect("answered"), None);
+    assert_eq!(catalog.update_post(second.id(), new("x", 1), None, edit()).await.expect("answered"), None);
     assert_eq!(catalog.post(second.id()).await.expect("answered"), None);
     assert_eq!(listed().await, ["three # three"]);
     let third = catalog.add_post(new("four", 4), edit()).await.expect("added");

@@ -2,8 +2,8 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::email::Email;
-use delivery_core::key::{Actor, Change, Key, KeyId, LimitChange, NewKey, Status};
-use delivery_core::store::{Edit, ExpiryScan, KeyQuery, MessageKind, Recipient, Sale};
+use delivery_core::key::{Actor, Change, Key, KeyId, LimitChange, NewKey, SecretVersion, Status};
+use delivery_core::store::{Edit, ExpiryScan, KeyQuery, MessageKind, Recipient, Sale, Successor};
 use delivery_core::terms::{NEVER, UseLimit};
 
 use super::fixtures::{Whole, key, now, product, records, revoke, use_at};
@@ -39,7 +39,7 @@ async fn queued(store: &Port, at: DateTime<Utc>) -> Vec<(u8, String)> {
 }
 
 async fn issue(store: &Port, index: u8, expires_at: DateTime<Utc>) -> KeyId {
-    let granted = NewKey { expires_at, ..key(index, 2) };
+    let granted = NewKey { expires_at, issued_at: now() - TimeDelta::days(30), ..key(index, 2) };
     store.issue(Sale::new(granted, Vec::new())).await.expect("issued").into_key().id()
 }
 
@@ -88,12 +88,36 @@ pub(super) async fn a_buyer_is_told_once_of_each_time_at_which_a_key_expires(sto
     assert_eq!(queued(&store, at).await, buyers(&[7]));
 }
 
+pub(super) async fn a_key_that_was_sold_for_days_is_told_of_nothing(store: Port) {
+    // Issued now, for as long as the buyers of others are told before, and for a second less.
+    for (index, seconds) in [(1, 0), (2, -1)] {
+        let expires_at = now() + TimeDelta::days(14) + TimeDelta::seconds(seconds);
+        let granted = NewKey { expires_at, issued_at: now(), ..key(index, 2) };
+        store.issue(Sale::new(granted, Vec::new())).await.expect("issued");
+    }
+    while told(&store, now(), 9).await > 0 {}
+    assert_eq!(queued(&store, now()).await, [(1, "buyer1@example.com".to_owned())]);
+}
+
+pub(super) async fn a_successor_is_told_of_no_time_that_the_buyer_knows(store: Port) {
+    let id = issue(&store, 1, days(10)).await;
+    while told(&store, now(), 9).await > 0 {}
+    assert_eq!(queued(&store, now()).await.len(), 1);
+    let (secret, messages, withdrawn) = (SecretVersion::from_stored(513), Vec::new(), Vec::new());
+    let successor = Successor { id: key(2, 1).id, secret, at: now(), by: Actor::admin(), messages, withdrawn };
+    store.rotate(id, successor).await.expect("rotated").expect("known").expect("allowed");
+    assert_eq!((told(&store, now(), 9).await, queued(&store, now()).await), (0, Vec::new()));
+    set_expiry(&store, key(2, 1).id, days(9)).await;
+    while told(&store, now(), 9).await > 0 {}
+    assert_eq!(queued(&store, now()).await, [(2, "buyer1@example.com".to_owned())], "another time");
+}
+
 pub(super) async fn those_that_expire_first_are_told_first_and_the_erased_are_not(store: Port) {
     for (index, expires) in [(1, 9), (2, 3), (3, 6), (4, 1)] {
         issue(&store, index, days(expires)).await;
     }
     let ada: Email = "ada@example.com".parse().expect("an address");
-    let granted = NewKey { email: ada.clone(), expires_at: days(2), ..key(5, 2) };
+    let granted = NewKey { email: ada.clone(), expires_at: days(2), issued_at: days(-30), ..key(5, 2) };
     store.issue(Sale::new(granted, Vec::new())).await.expect("issued");
     let pseudonym = "erased-1@erased.invalid".parse().expect("an address");
     records(&store).erase(&ada, &pseudonym, Edit::new(Actor::admin(), now())).await.expect("erased");

@@ -11,8 +11,8 @@ use super::{Case, cases};
 use delivery_core::key::{Actor, Key, KeyId, NewKey, Status};
 use delivery_core::order::{OrderId, OrderRef, Source};
 use delivery_core::store::{
-    Cause, Charged, Customer, Entry, EventId, EventOutcome, Extent, Handling, Inbox, InboxQuery, KeyQuery, Ledger,
-    Links, MessageId, Notice, Of, Offer, Receipt, Received, Report, Sale, Successor,
+    Action, AuditQuery, Cause, Charged, Customer, Entry, EventId, EventOutcome, Extent, Handling, Inbox, InboxQuery,
+    KeyQuery, Ledger, Links, MessageId, Notice, Of, Offer, Receipt, Received, Report, Sale, Successor,
 };
 
 cases![
@@ -55,7 +55,7 @@ fn entry(event: &str) -> Entry {
 }
 
 fn receipt(event: &str, step: Option<Handling>) -> Receipt {
-    Receipt { entry: entry(event), is_kept: false, step, at: now(), notices: Arc::new(|_| Ok(Vec::new())) }
+    Receipt { entry: entry(event), is_kept: false, step, at: now(), notices: Arc::new(|_| Ok(Vec::new())), by: None }
 }
 
 fn paid(event: &str, order: &str, links: Links) -> Receipt {
@@ -271,8 +271,21 @@ async fn an_event_that_waits_for_the_seller_is_due_when_it_is_retried(ledger: Po
     let late = receipt("evt_1", Some(Handling::Wait("no product".to_owned())));
     receive(&ledger, Receipt { entry: claimed.clone(), is_kept: true, ..late }).await;
     let [claimed] = &claim().await[..] else { panic!("it stays due") };
+    // The seller adds something to what it says, and it waits all the same; then it is applied.
+    let by: Option<Actor> = "alice".parse().ok();
+    let entry = Entry { body: Some("with more".to_owned()), ..claimed.clone() };
+    let wait = receipt("evt_1", Some(Handling::Wait("no address".to_owned())));
+    let waits = receive(&ledger, Receipt { entry, is_kept: true, by: by.clone(), ..wait }).await.entry;
+    assert_eq!((waits.body.as_deref(), waits.due_at.is_some()), (Some("with more"), true));
     let sale = paid("evt_1", "A", Links::default());
-    receive(&ledger, Receipt { entry: claimed.clone(), is_kept: true, ..sale }).await;
+    receive(&ledger, Receipt { entry: waits, is_kept: true, by: by.clone(), ..sale }).await;
+    if let Some(records) = ledger.records() {
+        let audit = records.audit(&AuditQuery { limit: 9, ..AuditQuery::default() }).await.expect("read").items;
+        let said: Vec<_> =
+            audit.iter().map(|entry| (entry.action, Some(entry.actor.clone()), entry.detail.as_deref())).collect();
+        let once = (Action::EventApplied, by, Some("stripe evt_1"));
+        assert_eq!(said, [once.clone(), once]);
+    }
     assert_eq!(inbox(&ledger).retry_entries(None, None, now()).await.expect("retried"), 0);
 }
 

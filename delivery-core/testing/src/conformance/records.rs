@@ -4,20 +4,24 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use super::erase::{
+    addresses_in_any_script_are_found_and_erased, an_erased_person_is_nowhere_and_counts_stay,
+    nothing_is_sent_to_a_person_who_was_erased,
+};
 use super::expiry::{
-    a_buyer_is_told_once_of_each_time_at_which_a_key_expires, buyers_are_told_once_by_several_at_once,
+    a_buyer_is_told_once_of_each_time_at_which_a_key_expires, a_key_that_was_sold_for_days_is_told_of_nothing,
+    a_successor_is_told_of_no_time_that_the_buyer_knows, buyers_are_told_once_by_several_at_once,
     searches_find_the_same_before_and_after_expired_keys_are_marked,
     those_that_expire_first_are_told_first_and_the_erased_are_not,
 };
-use super::fixtures::{Whole, e_mail, edit, key, now, order, product, records, revoke, use_at};
+use super::fixtures::{Whole, e_mail, key, now, order, product, records, revoke, use_at};
 use super::{Case, cases};
 use delivery_core::email::Email;
 use delivery_core::key::{Actor, Change, KeyId, NewKey, Status};
 use delivery_core::post::{Category, NewPost};
 use delivery_core::product::NewProduct;
 use delivery_core::store::{
-    Action, AuditQuery, Customer, Day, Edit, Entry, EventId, EventOutcome, Handling, InboxQuery, KeyQuery,
-    MessageQuery, MessageState, Outcome, Receipt, Recipient, Resend, Route, Sale, Successor,
+    Action, AuditQuery, Day, Edit, MessageQuery, MessageState, Outcome, Recipient, Resend, Route, Sale, Successor,
 };
 
 cases![
@@ -28,8 +32,12 @@ cases![
     a_key_is_sent_again_to_an_address_that_is_corrected,
     figures_count_keys_and_what_happened_on_each_day,
     an_erased_person_is_nowhere_and_counts_stay,
+    addresses_in_any_script_are_found_and_erased,
+    nothing_is_sent_to_a_person_who_was_erased,
     a_buyer_is_told_once_of_each_time_at_which_a_key_expires,
     those_that_expire_first_are_told_first_and_the_erased_are_not,
+    a_key_that_was_sold_for_days_is_told_of_nothing,
+    a_successor_is_told_of_no_time_that_the_buyer_knows,
     buyers_are_told_once_by_several_at_once,
     searches_find_the_same_before_and_after_expired_keys_are_marked,
 ];
@@ -133,13 +141,13 @@ async fn every_change_is_in_the_audit_log_with_who_made_it(store: Port) {
     let made = |minutes| Edit::new(by(), at(minutes));
     let guide = || NewProduct::new("Guide").expect("a name").content("x").expect("content");
     let product = store.add_product(guide(), made(8)).await.expect("added").id();
-    store.update_product(product, guide(), made(9)).await.expect("updated");
+    store.update_product(product, guide(), None, made(9)).await.expect("updated");
     for minutes in [10, 11] {
         store.archive_product(product, made(minutes)).await.expect("archived");
     }
     let news = || NewPost::new("News", Category::new("news").expect("a category"), now()).expect("a title");
     let post = store.add_post(news(), made(12)).await.expect("added").id();
-    store.update_post(post, news(), made(13)).await.expect("updated");
+    store.update_post(post, news(), None, made(13)).await.expect("updated");
     for minutes in [14, 15] {
         store.delete_post(post, made(minutes)).await.expect("deleted");
     }
@@ -258,102 +266,4 @@ async fn figures_count_keys_and_what_happened_on_each_day(store: Port) {
     let statuses = [Status::Valid, Status::Exhausted, Status::Expired, Status::Revoked];
     assert_eq!(statuses.map(|status| count(1, status)), [vec![1], vec![2], vec![], vec![1]]);
     assert_eq!(statuses.map(|status| count(2, status)), [vec![], vec![], vec![1], vec![]]);
-}
-
-async fn an_erased_person_is_nowhere_and_counts_stay(store: Port) {
-    let (ada, shouted): (Email, Email) =
-        ("ada@example.com".parse().expect("an address"), "ADA@example.com".parse().expect("an address"));
-    let pseudonym: Email = "erased-1@erased.invalid".parse().expect("an address");
-    let of = |index, email: &Email| NewKey { email: email.clone(), ..key(index, 3) };
-    let sold = issue(&store, of(1, &ada).bought_with(order("A")), "1").await;
-    let other = issue(&store, key(2, 3), "2").await;
-    let shouting = issue(&store, of(3, &shouted), "3").await;
-    let corrected = issue(&store, of(4, &ada), "4").await;
-    // One of hers was sent, one failed with a reply that names her, two wait.
-    let claimed = store.claim_messages(at(1), at(6), 2).await.expect("claimed");
-    store.complete_message(claimed[0].lease, Outcome::Sent { at: at(1) }).await.expect("completed");
-    let reason = "550 5.1.1 <ADA@example.com>: no such user".to_owned();
-    let again = store.resend(sold, resend_now("5")).await.expect("queued");
-    again.expect("known").expect("not revoked");
-    store.complete_message(claimed[1].lease, Outcome::Sent { at: at(1) }).await.expect("completed");
-    let mut claimed = store.claim_messages(at(2), at(7), 1).await.expect("claimed");
-    let fail = Outcome::Fail { at: at(2), reason, route: Route::from_bytes([1; 16]) };
-    store.complete_message(claimed.remove(0).lease, fail).await.expect("completed");
-    store.change(sold, use_at(at(1)), Vec::new()).await.expect("changed");
-    let email: Email = "lovelace@example.com".parse().expect("an address");
-    store.change(corrected, Change::SetEmail { at: at(1), by: alice(), email }, Vec::new()).await.expect("changed");
-    let told = format!("asked for by {ada}").parse().ok();
-    let revoked = Change::Revoke { at: at(1), reason: told, by: alice() };
-    store.change(shouting, revoked, Vec::new()).await.expect("changed");
-    platform_events(&store, &ada).await;
-
-    let mut erased = records(&store).erase(&shouted, &pseudonym, Edit::new(alice(), at(9))).await.expect("erased");
-    erased.sort_unstable();
-    assert_eq!(erased, [sold, shouting]);
-    let all = KeyQuery { limit: 99, ..KeyQuery::default() };
-    let keys = store.search(&all).await.expect("found").items;
-    let messages = records(&store).messages(&MessageQuery { limit: 99, ..MessageQuery::default() }).await;
-    let audit = records(&store).audit(&AuditQuery { limit: 99, ..AuditQuery::default() }).await.expect("read").items;
-    let inbox = store.inbox().expect("an inbox");
-    let events = inbox.entries(&InboxQuery { limit: 99, ..InboxQuery::default() }).await.expect("listed").items;
-    let messages = messages.expect("listed").items;
-    let shown = format!("{keys:?} {messages:?} {audit:?} {events:?}").to_lowercase();
-    // `Debug` of an address shows its domain alone.
-    assert!(!shown.contains("ada@"), "{shown}");
-    for key in &keys {
-        assert!(!key.email().is_same(&ada), "{}", key.id());
-    }
-    for message in &messages {
-        assert!(!message.recipient.to_string().to_lowercase().contains("ada@"), "{message:?}");
-    }
-    let key = store.find(sold).await.expect("found").expect("known");
-    assert_eq!((key.email(), key.used()), (&pseudonym, 1));
-    assert_eq!(store.find(other).await.expect("found").expect("known").email(), &super::fixtures::key(2, 3).email);
-    // The order still has its key, and what waited for her is not sent.
-    let replay = Sale::new(of(9, &ada).bought_with(order("A")), e_mail("9"));
-    assert_eq!(store.issue(replay).await.expect("answered").into_key(), key);
-    let waiting = store.claim_messages(at(99), at(104), 9).await.expect("claimed");
-    assert!(waiting.iter().all(|message| message.key.id() == other), "{waiting:?}");
-    assert_eq!(
-        audit.first().map(|it| (it.action, it.actor.clone(), it.detail.clone())),
-        Some((Action::CustomerErased, alice(), Some(pseudonym.to_string())))
-    );
-    let source = "stripe".parse().expect("a platform");
-    assert_eq!(inbox.customer(&source, &"cus_1".parse().expect("a reference")).await.expect("read"), None);
-    assert!(events.iter().all(|event| event.body.is_none()));
-    // Erasing again finds nobody.
-    assert_eq!(records(&store).erase(&ada, &pseudonym, edit()).await.expect("erased"), []);
-}
-
-fn resend_now(name: &str) -> Resend {
-    Resend { at: at(1), by: alice(), email: None, messages: e_mail(name), corrected: Vec::new() }
-}
-
-/// A customer, and a sale that waits for the seller.
-async fn platform_events(store: &Port, email: &Email) {
-    let source: delivery_core::order::Source = "stripe".parse().expect("a platform");
-    let reference = "cus_1".parse().expect("a reference");
-    let customer = Customer { source: source.clone(), reference, email: email.clone(), told_at: now() };
-    for (name, step) in
-        [("evt_1", Handling::Remember(customer)), ("evt_2", Handling::Wait("no product is called so".to_owned()))]
-    {
-        let entry = Entry {
-            number: 0,
-            id: EventId { source: source.clone(), name: name.parse().expect("a name") },
-            kind: "paid".to_owned(),
-            order: None,
-            body: Some(format!("{{\"email\":\"{email}\"}}")),
-            received_at: now(),
-            outcome: None,
-            reason: None,
-            keys: Vec::new(),
-            due_at: Some(at(1)),
-            attempts: 0,
-            version: 0,
-        };
-        let notices = Arc::new(|_| Ok(Vec::new()));
-        let receipt = Receipt { entry, is_kept: false, step: Some(step), at: now(), notices };
-        let received = store.receive(receipt).await.expect("received").entry;
-        assert!(matches!(received.outcome, Some(EventOutcome::Remembered | EventOutcome::NeedsAttention)));
-    }
 }

@@ -77,7 +77,7 @@ impl Model {
         }
         let mut new = old.clone();
         (old.revoked, old.successor, old.order) = (true, Some(successor), None);
-        (new.inherited, new.noticed) = (new.used, None);
+        new.inherited = new.used;
         new.messages = vec![Message::queued(Topic::Successor, new.buyer, self.now)];
         self.keys.push(new);
         Answer::Key(successor)
@@ -87,7 +87,9 @@ impl Model {
         let now = self.now;
         for key in &mut self.keys {
             let expires = key.expires * 1000;
-            let is_soon = now < expires && expires <= now + TOLD_BEFORE;
+            // A key that was sold for less time is of no news.
+            let is_long = key.expires - key.issued >= TOLD_BEFORE / 1000;
+            let is_soon = is_long && now < expires && expires <= now + TOLD_BEFORE;
             if is_soon && !key.revoked && !key.is_used_up() && key.noticed != Some(key.expires) {
                 key.noticed = Some(key.expires);
                 key.messages.push(Message::queued(Topic::Expiring(key.expires), key.buyer, now));

@@ -11,8 +11,14 @@ impl Model {
         let (mut sent, mut deferred, mut failed) = (0, 0, 0);
         for (number, key) in self.keys.iter_mut().enumerate() {
             let (is_over, expires) = (key.revoked || key.expires * 1000 <= self.now || key.is_used_up(), key.expires);
+            let (has_heir, buyer) = (key.successor.is_some(), key.buyer);
             for message in key.messages.iter_mut().filter(|message| message.is_due(self.now)) {
-                if matches!(message.topic, Topic::Expiring(told) if is_over || told != expires) {
+                let is_outdated = match message.topic {
+                    Topic::Expiring(told) => is_over || told != expires,
+                    Topic::Sold | Topic::Again | Topic::Successor => has_heir,
+                    Topic::Refunded => false,
+                };
+                if is_outdated || message.to != buyer {
                     message.give_up();
                     failed += 1;
                     continue;

@@ -68,7 +68,7 @@ CREATE TABLE delivery_key (
     used           BIGINT NOT NULL DEFAULT 0,
     last_use       BIGINT,
     revoked_at     BIGINT,
-    revoked_reason TEXT,
+    revoked_reason TEXT COLLATE "C",
     revoked_by     TEXT,
     successor      TEXT, -- the id of the key that took its place
     host_ref       TEXT COLLATE "C", -- what the host calls it
@@ -77,8 +77,9 @@ CREATE TABLE delivery_key (
     -- For searches: 0 valid, 1 used up, 2 expired as far as that is marked, 3 revoked.
     state          SMALLINT NOT NULL GENERATED ALWAYS AS (CASE
         WHEN revoked_at IS NOT NULL THEN 3 WHEN lapsed = expires_at THEN 2 WHEN max_uses >= 0 AND used >= max_uses THEN 1 ELSE 0 END) STORED,
-    -- 1: the buyer was told when it expires.
-    told           SMALLINT NOT NULL GENERATED ALWAYS AS (CASE WHEN noticed = expires_at THEN 1 ELSE 0 END) STORED,
+    -- 0: the buyer is to be told when it expires, 1: was told, 2: it never does.
+    told           SMALLINT NOT NULL GENERATED ALWAYS AS (CASE
+        WHEN expires_at >= 253402300799 THEN 2 WHEN noticed = expires_at THEN 1 ELSE 0 END) STORED,
     version        BIGINT NOT NULL DEFAULT 1 -- counts writes: a server writes only the version that it read
 ) WITH (fillfactor = 80);
 -- Without regard to the case of ASCII letters.
@@ -90,7 +91,7 @@ CREATE INDEX delivery_key_by_host_ref ON delivery_key (host_ref, id) WHERE host_
 -- The keys of an order that others replaced; the purchase has the last one.
 CREATE INDEX delivery_key_replaced ON delivery_key (order_id, id) WHERE successor IS NOT NULL;
 -- Keys that have expired and are to be marked, and those whose buyers are to be told before they expire.
-CREATE INDEX delivery_key_expiring ON delivery_key (state, told, expires_at) WHERE expires_at < 253402300799;
+CREATE INDEX delivery_key_expiring ON delivery_key (state, told, expires_at);
 
 -- The identity of a purchase: one key for an order and product, for ever.
 CREATE TABLE delivery_purchase (
@@ -129,7 +130,7 @@ CREATE TABLE delivery_message (
     number     BIGINT PRIMARY KEY,
     key        BIGINT NOT NULL,
     kind       TEXT NOT NULL,
-    recipient  TEXT NOT NULL,
+    recipient  TEXT COLLATE "C" NOT NULL,
     message_id TEXT NOT NULL,
     state      BIGINT NOT NULL DEFAULT 0, -- 0 queued, 1 sent, 2 failed
     leased     BIGINT NOT NULL DEFAULT 0,
@@ -137,7 +138,7 @@ CREATE TABLE delivery_message (
     token      BIGINT NOT NULL DEFAULT 0,
     queued_at  BIGINT NOT NULL,
     due_at     BIGINT NOT NULL, -- of a leased message: when the lease ends; of a sent or failed one: when that was
-    reason     TEXT,
+    reason     TEXT COLLATE "C",
     route      TEXT -- hexadecimal: the route by which it failed
 );
 CREATE INDEX delivery_message_by_key ON delivery_message (key, number);
@@ -153,7 +154,7 @@ CREATE TABLE delivery_inbox (
     name        TEXT COLLATE "C" NOT NULL, -- the platform's name for the event
     kind        TEXT NOT NULL,
     order_id    TEXT COLLATE "C",
-    body        TEXT, -- what it says, as JSON, until it is done; NULL after that, and if it cannot be read
+    body        TEXT COLLATE "C", -- what it says, as JSON, until it is done; NULL after that, and if it cannot be read
     received_at BIGINT NOT NULL,
     outcome     TEXT COLLATE "C", -- NULL: not applied yet
     reason      TEXT,
@@ -200,9 +201,12 @@ CREATE TABLE delivery_event (
     at     BIGINT NOT NULL,
     actor  TEXT NOT NULL,
     action TEXT NOT NULL,
-    detail TEXT
+    detail TEXT COLLATE "C"
 );
 CREATE INDEX delivery_event_by_key ON delivery_event (key, number);
+-- Addresses that were corrected, and those of customers, are to be erased with others.
+CREATE INDEX delivery_event_corrected ON delivery_event (lower(detail)) WHERE action = 'email_changed';
+CREATE INDEX delivery_customer_by_email ON delivery_customer (lower(email));
 
 -- A transfer from another database: which one, and when it was finished.
 CREATE TABLE delivery_transfer (

@@ -75,8 +75,9 @@ CREATE TABLE delivery_key (
     -- For searches: 0 valid, 1 used up, 2 expired as far as that is marked, 3 revoked.
     state          INTEGER NOT NULL GENERATED ALWAYS AS (CASE
         WHEN revoked_at IS NOT NULL THEN 3 WHEN lapsed = expires_at THEN 2 WHEN exhausted = 1 THEN 1 ELSE 0 END) VIRTUAL,
-    -- 1: the buyer was told when it expires.
-    told           INTEGER NOT NULL GENERATED ALWAYS AS (CASE WHEN noticed = expires_at THEN 1 ELSE 0 END) VIRTUAL
+    -- 0: the buyer is to be told when it expires, 1: was told, 2: it never does.
+    told           INTEGER NOT NULL GENERATED ALWAYS AS (CASE
+        WHEN expires_at >= 253402300799 THEN 2 WHEN noticed = expires_at THEN 1 ELSE 0 END) VIRTUAL
 ) STRICT;
 -- Without regard to the case of ASCII letters.
 CREATE INDEX delivery_key_by_email ON delivery_key (lower(email), id);
@@ -87,7 +88,7 @@ CREATE INDEX delivery_key_by_host_ref ON delivery_key (host_ref, id) WHERE host_
 -- The keys of an order that others replaced; the purchase has the last one.
 CREATE INDEX delivery_key_replaced ON delivery_key (order_id, id) WHERE successor IS NOT NULL;
 -- Keys that have expired and are to be marked, and those whose buyers are to be told before they expire.
-CREATE INDEX delivery_key_expiring ON delivery_key (state, told, expires_at) WHERE expires_at < 253402300799;
+CREATE INDEX delivery_key_expiring ON delivery_key (state, told, expires_at);
 
 -- Counts, as far as they are flushed (see delivery_watermark). They stand apart from what was granted: some three hundred
 -- fit into a page, so that flushing the counts of many keys writes few pages.
@@ -219,6 +220,9 @@ CREATE TABLE delivery_event (
     detail TEXT
 ) STRICT;
 CREATE INDEX delivery_event_by_key ON delivery_event (key, number);
+-- Addresses that were corrected, and those of customers, are to be erased with others.
+CREATE INDEX delivery_event_corrected ON delivery_event (lower(detail)) WHERE action = 'email_changed';
+CREATE INDEX delivery_customer_by_email ON delivery_customer (lower(email));
 
 -- A transfer into another database: which one, and when it was finished.
 CREATE TABLE delivery_transfer (

@@ -1,0 +1,186 @@
+//! How persons are forgotten.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use delivery_core::email::Email;
+use delivery_core::key::{Actor, Change, Key, KeyId, NewKey, Refusal, SecretVersion};
+use delivery_core::order::Source;
+use delivery_core::store::{
+    Action, AuditQuery, Customer, Edit, Entry, EventId, Handling, InboxQuery, KeyQuery, MessageId, MessageKind,
+    MessageQuery, Notice, Outcome, Receipt, Resend, Route, Sale, Successor,
+};
+
+use super::fixtures::{Whole, e_mail, edit, key, now, order, records, use_at};
+
+type Port = Arc<dyn Whole>;
+
+fn alice() -> Actor {
+    "alice".parse().expect("a name")
+}
+
+fn at(minutes: i64) -> DateTime<Utc> {
+    now() + TimeDelta::minutes(minutes)
+}
+
+async fn issue(store: &Port, granted: NewKey, name: &str) -> KeyId {
+    let sale = Sale::new(granted, e_mail(name));
+    store.issue(sale).await.expect("issued").into_key().id()
+}
+
+pub(super) async fn an_erased_person_is_nowhere_and_counts_stay(store: Port) {
+    let (ada, shouted): (Email, Email) =
+        ("ada@example.com".parse().expect("an address"), "ADA@example.com".parse().expect("an address"));
+    let pseudonym: Email = "erased-1@erased.invalid".parse().expect("an address");
+    let of = |index, email: &Email| NewKey { email: email.clone(), ..key(index, 3) };
+    let sold = issue(&store, of(1, &ada).bought_with(order("A")), "1").await;
+    let other = issue(&store, key(2, 3), "2").await;
+    let shouting = issue(&store, of(3, &shouted), "3").await;
+    let corrected = issue(&store, of(4, &ada), "4").await;
+    // One of hers was sent, one failed with a reply that names her, two wait.
+    let claimed = store.claim_messages(at(1), at(6), 2).await.expect("claimed");
+    store.complete_message(claimed[0].lease, Outcome::Sent { at: at(1) }).await.expect("completed");
+    let reason = "550 5.1.1 <ADA@example.com>: no such user".to_owned();
+    let again = store.resend(sold, resend_now("5")).await.expect("queued");
+    again.expect("known").expect("not revoked");
+    store.complete_message(claimed[1].lease, Outcome::Sent { at: at(1) }).await.expect("completed");
+    let mut claimed = store.claim_messages(at(2), at(7), 1).await.expect("claimed");
+    let fail = Outcome::Fail { at: at(2), reason, route: Route::from_bytes([1; 16]) };
+    store.complete_message(claimed.remove(0).lease, fail).await.expect("completed");
+    store.change(sold, use_at(at(1)), Vec::new()).await.expect("changed");
+    let email: Email = "lovelace@example.com".parse().expect("an address");
+    store.change(corrected, Change::SetEmail { at: at(1), by: alice(), email }, Vec::new()).await.expect("changed");
+    let told = format!("asked for by {ada}").parse().ok();
+    let revoked = Change::Revoke { at: at(1), reason: told, by: alice() };
+    store.change(shouting, revoked, Vec::new()).await.expect("changed");
+    // A customer of hers, and two sales that wait: one names her, the other her reference. And one of somebody else's.
+    let reference = "cus_1".parse().expect("a reference");
+    let customer = Customer { source: source(), reference, email: ada.clone(), told_at: now() };
+    event(&store, "evt_1", "{}", Handling::Remember(customer)).await;
+    for (name, body) in [
+        ("evt_2", r#"{"buyer":{"email":"Ada@example.com","customer":null}}"#),
+        ("evt_3", r#"{"buyer":{"email":null,"customer":"cus_1"}}"#),
+        ("evt_4", r#"{"buyer":{"email":"hada@example.com","customer":"cus_12"},"note":"of ada@example.com"}"#),
+    ] {
+        event(&store, name, body, Handling::Wait("no product is called so".to_owned())).await;
+    }
+
+    let mut erased = records(&store).erase(&shouted, &pseudonym, Edit::new(alice(), at(9))).await.expect("erased");
+    erased.sort_unstable();
+    assert_eq!(erased, [sold, shouting]);
+    let all = KeyQuery { limit: 99, ..KeyQuery::default() };
+    let keys = store.search(&all).await.expect("found").items;
+    let messages = records(&store).messages(&MessageQuery { limit: 99, ..MessageQuery::default() }).await;
+    let audit = records(&store).audit(&AuditQuery { limit: 99, ..AuditQuery::default() }).await.expect("read").items;
+    let inbox = store.inbox().expect("an inbox");
+    let events = inbox.entries(&InboxQuery { limit: 99, ..InboxQuery::default() }).await.expect("listed").items;
+    let messages = messages.expect("listed").items;
+    let shown = format!("{keys:?} {messages:?} {audit:?}").to_lowercase();
+    // `Debug` of an address shows its domain alone.
+    assert!(!shown.contains("ada@"), "{shown}");
+    for key in &keys {
+        assert!(!key.email().is_same(&ada), "{}", key.id());
+    }
+    for message in &messages {
+        assert!(!message.recipient.to_string().to_lowercase().contains("ada@"), "{message:?}");
+    }
+    let key = store.find(sold).await.expect("found").expect("known");
+    assert_eq!((key.email(), key.used()), (&pseudonym, 1));
+    assert_eq!(store.find(other).await.expect("found").expect("known").email(), &super::fixtures::key(2, 3).email);
+    // The order still has its key, and what waited for her is not sent.
+    let replay = Sale::new(of(9, &ada).bought_with(order("A")), e_mail("9"));
+    assert_eq!(store.issue(replay).await.expect("answered").into_key(), key);
+    let waiting = store.claim_messages(at(99), at(104), 9).await.expect("claimed");
+    assert!(waiting.iter().all(|message| message.key.id() == other), "{waiting:?}");
+    assert_eq!(
+        audit.first().map(|it| (it.action, it.actor.clone(), it.detail.clone())),
+        Some((Action::CustomerErased, alice(), Some(pseudonym.to_string())))
+    );
+    assert_eq!(inbox.customer(&source(), &"cus_1".parse().expect("a reference")).await.expect("read"), None);
+    let waiting: Vec<_> = events.iter().filter(|it| it.body.is_some()).map(|it| it.id.name.as_str()).collect();
+    assert_eq!(waiting, ["evt_4"], "an address that contains hers is another person's");
+    let waiting: Vec<_> = events.iter().filter(|it| it.due_at.is_some()).map(|it| it.id.name.as_str()).collect();
+    assert_eq!(waiting, ["evt_4"]);
+    // Erasing again finds nobody.
+    assert_eq!(records(&store).erase(&ada, &pseudonym, edit()).await.expect("erased"), []);
+}
+
+fn resend_now(name: &str) -> Resend {
+    Resend { at: at(1), by: alice(), email: None, messages: e_mail(name), corrected: Vec::new() }
+}
+
+fn source() -> Source {
+    "stripe".parse().expect("a platform")
+}
+
+/// An event of a platform that says this.
+async fn event(store: &Port, name: &str, body: &str, step: Handling) {
+    let entry = Entry {
+        number: 0,
+        id: EventId { source: source(), name: name.parse().expect("a name") },
+        kind: "paid".to_owned(),
+        order: None,
+        body: Some(body.to_owned()),
+        received_at: now(),
+        outcome: None,
+        reason: None,
+        keys: Vec::new(),
+        due_at: Some(at(1)),
+        attempts: 0,
+        version: 0,
+    };
+    let notices = Arc::new(|_| Ok(Vec::new()));
+    store
+        .receive(Receipt { entry, is_kept: false, step: Some(step), at: now(), notices, by: None })
+        .await
+        .expect("kept");
+}
+
+/// The case of ASCII letters does not matter; other letters have but one form, whatever the language of the database is.
+pub(super) async fn addresses_in_any_script_are_found_and_erased(store: Port) {
+    let addresses = ["Ömer@example.com", "ÖMER@example.com", "ömer@example.com", "IŞIL@example.com"];
+    let mut ids = Vec::new();
+    for (index, address) in (1..).zip(addresses) {
+        let granted = NewKey { email: address.parse().expect("an address"), ..key(index, 3) };
+        ids.push(issue(&store, granted, &index.to_string()).await);
+    }
+    let pseudonym: Email = "erased-1@erased.invalid".parse().expect("an address");
+    let found = async |address: &str| -> Vec<KeyId> {
+        let query = KeyQuery { email: address.parse().ok(), limit: 9, ..KeyQuery::default() };
+        store.search(&query).await.expect("searched").items.iter().map(Key::id).collect()
+    };
+    for (address, same) in
+        [("Ömer@example.com", vec![ids[1], ids[0]]), ("ömer@EXAMPLE.com", vec![ids[2]]), ("işil@example.com", vec![])]
+    {
+        assert_eq!(found(address).await, same, "{address}");
+    }
+    for (address, mut same) in [("ÖMEr@example.com", vec![ids[0], ids[1]]), ("IŞIL@example.com", vec![ids[3]])] {
+        let email = address.parse().expect("an address");
+        let mut erased = records(&store).erase(&email, &pseudonym, edit()).await.expect("erased");
+        erased.sort_unstable();
+        same.sort_unstable();
+        assert_eq!(erased, same, "{address}");
+        assert_eq!(found(address).await, []);
+    }
+    assert_eq!(found("ömer@example.com").await, [ids[2]]);
+}
+
+pub(super) async fn nothing_is_sent_to_a_person_who_was_erased(store: Port) {
+    let id = issue(&store, key(1, 3), "1").await;
+    let email = key(1, 3).email;
+    let pseudonym: Email = "erased-1@erased.invalid".parse().expect("an address");
+    records(&store).erase(&email, &pseudonym, edit()).await.expect("erased");
+    let refused = store.resend(id, resend_now("2")).await.expect("answered").expect("known").expect_err("refused");
+    assert_eq!(refused.refusal, Refusal::NoAddress);
+    let (secret, withdrawn) = (SecretVersion::from_stored(513), Vec::new());
+    let (heir, messages) =
+        (key(2, 1).id, vec![Notice::email(MessageId::new("3@example.com").expect("an id"), MessageKind::Successor)]);
+    let successor = Successor { id: heir, secret, at: at(2), by: alice(), messages, withdrawn };
+    store.rotate(id, successor).await.expect("rotated").expect("known").expect("allowed");
+    assert_eq!(store.claim_messages(at(3), at(8), 9).await.expect("claimed").len(), 0);
+    // Who has an address again gets e-mails again.
+    let resend = Resend { email: "new@example.com".parse().ok(), ..resend_now("4") };
+    store.resend(heir, resend).await.expect("answered").expect("known").expect("allowed");
+    let due = store.claim_messages(at(4), at(9), 9).await.expect("claimed");
+    assert_eq!(due.iter().map(|it| it.recipient.to_string()).collect::<Vec<_>>(), ["new@example.com"]);
+}
