@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delivery_core::Delivery;
-use delivery_core::key::{Keyring, Prefix};
+use chrono::TimeDelta;
+use delivery_core::delivery::Expiry;
+use delivery_core::key::{Actor, Keyring, Prefix};
 use delivery_core::mail::{MailError, Mailer, Message, Worked};
 use delivery_core::order::{Order, OrderRef, Source};
 use delivery_core::product::{NewProduct, ProductId};
 use delivery_core::store::MemoryStore;
+use delivery_core::{Clock, Delivery};
 use delivery_testing::{Behaviour, ManualClock, RecordingMailer, SeededEntropy};
 
 struct Post {
@@ -184,4 +186,38 @@ async fn a_webhook_never_waits_for_the_mail_server() {
     }
     assert_eq!(before.elapsed(), Duration::ZERO, "on a paused clock, waiting for anything would take time");
     drop(running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_e_mail_that_is_not_true_any_more_is_not_sent() {
+    let post = Post::open().await;
+    let admin = Actor::admin();
+    let desk = post.delivery.desk(&admin);
+    let subjects = || {
+        let accepted = post.mailer.accepted();
+        accepted.iter().map(|it| (it.to.to_string(), it.subject.clone())).collect::<Vec<_>>()
+    };
+    let reasons = async || {
+        let failed = post.delivery.failed_messages(10).await.unwrap();
+        failed.into_iter().map(|message| message.reason).collect::<Vec<_>>()
+    };
+    // The address is corrected before the first e-mail is sent.
+    let key = post.delivery.verify(&post.order("A").await).unwrap();
+    desk.resend(key, "ada@example.com".parse().ok()).await.unwrap();
+    assert_eq!(post.work().await, (1, 0, 1));
+    assert_eq!(subjects(), [("ada@example.com".to_owned(), "Your key for Field Guide".to_owned())]);
+    assert_eq!(reasons().await, ["the buyer has another address"]);
+    // The key is rotated before its e-mail is sent.
+    desk.resend(key, None).await.unwrap();
+    let successor = desk.rotate(key).await.unwrap();
+    assert_eq!(post.work().await, (1, 0, 1));
+    assert!(post.mailer.accepted()[1].text.contains(successor.text.expose()));
+    assert_eq!(reasons().await[1], "another key took the place of this one");
+    // It is told when it expires, and gets more time before that is sent.
+    post.clock.advance(Duration::from_hours(24 * 30));
+    desk.set_terms(successor.key.id(), Some(Expiry::At(post.clock.now() + TimeDelta::days(9))), None).await.unwrap();
+    assert_eq!(post.delivery.notify_expiring().await.unwrap(), 1);
+    desk.set_terms(successor.key.id(), Some(Expiry::At(post.clock.now() + TimeDelta::days(90))), None).await.unwrap();
+    assert_eq!(post.work().await, (0, 0, 1));
+    assert_eq!(reasons().await[2], "the key does not expire then any more");
 }

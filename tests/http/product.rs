@@ -56,6 +56,10 @@ pub fn rows() -> Vec<Row> {
              0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\
              0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
         ),
+        row("product::name_in_quotes_is_the_same_name", "GET /api/product?key={LIMITED}&product_id=1")
+            .header("idempotency-key", "\"a\"")
+            .times(3)
+            .after_request("GET /api/product?key={LIMITED}&product_id=1", "idempotency-key", "a"),
         row("product::name_with_a_tab", "GET /api/product?key={VALID}&product_id=1").header("idempotency-key", "a\tb"),
         row("product::request_with_a_spent_key", "GET /api/product?key={SPENT}&product_id=1")
             .header("idempotency-key", "a"),

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use delivery_core::key::Key;
 use delivery_core::platform::{Buyer, Event, Line, Notification, Platform, Sale};
-use delivery_core::product::{NewProduct, ProductId, Refs};
+use delivery_core::product::{NewProduct, Product, ProductId, Refs};
 use delivery_core::store::EventOutcome::{Ignored, Issued, NeedsAttention, Remembered};
-use delivery_core::store::StoreError;
+use delivery_core::store::{InboxQuery, StoreError};
 use delivery_core::terms::{MAX_USES, OwnTerms, UseLimit};
 use delivery_testing::Fault;
 
@@ -97,7 +98,7 @@ async fn a_sale_waits_for_its_address() {
 }
 
 #[tokio::test]
-async fn products_that_are_archived_unknown_or_too_many_need_attention() {
+async fn products_that_are_unknown_or_not_named_need_attention() {
     let shop = Shop::open();
     shop.product("guide").await;
     let unknown = Line { own: ProductId::new(99).ok(), ..line("atlas") };
@@ -112,6 +113,72 @@ async fn products_that_are_archived_unknown_or_too_many_need_attention() {
     let nobody = Buyer::by_email(Some("Ada <ada@example.com>"));
     assert_eq!(shop.tell(Event::Paid(Sale { buyer: nobody, ..sale("B", "guide") })).await, Some(NeedsAttention));
     assert_eq!(shop.keys().await, []);
+}
+
+/// What the seller adds to the event that waits.
+async fn apply(
+    shop: &Shop,
+    email: Option<&str>,
+    product: Option<&Product>,
+) -> Result<bool, delivery_core::delivery::Error> {
+    let waits = InboxQuery { outcome: Some(NeedsAttention), limit: 9, ..InboxQuery::default() };
+    let event = shop.delivery.events(&waits).await.unwrap().items.remove(0).number;
+    let (alice, email) = ("alice".parse().unwrap(), email.map(|email| email.parse().unwrap()));
+    shop.delivery.desk(&alice).apply_event(event, email, product.map(Product::id)).await
+}
+
+#[tokio::test]
+async fn what_the_seller_adds_fills_in_what_is_missing_and_no_more() {
+    let shop = Shop::open();
+    let (guide, mug) = (shop.limited("guide", 5).await, shop.limited("other", 7).await);
+    // Of two lines one is mapped; the product is for the other, and the address is the platform's.
+    let both = Sale { lines: vec![line("guide"), line("mug")], ..sale("A", "") };
+    assert_eq!(shop.tell(Event::Paid(both)).await, Some(NeedsAttention));
+    assert!(apply(&shop, Some("eve@example.com"), Some(&mug)).await.unwrap());
+    let facts = |key: &Key| (key.product(), key.limit().as_count(), key.email().to_string());
+    let sold: Vec<_> = shop.keys().await.iter().map(facts).collect();
+    let ada = || "ada@example.com".to_owned();
+    assert_eq!(sold, [(mug.id(), 7, ada()), (guide.id(), 5, ada())]);
+    assert_eq!(shop.reasons().await, [None]);
+}
+
+#[tokio::test]
+async fn what_the_seller_adds_is_kept_while_something_else_is_missing() {
+    let shop = Shop::open();
+    let guide = shop.product("guide").await;
+    let buyer = Buyer::by_email(None);
+    assert_eq!(shop.tell(Event::Paid(Sale { buyer, ..sale("A", "mug") })).await, Some(NeedsAttention));
+    assert!(apply(&shop, None, Some(&guide)).await.unwrap());
+    assert_eq!(shop.keys().await, [], "nobody to send it to");
+    assert!(apply(&shop, Some("eve@example.com"), None).await.unwrap());
+    assert_eq!(shop.keys().await[0].email().as_str(), "eve@example.com");
+}
+
+#[tokio::test]
+async fn the_seller_is_told_that_nothing_was_applied() {
+    let shop = Shop::open();
+    let guide = shop.product("guide").await;
+    assert_eq!(shop.tell(Event::Paid(sale("A", "mug"))).await, Some(NeedsAttention));
+    // The list of events is read, and then the name cannot be.
+    shop.store.then(Fault::None);
+    shop.store.then(Fault::None);
+    shop.store.then(Fault::Before(StoreError::unavailable("switched off")));
+    assert!(apply(&shop, None, Some(&guide)).await.is_err());
+    assert_eq!(shop.keys().await, []);
+    assert!(apply(&shop, None, Some(&guide)).await.unwrap());
+    assert_eq!(shop.keys().await.len(), 1);
+}
+
+#[tokio::test]
+async fn an_archived_product_is_sold_to_nobody() {
+    let shop = Shop::open();
+    let guide = shop.product("guide").await;
+    assert_eq!(shop.tell(Event::Paid(sale("A", "guide"))).await, Some(Issued));
+    shop.delivery.desk(&"alice".parse().unwrap()).archive_product(guide.id()).await.unwrap();
+    assert_eq!(shop.tell(Event::Paid(sale("B", "guide"))).await, Some(NeedsAttention));
+    assert_eq!(shop.reasons().await[0].as_deref(), Some("product 1 is archived"));
+    assert_eq!(shop.tell(Event::Paid(sale("A", "guide"))).await, Some(Ignored), "the first order has its key");
+    assert_eq!(shop.keys().await.len(), 1);
 }
 
 #[tokio::test]

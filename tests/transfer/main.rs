@@ -335,7 +335,7 @@ async fn both_databases_have_the_same_columns() {
     ground.source().await.unwrap().close().await;
     ground.target().await.unwrap().close().await;
     let mut file = SqliteConnection::connect(ground.file().to_str().unwrap()).await.unwrap();
-    let in_file = "SELECT t.name || '.' || c.name FROM sqlite_schema t, pragma_table_info(t.name) c \
+    let in_file = "SELECT t.name || '.' || c.name FROM sqlite_schema t, pragma_table_xinfo(t.name) c \
         WHERE t.type = 'table' AND t.name LIKE 'delivery_%'";
     let in_file: BTreeSet<String> =
         sqlx::query_scalar(in_file).fetch_all(&mut file).await.unwrap().into_iter().collect();

@@ -15,7 +15,8 @@ use crate::email::Email;
 use crate::key::KeyId;
 use crate::store::plan::number_at;
 use crate::store::sql::records::{
-    ERASE, EXPIRING, REVOCATIONS, USES, audit, audit_page, counted_keys, day_of, figures, message_page, messages,
+    COUNTED, Counts, ERASE, EXPIRING, ISSUED, REPLACED, REVOCATIONS, USES, audit, audit_page, day_of, figures,
+    message_page, messages, unmarked_keys,
 };
 use crate::store::sql::rows::{self, Columns, seconds};
 use crate::store::sql::search::unmarked;
@@ -65,16 +66,21 @@ impl Records for PostgresStore {
         let (sessions, from) = (self.sessions.clone(), day_of(since));
         detached(async move {
             let mut session = sessions.read().await?;
-            let keys = session.query(counted_keys!("max_uses >= 0 AND used >= max_uses"));
-            let keys = keys.bind(now.timestamp()).bind(from / 1000);
-            let keys = keys.fetch_all(&mut *session).await.map_err(store_error)?;
-            let uses = session.query(USES).bind(from).bind(0_i64);
-            let uses = uses.fetch_all(&mut *session).await.map_err(store_error)?;
             let first = DateTime::from_timestamp_millis(from).map_or(0, |from| number_at(from, 0));
-            let revocations = session.query(REVOCATIONS).bind(from).bind(first);
-            let revocations = revocations.fetch_all(&mut *session).await.map_err(store_error)?;
+            let mut all = async |statement: &'static str, bound: &[i64]| {
+                let find = bound.iter().fold(session.query(statement), |find, value| find.bind(*value));
+                find.fetch_all(&mut *session).await.map_err(store_error)
+            };
+            let counts = Counts {
+                keys: all(COUNTED, &[]).await?,
+                replaced: all(REPLACED, &[]).await?,
+                unmarked: all(unmarked_keys!("max_uses >= 0 AND used >= max_uses"), &[now.timestamp()]).await?,
+                issued: all(ISSUED, &[from / 1000, 0]).await?,
+                uses: all(USES, &[from, 0]).await?,
+                revocations: all(REVOCATIONS, &[from, first]).await?,
+            };
             session.finish().await.map_err(store_error)?;
-            figures(&keys, &uses, &revocations)
+            figures(&counts)
         })
         .await
     }

@@ -90,20 +90,35 @@ fn entry(row: &impl Columns) -> Result<AuditEntry, StoreError> {
     })
 }
 
-/// Keys by product, status at `$1`, in seconds, and the day of their issue. A key that another one replaced is none. Days before
-/// second `$2` are one. `exhausted` is the condition for keys that are used up.
-macro_rules! counted_keys {
+/// How many keys there are by product and state, from the index that has both.
+pub(in crate::store) const COUNTED: &str = "SELECT product, CAST(state AS bigint) AS state, CAST(count(*) AS bigint) AS keys \
+    FROM delivery_key GROUP BY product, state";
+
+/// How many keys of a product others replaced.
+pub(in crate::store) const REPLACED: &str = "SELECT product, CAST(count(*) AS bigint) AS keys FROM delivery_key \
+    WHERE successor IS NOT NULL GROUP BY product";
+
+/// How many keys have another status at second `$1` than the state they are marked with: they expired since, or were marked by a
+/// server whose clock is ahead. `exhausted` is the condition for keys that are used up.
+macro_rules! unmarked_keys {
     ($exhausted:literal) => {
         concat!(
-            "SELECT product, CAST(CASE WHEN revoked_at IS NOT NULL THEN 3 WHEN expires_at <= $1 THEN 2 WHEN ",
+            "SELECT product, CAST(state AS bigint) AS state, CAST(2 AS bigint) AS status, CAST(count(*) AS bigint) AS keys \
+                FROM delivery_key WHERE state IN (0, 1) AND told IN (0, 1) AND expires_at <= $1 GROUP BY 1, 2 \
+            UNION ALL \
+            SELECT product, CAST(2 AS bigint), CAST(CASE WHEN ",
             $exhausted,
-            " THEN 1 ELSE 0 END AS bigint) AS status, \
-                CAST(CASE WHEN issued_at >= $2 THEN issued_at / 86400 ELSE -1 END AS bigint) AS day, CAST(count(*) AS bigint) AS keys \
-            FROM delivery_key WHERE successor IS NULL GROUP BY 1, 2, 3"
+            " THEN 1 ELSE 0 END AS bigint) AS was, CAST(count(*) AS bigint) \
+                FROM delivery_key WHERE state = 2 AND told IN (0, 1) AND expires_at > $1 GROUP BY 1, 3"
         )
     };
 }
-pub(in crate::store) use counted_keys;
+pub(in crate::store) use unmarked_keys;
+
+/// How many keys were issued on each day from second `$1` on, among the keys from number `$2` on. The successor of a key counts on
+/// the day of the first.
+pub(in crate::store) const ISSUED: &str = "SELECT issued_at / 86400 AS day, CAST(count(*) AS bigint) AS keys FROM delivery_key \
+    WHERE issued_at >= $1 AND number >= $2 AND successor IS NULL GROUP BY 1";
 
 /// Keys that expire after second `$1` and not after second `$2`, and whose buyers were not told of that time: at most `$3`, those
 /// that expire first. Persons who were forgotten are told nothing. A key that was issued for a shorter time than that is of no news.
@@ -120,31 +135,51 @@ pub(in crate::store) const USES: &str = "SELECT at / 86400000 AS day, CAST(count
 pub(in crate::store) const REVOCATIONS: &str = "SELECT at / 86400000 AS day, CAST(count(*) AS bigint) AS revoked FROM delivery_event \
     WHERE at >= $1 AND number >= $2 AND action = 'revoked' GROUP BY 1";
 
-/// What the rows of [`counted_keys!`], [`USES`] and [`REVOCATIONS`] come to.
-pub(in crate::store) fn figures(
-    keys: &[impl Columns],
-    uses: &[impl Columns],
-    revocations: &[impl Columns],
-) -> Result<Figures, StoreError> {
+/// Rows that figures are made of: those of [`COUNTED`], [`REPLACED`], [`unmarked_keys!`], [`ISSUED`], [`USES`] and
+/// [`REVOCATIONS`].
+pub(in crate::store) struct Counts<R> {
+    pub(in crate::store) keys: Vec<R>,
+    pub(in crate::store) replaced: Vec<R>,
+    pub(in crate::store) unmarked: Vec<R>,
+    pub(in crate::store) issued: Vec<R>,
+    pub(in crate::store) uses: Vec<R>,
+    pub(in crate::store) revocations: Vec<R>,
+}
+
+/// What they come to.
+pub(in crate::store) fn figures(found: &Counts<impl Columns>) -> Result<Figures, StoreError> {
+    const REVOKED: i64 = 3;
+    let mut counts: BTreeMap<(ProductId, i64), i64> = BTreeMap::new();
+    let mut add = |row: &_, status, keys| -> Result<(), StoreError> {
+        *counts.entry((product_id(Columns::integer(row, "product")?)?, status)).or_default() += keys;
+        Ok(())
+    };
+    for row in &found.keys {
+        add(row, row.integer("state")?, row.integer("keys")?)?;
+    }
+    for row in &found.replaced {
+        add(row, REVOKED, -row.integer("keys")?)?;
+    }
+    for row in &found.unmarked {
+        let keys = row.integer("keys")?;
+        add(row, row.integer("state")?, -keys)?;
+        add(row, row.integer("status")?, keys)?;
+    }
     let mut days: BTreeMap<i64, Day> = BTreeMap::new();
-    let mut counts: BTreeMap<(ProductId, i64), u64> = BTreeMap::new();
     let mut at = |day: i64, change: &dyn Fn(&mut Day)| {
         if let Some(date) = date(day) {
             change(days.entry(day).or_insert_with(|| Day::new(date)));
         }
     };
-    for row in keys {
-        let (status, day, count) = (row.integer("status")?, row.integer("day")?, row.integer("keys")?.unsigned_abs());
-        *counts.entry((product_id(row.integer("product")?)?, status)).or_default() += count;
-        if day >= 0 {
-            at(day, &|day| day.issued += count);
-        }
+    for row in &found.issued {
+        let count = row.integer("keys")?.unsigned_abs();
+        at(row.integer("day")?, &|day| day.issued += count);
     }
-    for row in uses {
+    for row in &found.uses {
         let count = row.integer("uses")?.unsigned_abs();
         at(row.integer("day")?, &|day| day.uses += count);
     }
-    for row in revocations {
+    for row in &found.revocations {
         let count = row.integer("revoked")?.unsigned_abs();
         at(row.integer("day")?, &|day| day.revoked += count);
     }
@@ -154,7 +189,8 @@ pub(in crate::store) fn figures(
         2 => Status::Expired,
         _ => Status::Revoked,
     };
-    let keys = counts.into_iter().map(|((product, number), count)| (product, status(number), count)).collect();
+    let counts = counts.into_iter().filter(|(_, count)| *count > 0);
+    let keys = counts.map(|((product, number), count)| (product, status(number), count.unsigned_abs())).collect();
     Ok(Figures { days: days.into_values().collect(), keys })
 }
 

@@ -62,7 +62,7 @@ pub(in crate::store) fn candidates(query: &KeyQuery, table: &str, before: Option
         parameters.push(value);
         condition.replace("$own", own)
     };
-    let (few, product) = match query {
+    let (few, part) = match query {
         KeyQuery { order: Some(order), .. } => {
             let condition = "k.number IN (SELECT p.key FROM delivery_purchase p WHERE p.order_id = $own \
                 UNION ALL SELECT r.number FROM delivery_key r WHERE r.order_id = $own AND r.successor IS NOT NULL)";
@@ -78,13 +78,13 @@ pub(in crate::store) fn candidates(query: &KeyQuery, table: &str, before: Option
             (None, Some(by("k.product = $own", Parameter::Integer(product.get()))))
         }
         KeyQuery { source: Some(source), .. } => {
-            (Some(by("k.source = $own", Parameter::Text(source.as_str().to_owned()))), None)
+            (None, Some(by("k.source = $own", Parameter::Text(source.as_str().to_owned()))))
         }
         _ => (None, None),
     };
     let walks = match few {
         Some(few) => vec![walk(&[&few, among_few(query.status.map(|(status, _)| status))], most)],
-        None => by_state(query.status.map(|(status, _)| status), product.as_deref(), most),
+        None => by_state(query.status.map(|(status, _)| status), part.as_deref(), most),
     };
     let walks: Vec<String> = walks.iter().map(|walk| format!("SELECT number FROM ({walk}) w")).collect();
     let sql = format!(
@@ -105,21 +105,19 @@ fn among_few(status: Option<Status>) -> &'static str {
     }
 }
 
-/// The newest keys of each state that has keys with this status, of a product or of all. Each is read from the end of an index.
-fn by_state(status: Option<Status>, product: Option<&str>, most: usize) -> Vec<String> {
-    let product = product.unwrap_or_default();
-    let of = |state, time| walk(&[state, product, time], most);
+/// The newest keys of each state that has keys with this status, of a product, of a platform or of all. Each is read from the end
+/// of an index.
+fn by_state(status: Option<Status>, part: Option<&str>, most: usize) -> Vec<String> {
+    let part = part.unwrap_or_default();
+    let of = |state, time| walk(&[state, part, time], most);
     // No condition that another index could be chosen for.
-    let own = product.replace("k.product", "k.product + 0");
+    let own = part.replace("k.product", "k.product + 0").replace("k.source", "k.source || ''");
     // A key whose time was marked by a server with a clock that is ahead.
     let marked_early = || sorted(&["k.state = 2", FINITE, "k.expires_at > $2", &own], most);
-    let not_marked = || {
-        let unmarked = ["k.state IN (0, 1)", FINITE, "k.expires_at <= $2", &own];
-        sorted(&unmarked, most)
-    };
+    let not_marked = || sorted(&["k.state IN (0, 1)", FINITE, "k.expires_at <= $2", &own], most);
     match status {
-        // All keys stand in the index of their ids. Those of a product are sorted by state first.
-        None if product.is_empty() => vec![of("", "")],
+        // All keys stand in the index of their ids. Those of a product or a platform are sorted by state first.
+        None if part.is_empty() => vec![of("", "")],
         None => ["k.state = 0", "k.state = 1", "k.state = 2", "k.state = 3"].map(|state| of(state, "")).into(),
         Some(Status::Revoked) => vec![of("k.state = 3", "")],
         Some(Status::Expired) => vec![of("k.state = 2", "k.expires_at + 0 <= $2"), not_marked()],

@@ -13,7 +13,8 @@ use crate::email::Email;
 use crate::key::KeyId;
 use crate::store::plan::number_at;
 use crate::store::sql::records::{
-    ERASE, EXPIRING, REVOCATIONS, USES, audit, audit_page, counted_keys, day_of, figures, message_page, messages,
+    COUNTED, Counts, ERASE, EXPIRING, ISSUED, REPLACED, REVOCATIONS, USES, audit, audit_page, day_of, figures,
+    message_page, messages, unmarked_keys,
 };
 use crate::store::sql::rows::{self, Columns, seconds};
 use crate::store::sql::search::unmarked;
@@ -44,13 +45,23 @@ impl Records for SqliteStore {
     async fn figures(&self, since: DateTime<Utc>, now: DateTime<Utc>) -> Result<Figures, StoreError> {
         let from = day_of(since);
         let readers = &self.readers;
-        let keys = sqlx::query(counted_keys!("exhausted = 1")).bind(now.timestamp()).bind(from / 1000);
-        let keys = keys.fetch_all(readers).await.map_err(store_error)?;
-        let uses = sqlx::query(USES).bind(from).bind(first_use(readers, from).await?);
-        let uses = uses.fetch_all(readers).await.map_err(store_error)?;
-        let first = DateTime::from_timestamp_millis(from).map_or(0, |from| number_at(from, 0));
-        let revocations = sqlx::query(REVOCATIONS).bind(from).bind(first);
-        figures(&keys, &uses, &revocations.fetch_all(readers).await.map_err(store_error)?)
+        let all = async |statement| sqlx::query(statement).fetch_all(readers).await.map_err(store_error);
+        let since = async |statement, since: i64, number: i64| {
+            let find = sqlx::query(statement).bind(since).bind(number);
+            find.fetch_all(readers).await.map_err(store_error)
+        };
+        let unmarked = sqlx::query(unmarked_keys!("exhausted = 1")).bind(now.timestamp()).fetch_all(readers);
+        let first_key = first(readers, FIRST_KEY, from / 1000).await?;
+        let first_use = first(readers, FIRST_USE, from).await?;
+        let first_entry = DateTime::from_timestamp_millis(from).map_or(0, |from| number_at(from, 0));
+        figures(&Counts {
+            keys: all(COUNTED).await?,
+            replaced: all(REPLACED).await?,
+            unmarked: unmarked.await.map_err(store_error)?,
+            issued: since(ISSUED, from / 1000, first_key).await?,
+            uses: since(USES, from, first_use).await?,
+            revocations: since(REVOCATIONS, from, first_entry).await?,
+        })
     }
 
     async fn notify_expiring(&self, scan: ExpiryScan) -> Result<usize, StoreError> {
@@ -83,15 +94,24 @@ impl Records for SqliteStore {
     }
 }
 
-/// The number of the first use at `since` or later. Uses are recorded one after another.
-async fn first_use(readers: &SqlitePool, since: i64) -> Result<i64, StoreError> {
-    const NEWEST: &str = "SELECT coalesce(max(number), 0) FROM delivery_use";
-    const NEXT: &str = "SELECT number, at FROM delivery_use WHERE number >= ? ORDER BY number LIMIT 1";
-    let newest: i64 = sqlx::query_scalar(NEWEST).fetch_one(readers).await.map_err(store_error)?;
+/// The newest number of a table whose rows are recorded one after another, and the first row from a number on, with its time.
+type InOrder = (&'static str, &'static str);
+const FIRST_KEY: InOrder = (
+    "SELECT coalesce(max(number), 0) FROM delivery_key",
+    "SELECT number, issued_at AS at FROM delivery_key WHERE number >= ? ORDER BY number LIMIT 1",
+);
+const FIRST_USE: InOrder = (
+    "SELECT coalesce(max(number), 0) FROM delivery_use",
+    "SELECT number, at FROM delivery_use WHERE number >= ? ORDER BY number LIMIT 1",
+);
+
+/// The number of the first row at `since` or later.
+async fn first(readers: &SqlitePool, (newest, next): InOrder, since: i64) -> Result<i64, StoreError> {
+    let newest: i64 = sqlx::query_scalar(newest).fetch_one(readers).await.map_err(store_error)?;
     let (mut low, mut high) = (0, newest + 1);
     while low < high {
         let middle = low + (high - low) / 2;
-        let next = sqlx::query(NEXT).bind(middle).fetch_optional(readers).await.map_err(store_error)?;
+        let next = sqlx::query(next).bind(middle).fetch_optional(readers).await.map_err(store_error)?;
         match next {
             Some(row) if row.integer("at")? < since => low = row.integer("number")? + 1,
             _ => high = middle,
