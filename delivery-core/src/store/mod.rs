@@ -78,6 +78,7 @@
 
 mod answer;
 mod attempt;
+mod audit;
 #[cfg(any(feature = "sqlite", feature = "postgres", all(test, shuttle)))]
 mod batch;
 mod cache;
@@ -108,6 +109,7 @@ use chrono::TimeDelta;
 
 pub use self::answer::{Issue, Refused, Resend, Sale, Successor};
 pub use self::attempt::Attempt;
+pub use self::audit::{Action, Edit};
 pub(crate) use self::cache::fitting;
 pub use self::catalog::{Catalog, CatalogEditor, PostQuery, Posts, ProductNames};
 pub use self::deal::{
@@ -122,15 +124,15 @@ pub use self::memory::MemoryStore;
 pub use self::message::{FailedMessage, Lease, LeasedMessage, MessageNumber, Outcome, Route};
 pub use self::notice::{Addressee, MOST_WEBHOOKS, MessageId, MessageKind, Notice, Recipient, WebhookName};
 pub use self::plan::{
-    Action, DealRow, InboxWrites, KeyWrite, Loaded, Needs, NewEvent, NewMessage, NewUse, Numbers, PurchaseId,
-    ReferenceId, RequestRow, Row, Writes,
+    DealRow, InboxWrites, KeyWrite, Loaded, Needs, NewEvent, NewMessage, NewUse, Numbers, PurchaseId, ReferenceId,
+    RequestRow, Row, Writes,
 };
 #[cfg(feature = "postgres")]
 pub use self::postgres::{PostgresError, PostgresOptions, PostgresStore};
 pub(crate) use self::query::page_size;
 pub use self::query::{KeyQuery, Page, Use, UseId};
 pub use self::records::{
-    AuditEntry, AuditQuery, Day, Edit, ExpiryScan, Figures, MessageQuery, MessageState, Records, StoredMessage,
+    AuditEntry, AuditQuery, Day, ExpiryScan, Figures, MessageQuery, MessageState, Records, StoredMessage,
 };
 pub use self::request::{Fetch, Fetched, KNOWN_FOR, MOST_REPEATS, RequestId, Requests};
 #[cfg(feature = "sqlite")]

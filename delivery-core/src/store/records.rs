@@ -5,9 +5,8 @@ use std::str::FromStr;
 
 use async_trait::async_trait;
 use chrono::{DateTime, NaiveDate, Utc};
-use serde::{Deserialize, Serialize};
 
-use super::{Action, MessageId, MessageKind, MessageNumber, Page, Recipient, StoreError};
+use super::{Action, Edit, MessageId, MessageKind, MessageNumber, Page, Recipient, StoreError};
 use crate::email::Email;
 use crate::key::{Actor, KeyId, Status};
 use crate::product::ProductId;
@@ -94,18 +93,6 @@ impl ExpiryScan {
         let name = MessageId::new(format!("{key}-{}@{}", expires_at.timestamp(), self.domain));
         name.map_err(|error| StoreError::corrupt_because("a sender without a domain", error))
     }
-}
-
-/// Who changes something that is no key, and when: what the audit log says of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal")]
-pub struct Edit {
-    /// When.
-    pub at: DateTime<Utc>,
-    /// Who.
-    pub by: Actor,
-    /// What else there is to say; no secrets, and no addresses of buyers.
-    pub detail: Option<String>,
 }
 
 /// Which messages to look for; what is `None` does not narrow the search.
@@ -212,14 +199,6 @@ pub struct Day {
     pub uses: u64,
     /// Keys revoked, also those that were restored later.
     pub revoked: u64,
-}
-
-impl Edit {
-    /// A change of which there is no more to say.
-    #[must_use]
-    pub fn new(by: Actor, at: DateTime<Utc>) -> Self {
-        Self { at, by, detail: None }
-    }
 }
 
 impl Day {

@@ -2,9 +2,9 @@
 
 use chrono::{DateTime, SubsecRound, Utc};
 
-use super::{Action, Basis, Changed, KeyWrite, NewEvent, NewMessage, NewUse, Planner, PurchaseId, Row};
+use super::{Basis, Changed, KeyWrite, NewEvent, NewMessage, NewUse, Planner, PurchaseId, Row};
 use crate::key::{Actor, Change, Key, KeyId, Refusal};
-use crate::store::{Addressee, Issue, Notice, Refused, Resend, Sale, StoreError};
+use crate::store::{Action, Addressee, Issue, Notice, Refused, Resend, Sale, StoreError};
 
 impl Planner<'_> {
     pub(super) fn issue(&mut self, sale: &Sale) -> Result<(Issue, Basis), StoreError> {

@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use self::loaded::{DealRow, Loaded, Needs, PurchaseId, ReferenceId, RequestRow, Row};
 use self::receive::Touched;
 pub(in crate::store) use self::writes::number_at;
-pub use self::writes::{Action, InboxWrites, KeyWrite, NewEvent, NewMessage, NewUse, Numbers, Writes};
+pub use self::writes::{InboxWrites, KeyWrite, NewEvent, NewMessage, NewUse, Numbers, Writes};
 use super::inbox::{Receipt, Received};
 use super::{Fetch, Fetched, Issue, Lease, Notice, Outcome, Refused, Resend, Sale, StoreError, Successor};
 use crate::key::{Change, Key, KeyId};

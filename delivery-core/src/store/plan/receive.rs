@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::{Action, DealRow, InboxWrites, Loaded, Needs, Planner, PurchaseId, ReferenceId};
+use super::{DealRow, InboxWrites, Loaded, Needs, Planner, PurchaseId, ReferenceId};
 use crate::key::{Actor, Change, Key, KeyId, LimitChange, Reason, Revocation};
 use crate::order::{OrderId, Source};
 use crate::store::deal::{Charged, Deal, MOST_PRODUCTS, Offer, ReferenceKind, Report, Step, Told, Why};
 use crate::store::inbox::{Entry, EventId, EventOutcome, Handling, Receipt, Received};
-use crate::store::{Edit, Issue, MOST_WEBHOOKS, MessageKind, StoreError};
+use crate::store::{Action, Edit, Issue, MOST_WEBHOOKS, MessageKind, StoreError};
 use crate::terms::{MAX_USES, NEVER, UseLimit, Uses};
 
 /// The numbers that an event takes at most, beside those of the keys it issues: its entry, its deals, who applied it, and for each key an

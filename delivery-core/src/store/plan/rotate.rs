@@ -1,8 +1,8 @@
 //! A key whose text leaked gives its place to a successor.
 
-use super::{Action, Planner, Rotated};
+use super::{Planner, Rotated};
 use crate::key::{KeyId, Refusal};
-use crate::store::{Issue, Refused, StoreError, Successor};
+use crate::store::{Action, Issue, Refused, StoreError, Successor};
 
 impl Planner<'_> {
     pub(super) fn rotate(&mut self, id: KeyId, successor: &Successor) -> Result<Rotated, StoreError> {

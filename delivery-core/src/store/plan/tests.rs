@@ -8,7 +8,7 @@ use super::*;
 use crate::key::{Actor, KeyState, NewKey, Reason, Revocation, SecretVersion};
 use crate::order::{OrderRef, Source};
 use crate::product::ProductId;
-use crate::store::{MessageId, MessageKind, Recipient};
+use crate::store::{Action, MessageId, MessageKind, Recipient};
 use crate::terms::{Terms, UseLimit, Validity};
 
 fn at(second: i64) -> DateTime<Utc> {

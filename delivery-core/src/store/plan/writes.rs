@@ -1,7 +1,6 @@
 //! What a planned batch persists.
 
 use std::collections::VecDeque;
-use std::str::FromStr;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -10,8 +9,7 @@ use super::Row;
 use super::loaded::{DealRow, ReferenceId, RequestRow};
 use crate::key::{Actor, Key, KeyState};
 use crate::store::inbox::{Customer, Entry};
-use crate::store::{Edit, Lease, MessageId, MessageKind, Outcome, Recipient, StoreError};
-use crate::text::Invalid;
+use crate::store::{Action, Edit, Lease, MessageId, MessageKind, Outcome, Recipient, StoreError};
 
 /// What a batch persists. The rows of one key, which have its index in [`keys`](Self::keys) as their `unit`, are persisted
 /// together or not at all.
@@ -126,46 +124,6 @@ pub struct NewEvent {
     pub detail: Option<String>,
 }
 
-/// What an audit entry says was done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum Action {
-    /// A key was issued by hand, or in place of another.
-    Issued,
-    /// A key was revoked.
-    Revoked,
-    /// A revocation was lifted.
-    Restored,
-    /// A key's terms were changed.
-    TermsChanged,
-    /// The address of a key's buyer was corrected.
-    EmailChanged,
-    /// A key was withdrawn, and another one took its place.
-    Rotated,
-    /// A part of the money went back.
-    PartlyRefunded,
-    /// A key was sent to its buyer again.
-    Resent,
-    /// A message that had failed was queued again.
-    MessageRetried,
-    /// A product was added.
-    ProductAdded,
-    /// A product was changed.
-    ProductUpdated,
-    /// A product was archived.
-    ProductArchived,
-    /// A post was added.
-    PostAdded,
-    /// A post was changed.
-    PostUpdated,
-    /// A post was deleted.
-    PostDeleted,
-    /// A person was forgotten.
-    CustomerErased,
-    /// An event of a platform that waited was applied.
-    EventApplied,
-}
-
 /// Numbers for new rows, ascending. A store takes them from its database a block at a time.
 #[derive(Debug, Default)]
 pub struct Numbers {
@@ -211,61 +169,6 @@ impl KeyWrite {
                 && loaded.email() == self.row.key.email()
         };
         self.loaded.as_ref().is_some_and(same)
-    }
-}
-
-impl Action {
-    const ALL: [Self; 17] = [
-        Self::Issued,
-        Self::Revoked,
-        Self::Restored,
-        Self::TermsChanged,
-        Self::EmailChanged,
-        Self::Rotated,
-        Self::PartlyRefunded,
-        Self::Resent,
-        Self::MessageRetried,
-        Self::ProductAdded,
-        Self::ProductUpdated,
-        Self::ProductArchived,
-        Self::PostAdded,
-        Self::PostUpdated,
-        Self::PostDeleted,
-        Self::CustomerErased,
-        Self::EventApplied,
-    ];
-
-    /// The name on the wire and in a store.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Issued => "issued",
-            Self::Revoked => "revoked",
-            Self::Restored => "restored",
-            Self::TermsChanged => "terms_changed",
-            Self::EmailChanged => "email_changed",
-            Self::Rotated => "rotated",
-            Self::PartlyRefunded => "partly_refunded",
-            Self::Resent => "resent",
-            Self::MessageRetried => "message_retried",
-            Self::ProductAdded => "product_added",
-            Self::ProductUpdated => "product_updated",
-            Self::ProductArchived => "product_archived",
-            Self::PostAdded => "post_added",
-            Self::PostUpdated => "post_updated",
-            Self::PostDeleted => "post_deleted",
-            Self::CustomerErased => "customer_erased",
-            Self::EventApplied => "event_applied",
-        }
-    }
-}
-
-impl FromStr for Action {
-    type Err = Invalid;
-
-    fn from_str(name: &str) -> Result<Self, Invalid> {
-        let named = Self::ALL.into_iter().find(|action| action.as_str() == name);
-        named.ok_or(Invalid::expected("must be an action of the audit log"))
     }
 }
 
