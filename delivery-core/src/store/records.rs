@@ -47,7 +47,7 @@ pub trait Records: Send + Sync {
     /// [`StoreError`] if none was queued.
     async fn notify_expiring(&self, scan: ExpiryScan) -> Result<usize, StoreError>;
 
-    /// Marks keys that have expired by `now`, at most `most`, so that [`search`](super::Ledger::search) finds them as fast as others.
+    /// Marks keys that have expired by `now`, at most `most`, so that [`search`](super::Backend::search) finds them as fast as others.
     /// It returns how many it marked. Nothing else is seen of it: searches are exact before that. A store that needs no marks has
     /// nothing to do.
     ///

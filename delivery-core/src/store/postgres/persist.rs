@@ -105,7 +105,7 @@ const ISSUE: &str = concat!(
         ON CONFLICT (order_id, source, product) DO NOTHING RETURNING key), \
     inherited AS ( \
         UPDATE delivery_purchase p SET key = n.number FROM new n \
-        WHERE p.order_id = n.order_id AND p.source = n.source AND p.product = n.product AND p.key = n.heir_of), \
+        WHERE n.heir_of IS NOT NULL AND p.order_id = n.order_id AND p.source = n.source AND p.product = n.product AND p.key = n.heir_of), \
     written AS ( \
         INSERT INTO delivery_key (number, id, secret_version, product, email, source, order_id, issued_at, granted_until, \
             granted_uses, expires_at, max_uses, used, last_use, revoked_at, revoked_reason, revoked_by, version, host_ref, noticed) \
