@@ -2,6 +2,7 @@
 //! documentation and libraries.
 
 mod applied;
+mod buyer;
 mod events;
 mod hostile;
 mod served;

@@ -14,7 +14,7 @@ const AT_ONCE: usize = 32;
 const MARKED_AT_ONCE: usize = 256;
 const EXPECTED: Invalid = Invalid::expected("must be 0 to 365 days");
 
-/// How many days before a key expires its buyer is told. A buyer of a key that is sold for fewer days is told at once.
+/// How many days before a key expires its buyer is told. A buyer of a key that is sold for fewer days is not told.
 ///
 /// `FromStr` reads 0 to 365; 0 tells nobody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
