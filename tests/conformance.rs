@@ -15,7 +15,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use delivery_core::limit::{MemoryLimiter, RedisLimiter};
 use delivery_core::store::{MemoryStore, PostgresStore, SqliteStore};
 use delivery_testing::Fixture;
-use delivery_testing::conformance::{CATALOG, INBOX, LEDGER, RATE_LIMITER, RECORDS, REOPENED, REQUESTS, SHARED};
+use delivery_testing::conformance::{
+    CATALOG, INBOX, LEDGER, RATE_LIMITER, RECORDS, REOPENED, REQUESTS, SHARED, VISITS,
+};
 use libtest_mimic::{Arguments, Trial};
 use pgbouncer_server::{PgBouncer, pgbouncer};
 use postgres_server::{Postgres, postgres, unique};
@@ -24,7 +26,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
 fn main() {
     let mut trials = Vec::new();
-    for case in LEDGER.iter().chain(INBOX).chain(REQUESTS) {
+    for case in LEDGER.iter().chain(INBOX).chain(REQUESTS).chain(VISITS) {
         trials.push(trial("memory", case.name(), || case.run(|| async { MemoryStore::new() })));
         trials.push(trial("sqlite", case.name(), || async {
             let folder = tempfile::tempdir().unwrap();

@@ -17,10 +17,10 @@ impl Language {
         &self.0
     }
 
-    /// The language without region or script: `pt` of `pt-br`.
-    #[must_use]
-    pub fn primary(&self) -> &str {
-        self.0.split_once('-').map_or(&self.0, |(primary, _)| primary)
+    /// The tag and what stands in for it, the closest first: `zh-hant-tw`, `zh-hant`, `zh`, as
+    /// [RFC 4647](https://www.rfc-editor.org/rfc/rfc4647#section-3.4) looks languages up.
+    pub fn lookup(&self) -> impl Iterator<Item = &str> {
+        std::iter::successors(Some(self.as_str()), |tag| tag.rsplit_once('-').map(|(shorter, _)| shorter))
     }
 }
 
@@ -79,7 +79,8 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Language>().ok().as_ref().map(Language::as_str), read, "{text:?}");
         }
-        assert_eq!("pt-br".parse::<Language>().unwrap().primary(), "pt");
-        assert_eq!(Language::default().primary(), "en");
+        let taiwan: Language = "zh-Hant-TW".parse().unwrap();
+        assert_eq!(taiwan.lookup().collect::<Vec<_>>(), ["zh-hant-tw", "zh-hant", "zh"]);
+        assert_eq!(Language::default().lookup().collect::<Vec<_>>(), ["en"]);
     }
 }

@@ -11,8 +11,9 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use delivery_core::key::{Fingerprint, Key, KeyId};
 use delivery_core::store::{
-    Attempt, Backend, Edit, FailedMessage, History, Inbox, KeyQuery, Lease, LeasedMessage, Loaded, MemoryStore,
-    MessageNumber, Needs, Numbers, Page, Persisted, Records, Requests, Route, Storage, StoreError, Use, UseId, Writes,
+    Attempt, Backend, Edit, FailedMessage, History, Inbox, KeyQuery, Lease, LeasedMessage, Loaded, LostKeys,
+    MemoryStore, MessageNumber, Needs, Numbers, Page, Persisted, Records, Requests, Route, SignIns, Storage,
+    StoreError, Use, UseId, Writes,
 };
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, MutexGuard};
@@ -193,6 +194,16 @@ impl Backend for FileStore {
 
     /// It shows no records: the desk's lists of messages and changes answer 404 over it.
     fn records(&self) -> Option<&dyn Records> {
+        None
+    }
+
+    /// Nobody signs in at the desk over it.
+    fn sign_ins(&self) -> Option<&dyn SignIns> {
+        None
+    }
+
+    /// Buyers cannot ask it for keys that they have lost.
+    fn lost_keys(&self) -> Option<&dyn LostKeys> {
         None
     }
 

@@ -73,6 +73,12 @@ pub enum Fault {
     TellsTooEarly,
     TellsAfterTheyExpired,
     ErasesNothing,
+    // Sessions, and keys that were lost.
+    SignsNobodyOut,
+    PrunesSessions,
+    LosesWhatBuyersAsk,
+    AnswersMoreThanAsked,
+    AnswersTooLate,
     // Opening again, and two handles.
     ForgetsAtReopening,
     AnswersBeforeTheCommit,

@@ -6,12 +6,13 @@ mod inbox;
 mod limiter;
 mod records;
 mod store;
+mod visits;
 
 use std::collections::HashSet;
 use std::sync::{Mutex, Once};
 
 use delivery_core::limit::MemoryLimiter;
-use delivery_testing::conformance::{Case, INBOX, LEDGER, RATE_LIMITER, RECORDS, REOPENED, REQUESTS, SHARED};
+use delivery_testing::conformance::{Case, INBOX, LEDGER, RATE_LIMITER, RECORDS, REOPENED, REQUESTS, SHARED, VISITS};
 
 use fault::Fault::{self, *};
 use limiter::{WrongLimit, WrongLimiter};
@@ -83,6 +84,11 @@ const WRONG: &[(Fault, &str)] = &[
     (TellsTooEarly, "a_buyer_is_told_once_of_each_time_at_which_a_key_expires"),
     (TellsAfterTheyExpired, "a_buyer_is_told_once_of_each_time_at_which_a_key_expires"),
     (IgnoresTheStatus, "searches_find_the_same_before_and_after_expired_keys_are_marked"),
+    (SignsNobodyOut, "a_session_is_found_until_it_is_ended"),
+    (PrunesSessions, "sessions_that_are_over_are_pruned"),
+    (LosesWhatBuyersAsk, "who_lost_keys_is_written_to_once_an_hour"),
+    (AnswersMoreThanAsked, "requests_are_answered_in_order_and_so_many_at_once"),
+    (AnswersTooLate, "who_lost_keys_is_written_to_once_an_hour"),
     (ForgetsAtReopening, "what_was_acknowledged_is_there_when_the_store_is_opened_again"),
     (AnswersBeforeTheCommit, "a_key_goes_on_where_it_was_when_the_store_is_opened_again"),
     (AnswersWhenClosed, "a_closed_store_refuses_everything"),
@@ -94,7 +100,7 @@ const WRONG: &[(Fault, &str)] = &[
 async fn passes(fault: Fault, name: &'static str) -> bool {
     note_panics();
     let ran = tokio::spawn(async move {
-        if let Some(case) = LEDGER.iter().chain(INBOX).chain(REQUESTS).find(|case| case.name() == name) {
+        if let Some(case) = LEDGER.iter().chain(INBOX).chain(REQUESTS).chain(VISITS).find(|case| case.name() == name) {
             case.run(Place::new(fault)).await;
         } else if let Some(case) = RECORDS.iter().find(|case| case.name() == name) {
             case.run(Place::new(fault)).await;
@@ -151,7 +157,8 @@ async fn each_wrong_store_fails_the_case_that_is_named_for_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_fault_every_case_passes() {
-    let cases = LEDGER.iter().chain(INBOX).chain(REQUESTS).map(Case::name).chain(RECORDS.iter().map(Case::name));
+    let cases =
+        LEDGER.iter().chain(INBOX).chain(REQUESTS).chain(VISITS).map(Case::name).chain(RECORDS.iter().map(Case::name));
     for name in cases.chain(REOPENED.iter().chain(SHARED).map(Case::name)) {
         assert!(passes(None, name).await, "{name}");
     }

@@ -10,8 +10,8 @@ use delivery_core::key::{Change, Fingerprint, Key, KeyId, LimitChange, NewKey, R
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::store::{
     Backend, Edit, FailedMessage, Fetch, Fetched, History, Inbox, Issue, KeyQuery, Lease, LeasedMessage, Ledger,
-    MemoryStore, MessageNumber, Notice, Outcome, Page, Receipt, Received, Records, Refused, Requests, Resend, Route,
-    Sale, StoreError, Successor, Use, UseId,
+    LostKeys, MemoryStore, MessageNumber, Notice, Outcome, Page, Receipt, Received, Records, Refused, Requests, Resend,
+    Route, Sale, SignIns, StoreError, Successor, Use, UseId,
 };
 use delivery_core::terms::UseLimit;
 use delivery_testing::Fixture;
@@ -324,6 +324,14 @@ impl Backend for Wrong {
     }
 
     fn records(&self) -> Option<&dyn Records> {
+        Some(self)
+    }
+
+    fn sign_ins(&self) -> Option<&dyn SignIns> {
+        Some(self)
+    }
+
+    fn lost_keys(&self) -> Option<&dyn LostKeys> {
         Some(self)
     }
 

@@ -36,7 +36,7 @@ const ENGLISH: &str = "en";
 ///
 /// Templates may use `keys`, a list of which only `resend` ever has more than one. Each has `key` (the key's text), `product.id`,
 /// `product.name`, `product.description`, `expires_at` (RFC 3339), `ends` (`year`, `month`, `day` and `time`, in UTC; none if the
-/// key never expires), `max_uses` and `remaining_uses` (-1: unlimited) and `used_count`. What the first key has can be used without
+/// key never expires), `status` (`valid`, `expired` or `exhausted`), `max_uses` and `remaining_uses` (-1: unlimited) and `used_count`. What the first key has can be used without
 /// `keys[0]` too. There are also `email`, `language`, `base_url` (no slash at its end) and, in the bodies, `subject`. An undefined
 /// name is an error, not an empty string. Every value is escaped in templates and pieces whose names end
 /// with `.html`; a macro escapes as the template that calls it. Values are never interpreted as template code.
@@ -71,8 +71,8 @@ impl Templates {
     ///
     /// # Errors
     ///
-    /// [`TemplateError`] if a name is none that a template can have, a template has a syntax error or uses an undefined name, or a
-    /// kind in a language lacks one of its three parts.
+    /// [`TemplateError`] if a name is none that a template can have, a template has a syntax error or uses an undefined name, a
+    /// subject is empty, or a kind in a language lacks one of its three parts.
     ///
     /// ```
     /// use delivery_core::mail::Templates;
@@ -108,7 +108,9 @@ impl Templates {
         let templates = Self { environment: Arc::new(environment), stems };
         for stem in &templates.stems {
             for example in values::examples() {
-                templates.render_all(stem, &example)?;
+                if templates.render_all(stem, &example)?.subject.is_empty() {
+                    return Err(TemplateError::new(&format!("{stem}.subject"), "is empty"));
+                }
             }
         }
         Ok(templates)
@@ -142,8 +144,7 @@ impl Templates {
     /// Whether there are templates in this language, of any kind.
     #[must_use]
     pub fn speak(&self, language: &Language) -> bool {
-        KINDS.iter().any(|kind| self.stems.contains(&stem(*kind, language.as_str())))
-            || KINDS.iter().any(|kind| self.stems.contains(&stem(*kind, language.primary())))
+        language.lookup().any(|tag| KINDS.iter().any(|kind| self.stems.contains(&stem(*kind, tag))))
     }
 
     /// The e-mail of this kind about `keys`, of which there is one at least. It is in the language of the first product, else
@@ -155,7 +156,7 @@ impl Templates {
         (base_url, language): (&str, &Language),
     ) -> Result<Rendered, TemplateError> {
         let wanted = keys.first().and_then(|shown| shown.product.language());
-        let tags = wanted.into_iter().chain([language]).flat_map(|language| [language.as_str(), language.primary()]);
+        let tags = wanted.into_iter().chain([language]).flat_map(Language::lookup);
         let mut tags = tags.filter(|tag| self.stems.contains(&stem(kind, tag)));
         let tag = tags.next().unwrap_or(ENGLISH);
         self.render_all(&stem(kind, tag), &values::values(keys, to.as_str(), base_url, tag))
@@ -196,7 +197,7 @@ impl TemplateError {
 
 /// What the names of templates of a kind in a language begin with.
 fn stem(kind: MessageKind, language: &str) -> String {
-    if language == ENGLISH { kind.as_str().to_owned() } else { format!("{}.{language}", kind.as_str()) }
+    if language == ENGLISH { kind.template().to_owned() } else { format!("{}.{language}", kind.template()) }
 }
 
 /// What the name of a template has before its part; `None` if it is not the name of one.

@@ -4,6 +4,7 @@ mod catalog;
 mod inbox;
 mod messages;
 mod records;
+mod visits;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -15,11 +16,13 @@ use chrono::{DateTime, Utc};
 use self::catalog::Shop;
 use self::inbox::Mailbox;
 use self::messages::Queue;
+use self::visits::Visits;
 use super::clock::SteadyClock;
 use super::plan::{KeyWrite, Loaded, Needs, Numbers, PurchaseId, RequestRow, Row, Writes};
 use super::{
     Action, Attempt, AuditEntry, Backend, Edit, FailedMessage, History, Inbox, KeyQuery, Lease, LeasedMessage,
-    MessageNumber, Page, Persisted, Records, RequestId, Requests, Route, Storage, StoreError, Use, UseId, page_size,
+    LostKeys, MessageNumber, Page, Persisted, Records, RequestId, Requests, Route, SignIns, Storage, StoreError, Use,
+    UseId, page_size,
 };
 use crate::key::{Acceptance, Fingerprint, Key, KeyId};
 
@@ -43,6 +46,7 @@ struct State {
     requests: HashMap<(i64, RequestId), RequestRow>,
     /// The times at which keys are to expire of which their buyers were told.
     noticed: HashMap<KeyId, DateTime<Utc>>,
+    visits: Visits,
     number: i64,
 }
 
@@ -256,6 +260,14 @@ impl Backend for MemoryStore {
     }
 
     fn records(&self) -> Option<&dyn Records> {
+        Some(self)
+    }
+
+    fn sign_ins(&self) -> Option<&dyn SignIns> {
+        Some(self)
+    }
+
+    fn lost_keys(&self) -> Option<&dyn LostKeys> {
         Some(self)
     }
 

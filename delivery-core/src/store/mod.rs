@@ -88,6 +88,7 @@ mod deal;
 mod error;
 mod inbox;
 mod ledger;
+mod lost;
 mod memory;
 mod message;
 mod notice;
@@ -97,6 +98,7 @@ mod postgres;
 mod query;
 mod records;
 mod request;
+mod sign_in;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod sql;
 #[cfg(feature = "sqlite")]
@@ -120,6 +122,7 @@ pub use self::inbox::{
     Customer, Entry, EventId, EventName, EventOutcome, Handling, Inbox, InboxQuery, Notices, Receipt, Received,
 };
 pub use self::ledger::Ledger;
+pub use self::lost::{LOST_PAUSE, LostKeys, LostScan};
 pub use self::memory::MemoryStore;
 pub use self::message::{FailedMessage, Lease, LeasedMessage, MessageNumber, Outcome, Route};
 pub use self::notice::{Addressee, MOST_WEBHOOKS, MessageId, MessageKind, Notice, Recipient, WebhookName};
@@ -135,6 +138,7 @@ pub use self::records::{
     AuditEntry, AuditQuery, Day, ExpiryScan, Figures, MessageQuery, MessageState, Records, StoredMessage,
 };
 pub use self::request::{Fetch, Fetched, KNOWN_FOR, MOST_REPEATS, RequestId, Requests};
+pub use self::sign_in::{SignIn, SignInId, SignIns};
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::{SqliteError, SqliteStore, SqliteTransaction};
 pub use self::storage::{Backend, History, Persisted, Storage};

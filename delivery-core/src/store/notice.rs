@@ -30,6 +30,8 @@ pub enum MessageKind {
     Purchase,
     /// An e-mail that brings a key again, because the first one was lost.
     Resend,
+    /// An e-mail that brings a buyer who lost them all keys of the address.
+    Lost,
     /// An e-mail that brings the key that took the place of one whose text leaked.
     Successor,
     /// An e-mail that says that a key expires soon.
@@ -116,9 +118,10 @@ impl FromStr for MessageId {
 }
 
 impl MessageKind {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Purchase,
         Self::Resend,
+        Self::Lost,
         Self::Successor,
         Self::Expiring,
         Self::Revoked,
@@ -131,7 +134,16 @@ impl MessageKind {
     /// Whether the buyer has no key as long as it does not arrive.
     #[must_use]
     pub fn brings_key(self) -> bool {
-        matches!(self, Self::Purchase | Self::Resend | Self::Successor)
+        matches!(self, Self::Purchase | Self::Resend | Self::Lost | Self::Successor)
+    }
+
+    /// What its template is called, and what sellers see: an e-mail that brings all keys of an address is a `resend` too.
+    #[must_use]
+    pub fn template(self) -> &'static str {
+        match self {
+            Self::Lost => Self::Resend.as_str(),
+            kind => kind.as_str(),
+        }
     }
 
     /// The name that a store keeps; for a webhook also the `type` that its receiver reads.
@@ -140,6 +152,7 @@ impl MessageKind {
         match self {
             Self::Purchase => "purchase",
             Self::Resend => "resend",
+            Self::Lost => "lost",
             Self::Successor => "successor",
             Self::Expiring => "expiring",
             Self::Revoked => "revoked",

@@ -7,8 +7,8 @@ use chrono::{DateTime, Utc};
 
 use super::plan::{Loaded, Needs, Numbers, Writes};
 use super::{
-    Attempt, Edit, FailedMessage, Inbox, KeyQuery, Lease, LeasedMessage, MessageNumber, Page, Records, Requests, Route,
-    StoreError, Use, UseId,
+    Attempt, Edit, FailedMessage, Inbox, KeyQuery, Lease, LeasedMessage, LostKeys, MessageNumber, Page, Records,
+    Requests, Route, SignIns, StoreError, Use, UseId,
 };
 use crate::key::{Fingerprint, Key, KeyId};
 
@@ -153,6 +153,12 @@ pub trait Backend: Debug + Send + Sync + 'static {
 
     /// Messages, the audit log and figures, if the store keeps them.
     fn records(&self) -> Option<&dyn Records>;
+
+    /// Who is signed in at the desk, if the store keeps that; otherwise nobody can sign in with a token.
+    fn sign_ins(&self) -> Option<&dyn SignIns>;
+
+    /// What buyers ask who have lost their keys, if the store keeps that; otherwise they cannot ask.
+    fn lost_keys(&self) -> Option<&dyn LostKeys>;
 
     /// Succeeds if the store can answer: what a readiness probe asks.
     ///

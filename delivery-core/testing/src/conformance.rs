@@ -11,6 +11,7 @@
 //! | [`INBOX`] | a store that keeps events of platforms | [`Inbox`](delivery_core::store::Inbox), [`Ledger::receive`] |
 //! | [`REQUESTS`] | a ledger that knows requests when they come again | [`Requests`](delivery_core::store::Requests) |
 //! | [`RECORDS`] | a store that keeps records, products and posts | [`Records`](delivery_core::store::Records) |
+//! | [`VISITS`] | a store that keeps what the pages need | [`SignIns`](delivery_core::store::SignIns), [`LostKeys`](delivery_core::store::LostKeys) |
 //! | [`CATALOG`] | a catalog that can be edited, with posts | [`CatalogEditor`], [`Posts`] |
 //! | [`RATE_LIMITER`] | a limiter | [`RateLimiter`] |
 //!
@@ -39,6 +40,7 @@ mod reopened;
 mod requests;
 mod rotation;
 mod shared;
+mod visits;
 
 use std::fmt;
 use std::future::Future;
@@ -58,6 +60,7 @@ pub use self::records::RECORDS;
 pub use self::reopened::REOPENED;
 pub use self::requests::REQUESTS;
 pub use self::shared::SHARED;
+pub use self::visits::VISITS;
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -178,8 +181,8 @@ pub fn test<P: ?Sized, F: Future<Output = ()>>(
     runtime.expect("a runtime").block_on(run(case));
 }
 
-/// Makes one `#[test]` of each conformance case: `conformance!(ledger, fixture)`, and likewise `inbox`, `records`, `requests`, `reopened`,
-/// `shared` and `catalog`. The second argument is an expression that makes a [`Fixture`](crate::Fixture); it is evaluated for each case.
+/// Makes one `#[test]` of each conformance case: `conformance!(ledger, fixture)`, and likewise `inbox`, `records`, `requests`, `visits`,
+/// `reopened`, `shared` and `catalog`. The second argument is an expression that makes a [`Fixture`](crate::Fixture); it is evaluated for each case.
 ///
 /// ```
 /// mod memory {
@@ -196,6 +199,7 @@ macro_rules! conformance {
     (shared, $fixture:expr) => { $crate::each_shared_case!($fixture); };
     (records, $fixture:expr) => { $crate::each_records_case!($fixture); };
     (requests, $fixture:expr) => { $crate::each_request_case!($fixture); };
+    (visits, $fixture:expr) => { $crate::each_visits_case!($fixture); };
     (inbox, $fixture:expr) => { $crate::each_inbox_case!($fixture); };
     (catalog, $fixture:expr) => { $crate::each_catalog_case!($fixture); };
     (@ $list:ident, $fixture:expr, $($case:ident)+) => { $(

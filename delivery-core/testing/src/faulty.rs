@@ -18,9 +18,9 @@ use delivery_core::post::{NewPost, Post, PostId};
 use delivery_core::product::{Listing, NewProduct, Product, ProductId, RefName};
 use delivery_core::store::{
     AuditEntry, AuditQuery, Backend, Catalog, CatalogEditor, Edit, Entry, ExpiryScan, FailedMessage, Fetch, Fetched,
-    Figures, History, Inbox, InboxQuery, Issue, KeyQuery, Lease, LeasedMessage, Ledger, MessageNumber, MessageQuery,
-    Notice, Outcome, Page, PostQuery, Posts, ProductNames, Receipt, Received, Records, Refused, Requests, Resend,
-    Route, Sale, StoreError, StoredMessage, Successor, Use, UseId,
+    Figures, History, Inbox, InboxQuery, Issue, KeyQuery, Lease, LeasedMessage, Ledger, LostKeys, MessageNumber,
+    MessageQuery, Notice, Outcome, Page, PostQuery, Posts, ProductNames, Receipt, Received, Records, Refused, Requests,
+    Resend, Route, Sale, SignIns, StoreError, StoredMessage, Successor, Use, UseId,
 };
 
 /// What happens to a call of a [`Faulty`] store.
@@ -223,6 +223,14 @@ impl<S: Ledger> Backend for Faulty<S> {
 
     fn records(&self) -> Option<&dyn Records> {
         self.inner.records().map(|_| self as &dyn Records)
+    }
+
+    fn sign_ins(&self) -> Option<&dyn SignIns> {
+        self.inner.sign_ins()
+    }
+
+    fn lost_keys(&self) -> Option<&dyn LostKeys> {
+        self.inner.lost_keys()
     }
 
     async fn ping(&self) -> Result<(), StoreError> {

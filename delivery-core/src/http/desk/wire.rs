@@ -302,7 +302,7 @@ impl<'a> ShownMessage<'a> {
         let at = |state| (message.state == state).then(|| timestamp(message.at));
         Self {
             id: message.message.get().to_string(),
-            kind: message.kind.as_str(),
+            kind: message.kind.template(),
             key_id: message.key.to_string(),
             recipient: message.recipient.to_string(),
             state: message.state.as_str(),

@@ -2,9 +2,13 @@
 
 use super::Outbox;
 use crate::email::Email;
+use crate::key::Key;
 use crate::mail::templates::Shown;
 use crate::mail::{MailError, Message, SEND_TIMEOUT};
-use crate::store::{ExpiryScan, LeasedMessage, MessageKind, Recipient, WebhookName};
+use crate::store::{ExpiryScan, KeyQuery, LeasedMessage, MessageKind, Recipient, WebhookName};
+
+/// Keys that one e-mail lists at most, the newest: a longer one is cut off by mail programs.
+const MOST_KEYS: usize = 200;
 
 impl Outbox {
     #[cfg_attr(feature = "spans", tracing::instrument(name = "message", skip_all, fields(key = %message.key.id(), attempt = message.attempt)))]
@@ -58,6 +62,8 @@ impl Outbox {
         match &message.recipient {
             // A wrong address may be somebody's.
             Recipient::Email(to) if !to.is_same(key.email()) => Some("the buyer has another address"),
+            // It brings whatever keys the address has.
+            Recipient::Email(_) if kind == MessageKind::Lost => None,
             Recipient::Email(_) if kind.brings_key() && key.successor().is_some() => {
                 Some("another key took the place of this one")
             }
@@ -73,12 +79,24 @@ impl Outbox {
         if let Some(reason) = self.outdated(message) {
             return Err(MailError::permanent(reason));
         }
-        let product = self.catalog.product(key.product()).await;
-        let product = product
-            .map_err(|error| MailError::not_tried("the product cannot be read").because(error))?
-            .ok_or_else(|| MailError::transient("the product is not there"))?;
-        let text = self.keyring.text(key.id(), key.granted().secret);
-        let shown = [Shown { key, text: &text, product: &product }];
+        let keys = match message.kind {
+            MessageKind::Lost => self.keys_of(to).await?,
+            _ => vec![key.clone()],
+        };
+        let mut parts = Vec::new();
+        for key in &keys {
+            let product = self.catalog.product(key.product()).await;
+            let product = product.map_err(|error| MailError::not_tried("the product cannot be read").because(error))?;
+            if let Some(product) = product {
+                parts.push((key, self.keyring.text(key.id(), key.granted().secret), product));
+            }
+        }
+        if parts.is_empty() {
+            return Err(MailError::transient("the product is not there"));
+        }
+        let date = self.clock.now();
+        let shown: Vec<Shown<'_>> =
+            parts.iter().map(|(key, text, product)| Shown { key, status: key.status(date), text, product }).collect();
         let rendered = self.templates.render(message.kind, (&shown, to), (&self.base_url, &self.language));
         let rendered =
             rendered.map_err(|error| MailError::transient("the e-mail cannot be rendered").because(error))?;
@@ -89,7 +107,24 @@ impl Outbox {
             text: rendered.text,
             html: rendered.html,
             message_id: message.message_id.clone(),
-            date: self.clock.now(),
+            date,
         })
+    }
+
+    /// The keys of an address that are not revoked, newest first.
+    async fn keys_of(&self, email: &Email) -> Result<Vec<Key>, MailError> {
+        let mut query = KeyQuery { email: Some(email.clone()), limit: MOST_KEYS, ..KeyQuery::default() };
+        let mut keys: Vec<Key> = Vec::new();
+        loop {
+            let found = self.ledger.search(&query).await;
+            let found = found.map_err(|error| MailError::not_tried("the keys cannot be read").because(error))?;
+            keys.extend(found.items.into_iter().filter(|key| key.revoked_at().is_none()));
+            match found.next {
+                Some(next) if keys.len() < MOST_KEYS => query.before = Some(next),
+                _ => break,
+            }
+        }
+        keys.truncate(MOST_KEYS);
+        if keys.is_empty() { Err(MailError::permanent("the buyer has no key any more")) } else { Ok(keys) }
     }
 }

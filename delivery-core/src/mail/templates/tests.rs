@@ -1,3 +1,5 @@
+use chrono::{DateTime, TimeDelta, Utc};
+
 use super::*;
 use crate::key::{Key, KeyId, KeyState, Keyring, NewKey, Prefix};
 use crate::product::{NewProduct, Product, ProductId};
@@ -5,9 +7,22 @@ use crate::terms::{Terms, UseLimit, Validity};
 
 /// An e-mail about as many keys as there are names.
 fn message(kind: MessageKind, names: &[&str], terms: Terms, used: u64, language: Option<&str>) -> Rendered {
+    message_after(0, kind, names, (terms, used), language)
+}
+
+/// The same, so many days after the keys were issued.
+fn message_after(
+    days: i64,
+    kind: MessageKind,
+    names: &[&str],
+    (terms, used): (Terms, u64),
+    language: Option<&str>,
+) -> Rendered {
     let keyring = Keyring::new(Prefix::default(), &["0123456789abcdef".parse().unwrap()]).unwrap();
     let email: Email = "{{7*7}}@example.com".parse().unwrap();
     let (mut keys, mut texts, mut products) = (Vec::new(), Vec::new(), Vec::new());
+    let at: DateTime<Utc> = "2026-11-21T10:00:00Z".parse().unwrap();
+    let now = at + TimeDelta::days(days);
     for (number, name) in (1..).zip(names) {
         let facts = NewProduct::new(*name).unwrap();
         let facts = match language {
@@ -16,7 +31,6 @@ fn message(kind: MessageKind, names: &[&str], terms: Terms, used: u64, language:
         };
         let product = Product::new(ProductId::new(number).unwrap(), facts);
         let id = (KeyId::from_bytes([u8::try_from(number).unwrap(); 16]), keyring.newest());
-        let at = "2026-11-21T10:00:00Z".parse().unwrap();
         let key = Key::from(NewKey::on_terms(id, product.id(), email.clone(), terms, at));
         let state = KeyState { used, ..key.state().clone() };
         let key = Key::new(key.granted().clone(), state);
@@ -24,8 +38,12 @@ fn message(kind: MessageKind, names: &[&str], terms: Terms, used: u64, language:
         keys.push(key);
         products.push(product);
     }
-    let shown: Vec<_> =
-        keys.iter().zip(&texts).zip(&products).map(|((key, text), product)| Shown { key, text, product }).collect();
+    let shown: Vec<_> = keys
+        .iter()
+        .zip(&texts)
+        .zip(&products)
+        .map(|((key, text), product)| Shown { key, status: key.status(now), text, product })
+        .collect();
     let english = Language::default();
     Templates::default().render(kind, (&shown, &email), ("https://shop.example", &english)).unwrap()
 }
@@ -100,14 +118,28 @@ fn terms_in_words() {
         (terms(1, 1), 0, "en", "It is valid until 22 November 2026, 10:00 UTC. You can use it once."),
         (terms(1, 3), 0, "en", "You can use it 3 times."),
         (terms(1, 3), 2, "en", "1 of 3 uses is left."),
-        (terms(1, 3), 3, "en", "0 of 3 uses are left."),
+        (terms(1, 3), 3, "en", "It is valid until 22 November 2026, 10:00 UTC. It is used up."),
         (terms(-1, -1), 0, "de", "Er läuft nie ab. Sie können ihn beliebig oft verwenden."),
         (terms(100, 1), 0, "de", "Er gilt bis zum 1. März 2027, 10:00 Uhr (UTC). Sie können ihn einmal verwenden."),
+        (terms(1, 3), 3, "de", "Er ist aufgebraucht."),
         (terms(1, 3), 1, "de", "Sie können ihn noch 2-mal verwenden (insgesamt 3-mal)."),
     ] {
         let message = message(MessageKind::Purchase, &["x"], terms, used, Some(language));
-        assert!(message.text.contains(sentence), "{sentence} in {}", message.text);
+        assert!(message.text.contains(&format!("{sentence}\n")), "{sentence} in {}", message.text);
         assert!(message.html.contains(sentence), "{sentence} in {}", message.html);
+    }
+}
+
+#[test]
+fn a_key_that_has_expired_is_not_called_valid() {
+    for (language, sentence) in [
+        ("en", "It expired on 22 November 2026, 10:00 UTC."),
+        ("de", "Er ist am 22. November 2026 um 10:00 Uhr (UTC) abgelaufen."),
+    ] {
+        for limit in [-1, 1] {
+            let message = message_after(1, MessageKind::Resend, &["x"], (terms(1, limit), 0), Some(language));
+            assert!(message.text.contains(&format!("{sentence}\n")), "{sentence} in {}", message.text);
+        }
     }
 }
 
@@ -128,6 +160,7 @@ fn faulty_templates_are_refused_at_once() {
         // Not every key has an end.
         (vec![("purchase.txt", "{{ ends.day }}")], Some("is unusable")),
         (vec![("_layout.html", "{{ nothing }}")], Some("is unusable")),
+        (vec![("purchase.subject", "{{ '' }}\n")], Some("purchase.subject of e-mails is empty")),
         (vec![("purchase.htm", "x")], Some("purchase.htm of e-mails has a name that no template has")),
         (vec![("bought.html", "x")], Some("has a name")),
         (vec![("purchase.en.html", "x")], Some("has a name")),

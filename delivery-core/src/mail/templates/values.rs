@@ -4,7 +4,7 @@ use chrono::{DateTime, Datelike, Utc};
 use minijinja::{Value, context};
 
 use crate::clock::timestamp;
-use crate::key::{Key, KeyText};
+use crate::key::{Key, KeyText, Status};
 use crate::product::Product;
 use crate::terms::NEVER;
 
@@ -12,6 +12,8 @@ use crate::terms::NEVER;
 #[derive(Clone, Copy)]
 pub(in crate::mail) struct Shown<'a> {
     pub(in crate::mail) key: &'a Key,
+    /// What it is at the time of the e-mail.
+    pub(in crate::mail) status: Status,
     pub(in crate::mail) text: &'a KeyText,
     pub(in crate::mail) product: &'a Product,
 }
@@ -21,18 +23,21 @@ pub(super) fn values(keys: &[Shown<'_>], email: &str, base_url: &str, language: 
     all(keys.iter().map(|shown| value(*shown)).collect(), (email, base_url, language))
 }
 
-/// Examples that every template must take: a key that ends and is used, one that does neither, and several.
-pub(super) fn examples() -> [Value; 3] {
-    let example = |ends: bool| {
+/// Examples that every template must take: a key that ends and is used, one that does neither, one that has expired, and several.
+pub(super) fn examples() -> [Value; 4] {
+    let example = |ends: bool, status: Status| {
         let at = "2027-11-21T10:00:00Z".parse().unwrap_or(DateTime::UNIX_EPOCH);
         context! {
             key => "dlv_example",
+            status => status.as_str(),
             product => context! { id => 1, name => "Example", description => "" },
             ..terms(if ends { at } else { NEVER }, if ends { (3, 1) } else { (-1, 0) })
         }
     };
     let all = |keys| all(keys, ("buyer@example.com", "https://shop.example", "en"));
-    [all(vec![example(true)]), all(vec![example(false)]), all(vec![example(true), example(false)])]
+    let [used, endless, over] =
+        [(true, Status::Valid), (false, Status::Valid), (true, Status::Expired)].map(|(ends, is)| example(ends, is));
+    [vec![used.clone()], vec![endless.clone()], vec![over.clone()], vec![used, endless, over]].map(all)
 }
 
 fn all(keys: Vec<Value>, (email, base_url, language): (&str, &str, &str)) -> Value {
@@ -40,8 +45,9 @@ fn all(keys: Vec<Value>, (email, base_url, language): (&str, &str, &str)) -> Val
     context! { keys, email, base_url, language, ..first }
 }
 
-fn value(Shown { key, text, product }: Shown<'_>) -> Value {
+fn value(Shown { key, status, text, product }: Shown<'_>) -> Value {
     context! {
+        status => status.as_str(),
         key => text.expose(),
         product => context! {
             id => product.id().get(), name => product.name(), description => product.description()

@@ -123,6 +123,7 @@ impl Records for MemoryStore {
         let mut state = self.state();
         state.queue.erase(email, pseudonym);
         state.inbox.erase(email);
+        state.visits.erase(email);
         let was = format!("was {email}");
         for entry in state.log.values_mut() {
             if entry.detail.as_ref().is_some_and(|detail| detail.eq_ignore_ascii_case(&was)) {

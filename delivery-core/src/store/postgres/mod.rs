@@ -23,6 +23,7 @@ mod inbox;
 mod keyring;
 mod load;
 mod locked;
+mod lost;
 mod messages;
 mod numbers;
 mod options;
@@ -34,6 +35,7 @@ mod resolve;
 mod schema;
 mod schema_lock;
 mod session;
+mod sign_ins;
 #[cfg(feature = "sqlite")]
 mod transfer;
 mod version_cache;
@@ -63,8 +65,8 @@ use super::cache::{PostCache, ProductCache};
 use super::sql::WorkQueue;
 use super::{
     Backend, Edit, FailedMessage, Fetch, Fetched, History, Inbox, Issue, KeyQuery, Lease, LeasedMessage, Ledger,
-    MessageNumber, Notice, Outcome, Page, Receipt, Received, Records, Refused, Requests, Resend, Route, Sale,
-    StoreError, Successor, Use, UseId,
+    LostKeys, MessageNumber, Notice, Outcome, Page, Receipt, Received, Records, Refused, Requests, Resend, Route, Sale,
+    SignIns, StoreError, Successor, Use, UseId,
 };
 use crate::key::{Acceptance, Change, Fingerprint, Key, KeyId};
 
@@ -293,6 +295,14 @@ impl Backend for PostgresStore {
     }
 
     fn records(&self) -> Option<&dyn Records> {
+        Some(self)
+    }
+
+    fn sign_ins(&self) -> Option<&dyn SignIns> {
+        Some(self)
+    }
+
+    fn lost_keys(&self) -> Option<&dyn LostKeys> {
         Some(self)
     }
 

@@ -1,11 +1,13 @@
 //! What the SQL stores share: their queue of work, statements that both databases understand, and rows as values.
 
 pub(super) mod inbox;
+pub(super) mod lost;
 mod migrations;
 pub(super) mod records;
 pub(super) mod request;
 pub(super) mod rows;
 pub(super) mod search;
+pub(super) mod sign_ins;
 pub(super) mod statements;
 #[cfg(all(feature = "sqlite", feature = "postgres"))]
 pub(super) mod tables;

@@ -220,7 +220,7 @@ macro_rules! contains {
 
 /// What forgets address `$1`, in lower case, which `$2` replaces, in this order. The first one returns the ids of its keys: an order
 /// that comes after it is none of theirs. The events of customers are found by their references, so they come before those.
-pub(in crate::store) const ERASE: [&str; 6] = [
+pub(in crate::store) const ERASE: [&str; 7] = [
     concat!(
         "UPDATE delivery_key SET email = CAST($2 AS text), \
             revoked_reason = CASE WHEN ",
@@ -255,4 +255,5 @@ pub(in crate::store) const ERASE: [&str; 6] = [
             OR EXISTS (SELECT 1 FROM delivery_customer c WHERE lower(c.email) = CAST($1 AS text) AND c.source = delivery_inbox.source \
                 AND replace(body, '\"customer\":\"' || c.reference || '\"', '') <> body))",
     "DELETE FROM delivery_customer WHERE lower(email) = CAST($1 AS text) AND CAST($2 AS text) IS NOT NULL",
+    "DELETE FROM delivery_lost WHERE lower(email) = CAST($1 AS text) AND CAST($2 AS text) IS NOT NULL",
 ];

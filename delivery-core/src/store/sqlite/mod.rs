@@ -25,6 +25,7 @@ mod json;
 mod keyring;
 mod load;
 mod lock;
+mod lost;
 mod messages;
 mod open;
 mod pending;
@@ -32,6 +33,7 @@ mod persist;
 mod read;
 mod records;
 mod request;
+mod sign_ins;
 #[cfg(feature = "postgres")]
 mod transfer;
 mod writer;
@@ -62,8 +64,8 @@ use super::plan::Row;
 use super::sql::WorkQueue;
 use super::{
     Backend, Catalog, CatalogEditor, Edit, FailedMessage, Fetch, Fetched, History, Inbox, Issue, KeyQuery, Lease,
-    LeasedMessage, Ledger, MessageNumber, Notice, Outcome, Page, PostQuery, Posts, ProductNames, Receipt, Received,
-    Records, Refused, Requests, Resend, Route, Sale, StoreError, Successor, Use, UseId,
+    LeasedMessage, Ledger, LostKeys, MessageNumber, Notice, Outcome, Page, PostQuery, Posts, ProductNames, Receipt,
+    Received, Records, Refused, Requests, Resend, Route, Sale, SignIns, StoreError, Successor, Use, UseId,
 };
 use crate::HostRef;
 use crate::key::{Acceptance, Change, Fingerprint, Key, KeyId};
@@ -239,6 +241,14 @@ impl Backend for SqliteStore {
     }
 
     fn records(&self) -> Option<&dyn Records> {
+        Some(self)
+    }
+
+    fn sign_ins(&self) -> Option<&dyn SignIns> {
+        Some(self)
+    }
+
+    fn lost_keys(&self) -> Option<&dyn LostKeys> {
         Some(self)
     }
 

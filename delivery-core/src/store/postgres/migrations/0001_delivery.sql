@@ -210,6 +210,22 @@ CREATE INDEX delivery_event_by_key ON delivery_event (key, number);
 CREATE INDEX delivery_event_corrected ON delivery_event (lower(detail)) WHERE action = 'email_changed';
 CREATE INDEX delivery_customer_by_email ON delivery_customer (lower(email));
 
+-- Who is signed in at the desk.
+CREATE TABLE delivery_session (
+    id         BYTEA PRIMARY KEY, -- a MAC of the session's secret
+    actor      TEXT NOT NULL,
+    token      BYTEA NOT NULL, -- a MAC of the token that signed in
+    expires_at BIGINT NOT NULL -- seconds
+);
+CREATE INDEX delivery_session_by_time ON delivery_session (expires_at);
+
+-- Buyers who asked for their keys, until that is looked up.
+CREATE TABLE delivery_lost (
+    number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    email  TEXT COLLATE "C" NOT NULL,
+    at     BIGINT NOT NULL
+);
+
 -- A transfer from another database: which one, and when it was finished.
 CREATE TABLE delivery_transfer (
     one         INTEGER PRIMARY KEY CHECK (one = 1),

@@ -224,6 +224,22 @@ CREATE INDEX delivery_event_by_key ON delivery_event (key, number);
 CREATE INDEX delivery_event_corrected ON delivery_event (lower(detail)) WHERE action = 'email_changed';
 CREATE INDEX delivery_customer_by_email ON delivery_customer (lower(email));
 
+-- Who is signed in at the desk.
+CREATE TABLE delivery_session (
+    id         BLOB PRIMARY KEY, -- a MAC of the session's secret
+    actor      TEXT NOT NULL,
+    token      BLOB NOT NULL, -- a MAC of the token that signed in
+    expires_at INTEGER NOT NULL -- seconds
+) STRICT, WITHOUT ROWID;
+CREATE INDEX delivery_session_by_time ON delivery_session (expires_at);
+
+-- Buyers who asked for their keys, until that is looked up.
+CREATE TABLE delivery_lost (
+    number INTEGER PRIMARY KEY,
+    email  TEXT NOT NULL,
+    at     INTEGER NOT NULL
+) STRICT;
+
 -- A transfer into another database: which one, and when it was finished.
 CREATE TABLE delivery_transfer (
     one         INTEGER PRIMARY KEY CHECK (one = 1),

@@ -1,0 +1,87 @@
+//! Sessions of the desk, and requests of buyers who have lost their keys, in memory.
+
+use std::collections::{BTreeMap, HashMap};
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+
+use super::MemoryStore;
+use crate::email::Email;
+use crate::key::KeyId;
+use crate::store::plan::{NewMessage, number_at};
+use crate::store::{LOST_PAUSE, LostKeys, LostScan, MessageKind, Recipient, SignIn, SignInId, SignIns, StoreError};
+
+#[derive(Default)]
+pub(super) struct Visits {
+    sign_ins: HashMap<SignInId, SignIn>,
+    /// Addresses, by the number of their request.
+    lost: BTreeMap<i64, Email>,
+}
+
+impl Visits {
+    pub(super) fn erase(&mut self, email: &Email) {
+        self.lost.retain(|_, asked| !asked.is_same(email));
+    }
+}
+
+#[async_trait]
+impl SignIns for MemoryStore {
+    async fn sign_in(&self, sign_in: SignIn) -> Result<(), StoreError> {
+        self.state().visits.sign_ins.insert(sign_in.id, sign_in);
+        Ok(())
+    }
+
+    async fn signed_in(&self, id: SignInId) -> Result<Option<SignIn>, StoreError> {
+        Ok(self.state().visits.sign_ins.get(&id).cloned())
+    }
+
+    async fn sign_out(&self, id: SignInId) -> Result<(), StoreError> {
+        self.state().visits.sign_ins.remove(&id);
+        Ok(())
+    }
+
+    async fn prune_sign_ins(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
+        let sign_ins = &mut self.state().visits.sign_ins;
+        let all = sign_ins.len();
+        sign_ins.retain(|_, sign_in| sign_in.expires_at >= before);
+        Ok(u64::try_from(all - sign_ins.len()).unwrap_or(u64::MAX))
+    }
+}
+
+#[async_trait]
+impl LostKeys for MemoryStore {
+    async fn ask(&self, email: &Email, _: DateTime<Utc>) -> Result<(), StoreError> {
+        let mut state = self.state();
+        state.number += 1;
+        let number = state.number;
+        state.visits.lost.insert(number, email.clone());
+        Ok(())
+    }
+
+    async fn answer_lost(&self, scan: LostScan) -> Result<usize, StoreError> {
+        let mut state = self.state();
+        let state = &mut *state;
+        let waiting: Vec<(i64, Email)> =
+            state.visits.lost.iter().take(scan.limit).map(|(number, email)| (*number, email.clone())).collect();
+        for (request, email) in &waiting {
+            let name = scan.name(*request)?;
+            let keys = || state.keys.values().map(|row| &row.key).filter(|key| key.email().is_same(email));
+            let newest = keys().rfind(|key| key.revoked_at().is_none() && !key.email().is_erased()).cloned();
+            let ids: Vec<KeyId> = keys().map(crate::key::Key::id).collect();
+            let is_recent = state.queue.stored().any(|message| {
+                message.kind == MessageKind::Lost
+                    && message.queued_at > scan.now - LOST_PAUSE
+                    && ids.contains(&message.key)
+            });
+            if let (Some(key), false) = (newest, is_recent) {
+                state.number += 1;
+                let (number, kind) = (number_at(scan.now, state.number), MessageKind::Lost);
+                let recipient = Recipient::Email(key.email().clone());
+                let message = NewMessage { unit: 0, number, key: 0, id: name, kind, recipient, at: scan.now };
+                state.queue.add(&message, key.id());
+            }
+            state.visits.lost.remove(request);
+        }
+        Ok(waiting.len())
+    }
+}

@@ -1,0 +1,173 @@
+//! Who is signed in at the desk, and buyers who have lost their keys.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use delivery_core::key::{Actor, KeyId, NewKey};
+use delivery_core::store::{
+    Ledger, LostKeys, LostScan, MessageKind, Outcome, Recipient, Sale, SignIn, SignInId, SignIns,
+};
+
+use super::fixtures::{RACERS, key, now, revoke};
+use super::{Case, cases};
+
+cases![
+    /// What a store promises that keeps [`SignIns`](delivery_core::store::SignIns) and [`LostKeys`](delivery_core::store::LostKeys).
+    VISITS: dyn Ledger, each_visits_case,
+    a_session_is_found_until_it_is_ended,
+    sessions_that_are_over_are_pruned,
+    who_lost_keys_is_written_to_once_an_hour,
+    an_unknown_address_gets_nothing_and_leaves_nothing,
+    the_newest_key_that_is_not_revoked_says_whom_the_list_goes_to,
+    requests_are_answered_in_order_and_so_many_at_once,
+    requests_that_several_answer_are_answered_once,
+];
+
+type Port = Arc<dyn Ledger>;
+
+fn at(minutes: i64) -> DateTime<Utc> {
+    now() + TimeDelta::minutes(minutes)
+}
+
+fn sign_ins(ledger: &Port) -> &dyn SignIns {
+    ledger.sign_ins().expect("sessions")
+}
+
+fn lost(ledger: &Port) -> &dyn LostKeys {
+    ledger.lost_keys().expect("requests of those who lost keys")
+}
+
+fn signed_in(id: u8, expires_at: DateTime<Utc>) -> SignIn {
+    let actor: Actor = "alice".parse().expect("a name");
+    SignIn { id: SignInId::from_bytes([id; 32]), actor, token: [id + 100; 32], expires_at }
+}
+
+async fn issue(ledger: &Port, index: u8, email: &str) -> KeyId {
+    let granted = NewKey { email: email.parse().expect("an address"), ..key(index, 3) };
+    ledger.issue(Sale::new(granted, Vec::new())).await.expect("issued").into_key().id()
+}
+
+fn scan(now: DateTime<Utc>, limit: usize) -> LostScan {
+    LostScan { now, limit, domain: "example.com".to_owned() }
+}
+
+async fn ask(ledger: &Port, email: &str, at: DateTime<Utc>) {
+    lost(ledger).ask(&email.parse().expect("an address"), at).await.expect("kept");
+}
+
+/// To whom e-mails are due at this time, about which key.
+async fn sent(ledger: &Port, at: DateTime<Utc>) -> Vec<(String, KeyId)> {
+    let due = ledger.claim_messages(at, at + TimeDelta::minutes(1), RACERS).await.expect("claimed");
+    let mut facts = Vec::new();
+    for message in due {
+        assert_eq!(message.kind, MessageKind::Lost);
+        let Recipient::Email(email) = message.recipient else { panic!("an e-mail") };
+        ledger.complete_message(message.lease, Outcome::Sent { at }).await.expect("completed");
+        facts.push((email.to_string(), message.key.id()));
+    }
+    facts
+}
+
+async fn a_session_is_found_until_it_is_ended(ledger: Port) {
+    let (mine, other) = (signed_in(1, at(60)), signed_in(2, at(60)));
+    for session in [&mine, &other] {
+        assert_eq!(sign_ins(&ledger).signed_in(session.id).await.expect("read"), None);
+        sign_ins(&ledger).sign_in(session.clone()).await.expect("kept");
+    }
+    assert_eq!(sign_ins(&ledger).signed_in(mine.id).await.expect("read"), Some(mine.clone()));
+    sign_ins(&ledger).sign_out(mine.id).await.expect("ended");
+    assert_eq!(sign_ins(&ledger).signed_in(mine.id).await.expect("read"), None);
+    assert_eq!(sign_ins(&ledger).signed_in(other.id).await.expect("read"), Some(other));
+    sign_ins(&ledger).sign_out(mine.id).await.expect("there is nothing to end");
+}
+
+async fn sessions_that_are_over_are_pruned(ledger: Port) {
+    let (over, valid) = (signed_in(1, at(60)), signed_in(2, at(61)));
+    for session in [&over, &valid] {
+        sign_ins(&ledger).sign_in(session.clone()).await.expect("kept");
+    }
+    assert_eq!(sign_ins(&ledger).prune_sign_ins(at(60)).await.expect("pruned"), 0, "it ends then");
+    assert_eq!(sign_ins(&ledger).prune_sign_ins(at(61)).await.expect("pruned"), 1);
+    assert_eq!(sign_ins(&ledger).signed_in(over.id).await.expect("read"), None);
+    assert_eq!(sign_ins(&ledger).signed_in(valid.id).await.expect("read"), Some(valid));
+}
+
+async fn who_lost_keys_is_written_to_once_an_hour(ledger: Port) {
+    let id = issue(&ledger, 1, "Ada@example.com").await;
+    for (minute, expected) in [(0, true), (0, false), (59, false), (61, true), (62, false)] {
+        ask(&ledger, "ADA@EXAMPLE.com", at(minute)).await;
+        assert_eq!(lost(&ledger).answer_lost(scan(at(minute), 9)).await.expect("answered"), 1);
+        let expected = if expected { vec![("Ada@example.com".to_owned(), id)] } else { Vec::new() };
+        assert_eq!(sent(&ledger, at(minute)).await, expected, "after {minute} minutes");
+    }
+    assert_eq!(lost(&ledger).answer_lost(scan(at(200), 9)).await.expect("answered"), 0, "nobody asked");
+}
+
+async fn an_unknown_address_gets_nothing_and_leaves_nothing(ledger: Port) {
+    issue(&ledger, 1, "ada@example.com").await;
+    for email in ["bob@example.com", "da@example.com", "ada@example.co", "erased-1@erased.invalid"] {
+        ask(&ledger, email, at(0)).await;
+    }
+    assert_eq!(lost(&ledger).answer_lost(scan(at(0), 9)).await.expect("answered"), 4);
+    assert_eq!(sent(&ledger, at(1)).await, []);
+    assert_eq!(lost(&ledger).answer_lost(scan(at(1), 9)).await.expect("answered"), 0);
+}
+
+async fn the_newest_key_that_is_not_revoked_says_whom_the_list_goes_to(ledger: Port) {
+    let first = issue(&ledger, 1, "ada@example.com").await;
+    let second = issue(&ledger, 2, "ADA@example.com").await;
+    let third = issue(&ledger, 3, "Ada@example.com").await;
+    for (minute, revoked, expected) in [
+        (0, None, Some(("Ada@example.com", third))),
+        (100, Some(third), Some(("ADA@example.com", second))),
+        (200, Some(second), Some(("ada@example.com", first))),
+        (300, Some(first), None),
+    ] {
+        if let Some(id) = revoked {
+            ledger
+                .change(id, revoke(at(minute), None), Vec::new())
+                .await
+                .expect("answered")
+                .expect("known")
+                .expect("allowed");
+        }
+        ask(&ledger, "ada@example.com", at(minute)).await;
+        assert_eq!(lost(&ledger).answer_lost(scan(at(minute), 9)).await.expect("answered"), 1);
+        let expected: Vec<_> = expected.map(|(email, id)| (email.to_owned(), id)).into_iter().collect();
+        assert_eq!(sent(&ledger, at(minute)).await, expected, "after {minute} minutes");
+    }
+}
+
+async fn requests_are_answered_in_order_and_so_many_at_once(ledger: Port) {
+    let ids = [issue(&ledger, 1, "a@example.com").await, issue(&ledger, 2, "b@example.com").await];
+    for email in ["a@example.com", "nobody@example.com", "b@example.com"] {
+        ask(&ledger, email, at(0)).await;
+    }
+    for (taken, expected) in
+        [(2, vec![("a@example.com".to_owned(), ids[0])]), (1, vec![("b@example.com".to_owned(), ids[1])]), (0, vec![])]
+    {
+        assert_eq!(lost(&ledger).answer_lost(scan(at(0), 2)).await.expect("answered"), taken);
+        assert_eq!(sent(&ledger, at(1)).await, expected);
+    }
+}
+
+async fn requests_that_several_answer_are_answered_once(ledger: Port) {
+    issue(&ledger, 1, "ada@example.com").await;
+    for _ in 0..RACERS {
+        ask(&ledger, "ada@example.com", at(0)).await;
+    }
+    let answer = |_| {
+        let ledger = ledger.clone();
+        tokio::spawn(async move { lost(&ledger).answer_lost(scan(at(0), 9)).await })
+    };
+    let mut all = 0;
+    for answered in (0..RACERS / 4).map(answer).collect::<Vec<_>>() {
+        all += answered.await.expect("no panic").expect("answered");
+    }
+    while let taken @ 1.. = lost(&ledger).answer_lost(scan(at(0), 9)).await.expect("answered") {
+        all += taken;
+    }
+    assert_eq!(all, RACERS);
+    assert_eq!(sent(&ledger, at(1)).await.len(), 1);
+}
