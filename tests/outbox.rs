@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use delivery_core::delivery::Expiry;
-use delivery_core::key::{Actor, Keyring, Prefix};
+use delivery_core::key::{Actor, Change, Keyring, Prefix};
 use delivery_core::mail::{MailError, Mailer, Message, Worked};
 use delivery_core::order::{Order, OrderRef, Source};
 use delivery_core::product::{NewProduct, ProductId};
@@ -204,20 +204,36 @@ async fn an_e_mail_that_is_not_true_any_more_is_not_sent() {
     // The address is corrected before the first e-mail is sent.
     let key = post.delivery.verify(&post.order("A").await).unwrap();
     desk.resend(key, "ada@example.com".parse().ok()).await.unwrap();
-    assert_eq!(post.work().await, (1, 0, 1));
-    assert_eq!(subjects(), [("ada@example.com".to_owned(), "Your key for Field Guide".to_owned())]);
-    assert_eq!(reasons().await, ["the buyer has another address"]);
+    let corrected = ("ada@example.com".to_owned(), "Your key for Field Guide".to_owned());
+    assert_eq!(post.work().await, (2, 0, 0));
+    assert_eq!(subjects(), [corrected.clone(), corrected.clone()], "nobody else gets the key");
+    // The host corrects it, and has nothing sent again.
+    let other = post.delivery.verify(&post.order("B").await).unwrap();
+    let email = "ada@example.com".parse().unwrap();
+    post.delivery.change(other, Change::SetEmail { at: post.clock.now(), by: admin.clone(), email }).await.unwrap();
+    assert_eq!(post.work().await, (1, 0, 0));
+    assert_eq!(subjects()[2], corrected);
     // The key is rotated before its e-mail is sent.
     desk.resend(key, None).await.unwrap();
     let successor = desk.rotate(key).await.unwrap();
     assert_eq!(post.work().await, (1, 0, 1));
-    assert!(post.mailer.accepted()[1].text.contains(successor.text.expose()));
-    assert_eq!(reasons().await[1], "another key took the place of this one");
+    assert!(post.mailer.accepted()[3].text.contains(successor.text.expose()));
+    assert_eq!(reasons().await[0], "another key took the place of this one");
     // It is told when it expires, and gets more time before that is sent.
     post.clock.advance(Duration::from_hours(24 * 30));
     desk.set_terms(successor.key.id(), Some(Expiry::At(post.clock.now() + TimeDelta::days(9))), None).await.unwrap();
     assert_eq!(post.delivery.notify_expiring().await.unwrap(), 1);
     desk.set_terms(successor.key.id(), Some(Expiry::At(post.clock.now() + TimeDelta::days(90))), None).await.unwrap();
     assert_eq!(post.work().await, (0, 0, 1));
-    assert_eq!(reasons().await[2], "the key does not expire then any more");
+    assert_eq!(reasons().await[1], "the key does not expire then any more");
+    // An e-mail failed, its buyer is forgotten, and it is tried again.
+    post.mailer.then(Behaviour::FailPermanent);
+    let lost = post.delivery.verify(&post.order("C").await).unwrap();
+    assert_eq!(post.work().await, (0, 0, 1));
+    let buyer = post.delivery.key(lost).await.unwrap().unwrap().email().clone();
+    desk.erase(&buyer).await.unwrap();
+    let failed = post.delivery.failed_messages(10).await.unwrap();
+    assert!(desk.retry_message(failed[2].message).await.unwrap());
+    assert_eq!((post.work().await, post.mailer.accepted().len()), ((0, 0, 1), 4));
+    assert_eq!(reasons().await[2], "the buyer was forgotten");
 }

@@ -157,6 +157,49 @@ async fn what_the_seller_adds_is_kept_while_something_else_is_missing() {
 }
 
 #[tokio::test]
+async fn what_the_seller_adds_takes_no_place_of_what_was_sold_and_archived() {
+    let shop = Shop::open();
+    let (guide, mug) = (shop.limited("guide", 5).await, shop.limited("other", 7).await);
+    let both = Sale { lines: vec![line("guide"), line("mug")], ..sale("A", "") };
+    assert_eq!(shop.tell(Event::Paid(both)).await, Some(NeedsAttention));
+    let alice = "alice".parse().unwrap();
+    shop.delivery.desk(&alice).archive_product(guide.id()).await.unwrap();
+    assert!(apply(&shop, None, Some(&mug)).await.unwrap());
+    let sold = async || -> BTreeSet<_> {
+        shop.keys().await.iter().map(|key| (key.product(), key.limit().as_count())).collect()
+    };
+    assert_eq!(sold().await, BTreeSet::from([(guide.id(), 5), (mug.id(), 7)]));
+    assert_eq!(shop.reasons().await[0], None);
+    // Where nothing else is missing, it takes the place of a product that is archived.
+    assert_eq!(shop.tell(Event::Paid(sale("B", "guide"))).await, Some(NeedsAttention));
+    assert!(apply(&shop, None, Some(&mug)).await.unwrap());
+    assert_eq!((shop.keys().await.len(), sold().await.len()), (3, 2));
+}
+
+#[tokio::test]
+async fn sellers_who_add_something_at_once_lose_nothing() {
+    let shop = Shop::open();
+    let guide = shop.product("guide").await;
+    let buyer = Buyer::by_email(None);
+    assert_eq!(shop.tell(Event::Paid(Sale { buyer, ..sale("A", "mug") })).await, Some(NeedsAttention));
+    let (product, email) = tokio::join!(apply(&shop, None, Some(&guide)), apply(&shop, Some("eve@example.com"), None));
+    assert!(product.unwrap() && email.unwrap());
+    assert_eq!(shop.keys().await[0].email().as_str(), "eve@example.com");
+}
+
+#[tokio::test]
+async fn the_address_of_a_customer_can_be_added() {
+    let shop = Shop::open();
+    shop.product("guide").await;
+    let told = Event::Customer { reference: "ctm_1".to_owned(), email: "nobody".to_owned(), told_at: None };
+    assert_eq!(shop.tell(told).await, Some(NeedsAttention));
+    assert!(apply(&shop, Some("ada@example.com"), None).await.unwrap());
+    let buyer = Buyer { email: None, customer: Some("ctm_1".to_owned()) };
+    assert_eq!(shop.tell(Event::Paid(Sale { buyer, ..sale("A", "guide") })).await, Some(Issued));
+    assert_eq!(shop.keys().await[0].email().as_str(), "ada@example.com");
+}
+
+#[tokio::test]
 async fn the_seller_is_told_that_nothing_was_applied() {
     let shop = Shop::open();
     let guide = shop.product("guide").await;

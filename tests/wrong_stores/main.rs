@@ -151,8 +151,6 @@ async fn each_wrong_store_fails_the_case_that_is_named_for_it() {
         }
     }
     assert_eq!(unnoticed, []);
-    let faults: HashSet<String> = WRONG.iter().map(|(fault, _)| format!("{fault:?}")).collect();
-    assert!(faults.len() >= 30, "{}", faults.len());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -131,18 +131,60 @@ pub struct Customer {
     pub told_at: DateTime<Utc>,
 }
 
+/// Whether what an event says has this address as that of a buyer: alone, or in a text that is no address, such as one with a name
+/// before it. An address that contains this one is another person's.
+pub(super) fn names_buyer(body: &str, email: &Email) -> bool {
+    fn says(value: &serde_json::Value, email: &str) -> bool {
+        match value {
+            serde_json::Value::Array(values) => values.iter().any(|value| says(value, email)),
+            serde_json::Value::Object(members) => members.iter().any(|(name, value)| match value.as_str() {
+                Some(text) => name == "email" && mentions(&text.to_ascii_lowercase(), email),
+                None => says(value, email),
+            }),
+            _ => false,
+        }
+    }
+    let email = email.as_str().to_ascii_lowercase();
+    // What cannot be read is not kept for its address's sake.
+    serde_json::from_str(body).map_or_else(|_| mentions(&body.to_ascii_lowercase(), &email), |body| says(&body, &email))
+}
+
+/// Whether `text` has `email` in it, and not as a part of a longer address.
+fn mentions(text: &str, email: &str) -> bool {
+    let is_local = |c: char| c.is_alphanumeric() || "!#$%&'*+-/=?^_`{|}~.".contains(c);
+    text.match_indices(email).any(|(at, _)| {
+        let (before, after) = (text.get(..at).unwrap_or_default(), text.get(at + email.len()..).unwrap_or_default());
+        let mut next = after.chars();
+        let goes_on = match next.next() {
+            Some('.' | '-') => next.next().is_some_and(char::is_alphanumeric),
+            Some(c) => c.is_alphanumeric(),
+            None => false,
+        };
+        !before.chars().next_back().is_some_and(is_local) && !goes_on
+    })
+}
+
 /// What receiving an event came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it")]
 pub struct Received {
     /// Whether the event was not known before.
     pub is_new: bool,
+    /// Whether the event was changed since its [`Receipt`] was made for the seller, so that nothing was done: it is to be read again.
+    pub is_outdated: bool,
     /// The event as the inbox has it.
     pub entry: Entry,
     /// Keys that were issued.
     pub issued: Vec<Key>,
     /// Keys that were changed, each with what its webhooks are told.
     pub changed: Vec<(super::MessageKind, Key)>,
+}
+
+impl Received {
+    /// What came to nothing, so far.
+    pub(super) fn unchanged(is_new: bool, entry: Entry) -> Self {
+        Self { is_new, is_outdated: false, entry, issued: Vec::new(), changed: Vec::new() }
+    }
 }
 
 /// Which events to look for.

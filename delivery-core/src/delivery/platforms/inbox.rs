@@ -16,6 +16,8 @@ use crate::throttle::Throttle;
 
 /// Events that are leased together.
 const GROUP: usize = 64;
+/// How often a seller's addition is tried while others change the same event.
+const TURNS: usize = 8;
 /// How long a lease holds: a server that crashed has its events applied by another one after it.
 const LEASE: TimeDelta = TimeDelta::minutes(1);
 /// How often to look for what is due.
@@ -96,12 +98,15 @@ impl Delivery {
         by: &Actor,
     ) -> Result<bool, Error> {
         let query = InboxQuery { outcome: None, before: number.checked_add(1), limit: 1 };
-        let found = self.events(&query).await?.items.pop().filter(|entry| entry.number == number);
-        let Some(entry) = found else { return Ok(false) };
-        if entry.due_at.is_some() {
-            self.apply_with(entry, Some((by, Added { email, product }))).await?;
+        for _ in 0..TURNS {
+            let found = self.events(&query).await?.items.pop().filter(|entry| entry.number == number);
+            let Some(entry) = found else { return Ok(false) };
+            let added = Added { email: email.clone(), product };
+            if entry.due_at.is_none() || !self.apply_with(entry, Some((by, added))).await? {
+                return Ok(true);
+            }
         }
-        Ok(true)
+        Err(StoreError::unavailable("others change the event all the time").into())
     }
 
     async fn apply_some(&self, goes_on: impl Fn() -> bool) -> Result<usize, StoreError> {
@@ -125,11 +130,12 @@ impl Delivery {
     }
 
     async fn apply_again(&self, entry: Entry) -> Result<(), Error> {
-        self.apply_with(entry, None).await
+        self.apply_with(entry, None).await.map(drop)
     }
 
-    /// Applies an event that waits, with what the seller adds to it, and says who that is.
-    async fn apply_with(&self, mut entry: Entry, seller: Option<(&Actor, Added)>) -> Result<(), Error> {
+    /// Applies an event that waits, with what the seller adds to it, and says who that is. Returns whether the event was changed
+    /// meanwhile, so that it is to be read again.
+    async fn apply_with(&self, mut entry: Entry, seller: Option<(&Actor, Added)>) -> Result<bool, Error> {
         let by = seller.as_ref().map(|(by, _)| *by);
         let told = entry.body.as_deref().map(serde_json::from_str::<Told>);
         let step = match told {
@@ -145,7 +151,7 @@ impl Delivery {
                     (Some(handling), by) => signed(handling, by),
                     (None, Some(_)) => return Err(StoreError::unavailable("its products cannot be looked up").into()),
                     // Once its lease is over.
-                    (None, None) => return Ok(()),
+                    (None, None) => return Ok(false),
                 }
             }
             Some(Err(_)) => Handling::Wait("it was kept by another version, which wrote it differently".to_owned()),
@@ -156,9 +162,9 @@ impl Delivery {
             // It would fail for ever, and nobody would know.
             Err(Error::Store(error @ StoreError::Corrupt { .. })) => {
                 let step = Some(Handling::Wait(format!("it cannot be applied: {error}")));
-                self.apply(Receipt { step, ..receipt }).await.map(drop)
+                self.apply(Receipt { step, ..receipt }).await.map(|received| received.is_outdated)
             }
-            applied => applied.map(drop),
+            applied => applied.map(|received| received.is_outdated),
         }
     }
 }

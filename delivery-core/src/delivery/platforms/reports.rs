@@ -1,6 +1,7 @@
 //! From what a platform says to what the store is told: products found, addresses checked, keys ready to be issued.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -58,9 +59,17 @@ struct Offered {
     missing: Option<String>,
 }
 
+/// A product, or why there is none that is sold.
+type MayBeSold = Result<Arc<Product>, NotSold>;
+
+enum NotSold {
+    Unknown(String),
+    Archived(String),
+}
+
 /// Lines that are one product.
 struct Found {
-    product: std::sync::Arc<Product>,
+    product: Arc<Product>,
     names: Vec<String>,
     lines: Vec<String>,
     pieces: u64,
@@ -89,7 +98,7 @@ impl Delivery {
         }
         if let [Event::Customer { reference, email, told_at }] = events.as_slice() {
             let told_at = told_at.unwrap_or(entry.received_at);
-            return Ok(remembered(source, reference, email, told_at));
+            return Ok(remembered(source, reference, (email, &told.added), told_at));
         }
         let mut reports = Vec::with_capacity(events.len());
         for event in events {
@@ -129,8 +138,8 @@ impl Delivery {
         let mut found = BTreeMap::<ProductId, Found>::new();
         let mut missing = bought.lines.is_empty().then(|| "it names no product".to_owned());
         let mut unmapped = Vec::new();
-        for (index, line) in bought.lines.iter().enumerate() {
-            match self.product_or(source, line, bought.added.product).await? {
+        for (index, (line, product)) in self.products_of(source, bought).await?.into_iter().enumerate() {
+            match product {
                 Ok(product) => {
                     let entry = found.entry(product.id()).or_insert(Found {
                         product,
@@ -142,7 +151,7 @@ impl Delivery {
                     entry.names.extend(line.names.iter().cloned());
                     entry.pieces += u64::from(line.quantity);
                 }
-                Err(reason) => {
+                Err(NotSold::Unknown(reason) | NotSold::Archived(reason)) => {
                     missing.get_or_insert(reason);
                     unmapped.push((identity(index, line), specific(line)));
                 }
@@ -178,25 +187,33 @@ impl Delivery {
         Ok(Offer { product: product.id(), names, lines, pieces, sale })
     }
 
-    /// The product of a line; where it names none that is sold, the one that the seller added.
-    async fn product_or(
-        &self,
-        source: &Source,
-        line: &Line,
-        added: Option<ProductId>,
-    ) -> Result<Result<std::sync::Arc<Product>, String>, Error> {
-        let found = self.product_of(source, line).await?;
-        match added {
-            Some(_) if found.is_err() => {
-                let own = Line { id: None, names: Vec::new(), own: added, quantity: line.quantity };
-                self.product_of(source, &own).await
-            }
-            _ => Ok(found),
+    /// The products of the lines. What the seller added takes the place of products that are unknown; of those that are archived only
+    /// where no other is missing, since a line whose product was archived later may have its key.
+    async fn products_of<'b>(&self, source: &Source, bought: &Bought<'b>) -> Result<Vec<(&'b Line, MayBeSold)>, Error> {
+        let mut products = Vec::with_capacity(bought.lines.len());
+        for line in bought.lines {
+            products.push((line, self.product_of(source, line).await?));
         }
+        if bought.added.product.is_some() {
+            let is_any_unknown = products.iter().any(|(_, product)| matches!(product, Err(NotSold::Unknown(_))));
+            for (line, product) in &mut products {
+                let is_missing = match product {
+                    Ok(_) => false,
+                    Err(NotSold::Unknown(_)) => true,
+                    Err(NotSold::Archived(_)) => !is_any_unknown,
+                };
+                if is_missing {
+                    let own = bought.added.product;
+                    let own = Line { id: None, names: Vec::new(), own, quantity: line.quantity };
+                    *product = self.product_of(source, &own).await?;
+                }
+            }
+        }
+        Ok(products)
     }
 
     /// The product of a line, or why there is none.
-    async fn product_of(&self, source: &Source, line: &Line) -> Result<Result<std::sync::Arc<Product>, String>, Error> {
+    async fn product_of(&self, source: &Source, line: &Line) -> Result<MayBeSold, Error> {
         let mut product = None;
         if let Some(names) = &self.inner.platforms.names {
             for name in line.names.iter().filter_map(|name| name.parse::<RefName>().ok()) {
@@ -210,12 +227,14 @@ impl Delivery {
             let shown = |name: &String| name.chars().filter(|c| !c.is_control()).take(SHOWN).collect::<String>();
             let named = line.names.iter().map(shown).collect::<Vec<_>>().join(", ");
             let named = if named.is_empty() { "a line without a name".to_owned() } else { named };
-            return Ok(Err(format!("no product has the reference {named}")));
+            return Ok(Err(NotSold::Unknown(format!("no product has the reference {named}"))));
         };
         Ok(match self.inner.catalog.product(product).await? {
-            Some(product) if product.is_archived() => Err(format!("product {} is archived", product.id())),
+            Some(product) if product.is_archived() => {
+                Err(NotSold::Archived(format!("product {} is archived", product.id())))
+            }
             Some(product) => Ok(product),
-            None => Err(format!("there is no product {product}")),
+            None => Err(NotSold::Unknown(format!("there is no product {product}"))),
         })
     }
 
@@ -240,13 +259,13 @@ fn specific(line: &Line) -> String {
     line.names.first().cloned().unwrap_or_default()
 }
 
-fn remembered(source: &Source, reference: &str, email: &str, told_at: DateTime<Utc>) -> Handling {
-    match (reference.parse(), email.parse()) {
-        (Ok(reference), Ok(email)) => {
+fn remembered(source: &Source, reference: &str, (email, added): (&str, &Added), told_at: DateTime<Utc>) -> Handling {
+    match (reference.parse(), email.parse().ok().or_else(|| added.email.clone())) {
+        (Ok(reference), Some(email)) => {
             Handling::Remember(Customer { source: source.clone(), reference, email, told_at })
         }
         (Err(_), _) => Handling::Wait(Unreadable.to_string()),
-        (_, Err(_)) => Handling::Wait("it has no e-mail address that a key can be sent to".to_owned()),
+        (_, None) => Handling::Wait("it has no e-mail address that a key can be sent to".to_owned()),
     }
 }
 

@@ -15,7 +15,8 @@ impl Outbox {
     pub(super) async fn deliver(&self, message: &LeasedMessage) -> Result<(), MailError> {
         let attempt = async {
             match &message.recipient {
-                Recipient::Email(to) => self.mailer.send(&self.render(message, to).await?).await,
+                // The address may have been corrected since the message was queued, and a wrong one may be somebody's.
+                Recipient::Email(_) => self.mailer.send(&self.render(message, message.key.email()).await?).await,
                 Recipient::Webhook(name) => self.post(message, name).await,
             }
         };
@@ -60,8 +61,7 @@ impl Outbox {
     pub(super) fn outdated(&self, message: &LeasedMessage) -> Option<&'static str> {
         let (key, kind) = (&message.key, message.kind);
         match &message.recipient {
-            // A wrong address may be somebody's.
-            Recipient::Email(to) if !to.is_same(key.email()) => Some("the buyer has another address"),
+            Recipient::Email(_) if key.email().is_erased() => Some("the buyer was forgotten"),
             // It brings whatever keys the address has.
             Recipient::Email(_) if kind == MessageKind::Lost => None,
             Recipient::Email(_) if kind.brings_key() && key.successor().is_some() => {

@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 use super::MemoryStore;
 use crate::email::Email;
 use crate::order::{OrderId, Source};
+use crate::store::inbox::names_buyer;
 use crate::store::plan::{DealRow, InboxWrites, Loaded, Needs, ReferenceId};
 use crate::store::{Entry, EventId, EventOutcome, FARTHEST, Inbox, InboxQuery, Page, StoreError};
 
@@ -54,15 +55,12 @@ impl Mailbox {
             std::mem::take(&mut self.customers).into_iter().partition(|(_, (of, _))| of.is_same(email));
         self.customers = others;
         let customers: HashMap<(Source, OrderId), _> = same;
-        // An address that contains this one is another person's.
-        let address = format!("\"email\":\"{}\"", email.as_str().to_ascii_lowercase());
         for entry in self.entries.values_mut().filter(|entry| entry.due_at.is_some()) {
             let is_customers = |body: &str, (source, reference): &(Source, OrderId)| {
                 *source == entry.id.source && body.contains(&format!("\"customer\":\"{}\"", reference.as_str()))
             };
-            let is_erased = |body: &String| {
-                body.to_ascii_lowercase().contains(&address) || customers.keys().any(|id| is_customers(body, id))
-            };
+            let is_erased =
+                |body: &String| names_buyer(body, email) || customers.keys().any(|id| is_customers(body, id));
             if entry.body.as_ref().is_some_and(is_erased) {
                 (entry.body, entry.due_at, entry.version) = (None, None, entry.version + 1);
                 entry.outcome = Some(EventOutcome::Ignored);

@@ -189,11 +189,19 @@ impl Queue {
         })
     }
 
-    /// Forgets an address, which `pseudonym` replaces.
-    pub(super) fn erase(&mut self, email: &Email, pseudonym: &Email) {
+    /// Forgets an address, which `pseudonym` replaces: of the keys that `has` tells, and of those that `had` tells, which have another
+    /// buyer now, whom their messages go to.
+    pub(super) fn erase(
+        &mut self,
+        email: &Email,
+        pseudonym: &Email,
+        (has, had): (impl Fn(&KeyId) -> bool, impl Fn(&KeyId) -> bool),
+    ) {
         let is_its = |entry: &Entry| matches!(&entry.recipient, Recipient::Email(to) if to.is_same(email));
-        self.0.retain(|_, entry| !(is_its(entry) && matches!(entry.state, State::Due(_) | State::Leased(_))));
-        for entry in self.0.values_mut() {
+        self.0.retain(|_, entry| {
+            !(has(&entry.key) && is_its(entry) && matches!(entry.state, State::Due(_) | State::Leased(_)))
+        });
+        for entry in self.0.values_mut().filter(|entry| has(&entry.key) || had(&entry.key)) {
             if is_its(entry) {
                 entry.recipient = Recipient::Email(pseudonym.clone());
             }

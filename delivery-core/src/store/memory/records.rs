@@ -1,6 +1,6 @@
 //! The audit log and figures in memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -95,7 +95,8 @@ impl Records for MemoryStore {
         let is_due = |row: &&Row| {
             let (key, expires_at) = (&row.key, row.key.expires_at());
             let is_soon = now < expires_at && expires_at <= until && expires_at < NEVER;
-            let is_soon = is_soon && expires_at.signed_duration_since(key.granted().issued_at) >= until - now;
+            let sold_for = key.granted().expires_at.signed_duration_since(key.granted().issued_at);
+            let is_soon = is_soon && sold_for >= until - now;
             is_soon
                 && key.revoked_at().is_none()
                 && key.limit().allows(key.used())
@@ -121,17 +122,29 @@ impl Records for MemoryStore {
 
     async fn erase(&self, email: &Email, pseudonym: &Email, edit: Edit) -> Result<Vec<KeyId>, StoreError> {
         let mut state = self.state();
-        state.queue.erase(email, pseudonym);
         state.inbox.erase(email);
         state.visits.erase(email);
         let was = format!("was {email}");
-        for entry in state.log.values_mut() {
-            if entry.detail.as_ref().is_some_and(|detail| detail.eq_ignore_ascii_case(&was)) {
+        let had_it = |entry: &AuditEntry| {
+            entry.action == Action::EmailChanged
+                && entry.detail.as_ref().is_some_and(|detail| detail.eq_ignore_ascii_case(&was))
+        };
+        let had: BTreeSet<KeyId> =
+            state.log.values().filter(|entry| had_it(entry)).filter_map(|entry| entry.key).collect();
+        let State { log, keys, queue, .. } = &mut *state;
+        let has = |id: &KeyId| keys.get(id).is_some_and(|row| row.key.email().is_same(email));
+        let had = |id: &KeyId| had.contains(id);
+        for entry in log.values_mut().filter(|entry| entry.key.as_ref().is_some_and(|id| has(id) || had(id))) {
+            if had_it(entry) {
                 entry.detail = Some(format!("was {pseudonym}"));
-            } else if entry.detail.as_ref().is_some_and(|detail| names(detail, email)) {
+            } else if entry.action != Action::EmailChanged
+                && entry.detail.as_ref().is_some_and(|detail| names(detail, email))
+            {
+                // An address that contains this one is another person's.
                 entry.detail = Some("erased".to_owned());
             }
         }
+        queue.erase(email, pseudonym, (has, had));
         let mut erased = Vec::new();
         for row in state.keys.values_mut().filter(|row| row.key.email().is_same(email)) {
             let granted = NewKey { email: pseudonym.clone(), ..row.key.granted().as_ref().clone() };

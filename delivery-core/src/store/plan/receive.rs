@@ -82,28 +82,36 @@ impl Planner<'_> {
     pub(super) fn receive(&mut self, receipt: &Receipt) -> Result<Received, StoreError> {
         let id = &receipt.entry.id;
         let known = self.loaded.entry(id)?.cloned();
-        let is_new = known.is_none();
+        let (is_new, mut is_added) = (known.is_none(), false);
         let entry = match known {
             // A copy, or applied meanwhile.
             Some(entry) if !receipt.is_kept || entry.due_at.is_none() => {
-                return Ok(Received { is_new, entry, issued: Vec::new(), changed: Vec::new() });
+                return Ok(Received::unchanged(is_new, entry));
+            }
+            // Somebody else may have added something, which what was read lacks.
+            Some(entry) if receipt.by.is_some() && entry.version != receipt.entry.version => {
+                return Ok(Received { is_outdated: true, ..Received::unchanged(is_new, entry) });
             }
             // With what was added to it.
-            Some(entry) if receipt.by.is_some() => Entry { body: receipt.entry.body.clone(), ..entry },
+            Some(entry) if receipt.by.is_some() => {
+                is_added = entry.body != receipt.entry.body;
+                Entry { body: receipt.entry.body.clone(), ..entry }
+            }
             Some(entry) => entry,
             None => Entry { number: self.number(&receipt.entry)?, version: 0, ..receipt.entry.clone() },
         };
         // Made due while it was looked at: what it waits for may be there now.
         let is_due = receipt.is_kept && entry.version != receipt.entry.version;
         let due_at = entry.due_at.filter(|_| is_due);
-        let mut received = Received { is_new, entry, issued: Vec::new(), changed: Vec::new() };
-        if let Some(by) = &receipt.by {
+        let mut received = Received::unchanged(is_new, entry);
+        if let Some(handling) = &receipt.step {
+            self.handle(receipt, handling, &mut received)?;
+        }
+        let is_done = received.entry.outcome != Some(EventOutcome::NeedsAttention);
+        if let Some(by) = receipt.by.as_ref().filter(|_| is_added || is_done) {
             let detail = Some(format!("{} {}", id.source, id.name));
             let edit = Edit { at: receipt.at, by: by.clone(), detail };
             self.writes.inbox.applied.push((self.numbers.take_at(receipt.at)?, edit));
-        }
-        if let Some(handling) = &receipt.step {
-            self.handle(receipt, handling, &mut received)?;
         }
         let later = &mut received.entry.due_at;
         *later = later.map(|later| due_at.map_or(later, |due_at| due_at.min(later)));

@@ -15,8 +15,8 @@ use crate::email::Email;
 use crate::key::KeyId;
 use crate::store::plan::number_at;
 use crate::store::sql::records::{
-    COUNTED, Counts, ERASE, EXPIRING, ISSUED, REPLACED, REVOCATIONS, USES, audit, audit_page, day_of, figures,
-    message_page, messages, unmarked_keys,
+    COUNTED, Counts, ERASE, EXPIRING, FORGET_EVENT, ISSUED, REPLACED, REVOCATIONS, USES, WAITING, audit, audit_page,
+    day_of, figures, is_about, message_page, messages, unmarked_keys,
 };
 use crate::store::sql::rows::{self, Columns, seconds};
 use crate::store::sql::search::unmarked;
@@ -168,6 +168,13 @@ async fn erase(
     transaction.execute(PATIENT).await.map_err(store_error)?;
     let mut inside = Session::Host(&mut transaction);
     let (mut ids, address) = (Vec::new(), email.as_str().to_ascii_lowercase());
+    let waiting = inside.query(AssertSqlSafe(format!("{WAITING} FOR UPDATE"))).bind(address.clone());
+    for row in &waiting.fetch_all(&mut *inside).await.map_err(store_error)? {
+        if is_about(row, email)? {
+            let forget = inside.query(FORGET_EVENT).bind(row.integer("number")?);
+            forget.execute(&mut *inside).await.map_err(store_error)?;
+        }
+    }
     // Who tells a buyer of something holds the key meanwhile: what was queued by then is erased too.
     inside.query(LOCK).bind(address.clone()).fetch_all(&mut *inside).await.map_err(store_error)?;
     for statement in ERASE {

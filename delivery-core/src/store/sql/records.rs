@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, NaiveDate, Utc};
 
 use super::rows::{Columns, key_id, milliseconds, parsed, product_id};
+use crate::email::Email;
 use crate::key::Status;
 use crate::product::ProductId;
+use crate::store::inbox::names_buyer;
 use crate::store::{
     AuditEntry, AuditQuery, Day, Figures, MessageNumber, MessageQuery, MessageState, Page, StoreError, StoredMessage,
 };
@@ -121,11 +123,11 @@ pub(in crate::store) const ISSUED: &str = "SELECT issued_at / 86400 AS day, CAST
     WHERE issued_at >= $1 AND number >= $2 AND successor IS NULL GROUP BY 1";
 
 /// Keys that expire after second `$1` and not after second `$2`, and whose buyers were not told of that time: at most `$3`, those
-/// that expire first. Persons who were forgotten are told nothing. A key that was issued for a shorter time than that is of no news.
+/// that expire first. Persons who were forgotten are told nothing. A key that was sold for a shorter time than that is of no news.
 pub(in crate::store) const EXPIRING: &str = "SELECT number, id, expires_at, email, \
         CAST(CASE WHEN email LIKE 'erased-%@erased.invalid' THEN 1 ELSE 0 END AS bigint) AS silent FROM delivery_key \
     WHERE state = 0 AND told = 0 AND expires_at > $1 AND expires_at <= $2 \
-        AND expires_at - issued_at >= $2 - $1 ORDER BY expires_at LIMIT $3";
+        AND granted_until - issued_at >= $2 - $1 ORDER BY expires_at LIMIT $3";
 
 /// How many uses there were on each day from `$1` on, among the records from number `$2` on.
 pub(in crate::store) const USES: &str = "SELECT at / 86400000 AS day, CAST(count(*) AS bigint) AS uses FROM delivery_use \
@@ -211,6 +213,14 @@ macro_rules! whose {
     };
 }
 
+/// Whether an event names a customer of its platform who has address `$1`.
+macro_rules! customers {
+    () => {
+        "EXISTS (SELECT 1 FROM delivery_customer c WHERE lower(c.email) = CAST($1 AS text) AND c.source = i.source \
+            AND replace(body, '\"customer\":\"' || c.reference || '\"', '') <> body)"
+    };
+}
+
 /// Whether column `$column` contains address `$1`.
 macro_rules! contains {
     ($column:literal) => {
@@ -218,20 +228,39 @@ macro_rules! contains {
     };
 }
 
-/// What forgets address `$1`, in lower case, which `$2` replaces, in this order. The first one returns the ids of its keys: an order
-/// that comes after it is none of theirs. The events of customers are found by their references, so they come before those.
-pub(in crate::store) const ERASE: [&str; 7] = [
+/// Events that wait and may name address `$1`, in lower case, with whether they name a customer of a platform who has it. They come
+/// first: whoever applies one holds its row, and has its keys written before the keys are looked at.
+pub(in crate::store) const WAITING: &str = concat!(
+    "SELECT number, body, CAST(CASE WHEN ",
+    customers!(),
+    " THEN 1 ELSE 0 END AS bigint) AS customers FROM delivery_inbox i WHERE due_at IS NOT NULL AND (",
+    contains!("body"),
+    " OR ",
+    customers!(),
+    ")"
+);
+
+/// Forgets event `$1`.
+pub(in crate::store) const FORGET_EVENT: &str = "UPDATE delivery_inbox SET body = NULL, due_at = NULL, outcome = 'ignored', \
+    reason = 'the customer was erased', version = version + 1 WHERE number = $1";
+
+/// Whether an event of [`WAITING`] is about this person.
+pub(in crate::store) fn is_about(row: &impl Columns, email: &Email) -> Result<bool, StoreError> {
+    Ok(row.integer("customers")? == 1 || row.text_or_null("body")?.is_some_and(|body| names_buyer(body, email)))
+}
+
+/// What forgets address `$1`, in lower case, which `$2` replaces, in this order, once the events that wait are forgotten. The first
+/// one returns the ids of its keys.
+pub(in crate::store) const ERASE: [&str; 6] = [
     concat!(
         "UPDATE delivery_key SET email = CAST($2 AS text), \
             revoked_reason = CASE WHEN ",
         contains!("revoked_reason"),
         " THEN 'erased' ELSE revoked_reason END WHERE lower(email) = CAST($1 AS text) RETURNING id"
     ),
-    concat!(
-        "DELETE FROM delivery_message WHERE state = 0 AND key IN ",
-        whose!(),
-        " AND lower(recipient) = CAST($1 AS text)"
-    ),
+    // Keys that were corrected have another buyer, whom their messages go to.
+    "DELETE FROM delivery_message WHERE state = 0 AND lower(recipient) = CAST($1 AS text) \
+        AND key IN (SELECT number FROM delivery_key WHERE lower(email) = CAST($2 AS text))",
     // The reply of a mail server may quote the address.
     concat!(
         "UPDATE delivery_message SET \
@@ -245,15 +274,11 @@ pub(in crate::store) const ERASE: [&str; 7] = [
         "UPDATE delivery_event SET detail = CASE \
             WHEN lower(detail) = 'was ' || CAST($1 AS text) THEN 'was ' || CAST($2 AS text) ELSE 'erased' END WHERE key IN ",
         whose!(),
-        " AND ",
-        contains!("detail")
+        // An address that contains this one is another person's.
+        " AND (lower(detail) = 'was ' || CAST($1 AS text) OR action <> 'email_changed' AND ",
+        contains!("detail"),
+        ")"
     ),
-    // An address that contains this one is another person's.
-    "UPDATE delivery_inbox SET body = NULL, due_at = NULL, outcome = 'ignored', reason = 'the customer was erased', \
-        version = version + 1 WHERE due_at IS NOT NULL AND CAST($2 AS text) IS NOT NULL \
-        AND (replace(lower(body), '\"email\":\"' || CAST($1 AS text) || '\"', '') <> lower(body) \
-            OR EXISTS (SELECT 1 FROM delivery_customer c WHERE lower(c.email) = CAST($1 AS text) AND c.source = delivery_inbox.source \
-                AND replace(body, '\"customer\":\"' || c.reference || '\"', '') <> body))",
     "DELETE FROM delivery_customer WHERE lower(email) = CAST($1 AS text) AND CAST($2 AS text) IS NOT NULL",
     "DELETE FROM delivery_lost WHERE lower(email) = CAST($1 AS text) AND CAST($2 AS text) IS NOT NULL",
 ];

@@ -13,8 +13,8 @@ use crate::email::Email;
 use crate::key::KeyId;
 use crate::store::plan::number_at;
 use crate::store::sql::records::{
-    COUNTED, Counts, ERASE, EXPIRING, ISSUED, REPLACED, REVOCATIONS, USES, audit, audit_page, day_of, figures,
-    message_page, messages, unmarked_keys,
+    COUNTED, Counts, ERASE, EXPIRING, FORGET_EVENT, ISSUED, REPLACED, REVOCATIONS, USES, WAITING, audit, audit_page,
+    day_of, figures, is_about, message_page, messages, unmarked_keys,
 };
 use crate::store::sql::rows::{self, Columns, seconds};
 use crate::store::sql::search::unmarked;
@@ -155,6 +155,13 @@ async fn erase(
     let number = writer.next_number().await?;
     let mut transaction = writer.connection.begin().await.map_err(store_error)?;
     let (mut ids, address) = (Vec::new(), email.as_str().to_ascii_lowercase());
+    let waiting = sqlx::query(WAITING).bind(&address).fetch_all(&mut *transaction).await.map_err(store_error)?;
+    for row in &waiting {
+        if is_about(row, email)? {
+            let forget = sqlx::query(FORGET_EVENT).bind(row.integer("number")?);
+            forget.execute(&mut *transaction).await.map_err(store_error)?;
+        }
+    }
     for statement in ERASE {
         let erase = sqlx::query(statement).bind(&address).bind(pseudonym.as_str());
         let keys = erase.fetch_all(&mut *transaction).await.map_err(store_error)?;

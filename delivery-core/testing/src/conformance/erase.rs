@@ -47,6 +47,7 @@ pub(super) async fn an_erased_person_is_nowhere_and_counts_stay(store: Port) {
     let mut claimed = store.claim_messages(at(2), at(7), 1).await.expect("claimed");
     let fail = Outcome::Fail { at: at(2), reason, route: Route::from_bytes([1; 16]) };
     store.complete_message(claimed.remove(0).lease, fail).await.expect("completed");
+    store.resend(other, resend_now("6")).await.expect("queued").expect("known").expect("not revoked");
     store.change(sold, use_at(at(1)), Vec::new()).await.expect("changed");
     let email: Email = "lovelace@example.com".parse().expect("an address");
     store.change(corrected, Change::SetEmail { at: at(1), by: alice(), email }, Vec::new()).await.expect("changed");
@@ -61,6 +62,9 @@ pub(super) async fn an_erased_person_is_nowhere_and_counts_stay(store: Port) {
         ("evt_2", r#"{"buyer":{"email":"Ada@example.com","customer":null}}"#),
         ("evt_3", r#"{"buyer":{"email":null,"customer":"cus_1"}}"#),
         ("evt_4", r#"{"buyer":{"email":"hada@example.com","customer":"cus_12"},"note":"of ada@example.com"}"#),
+        ("evt_5", r#"{"buyer":{"email":"Ada <ADA@example.com>"}}"#),
+        ("evt_6", r#"[{"paid":{"buyer":{"email":" ada@example.com"}}}]"#),
+        ("evt_7", r#"{"buyer":{"email":"ada@example.com.au"}}"#),
     ] {
         event(&store, name, body, Handling::Wait("no product is called so".to_owned())).await;
     }
@@ -91,16 +95,17 @@ pub(super) async fn an_erased_person_is_nowhere_and_counts_stay(store: Port) {
     let replay = Sale::new(of(9, &ada).bought_with(order("A")), e_mail("9"));
     assert_eq!(store.issue(replay).await.expect("answered").into_key(), key);
     let waiting = store.claim_messages(at(99), at(104), 9).await.expect("claimed");
-    assert!(waiting.iter().all(|message| message.key.id() == other), "{waiting:?}");
+    let waiting: Vec<KeyId> = waiting.iter().map(|message| message.key.id()).collect();
+    assert_eq!(waiting, [corrected, other], "what goes to others is sent");
     assert_eq!(
         audit.first().map(|it| (it.action, it.actor.clone(), it.detail.clone())),
         Some((Action::CustomerErased, alice(), Some(pseudonym.to_string())))
     );
     assert_eq!(inbox.customer(&source(), &"cus_1".parse().expect("a reference")).await.expect("read"), None);
     let waiting: Vec<_> = events.iter().filter(|it| it.body.is_some()).map(|it| it.id.name.as_str()).collect();
-    assert_eq!(waiting, ["evt_4"], "an address that contains hers is another person's");
+    assert_eq!(waiting, ["evt_7", "evt_4"], "an address that contains hers is another person's");
     let waiting: Vec<_> = events.iter().filter(|it| it.due_at.is_some()).map(|it| it.id.name.as_str()).collect();
-    assert_eq!(waiting, ["evt_4"]);
+    assert_eq!(waiting, ["evt_7", "evt_4"]);
     // Erasing again finds nobody.
     assert_eq!(records(&store).erase(&ada, &pseudonym, edit()).await.expect("erased"), []);
 }
@@ -163,6 +168,31 @@ pub(super) async fn addresses_in_any_script_are_found_and_erased(store: Port) {
         assert_eq!(found(address).await, []);
     }
     assert_eq!(found("ömer@example.com").await, [ids[2]]);
+}
+
+/// A correction of another person's address contains this one, and is erased with that person alone.
+pub(super) async fn who_has_a_longer_address_is_erased_alone(store: Port) {
+    let [ann, joann]: [Email; 2] = ["ann@example.com", "joann@example.com"].map(|it| it.parse().expect("an address"));
+    let id = issue(&store, NewKey { email: joann.clone(), ..key(1, 3) }, "1").await;
+    store
+        .change(id, Change::SetEmail { at: at(1), by: alice(), email: ann.clone() }, Vec::new())
+        .await
+        .expect("changed");
+    let details = async || {
+        let query = AuditQuery { key: Some(id), limit: 9, ..AuditQuery::default() };
+        let audit = records(&store).audit(&query).await.expect("read").items;
+        audit.into_iter().map(|entry| entry.detail.unwrap_or_default()).collect::<Vec<_>>()
+    };
+    let recipient = async || {
+        let query = MessageQuery { limit: 9, ..MessageQuery::default() };
+        records(&store).messages(&query).await.expect("read").items[0].recipient.to_string()
+    };
+    let [first, second]: [Email; 2] =
+        ["erased-1@erased.invalid", "erased-2@erased.invalid"].map(|it| it.parse().expect("an address"));
+    assert_eq!(records(&store).erase(&ann, &first, edit()).await.expect("erased"), [id]);
+    assert_eq!((details().await, recipient().await), (vec!["was joann@example.com".to_owned()], joann.to_string()));
+    assert_eq!(records(&store).erase(&joann, &second, edit()).await.expect("erased"), []);
+    assert_eq!((details().await, recipient().await), (vec![format!("was {second}")], second.to_string()));
 }
 
 pub(super) async fn nothing_is_sent_to_a_person_who_was_erased(store: Port) {

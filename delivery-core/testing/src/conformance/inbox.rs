@@ -275,10 +275,21 @@ async fn an_event_that_waits_for_the_seller_is_due_when_it_is_retried(ledger: Po
     let by: Option<Actor> = "alice".parse().ok();
     let entry = Entry { body: Some("with more".to_owned()), ..claimed.clone() };
     let wait = receipt("evt_1", Some(Handling::Wait("no address".to_owned())));
-    let waits = receive(&ledger, Receipt { entry, is_kept: true, by: by.clone(), ..wait }).await.entry;
+    let adds = Receipt { entry, is_kept: true, by: by.clone(), ..wait };
+    let waits = receive(&ledger, adds.clone()).await.entry;
     assert_eq!((waits.body.as_deref(), waits.due_at.is_some()), (Some("with more"), true));
+    // Somebody who read it before that is to read it again.
+    let other = Entry { body: Some("with something else".to_owned()), ..adds.entry.clone() };
+    let late = receive(&ledger, Receipt { entry: other, ..adds.clone() }).await;
+    assert_eq!((late.is_outdated, late.entry.body.as_deref()), (true, Some("with more")));
+    let read =
+        async || all(&ledger, None).await.into_iter().find(|it| it.id.name == waits.id.name).expect("it is there");
+    // Whoever adds nothing to what waits all the same has done nothing.
+    let nothing = receive(&ledger, Receipt { entry: read().await, ..adds }).await;
+    assert!(!nothing.is_outdated);
     let sale = paid("evt_1", "A", Links::default());
-    receive(&ledger, Receipt { entry: waits, is_kept: true, by: by.clone(), ..sale }).await;
+    let applied = Receipt { entry: read().await, is_kept: true, by: by.clone(), ..sale };
+    assert_eq!(receive(&ledger, applied).await.issued.len(), 1);
     if let Some(records) = ledger.records() {
         let audit = records.audit(&AuditQuery { limit: 9, ..AuditQuery::default() }).await.expect("read").items;
         let said: Vec<_> =

@@ -88,7 +88,7 @@ impl Model {
         for key in &mut self.keys {
             let expires = key.expires * 1000;
             // A key that was sold for less time is of no news.
-            let is_long = key.expires - key.issued >= TOLD_BEFORE / 1000;
+            let is_long = key.granted - key.issued >= TOLD_BEFORE / 1000;
             let is_soon = is_long && now < expires && expires <= now + TOLD_BEFORE;
             if is_soon && !key.revoked && !key.is_used_up() && key.noticed != Some(key.expires) {
                 key.noticed = Some(key.expires);

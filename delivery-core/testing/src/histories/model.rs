@@ -37,6 +37,8 @@ pub struct Key {
     pub revoked: bool,
     /// The second from which it is expired.
     pub expires: i64,
+    /// The second until which it was sold.
+    pub(super) granted: i64,
     /// Uses that it has from the key whose place it took.
     pub inherited: i64,
     /// Whether it is revoked for nothing but a dispute.

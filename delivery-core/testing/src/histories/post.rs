@@ -18,13 +18,14 @@ impl Model {
                     Topic::Sold | Topic::Again | Topic::Successor => has_heir,
                     Topic::Refunded => false,
                 };
-                if is_outdated || message.to != buyer {
+                if is_outdated {
                     message.give_up();
                     failed += 1;
                     continue;
                 }
                 if matches!(self.mailer, Behaviour::Accept | Behaviour::AcceptThenFail) {
-                    self.accepted.push((number, message.topic, message.to));
+                    // The address may have been corrected.
+                    self.accepted.push((number, message.topic, buyer));
                 }
                 match message.attempt(self.now, self.mailer) {
                     State::Sent => sent += 1,

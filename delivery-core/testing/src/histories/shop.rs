@@ -92,6 +92,7 @@ impl Model {
             used: 0,
             revoked: false,
             expires,
+            granted: expires,
             inherited: 0,
             disputed: false,
             order,

@@ -1,0 +1,141 @@
+//! What the pages look like: the shop's name and colour, templates, one stylesheet and the small script of the buyer's page.
+//!
+//! Everything here turns values into text and does nothing else; [`http`](crate::http) decides what is shown, to whom.
+
+mod colour;
+mod markdown;
+mod ours;
+mod plot;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use minijinja::{Environment, UndefinedBehavior, Value, context};
+use sha2::{Digest, Sha256};
+
+pub use self::colour::Colour;
+pub(crate) use self::markdown::rendered;
+pub(crate) use self::plot::plot;
+use crate::email::Email;
+use crate::mail::TemplateError;
+use crate::text::{Invalid, line};
+
+/// The script of the buyer's page: it takes the key from the address, clears the address bar, and copies on request.
+const SCRIPT: &str = include_str!("look/key.js");
+const STYLE: &str = include_str!("look/style.css");
+
+/// What the pages look like. `Default` is a shop called "Digital Delivery" in blue.
+#[derive(Clone)]
+pub struct Look {
+    name: String,
+    colour: Colour,
+    support: Option<Email>,
+    environment: Arc<Environment<'static>>,
+}
+
+impl Look {
+    /// The shop's name: 1 to 100 characters without control characters.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] for any other.
+    pub fn name(self, name: impl Into<String>) -> Result<Self, Invalid> {
+        let name = name.into();
+        if line(&name, 1, 100) && !name.trim().is_empty() {
+            Ok(Self { name, ..self })
+        } else {
+            Err(Invalid::expected("must be 1 to 100 characters without control characters"))
+        }
+    }
+
+    /// The colour of buttons and links. Where it would be too light or too dark to read, a shade of it is used.
+    #[must_use]
+    pub fn colour(self, colour: Colour) -> Self {
+        Self { colour, ..self }
+    }
+
+    /// Whom buyers can write to.
+    #[must_use]
+    pub fn support(self, email: Email) -> Self {
+        Self { support: Some(email), ..self }
+    }
+
+    /// The same with `templates`, in [minijinja](https://docs.rs/minijinja)'s language, added or in the places of ours of the same
+    /// name. Ours are in the folder `src/look/templates` of this crate; `_layout.html` is around all of them. A template is parsed
+    /// here; one that uses a name which its page does not have is answered 500.
+    ///
+    /// # Errors
+    ///
+    /// [`TemplateError`] if a name does not end with `.html`, or a template has a syntax error.
+    pub fn replacing<N: Into<String>, S: Into<String>>(
+        self,
+        templates: impl IntoIterator<Item = (N, S)>,
+    ) -> Result<Self, TemplateError> {
+        let mut environment = self.environment.as_ref().clone();
+        for (name, source) in templates {
+            let name: String = name.into();
+            // What has another name would not be escaped.
+            if !Path::new(&name).extension().is_some_and(|extension| extension == "html") {
+                return Err(TemplateError::of_pages(&name, "has a name that does not end with .html", None));
+            }
+            let added = environment.add_template_owned(Cow::Owned(name.clone()), Cow::Owned(source.into()));
+            added.map_err(|error| TemplateError::of_pages(&name, "is unusable", Some(error)))?;
+        }
+        Ok(Self { environment: Arc::new(environment), ..self })
+    }
+
+    /// A page. `base` is the path at which the pages are mounted, without a slash at its end.
+    pub(crate) fn render(&self, template: &str, base: &str, values: Value) -> Result<String, minijinja::Error> {
+        let shop = context! { name => self.name, support => self.support.as_ref().map(Email::as_str) };
+        let style = format!("{base}{}", self.style_path());
+        let script = script_source();
+        self.environment.get_template(template)?.render(context! { shop, base, style, script, ..values })
+    }
+
+    /// The stylesheet in the shop's colour.
+    pub(crate) fn style(&self) -> Bytes {
+        Bytes::from(format!("{}{STYLE}", self.colour.as_css()))
+    }
+
+    /// Where the stylesheet is, with a value that changes with it, so that it can be cached for ever.
+    fn style_path(&self) -> String {
+        let digest = Sha256::digest(self.style());
+        let version: String = data_encoding::HEXLOWER.encode(&digest).chars().take(12).collect();
+        format!("/desk/style.css?v={version}")
+    }
+}
+
+/// The script as it stands in the page.
+fn script_source() -> Value {
+    Value::from_safe_string(SCRIPT.to_owned())
+}
+
+/// What the content security policy calls the script: no other runs.
+pub(crate) fn script_hash() -> String {
+    format!("'sha256-{}'", data_encoding::BASE64.encode(&Sha256::digest(SCRIPT)))
+}
+
+impl Default for Look {
+    fn default() -> Self {
+        let mut environment = Environment::new();
+        environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        for (name, source) in ours::ALL {
+            // A test renders each: none has an error.
+            let _ = environment.add_template(name, source);
+        }
+        let name = "Digital Delivery".to_owned();
+        Self { name, colour: Colour::default(), support: None, environment: Arc::new(environment) }
+    }
+}
+
+impl fmt::Debug for Look {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Look").field("name", &self.name).field("colour", &self.colour).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! The shop's colour, and shades of it that can be read.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::text::Invalid;
+
+/// The contrast that text needs, by WCAG 2.2, 1.4.3.
+const READABLE: f64 = 4.5;
+/// The backgrounds of pages: see the stylesheet.
+const LIGHT: [u8; 3] = [0xff, 0xff, 0xff];
+const DARK: [u8; 3] = [0x1f, 0x24, 0x2c];
+
+/// A colour such as `#1a56db`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Colour([u8; 3]);
+
+impl Colour {
+    /// As variables of the stylesheet: the colour of links and buttons on light and on dark pages, and of the text on a button.
+    pub(super) fn as_css(self) -> String {
+        let (light, dark) = (self.readable(LIGHT, [0; 3]), self.readable(DARK, [0xff; 3]));
+        format!(
+            ":root{{--accent:{light};--on-accent:{}}}@media(prefers-color-scheme:dark){{:root{{--accent:{dark};--on-accent:{}}}}}\n",
+            light.text(),
+            dark.text()
+        )
+    }
+
+    /// The first shade towards `towards` that can be read on `background`.
+    fn readable(self, background: [u8; 3], towards: [u8; 3]) -> Self {
+        let shade = |step: u16| {
+            let mix = |from: u8, to: u8| {
+                let mixed = (u16::from(from) * (20 - step) + u16::from(to) * step) / 20;
+                u8::try_from(mixed).unwrap_or(to)
+            };
+            let [r, g, b] = self.0;
+            let [tr, tg, tb] = towards;
+            Self([mix(r, tr), mix(g, tg), mix(b, tb)])
+        };
+        let is_readable = |shade: &Self| contrast(shade.0, background) >= READABLE;
+        (0..=20).map(shade).find(is_readable).unwrap_or(Self(towards))
+    }
+
+    /// Black or white: whichever is easier to read on it.
+    fn text(self) -> Self {
+        let [white, black] = [[0xff; 3], [0; 3]];
+        Self(if contrast(self.0, white) >= contrast(self.0, black) { white } else { black })
+    }
+}
+
+/// The contrast ratio of two colours, 1 to 21, by WCAG 2.2.
+fn contrast(one: [u8; 3], other: [u8; 3]) -> f64 {
+    let (one, other) = (luminance(one), luminance(other));
+    (one.max(other) + 0.05) / (one.min(other) + 0.05)
+}
+
+fn luminance(colour: [u8; 3]) -> f64 {
+    let [r, g, b] = colour.map(|part| {
+        let part = f64::from(part) / 255.0;
+        if part <= 0.040_45 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
+    });
+    0.2126 * r + 0.7152 * g + 0.0722 * b
+}
+
+impl Default for Colour {
+    /// A blue.
+    fn default() -> Self {
+        Self([0x1a, 0x56, 0xdb])
+    }
+}
+
+impl FromStr for Colour {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        const EXPECTED: Invalid = Invalid::expected("must be a colour such as #1a56db");
+        let digits = text.strip_prefix('#').ok_or(EXPECTED)?;
+        let bytes = data_encoding::HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).map_err(|_| EXPECTED)?;
+        bytes.try_into().map(Self).map_err(|_| EXPECTED)
+    }
+}
+
+impl fmt::Display for Colour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [r, g, b] = self.0;
+        write!(f, "#{r:02x}{g:02x}{b:02x}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_six_digits() {
+        for (text, read) in [
+            ("#1a56db", Some("#1a56db")),
+            ("#1A56DB", Some("#1a56db")),
+            ("1a56db", None),
+            ("#1a56d", None),
+            ("#1a56db00", None),
+            ("#xyzxyz", None),
+            ("red", None),
+            ("", None),
+        ] {
+            assert_eq!(text.parse::<Colour>().ok().map(|colour| colour.to_string()).as_deref(), read, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn every_colour_can_be_read() {
+        for colour in ["#000000", "#ffffff", "#ffff00", "#1a56db", "#ff0000", "#00ff00", "#0000ff", "#808080"] {
+            let colour: Colour = colour.parse().unwrap();
+            for (background, towards) in [(LIGHT, [0; 3]), (DARK, [0xff; 3])] {
+                let shade = colour.readable(background, towards);
+                assert!(contrast(shade.0, background) >= READABLE, "{colour} on {background:?}");
+                assert!(contrast(shade.0, shade.text().0) >= READABLE, "text on {shade}");
+            }
+        }
+        assert_eq!("#1a56db".parse::<Colour>().unwrap().readable(LIGHT, [0; 3]).to_string(), "#1a56db");
+    }
+}

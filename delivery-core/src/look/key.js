@@ -1,0 +1,19 @@
+(() => {
+  const key = document.getElementById("key");
+  const take = () => {
+    const text = decodeURIComponent(location.hash.slice(1));
+    if (key && text) {
+      key.value = text;
+      history.replaceState(null, "", location.pathname);
+    }
+  };
+  take();
+  addEventListener("hashchange", take);
+  for (const button of document.querySelectorAll("button[data-copy]")) {
+    button.hidden = false;
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).value);
+      button.textContent = "Copied";
+    });
+  }
+})();
