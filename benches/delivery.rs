@@ -244,8 +244,15 @@ fn requests(criterion: &mut Criterion) {
     let store = Arc::new(store);
     let (webhook, admin) = ("a webhook's secret".parse().unwrap(), "an-admins-own-token".parse().unwrap());
     let plenty = Quota::per_minute(u32::MAX).unwrap();
-    let quotas =
-        Quotas { product: plenty, validate: plenty, webhook: plenty, admin: plenty, failures: plenty, events: plenty };
+    let quotas = Quotas {
+        product: plenty,
+        validate: plenty,
+        webhook: plenty,
+        admin: plenty,
+        failures: plenty,
+        events: plenty,
+        ..Quotas::default()
+    };
     let delivery = Delivery::builder(store.clone(), Arc::new(Nowhere), ring())
         .webhook_secret(webhook)
         .admin_token(admin)

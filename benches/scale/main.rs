@@ -30,6 +30,9 @@ struct Arguments {
     /// Where the stores are made: in the target folder, unless this says otherwise
     #[arg(long, default_value = env!("CARGO_TARGET_TMPDIR"))]
     folder: PathBuf,
+    /// Only this store: sqlite or postgres
+    #[arg(long)]
+    store: Option<String>,
     /// What `cargo bench` says
     #[arg(long, hide = true)]
     bench: bool,
@@ -63,6 +66,16 @@ fn main() {
         println!("nothing is measured: say how many keys, such as -- 10000 1000000 10000000");
         return;
     }
+    let is_measured = |store| arguments.store.as_deref().is_none_or(|only| only == store);
+    if is_measured("sqlite") {
+        sqlite(&runtime, &arguments);
+    }
+    if is_measured("postgres") {
+        postgres(&runtime, &arguments);
+    }
+}
+
+fn sqlite(runtime: &tokio::runtime::Runtime, arguments: &Arguments) {
     let folder = tempfile::tempdir_in(&arguments.folder).unwrap();
     let mut columns = Vec::new();
     for &keys in &arguments.keys {
@@ -73,8 +86,9 @@ fn main() {
         columns.push(column(&format!("sqlite://{}", file.display()), keys, took, size));
     }
     table("SQLite", &arguments.keys, &columns);
-    drop(folder);
+}
 
+fn postgres(runtime: &tokio::runtime::Runtime, arguments: &Arguments) {
     let Some(server) = postgres_server::postgres() else { return };
     let mut columns = Vec::new();
     for &keys in &arguments.keys {

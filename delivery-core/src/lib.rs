@@ -37,6 +37,7 @@
 //! | [`key`] | the rules of a key, and its text |
 //! | [`seller`] | who may call the seller's endpoints |
 //! | [`store`] | the ports to storage; the stores |
+//! | `look` | what the pages look like; feature `pages` |
 //! | `platform` | what the requests of commerce platforms say; feature `platforms` |
 //! | [`mail`] | the e-mail and its way to the buyer |
 //! | [`observer`] | telling the host what has happened |
@@ -58,6 +59,7 @@
 //!   `delivery_commit_seconds`, `delivery_queue_depth`. A use or a sale whose caller goes away before its answer is not counted here.
 //! * `spans`: `tracing` spans `order`, `fetch`, `commit` and `message`, with ids of keys and never their texts.
 //! * `utoipa`: `http::openapi`, the API's description as a value that nests into the host's own.
+//! * `pages`: `look` and `http::Page`, the seller's desk and the buyer's page
 //! * `platforms`: `platform`, adapters for Stripe, Shopify, Lemon Squeezy, Paddle, Gumroad, WooCommerce, Polar and Standard
 //!   Webhooks.
 //! * `webhooks`: `webhook::Webhooks`, signed requests to the host's own receivers when keys are issued and changed.
@@ -77,6 +79,8 @@ pub mod http;
 pub mod key;
 mod language;
 pub mod limit;
+#[cfg(feature = "pages")]
+pub mod look;
 pub mod mail;
 pub mod observer;
 pub mod order;

@@ -34,6 +34,7 @@ pub struct Look {
     colour: Colour,
     support: Option<Email>,
     environment: Arc<Environment<'static>>,
+    desk: bool,
 }
 
 impl Look {
@@ -63,6 +64,37 @@ impl Look {
         Self { support: Some(email), ..self }
     }
 
+    /// Whether there is a desk for sellers, beside the page for buyers; there is, unless this says otherwise.
+    #[must_use]
+    pub fn desk(self, desk: bool) -> Self {
+        Self { desk, ..self }
+    }
+
+    pub(crate) fn has_desk(&self) -> bool {
+        self.desk
+    }
+
+    /// The same with the files of a folder that end with `.html`, as [`replacing`](Self::replacing). Other files are left alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`replacing`](Self::replacing), and if the folder or a file in it cannot be read as text in UTF-8.
+    pub fn from_folder(self, folder: impl AsRef<Path>) -> Result<Self, TemplateError> {
+        let folder = folder.as_ref();
+        let unread = |name: &Path, error| {
+            TemplateError::of_pages(&name.display().to_string(), "cannot be read", Some(Box::new(error)))
+        };
+        let mut templates = Vec::new();
+        for entry in std::fs::read_dir(folder).map_err(|error| unread(folder, error))? {
+            let path = entry.map_err(|error| unread(folder, error))?.path();
+            if path.extension().is_some_and(|extension| extension == "html") {
+                let source = std::fs::read_to_string(&path).map_err(|error| unread(&path, error))?;
+                templates.push((path.file_name().unwrap_or_default().to_string_lossy().into_owned(), source));
+            }
+        }
+        self.replacing(templates)
+    }
+
     /// The same with `templates`, in [minijinja](https://docs.rs/minijinja)'s language, added or in the places of ours of the same
     /// name. Ours are in the folder `src/look/templates` of this crate; `_layout.html` is around all of them. A template is parsed
     /// here; one that uses a name which its page does not have is answered 500.
@@ -78,18 +110,18 @@ impl Look {
         for (name, source) in templates {
             let name: String = name.into();
             // What has another name would not be escaped.
-            if !Path::new(&name).extension().is_some_and(|extension| extension == "html") {
+            if Path::new(&name).extension().is_none_or(|extension| extension != "html") {
                 return Err(TemplateError::of_pages(&name, "has a name that does not end with .html", None));
             }
             let added = environment.add_template_owned(Cow::Owned(name.clone()), Cow::Owned(source.into()));
-            added.map_err(|error| TemplateError::of_pages(&name, "is unusable", Some(error)))?;
+            added.map_err(|error| TemplateError::of_pages(&name, "is unusable", Some(Box::new(error))))?;
         }
         Ok(Self { environment: Arc::new(environment), ..self })
     }
 
     /// A page. `base` is the path at which the pages are mounted, without a slash at its end.
     pub(crate) fn render(&self, template: &str, base: &str, values: Value) -> Result<String, minijinja::Error> {
-        let shop = context! { name => self.name, support => self.support.as_ref().map(Email::as_str) };
+        let shop = context! { name => self.name.clone(), support => self.support.as_ref().map(Email::as_str) };
         let style = format!("{base}{}", self.style_path());
         let script = script_source();
         self.environment.get_template(template)?.render(context! { shop, base, style, script, ..values })
@@ -104,7 +136,7 @@ impl Look {
     fn style_path(&self) -> String {
         let digest = Sha256::digest(self.style());
         let version: String = data_encoding::HEXLOWER.encode(&digest).chars().take(12).collect();
-        format!("/desk/style.css?v={version}")
+        format!("/key/style.css?v={version}")
     }
 }
 
@@ -127,7 +159,7 @@ impl Default for Look {
             let _ = environment.add_template(name, source);
         }
         let name = "Digital Delivery".to_owned();
-        Self { name, colour: Colour::default(), support: None, environment: Arc::new(environment) }
+        Self { name, colour: Colour::default(), support: None, environment: Arc::new(environment), desk: true }
     }
 }
 

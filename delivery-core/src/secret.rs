@@ -64,6 +64,12 @@ impl AdminToken {
         self.0.matches(presented)
     }
 
+    /// The SHA-256 digest of the token.
+    #[cfg(feature = "pages")]
+    pub(crate) fn digest(&self) -> &[u8; 32] {
+        &self.0.0
+    }
+
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.0.0.ct_eq(&other.0.0).into()
     }

@@ -44,6 +44,12 @@ pub trait Seller: Debug + Send + Sync + 'static {
     /// Who the caller is, for the audit log; `None` to answer 401. Called after the limit per address. It must not tell
     /// callers apart by the time it takes.
     async fn authenticate(&self, head: &Head<'_>) -> Option<Actor>;
+
+    /// The tokens that open the pages of the desk, whose sign-in form takes one of them. `None`, unless said otherwise: whoever is
+    /// [authenticated](Self::authenticate) is at the desk, and signs in and out where the host says.
+    fn tokens(&self) -> Option<AdminTokens> {
+        None
+    }
 }
 
 /// What is known of a caller.
@@ -83,5 +89,9 @@ impl<'c> Head<'c> {
 impl Seller for AdminToken {
     async fn authenticate(&self, head: &Head<'_>) -> Option<Actor> {
         self.matches(head.bearer()?.as_bytes()).then(Actor::admin)
+    }
+
+    fn tokens(&self) -> Option<AdminTokens> {
+        AdminTokens::default().with_admin(self.clone()).ok()
     }
 }

@@ -98,6 +98,11 @@ impl DeliveryFairing {
     }
 }
 
+/// Every endpoint and page.
+fn all() -> impl Iterator<Item = Endpoint> {
+    Endpoint::ALL.iter().copied().chain(Endpoint::pages())
+}
+
 #[rocket::async_trait]
 impl Fairing for DeliveryFairing {
     fn info(&self) -> Info {
@@ -117,7 +122,7 @@ impl Fairing for DeliveryFairing {
             Some(endpoints) => endpoints.contains(endpoint),
             None => endpoint.is_served_by(&delivery),
         };
-        for endpoint in Endpoint::ALL.iter().copied().filter(is_mounted) {
+        for endpoint in all().filter(is_mounted) {
             let path = format!("{}{}", self.base, endpoint.path());
             let api = Api { endpoint, path: path.clone(), delivery: delivery.clone() };
             // Wrong methods are answered by the API too: those Rocket knows by routes, others by a catcher.
@@ -147,7 +152,7 @@ impl Fairing for DeliveryFairing {
         // Kept with the request until its answer is sent.
         request.local_cache(|| self.open.token());
         let path = request.uri().path().as_str().strip_prefix(self.base.as_str());
-        if Endpoint::ALL.iter().any(|endpoint| Some(endpoint.path()) == path) {
+        if all().any(|endpoint| Some(endpoint.path()) == path) {
             exchange::restore_method(request, data).await;
         }
     }

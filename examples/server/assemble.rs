@@ -12,8 +12,9 @@ use delivery_core::store::{CatalogEditor, Ledger, MemoryStore, PostgresStore, Po
 use delivery_core::{Delivery, explain};
 
 use super::Refusal;
+use super::refusal::read;
 use super::secrets::Secrets;
-use super::settings::{Database, Settings, read};
+use super::settings::{Database, Settings};
 
 /// A service that is ready to start.
 pub(crate) struct Service {
@@ -70,7 +71,10 @@ async fn build<S: Ledger + CatalogEditor + Posts>(
     let seller = read("ADMIN_TOKENS", "", |_| settings.admin_tokens.clone().with_admin(admin))?;
     let mut builder =
         Delivery::builder(store, mailer, keyring).webhook_secret(webhook).seller(Arc::new(seller)).options(options);
-    builder = builder.templates(settings.templates.clone()).platforms(settings.platforms.clone());
+    builder = builder
+        .templates(settings.templates.clone())
+        .pages(settings.look.clone())
+        .platforms(settings.platforms.clone());
     builder = builder.mail_route(settings.smtp_url.clone().unwrap_or_default());
     if let Some(url) = &settings.redis_url {
         builder = builder.limiter(Arc::new(RedisLimiter::new(url, pepper)?));

@@ -15,7 +15,8 @@ use delivery_core::secret::{AdminToken, WebhookSecret};
 use delivery_core::store::{Ledger, StoreError};
 use delivery_core::{Entropy, SystemEntropy};
 
-use super::settings::{Settings, read};
+use super::refusal::read;
+use super::settings::Settings;
 use super::{Refusal, dotenv};
 
 const SIGNING: &str = "KEY_SECRET";

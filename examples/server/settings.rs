@@ -1,6 +1,5 @@
 //! Settings: each a flag and an environment variable, checked before anything is touched.
 
-use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -9,11 +8,14 @@ use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 use delivery_core::delivery::{self, Options, PlatformSettings};
 use delivery_core::explain;
 use delivery_core::limit::RedisLimiter;
+use delivery_core::look::Look;
 use delivery_core::mail::{SmtpMailer, Templates};
 use delivery_core::seller::AdminTokens;
 
 use super::Refusal;
+use super::pages::PageArguments;
 use super::platforms::PlatformArguments;
+use super::refusal::{read, refusal};
 
 /// Sells digital products: takes paid orders, e-mails keys, serves products.
 #[derive(Parser)]
@@ -87,6 +89,12 @@ pub(crate) struct Arguments {
     /// New events per minute and commerce platform; those beyond it are applied later
     #[arg(long, env, default_value = "600")]
     limit_events: String,
+    /// Requests for lost keys per minute and address
+    #[arg(long, env, default_value = "5")]
+    limit_resend: String,
+    /// Views of the desk per minute and session
+    #[arg(long, env, default_value = "300")]
+    limit_desk: String,
     /// Connections served at once; more wait in line
     #[arg(long, env, default_value = "10000")]
     max_connections: String,
@@ -101,6 +109,8 @@ pub(crate) struct Arguments {
     key_uses: String,
     #[command(flatten)]
     platforms: PlatformArguments,
+    #[command(flatten)]
+    pages: PageArguments,
     #[command(subcommand)]
     pub command: Option<Command>,
 }
@@ -123,6 +133,7 @@ pub(crate) struct Settings {
     pub key_secret: Option<String>,
     pub smtp_url: Option<String>,
     pub templates: Templates,
+    pub look: Look,
     pub max_connections: usize,
     pub max_connections_per_address: usize,
     pub options: Options,
@@ -212,6 +223,8 @@ impl Arguments {
             "LIMIT_ADMIN" => Some(self.limit_admin.clone()),
             "LIMIT_FAILURES" => Some(self.limit_failures.clone()),
             "LIMIT_EVENTS" => Some(self.limit_events.clone()),
+            "LIMIT_RESEND" => Some(self.limit_resend.clone()),
+            "LIMIT_DESK" => Some(self.limit_desk.clone()),
             "KEY_DAYS" => Some(self.key_days.clone()),
             "KEY_USES" => Some(self.key_uses.clone()),
             _ => None,
@@ -234,6 +247,7 @@ impl Arguments {
                 "must be a language that there are templates in: en, de, or one of MAIL_TEMPLATES",
             ));
         }
+        let look = self.pages.check()?;
         let platforms = self.platforms.check().map_err(|error| refusal(error.name(), error.expected()))?;
         let Self { redis_url, webhook_secret, admin_token, key_secret, smtp_url, .. } = self;
         Ok(Settings {
@@ -247,6 +261,7 @@ impl Arguments {
             key_secret,
             smtp_url,
             templates,
+            look,
             max_connections,
             max_connections_per_address,
             options,
@@ -257,19 +272,6 @@ impl Arguments {
 
 /// Stands for a secret that is not there yet, while the others are checked.
 const PLACEHOLDER: &str = "not-made-until-the-folder-is-there";
-
-/// Reads one setting; the error names it.
-pub(crate) fn read<T, E: Display>(
-    name: &str,
-    text: &str,
-    parse: impl FnOnce(&str) -> Result<T, E>,
-) -> Result<T, Refusal> {
-    parse(text).map_err(|expected| refusal(name, expected))
-}
-
-fn refusal(name: &str, expected: impl Display) -> Refusal {
-    format!("{name} (--{}) {expected}", name.to_ascii_lowercase().replace('_', "-")).into()
-}
 
 fn database(url: &str) -> Result<Database, Refusal> {
     let parse = |url: &str| match url.strip_prefix("sqlite://") {

@@ -9,6 +9,7 @@ mod generated;
 mod host;
 mod lists;
 mod mounted;
+mod pages;
 mod platforms;
 mod product;
 mod row;
@@ -34,6 +35,7 @@ fn main() {
         admin::rows(),
         desk::rows(),
         mounted::rows(),
+        pages::rows(),
     ]
     .concat();
     let trial = |row: &Row, framework: Framework| {

@@ -22,6 +22,7 @@ pub struct Row {
     wait: Duration,
     last_header: Option<(&'static str, &'static str)>,
     fault: Fault,
+    signs_in: bool,
 }
 
 /// What is sent first: a line, a content type and a body.
@@ -45,6 +46,7 @@ pub fn row(name: &'static str, line: &'static str) -> Row {
         wait: Duration::ZERO,
         last_header: None,
         fault: Fault::None,
+        signs_in: false,
     }
 }
 
@@ -71,6 +73,22 @@ impl Row {
     /// Sent so many times; the last answer counts.
     pub fn times(self, times: usize) -> Self {
         Self { times, ..self }
+    }
+
+    /// At the desk, by a seller who is signed in: `{SESSION}`, `{CSRF}`, and `{FORM}` with `{FORM_CSRF}` for the sign-in form.
+    pub fn at_desk(self) -> Self {
+        Self { signs_in: true, ..self }.header("cookie", "desk={SESSION}")
+    }
+
+    /// With a form, sent by a page of ours.
+    pub fn form(self, body: impl Into<String>) -> Self {
+        self.body(body).header("content-type", "application/x-www-form-urlencoded").header("origin", "http://localhost")
+    }
+
+    /// With a form of the desk.
+    pub fn sends(self, body: impl Into<String>) -> Self {
+        let body: String = body.into();
+        self.at_desk().form(format!("{body}&csrf={{CSRF}}"))
     }
 
     /// By the seller, without a body.
@@ -152,6 +170,9 @@ impl Row {
     pub async fn play(&self, framework: Framework) -> String {
         let mut shop = Shop::open(framework, self.fault.clone()).await;
         let before = shop.effects().await;
+        if self.signs_in {
+            shop.sign_in().await;
+        }
         if let Some(Before { line, headers, body }) = &self.before {
             shop.send(request(&shop, line, headers, body), self.peer).await;
             shop.look().await;

@@ -7,15 +7,17 @@ use std::time::Duration;
 
 use delivery_core::Delivery;
 use delivery_core::delivery::Issued;
+use delivery_core::http::{Call, Endpoint, Page, Reply};
 use delivery_core::key::{Actor, Keyring, Prefix};
 use delivery_core::limit::{Quota, Quotas};
+use delivery_core::look::Look;
 use delivery_core::platform::{Gumroad, Secrets, Stripe, WooCommerce};
 use delivery_core::post::{Category, NewPost};
 use delivery_core::product::{NewProduct, ProductId, Refs};
 use delivery_core::store::{InboxQuery, KeyQuery, MemoryStore, MessageQuery};
 use delivery_core::terms::{OwnTerms, UseLimit, Validity};
 use delivery_testing::{Fault, Faulty, ManualClock, RecordingMailer, SeededEntropy};
-use http::{Request, Response};
+use http::{HeaderName, Method, Request, Response, header};
 
 use crate::host::{self, Framework, Host, Stop};
 
@@ -48,8 +50,16 @@ impl Served {
 impl Shop {
     pub async fn serve(framework: Framework) -> Served {
         let three = Quota::per_minute(3).unwrap();
-        let quotas =
-            Quotas { product: three, validate: three, webhook: three, admin: three, failures: three, events: three };
+        let quotas = Quotas {
+            product: three,
+            validate: three,
+            webhook: three,
+            admin: three,
+            failures: three,
+            events: three,
+            resend: three,
+            desk: three,
+        };
         let shop = Self::open_with(framework, Fault::None, quotas).await;
         let (address, end) = host::serve(framework, shop.delivery.clone()).await;
         Served { shop, address, stop: end }
@@ -74,6 +84,7 @@ impl Shop {
             .clock(clock.clone())
             .entropy(Arc::new(SeededEntropy::new(1)))
             .quotas(quotas)
+            .pages(Look::default())
             .trusted_proxies(vec!["10.0.0.0/8".parse().unwrap()])
             .build();
         let texts = stock(&delivery, &clock).await;
@@ -85,6 +96,23 @@ impl Shop {
     /// Fills in `{VALID}`, `{ADMIN}` and the like.
     pub fn fill(&self, text: &str) -> String {
         self.texts.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
+    }
+
+    /// Opens the sign-in form of the desk, and signs in, for `{FORM}`, `{FORM_CSRF}`, `{SESSION}` and `{CSRF}`.
+    pub async fn sign_in(&mut self) {
+        self.store.heal();
+        let reply = Endpoint::Page(Page::SignIn).call(&self.delivery, Call::new(Method::GET)).await;
+        let (form, csrf) = (cookie(&reply), csrf(&reply));
+        let sent = Call { body: format!("csrf={csrf}&token={TOKEN}").into(), ..Call::new(Method::POST) };
+        let sent = [("origin", "http://localhost"), ("cookie", &format!("desk-form={form}")), FORM]
+            .into_iter()
+            .fold(sent, |call, (name, value)| call.header(HeaderName::from_static(name), value.parse().unwrap()));
+        let session = cookie(&Endpoint::Page(Page::SignIn).call(&self.delivery, sent).await);
+        let call = Call::new(Method::GET).header(header::COOKIE, format!("desk={session}").parse().unwrap());
+        let shown = Endpoint::Page(Page::Erase).call(&self.delivery, call).await;
+        let texts = [("FORM", form), ("FORM_CSRF", csrf), ("SESSION", session), ("CSRF", self::csrf(&shown))];
+        self.texts.extend(texts);
+        self.store.otherwise(self.fault.clone());
     }
 
     /// Sends a request from `peer`, and writes the answer down, headers in order.
@@ -119,6 +147,20 @@ impl Shop {
         self.store.otherwise(self.fault.clone());
         format!("{} keys, {uses} uses, {} e-mails", keys.len(), sent.len())
     }
+}
+
+const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
+
+/// The value of the cookie that an answer sets.
+fn cookie(reply: &Reply) -> String {
+    let (_, set) = reply.headers().iter().find(|(name, _)| **name == header::SET_COOKIE).expect("a cookie");
+    set.to_str().unwrap().split([';', '=']).nth(1).unwrap().to_owned()
+}
+
+/// What the forms of a page carry.
+fn csrf(reply: &Reply) -> String {
+    let page = std::str::from_utf8(reply.body()).unwrap();
+    page.split("name=\"csrf\" value=\"").nth(1).expect("a form").split('"').next().unwrap().to_owned()
 }
 
 fn secrets(secret: &str) -> Secrets {

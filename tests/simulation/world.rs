@@ -127,6 +127,8 @@ impl World {
             admin: plenty,
             failures: plenty,
             events: plenty,
+            resend: plenty,
+            desk: plenty,
         };
         let delivery = Delivery::builder(store.clone(), post.clone(), keyring)
             .webhook_secret(webhook)

@@ -8,7 +8,6 @@ mod records;
 mod store;
 mod visits;
 
-use std::collections::HashSet;
 use std::sync::{Mutex, Once};
 
 use delivery_core::limit::MemoryLimiter;

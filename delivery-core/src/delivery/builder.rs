@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use sha2::{Digest, Sha256};
-use tokio::sync::{Notify, OnceCell};
+use tokio::sync::{Mutex, Notify, OnceCell};
 use zeroize::Zeroizing;
 
 use super::encoded::EncodedLists;
@@ -51,6 +51,8 @@ pub struct Builder {
     trusted_proxies: Vec<IpNet>,
     list_details: bool,
     observers: Vec<Arc<dyn Observer>>,
+    #[cfg(feature = "pages")]
+    look: Option<crate::look::Look>,
     #[cfg(feature = "webhooks")]
     webhooks: Option<Webhooks>,
     #[cfg(feature = "platforms")]
@@ -97,6 +99,8 @@ impl Delivery {
             trusted_proxies: Vec::new(),
             list_details: false,
             observers: Vec::new(),
+            #[cfg(feature = "pages")]
+            look: None,
             #[cfg(feature = "webhooks")]
             webhooks: None,
             #[cfg(feature = "platforms")]
@@ -259,6 +263,14 @@ impl Builder {
         self
     }
 
+    /// Serves the seller's desk at `/desk` and the buyer's page at `/key`, which look like that. They are turned off by default.
+    #[cfg(feature = "pages")]
+    #[must_use]
+    pub fn pages(mut self, look: crate::look::Look) -> Self {
+        self.look = Some(look);
+        self
+    }
+
     /// Tells the host's other programs of keys, by signed requests: see [`webhook`](crate::webhook).
     #[cfg(feature = "webhooks")]
     #[must_use]
@@ -305,6 +317,10 @@ impl Builder {
             templates: self.templates,
             sender: self.sender,
             base_url: self.base_url,
+            #[cfg(feature = "pages")]
+            has_page: self.look.is_some(),
+            #[cfg(not(feature = "pages"))]
+            has_page: false,
             language: self.language,
             route,
             wake: wake.clone(),
@@ -325,6 +341,8 @@ impl Builder {
             entropy: self.entropy,
             keyring,
             webhook_secret: self.webhook_secret,
+            #[cfg(feature = "pages")]
+            tokens: self.seller.as_ref().and_then(|seller| seller.tokens()),
             seller: self.seller,
             quotas: self.quotas,
             terms: self.terms,
@@ -335,6 +353,12 @@ impl Builder {
             wake,
             registered: OnceCell::new(),
             encoded: EncodedLists::default(),
+            asked: Notify::new(),
+            #[cfg(feature = "pages")]
+            look: self.look.map(Arc::new),
+            #[cfg(feature = "pages")]
+            counted: std::sync::Mutex::default(),
+            counting: Mutex::default(),
             observers,
             webhooks,
         };

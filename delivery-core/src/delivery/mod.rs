@@ -8,10 +8,13 @@ mod buyer;
 mod chores;
 mod encoded;
 mod expiry;
+mod lost;
 mod messages;
 mod orders;
 #[cfg(feature = "platforms")]
 mod platforms;
+#[cfg(feature = "pages")]
+mod recent;
 mod running;
 mod seller;
 mod settings;
@@ -22,12 +25,14 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use thiserror::Error;
-use tokio::sync::{Notify, OnceCell};
+use tokio::sync::{Mutex, Notify, OnceCell};
 
 pub use self::builder::Builder;
 use self::encoded::EncodedLists;
 pub use self::expiry::ExpiryNotice;
 pub use self::orders::Issued;
+#[cfg(feature = "pages")]
+pub(crate) use self::recent::Recent;
 pub use self::running::Running;
 pub use self::seller::{Desk, Expiry};
 #[cfg(feature = "platforms")]
@@ -79,6 +84,18 @@ pub(crate) struct Inner {
     pub(crate) wake: Arc<Notify>,
     pub(crate) registered: OnceCell<()>,
     pub(crate) encoded: EncodedLists,
+    /// Told of buyers who have lost their keys.
+    pub(crate) asked: Notify,
+    /// `None` if there are no pages.
+    #[cfg(feature = "pages")]
+    pub(crate) look: Option<Arc<crate::look::Look>>,
+    /// The tokens that open the desk; `None` if the host signs its sellers in.
+    #[cfg(feature = "pages")]
+    pub(crate) tokens: Option<crate::seller::AdminTokens>,
+    #[cfg(feature = "pages")]
+    pub(crate) counted: std::sync::Mutex<recent::Counted>,
+    /// Held by whoever counts all keys.
+    pub(crate) counting: Mutex<()>,
     pub(crate) observers: Observers,
     /// The names of the host's webhooks.
     pub(crate) webhooks: Vec<WebhookName>,

@@ -161,6 +161,8 @@ impl Options {
                 admin: quota("LIMIT_ADMIN", quotas.admin)?,
                 failures: quota("LIMIT_FAILURES", quotas.failures)?,
                 events: quota("LIMIT_EVENTS", quotas.events)?,
+                resend: quota("LIMIT_RESEND", quotas.resend)?,
+                desk: quota("LIMIT_DESK", quotas.desk)?,
             },
             terms: Terms {
                 validity: read(&setting, "KEY_DAYS", days)?.unwrap_or(terms.validity),

@@ -18,6 +18,9 @@ pub(super) enum BodyRule {
     /// Anything of at most so many bytes, within a time.
     #[cfg(feature = "platforms")]
     Any { limit: usize, deadline: Duration },
+    /// A form of at most so many bytes, within a time, if there is one.
+    #[cfg(feature = "pages")]
+    Form { limit: usize, deadline: Duration },
 }
 
 /// A body as far as it was read.
@@ -46,6 +49,8 @@ pub(super) async fn read<E>(
         BodyRule::Json { limit, deadline } => (limit, deadline),
         #[cfg(feature = "platforms")]
         BodyRule::Any { limit, deadline } => (limit, deadline),
+        #[cfg(feature = "pages")]
+        BodyRule::Form { limit, deadline } => (limit, deadline),
     };
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|length| length > limit as u64) {

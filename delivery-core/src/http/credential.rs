@@ -2,7 +2,7 @@
 
 use ::http::Method;
 
-use super::pipeline::forged;
+use super::limits::forged;
 use super::proof::VerifiedKey;
 use super::{Call, Reply, query};
 use crate::delivery::{Delivery, Error};

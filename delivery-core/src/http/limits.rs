@@ -9,7 +9,7 @@ use std::time::Duration;
 use arrayvec::ArrayString;
 
 use super::{Call, Reply, address, names};
-use crate::delivery::Delivery;
+use crate::delivery::{Delivery, Error};
 use crate::error::ErrorCode;
 use crate::limit::{Decision, Identity, Policy, Quota, Subject};
 
@@ -55,6 +55,15 @@ pub(super) async fn admit(delivery: &Delivery, policy: Policy, identity: Identit
             Err(Box::new(refused.apply(reply)))
         }
         Err(error) => Err(Box::new(Reply::unavailable().because(error))),
+    }
+}
+
+/// The answer to a key that does not verify, which counts against the failures of its address.
+pub(super) async fn forged(delivery: &Delivery, call: &Call) -> Reply {
+    delivery.inner.note_refusal(None, &Error::UnknownKey);
+    match admit(delivery, Policy::Failures, client(delivery, call)).await {
+        Ok(admitted) => admitted.apply(Error::UnknownKey.into()),
+        Err(refused) => *refused,
     }
 }
 

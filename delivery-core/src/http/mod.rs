@@ -7,7 +7,7 @@
 //!
 //! # Writing a binding
 //!
-//! For each endpoint of [`Endpoint::ALL`], mount its [`path`](Endpoint::path) for *every* method, because wrong methods
+//! For each endpoint of [`Endpoint::ALL`] and of [`Endpoint::pages`], mount its [`path`](Endpoint::path) for *every* method, because wrong methods
 //! are answered here too. Convert the head of the request into a [`Call`], and pass it to [`Endpoint::serve`] with the
 //! body as a stream, which is read only as far as necessary. Then convert the [`Reply`] into a response. Answer a path
 //! below `/api/` that is not an endpoint with [`Reply::not_found`].
@@ -32,9 +32,12 @@ mod desk;
 mod fields;
 mod limits;
 mod lists;
+mod lost;
 mod names;
 mod openapi;
 mod order;
+#[cfg(feature = "pages")]
+mod pages;
 mod pipeline;
 #[cfg(feature = "platforms")]
 mod platform;
@@ -51,6 +54,8 @@ pub use self::fields::Fault;
 pub use self::openapi::OPENAPI;
 #[cfg(feature = "utoipa")]
 pub use self::openapi::openapi;
+#[cfg(feature = "pages")]
+pub use self::pages::Page;
 #[cfg(feature = "platforms")]
 pub use self::platform::PlatformPath;
 pub use self::reply::Reply;

@@ -16,7 +16,9 @@ use futures_util::{FutureExt, Stream, stream};
 
 use super::body::read;
 use super::fields::{Fault, Fields};
-use super::limits::{admit, client};
+use super::limits::{admit, client, forged};
+#[cfg(feature = "pages")]
+use super::pages;
 use super::proof::{Platform, Seller, VerifiedKey};
 use super::row::Handler;
 use super::{Call, Endpoint, Reply, buyer, query};
@@ -59,6 +61,11 @@ impl Endpoint {
         };
         let reply = if reply.is_fault() { reply.report(call.request_id()) } else { reply };
         let reply = if row.is_confidential() { reply.confidential() } else { reply };
+        #[cfg(feature = "pages")]
+        let reply = match self {
+            Self::Page(page) => pages::dressed(delivery, page, reply),
+            _ => reply,
+        };
         telemetry::answered(self.path(), reply.status(), started);
         if call.method == ::http::Method::HEAD { reply.without_body() } else { reply }
     }
@@ -97,6 +104,18 @@ async fn answer<E>(
     let row = endpoint.row();
     match row.handler {
         Handler::Public(handler) => Ok(handler(delivery, call).await),
+        Handler::Anybody(handler) => {
+            let body = read(row.body, &call.headers, body, true).await;
+            Ok(handler(delivery, Fields::parse(Fields::text(call, &body)?)?).await)
+        }
+        #[cfg(feature = "pages")]
+        Handler::Page(shows) => {
+            let body = match call.method {
+                ::http::Method::POST => Some(read(row.body, &call.headers, body, true).await),
+                _ => None,
+            };
+            Ok(pages::answer(shows, delivery, call, body).await)
+        }
         Handler::Key(handler) => {
             let text = query::key(call)?;
             let Some(key) = VerifiedKey::of(delivery, &text) else {
@@ -156,15 +175,6 @@ async fn answer<E>(
 async fn counted(delivery: &Delivery, call: &Call, reply: Reply) -> Reply {
     match admit(delivery, Policy::Webhook, client(delivery, call)).await {
         Ok(admitted) => admitted.apply(reply),
-        Err(refused) => *refused,
-    }
-}
-
-/// The answer to a key that does not verify, which counts against the failures of its address.
-pub(super) async fn forged(delivery: &Delivery, call: &Call) -> Reply {
-    delivery.inner.note_refusal(None, &Error::UnknownKey);
-    match admit(delivery, Policy::Failures, client(delivery, call)).await {
-        Ok(admitted) => admitted.apply(Error::UnknownKey.into()),
         Err(refused) => *refused,
     }
 }

@@ -133,6 +133,51 @@ impl Reply {
         Self { status: StatusCode::OK, headers, body, length, fault: None }
     }
 
+    /// Something else than JSON.
+    #[cfg(feature = "pages")]
+    pub(super) fn text(kind: &'static str, body: Bytes) -> Self {
+        let length = body.len();
+        let headers = vec![(&names::CONTENT_TYPE, HeaderValue::from_static(kind))];
+        Self { status: StatusCode::OK, headers, body, length, fault: None }
+    }
+
+    /// The same answer, as a page.
+    #[cfg(feature = "pages")]
+    pub(super) fn with_html(self, html: String) -> Self {
+        let (length, body) = (html.len(), Bytes::from(html));
+        let kind = HeaderValue::from_static("text/html; charset=utf-8");
+        Self { body, length, ..self.header(&names::CONTENT_TYPE, kind) }
+    }
+
+    /// Sends the browser on, to be asked for by GET.
+    #[cfg(feature = "pages")]
+    pub(super) fn see_other(path: &str) -> Self {
+        let reply = Self::text("text/plain; charset=utf-8", Bytes::new()).with_code(StatusCode::SEE_OTHER);
+        let reply = reply.header(&names::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        reply.text_header(&names::LOCATION, path)
+    }
+
+    #[cfg(feature = "pages")]
+    pub(super) fn cookie(self, cookie: &str) -> Self {
+        self.text_header(&names::SET_COOKIE, cookie)
+    }
+
+    #[cfg(feature = "pages")]
+    pub(super) fn with_code(self, status: StatusCode) -> Self {
+        Self { status, ..self }
+    }
+
+    #[cfg(feature = "pages")]
+    pub(super) fn with_header(self, name: &'static HeaderName, value: HeaderValue) -> Self {
+        self.header(name, value)
+    }
+
+    /// Whether it is an answer of the API.
+    #[cfg(feature = "pages")]
+    pub(super) fn is_json(&self) -> bool {
+        self.headers.iter().any(|(name, value)| **name == names::CONTENT_TYPE && value == "application/json")
+    }
+
     pub(super) fn error(code: ErrorCode) -> Self {
         Self::json(&wire::Error::new(code, code.message())).with_status(code)
     }

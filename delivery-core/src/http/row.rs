@@ -33,6 +33,9 @@ pub(super) enum Verb {
     /// GET, and HEAD, which is answered like GET without the body.
     Get,
     Post,
+    /// A page: GET shows it, POST sends its form.
+    #[cfg(feature = "pages")]
+    GetOrPost,
 }
 
 /// Who may call an endpoint, and the function that answers. The arguments of the function prove that the caller was
@@ -40,6 +43,11 @@ pub(super) enum Verb {
 pub(super) enum Handler {
     /// Anybody.
     Public(for<'c> fn(&'c Delivery, &'c Call) -> Answering<'c>),
+    /// Anybody, with a body.
+    Anybody(for<'c> fn(&'c Delivery, Fields<'c>) -> Answering<'c>),
+    /// A page, for people.
+    #[cfg(feature = "pages")]
+    Page(super::pages::shows::Shows),
     /// Holders of a key, to validate it. Refusals contain `"valid":false`.
     Key(for<'c> fn(&'c Delivery, VerifiedKey) -> Answering<'c>),
     /// Whoever has a key for a product. The key's own limit counts.
@@ -104,7 +112,13 @@ pub(super) enum Parameter {
 impl Row {
     /// Whether calls carry a credential, so that their answers must not be cached.
     pub(super) fn is_confidential(&self) -> bool {
-        !matches!(self.handler, Handler::Public(_))
+        match self.handler {
+            Handler::Public(_) => false,
+            // It says for itself how it is cached.
+            #[cfg(feature = "pages")]
+            Handler::Page(_) => false,
+            _ => true,
+        }
     }
 }
 
@@ -113,6 +127,8 @@ impl Verb {
         match self {
             Self::Get => *method == Method::GET || *method == Method::HEAD,
             Self::Post => *method == Method::POST,
+            #[cfg(feature = "pages")]
+            Self::GetOrPost => Self::Get.takes(method) || Self::Post.takes(method),
         }
     }
 
@@ -121,6 +137,8 @@ impl Verb {
         match self {
             Self::Get => "GET, HEAD",
             Self::Post => "POST",
+            #[cfg(feature = "pages")]
+            Self::GetOrPost => "GET, HEAD, POST",
         }
     }
 }

@@ -7,10 +7,12 @@
 use ::http::Method;
 
 use super::body::BodyRule;
+#[cfg(feature = "pages")]
+use super::pages::Page;
 #[cfg(feature = "platforms")]
 use super::platform::{self, PlatformPath};
 use super::row::{Handler, Row, Verb};
-use super::{admin, buyer, desk, lists, openapi, order};
+use super::{admin, buyer, desk, lists, lost, openapi, order};
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
 
@@ -27,6 +29,8 @@ pub enum Endpoint {
     /// A commerce platform reports something, signed in its own way.
     #[cfg(feature = "platforms")]
     Platform(PlatformPath),
+    /// A buyer has lost the keys of an address.
+    SendKeys,
     /// The list of products.
     Products,
     /// The list of posts.
@@ -77,6 +81,9 @@ pub enum Endpoint {
     Stats,
     /// The description of all of these.
     OpenApi,
+    /// A page for people.
+    #[cfg(feature = "pages")]
+    Page(Page),
 }
 
 impl Endpoint {
@@ -101,6 +108,7 @@ impl Endpoint {
         Self::Platform(PlatformPath::BUILT_IN[6]),
         #[cfg(feature = "platforms")]
         Self::Platform(PlatformPath::BUILT_IN[7]),
+        Self::SendKeys,
         Self::Products,
         Self::Posts,
         Self::AddProduct,
@@ -129,6 +137,15 @@ impl Endpoint {
         Self::OpenApi,
     ];
 
+    /// Every page for people: the seller's desk, and the buyer's page. None without the feature `pages`.
+    pub fn pages() -> impl Iterator<Item = Self> {
+        #[cfg(feature = "pages")]
+        let pages = Page::ALL.iter().copied().map(Self::Page);
+        #[cfg(not(feature = "pages"))]
+        let pages = std::iter::empty();
+        pages
+    }
+
     pub(super) fn row(self) -> &'static Row {
         match self {
             Self::Validate => &buyer::VALIDATE,
@@ -136,6 +153,7 @@ impl Endpoint {
             Self::Order => &order::ORDER,
             #[cfg(feature = "platforms")]
             Self::Platform(_) => &platform::EVENT,
+            Self::SendKeys => &lost::SEND_KEYS,
             Self::Products => &lists::PRODUCTS,
             Self::Posts => &lists::POSTS,
             Self::AddProduct => &admin::ADD_PRODUCT,
@@ -162,15 +180,21 @@ impl Endpoint {
             Self::EraseCustomer => &desk::ERASE,
             Self::Stats => &desk::STATS,
             Self::OpenApi => &openapi::DESCRIBE,
+            #[cfg(feature = "pages")]
+            Self::Page(page) => page.row(),
         }
     }
 
-    /// Whether `delivery` has what the endpoint needs: the webhook secret, the platform, or somebody who is the seller. An
+    /// Whether `delivery` has what the endpoint needs: the webhook secret, the platform, somebody who is the seller, pages, or a store that
+    /// keeps what it is about. An
     /// endpoint without it answers 404, and bindings do not mount it.
     #[must_use]
     pub fn is_served_by(self, delivery: &Delivery) -> bool {
         match self.row().handler {
             Handler::Public(_) | Handler::Key(_) | Handler::Product(_) => true,
+            Handler::Anybody(_) => delivery.inner.ledger.lost_keys().is_some(),
+            #[cfg(feature = "pages")]
+            Handler::Page(_) => matches!(self, Self::Page(page) if page.is_served_by(delivery)),
             #[cfg(feature = "platforms")]
             Handler::Event(_) => {
                 matches!(self, Self::Platform(path) if delivery.inner.platforms.named(path.name()).is_some())
@@ -190,11 +214,13 @@ impl Endpoint {
         }
     }
 
-    /// The method; HEAD goes with GET.
+    /// The method; HEAD goes with GET. Pages take their forms by POST too.
     #[must_use]
     pub fn method(self) -> Method {
         match self.row().verb {
             Verb::Get => Method::GET,
+            #[cfg(feature = "pages")]
+            Verb::GetOrPost => Method::GET,
             Verb::Post => Method::POST,
         }
     }
@@ -213,6 +239,8 @@ impl Endpoint {
             BodyRule::Json { limit, .. } => limit,
             #[cfg(feature = "platforms")]
             BodyRule::Any { limit, .. } => limit,
+            #[cfg(feature = "pages")]
+            BodyRule::Form { limit, .. } => limit,
         }
     }
 }

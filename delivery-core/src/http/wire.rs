@@ -15,6 +15,16 @@ pub(super) fn encode(body: &impl Serialize) -> Bytes {
     serde_json::to_vec(body).map(Bytes::from).unwrap_or_default()
 }
 
+/// Keys that were lost are looked up.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub(super) struct Asked {
+    /// Always true.
+    pub(super) success: bool,
+    /// What to tell the buyer: always the same.
+    pub(super) message: &'static str,
+}
+
 /// The event is kept.
 #[cfg(feature = "platforms")]
 #[derive(Serialize)]

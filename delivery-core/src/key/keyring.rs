@@ -131,6 +131,20 @@ impl Keyring {
         self.signers().last().unwrap_or(&self.newest).pepper
     }
 
+    /// A MAC by a key for this purpose alone, which is derived like the [pepper](Self::pepper): none for one purpose passes for one for
+    /// another.
+    #[cfg(feature = "pages")]
+    pub(crate) fn mac(&self, purpose: &str, bytes: &[u8]) -> [u8; 32] {
+        let key = hmac(&self.pepper()).chain_update(purpose).finalize().into_bytes();
+        hmac(&key).chain_update(bytes).finalize().into_bytes().into()
+    }
+
+    /// What the texts of keys begin with.
+    #[cfg(feature = "pages")]
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix.0
+    }
+
     /// The fingerprints of the secrets, newest first.
     #[must_use]
     pub fn fingerprints(&self) -> Vec<Fingerprint> {

@@ -10,7 +10,7 @@ use super::window::nanoseconds;
 use super::{Decision, Identity, LimitError, Policy, Quota, RateLimiter, Subject};
 use crate::clock::Clock;
 
-const POLICIES: usize = 6;
+const POLICIES: usize = 8;
 /// Identities remembered by default for each policy, and each kind of identity.
 const DEFAULT_CAPACITY: usize = 1 << 20;
 /// Stands for [`Identity::Unknown`], and is greater than every IPv4 address.
@@ -65,7 +65,7 @@ impl MemoryLimiter {
     }
 
     fn decide(&self, subject: &Subject, quota: Quota) -> Decision {
-        let [product, validate, webhook, admin, failures, events] = &self.policies;
+        let [product, validate, webhook, admin, failures, events, resend, desk] = &self.policies;
         let tables = match subject.policy {
             Policy::Product => product,
             Policy::Validate => validate,
@@ -73,6 +73,8 @@ impl MemoryLimiter {
             Policy::Admin => admin,
             Policy::Failures => failures,
             Policy::Events => events,
+            Policy::Resend => resend,
+            Policy::Desk => desk,
         };
         let now = || nanoseconds(self.clock.monotonic());
         match subject.identity {

@@ -80,13 +80,17 @@ pub enum Policy {
     Failures,
     /// New events, per commerce platform. Those beyond it are applied later.
     Events,
+    /// Requests for keys that were lost, per address.
+    Resend,
+    /// Views of the desk, per session.
+    Desk,
 }
 
 /// Who is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Identity {
-    /// One key, by its id.
+    /// One key, by its id; one session of the desk, or one platform, by a digest.
     Key(u128),
     /// An IPv4 client, by its address.
     V4(Ipv4Addr),
@@ -106,8 +110,8 @@ pub struct Subject {
     pub identity: Identity,
 }
 
-/// The quotas of all policies. `Default` has the published ones: 100, 60, 30, 10 and 60 requests, and 600 events, per
-/// minute.
+/// The quotas of all policies. `Default` has the published ones: 100, 60, 30, 10 and 60 requests, 600 events, 5
+/// requests for lost keys and 300 views of the desk, per minute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal with `..Default::default()`")]
 pub struct Quotas {
@@ -123,6 +127,10 @@ pub struct Quotas {
     pub failures: Quota,
     /// New events, per commerce platform.
     pub events: Quota,
+    /// Requests for keys that were lost, per address.
+    pub resend: Quota,
+    /// Views of the desk, per session.
+    pub desk: Quota,
 }
 
 /// What a limiter decided.
@@ -187,6 +195,8 @@ impl Quotas {
             Policy::Admin => self.admin,
             Policy::Failures => self.failures,
             Policy::Events => self.events,
+            Policy::Resend => self.resend,
+            Policy::Desk => self.desk,
         }
     }
 }
@@ -203,6 +213,8 @@ impl Default for Quotas {
             admin: a_minute(10),
             failures: a_minute(60),
             events: a_minute(600),
+            resend: a_minute(5),
+            desk: a_minute(300),
         }
     }
 }
@@ -218,6 +230,8 @@ impl Policy {
             Self::Admin => "admin",
             Self::Failures => "failures",
             Self::Events => "events",
+            Self::Resend => "resend",
+            Self::Desk => "desk",
         }
     }
 }
@@ -254,6 +268,8 @@ mod tests {
             (Policy::Admin, "admin", 10),
             (Policy::Failures, "failures", 60),
             (Policy::Events, "events", 600),
+            (Policy::Resend, "resend", 5),
+            (Policy::Desk, "desk", 300),
         ] {
             assert_eq!((policy.name(), quotas.of(policy)), (name, Quota::per_minute(limit).unwrap()));
         }

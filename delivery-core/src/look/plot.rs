@@ -17,7 +17,11 @@ pub(crate) fn plot(label: &str, days: &[u64]) -> String {
         HEIGHT + ABOVE,
         escaped(label)
     );
-    let _ = write!(svg, "<text x=\"0\" y=\"12\">{most}</text><path d=\"M0 {ABOVE}H{WIDTH}M0 {0}H{WIDTH}\"/>", HEIGHT + ABOVE);
+    let _ = write!(
+        svg,
+        "<text x=\"0\" y=\"12\">{most}</text><path d=\"M0 {ABOVE}H{WIDTH}M0 {0}H{WIDTH}\"/>",
+        HEIGHT + ABOVE
+    );
     for (index, count) in days.iter().enumerate().filter(|(_, count)| **count > 0) {
         // A day on which something happened has a bar that can be seen.
         let height = usize::try_from(u128::from(*count) * HEIGHT as u128 / u128::from(most)).unwrap_or(HEIGHT).max(2);

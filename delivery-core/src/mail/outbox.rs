@@ -59,6 +59,8 @@ pub struct Outbox {
     pub(crate) templates: Templates,
     pub(crate) sender: Sender,
     pub(crate) base_url: String,
+    /// Whether there is a page for buyers below it.
+    pub(crate) has_page: bool,
     pub(crate) language: Language,
     pub(crate) route: Route,
     pub(crate) wake: Arc<Notify>,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use minijinja::{Environment, UndefinedBehavior, Value, context};
 use thiserror::Error;
 
-pub(super) use self::values::Shown;
+pub(super) use self::values::{Place, Shown};
 use crate::email::Email;
 use crate::language::Language;
 use crate::store::MessageKind;
@@ -37,11 +37,13 @@ const ENGLISH: &str = "en";
 /// Templates may use `keys`, a list of which only `resend` ever has more than one. Each has `key` (the key's text), `product.id`,
 /// `product.name`, `product.description`, `expires_at` (RFC 3339), `ends` (`year`, `month`, `day` and `time`, in UTC; none if the
 /// key never expires), `status` (`valid`, `expired` or `exhausted`), `max_uses` and `remaining_uses` (-1: unlimited) and `used_count`. What the first key has can be used without
-/// `keys[0]` too. There are also `email`, `language`, `base_url` (no slash at its end) and, in the bodies, `subject`. An undefined
+/// `keys[0]` too. There are also `email`, `language`, `base_url` (no slash at its end), `page` (the address of the
+/// buyer's page; none if there is none) and, in the bodies, `subject`. An undefined
 /// name is an error, not an empty string. Every value is escaped in templates and pieces whose names end
 /// with `.html`; a macro escapes as the template that calls it. Values are never interpreted as template code.
 ///
-/// A template should not put the key into a link: mail scanners open links, and URLs end up in logs.
+/// A template should put the key into a link only after `#`, as `page ~ "#" ~ key`: mail scanners open links, and URLs end up in logs,
+/// but what follows `#` is sent to no server.
 #[derive(Debug, Clone)]
 pub struct Templates {
     environment: Arc<Environment<'static>>,
@@ -51,9 +53,10 @@ pub struct Templates {
 
 /// A template cannot be used.
 #[derive(Debug, Error)]
-#[error("the template {template} of e-mails {problem}")]
+#[error("the template {template} of {of} {problem}")]
 pub struct TemplateError {
     template: String,
+    of: &'static str,
     problem: &'static str,
     #[source]
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
@@ -125,6 +128,7 @@ impl Templates {
     pub fn from_folder(folder: impl AsRef<Path>) -> Result<Self, TemplateError> {
         let unread = |name: &Path, error| TemplateError {
             template: name.display().to_string(),
+            of: "e-mails",
             problem: "cannot be read",
             source: Some(Box::new(error)),
         };
@@ -153,13 +157,13 @@ impl Templates {
         &self,
         kind: MessageKind,
         (keys, to): (&[Shown<'_>], &Email),
-        (base_url, language): (&str, &Language),
+        (place, language): (Place<'_>, &Language),
     ) -> Result<Rendered, TemplateError> {
         let wanted = keys.first().and_then(|shown| shown.product.language());
         let tags = wanted.into_iter().chain([language]).flat_map(Language::lookup);
         let mut tags = tags.filter(|tag| self.stems.contains(&stem(kind, tag)));
         let tag = tags.next().unwrap_or(ENGLISH);
-        self.render_all(&stem(kind, tag), &values::values(keys, to.as_str(), base_url, tag))
+        self.render_all(&stem(kind, tag), &values::values(keys, to.as_str(), place, tag))
     }
 
     fn render_all(&self, stem: &str, values: &Value) -> Result<Rendered, TemplateError> {
@@ -187,7 +191,16 @@ impl Default for Templates {
 
 impl TemplateError {
     fn new(template: &str, problem: &'static str) -> Self {
-        Self { template: template.to_owned(), problem, source: None }
+        Self { template: template.to_owned(), of: "e-mails", problem, source: None }
+    }
+
+    #[cfg(feature = "pages")]
+    pub(crate) fn of_pages(
+        template: &str,
+        problem: &'static str,
+        source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self { template: template.to_owned(), of: "pages", problem, source }
     }
 
     fn unusable(template: &str, error: minijinja::Error) -> Self {

@@ -42,6 +42,12 @@ impl AdminTokens {
         Ok(self)
     }
 
+    /// Whose tokens there are, each with its SHA-256 digest.
+    #[cfg(feature = "pages")]
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&Actor, &[u8; 32])> {
+        self.0.iter().map(|(actor, token)| (actor, token.digest()))
+    }
+
     /// Whose token it is. It takes the same time for every token, and for none.
     fn bearer(&self, presented: &[u8]) -> Option<&Actor> {
         let mut found = u32::MAX;
@@ -83,6 +89,10 @@ impl fmt::Debug for AdminTokens {
 impl Seller for AdminTokens {
     async fn authenticate(&self, head: &Head<'_>) -> Option<Actor> {
         self.bearer(head.bearer()?.as_bytes()).cloned()
+    }
+
+    fn tokens(&self) -> Option<AdminTokens> {
+        Some(self.clone())
     }
 }
 

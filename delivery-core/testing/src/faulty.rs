@@ -1,5 +1,7 @@
 //! A store that fails when it is told to.
 
+mod visits;
+
 use std::collections::VecDeque;
 use std::future::Future;
 use std::panic::resume_unwind;
@@ -226,11 +228,11 @@ impl<S: Ledger> Backend for Faulty<S> {
     }
 
     fn sign_ins(&self) -> Option<&dyn SignIns> {
-        self.inner.sign_ins()
+        self.inner.sign_ins().map(|_| self as &dyn SignIns)
     }
 
     fn lost_keys(&self) -> Option<&dyn LostKeys> {
-        self.inner.lost_keys()
+        self.inner.lost_keys().map(|_| self as &dyn LostKeys)
     }
 
     async fn ping(&self) -> Result<(), StoreError> {

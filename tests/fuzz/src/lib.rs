@@ -53,6 +53,8 @@ impl Shop {
             admin: plenty,
             failures: plenty,
             events: plenty,
+            resend: plenty,
+            desk: plenty,
         };
         let (webhook, admin) = (SECRET.parse().unwrap(), TOKEN.parse().unwrap());
         let secrets = Secrets::new([SECRET]).unwrap();

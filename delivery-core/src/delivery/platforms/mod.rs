@@ -74,6 +74,12 @@ impl Platforms {
         Self { mounted: mounted.rev().collect(), accept_test_events, names, wake: Arc::default() }
     }
 
+    /// Whether there are any.
+    #[cfg(feature = "pages")]
+    pub(crate) fn is_any(&self) -> bool {
+        !self.mounted.is_empty()
+    }
+
     /// The platform that is called so.
     pub(crate) fn named(&self, name: &str) -> Option<&Arc<dyn Platform>> {
         self.mounted.iter().find(|mounted| mounted.name.as_str() == name).map(|mounted| &mounted.platform)

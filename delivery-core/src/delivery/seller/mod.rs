@@ -2,6 +2,8 @@
 
 mod catalog;
 mod keys;
+#[cfg(feature = "pages")]
+mod mail;
 mod records;
 
 use std::sync::Arc;

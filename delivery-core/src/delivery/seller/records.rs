@@ -51,6 +51,8 @@ impl Desk<'_> {
     pub async fn figures(&self, days: u32) -> Result<Figures, StoreError> {
         let now = self.delivery.inner.clock.now();
         let since = now.checked_sub_signed(TimeDelta::days(i64::from(days.max(1)) - 1)).unwrap_or(now);
+        // One at a time: it may read every key.
+        let _turn = self.delivery.inner.counting.lock().await;
         self.records()?.figures(since, now).await
     }
 

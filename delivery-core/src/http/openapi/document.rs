@@ -79,6 +79,7 @@ fn components() -> Components {
         wire::Added<'_>,
         wire::Posts<'_>,
         wire::PostAdded<'_>,
+        wire::Asked,
         wire::Received,
         desk::Keys<'_>,
         desk::KeyHistory<'_>,

@@ -80,6 +80,9 @@ async fn ask(delivery: &Delivery, endpoint: Endpoint, key: &str) -> Value {
             json!({ "secret": SECRET, "order_id": "2026-1001", "product_id": 1, "customer_email": "ada@example.com" })
                 .to_string(),
         ),
+        Endpoint::SendKeys => Call::new(Method::POST).json(json!({ "customer_email": "ada@example.com" }).to_string()),
+        #[cfg(feature = "pages")]
+        Endpoint::Page(_) => unreachable!("a page is not of the API"),
         // All platforms are answered alike.
         Endpoint::Platform(_) => Call::new(Method::POST).query(format!("token={SECRET}")).json("{}"),
         Endpoint::AddProduct => seller(json!({ "name": "Guide", "content": "# Guide", "price": 9.99 })),

@@ -3,7 +3,7 @@
 use super::Outbox;
 use crate::email::Email;
 use crate::key::Key;
-use crate::mail::templates::Shown;
+use crate::mail::templates::{Place, Shown};
 use crate::mail::{MailError, Message, SEND_TIMEOUT};
 use crate::store::{ExpiryScan, KeyQuery, LeasedMessage, MessageKind, Recipient, WebhookName};
 
@@ -97,7 +97,11 @@ impl Outbox {
         let date = self.clock.now();
         let shown: Vec<Shown<'_>> =
             parts.iter().map(|(key, text, product)| Shown { key, status: key.status(date), text, product }).collect();
-        let rendered = self.templates.render(message.kind, (&shown, to), (&self.base_url, &self.language));
+        let rendered = self.templates.render(
+            message.kind,
+            (&shown, to),
+            (Place { base_url: &self.base_url, has_page: self.has_page }, &self.language),
+        );
         let rendered =
             rendered.map_err(|error| MailError::transient("the e-mail cannot be rendered").because(error))?;
         Ok(Message {

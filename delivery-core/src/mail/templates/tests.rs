@@ -45,7 +45,9 @@ fn message_after(
         .map(|((key, text), product)| Shown { key, status: key.status(now), text, product })
         .collect();
     let english = Language::default();
-    Templates::default().render(kind, (&shown, &email), ("https://shop.example", &english)).unwrap()
+    Templates::default()
+        .render(kind, (&shown, &email), (Place { base_url: "https://shop.example", has_page: true }, &english))
+        .unwrap()
 }
 
 fn terms(days: i64, uses: i64) -> Terms {
@@ -76,7 +78,8 @@ fn an_email_of_each_kind_says_what_happened() {
             }
             assert_eq!(body.contains("dlv_"), kind != Revoked, "{body}");
             assert!(!body.contains("?key=") && !body.contains("&key="), "no address with the key in it");
-            assert!(!body.contains("href") && !body.contains("src="), "nothing to click, and nothing from elsewhere");
+            assert!(!body.contains("src="), "nothing from elsewhere");
+            assert_eq!(body.contains("key#dlv_"), kind != Revoked, "{body}");
         }
         let tag = if language.starts_with("de") { "de" } else { "en" };
         assert!(message.html.contains(&format!("<html lang=\"{tag}\">")), "{}", message.html);
@@ -91,8 +94,8 @@ fn several_keys_come_in_one_email() {
         for part in ["Here are your keys again", "Field Guide", "Atlas", "3 of 5 uses are left.", "product_id=2"] {
             assert!(body.contains(part), "{part} in {body}");
         }
-        // Each is shown, and once more in its command.
-        assert_eq!(body.matches("dlv_").count(), 4, "{body}");
+        // Each is shown, and once more in its link and in its command.
+        assert_eq!(body.matches("dlv_").count(), 6, "{body}");
     }
 }
 

@@ -18,13 +18,22 @@ pub(in crate::mail) struct Shown<'a> {
     pub(in crate::mail) product: &'a Product,
 }
 
-/// The values of an e-mail to `email`.
-pub(super) fn values(keys: &[Shown<'_>], email: &str, base_url: &str, language: &str) -> Value {
-    all(keys.iter().map(|shown| value(*shown)).collect(), (email, base_url, language))
+/// Where buyers find the shop.
+#[derive(Clone, Copy)]
+pub(in crate::mail) struct Place<'a> {
+    pub(in crate::mail) base_url: &'a str,
+    /// Whether there is a page for buyers.
+    pub(in crate::mail) has_page: bool,
 }
 
-/// Examples that every template must take: a key that ends and is used, one that does neither, one that has expired, and several.
-pub(super) fn examples() -> [Value; 4] {
+/// The values of an e-mail to `email`.
+pub(super) fn values(keys: &[Shown<'_>], email: &str, place: Place<'_>, language: &str) -> Value {
+    all(keys.iter().map(|shown| value(*shown)).collect(), (email, place, language))
+}
+
+/// Examples that every template must take: a key that ends and is used, one that does neither, one that has expired, and several; with a page for
+/// buyers and without.
+pub(super) fn examples() -> [Value; 5] {
     let example = |ends: bool, status: Status| {
         let at = "2027-11-21T10:00:00Z".parse().unwrap_or(DateTime::UNIX_EPOCH);
         context! {
@@ -34,15 +43,25 @@ pub(super) fn examples() -> [Value; 4] {
             ..terms(if ends { at } else { NEVER }, if ends { (3, 1) } else { (-1, 0) })
         }
     };
-    let all = |keys| all(keys, ("buyer@example.com", "https://shop.example", "en"));
+    let all =
+        |(keys, has_page)| all(keys, ("buyer@example.com", Place { base_url: "https://shop.example", has_page }, "en"));
     let [used, endless, over] =
         [(true, Status::Valid), (false, Status::Valid), (true, Status::Expired)].map(|(ends, is)| example(ends, is));
-    [vec![used.clone()], vec![endless.clone()], vec![over.clone()], vec![used, endless, over]].map(all)
+    [
+        (vec![used.clone()], true),
+        (vec![used.clone()], false),
+        (vec![endless.clone()], true),
+        (vec![over.clone()], true),
+        (vec![used, endless, over], true),
+    ]
+    .map(all)
 }
 
-fn all(keys: Vec<Value>, (email, base_url, language): (&str, &str, &str)) -> Value {
+fn all(keys: Vec<Value>, (email, place, language): (&str, Place<'_>, &str)) -> Value {
     let first = keys.first().cloned().unwrap_or_default();
-    context! { keys, email, base_url, language, ..first }
+    let Place { base_url, has_page } = place;
+    let page = has_page.then(|| format!("{base_url}/key"));
+    context! { keys, email, base_url, page, language, ..first }
 }
 
 fn value(Shown { key, status, text, product }: Shown<'_>) -> Value {

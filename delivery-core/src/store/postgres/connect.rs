@@ -43,6 +43,13 @@ const SESSION: [(&str, &str); 10] = [
 /// For statements that no customer waits for: they wait for a lock as long as a deferred operation does.
 pub(super) const PATIENT: &str = "SET LOCAL lock_timeout = '3s'";
 
+/// The longest that figures may take.
+pub(super) const FIGURES: Duration = Duration::from_mins(5);
+
+/// For figures, which read every key.
+pub(super) const AT_LENGTH: &str = "SET LOCAL statement_timeout = '60s'; SET LOCAL enable_seqscan = on; \
+    SET LOCAL plan_cache_mode = force_custom_plan";
+
 /// Who finds and changes keys asks the same few questions over and over, each for a few rows by their index: they are planned
 /// once, which takes longer than answering them, and so that a table that was small then may grow.
 const SERVING: [(&str, &str); 5] = [

@@ -44,6 +44,7 @@ mod writer;
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -183,8 +184,16 @@ impl Drop for PostgresStore {
 async fn detached<T: Send + 'static>(
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> Result<T, StoreError> {
+    detached_for(connect::BATCH, work).await
+}
+
+/// The same, for at most this long.
+async fn detached_for<T: Send + 'static>(
+    limit: Duration,
+    work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+) -> Result<T, StoreError> {
     let mut task = tokio::spawn(work);
-    let ended = tokio::time::timeout(connect::BATCH, &mut task).await;
+    let ended = tokio::time::timeout(limit, &mut task).await;
     if ended.is_err() {
         task.abort();
     }

@@ -5,12 +5,12 @@ use chrono::{DateTime, Utc};
 use sqlx::{AssertSqlSafe, Executor};
 
 use super::audit::log;
-use super::connect::PATIENT;
+use super::connect::{AT_LENGTH, FIGURES, PATIENT};
 use super::error::store_error;
 use super::messages::{machine, skew};
 use super::numbers::next_block;
 use super::session::Session;
-use super::{PostgresStore, detached};
+use super::{PostgresStore, detached, detached_for};
 use crate::email::Email;
 use crate::key::KeyId;
 use crate::store::plan::number_at;
@@ -64,12 +64,15 @@ impl Records for PostgresStore {
 
     async fn figures(&self, since: DateTime<Utc>, now: DateTime<Utc>) -> Result<Figures, StoreError> {
         let (sessions, from) = (self.sessions.clone(), day_of(since));
-        detached(async move {
+        detached_for(FIGURES, async move {
             let mut session = sessions.read().await?;
+            let mut transaction = session.begin().await.map_err(store_error)?;
+            transaction.execute(AT_LENGTH).await.map_err(store_error)?;
+            let mut inside = Session::Host(&mut transaction);
             let first = DateTime::from_timestamp_millis(from).map_or(0, |from| number_at(from, 0));
             let mut all = async |statement: &'static str, bound: &[i64]| {
-                let find = bound.iter().fold(session.query(statement), |find, value| find.bind(*value));
-                find.fetch_all(&mut *session).await.map_err(store_error)
+                let find = bound.iter().fold(inside.query(statement), |find, value| find.bind(*value));
+                find.fetch_all(&mut *inside).await.map_err(store_error)
             };
             let counts = Counts {
                 keys: all(COUNTED, &[]).await?,
@@ -79,6 +82,7 @@ impl Records for PostgresStore {
                 uses: all(USES, &[from, 0]).await?,
                 revocations: all(REVOCATIONS, &[from, first]).await?,
             };
+            transaction.commit().await.map_err(store_error)?;
             session.finish().await.map_err(store_error)?;
             figures(&counts)
         })

@@ -306,8 +306,15 @@ fn keyring() -> Keyring {
 
 fn build(stores: Stores, clock: &Arc<ManualClock>, mailer: &Arc<RecordingMailer>, entropy: &Arc<Punctual>) -> Delivery {
     let plenty = Quota::per_minute(u32::MAX).expect("it is well");
-    let quotas =
-        Quotas { product: plenty, validate: plenty, webhook: plenty, admin: plenty, failures: plenty, events: plenty };
+    let quotas = Quotas {
+        product: plenty,
+        validate: plenty,
+        webhook: plenty,
+        admin: plenty,
+        failures: plenty,
+        events: plenty,
+        ..Quotas::default()
+    };
     let builder: Builder = Delivery::builder(stores, mailer.clone(), keyring())
         .webhook_secret(SECRET.parse().expect("it is well"))
         .admin_token(TOKEN.parse().expect("it is well"));

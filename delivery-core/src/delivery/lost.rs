@@ -1,0 +1,48 @@
+//! Buyers who have lost their keys.
+
+use super::Delivery;
+use crate::email::Email;
+use crate::store::{LostScan, StoreError};
+
+/// Requests that are answered in one commit.
+const AT_ONCE: usize = 32;
+
+impl Delivery {
+    /// Keeps that a buyer has lost the keys of an address. Whether it has keys is looked up later, so that neither the answer nor its
+    /// time tells: a [started](Self::start) service sends an e-mail that lists all of them which are not revoked to the address that
+    /// the keys have, at most once an hour.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unsupported`] if the store keeps no such requests; another [`StoreError`] if it was possibly not kept.
+    pub async fn ask_for_keys(&self, email: &Email) -> Result<(), StoreError> {
+        let inner = &self.inner;
+        inner.ledger.lost_keys().ok_or(StoreError::Unsupported)?.ask(email, inner.clock.now()).await?;
+        inner.asked.notify_one();
+        Ok(())
+    }
+
+    /// Looks up what buyers have asked for, and queues their e-mails. A [started](Self::start) service does that. Returns how many
+    /// requests there were.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store does not answer; the requests stay.
+    pub async fn answer_lost(&self) -> Result<usize, StoreError> {
+        let inner = &self.inner;
+        let Some(lost) = inner.ledger.lost_keys() else { return Ok(0) };
+        let mut all = 0;
+        loop {
+            let (now, domain) = (inner.clock.now(), inner.outbox.sender.domain().to_owned());
+            let taken = lost.answer_lost(LostScan { now, limit: AT_ONCE, domain }).await?;
+            all += taken;
+            if taken > 0 {
+                inner.wake.notify_one();
+            }
+            if taken < AT_ONCE {
+                return Ok(all);
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+}

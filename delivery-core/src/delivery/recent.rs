@@ -1,0 +1,68 @@
+//! Figures that are counted at most once a minute, whoever looks at them.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::Delivery;
+use crate::key::Actor;
+use crate::store::Figures;
+
+/// How long figures are shown before they are counted again.
+const FRESH: Duration = Duration::from_mins(1);
+/// How long a page waits for figures that nobody has counted yet. Small stores are counted by then.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// Figures as far as they are known.
+#[derive(Debug, Clone)]
+pub(crate) enum Recent {
+    /// As they were at this time.
+    Known(DateTime<Utc>, Arc<Figures>),
+    /// They are being counted.
+    Counting,
+    /// The store could not tell.
+    Failed,
+}
+
+/// The last count.
+#[derive(Debug, Default)]
+pub(crate) struct Counted {
+    last: Option<(Duration, Recent)>,
+    is_counting: bool,
+}
+
+impl Delivery {
+    /// The figures of the last `days` days, as they were a minute ago or less, or else while they are counted anew.
+    pub(crate) async fn recent_figures(&self, days: u32) -> Recent {
+        let now = self.inner.clock.monotonic();
+        let known = {
+            let mut counted = self.inner.counted.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_fresh = counted.last.as_ref().is_some_and(|(at, _)| now.saturating_sub(*at) < FRESH);
+            let starts = !is_fresh && !counted.is_counting;
+            counted.is_counting |= starts;
+            (starts, counted.last.clone().map(|(_, recent)| recent))
+        };
+        let (starts, known) = known;
+        if !starts {
+            return known.unwrap_or(Recent::Counting);
+        }
+        let delivery = self.clone();
+        let counting = tokio::spawn(async move {
+            let (actor, at) = (Actor::system(), delivery.inner.clock.now());
+            let recent = match delivery.desk(&actor).figures(days).await {
+                Ok(figures) => Recent::Known(at, Arc::new(figures)),
+                Err(_) => Recent::Failed,
+            };
+            let mut counted = delivery.inner.counted.lock().unwrap_or_else(PoisonError::into_inner);
+            *counted = Counted { last: Some((delivery.inner.clock.monotonic(), recent.clone())), is_counting: false };
+            recent
+        });
+        match tokio::time::timeout(PATIENCE, counting).await {
+            Ok(Ok(recent)) => recent,
+            Ok(Err(_)) => Recent::Failed,
+            // It goes on.
+            Err(_) => known.unwrap_or(Recent::Counting),
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! A test e-mail.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::Desk;
+use crate::email::Email;
+use crate::mail::{MailError, Message};
+use crate::store::MessageId;
+
+/// How long a mail server may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Desk<'_> {
+    /// Sends a test e-mail at once, past the outbox: whoever sets the server up sees what the mail server says.
+    ///
+    /// # Errors
+    ///
+    /// [`MailError`] if it was not taken, or not within 30 s.
+    pub async fn test_mail(&self, to: &Email) -> Result<(), MailError> {
+        let inner = &self.delivery.inner;
+        let outbox = &inner.outbox;
+        let text = format!("This is a test of {}. E-mails with keys reach you too.\n", outbox.base_url);
+        let html = format!("<!doctype html><html lang=\"en\"><title>A test</title><p>{}</p></html>", text.trim_end());
+        let name = format!("test-{}@{}", inner.clock.now().timestamp_millis(), outbox.sender.domain());
+        let message_id = MessageId::new(name).map_err(|_| MailError::permanent("the sender has no domain"))?;
+        let message = Message {
+            from: outbox.sender.clone(),
+            to: to.clone(),
+            subject: "A test e-mail".to_owned(),
+            text,
+            html,
+            message_id,
+            date: inner.clock.now(),
+        };
+        match timeout(PATIENCE, outbox.mailer.send(&message)).await {
+            Ok(sent) => sent,
+            Err(_) => Err(MailError::transient("the mail server takes longer than 30 s")),
+        }
+    }
+}

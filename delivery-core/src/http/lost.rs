@@ -1,0 +1,56 @@
+//! `POST /api/resend`: a buyer has lost the key.
+
+use std::time::Duration;
+
+use super::body::BodyRule;
+use super::fields::{Fault, Fields};
+use super::row::{Answering, Handler, Row, Verb, Words};
+use super::{Reply, wire};
+use crate::delivery::Delivery;
+use crate::error::ErrorCode;
+use crate::limit::Policy;
+
+/// What everybody is told, whatever the address.
+pub(super) const SAID: &str = "If this address has keys, an e-mail with them is on its way. It may take a few minutes. Look into your \
+    spam folder too; another one is sent after an hour at the earliest.";
+
+pub(super) static SEND_KEYS: Row = Row {
+    path: "/api/resend",
+    verb: Verb::Post,
+    body: BodyRule::Json { limit: 64 << 10, deadline: Duration::from_secs(10) },
+    limit: Some(Policy::Resend),
+    handler: Handler::Anybody(send_keys),
+    codes: &[
+        ErrorCode::MissingParams,
+        ErrorCode::InvalidParams,
+        ErrorCode::NotFound,
+        ErrorCode::MethodNotAllowed,
+        ErrorCode::PayloadTooLarge,
+        ErrorCode::UnsupportedMediaType,
+        ErrorCode::RateLimited,
+        ErrorCode::Internal,
+        ErrorCode::Unavailable,
+    ],
+    openapi: Words {
+        tag: "buyer",
+        id: "sendKeys",
+        summary: "Send the keys of an address to it",
+        description: "For a buyer who has lost a key. The answer is the same whether the address has keys or not, and comes after \
+            the same work. The e-mail lists all keys of the address that are not revoked, at most once an hour.",
+        parameters: &[],
+        body: Some("TheCustomer"),
+        success: Some("Asked"),
+    },
+};
+
+fn send_keys<'c>(delivery: &'c Delivery, fields: Fields<'c>) -> Answering<'c> {
+    Box::pin(async move { answered(delivery, fields).await.unwrap_or_else(Reply::from) })
+}
+
+async fn answered(delivery: &Delivery, fields: Fields<'_>) -> Result<Reply, Fault> {
+    let email = fields.parsed("customer_email")?.ok_or_else(|| Fault::missing("customer_email"))?;
+    Ok(match delivery.ask_for_keys(&email).await {
+        Ok(()) => Reply::json(&wire::Asked { success: true, message: SAID }),
+        Err(error) => error.into(),
+    })
+}

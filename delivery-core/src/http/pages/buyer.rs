@@ -1,0 +1,161 @@
+//! The buyer's page: what a key is good for, the product, and keys that were lost.
+
+use ::http::HeaderValue;
+use minijinja::{Value, context};
+
+use super::form::Form;
+use super::shown::end;
+use super::{Answering, Trouble, Visit};
+use crate::delivery::Error;
+use crate::http::limits::{admit, client, forged};
+use crate::http::{Reply, names};
+use crate::key::{Key, KeyId, Refusal};
+use crate::limit::{Identity, Policy};
+use crate::look::rendered;
+use crate::product::Product;
+use crate::store::RequestId;
+
+pub(super) fn show(visit: Visit<'_>) -> Answering<'_> {
+    Box::pin(async move {
+        let Some(form) = &visit.form else { return asked(&visit, "", None) };
+        match form.text("do") {
+            "open" | "download" => opened(&visit, form).await,
+            _ => shown(&visit, form).await,
+        }
+    })
+}
+
+/// The form for a key.
+fn asked(visit: &Visit<'_>, key: &str, fault: Option<&str>) -> Result<Reply, Trouble> {
+    let prefix = visit.delivery.inner.keyring.prefix();
+    let can_ask = visit.delivery.inner.ledger.lost_keys().is_some();
+    visit.page_with_script("key_form.html", context! { key, fault, prefix, can_ask })
+}
+
+/// What the key is good for. Uses nothing up, and counts as a validation.
+async fn shown(visit: &Visit<'_>, form: &Form) -> Result<Reply, Trouble> {
+    let delivery = visit.delivery;
+    admit(delivery, Policy::Validate, client(delivery, visit.call)).await.map_err(Trouble::Answered)?;
+    let Some(text) = form.given("key") else { return asked(visit, "", Some("Paste your key into the field.")) };
+    let checked = match delivery.verify(text) {
+        Some(id) => delivery.check(id).await,
+        None => Err(Error::UnknownKey),
+    };
+    match checked {
+        Ok(key) => key_page(visit, text, &key).await,
+        Err(error) => refused(visit, text, &error),
+    }
+}
+
+async fn key_page(visit: &Visit<'_>, text: &str, key: &Key) -> Result<Reply, Trouble> {
+    let product = visit.delivery.product(key.product()).await?;
+    let Some(product) = product else { return refused(visit, text, &Error::UnknownProduct) };
+    let uses = match key.remaining() {
+        None => "as often as you like".to_owned(),
+        Some(1) => "once".to_owned(),
+        Some(left) => format!("{left} times"),
+    };
+    let counts = match key.remaining() {
+        None => "Opening it uses nothing up.",
+        Some(1) => "Opening it uses the key up. What you open stays open to you for a day.",
+        Some(_) => "Opening it counts as one use.",
+    };
+    // A form that is sent twice is one use.
+    let mut random = [0; 18];
+    visit.delivery.inner.entropy.fill(&mut random);
+    let request = data_encoding::BASE64URL_NOPAD.encode(&random);
+    visit.page(
+        "key.html",
+        context! {
+            key => text, uses, counts, request,
+            product => context! { name => product.name(), description => product.description() },
+            expires_at => end(key.expires_at()),
+            fault => Value::from(()),
+        },
+    )
+}
+
+/// The product: one use for all that is sent of one form.
+async fn opened(visit: &Visit<'_>, form: &Form) -> Result<Reply, Trouble> {
+    let delivery = visit.delivery;
+    let (text, request) = (form.text("key").trim(), form.text("request"));
+    let Some(id) = delivery.verify(text) else {
+        let reply = forged(delivery, visit.call).await;
+        return if reply.status() == ::http::StatusCode::TOO_MANY_REQUESTS {
+            Err(reply.into())
+        } else {
+            refused(visit, text, &Error::UnknownKey)
+        };
+    };
+    admit(delivery, Policy::Product, Identity::Key(id.as_u128())).await.map_err(Trouble::Answered)?;
+    if !(1..=255).contains(&request.len()) {
+        return Err(Trouble::Malformed);
+    }
+    match fetch(visit, id, request).await {
+        Ok(product) if form.text("do") == "download" => Ok(file(&product)),
+        Ok(product) => {
+            let content = Value::from_safe_string(rendered(product.content()));
+            let product_name = context! { name => product.name() };
+            let values =
+                context! { key => text, request, content, markdown => product.content(), product => product_name };
+            visit.page_with_script("opened.html", values)
+        }
+        Err(error) => refused(visit, text, &error),
+    }
+}
+
+async fn fetch(visit: &Visit<'_>, id: KeyId, request: &str) -> Result<std::sync::Arc<Product>, Error> {
+    let delivery = visit.delivery;
+    let key = delivery.inner.ledger.find(id).await?.ok_or(Error::UnknownKey)?;
+    delivery.fetch_once(id, key.product(), RequestId::of(request.as_bytes())).await
+}
+
+/// The product as a file. Its name has no letter that a header could not have.
+fn file(product: &Product) -> Reply {
+    let name: String = product
+        .name()
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
+        .take(60)
+        .collect();
+    let name = name.trim_matches('-');
+    let name = if name.is_empty() { "product" } else { name };
+    Reply::text("text/markdown; charset=utf-8", product.content().to_owned().into())
+        .text_header(&names::CONTENT_DISPOSITION, &format!("attachment; filename=\"{name}.md\""))
+        .with_header(&names::CACHE_CONTROL, HeaderValue::from_static("no-store"))
+        .with_header(&names::CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))
+}
+
+/// Why the key cannot be used, in plain words.
+fn refused(visit: &Visit<'_>, text: &str, error: &Error) -> Result<Reply, Trouble> {
+    let fault = match error {
+        Error::UnknownKey => {
+            "This key is not valid. Compare it with your e-mail, letter by letter. If it was replaced or refunded, it does \
+             not work any more."
+        }
+        Error::Refused { refusal: Refusal::Expired { .. }, .. } => {
+            "This key has expired. Buy the product again to go on."
+        }
+        Error::Refused { refusal: Refusal::Exhausted { .. }, .. } => {
+            "This key is used up: it opened the product as often as you bought."
+        }
+        Error::UnknownProduct => "What this key opens is not there any more. Write to the shop.",
+        error => return Err(Reply::from(error.clone()).into()),
+    };
+    let status = ::http::StatusCode::from_u16(error.code().status()).unwrap_or_default();
+    Ok(asked(visit, text, Some(fault))?.with_code(status))
+}
+
+pub(super) fn lost(visit: Visit<'_>) -> Answering<'_> {
+    Box::pin(async move {
+        let page = |fault: Option<&str>, said: Option<&str>| visit.page("lost.html", context! { fault, said });
+        let Some(form) = &visit.form else { return page(None, None) };
+        let delivery = visit.delivery;
+        admit(delivery, Policy::Resend, client(delivery, visit.call)).await.map_err(Trouble::Answered)?;
+        let Ok(email) = form.text("customer_email").trim().parse() else {
+            return page(Some("This is no e-mail address."), None);
+        };
+        delivery.ask_for_keys(&email).await?;
+        page(None, Some(crate::http::lost::SAID))
+    })
+}

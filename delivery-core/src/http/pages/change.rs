@@ -1,0 +1,209 @@
+//! What a seller does with a key, each confirmed on a page of its own.
+
+use std::str::FromStr;
+
+use chrono::{DateTime, NaiveDate, Utc};
+use minijinja::{Value, context};
+
+use super::form::Form;
+use super::shown::{desk, parameter, status};
+use super::{Answering, SignedIn, Trouble, Visit, key};
+use crate::delivery::{Error, Expiry};
+use crate::http::{Reply, query};
+use crate::key::{Key, KeyId, LimitChange, Refusal};
+use crate::terms::UseLimit;
+
+/// What can be done.
+#[derive(Debug, Clone, Copy)]
+enum Action {
+    Revoke,
+    Restore,
+    Resend,
+    Terms,
+    Rotate,
+}
+
+impl FromStr for Action {
+    type Err = Trouble;
+
+    fn from_str(name: &str) -> Result<Self, Trouble> {
+        Ok(match name {
+            "revoke" => Self::Revoke,
+            "restore" => Self::Restore,
+            "resend" => Self::Resend,
+            "terms" => Self::Terms,
+            "rotate" => Self::Rotate,
+            _ => return Err(Trouble::NotFound),
+        })
+    }
+}
+
+pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
+    Box::pin(async move {
+        let (id, action): (Option<KeyId>, Action) = if let Some(form) = &visit.form {
+            (form.text("id").parse().ok(), form.text("do").parse()?)
+        } else {
+            let action = query::parameter(visit.call, "do").map_err(|_| Trouble::Malformed)?;
+            (parameter(&visit, "id")?, action.as_deref().unwrap_or_default().parse()?)
+        };
+        let id = id.ok_or(Trouble::NotFound)?;
+        let found = visit.delivery.key(id).await?.ok_or(Trouble::NotFound)?;
+        match &visit.form {
+            None => confirm(&visit, &seller, (&found, action), None),
+            Some(form) => match done(&visit, &seller, (id, action), form).await {
+                Ok(reply) => Ok(reply),
+                Err(Fault::Said(fault)) => confirm(&visit, &seller, (&found, action), Some(&fault)),
+                Err(Fault::Trouble(trouble)) => Err(trouble),
+            },
+        }
+    })
+}
+
+/// Why something was not done: something to say on the form, or something else.
+enum Fault {
+    Said(String),
+    Trouble(Trouble),
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        let said = |text: &str| Self::Said(text.to_owned());
+        match error {
+            Error::UnknownKey | Error::UnknownProduct => Self::Trouble(Trouble::NotFound),
+            Error::Refused { refusal: Refusal::NoLimit, .. } => said("This key has no limit to add to."),
+            Error::Refused { refusal: Refusal::NoAddress, .. } => said("The buyer was forgotten: say an address."),
+            Error::Refused { refusal: Refusal::Replaced { .. }, .. } => said("Another key took the place of this one."),
+            Error::Refused { refusal: Refusal::Revoked { .. }, .. } => said("This key is revoked."),
+            error => Self::Trouble(Reply::from(error).into()),
+        }
+    }
+}
+
+async fn done(
+    visit: &Visit<'_>,
+    seller: &SignedIn,
+    (id, action): (KeyId, Action),
+    form: &Form,
+) -> Result<Reply, Fault> {
+    let seller_desk = visit.delivery.desk(&seller.actor);
+    let done = match action {
+        Action::Revoke => {
+            let reason = form.given("reason").map(|reason| {
+                reason.parse().map_err(|expected: crate::text::Invalid| Fault::Said(format!("The reason {expected}.")))
+            });
+            seller_desk.revoke(id, reason.transpose()?).await?;
+            "revoked"
+        }
+        Action::Restore => {
+            seller_desk.restore(id).await?;
+            "restored"
+        }
+        Action::Resend => {
+            let email = form.given("email").map(|email| {
+                email.parse().map_err(|expected: crate::text::Invalid| Fault::Said(format!("The address {expected}.")))
+            });
+            seller_desk.resend(id, email.transpose()?).await?;
+            "resent"
+        }
+        Action::Terms => {
+            let (expiry, limit) = terms(form)?;
+            seller_desk.set_terms(id, expiry, limit).await?;
+            "changed"
+        }
+        Action::Rotate => {
+            let issued = seller_desk.rotate(id).await?;
+            let text = issued.text.expose();
+            return key::page(visit, seller, issued.key.id(), Some(text)).await.map_err(Fault::Trouble);
+        }
+    };
+    Ok(visit.go_to(&format!("/desk/key?id={id}&done={done}")))
+}
+
+/// New terms. What is left empty stays as it is.
+fn terms(form: &Form) -> Result<(Option<Expiry>, Option<LimitChange>), Fault> {
+    let said = |text: &str| Fault::Said(text.to_owned());
+    let expiry = match form.given("until") {
+        None => None,
+        Some("never") => Some(Expiry::At(crate::terms::NEVER)),
+        Some(date) => {
+            // To the end of that day.
+            let day = NaiveDate::from_str(date).ok().and_then(|day| day.and_hms_opt(23, 59, 59));
+            let at: Option<DateTime<Utc>> = day.map(|day| day.and_utc()).filter(|at| *at < crate::terms::NEVER);
+            Some(Expiry::At(at.ok_or_else(|| said("The day must be such as 2027-01-31, or the word never."))?))
+        }
+    };
+    let limit = match (form.given("max_uses"), form.given("add_uses")) {
+        (None, None) => None,
+        (Some(_), Some(_)) => return Err(said("Say either how often it can be used in all, or how often more.")),
+        (Some(text), None) => {
+            let limit = text.parse().ok().and_then(|count| UseLimit::from_count(count).ok());
+            let limit = limit.ok_or_else(|| said("The uses must be a number of 1 or more, or -1 for no limit."))?;
+            Some(LimitChange::Set(limit))
+        }
+        (None, Some(text)) => match text.parse().ok().and_then(|count| UseLimit::from_count(count).ok()) {
+            Some(UseLimit::Uses(more)) => Some(LimitChange::Add(more)),
+            _ => return Err(said("The further uses must be a number of 1 or more.")),
+        },
+    };
+    Ok((expiry, limit))
+}
+
+fn confirm(
+    visit: &Visit<'_>,
+    seller: &SignedIn,
+    (key, action): (&Key, Action),
+    fault: Option<&str>,
+) -> Result<Reply, Trouble> {
+    let field = |name, label, hint, kind| context! { name, label, hint, kind, value => "", required => false };
+    let (name, title, sentence, button, fields): (_, _, _, _, Vec<Value>) = match action {
+        Action::Revoke => (
+            "revoke",
+            "Revoke this key",
+            "From now on it is treated as unknown. You can restore it later.",
+            "Revoke the key",
+            vec![field("reason", "Reason", "For your own records; the buyer does not see it.", "text")],
+        ),
+        Action::Restore => ("restore", "Restore this key", "It is good again at once.", "Restore the key", Vec::new()),
+        Action::Resend => (
+            "resend",
+            "Send the key again",
+            "A new e-mail goes out. With another address, that becomes the buyer's.",
+            "Send the e-mail",
+            vec![field("email", "Another address", "Empty: the one above.", "email")],
+        ),
+        Action::Terms => (
+            "terms",
+            "Change the terms",
+            "What you leave empty stays as it is.",
+            "Change the key",
+            vec![
+                field("until", "Good until the end of", "A day in UTC such as 2027-01-31, or never.", "text"),
+                field("max_uses", "Uses in all", "1 or more, or -1 for no limit.", "text"),
+                field("add_uses", "Or further uses", "Added to the limit that it has.", "text"),
+            ],
+        ),
+        Action::Rotate => (
+            "rotate",
+            "Replace this key",
+            "It stops working for good. A new key with what is left of it is sent to the buyer.",
+            "Replace the key",
+            Vec::new(),
+        ),
+    };
+    let now = visit.delivery.inner.clock.now();
+    let about = [
+        ("Buyer", key.email().to_string()),
+        ("Status", status(key.status(now)).to_owned()),
+        ("Key", key.id().to_string()),
+    ];
+    let values = context! {
+        title, sentence, button, fields, about,
+        action => "/desk/key/change",
+        hidden => [("id", key.id().to_string()), ("do", name.to_owned())],
+        back => format!("/desk/key?id={}", key.id()),
+        is_dangerous => matches!(action, Action::Revoke | Action::Rotate),
+        fault,
+        ..desk(visit, seller, "/desk/keys")
+    };
+    visit.page("confirm.html", values)
+}

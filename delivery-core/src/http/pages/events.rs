@@ -1,0 +1,91 @@
+//! What commerce platforms have reported, and applying it again.
+
+use minijinja::{Value, context};
+
+use super::shown::{PAGE, choices, desk, names, next, parameter, time};
+use super::{Answering, SignedIn, Trouble, Visit, base};
+use crate::delivery::Error;
+use crate::http::Reply;
+use crate::product::ProductId;
+use crate::store::{Entry, EventOutcome, InboxQuery};
+
+pub(super) fn list(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
+    Box::pin(async move {
+        let outcome: Option<EventOutcome> = parameter(&visit, "outcome")?;
+        let query = InboxQuery { outcome, before: parameter(&visit, "before")?, limit: PAGE };
+        let page = visit.delivery.events(&query).await?;
+        let current = outcome.map_or("", EventOutcome::as_str);
+        let outcomes: Vec<(&str, String)> =
+            EventOutcome::ALL.iter().map(|it| (it.as_str(), it.as_str().replace('_', " "))).collect();
+        let path = format!("{}/desk/events", base(visit.delivery));
+        visit.page(
+            "events.html",
+            context! {
+                events => page.items.iter().map(event).collect::<Vec<_>>(),
+                outcomes, current,
+                next => next(&path, &[("outcome", current)], page.next.map(|next| next.to_string())),
+                ..desk(&visit, &seller, "/desk/events")
+            },
+        )
+    })
+}
+
+fn event(entry: &Entry) -> Value {
+    let outcome = entry.outcome.map_or("waits", EventOutcome::as_str).replace('_', " ");
+    context! {
+        id => entry.number.to_string(),
+        platform => entry.id.source.as_str(),
+        name => entry.id.name.as_str(),
+        kind => entry.kind.clone(),
+        order => entry.order.as_ref().map(crate::order::OrderId::as_str),
+        received_at => time(entry.received_at),
+        outcome,
+        reason => entry.reason.clone(),
+        keys => entry.keys.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        waits => entry.due_at.is_some(),
+    }
+}
+
+pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
+    Box::pin(async move {
+        let Some(form) = &visit.form else {
+            let number = parameter(&visit, "id")?.ok_or(Trouble::NotFound)?;
+            return page(&visit, &seller, number, None).await;
+        };
+        let number: i64 = form.text("id").parse().map_err(|_| Trouble::NotFound)?;
+        let said = async |fault| page(&visit, &seller, number, Some(fault)).await;
+        let Ok(email) = form.given("customer_email").map(str::parse).transpose() else {
+            return said("The address must be an e-mail address.").await;
+        };
+        let product = form.given("product_id").map(|id| id.parse().ok().and_then(|id| ProductId::new(id).ok()));
+        let product = match product {
+            Some(None) => return Err(Trouble::Malformed),
+            product => product.flatten(),
+        };
+        if let Some(id) = product
+            && visit.delivery.product(id).await?.is_none_or(|product| product.is_archived())
+        {
+            return said("This product is not sold.").await;
+        }
+        match visit.delivery.desk(&seller.actor).apply_event(number, email, product).await {
+            Ok(true) => Ok(visit.go_to(&format!("/desk/event?id={number}&done=applied"))),
+            Ok(false) => Err(Trouble::NotFound),
+            Err(Error::Store(error)) => Err(error.into()),
+            Err(error) => Err(Reply::from(error).into()),
+        }
+    })
+}
+
+async fn page(visit: &Visit<'_>, seller: &SignedIn, number: i64, fault: Option<&str>) -> Result<Reply, Trouble> {
+    let query = InboxQuery { outcome: None, before: number.checked_add(1), limit: 1 };
+    let found = visit.delivery.events(&query).await?.items.into_iter().find(|entry| entry.number == number);
+    let entry = found.ok_or(Trouble::NotFound)?;
+    let names = names(visit.delivery).await?;
+    visit.page(
+        "event.html",
+        context! {
+            event => event(&entry), products => choices(&names), fault,
+            ..desk(visit, seller, "/desk/events")
+        },
+    )
+}

@@ -1,0 +1,67 @@
+//! What a browser sends of a form.
+
+use ::http::header;
+
+use crate::error::ErrorCode;
+use crate::http::Call;
+use crate::http::body::Body;
+use crate::http::fields::whole;
+
+/// Fields of a form; of a name that comes twice, the last counts, as with the two buttons of a form.
+#[derive(Debug)]
+pub(super) struct Form(Vec<(String, String)>);
+
+impl Form {
+    pub(super) fn read(call: &Call, body: &Body) -> Result<Self, ErrorCode> {
+        let bytes = whole(body).map_err(|fault| fault.code())?;
+        let kind = call.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let essence = kind.split(';').next().unwrap_or_default().trim();
+        if !essence.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
+            return Err(ErrorCode::UnsupportedMediaType);
+        }
+        // Browsers end lines with CR LF, whatever was typed.
+        let fields = url::form_urlencoded::parse(bytes)
+            .map(|(name, value)| (name.into_owned(), value.replace("\r\n", "\n")))
+            .collect();
+        Ok(Self(fields))
+    }
+
+    /// A field; one that is not there is empty.
+    pub(super) fn text(&self, name: &str) -> &str {
+        self.0.iter().rev().find(|(field, _)| field == name).map_or("", |(_, value)| value)
+    }
+
+    /// A field without blanks around it; `None` if it is empty.
+    pub(super) fn given(&self, name: &str) -> Option<&str> {
+        Some(self.text(name).trim()).filter(|text| !text.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ::http::Method;
+
+    use super::*;
+
+    #[test]
+    fn forms_are_read() {
+        let kind = |kind: &str| Call::new(Method::POST).header(header::CONTENT_TYPE, kind.parse().unwrap());
+        let call = kind("application/x-www-form-urlencoded; charset=utf-8");
+        let body = Body::Complete("a=1+2&b=%C3%A9%0D%0Ax&a=3&c=%20&d".into());
+        let form = Form::read(&call, &body).unwrap();
+        for (name, text, given) in
+            [("a", "3", Some("3")), ("b", "é\nx", Some("é\nx")), ("c", " ", None), ("d", "", None), ("e", "", None)]
+        {
+            assert_eq!((form.text(name), form.given(name)), (text, given), "{name}");
+        }
+        for (call, body, code) in [
+            (kind("application/json"), Body::Complete("{}".into()), ErrorCode::UnsupportedMediaType),
+            (Call::new(Method::POST), Body::Complete("a=1".into()), ErrorCode::UnsupportedMediaType),
+            (kind("multipart/form-data; boundary=x"), Body::Complete("".into()), ErrorCode::UnsupportedMediaType),
+            (kind("application/x-www-form-urlencoded"), Body::TooLarge, ErrorCode::PayloadTooLarge),
+            (kind("application/x-www-form-urlencoded"), Body::Broken, ErrorCode::InvalidParams),
+        ] {
+            assert_eq!(Form::read(&call, &body).unwrap_err(), code);
+        }
+    }
+}

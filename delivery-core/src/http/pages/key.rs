@@ -1,0 +1,76 @@
+//! One key: what it is, what happened to it, and what can be done with it.
+
+use minijinja::{Value, context};
+
+use super::shown::{desk, entry, key, message, parameter, time};
+use super::{Answering, SignedIn, Trouble, Visit};
+use crate::http::Reply;
+use crate::key::{Key, KeyId, Status};
+use crate::store::{AuditQuery, MessageQuery, StoreError};
+
+/// How many uses, messages and changes are shown.
+const NEWEST: usize = 50;
+
+pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
+    Box::pin(async move {
+        let id = parameter(&visit, "id")?.ok_or(Trouble::NotFound)?;
+        page(&visit, &seller, id, None).await
+    })
+}
+
+/// The page of a key; once with its text.
+pub(super) async fn page(
+    visit: &Visit<'_>,
+    seller: &SignedIn,
+    id: KeyId,
+    text: Option<&str>,
+) -> Result<Reply, Trouble> {
+    let (delivery, now) = (visit.delivery, visit.delivery.inner.clock.now());
+    let found = delivery.key(id).await?.ok_or(Trouble::NotFound)?;
+    let seller_desk = delivery.desk(&seller.actor);
+    let uses = or_none(delivery.history(id, None, NEWEST).await)?.map(|page| page.items).unwrap_or_default();
+    let messages = MessageQuery { key: Some(id), limit: NEWEST, ..MessageQuery::default() };
+    let messages = or_none(seller_desk.messages(&messages).await)?.map(|page| page.items).unwrap_or_default();
+    let audit = AuditQuery { key: Some(id), before: None, limit: NEWEST };
+    let audit = or_none(seller_desk.audit(&audit).await)?.map(|page| page.items).unwrap_or_default();
+    let product = delivery.product(found.product()).await?;
+    let names = product.iter().map(|product| (product.id(), product.name().to_owned())).collect();
+    visit.page(
+        "the_key.html",
+        context! {
+            key => key(&found, now, &names),
+            text,
+            actions => actions(&found, found.status(now)),
+            uses => uses.iter().map(|it| time(it.at)).collect::<Vec<Value>>(),
+            messages => messages.iter().map(message).collect::<Vec<_>>(),
+            audit => audit.iter().map(entry).collect::<Vec<_>>(),
+            ..desk(visit, seller, "/desk/keys")
+        },
+    )
+}
+
+/// What can be done with a key now.
+fn actions(key: &Key, status: Status) -> Vec<(&'static str, &'static str)> {
+    if key.successor().is_some() {
+        return Vec::new();
+    }
+    let mut actions = Vec::new();
+    if status == Status::Revoked {
+        actions.push(("restore", "Restore it"));
+    } else {
+        actions.push(("resend", "Send the e-mail again, or correct the address"));
+        actions.push(("terms", "Change how long it lasts, or how often it can be used"));
+        actions.push(("rotate", "Replace it: its text leaked"));
+        actions.push(("revoke", "Revoke it"));
+    }
+    actions
+}
+
+/// What a store that keeps no such thing has: nothing.
+fn or_none<T>(found: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(StoreError::Unsupported) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,117 @@
+//! Keys: finding them.
+
+use minijinja::context;
+
+use super::form::Form;
+use super::shown::{PAGE, choices, desk, key, names, next, parameter, product_id};
+use super::{Answering, SignedIn, Trouble, Visit, base};
+use crate::http::{Reply, query};
+use crate::key::{KeyId, Status};
+use crate::store::{KeyQuery, Page};
+
+const STATUSES: &[(&str, &str)] =
+    &[("valid", "valid"), ("expired", "expired"), ("exhausted", "used up"), ("revoked", "revoked")];
+
+pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
+    Box::pin(async move {
+        match &visit.form {
+            Some(form) => found(&visit, &seller, form).await,
+            None => listed(&visit, &seller).await,
+        }
+    })
+}
+
+/// What was typed: a key's text leads to the key; an address and an order's number to a list.
+async fn found(visit: &Visit<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, Trouble> {
+    let Some(typed) = form.given("q") else { return Ok(visit.go_to("/desk/keys")) };
+    if let Some(id) = visit.delivery.verify(typed).or_else(|| typed.parse::<KeyId>().ok()) {
+        return Ok(visit.go_to(&format!("/desk/key?id={id}")));
+    }
+    let before = form.given("before").map(str::parse).transpose().map_err(|_| Trouble::Malformed)?;
+    let all = KeyQuery { before, limit: PAGE, ..KeyQuery::default() };
+    // An order's number may have an `@` too.
+    let email = match typed.parse() {
+        Ok(email) => visit.delivery.keys(&KeyQuery { email: Some(email), ..all.clone() }).await?,
+        Err(_) => Page { items: Vec::new(), next: None },
+    };
+    let page = match typed.parse() {
+        Ok(order) if email.items.is_empty() => visit.delivery.keys(&KeyQuery { order: Some(order), ..all }).await?,
+        _ => email,
+    };
+    let more = page.next.map(|next| next.to_string());
+    let what = What { q: typed, label: "What was found, newest first", more, next: None, filters: Filters::default() };
+    list(visit, seller, &page, what).await
+}
+
+async fn listed(visit: &Visit<'_>, seller: &SignedIn) -> Result<Reply, Trouble> {
+    let text = |name| query::parameter(visit.call, name).map_err(|_| Trouble::Malformed);
+    let filters = Filters {
+        status: text("status")?.unwrap_or_default().into_owned(),
+        product_id: product_id(visit, "product_id")?.map(|id| id.to_string()).unwrap_or_default(),
+        source: text("source")?.unwrap_or_default().trim().to_owned(),
+    };
+    let status = match filters.status.as_str() {
+        "" => None,
+        "valid" => Some(Status::Valid),
+        "expired" => Some(Status::Expired),
+        "exhausted" => Some(Status::Exhausted),
+        "revoked" => Some(Status::Revoked),
+        _ => return Err(Trouble::Malformed),
+    };
+    let source = Some(filters.source.as_str()).filter(|source| !source.is_empty()).map(str::parse);
+    let query = KeyQuery {
+        product: product_id(visit, "product_id")?,
+        source: source.transpose().map_err(|_| Trouble::Malformed)?,
+        status: status.map(|status| (status, visit.delivery.inner.clock.now())),
+        before: parameter(visit, "before")?,
+        limit: PAGE,
+        ..KeyQuery::default()
+    };
+    let page = visit.delivery.keys(&query).await?;
+    let path = format!("{}/desk/keys", base(visit.delivery));
+    let pairs = [
+        ("status", filters.status.as_str()),
+        ("product_id", filters.product_id.as_str()),
+        ("source", filters.source.as_str()),
+    ];
+    let next = next(&path, &pairs, page.next.map(|next| next.to_string()));
+    list(visit, seller, &page, What { q: "", label: "Keys, newest first", more: None, next, filters }).await
+}
+
+#[derive(Default)]
+struct Filters {
+    status: String,
+    product_id: String,
+    source: String,
+}
+
+struct What<'t> {
+    q: &'t str,
+    label: &'static str,
+    /// Where a search that was typed goes on.
+    more: Option<String>,
+    /// The page after this one.
+    next: Option<String>,
+    filters: Filters,
+}
+
+async fn list(
+    visit: &Visit<'_>,
+    seller: &SignedIn,
+    page: &Page<crate::key::Key, KeyId>,
+    what: What<'_>,
+) -> Result<Reply, Trouble> {
+    let (names, now) = (names(visit.delivery).await?, visit.delivery.inner.clock.now());
+    let What { q, label, more, next, filters } = what;
+    visit.page(
+        "keys.html",
+        context! {
+            keys => page.items.iter().map(|it| key(it, now, &names)).collect::<Vec<_>>(),
+            q, label, more, next,
+            filters => context! { status => filters.status, product_id => filters.product_id, source => filters.source },
+            statuses => STATUSES.to_vec(),
+            products => choices(&names),
+            ..desk(visit, seller, "/desk/keys")
+        },
+    )
+}

@@ -1,0 +1,36 @@
+//! Messages of the outbox.
+
+use minijinja::context;
+
+use super::shown::{PAGE, desk, message, next, parameter};
+use super::{Answering, SignedIn, Trouble, Visit, base};
+use crate::store::{MessageNumber, MessageQuery, MessageState};
+
+const STATES: &[(&str, &str)] = &[("", "All"), ("queued", "Waiting"), ("sent", "Sent"), ("failed", "Failed")];
+
+pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
+    Box::pin(async move {
+        let seller_desk = visit.delivery.desk(&seller.actor);
+        if let Some(form) = &visit.form {
+            let number = form.text("id").parse().map_err(|_| Trouble::Malformed)?;
+            let is_retried = seller_desk.retry_message(MessageNumber::new(number)).await?;
+            let done = if is_retried { "&done=retried" } else { "" };
+            return Ok(visit.go_to(&format!("/desk/messages?state=failed{done}")));
+        }
+        let state: Option<MessageState> = parameter(&visit, "state")?;
+        let before = parameter(&visit, "before")?.map(MessageNumber::new);
+        let page = seller_desk.messages(&MessageQuery { state, key: None, before, limit: PAGE }).await?;
+        let current = state.map_or("", MessageState::as_str);
+        let path = format!("{}/desk/messages", base(visit.delivery));
+        visit.page(
+            "messages.html",
+            context! {
+                messages => page.items.iter().map(message).collect::<Vec<_>>(),
+                states => STATES.to_vec(),
+                current,
+                next => next(&path, &[("state", current)], page.next.map(|next| next.get().to_string())),
+                ..desk(&visit, &seller, "/desk/messages")
+            },
+        )
+    })
+}

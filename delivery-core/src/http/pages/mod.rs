@@ -1,0 +1,263 @@
+//! The seller's desk and the buyer's page: HTML for people, over the same use cases as the API.
+//!
+//! A page is a [`Page`] with its row, like an endpoint of the API, and goes through the same pipeline. Pages need no script; the
+//! buyer's page has a small one, which the content security policy names by its hash.
+
+mod audit;
+mod buyer;
+mod change;
+#[cfg(feature = "platforms")]
+mod events;
+mod form;
+mod key;
+mod keys;
+mod messages;
+mod overview;
+mod post;
+mod product;
+mod setup;
+mod shown;
+pub(super) mod shows;
+mod sign_in;
+mod trouble;
+mod visit;
+
+use std::time::Duration;
+
+use ::http::{HeaderValue, Method, StatusCode};
+use minijinja::Value;
+
+use self::form::Form;
+use self::shows::{Answering, Shows};
+use self::trouble::Trouble;
+use self::visit::{SignedIn, Visit, base};
+use super::body::{Body, BodyRule};
+use super::row::{Handler, Row, Verb, Words};
+use super::{Call, Reply, names};
+use crate::delivery::Delivery;
+use crate::error::ErrorCode;
+use crate::look::script_hash;
+
+/// A page of the desk, or of the buyer's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Page {
+    /// How the shop does, and what needs the seller.
+    Overview,
+    /// The seller signs in.
+    SignIn,
+    /// The seller signs out.
+    SignOut,
+    /// Keys, found and paged through.
+    Keys,
+    /// A key with its history.
+    Key,
+    /// What can be done with a key, confirmed.
+    ChangeKey,
+    /// What is sold.
+    Products,
+    /// A product, added or edited.
+    Product,
+    /// The seller stops selling a product.
+    ArchiveProduct,
+    /// What is announced.
+    Posts,
+    /// A post, added or edited.
+    Post,
+    /// The seller deletes a post.
+    DeletePost,
+    /// Messages of the outbox.
+    Messages,
+    /// What commerce platforms have reported.
+    #[cfg(feature = "platforms")]
+    Events,
+    /// An event of a platform, applied again.
+    #[cfg(feature = "platforms")]
+    Event,
+    /// The audit log.
+    Audit,
+    /// Where platforms report sales, and a test e-mail.
+    Setup,
+    /// The seller has a person forgotten.
+    Erase,
+    /// The stylesheet of all pages.
+    Style,
+    /// The buyer looks at a key and opens the product.
+    Buyer,
+    /// The buyer has lost the key.
+    Lost,
+}
+
+/// What the rows of pages have in common.
+const PAGE: Row = Row {
+    path: "",
+    verb: Verb::GetOrPost,
+    // The content of a product takes three times its size in a form.
+    body: BodyRule::Form { limit: 4 << 20, deadline: Duration::from_secs(30) },
+    limit: None,
+    handler: Handler::Page(Shows::Anybody(|_| Box::pin(async { Err(Trouble::NotFound) }))),
+    codes: &[],
+    openapi: Words { tag: "", id: "", summary: "", description: "", parameters: &[], body: None, success: None },
+};
+
+macro_rules! pages {
+    ($($(#[$cfg:meta])* $page:ident, $path:literal, $shows:expr;)+) => {
+        impl Page {
+            /// Every page.
+            pub const ALL: &'static [Self] = &[$($(#[$cfg])* Self::$page),+];
+
+            pub(super) fn row(self) -> &'static Row {
+                match self {
+                    $($(#[$cfg])* Self::$page => {
+                        static ROW: Row = Row { path: $path, handler: Handler::Page($shows), ..PAGE };
+                        &ROW
+                    })+
+                }
+            }
+        }
+    };
+}
+
+pages! {
+    Overview, "/desk", Shows::Seller(overview::show);
+    SignIn, "/desk/sign-in", Shows::Anybody(sign_in::sign_in);
+    SignOut, "/desk/sign-out", Shows::Seller(sign_in::sign_out);
+    Keys, "/desk/keys", Shows::Seller(keys::show);
+    Key, "/desk/key", Shows::Seller(key::show);
+    ChangeKey, "/desk/key/change", Shows::Seller(change::show);
+    Products, "/desk/products", Shows::Seller(product::list);
+    Product, "/desk/product", Shows::Seller(product::show);
+    ArchiveProduct, "/desk/product/archive", Shows::Seller(product::archive);
+    Posts, "/desk/posts", Shows::Seller(post::list);
+    Post, "/desk/post", Shows::Seller(post::show);
+    DeletePost, "/desk/post/delete", Shows::Seller(post::delete);
+    Messages, "/desk/messages", Shows::Seller(messages::show);
+    #[cfg(feature = "platforms")]
+    Events, "/desk/events", Shows::Seller(events::list);
+    #[cfg(feature = "platforms")]
+    Event, "/desk/event", Shows::Seller(events::show);
+    Audit, "/desk/audit", Shows::Seller(audit::show);
+    Setup, "/desk/setup", Shows::Seller(setup::show);
+    Erase, "/desk/erase", Shows::Seller(setup::erase);
+    Style, "/key/style.css", Shows::Anybody(style);
+    Buyer, "/key", Shows::Anybody(buyer::show);
+    Lost, "/key/lost", Shows::Anybody(buyer::lost);
+}
+
+impl Page {
+    /// Whether the service has what the page needs: pages are turned on, and for the desk somebody is the seller.
+    pub(super) fn is_served_by(self, delivery: &Delivery) -> bool {
+        let inner = &delivery.inner;
+        let can_sign_in = inner.tokens.is_none() || inner.ledger.sign_ins().is_some();
+        inner.look.as_ref().is_some_and(|look| match self {
+            Self::Buyer | Self::Style => true,
+            Self::Lost => inner.ledger.lost_keys().is_some(),
+            Self::SignIn => look.has_desk() && inner.tokens.is_some() && can_sign_in,
+            _ => look.has_desk() && inner.seller.is_some() && can_sign_in,
+        })
+    }
+}
+
+/// Answers a request for a page. The body is read only for a form, and kept only if `keep` says so.
+pub(super) async fn answer<'c>(shows: Shows, delivery: &'c Delivery, call: &'c Call, body: Option<Body>) -> Reply {
+    let Some(look) = delivery.inner.look.as_deref() else { return Reply::not_found() };
+    let form = match body.map(|body| Form::read(call, &body)).transpose() {
+        Ok(form) => form,
+        Err(code) => return Reply::error(code),
+    };
+    let visit = Visit { delivery, look, call, form };
+    let answered = match shows {
+        Shows::Anybody(show) => show(visit).await,
+        Shows::Seller(show) => match SignedIn::of(&visit).await {
+            Ok(seller) => show(visit, seller).await,
+            Err(trouble) => Err(trouble),
+        },
+    };
+    match answered {
+        Ok(reply) => reply,
+        Err(Trouble::Answered(reply)) => *reply,
+        Err(Trouble::NotFound) => Reply::not_found(),
+        Err(Trouble::Malformed) => Reply::error(ErrorCode::InvalidParams),
+        Err(Trouble::Forged) => Reply::error(ErrorCode::InvalidParams).with_code(StatusCode::FORBIDDEN),
+    }
+}
+
+/// Makes an error of the API a page that says what to do.
+pub(super) fn dressed(delivery: &Delivery, page: Page, reply: Reply) -> Reply {
+    let Some(look) = delivery.inner.look.as_deref().filter(|_| reply.is_json()) else { return reply };
+    let is_desk = page.row().path.starts_with("/desk");
+    let (title, message) = match reply.status().as_u16() {
+        403 => (
+            "This form cannot be sent",
+            "It was not sent from this site, or it is too old. Go back, load the page again, and send it once more.",
+        ),
+        404 => ("There is no such page", "It may have been moved or deleted."),
+        405 => ("This page does not do that", "Go back and follow the links of the page."),
+        413 => ("That is too much", "The form is larger than this page takes."),
+        415 => ("This form cannot be read", "Send it with the button of the page."),
+        429 => ("Too many requests", "Wait a minute, and load the page again."),
+        503 => {
+            ("Not available now", "What you sent may not have been done. Wait a moment, load the page again, and look.")
+        }
+        500 => {
+            ("Something went wrong", "The server's log says what. Load the page again, and look whether it was done.")
+        }
+        _ => ("This makes no sense", "The address of the page, or what was sent, is not right."),
+    };
+    let (back, name) = if is_desk { ("/desk", "To the overview") } else { ("/key", "To your key") };
+    let values = minijinja::context! { title, message, back, back_name => name };
+    match look.render("error.html", base(delivery), values) {
+        Ok(html) => reply.with_html(html).guarded(""),
+        Err(_) => reply,
+    }
+}
+
+/// The stylesheet. Its address changes with it, so it is kept for a year.
+#[expect(clippy::needless_pass_by_value, reason = "as every page")]
+fn style(visit: Visit<'_>) -> Answering<'_> {
+    Box::pin(async move {
+        if visit.call.method == Method::POST {
+            return Err(Trouble::Malformed);
+        }
+        let forever = HeaderValue::from_static("public, max-age=31536000, immutable");
+        Ok(Reply::text("text/css; charset=utf-8", visit.look.style()).with_header(&names::CACHE_CONTROL, forever))
+    })
+}
+
+impl Visit<'_> {
+    /// A page.
+    fn page(&self, template: &str, values: Value) -> Result<Reply, Trouble> {
+        self.page_with(template, values, "")
+    }
+
+    /// A page with the script.
+    fn page_with_script(&self, template: &str, values: Value) -> Result<Reply, Trouble> {
+        self.page_with(template, values, &format!("; script-src {}", script_hash()))
+    }
+
+    fn page_with(&self, template: &str, values: Value, policy: &str) -> Result<Reply, Trouble> {
+        let rendered = self.look.render(template, base(self.delivery), values);
+        let html = rendered.map_err(|error| Trouble::from(Reply::internal().because(error)))?;
+        Ok(Reply::text("text/html; charset=utf-8", html.into()).guarded(policy))
+    }
+
+    /// Goes on elsewhere, after a form was sent.
+    fn go_to(&self, path: &str) -> Reply {
+        Reply::see_other(&format!("{}{path}", base(self.delivery)))
+    }
+}
+
+impl Reply {
+    /// The header fields that every page has.
+    fn guarded(self, more: &str) -> Self {
+        let policy = format!(
+            "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'{more}"
+        );
+        self.text_header(&names::CONTENT_SECURITY_POLICY, &policy)
+            .with_header(&names::CACHE_CONTROL, HeaderValue::from_static("no-store"))
+            // Under `no-referrer` a browser's own forms have `Origin: null`.
+            .with_header(&names::REFERRER_POLICY, HeaderValue::from_static("same-origin"))
+            .with_header(&names::CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))
+            .with_header(&names::FRAME_OPTIONS, HeaderValue::from_static("DENY"))
+    }
+}

@@ -1,0 +1,80 @@
+//! Signing in and out.
+
+use chrono::TimeDelta;
+use minijinja::context;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use super::visit::{Cookie, SESSION, check_csrf};
+use super::{Answering, SignedIn, Trouble, Visit};
+use crate::http::Reply;
+use crate::http::limits::{admit, client};
+use crate::limit::Policy;
+use crate::store::SignIn;
+
+/// How long the form can be sent after it was loaded, in seconds.
+const FORM: i64 = 60 * 60;
+
+pub(super) fn sign_in(visit: Visit<'_>) -> Answering<'_> {
+    Box::pin(async move { if visit.is_form() { submitted(&visit).await } else { asked(&visit).await } })
+}
+
+async fn asked(visit: &Visit<'_>) -> Result<Reply, Trouble> {
+    if visit.cookie(Cookie::Session).is_some() && SignedIn::of(visit).await.is_ok() {
+        return Ok(visit.go_to("/desk"));
+    }
+    form(visit, None)
+}
+
+fn form(visit: &Visit<'_>, fault: Option<&str>) -> Result<Reply, Trouble> {
+    if let Some(secret) = visit.cookie(Cookie::Form) {
+        return visit.page("sign_in.html", context! { csrf => visit.csrf(&secret), fault });
+    }
+    let (secret, text) = visit.new_secret();
+    let page = visit.page("sign_in.html", context! { csrf => visit.csrf(&secret), fault })?;
+    Ok(page.cookie(&visit.set_cookie(Cookie::Form, &text, FORM)))
+}
+
+async fn submitted(visit: &Visit<'_>) -> Result<Reply, Trouble> {
+    let (delivery, Some(form_sent)) = (visit.delivery, &visit.form) else { return Err(Trouble::Malformed) };
+    admit(delivery, Policy::Admin, client(delivery, visit.call)).await.map_err(Trouble::Answered)?;
+    visit.check_origin()?;
+    let secret = visit.cookie(Cookie::Form).ok_or(Trouble::Forged)?;
+    check_csrf(form_sent, &visit.csrf(&secret))?;
+    let (Some(tokens), Some(sign_ins)) = (&delivery.inner.tokens, delivery.inner.ledger.sign_ins()) else {
+        return Err(Trouble::NotFound);
+    };
+    let presented: [u8; 32] = Sha256::digest(form_sent.text("token").trim()).into();
+    // All are compared, so that the time does not tell whose it is.
+    let mut found = None;
+    for (actor, digest) in tokens.each() {
+        if bool::from(digest.ct_eq(&presented)) {
+            found = Some((actor.clone(), visit.mac("desk token", digest)));
+        }
+    }
+    let Some((actor, token)) = found else {
+        let page = form(visit, Some("This token is not right."))?;
+        return Ok(page.with_code(::http::StatusCode::UNAUTHORIZED));
+    };
+    // Nobody goes on with a session that was there before.
+    if let Some(before) = visit.cookie(Cookie::Session) {
+        sign_ins.sign_out(visit.session_id(&before)).await?;
+    }
+    let (secret, text) = visit.new_secret();
+    let expires_at = crate::clock::whole_seconds(delivery.inner.clock.now() + TimeDelta::seconds(SESSION));
+    sign_ins.sign_in(SignIn { id: visit.session_id(&secret), actor, token, expires_at }).await?;
+    Ok(visit.go_to("/desk").cookie(&visit.set_cookie(Cookie::Session, &text, SESSION)))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "as every page")]
+pub(super) fn sign_out(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
+    Box::pin(async move {
+        if !visit.is_form() {
+            return Ok(visit.go_to("/desk"));
+        }
+        if let (Some(id), Some(sign_ins)) = (seller.session, visit.delivery.inner.ledger.sign_ins()) {
+            sign_ins.sign_out(id).await?;
+        }
+        Ok(visit.go_to("/desk/sign-in").cookie(&visit.set_cookie(Cookie::Session, "", 0)))
+    })
+}

@@ -1,0 +1,200 @@
+//! A request for a page, and who sends it: sessions, cookies, and forms that only our own pages can send.
+
+use ::http::{Method, header};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use super::form::Form;
+use super::trouble::Trouble;
+use crate::delivery::Delivery;
+use crate::http::limits::admit;
+use crate::http::{Call, Reply};
+use crate::key::Actor;
+use crate::limit::{Identity, Policy};
+use crate::look::Look;
+use crate::seller::{AdminTokens, Head};
+use crate::store::{SignIn, SignInId};
+
+/// The longest that a session lasts, in seconds: 12 hours.
+pub(super) const SESSION: i64 = 12 * 60 * 60;
+/// Random bytes of a cookie.
+const SECRET: usize = 24;
+/// Bytes of a cookie's MAC: who has none of ours asks the store nothing.
+const TAG: usize = 8;
+
+/// A request for a page.
+pub(in crate::http) struct Visit<'c> {
+    pub(in crate::http) delivery: &'c Delivery,
+    pub(in crate::http) look: &'c Look,
+    pub(in crate::http) call: &'c Call,
+    /// What was sent, if it is a POST.
+    pub(super) form: Option<Form>,
+}
+
+/// A seller who is signed in. If the request is a form, it is one of ours, for this session.
+#[derive(Debug)]
+pub(in crate::http) struct SignedIn {
+    pub(super) actor: Actor,
+    /// `None` if the host signs its sellers in.
+    pub(super) session: Option<SignInId>,
+    /// What the forms of this session carry.
+    pub(super) csrf: String,
+}
+
+/// The cookies that we set.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Cookie {
+    /// The secret of a session.
+    Session,
+    /// A random value that forms are bound to before somebody is signed in. Apart from the session's: a link from elsewhere brings
+    /// no cookie along, and must not replace that one.
+    Form,
+}
+
+impl SignedIn {
+    /// Who sends this; a form that is not ours is refused.
+    pub(super) async fn of(visit: &Visit<'_>) -> Result<Self, Trouble> {
+        let delivery = visit.delivery;
+        let found = match &delivery.inner.tokens {
+            Some(tokens) => Self::by_cookie(visit, tokens).await?,
+            None => Self::by_host(visit).await,
+        };
+        let Some(seller) = found else {
+            return Err(match &delivery.inner.tokens {
+                Some(_) => visit.go_to("/desk/sign-in").into(),
+                None => Reply::error(crate::error::ErrorCode::Unauthorized).into(),
+            });
+        };
+        admit(delivery, Policy::Desk, Identity::Key(seller.counted_as())).await.map_err(Trouble::Answered)?;
+        if let Some(form) = &visit.form {
+            visit.check_origin()?;
+            check_csrf(form, &seller.csrf)?;
+        }
+        Ok(seller)
+    }
+
+    async fn by_cookie(visit: &Visit<'_>, tokens: &AdminTokens) -> Result<Option<Self>, Trouble> {
+        let Some(secret) = visit.cookie(Cookie::Session) else { return Ok(None) };
+        let id = visit.session_id(&secret);
+        let Some(sign_ins) = visit.delivery.inner.ledger.sign_ins() else { return Ok(None) };
+        let Some(SignIn { actor, token, expires_at, .. }) = sign_ins.signed_in(id).await? else { return Ok(None) };
+        // A token that was changed ends its sessions.
+        let mac = |digest: &[u8; 32]| visit.mac("desk token", digest);
+        let holds = tokens.each().any(|(name, digest)| *name == actor && bool::from(mac(digest).ct_eq(&token)));
+        let is_over = expires_at <= visit.delivery.inner.clock.now();
+        Ok((holds && !is_over).then(|| Self { actor, session: Some(id), csrf: visit.csrf(&secret) }))
+    }
+
+    async fn by_host(visit: &Visit<'_>) -> Option<Self> {
+        let call = visit.call;
+        let head = Head::new(&call.headers, &call.extensions, call.peer);
+        let actor = visit.delivery.inner.seller.as_ref()?.authenticate(&head).await?;
+        let csrf = visit.csrf(actor.as_str().as_bytes());
+        Some(Self { actor, session: None, csrf })
+    }
+
+    /// Whom views are counted for.
+    fn counted_as(&self) -> u128 {
+        let bytes = match &self.session {
+            Some(id) => *id.as_bytes(),
+            None => Sha256::digest(self.actor.as_str()).into(),
+        };
+        bytes.iter().take(16).fold(0, |all, byte| all << 8 | u128::from(*byte))
+    }
+}
+
+impl Visit<'_> {
+    /// Whether it is a form that was sent.
+    pub(super) fn is_form(&self) -> bool {
+        self.call.method == Method::POST
+    }
+
+    /// A new secret for a cookie, and its text.
+    pub(super) fn new_secret(&self) -> ([u8; SECRET], String) {
+        let mut secret = [0; SECRET];
+        self.delivery.inner.entropy.fill(&mut secret);
+        let mut text = data_encoding::BASE64URL_NOPAD.encode(&secret);
+        text.push_str(&data_encoding::BASE64URL_NOPAD.encode(self.tag(&secret).as_slice()));
+        (secret, text)
+    }
+
+    /// `Set-Cookie`, for so many seconds.
+    pub(super) fn set_cookie(&self, cookie: Cookie, text: &str, seconds: i64) -> String {
+        let secure = if self.is_https() { "; Secure" } else { "" };
+        format!("{}={text}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}", self.cookie_name(cookie))
+    }
+
+    /// The secret of a cookie that we made.
+    pub(super) fn cookie(&self, cookie: Cookie) -> Option<[u8; SECRET]> {
+        let name = self.cookie_name(cookie);
+        let mut found = self.call.headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let text = found.find_map(|all| {
+            all.split(';')
+                .find_map(|pair| pair.trim().split_once('=').filter(|(of, _)| *of == name).map(|(_, text)| text))
+        })?;
+        let (secret, tag) = text.split_at_checked(SECRET * 4 / 3)?;
+        let decode = |text: &str| data_encoding::BASE64URL_NOPAD.decode(text.as_bytes()).ok();
+        let secret: [u8; SECRET] = decode(secret)?.try_into().ok()?;
+        bool::from(self.tag(&secret).ct_eq(decode(tag)?.as_slice())).then_some(secret)
+    }
+
+    pub(super) fn session_id(&self, secret: &[u8]) -> SignInId {
+        SignInId::from_bytes(self.mac("desk session", secret))
+    }
+
+    /// What the forms of whoever has this secret carry.
+    pub(super) fn csrf(&self, secret: &[u8]) -> String {
+        data_encoding::BASE64URL_NOPAD.encode(&self.mac("desk form", secret))
+    }
+
+    /// Refuses what another site sends: `Origin` must be the address that buyers see, or the host that was called.
+    pub(super) fn check_origin(&self) -> Result<(), Trouble> {
+        let one = |name| {
+            let mut values = self.call.headers.get_all(name).iter();
+            let first = values.next().and_then(|value| value.to_str().ok());
+            first.filter(|_| values.next().is_none())
+        };
+        let origin = one(header::ORIGIN).ok_or(Trouble::Forged)?;
+        let ours = &self.delivery.inner.outbox.base_url;
+        let ours = ours.strip_suffix(base(self.delivery)).unwrap_or(ours);
+        let named = origin.split_once("://").map(|(_, host)| host);
+        let is_host = named.is_some() && named == one(header::HOST);
+        if origin.eq_ignore_ascii_case(ours) || is_host { Ok(()) } else { Err(Trouble::Forged) }
+    }
+
+    pub(super) fn mac(&self, purpose: &str, bytes: &[u8]) -> [u8; 32] {
+        self.delivery.inner.keyring.mac(purpose, bytes)
+    }
+
+    fn tag(&self, secret: &[u8]) -> [u8; TAG] {
+        let mut tag = [0; TAG];
+        tag.iter_mut().zip(self.mac("desk cookie", secret)).for_each(|(to, from)| *to = from);
+        tag
+    }
+
+    fn is_https(&self) -> bool {
+        self.delivery.inner.outbox.base_url.starts_with("https://")
+    }
+
+    fn cookie_name(&self, cookie: Cookie) -> &'static str {
+        match (cookie, self.is_https()) {
+            (Cookie::Session, true) => "__Host-desk",
+            (Cookie::Session, false) => "desk",
+            (Cookie::Form, true) => "__Host-desk-form",
+            (Cookie::Form, false) => "desk-form",
+        }
+    }
+}
+
+/// Refuses a form that another session's page sent, or none of ours.
+pub(super) fn check_csrf(form: &Form, csrf: &str) -> Result<(), Trouble> {
+    let is_ours = bool::from(form.text("csrf").as_bytes().ct_eq(csrf.as_bytes()));
+    if is_ours { Ok(()) } else { Err(Trouble::Forged) }
+}
+
+/// The path at which pages are mounted, as buyers see it.
+pub(super) fn base(delivery: &Delivery) -> &str {
+    let url = &delivery.inner.outbox.base_url;
+    let after = url.split_once("://").map_or("", |(_, after)| after);
+    after.find('/').map_or("", |at| after.get(at..).unwrap_or_default())
+}
