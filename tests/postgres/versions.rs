@@ -37,13 +37,15 @@ async fn by_hand(schema: &str, changes: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_became_of_a_key_behind_a_servers_back_is_what_its_next_use_comes_to() {
     let Some(database) = postgres() else { return };
-    for (changes, expected, used) in [
-        ("max_uses = used", "EXCEEDED_USES", 2),
-        ("max_uses = used + 1", "200", 3),
-        ("expires_at = issued_at", "EXPIRED_KEY", 2),
-        ("product = 2", "WRONG_PRODUCT", 2),
-        ("revoked_at = 1", "INVALID_KEY", 2),
-        ("used = used + 100", "200", 103),
+    // A search goes by the state: 0 valid, 1 used up, 3 revoked. What has expired is marked later.
+    for (changes, expected, used, state) in [
+        ("max_uses = used", "EXCEEDED_USES", 2, 1),
+        ("max_uses = used + 1", "200", 3, 1),
+        ("max_uses = used + 2", "200", 3, 0),
+        ("expires_at = issued_at", "EXPIRED_KEY", 2, 0),
+        ("product = 2", "WRONG_PRODUCT", 2, 0),
+        ("revoked_at = 1", "INVALID_KEY", 2, 3),
+        ("used = used + 100", "200", 103, 0),
     ] {
         let schema = unique();
         let Server { delivery, .. } = server(&database.url(), &schema).await;
@@ -53,9 +55,9 @@ async fn what_became_of_a_key_behind_a_servers_back_is_what_its_next_use_comes_t
         let key = known_key(&delivery).await;
         by_hand(&schema, changes).await;
         assert_eq!(fetch(&delivery, &key).await, expected, "after {changes}");
-        let count = AssertSqlSafe(format!("SELECT used FROM {schema}.delivery_key"));
-        let count = sqlx::query_scalar::<_, i64>(count).fetch_one(&mut administrator(database).await).await;
-        assert_eq!(count.unwrap(), used, "after {changes}");
+        let row = AssertSqlSafe(format!("SELECT used, state FROM {schema}.delivery_key"));
+        let row = sqlx::query_as::<_, (i64, i16)>(row).fetch_one(&mut administrator(database).await).await;
+        assert_eq!(row.unwrap(), (used, state), "after {changes}");
     }
 }
 

@@ -38,7 +38,9 @@ macro_rules! change {
         "WITH written AS ( \
             UPDATE delivery_key k SET expires_at = c.expires_at, max_uses = c.max_uses, used = c.used, \
                 last_use = c.last_use, revoked_at = c.revoked_at, revoked_reason = c.revoked_reason, \
-                revoked_by = c.revoked_by, email = c.email, successor = c.successor, version = k.version + 1 \
+                revoked_by = c.revoked_by, email = c.email, successor = c.successor, version = k.version + 1, \
+                state = delivery_state(c.revoked_at, k.lapsed, c.expires_at, c.max_uses, c.used), \
+                told = delivery_told(k.noticed, c.expires_at) \
             FROM unnest($6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], \
                     $12::bigint[], $13::text[], $14::text[], $28::text[], $29::text[]) \
                 AS c (number, version, expires_at, max_uses, used, last_use, revoked_at, revoked_reason, revoked_by, \
@@ -82,7 +84,8 @@ macro_rules! written {
 /// For keys of which nothing but the count has changed, which is what comes most: the rest of their states, `$6` to `$9`.
 const COUNT: &str = concat!(
     "WITH written AS ( \
-        UPDATE delivery_key k SET used = c.used, last_use = c.last_use, version = k.version + 1 \
+        UPDATE delivery_key k SET used = c.used, last_use = c.last_use, version = k.version + 1, \
+            state = CASE WHEN k.state = 0 AND c.used = k.max_uses THEN 1 ELSE k.state END \
         FROM unnest($6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[]) AS c (number, version, used, last_use) \
         WHERE k.number = c.number AND k.version = c.version RETURNING k.number), ",
     uses!(),
@@ -108,11 +111,13 @@ const ISSUE: &str = concat!(
         WHERE n.heir_of IS NOT NULL AND p.order_id = n.order_id AND p.source = n.source AND p.product = n.product AND p.key = n.heir_of), \
     written AS ( \
         INSERT INTO delivery_key (number, id, secret_version, product, email, source, order_id, issued_at, granted_until, \
-            granted_uses, expires_at, max_uses, used, last_use, revoked_at, revoked_reason, revoked_by, version, host_ref, noticed) \
+            granted_uses, expires_at, max_uses, used, last_use, revoked_at, revoked_reason, revoked_by, version, host_ref, \
+            noticed, state, told) \
         SELECT number, id, secret_version, product, email, source, order_id, issued_at, granted_until, granted_uses, \
             expires_at, max_uses, used, last_use, revoked_at, revoked_reason, revoked_by, version + 1, host_ref, \
-            (SELECT h.noticed FROM delivery_key h WHERE h.number = new.heir_of) \
-        FROM new WHERE order_id IS NULL OR heir_of IS NOT NULL OR (number IN (SELECT key FROM bought)) IS TRUE \
+            noticed, delivery_state(revoked_at, NULL, expires_at, max_uses, used), delivery_told(noticed, expires_at) \
+        FROM (SELECT new.*, (SELECT h.noticed FROM delivery_key h WHERE h.number = new.heir_of) AS noticed FROM new) n \
+        WHERE order_id IS NULL OR heir_of IS NOT NULL OR (number IN (SELECT key FROM bought)) IS TRUE \
         ON CONFLICT (id) DO NOTHING RETURNING number), ",
     uses!(),
     events!(),
