@@ -35,6 +35,20 @@ fn sign_in() -> Vec<Row> {
             .header("origin", "https://evil.example")
             .at_desk()
             .header("cookie", "desk-form={FORM}"),
+        row("sign_in::often_from_another_site", SIGN_IN)
+            .body("csrf={FORM_CSRF}&token={ADMIN}")
+            .header("content-type", "application/x-www-form-urlencoded")
+            .header("origin", "https://evil.example")
+            .times(20),
+        row("sign_in::behind_a_proxy_that_adds_tls", SIGN_IN)
+            .body("csrf={FORM_CSRF}&token={ADMIN}")
+            .header("content-type", "application/x-www-form-urlencoded")
+            .header("host", "shop.example")
+            .header("origin", "https://shop.example")
+            .at_desk()
+            .header("cookie", "desk-form={FORM}"),
+        row("sign_in::a_session_is_no_forms_cookie", "GET /desk/sign-in").at_desk_with("desk-form={SESSION}"),
+        row("sign_in::a_strangers_megabytes", "POST /desk/product").form("x".repeat((4 << 20) - 1)),
         row("sign_in::a_session_needs_no_form", "GET /desk/sign-in").at_desk(),
         row("sign_in::a_cookie_that_is_made_up", "GET /desk")
             .header("cookie", "desk=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"),
@@ -90,6 +104,11 @@ fn one_key() -> Vec<Row> {
         change("change_key::sent_to_no_address", "id={VALID_ID}&do=resend&email=nobody"),
         change("change_key::sent_though_revoked", "id={REVOKED_ID}&do=resend"),
         change("change_key::new_terms", "id={LIMITED_ID}&do=terms&until=2027-01-31&add_uses=5"),
+        change("change_key::further_uses_sent_twice", "id={LIMITED_ID}&do=terms&limit=2&add_uses=5")
+            .times(2)
+            .then("GET /desk/key?id={LIMITED_ID}"),
+        change("change_key::further_uses_to_a_limit_that_was_changed", "id={LIMITED_ID}&do=terms&limit=9&add_uses=5"),
+        change("change_key::too_many_further_uses", "id={LIMITED_ID}&do=terms&add_uses=4294967295"),
         change("change_key::for_ever", "id={VALID_ID}&do=terms&until=never&max_uses=-1"),
         change("change_key::uses_twice", "id={LIMITED_ID}&do=terms&max_uses=5&add_uses=5"),
         change("change_key::further_uses_of_no_limit", "id={VALID_ID}&do=terms&add_uses=5"),
@@ -137,6 +156,8 @@ fn catalog() -> Vec<Row> {
         get("desk_product::unknown", "GET /desk/product?id=99"),
         get("desk_product::malformed", "GET /desk/product?id=0"),
         product("desk_product::added", PRODUCT.to_owned()),
+        product("desk_product::added_twice", PRODUCT.to_owned()).times(2),
+        product("desk_product::too_large", format!("{PRODUCT}&x={}", "x".repeat(4 << 20))),
         product("desk_product::changed", changed("id=", "id=1")),
         product("desk_product::changed_unknown", changed("id=", "id=99")),
         product("desk_product::previewed", format!("{}&do=preview", changed("%23+Maps", "%23+Maps%0A%3Cscript%3E"))),
@@ -154,6 +175,9 @@ fn catalog() -> Vec<Row> {
         get("desk_post::a_new_one", "GET /desk/post"),
         get("desk_post::unknown", "GET /desk/post?id=99"),
         post("desk_post::added", "id=&title=News&category=tips&content=%23+Hi"),
+        post("desk_post::added_twice", "id=&title=News&category=tips&content=%23+Hi")
+            .times(2)
+            .last_after(Duration::from_mins(1)),
         post("desk_post::changed", "id=1&title=News&category=tips&content=%23+Hi"),
         post("desk_post::previewed", "id=1&title=News&category=tips&content=%23+Hi&do=preview"),
         post("desk_post::without_content", "id=&title=News&category=tips&content="),
@@ -233,6 +257,10 @@ fn buyer() -> Vec<Row> {
         row("lost::the_form", "GET /key/lost"),
         row("lost::asked", "POST /key/lost").form("customer_email=BUYER%40example.com"),
         row("lost::asked_by_nobody", "POST /key/lost").form("customer_email=nobody%40example.com"),
+        row("lost::asked_by_another_site", "POST /key/lost")
+            .body("customer_email=BUYER%40example.com")
+            .header("content-type", "application/x-www-form-urlencoded")
+            .header("origin", "https://evil.example"),
         row("lost::no_address", "POST /key/lost").form("customer_email=%3Cscript%3E"),
         row("lost::six_times", "POST /key/lost").form("customer_email=buyer%40example.com").times(6),
     ]
@@ -263,7 +291,8 @@ fn everywhere() -> Vec<Row> {
         row("pages::another_method_of_the_buyers", "DELETE /key"),
         row("pages::head", "HEAD /key"),
         row("pages::json_instead_of_a_form", KEY).json("{}"),
-        row("pages::a_form_that_is_too_large", KEY).form(format!("key={}", "x".repeat(4 << 20))),
+        row("pages::a_form_that_is_too_large", KEY).form(format!("key={}", "x".repeat(16 << 10))),
+        row("pages::a_form_of_too_many_fields", KEY).form("a=1&".repeat(65)),
         row("pages::three_hundred_views", "GET /desk/erase").at_desk().times(301),
         row("pages::store_away", "GET /desk/keys").at_desk().store_away(),
         row("pages::store_corrupt", "GET /desk/keys").at_desk().store_corrupt(),

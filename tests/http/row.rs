@@ -23,6 +23,7 @@ pub struct Row {
     last_header: Option<(&'static str, &'static str)>,
     fault: Fault,
     signs_in: bool,
+    then: Option<&'static str>,
 }
 
 /// What is sent first: a line, a content type and a body.
@@ -47,6 +48,7 @@ pub fn row(name: &'static str, line: &'static str) -> Row {
         last_header: None,
         fault: Fault::None,
         signs_in: false,
+        then: None,
     }
 }
 
@@ -78,6 +80,11 @@ impl Row {
     /// At the desk, by a seller who is signed in: `{SESSION}`, `{CSRF}`, and `{FORM}` with `{FORM_CSRF}` for the sign-in form.
     pub fn at_desk(self) -> Self {
         Self { signs_in: true, ..self }.header("cookie", "desk={SESSION}")
+    }
+
+    /// At the desk, with another cookie.
+    pub fn at_desk_with(self, cookie: &'static str) -> Self {
+        Self { signs_in: true, ..self }.header("cookie", cookie)
     }
 
     /// With a form, sent by a page of ours.
@@ -146,6 +153,11 @@ impl Row {
         Self { last_header: Some((name, value)), ..self }
     }
 
+    /// With the answer to a look at another page afterwards in place of its own.
+    pub fn then(self, line: &'static str) -> Self {
+        Self { then: Some(line), ..self }
+    }
+
     /// While the store is away.
     pub fn store_away(self) -> Self {
         Self { fault: Fault::Before(StoreError::unavailable("switched off")), ..self }
@@ -185,6 +197,9 @@ impl Row {
                 headers.extend(self.last_header);
             }
             answer = shop.send(request(&shop, self.line, &headers, &self.body), self.peer).await;
+        }
+        if let Some(line) = self.then {
+            answer = shop.send(request(&shop, line, &headers, ""), self.peer).await;
         }
         let after = shop.effects().await;
         let effects = if before == after { format!("{before}, as before") } else { format!("{before} -> {after}") };

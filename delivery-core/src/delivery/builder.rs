@@ -215,7 +215,11 @@ impl Builder {
     #[must_use]
     pub fn base_url(mut self, base_url: impl Into<String>) -> Self {
         let base_url: String = base_url.into();
-        base_url.trim_end_matches('/').clone_into(&mut self.base_url);
+        let base_url = base_url.trim_end_matches('/');
+        self.base_url = match base_url.split_once("://") {
+            Some((scheme, rest)) => format!("{}://{rest}", scheme.to_ascii_lowercase()),
+            None => base_url.to_owned(),
+        };
         self
     }
 
@@ -358,6 +362,8 @@ impl Builder {
             look: self.look.map(Arc::new),
             #[cfg(feature = "pages")]
             counted: std::sync::Mutex::default(),
+            #[cfg(feature = "pages")]
+            adding: Mutex::default(),
             counting: Mutex::default(),
             observers,
             webhooks,

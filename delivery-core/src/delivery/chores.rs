@@ -53,7 +53,7 @@ impl Delivery {
         let (mut look_at, mut prune_at) = (Duration::ZERO, Duration::ZERO);
         while !*stop.borrow() {
             let monotonic = SystemClock.monotonic();
-            let answered = self.answer_lost().await.map(drop);
+            let answered = self.answer_lost_while(|| !*stop.borrow()).await.map(drop);
             let (told, marked) = if monotonic >= look_at {
                 look_at = monotonic + POLL;
                 (self.notify_while(|| !*stop.borrow()).await, self.mark_while(|| !*stop.borrow()).await)

@@ -29,10 +29,14 @@ impl Delivery {
     ///
     /// [`StoreError`] if the store does not answer; the requests stay.
     pub async fn answer_lost(&self) -> Result<usize, StoreError> {
+        self.answer_lost_while(|| true).await
+    }
+
+    pub(super) async fn answer_lost_while(&self, go_on: impl Fn() -> bool) -> Result<usize, StoreError> {
         let inner = &self.inner;
         let Some(lost) = inner.ledger.lost_keys() else { return Ok(0) };
         let mut all = 0;
-        loop {
+        while go_on() {
             let (now, domain) = (inner.clock.now(), inner.outbox.sender.domain().to_owned());
             let taken = lost.answer_lost(LostScan { now, limit: AT_ONCE, domain }).await?;
             all += taken;
@@ -44,5 +48,6 @@ impl Delivery {
             }
             tokio::task::yield_now().await;
         }
+        Ok(all)
     }
 }

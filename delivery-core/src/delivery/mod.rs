@@ -94,6 +94,9 @@ pub(crate) struct Inner {
     pub(crate) tokens: Option<crate::seller::AdminTokens>,
     #[cfg(feature = "pages")]
     pub(crate) counted: std::sync::Mutex<recent::Counted>,
+    /// Held by whoever adds a product or a post by a form: one that is sent twice adds one.
+    #[cfg(feature = "pages")]
+    pub(crate) adding: Mutex<()>,
     /// Held by whoever counts all keys.
     pub(crate) counting: Mutex<()>,
     pub(crate) observers: Observers,

@@ -1,9 +1,11 @@
 //! Figures that are counted at most once a minute, whoever looks at them.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use futures_util::FutureExt;
 
 use super::Delivery;
 use crate::key::Actor;
@@ -50,9 +52,11 @@ impl Delivery {
         let delivery = self.clone();
         let counting = tokio::spawn(async move {
             let (actor, at) = (Actor::system(), delivery.inner.clock.now());
-            let recent = match delivery.desk(&actor).figures(days).await {
-                Ok(figures) => Recent::Known(at, Arc::new(figures)),
-                Err(_) => Recent::Failed,
+            // A store of the host's may panic.
+            let figures = AssertUnwindSafe(delivery.desk(&actor).figures(days)).catch_unwind().await;
+            let recent = match figures {
+                Ok(Ok(figures)) => Recent::Known(at, Arc::new(figures)),
+                Ok(Err(_)) | Err(_) => Recent::Failed,
             };
             let mut counted = delivery.inner.counted.lock().unwrap_or_else(PoisonError::into_inner);
             *counted = Counted { last: Some((delivery.inner.clock.monotonic(), recent.clone())), is_counting: false };

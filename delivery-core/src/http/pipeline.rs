@@ -109,13 +109,7 @@ async fn answer<E>(
             Ok(handler(delivery, Fields::parse(Fields::text(call, &body)?)?).await)
         }
         #[cfg(feature = "pages")]
-        Handler::Page(shows) => {
-            let body = match call.method {
-                ::http::Method::POST => Some(read(row.body, &call.headers, body, true).await),
-                _ => None,
-            };
-            Ok(pages::answer(shows, delivery, call, body).await)
-        }
+        Handler::Page(shows) => Ok(pages::answer(shows, delivery, call, row.body, body).await),
         Handler::Key(handler) => {
             let text = query::key(call)?;
             let Some(key) = VerifiedKey::of(delivery, &text) else {

@@ -97,6 +97,8 @@ struct Signer {
     version: SecretVersion,
     fingerprint: Fingerprint,
     pepper: [u8; 32],
+    #[cfg(feature = "pages")]
+    pages: [u8; 32],
     guessable: bool,
     /// The MAC that has already processed its key, the prefix and the version: cloning it costs less than starting
     /// anew.
@@ -131,11 +133,12 @@ impl Keyring {
         self.signers().last().unwrap_or(&self.newest).pepper
     }
 
-    /// A MAC by a key for this purpose alone, which is derived like the [pepper](Self::pepper): none for one purpose passes for one for
-    /// another.
+    /// A MAC for pages, by a key for this purpose alone: none for one purpose passes for one for another. It comes from the oldest
+    /// secret, like the [pepper](Self::pepper), but not from the pepper, which hosts may read.
     #[cfg(feature = "pages")]
     pub(crate) fn mac(&self, purpose: &str, bytes: &[u8]) -> [u8; 32] {
-        let key = hmac(&self.pepper()).chain_update(purpose).finalize().into_bytes();
+        let oldest = self.signers().last().unwrap_or(&self.newest);
+        let key = hmac(&oldest.pages).chain_update(purpose).finalize().into_bytes();
         hmac(&key).chain_update(bytes).finalize().into_bytes().into()
     }
 
@@ -214,13 +217,23 @@ impl Signer {
         let digest = derive("delivery: fingerprint");
         fingerprint.iter_mut().zip([high, low].into_iter().chain(digest)).for_each(|(to, from)| *to = from);
         let pepper = derive("delivery: pepper").into();
+        #[cfg(feature = "pages")]
+        let pages = derive("delivery: pages").into();
         let mut signing_key = derive("delivery: key signature");
         // The length byte keeps (prefix, rest) unambiguous.
         let length = u8::try_from(prefix.0.len()).unwrap_or(u8::MAX);
         let mac =
             hmac(&signing_key).chain_update([length]).chain_update(&prefix.0).chain_update(version.0.to_be_bytes());
         signing_key.zeroize();
-        Self { version, fingerprint: Fingerprint(fingerprint), pepper, guessable: secret.is_guessable(), mac }
+        Self {
+            version,
+            fingerprint: Fingerprint(fingerprint),
+            pepper,
+            #[cfg(feature = "pages")]
+            pages,
+            guessable: secret.is_guessable(),
+            mac,
+        }
     }
 
     fn tag(&self, id: KeyId) -> [u8; TAG] {

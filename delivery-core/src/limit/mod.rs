@@ -82,7 +82,7 @@ pub enum Policy {
     Events,
     /// Requests for keys that were lost, per address.
     Resend,
-    /// Views of the desk, per session.
+    /// Views of the desk: per session, or per client address where the host signs its sellers in.
     Desk,
 }
 
@@ -129,7 +129,7 @@ pub struct Quotas {
     pub events: Quota,
     /// Requests for keys that were lost, per address.
     pub resend: Quota,
-    /// Views of the desk, per session.
+    /// Views of the desk: per session, or per client address where the host signs its sellers in.
     pub desk: Quota,
 }
 

@@ -1,8 +1,8 @@
 (() => {
   const key = document.getElementById("key");
   const take = () => {
-    const text = decodeURIComponent(location.hash.slice(1));
-    if (key && text) {
+    const text = location.hash.slice(1);
+    if (key && /^[0-9a-z]+_[0-9a-z]{48}$/.test(text)) {
       key.value = text;
       history.replaceState(null, "", location.pathname);
     }

@@ -13,7 +13,7 @@ use crate::key::{Key, KeyId, Refusal};
 use crate::limit::{Identity, Policy};
 use crate::look::rendered;
 use crate::product::Product;
-use crate::store::RequestId;
+use crate::store::{MOST_REPEATS, RequestId};
 
 pub(super) fn show(visit: Visit<'_>) -> Answering<'_> {
     Box::pin(async move {
@@ -50,6 +50,7 @@ async fn shown(visit: &Visit<'_>, form: &Form) -> Result<Reply, Trouble> {
 async fn key_page(visit: &Visit<'_>, text: &str, key: &Key) -> Result<Reply, Trouble> {
     let product = visit.delivery.product(key.product()).await?;
     let Some(product) = product else { return refused(visit, text, &Error::UnknownProduct) };
+    let knows_repeats = visit.delivery.inner.ledger.requests().is_some();
     let uses = match key.remaining() {
         None => "as often as you like".to_owned(),
         Some(1) => "once".to_owned(),
@@ -57,7 +58,8 @@ async fn key_page(visit: &Visit<'_>, text: &str, key: &Key) -> Result<Reply, Tro
     };
     let counts = match key.remaining() {
         None => "Opening it uses nothing up.",
-        Some(1) => "Opening it uses the key up. What you open stays open to you for a day.",
+        Some(1) if knows_repeats => "Opening it uses the key up. What you open stays open to you for a day.",
+        Some(1) => "Opening it uses the key up.",
         Some(_) => "Opening it counts as one use.",
     };
     // A form that is sent twice is one use.
@@ -81,10 +83,10 @@ async fn opened(visit: &Visit<'_>, form: &Form) -> Result<Reply, Trouble> {
     let (text, request) = (form.text("key").trim(), form.text("request"));
     let Some(id) = delivery.verify(text) else {
         let reply = forged(delivery, visit.call).await;
-        return if reply.status() == ::http::StatusCode::TOO_MANY_REQUESTS {
-            Err(reply.into())
-        } else {
+        return if reply.status() == ::http::StatusCode::UNAUTHORIZED {
             refused(visit, text, &Error::UnknownKey)
+        } else {
+            Err(reply.into())
         };
     };
     admit(delivery, Policy::Product, Identity::Key(id.as_u128())).await.map_err(Trouble::Answered)?;
@@ -94,10 +96,17 @@ async fn opened(visit: &Visit<'_>, form: &Form) -> Result<Reply, Trouble> {
     match fetch(visit, id, request).await {
         Ok(product) if form.text("do") == "download" => Ok(file(&product)),
         Ok(product) => {
-            let content = Value::from_safe_string(rendered(product.content()));
-            let product_name = context! { name => product.name() };
-            let values =
-                context! { key => text, request, content, markdown => product.content(), product => product_name };
+            let shown = product.clone();
+            // A megabyte takes a tenth of a second: other requests do not wait for it.
+            let content = tokio::task::spawn_blocking(move || rendered(shown.content()));
+            let content = content.await.map_err(|_| Trouble::from(Reply::panicked()))?;
+            let values = context! {
+                key => text, request,
+                content => Value::from_safe_string(content),
+                markdown => product.content(),
+                product => context! { name => product.name() },
+                repeats => delivery.inner.ledger.requests().map(|_| MOST_REPEATS),
+            };
             visit.page_with_script("opened.html", values)
         }
         Err(error) => refused(visit, text, &error),
@@ -151,6 +160,7 @@ pub(super) fn lost(visit: Visit<'_>) -> Answering<'_> {
         let page = |fault: Option<&str>, said: Option<&str>| visit.page("lost.html", context! { fault, said });
         let Some(form) = &visit.form else { return page(None, None) };
         let delivery = visit.delivery;
+        visit.check_origin_if_any()?;
         admit(delivery, Policy::Resend, client(delivery, visit.call)).await.map_err(Trouble::Answered)?;
         let Ok(email) = form.text("customer_email").trim().parse() else {
             return page(Some("This is no e-mail address."), None);

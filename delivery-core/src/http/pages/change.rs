@@ -7,11 +7,11 @@ use minijinja::{Value, context};
 
 use super::form::Form;
 use super::shown::{desk, parameter, status};
-use super::{Answering, SignedIn, Trouble, Visit, key};
+use super::{Answering, SignedIn, Trouble, Visit};
 use crate::delivery::{Error, Expiry};
 use crate::http::{Reply, query};
 use crate::key::{Key, KeyId, LimitChange, Refusal};
-use crate::terms::UseLimit;
+use crate::terms::{UseLimit, Uses};
 
 /// What can be done.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +50,7 @@ pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
         let found = visit.delivery.key(id).await?.ok_or(Trouble::NotFound)?;
         match &visit.form {
             None => confirm(&visit, &seller, (&found, action), None),
-            Some(form) => match done(&visit, &seller, (id, action), form).await {
+            Some(form) => match done(&visit, &seller, (&found, action), form).await {
                 Ok(reply) => Ok(reply),
                 Err(Fault::Said(fault)) => confirm(&visit, &seller, (&found, action), Some(&fault)),
                 Err(Fault::Trouble(trouble)) => Err(trouble),
@@ -82,9 +82,10 @@ impl From<Error> for Fault {
 async fn done(
     visit: &Visit<'_>,
     seller: &SignedIn,
-    (id, action): (KeyId, Action),
+    (key, action): (&Key, Action),
     form: &Form,
 ) -> Result<Reply, Fault> {
+    let id = key.id();
     let seller_desk = visit.delivery.desk(&seller.actor);
     let done = match action {
         Action::Revoke => {
@@ -106,21 +107,21 @@ async fn done(
             "resent"
         }
         Action::Terms => {
-            let (expiry, limit) = terms(form)?;
+            let (expiry, limit) = terms(form, key)?;
             seller_desk.set_terms(id, expiry, limit).await?;
             "changed"
         }
         Action::Rotate => {
             let issued = seller_desk.rotate(id).await?;
             let text = issued.text.expose();
-            return key::page(visit, seller, issued.key.id(), Some(text)).await.map_err(Fault::Trouble);
+            return super::key::page(visit, seller, issued.key.id(), Some(text)).await.map_err(Fault::Trouble);
         }
     };
     Ok(visit.go_to(&format!("/desk/key?id={id}&done={done}")))
 }
 
 /// New terms. What is left empty stays as it is.
-fn terms(form: &Form) -> Result<(Option<Expiry>, Option<LimitChange>), Fault> {
+fn terms(form: &Form, key: &Key) -> Result<(Option<Expiry>, Option<LimitChange>), Fault> {
     let said = |text: &str| Fault::Said(text.to_owned());
     let expiry = match form.given("until") {
         None => None,
@@ -140,12 +141,32 @@ fn terms(form: &Form) -> Result<(Option<Expiry>, Option<LimitChange>), Fault> {
             let limit = limit.ok_or_else(|| said("The uses must be a number of 1 or more, or -1 for no limit."))?;
             Some(LimitChange::Set(limit))
         }
-        (None, Some(text)) => match text.parse().ok().and_then(|count| UseLimit::from_count(count).ok()) {
-            Some(UseLimit::Uses(more)) => Some(LimitChange::Add(more)),
-            _ => return Err(said("The further uses must be a number of 1 or more.")),
-        },
+        (None, Some(text)) => {
+            let Some(UseLimit::Uses(more)) = text.parse().ok().and_then(|count| UseLimit::from_count(count).ok())
+            else {
+                return Err(said("The further uses must be a number of 1 or more."));
+            };
+            Some(further(form, key, more)?)
+        }
     };
     Ok((expiry, limit))
+}
+
+/// Uses are added to the limit that the form showed, so that a form that is sent twice adds them once.
+fn further(form: &Form, key: &Key, more: Uses) -> Result<LimitChange, Fault> {
+    let said = |text: &str| Fault::Said(text.to_owned());
+    let (now, shown) = (key.limit(), form.given("limit").and_then(|shown| shown.parse().ok()));
+    let shown = shown.map_or(Ok(now), UseLimit::from_count).map_err(|_| Fault::Trouble(Trouble::Malformed))?;
+    if shown == UseLimit::Unlimited {
+        return Ok(LimitChange::Add(more));
+    }
+    let sum = UseLimit::from_count(shown.as_count().saturating_add(UseLimit::Uses(more).as_count()));
+    let sum = sum.map_err(|_| said("These are more uses than a key can have."))?;
+    if now == shown || now == sum {
+        Ok(LimitChange::Set(sum))
+    } else {
+        Err(said("The limit was changed meanwhile. Look at the key again."))
+    }
 }
 
 fn confirm(
@@ -199,7 +220,9 @@ fn confirm(
     let values = context! {
         title, sentence, button, fields, about,
         action => "/desk/key/change",
-        hidden => [("id", key.id().to_string()), ("do", name.to_owned())],
+        hidden => [
+            ("id", key.id().to_string()), ("do", name.to_owned()), ("limit", key.limit().as_count().to_string()),
+        ],
         back => format!("/desk/key?id={}", key.id()),
         is_dangerous => matches!(action, Action::Revoke | Action::Rotate),
         fault,

@@ -7,6 +7,9 @@ use crate::http::Call;
 use crate::http::body::Body;
 use crate::http::fields::whole;
 
+/// How many fields a form may have. Ours have at most 13.
+const FIELDS: usize = 64;
+
 /// Fields of a form; of a name that comes twice, the last counts, as with the two buttons of a form.
 #[derive(Debug)]
 pub(super) struct Form(Vec<(String, String)>);
@@ -20,10 +23,9 @@ impl Form {
             return Err(ErrorCode::UnsupportedMediaType);
         }
         // Browsers end lines with CR LF, whatever was typed.
-        let fields = url::form_urlencoded::parse(bytes)
-            .map(|(name, value)| (name.into_owned(), value.replace("\r\n", "\n")))
-            .collect();
-        Ok(Self(fields))
+        let fields = url::form_urlencoded::parse(bytes).take(FIELDS + 1);
+        let fields: Vec<_> = fields.map(|(name, value)| (name.into_owned(), value.replace("\r\n", "\n"))).collect();
+        if fields.len() > FIELDS { Err(ErrorCode::InvalidParams) } else { Ok(Self(fields)) }
     }
 
     /// A field; one that is not there is empty.
@@ -54,7 +56,10 @@ mod tests {
         {
             assert_eq!((form.text(name), form.given(name)), (text, given), "{name}");
         }
+        let many = |fields: usize| Body::Complete("a=1&".repeat(fields).into());
+        assert!(Form::read(&call, &many(FIELDS)).is_ok());
         for (call, body, code) in [
+            (kind("application/x-www-form-urlencoded"), many(FIELDS + 1), ErrorCode::InvalidParams),
             (kind("application/json"), Body::Complete("{}".into()), ErrorCode::UnsupportedMediaType),
             (Call::new(Method::POST), Body::Complete("a=1".into()), ErrorCode::UnsupportedMediaType),
             (kind("multipart/form-data; boundary=x"), Body::Complete("".into()), ErrorCode::UnsupportedMediaType),

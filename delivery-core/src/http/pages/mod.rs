@@ -22,16 +22,19 @@ mod sign_in;
 mod trouble;
 mod visit;
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use ::http::{HeaderValue, Method, StatusCode};
+use bytes::Bytes;
+use futures_util::Stream;
 use minijinja::Value;
 
 use self::form::Form;
 use self::shows::{Answering, Shows};
 use self::trouble::Trouble;
-use self::visit::{SignedIn, Visit, base};
-use super::body::{Body, BodyRule};
+use self::visit::{SignedIn, Visit, base, check_csrf};
+use super::body::{BodyRule, read};
 use super::row::{Handler, Row, Verb, Words};
 use super::{Call, Reply, names};
 use crate::delivery::Delivery;
@@ -88,12 +91,16 @@ pub enum Page {
     Lost,
 }
 
+/// A form of some short fields.
+const FIELDS: BodyRule = BodyRule::Form { limit: 16 << 10, deadline: Duration::from_secs(10) };
+/// A form with the content of a product or a post, which takes up to three times its size in a form.
+const CONTENT: BodyRule = BodyRule::Form { limit: 4 << 20, deadline: Duration::from_secs(30) };
+
 /// What the rows of pages have in common.
 const PAGE: Row = Row {
     path: "",
     verb: Verb::GetOrPost,
-    // The content of a product takes three times its size in a form.
-    body: BodyRule::Form { limit: 4 << 20, deadline: Duration::from_secs(30) },
+    body: BodyRule::None,
     limit: None,
     handler: Handler::Page(Shows::Anybody(|_| Box::pin(async { Err(Trouble::NotFound) }))),
     codes: &[],
@@ -101,7 +108,7 @@ const PAGE: Row = Row {
 };
 
 macro_rules! pages {
-    ($($(#[$cfg:meta])* $page:ident, $path:literal, $shows:expr;)+) => {
+    ($($(#[$cfg:meta])* $page:ident, $path:literal, $body:ident, $shows:expr;)+) => {
         impl Page {
             /// Every page.
             pub const ALL: &'static [Self] = &[$($(#[$cfg])* Self::$page),+];
@@ -109,7 +116,7 @@ macro_rules! pages {
             pub(super) fn row(self) -> &'static Row {
                 match self {
                     $($(#[$cfg])* Self::$page => {
-                        static ROW: Row = Row { path: $path, handler: Handler::Page($shows), ..PAGE };
+                        static ROW: Row = Row { path: $path, body: $body, handler: Handler::Page($shows), ..PAGE };
                         &ROW
                     })+
                 }
@@ -119,29 +126,29 @@ macro_rules! pages {
 }
 
 pages! {
-    Overview, "/desk", Shows::Seller(overview::show);
-    SignIn, "/desk/sign-in", Shows::Anybody(sign_in::sign_in);
-    SignOut, "/desk/sign-out", Shows::Seller(sign_in::sign_out);
-    Keys, "/desk/keys", Shows::Seller(keys::show);
-    Key, "/desk/key", Shows::Seller(key::show);
-    ChangeKey, "/desk/key/change", Shows::Seller(change::show);
-    Products, "/desk/products", Shows::Seller(product::list);
-    Product, "/desk/product", Shows::Seller(product::show);
-    ArchiveProduct, "/desk/product/archive", Shows::Seller(product::archive);
-    Posts, "/desk/posts", Shows::Seller(post::list);
-    Post, "/desk/post", Shows::Seller(post::show);
-    DeletePost, "/desk/post/delete", Shows::Seller(post::delete);
-    Messages, "/desk/messages", Shows::Seller(messages::show);
+    Overview, "/desk", FIELDS, Shows::Seller(overview::show);
+    SignIn, "/desk/sign-in", FIELDS, Shows::Anybody(sign_in::sign_in);
+    SignOut, "/desk/sign-out", FIELDS, Shows::Seller(sign_in::sign_out);
+    Keys, "/desk/keys", FIELDS, Shows::Seller(keys::show);
+    Key, "/desk/key", FIELDS, Shows::Seller(key::show);
+    ChangeKey, "/desk/key/change", FIELDS, Shows::Seller(change::show);
+    Products, "/desk/products", FIELDS, Shows::Seller(product::list);
+    Product, "/desk/product", CONTENT, Shows::Seller(product::show);
+    ArchiveProduct, "/desk/product/archive", FIELDS, Shows::Seller(product::archive);
+    Posts, "/desk/posts", FIELDS, Shows::Seller(post::list);
+    Post, "/desk/post", CONTENT, Shows::Seller(post::show);
+    DeletePost, "/desk/post/delete", FIELDS, Shows::Seller(post::delete);
+    Messages, "/desk/messages", FIELDS, Shows::Seller(messages::show);
     #[cfg(feature = "platforms")]
-    Events, "/desk/events", Shows::Seller(events::list);
+    Events, "/desk/events", FIELDS, Shows::Seller(events::list);
     #[cfg(feature = "platforms")]
-    Event, "/desk/event", Shows::Seller(events::show);
-    Audit, "/desk/audit", Shows::Seller(audit::show);
-    Setup, "/desk/setup", Shows::Seller(setup::show);
-    Erase, "/desk/erase", Shows::Seller(setup::erase);
-    Style, "/key/style.css", Shows::Anybody(style);
-    Buyer, "/key", Shows::Anybody(buyer::show);
-    Lost, "/key/lost", Shows::Anybody(buyer::lost);
+    Event, "/desk/event", FIELDS, Shows::Seller(events::show);
+    Audit, "/desk/audit", FIELDS, Shows::Seller(audit::show);
+    Setup, "/desk/setup", FIELDS, Shows::Seller(setup::show);
+    Erase, "/desk/erase", FIELDS, Shows::Seller(setup::erase);
+    Style, "/key/style.css", FIELDS, Shows::Anybody(style);
+    Buyer, "/key", FIELDS, Shows::Anybody(buyer::show);
+    Lost, "/key/lost", FIELDS, Shows::Anybody(buyer::lost);
 }
 
 impl Page {
@@ -158,20 +165,39 @@ impl Page {
     }
 }
 
-/// Answers a request for a page. The body is read only for a form, and kept only if `keep` says so.
-pub(super) async fn answer<'c>(shows: Shows, delivery: &'c Delivery, call: &'c Call, body: Option<Body>) -> Reply {
+/// Answers a request for a page. A form of the desk is kept only if it comes from a seller and from our own site.
+pub(super) async fn answer<E>(
+    shows: Shows,
+    delivery: &Delivery,
+    call: &Call,
+    rule: BodyRule,
+    body: Pin<&mut impl Stream<Item = Result<Bytes, E>>>,
+) -> Reply {
     let Some(look) = delivery.inner.look.as_deref() else { return Reply::not_found() };
-    let form = match body.map(|body| Form::read(call, &body)).transpose() {
-        Ok(form) => form,
-        Err(code) => return Reply::error(code),
+    let mut visit = Visit { delivery, look, call, form: None };
+    let seller = match shows {
+        Shows::Anybody(_) => Ok(None),
+        Shows::Seller(_) => SignedIn::of(&visit).await.map(Some),
     };
-    let visit = Visit { delivery, look, call, form };
-    let answered = match shows {
-        Shows::Anybody(show) => show(visit).await,
-        Shows::Seller(show) => match SignedIn::of(&visit).await {
-            Ok(seller) => show(visit, seller).await,
-            Err(trouble) => Err(trouble),
+    if visit.is_form() {
+        // What is not kept is read nevertheless: a browser shows no answer to a form that it could not send.
+        let body = read(rule, &call.headers, body, seller.is_ok()).await;
+        if seller.is_ok() {
+            match Form::read(call, &body) {
+                Ok(form) => visit.form = Some(form),
+                Err(code) => return Reply::error(code),
+            }
+        }
+    }
+    let answered = match (shows, seller) {
+        (_, Err(trouble)) => Err(trouble),
+        (Shows::Anybody(show), Ok(_)) => show(visit).await,
+        (Shows::Seller(show), Ok(Some(seller))) => match visit.form.as_ref().map(|form| check_csrf(form, &seller.csrf))
+        {
+            Some(Err(trouble)) => Err(trouble),
+            _ => show(visit, seller).await,
         },
+        (Shows::Seller(_), Ok(None)) => Err(Trouble::NotFound),
     };
     match answered {
         Ok(reply) => reply,

@@ -166,7 +166,7 @@ async fn submitted(visit: &Visit<'_>, seller: &SignedIn, form: &Form) -> Result<
     let seller_desk = visit.delivery.desk(&seller.actor);
     let saved = match id {
         Some(id) => seller_desk.update_product(id, facts).await.map(|updated| updated.map(|product| product.id())),
-        None => seller_desk.add_product(facts).await.map(|product| Some(product.id())),
+        None => add(visit, seller, typed.name.trim(), facts).await.map(Some),
     };
     match saved {
         Ok(Some(id)) => Ok(visit.go_to(&format!("/desk/product?id={id}&done=saved"))),
@@ -176,6 +176,18 @@ async fn submitted(visit: &Visit<'_>, seller: &SignedIn, form: &Form) -> Result<
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Adds a product, unless the form was sent before: one that is alike in everything is the one meant.
+async fn add(visit: &Visit<'_>, seller: &SignedIn, name: &str, facts: NewProduct) -> Result<ProductId, StoreError> {
+    let delivery = visit.delivery;
+    let _turn = delivery.inner.adding.lock().await;
+    for listed in delivery.products().await?.iter().filter(|listed| listed.name == name) {
+        if delivery.product(listed.id).await?.is_some_and(|product| *product.facts() == facts) {
+            return Ok(listed.id);
+        }
+    }
+    delivery.desk(&seller.actor).add_product(facts).await.map(|product| product.id())
 }
 
 fn page(visit: &Visit<'_>, seller: &SignedIn, typed: &Typed, fault: Option<&str>) -> Result<Reply, Trouble> {

@@ -30,17 +30,18 @@ fn form(visit: &Visit<'_>, fault: Option<&str>) -> Result<Reply, Trouble> {
     if let Some(secret) = visit.cookie(Cookie::Form) {
         return visit.page("sign_in.html", context! { csrf => visit.csrf(&secret), fault });
     }
-    let (secret, text) = visit.new_secret();
+    let (secret, text) = visit.new_secret(Cookie::Form);
     let page = visit.page("sign_in.html", context! { csrf => visit.csrf(&secret), fault })?;
     Ok(page.cookie(&visit.set_cookie(Cookie::Form, &text, FORM)))
 }
 
 async fn submitted(visit: &Visit<'_>) -> Result<Reply, Trouble> {
     let (delivery, Some(form_sent)) = (visit.delivery, &visit.form) else { return Err(Trouble::Malformed) };
-    admit(delivery, Policy::Admin, client(delivery, visit.call)).await.map_err(Trouble::Answered)?;
     visit.check_origin()?;
     let secret = visit.cookie(Cookie::Form).ok_or(Trouble::Forged)?;
     check_csrf(form_sent, &visit.csrf(&secret))?;
+    // Counted only now: another site's forms, which a seller's browser sends, must not lock the seller out.
+    admit(delivery, Policy::Admin, client(delivery, visit.call)).await.map_err(Trouble::Answered)?;
     let (Some(tokens), Some(sign_ins)) = (&delivery.inner.tokens, delivery.inner.ledger.sign_ins()) else {
         return Err(Trouble::NotFound);
     };
@@ -60,7 +61,7 @@ async fn submitted(visit: &Visit<'_>) -> Result<Reply, Trouble> {
     if let Some(before) = visit.cookie(Cookie::Session) {
         sign_ins.sign_out(visit.session_id(&before)).await?;
     }
-    let (secret, text) = visit.new_secret();
+    let (secret, text) = visit.new_secret(Cookie::Session);
     let expires_at = crate::clock::whole_seconds(delivery.inner.clock.now() + TimeDelta::seconds(SESSION));
     sign_ins.sign_in(SignIn { id: visit.session_id(&secret), actor, token, expires_at }).await?;
     Ok(visit.go_to("/desk").cookie(&visit.set_cookie(Cookie::Session, &text, SESSION)))

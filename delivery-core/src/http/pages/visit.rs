@@ -1,13 +1,12 @@
 //! A request for a page, and who sends it: sessions, cookies, and forms that only our own pages can send.
 
-use ::http::{Method, header};
-use sha2::{Digest, Sha256};
+use ::http::{HeaderName, Method, header};
 use subtle::ConstantTimeEq;
 
 use super::form::Form;
 use super::trouble::Trouble;
 use crate::delivery::Delivery;
-use crate::http::limits::admit;
+use crate::http::limits::{admit, client};
 use crate::http::{Call, Reply};
 use crate::key::Actor;
 use crate::limit::{Identity, Policy};
@@ -52,12 +51,13 @@ pub(super) enum Cookie {
 }
 
 impl SignedIn {
-    /// Who sends this; a form that is not ours is refused.
+    /// Who sends this, counted before it is looked up. A form that another site sends is refused; whether it is one of this session
+    /// is [checked](check_csrf) once it was read.
     pub(super) async fn of(visit: &Visit<'_>) -> Result<Self, Trouble> {
         let delivery = visit.delivery;
         let found = match &delivery.inner.tokens {
             Some(tokens) => Self::by_cookie(visit, tokens).await?,
-            None => Self::by_host(visit).await,
+            None => Self::by_host(visit).await?,
         };
         let Some(seller) = found else {
             return Err(match &delivery.inner.tokens {
@@ -65,10 +65,8 @@ impl SignedIn {
                 None => Reply::error(crate::error::ErrorCode::Unauthorized).into(),
             });
         };
-        admit(delivery, Policy::Desk, Identity::Key(seller.counted_as())).await.map_err(Trouble::Answered)?;
-        if let Some(form) = &visit.form {
+        if visit.is_form() {
             visit.check_origin()?;
-            check_csrf(form, &seller.csrf)?;
         }
         Ok(seller)
     }
@@ -77,6 +75,8 @@ impl SignedIn {
         let Some(secret) = visit.cookie(Cookie::Session) else { return Ok(None) };
         let id = visit.session_id(&secret);
         let Some(sign_ins) = visit.delivery.inner.ledger.sign_ins() else { return Ok(None) };
+        let counted_as = id.as_bytes().iter().take(16).fold(0, |all, byte| all << 8 | u128::from(*byte));
+        admit(visit.delivery, Policy::Desk, Identity::Key(counted_as)).await.map_err(Trouble::Answered)?;
         let Some(SignIn { actor, token, expires_at, .. }) = sign_ins.signed_in(id).await? else { return Ok(None) };
         // A token that was changed ends its sessions.
         let mac = |digest: &[u8; 32]| visit.mac("desk token", digest);
@@ -85,21 +85,13 @@ impl SignedIn {
         Ok((holds && !is_over).then(|| Self { actor, session: Some(id), csrf: visit.csrf(&secret) }))
     }
 
-    async fn by_host(visit: &Visit<'_>) -> Option<Self> {
-        let call = visit.call;
-        let head = Head::new(&call.headers, &call.extensions, call.peer);
-        let actor = visit.delivery.inner.seller.as_ref()?.authenticate(&head).await?;
-        let csrf = visit.csrf(actor.as_str().as_bytes());
-        Some(Self { actor, session: None, csrf })
-    }
-
-    /// Whom views are counted for.
-    fn counted_as(&self) -> u128 {
-        let bytes = match &self.session {
-            Some(id) => *id.as_bytes(),
-            None => Sha256::digest(self.actor.as_str()).into(),
-        };
-        bytes.iter().take(16).fold(0, |all, byte| all << 8 | u128::from(*byte))
+    /// Counted by the address, since what the host does to sign somebody in may be dear.
+    async fn by_host(visit: &Visit<'_>) -> Result<Option<Self>, Trouble> {
+        let (delivery, call) = (visit.delivery, visit.call);
+        let Some(seller) = &delivery.inner.seller else { return Ok(None) };
+        admit(delivery, Policy::Desk, client(delivery, call)).await.map_err(Trouble::Answered)?;
+        let found = seller.authenticate(&Head::new(&call.headers, &call.extensions, call.peer)).await;
+        Ok(found.map(|actor| Self { csrf: visit.csrf(actor.as_str().as_bytes()), actor, session: None }))
     }
 }
 
@@ -110,17 +102,19 @@ impl Visit<'_> {
     }
 
     /// A new secret for a cookie, and its text.
-    pub(super) fn new_secret(&self) -> ([u8; SECRET], String) {
+    pub(super) fn new_secret(&self, cookie: Cookie) -> ([u8; SECRET], String) {
         let mut secret = [0; SECRET];
         self.delivery.inner.entropy.fill(&mut secret);
         let mut text = data_encoding::BASE64URL_NOPAD.encode(&secret);
-        text.push_str(&data_encoding::BASE64URL_NOPAD.encode(self.tag(&secret).as_slice()));
+        text.push_str(&data_encoding::BASE64URL_NOPAD.encode(self.tag(cookie, &secret).as_slice()));
         (secret, text)
     }
 
     /// `Set-Cookie`, for so many seconds.
     pub(super) fn set_cookie(&self, cookie: Cookie, text: &str, seconds: i64) -> String {
-        let secure = if self.is_https() { "; Secure" } else { "" };
+        // Behind a proxy that adds TLS the buyers' address may say http nevertheless.
+        let is_secure = self.is_https() || self.origin().is_some_and(|origin| origin.starts_with("https://"));
+        let secure = if is_secure { "; Secure" } else { "" };
         format!("{}={text}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}", self.cookie_name(cookie))
     }
 
@@ -135,7 +129,7 @@ impl Visit<'_> {
         let (secret, tag) = text.split_at_checked(SECRET * 4 / 3)?;
         let decode = |text: &str| data_encoding::BASE64URL_NOPAD.decode(text.as_bytes()).ok();
         let secret: [u8; SECRET] = decode(secret)?.try_into().ok()?;
-        bool::from(self.tag(&secret).ct_eq(decode(tag)?.as_slice())).then_some(secret)
+        bool::from(self.tag(cookie, &secret).ct_eq(decode(tag)?.as_slice())).then_some(secret)
     }
 
     pub(super) fn session_id(&self, secret: &[u8]) -> SignInId {
@@ -149,26 +143,42 @@ impl Visit<'_> {
 
     /// Refuses what another site sends: `Origin` must be the address that buyers see, or the host that was called.
     pub(super) fn check_origin(&self) -> Result<(), Trouble> {
-        let one = |name| {
-            let mut values = self.call.headers.get_all(name).iter();
-            let first = values.next().and_then(|value| value.to_str().ok());
-            first.filter(|_| values.next().is_none())
-        };
-        let origin = one(header::ORIGIN).ok_or(Trouble::Forged)?;
+        let origin = self.origin().ok_or(Trouble::Forged)?;
         let ours = &self.delivery.inner.outbox.base_url;
         let ours = ours.strip_suffix(base(self.delivery)).unwrap_or(ours);
         let named = origin.split_once("://").map(|(_, host)| host);
-        let is_host = named.is_some() && named == one(header::HOST);
+        let is_host = named.is_some() && named == self.one(&header::HOST);
         if origin.eq_ignore_ascii_case(ours) || is_host { Ok(()) } else { Err(Trouble::Forged) }
+    }
+
+    /// Refuses what another site sends, and lets through what comes from no site.
+    pub(super) fn check_origin_if_any(&self) -> Result<(), Trouble> {
+        if self.call.headers.contains_key(header::ORIGIN) { self.check_origin() } else { Ok(()) }
+    }
+
+    fn origin(&self) -> Option<&str> {
+        self.one(&header::ORIGIN)
+    }
+
+    /// A header that comes once.
+    fn one(&self, name: &HeaderName) -> Option<&str> {
+        let mut values = self.call.headers.get_all(name).iter();
+        let first = values.next().and_then(|value| value.to_str().ok());
+        first.filter(|_| values.next().is_none())
     }
 
     pub(super) fn mac(&self, purpose: &str, bytes: &[u8]) -> [u8; 32] {
         self.delivery.inner.keyring.mac(purpose, bytes)
     }
 
-    fn tag(&self, secret: &[u8]) -> [u8; TAG] {
+    /// One for each kind: a cookie that everybody gets does not pass for a session's.
+    fn tag(&self, cookie: Cookie, secret: &[u8]) -> [u8; TAG] {
+        let purpose = match cookie {
+            Cookie::Session => "desk session cookie",
+            Cookie::Form => "desk form cookie",
+        };
         let mut tag = [0; TAG];
-        tag.iter_mut().zip(self.mac("desk cookie", secret)).for_each(|(to, from)| *to = from);
+        tag.iter_mut().zip(self.mac(purpose, secret)).for_each(|(to, from)| *to = from);
         tag
     }
 

@@ -32,13 +32,9 @@ impl LostKeys for PostgresStore {
 }
 
 async fn answer(session: &mut Session<'_>, scan: &LostScan) -> Result<usize, StoreError> {
-    const QUEUE: &str = concat!(
-        "INSERT INTO delivery_message (number, key, kind, recipient, message_id, queued_at, due_at) \
-        SELECT $1, $2, $3, $4, $5, $6 + skew, $6 + skew FROM (SELECT ",
-        skew!("$7"),
-        " AS skew) c"
-    );
-    let (now, since) = (scan.now, scan.now - LOST_PAUSE);
+    const SKEW: &str = concat!("SELECT ", skew!("$1"), " AS skew");
+    const QUEUE: &str = "INSERT INTO delivery_message (number, key, kind, recipient, message_id, queued_at, due_at) \
+        VALUES ($1, $2, $3, $4, $5, $6, $6)";
     let mut transaction = session.begin().await.map_err(store_error)?;
     let mut inside = Session::Host(&mut transaction);
     // Servers take turns: each sees what the one before has sent.
@@ -47,19 +43,23 @@ async fn answer(session: &mut Session<'_>, scan: &LostScan) -> Result<usize, Sto
     if waiting.is_empty() {
         return transaction.commit().await.map(|()| 0).map_err(store_error);
     }
+    // Times of messages are those of the database's clock.
+    let skew =
+        inside.query(SKEW).bind(machine()).fetch_one(&mut *inside).await.map_err(store_error)?.integer("skew")?;
+    let (now, since) = (scan.now.timestamp_millis() + skew, (scan.now - LOST_PAUSE).timestamp_millis() + skew);
     let mut numbers = next_block(&mut inside).await?;
     for row in &waiting {
         let (number, address) = (row.integer("number")?, row.text("email")?.to_ascii_lowercase());
         // Who is forgotten meanwhile is not written to.
         let newest = inside.query(AssertSqlSafe(format!("{NEWEST} FOR UPDATE"))).bind(address.clone());
         let newest = newest.fetch_optional(&mut *inside).await.map_err(store_error)?;
-        let recent = inside.query(RECENT).bind(address).bind(since.timestamp_millis());
+        let recent = inside.query(RECENT).bind(address).bind(since);
         let recent = recent.fetch_optional(&mut *inside).await.map_err(store_error)?;
         if let (Some(key), None) = (newest, recent) {
-            let queue = inside.query(QUEUE).bind(numbers.take_at(now)?).bind(key.integer("number")?);
+            let queue = inside.query(QUEUE).bind(numbers.take_at(scan.now)?).bind(key.integer("number")?);
             let queue = queue.bind(MessageKind::Lost.as_str()).bind(key.text("email")?.to_owned());
-            let queue = queue.bind(scan.name(number)?.as_str().to_owned()).bind(now.timestamp_millis());
-            queue.bind(machine()).execute(&mut *inside).await.map_err(store_error)?;
+            let queue = queue.bind(scan.name(number)?.as_str().to_owned()).bind(now);
+            queue.execute(&mut *inside).await.map_err(store_error)?;
         }
         inside.query(DONE).bind(number).execute(&mut *inside).await.map_err(store_error)?;
     }

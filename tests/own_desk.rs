@@ -1,0 +1,112 @@
+//! The desk behind the host's own sign-in, in place of a token of ours.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use delivery_core::Delivery;
+use delivery_core::http::{Call, Endpoint, Page, Reply};
+use delivery_core::key::{Actor, Keyring, Prefix};
+use delivery_core::limit::{Quota, Quotas};
+use delivery_core::look::Look;
+use delivery_core::seller::{Head, Seller};
+use delivery_core::store::{AuditQuery, MemoryStore};
+use delivery_testing::RecordingMailer;
+use http::{Method, StatusCode, header};
+
+/// The host's own sign-in, which counts how often it was asked.
+#[derive(Debug, Default)]
+struct Staff(AtomicUsize);
+
+#[async_trait]
+impl Seller for Staff {
+    async fn authenticate(&self, head: &Head<'_>) -> Option<Actor> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        let cookie = head.headers.get(header::COOKIE)?.to_str().ok()?;
+        cookie.strip_prefix("staff=").and_then(|name| name.parse().ok())
+    }
+}
+
+fn shop(look: Option<Look>) -> (Delivery, Arc<Staff>) {
+    let keyring = Keyring::new(Prefix::default(), &["a secret for a host".parse().unwrap()]).unwrap();
+    let (store, staff) = (Arc::new(MemoryStore::new()), Arc::new(Staff::default()));
+    let quotas = Quotas { desk: Quota::per_minute(5).unwrap(), ..Quotas::default() };
+    let builder = Delivery::builder(store, Arc::new(RecordingMailer::default()), keyring);
+    let builder = builder.seller(staff.clone()).quotas(quotas);
+    let builder = look.into_iter().fold(builder, delivery_core::delivery::Builder::pages);
+    (builder.build(), staff)
+}
+
+fn from(address: &str, cookie: &str) -> Call {
+    let call = Call { peer: Some(address.parse().unwrap()), ..Call::new(Method::GET) };
+    call.header(header::COOKIE, cookie.parse().unwrap())
+}
+
+async fn see(delivery: &Delivery, page: Page, call: Call) -> (StatusCode, String) {
+    let reply = Endpoint::Page(page).call(delivery, call).await;
+    (reply.status(), text(&reply))
+}
+
+fn text(reply: &Reply) -> String {
+    String::from_utf8(reply.body().to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn whoever_the_host_has_signed_in_is_at_the_desk() {
+    let (delivery, _) = shop(Some(Look::default()));
+    for (cookie, page, status) in [
+        ("staff=ada", Page::Overview, StatusCode::OK),
+        ("guest=ada", Page::Overview, StatusCode::UNAUTHORIZED),
+        ("staff=ada", Page::SignIn, StatusCode::NOT_FOUND),
+        ("guest=ada", Page::Buyer, StatusCode::OK),
+    ] {
+        let (answered, html) = see(&delivery, page, from("192.0.2.1", cookie)).await;
+        assert_eq!(answered, status, "{cookie} {page:?}");
+        assert!(!html.contains("Sign out"), "the host signs its sellers out");
+    }
+}
+
+#[tokio::test]
+async fn what_they_do_is_done_in_their_name_and_by_a_form_of_their_own() {
+    let (delivery, _) = shop(Some(Look::default()));
+    let (_, html) = see(&delivery, Page::Product, from("192.0.2.1", "staff=ada")).await;
+    let csrf = html.split("name=\"csrf\" value=\"").nth(1).unwrap().split('"').next().unwrap();
+    for (cookie, origin, status) in [
+        ("staff=bob", "http://localhost", StatusCode::FORBIDDEN),
+        ("staff=ada", "https://evil.example", StatusCode::FORBIDDEN),
+        ("staff=ada", "http://localhost", StatusCode::SEE_OTHER),
+    ] {
+        let body = format!("name=Atlas&content=x&csrf={csrf}");
+        let call = Call { method: Method::POST, body: body.into(), ..from("192.0.2.2", cookie) };
+        let call = call.header(header::ORIGIN, origin.parse().unwrap());
+        let call = call.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded".parse().unwrap());
+        assert_eq!(see(&delivery, Page::Product, call).await.0, status, "{cookie} {origin}");
+    }
+    let all = AuditQuery { key: None, before: None, limit: 10 };
+    let audit = delivery.desk(&Actor::system()).audit(&all).await.unwrap().items;
+    assert_eq!(audit.iter().map(|entry| entry.actor.as_str()).collect::<Vec<_>>(), ["ada"]);
+}
+
+/// What a host does to sign somebody in may be dear.
+#[tokio::test]
+async fn a_stranger_has_the_host_asked_no_more_often_than_the_limit_allows() {
+    let (delivery, staff) = shop(Some(Look::default()));
+    for _ in 0..20 {
+        see(&delivery, Page::Overview, from("192.0.2.1", "guest=x")).await;
+    }
+    assert_eq!(staff.0.load(Ordering::Relaxed), 5);
+    let (refused, _) = see(&delivery, Page::Overview, from("192.0.2.1", "staff=ada")).await;
+    let (elsewhere, _) = see(&delivery, Page::Overview, from("192.0.2.2", "staff=ada")).await;
+    assert_eq!((refused, elsewhere), (StatusCode::TOO_MANY_REQUESTS, StatusCode::OK));
+}
+
+#[tokio::test]
+async fn there_is_nothing_of_it_unless_the_host_turns_it_on() {
+    for (look, desk, key) in [(None, 404, 404), (Some(Look::default().desk(false)), 404, 200)] {
+        let (delivery, _) = shop(look);
+        for (page, status) in [(Page::Overview, desk), (Page::Erase, desk), (Page::Buyer, key)] {
+            let (answered, _) = see(&delivery, page, from("192.0.2.1", "staff=ada")).await;
+            assert_eq!(answered.as_u16(), status, "{page:?}");
+        }
+    }
+}
