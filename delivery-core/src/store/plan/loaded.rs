@@ -196,10 +196,12 @@ impl Loaded {
         self.deals.insert(row.number, Some(row));
     }
 
-    /// Adds a key's row. If it was issued for an order that the batch needs, its purchase is known with it.
+    /// Adds a key's row. If it was issued for an order that the batch needs, its purchase is known with it, unless the key has a
+    /// successor: the purchase belongs to that one.
     pub fn insert(&mut self, row: Row) {
         let id = row.key.id();
         if !self.purchases.is_empty()
+            && row.key.successor().is_none()
             && let Some(purchase) = PurchaseId::of(row.key.granted())
         {
             self.purchases.insert(purchase, Some(id));

@@ -93,6 +93,25 @@ fn an_order_inserts_its_key_with_its_message_and_nothing_else() {
 }
 
 #[test]
+fn an_order_is_never_answered_with_a_key_that_another_took_the_place_of() {
+    // The withdrawn key is loaded for an operation of its own, whatever else of the order is.
+    let (first, again) = (new_key(1, "A"), new_key(3, "A"));
+    let heir = (KeyId::from_bytes([2; 16]), SecretVersion::from_stored(1));
+    let (old, new) = row(&first, 2, 40).key.rotate(heir, at(5), &Actor::system()).unwrap();
+    let [old, new] = [(old, 40), (new, 41)].map(|(key, number)| Row { key, ..row(&first, 2, number) });
+    for rows in [vec![old.clone(), new.clone()], vec![new.clone(), old.clone()]] {
+        let (operation, reply) = issue(&again);
+        let plan = planned(&[change(&first, spend()).0, operation], rows);
+        assert_eq!(plan.answer(|_| true), [true, true]);
+        assert_eq!(reply.take().unwrap(), Issue::Existing(new.key.clone()));
+    }
+    // Where purchases are not loaded, the order is taken for new, and its index refuses it.
+    let (operation, _) = issue(&again);
+    let plan = planned(&[change(&first, spend()).0, operation], [old]);
+    assert_eq!(plan.writes.keys.iter().map(|write| write.row.key.id()).collect::<Vec<_>>(), [again.id]);
+}
+
+#[test]
 fn an_order_that_comes_again_writes_nothing_and_has_its_key() {
     let (first, again) = (new_key(1, "A"), new_key(2, "A"));
     // Known from before, or from the same batch.
