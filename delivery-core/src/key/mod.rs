@@ -76,6 +76,17 @@ impl KeyId {
         Self(Builder::from_unix_timestamp_millis(milliseconds, &random).into_uuid())
     }
 
+    /// The smallest number of those made at this time or later, in milliseconds since 1970.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(crate) fn from_time(milliseconds: u64) -> Self {
+        let mut bytes = [0; 16];
+        let [.., a, b, c, d, e, f] = milliseconds.to_be_bytes();
+        for (byte, value) in bytes.iter_mut().zip([a, b, c, d, e, f]) {
+            *byte = value;
+        }
+        Self(Uuid::from_bytes(bytes))
+    }
+
     /// The number from its 16 bytes, as a store keeps it.
     #[must_use]
     pub fn from_bytes(bytes: [u8; 16]) -> Self {

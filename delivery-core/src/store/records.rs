@@ -30,7 +30,8 @@ pub trait Records: Send + Sync {
     async fn audit(&self, query: &AuditQuery) -> Result<Page<AuditEntry, i64>, StoreError>;
 
     /// How many keys there are, by product and status, at `now`; and what happened on each day, in UTC, from the day of `since`
-    /// to that of `now`. It may read every key.
+    /// to that of `now`. It may read every key. The keys of a day may be found by the time in their ids, which is that of
+    /// [`KeyId::random`](crate::key::KeyId::random).
     ///
     /// # Errors
     ///

@@ -95,8 +95,8 @@ impl Records for MemoryStore {
         let is_due = |row: &&Row| {
             let (key, expires_at) = (&row.key, row.key.expires_at());
             let is_soon = now < expires_at && expires_at <= until && expires_at < NEVER;
-            let sold_for = key.granted().expires_at.signed_duration_since(key.granted().issued_at);
-            let is_soon = is_soon && sold_for >= until - now;
+            let longest = key.granted().expires_at.max(expires_at).signed_duration_since(key.granted().issued_at);
+            let is_soon = is_soon && longest >= until - now;
             is_soon
                 && key.revoked_at().is_none()
                 && key.limit().allows(key.used())
@@ -129,11 +129,11 @@ impl Records for MemoryStore {
             entry.action == Action::EmailChanged
                 && entry.detail.as_ref().is_some_and(|detail| detail.eq_ignore_ascii_case(&was))
         };
-        let had: BTreeSet<KeyId> =
+        let had_by: BTreeSet<KeyId> =
             state.log.values().filter(|entry| had_it(entry)).filter_map(|entry| entry.key).collect();
         let State { log, keys, queue, .. } = &mut *state;
         let has = |id: &KeyId| keys.get(id).is_some_and(|row| row.key.email().is_same(email));
-        let had = |id: &KeyId| had.contains(id);
+        let had = |id: &KeyId| had_by.contains(id);
         for entry in log.values_mut().filter(|entry| entry.key.as_ref().is_some_and(|id| has(id) || had(id))) {
             if had_it(entry) {
                 entry.detail = Some(format!("was {pseudonym}"));
@@ -156,6 +156,16 @@ impl Records for MemoryStore {
             }
             *row = Row { key: Key::new(Arc::new(granted), key_state), version: row.version + 1, ..row.clone() };
             erased.push(row.key.id());
+        }
+        for row in state.keys.values_mut().filter(|row| had_by.contains(&row.key.id())) {
+            let mut key_state = row.key.state().clone();
+            if let Some(revoked) = &mut key_state.revoked
+                && revoked.reason.as_ref().is_some_and(|reason| names(reason.as_str(), email))
+            {
+                Arc::make_mut(revoked).reason = "erased".parse().ok();
+                let key = Key::new(Arc::new(row.key.granted().as_ref().clone()), key_state);
+                *row = Row { key, version: row.version + 1, ..row.clone() };
+            }
         }
         let detail = Some(pseudonym.as_str().to_owned());
         state.log((None, None), Action::CustomerErased, Edit { detail, ..edit });

@@ -46,8 +46,8 @@ pub(super) const PATIENT: &str = "SET LOCAL lock_timeout = '3s'";
 /// The longest that figures may take.
 pub(super) const FIGURES: Duration = Duration::from_mins(5);
 
-/// For figures, which read every key.
-pub(super) const AT_LENGTH: &str = "SET LOCAL statement_timeout = '60s'; SET LOCAL enable_seqscan = on; \
+/// For figures, which read every key, in one snapshot: a key that is marked or replaced meanwhile counts once.
+pub(super) const AT_LENGTH: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = '60s'; SET LOCAL enable_seqscan = on; \
     SET LOCAL plan_cache_mode = force_custom_plan";
 
 /// Who finds and changes keys asks the same few questions over and over, each for a few rows by their index: they are planned

@@ -15,8 +15,8 @@ use crate::email::Email;
 use crate::key::KeyId;
 use crate::store::plan::number_at;
 use crate::store::sql::records::{
-    COUNTED, Counts, ERASE, EXPIRING, FORGET_EVENT, ISSUED, REPLACED, REVOCATIONS, USES, WAITING, audit, audit_page,
-    day_of, figures, is_about, message_page, messages, unmarked_keys,
+    COUNTED, Counts, ERASE, ERASE_REASONS, EXPIRING, FORGET_EVENT, ISSUED, REPLACED, REVOCATIONS, USES, WAITING, audit,
+    audit_page, day_of, figures, first_id, is_about, message_page, messages, unmarked_keys,
 };
 use crate::store::sql::rows::{self, Columns, seconds};
 use crate::store::sql::search::unmarked;
@@ -70,6 +70,8 @@ impl Records for PostgresStore {
             transaction.execute(AT_LENGTH).await.map_err(store_error)?;
             let mut inside = Session::Host(&mut transaction);
             let first = DateTime::from_timestamp_millis(from).map_or(0, |from| number_at(from, 0));
+            let issued = inside.query(ISSUED).bind(from / 1000).bind(first_id(from));
+            let issued = issued.fetch_all(&mut *inside).await.map_err(store_error)?;
             let mut all = async |statement: &'static str, bound: &[i64]| {
                 let find = bound.iter().fold(inside.query(statement), |find, value| find.bind(*value));
                 find.fetch_all(&mut *inside).await.map_err(store_error)
@@ -78,7 +80,7 @@ impl Records for PostgresStore {
                 keys: all(COUNTED, &[]).await?,
                 replaced: all(REPLACED, &[]).await?,
                 unmarked: all(unmarked_keys!("max_uses >= 0 AND used >= max_uses"), &[now.timestamp()]).await?,
-                issued: all(ISSUED, &[from / 1000, 0]).await?,
+                issued,
                 uses: all(USES, &[from, 0]).await?,
                 revocations: all(REVOCATIONS, &[from, first]).await?,
             };
@@ -181,6 +183,8 @@ async fn erase(
     }
     // Who tells a buyer of something holds the key meanwhile: what was queued by then is erased too.
     inside.query(LOCK).bind(address.clone()).fetch_all(&mut *inside).await.map_err(store_error)?;
+    let reasons = inside.query(ERASE_REASONS).bind(address.clone()).bind(pseudonym.as_str().to_owned());
+    reasons.fetch_all(&mut *inside).await.map_err(store_error)?;
     for statement in ERASE {
         let erase = inside.query(statement).bind(address.clone()).bind(pseudonym.as_str().to_owned());
         let keys = erase.fetch_all(&mut *inside).await.map_err(store_error)?;

@@ -6,7 +6,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 
 use super::rows::{Columns, key_id, milliseconds, parsed, product_id};
 use crate::email::Email;
-use crate::key::Status;
+use crate::key::{KeyId, Status};
 use crate::product::ProductId;
 use crate::store::inbox::names_buyer;
 use crate::store::{
@@ -117,17 +117,26 @@ macro_rules! unmarked_keys {
 }
 pub(in crate::store) use unmarked_keys;
 
-/// How many keys were issued on each day from second `$1` on, among the keys from number `$2` on. The successor of a key counts on
-/// the day of the first.
+/// How many keys were issued on each day from second `$1` on, among the keys from id `$2` on ([`first_id`]). The successor of a
+/// key counts on the day of the first.
 pub(in crate::store) const ISSUED: &str = "SELECT issued_at / 86400 AS day, CAST(count(*) AS bigint) AS keys FROM delivery_key \
-    WHERE issued_at >= $1 AND number >= $2 AND successor IS NULL GROUP BY 1";
+    WHERE issued_at >= $1 AND id >= $2 AND successor IS NULL GROUP BY 1";
+
+/// An id below those of all keys that were issued at `from`, in milliseconds, or later. An id has the time at which it was made;
+/// an hour is left for servers whose clocks differ.
+pub(in crate::store) fn first_id(from: i64) -> Vec<u8> {
+    const HOUR: i64 = 3_600_000;
+    KeyId::from_time(u64::try_from(from - HOUR).unwrap_or_default()).as_bytes().to_vec()
+}
 
 /// Keys that expire after second `$1` and not after second `$2`, and whose buyers were not told of that time: at most `$3`, those
-/// that expire first. Persons who were forgotten are told nothing. A key that was sold for a shorter time than that is of no news.
+/// that expire first. Persons who were forgotten are told nothing. A key that neither was sold for that long nor lasts that long is of no
+/// news.
 pub(in crate::store) const EXPIRING: &str = "SELECT number, id, expires_at, email, \
         CAST(CASE WHEN email LIKE 'erased-%@erased.invalid' THEN 1 ELSE 0 END AS bigint) AS silent FROM delivery_key \
     WHERE state = 0 AND told = 0 AND expires_at > $1 AND expires_at <= $2 \
-        AND granted_until - issued_at >= $2 - $1 ORDER BY expires_at LIMIT $3";
+        AND CASE WHEN granted_until > expires_at THEN granted_until ELSE expires_at END - issued_at >= $2 - $1 \
+    ORDER BY expires_at LIMIT $3";
 
 /// How many uses there were on each day from `$1` on, among the records from number `$2` on.
 pub(in crate::store) const USES: &str = "SELECT at / 86400000 AS day, CAST(count(*) AS bigint) AS uses FROM delivery_use \
@@ -248,6 +257,17 @@ pub(in crate::store) const FORGET_EVENT: &str = "UPDATE delivery_inbox SET body 
 pub(in crate::store) fn is_about(row: &impl Columns, email: &Email) -> Result<bool, StoreError> {
     Ok(row.integer("customers")? == 1 || row.text_or_null("body")?.is_some_and(|body| names_buyer(body, email)))
 }
+
+/// Forgets the address in the reasons for which keys were revoked that had it before it was corrected. Returns their ids. It comes
+/// before [`ERASE`], which forgets who had it.
+pub(in crate::store) const ERASE_REASONS: &str = concat!(
+    "UPDATE delivery_key SET revoked_reason = CASE WHEN CAST($2 AS text) IS NULL THEN revoked_reason ELSE 'erased' END \
+        WHERE number IN ",
+    whose!(),
+    " AND ",
+    contains!("revoked_reason"),
+    " RETURNING id"
+);
 
 /// What forgets address `$1`, in lower case, which `$2` replaces, in this order, once the events that wait are forgotten. The first
 /// one returns the ids of its keys.

@@ -2,8 +2,9 @@
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use sqlx::sqlite::SqliteConnection;
-use sqlx::{AssertSqlSafe, Connection, SqlitePool};
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteConnection};
+use sqlx::{AssertSqlSafe, Connection, Sqlite};
 
 use super::error::store_error;
 use super::load;
@@ -13,8 +14,8 @@ use crate::email::Email;
 use crate::key::KeyId;
 use crate::store::plan::number_at;
 use crate::store::sql::records::{
-    COUNTED, Counts, ERASE, EXPIRING, FORGET_EVENT, ISSUED, REPLACED, REVOCATIONS, USES, WAITING, audit, audit_page,
-    day_of, figures, is_about, message_page, messages, unmarked_keys,
+    COUNTED, Counts, ERASE, ERASE_REASONS, EXPIRING, FORGET_EVENT, ISSUED, REPLACED, REVOCATIONS, USES, WAITING, audit,
+    audit_page, day_of, figures, first_id, is_about, message_page, messages, unmarked_keys,
 };
 use crate::store::sql::rows::{self, Columns, seconds};
 use crate::store::sql::search::unmarked;
@@ -44,23 +45,20 @@ impl Records for SqliteStore {
 
     async fn figures(&self, since: DateTime<Utc>, now: DateTime<Utc>) -> Result<Figures, StoreError> {
         let from = day_of(since);
-        let readers = &self.readers;
-        let all = async |statement| sqlx::query(statement).fetch_all(readers).await.map_err(store_error);
-        let since = async |statement, since: i64, number: i64| {
-            let find = sqlx::query(statement).bind(since).bind(number);
-            find.fetch_all(readers).await.map_err(store_error)
-        };
-        let unmarked = sqlx::query(unmarked_keys!("exhausted = 1")).bind(now.timestamp()).fetch_all(readers);
-        let first_key = first(readers, FIRST_KEY, from / 1000).await?;
-        let first_use = first(readers, FIRST_USE, from).await?;
+        // One snapshot: a key that is marked or replaced meanwhile counts once.
+        let mut snapshot = self.readers.begin().await.map_err(store_error)?;
+        let first_use = first_use(&mut snapshot, from).await?;
         let first_entry = DateTime::from_timestamp_millis(from).map_or(0, |from| number_at(from, 0));
+        let mut all = async |find: Query<'static, Sqlite, SqliteArguments>| {
+            find.fetch_all(&mut *snapshot).await.map_err(store_error)
+        };
         figures(&Counts {
-            keys: all(COUNTED).await?,
-            replaced: all(REPLACED).await?,
-            unmarked: unmarked.await.map_err(store_error)?,
-            issued: since(ISSUED, from / 1000, first_key).await?,
-            uses: since(USES, from, first_use).await?,
-            revocations: since(REVOCATIONS, from, first_entry).await?,
+            keys: all(sqlx::query(COUNTED)).await?,
+            replaced: all(sqlx::query(REPLACED)).await?,
+            unmarked: all(sqlx::query(unmarked_keys!("exhausted = 1")).bind(now.timestamp())).await?,
+            issued: all(sqlx::query(ISSUED).bind(from / 1000).bind(first_id(from))).await?,
+            uses: all(sqlx::query(USES).bind(from).bind(first_use)).await?,
+            revocations: all(sqlx::query(REVOCATIONS).bind(from).bind(first_entry)).await?,
         })
     }
 
@@ -94,24 +92,15 @@ impl Records for SqliteStore {
     }
 }
 
-/// The newest number of a table whose rows are recorded one after another, and the first row from a number on, with its time.
-type InOrder = (&'static str, &'static str);
-const FIRST_KEY: InOrder = (
-    "SELECT coalesce(max(number), 0) FROM delivery_key",
-    "SELECT number, issued_at AS at FROM delivery_key WHERE number >= ? ORDER BY number LIMIT 1",
-);
-const FIRST_USE: InOrder = (
-    "SELECT coalesce(max(number), 0) FROM delivery_use",
-    "SELECT number, at FROM delivery_use WHERE number >= ? ORDER BY number LIMIT 1",
-);
-
-/// The number of the first row at `since` or later.
-async fn first(readers: &SqlitePool, (newest, next): InOrder, since: i64) -> Result<i64, StoreError> {
-    let newest: i64 = sqlx::query_scalar(newest).fetch_one(readers).await.map_err(store_error)?;
+/// The number of the first use at `since` or later. Uses are recorded one after another.
+async fn first_use(reader: &mut SqliteConnection, since: i64) -> Result<i64, StoreError> {
+    const NEWEST: &str = "SELECT coalesce(max(number), 0) FROM delivery_use";
+    const NEXT: &str = "SELECT number, at FROM delivery_use WHERE number >= ? ORDER BY number LIMIT 1";
+    let newest: i64 = sqlx::query_scalar(NEWEST).fetch_one(&mut *reader).await.map_err(store_error)?;
     let (mut low, mut high) = (0, newest + 1);
     while low < high {
         let middle = low + (high - low) / 2;
-        let next = sqlx::query(next).bind(middle).fetch_optional(readers).await.map_err(store_error)?;
+        let next = sqlx::query(NEXT).bind(middle).fetch_optional(&mut *reader).await.map_err(store_error)?;
         match next {
             Some(row) if row.integer("at")? < since => low = row.integer("number")? + 1,
             _ => high = middle,
@@ -154,13 +143,17 @@ async fn erase(
 ) -> Result<Vec<KeyId>, StoreError> {
     let number = writer.next_number().await?;
     let mut transaction = writer.connection.begin().await.map_err(store_error)?;
-    let (mut ids, address) = (Vec::new(), email.as_str().to_ascii_lowercase());
+    let (mut ids, mut others, address) = (Vec::new(), Vec::new(), email.as_str().to_ascii_lowercase());
     let waiting = sqlx::query(WAITING).bind(&address).fetch_all(&mut *transaction).await.map_err(store_error)?;
     for row in &waiting {
         if is_about(row, email)? {
             let forget = sqlx::query(FORGET_EVENT).bind(row.integer("number")?);
             forget.execute(&mut *transaction).await.map_err(store_error)?;
         }
+    }
+    let reasons = sqlx::query(ERASE_REASONS).bind(&address).bind(pseudonym.as_str());
+    for row in &reasons.fetch_all(&mut *transaction).await.map_err(store_error)? {
+        others.push(rows::key_id(row)?);
     }
     for statement in ERASE {
         let erase = sqlx::query(statement).bind(&address).bind(pseudonym.as_str());
@@ -172,10 +165,11 @@ async fn erase(
     log.execute(&mut *transaction).await.map_err(store_error)?;
     transaction.commit().await.map_err(store_error)?;
     // What cannot be read now is read when it is asked for.
-    for id in &ids {
+    let changed = [ids.as_slice(), &others].concat();
+    for id in &changed {
         writer.cache.keys.remove(id);
     }
-    for row in load::keys(&mut writer.connection, &writer.cache, &ids).await? {
+    for row in load::keys(&mut writer.connection, &writer.cache, &changed).await? {
         writer.cache.keys.insert(row.key.id(), row);
     }
     leave_nothing(&mut writer.connection).await?;

@@ -97,6 +97,13 @@ pub(super) async fn a_key_that_was_sold_for_days_is_told_of_nothing(store: Port)
     }
     while told(&store, now(), 9).await > 0 {}
     assert_eq!(queued(&store, now()).await, [(1, "buyer1@example.com".to_owned())]);
+    // One that lasts longer by now is told, and so is one that was sold for longer and ends sooner.
+    set_expiry(&store, key(2, 1).id, days(40)).await;
+    set_expiry(&store, key(1, 1).id, days(2)).await;
+    while told(&store, days(1), 9).await > 0 {}
+    assert_eq!(queued(&store, days(1)).await, [(1, "buyer1@example.com".to_owned())]);
+    while told(&store, days(30), 9).await > 0 {}
+    assert_eq!(queued(&store, days(30)).await, [(2, "buyer0@example.com".to_owned())]);
 }
 
 pub(super) async fn a_successor_is_told_of_no_time_that_the_buyer_knows(store: Port) {

@@ -31,6 +31,7 @@ cases![
     every_change_is_in_the_audit_log_with_who_made_it,
     a_key_is_sent_again_to_an_address_that_is_corrected,
     figures_count_keys_and_what_happened_on_each_day,
+    a_rotation_takes_no_sale_out_of_the_figures,
     an_erased_person_is_nowhere_and_counts_stay,
     addresses_in_any_script_are_found_and_erased,
     nothing_is_sent_to_a_person_who_was_erased,
@@ -267,4 +268,32 @@ async fn figures_count_keys_and_what_happened_on_each_day(store: Port) {
     let statuses = [Status::Valid, Status::Exhausted, Status::Expired, Status::Revoked];
     assert_eq!(statuses.map(|status| count(1, status)), [vec![1], vec![2], vec![], vec![1]]);
     assert_eq!(statuses.map(|status| count(2, status)), [vec![], vec![], vec![1], vec![]]);
+}
+
+/// The successor of an old key is recorded after newer sales, and many numbers later.
+async fn a_rotation_takes_no_sale_out_of_the_figures(store: Port) {
+    let day = |days| now() + TimeDelta::days(days);
+    let sell = async |index: u8, days| {
+        let granted = NewKey { id: id_at(day(days), index), issued_at: day(days), ..key(index, -1) };
+        issue(&store, granted, &index.to_string()).await
+    };
+    let old = sell(1, -60).await;
+    sell(2, -1).await;
+    for _ in 0..64 {
+        store.change(old, use_at(day(-1)), Vec::new()).await.expect("changed").expect("known").expect("granted");
+    }
+    let (messages, withdrawn, secret) = (Vec::new(), Vec::new(), key(3, 1).secret);
+    let successor = Successor { id: id_at(day(0), 3), secret, at: day(0), by: alice(), messages, withdrawn };
+    store.rotate(old, successor).await.expect("rotated");
+    sell(4, 0).await;
+    let figures = records(&store).figures(day(-30), day(0)).await.expect("counted");
+    let issued: Vec<_> = figures.days.iter().map(|day| (day.date, day.issued)).collect();
+    assert_eq!(issued, [(day(-1).date_naive(), 1), (day(0).date_naive(), 1)]);
+}
+
+/// An id as one is made at this time.
+fn id_at(at: DateTime<Utc>, index: u8) -> KeyId {
+    let mut bytes = (u128::try_from(at.timestamp_millis()).expect("after 1970") << 80).to_be_bytes();
+    bytes[15] = index;
+    KeyId::from_bytes(bytes)
 }
