@@ -236,10 +236,18 @@ impl Planner<'_> {
             Report::Charged(it) if !row.deal.serves(it.order.as_str(), &it.unmapped) => it.missing.clone(),
             _ => None,
         };
+        // What waits keeps what it says, which is about a person who was forgotten.
+        let missing = missing.filter(|_| !self.is_of_erased(&row.deal));
         if row.version == 0 || is_named || deals.len() > 1 || row.deal != before {
             self.keep(row);
         }
         Ok((told, missing))
+    }
+
+    /// Whether a key of the deal was sold to a person who was forgotten.
+    fn is_of_erased(&mut self, deal: &Deal) -> bool {
+        let keys: Vec<KeyId> = deal.keys().collect();
+        keys.into_iter().any(|id| matches!(self.loaded.key(id), Ok(Some(row)) if row.key.email().is_erased()))
     }
 
     fn keep(&mut self, row: DealRow) {
