@@ -7,6 +7,7 @@
 use std::future::Future;
 
 use crate::key::{Key, KeyId, Status};
+use crate::order::Source;
 use crate::store::sql::rows::key_columns;
 use crate::store::{KeyQuery, Page, StoreError};
 
@@ -78,7 +79,13 @@ pub(in crate::store) fn candidates(query: &KeyQuery, table: &str, before: Option
             (None, Some(by("k.product = $own", Parameter::Integer(product.get()))))
         }
         KeyQuery { source: Some(source), .. } => {
-            (None, Some(by("k.source = $own", Parameter::Text(source.as_str().to_owned()))))
+            // As the index of all other sources says it.
+            let condition = if *source == Source::webhook() {
+                "k.source = $own"
+            } else {
+                "k.source = $own AND k.source <> 'webhook'"
+            };
+            (None, Some(by(condition, Parameter::Text(source.as_str().to_owned()))))
         }
         _ => (None, None),
     };

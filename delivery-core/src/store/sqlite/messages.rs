@@ -17,7 +17,8 @@ use crate::store::{
     Action, Edit, FARTHEST, FailedMessage, LONGEST_LEASE, Lease, LeasedMessage, MessageNumber, Route, StoreError,
 };
 
-/// Leases what is due. Nobody else writes between the two statements.
+/// Leases what is due. Nobody else writes between the two statements. A sum as the limit: SQLite looks at a bare parameter when it
+/// plans a statement, and would plan it anew for each value.
 pub(super) async fn claim(
     writer: &mut Writer,
     (now, lease_until): (DateTime<Utc>, DateTime<Utc>),
@@ -28,11 +29,11 @@ pub(super) async fn claim(
             min(m.queued_at, ?1) AS queued_at, ",
         rows::key_columns!(),
         " FROM ( \
-            SELECT * FROM (SELECT number FROM delivery_message WHERE state = 0 AND due_at <= ?1 ORDER BY due_at, number LIMIT ?4) \
-            UNION SELECT * FROM (SELECT number FROM delivery_message WHERE state = 0 AND due_at > ?2 LIMIT ?4) \
+            SELECT * FROM (SELECT number FROM delivery_message WHERE state = 0 AND due_at <= ?1 ORDER BY due_at, number LIMIT ?4 + 0) \
+            UNION SELECT * FROM (SELECT number FROM delivery_message WHERE state = 0 AND due_at > ?2 LIMIT ?4 + 0) \
             UNION SELECT number FROM delivery_message WHERE leased = 1 AND due_at > ?3) d \
           JOIN delivery_message m ON m.number = d.number JOIN delivery_counted_key k ON k.number = m.key \
-          ORDER BY m.due_at, m.number LIMIT ?4"
+          ORDER BY m.due_at, m.number LIMIT ?4 + 0"
     );
     const LEASE: &str = "UPDATE delivery_message SET leased = 1, due_at = ?1, queued_at = min(queued_at, ?2), \
                          attempts = attempts + 1, token = token + 1 WHERE number IN (SELECT value FROM json_each(?3))";
