@@ -80,10 +80,8 @@ impl KeyId {
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn from_time(milliseconds: u64) -> Self {
         let mut bytes = [0; 16];
-        let [.., a, b, c, d, e, f] = milliseconds.to_be_bytes();
-        for (byte, value) in bytes.iter_mut().zip([a, b, c, d, e, f]) {
-            *byte = value;
-        }
+        // The first 48 bits.
+        bytes.iter_mut().zip((milliseconds << 16).to_be_bytes()).for_each(|(byte, of_time)| *byte = of_time);
         Self(Uuid::from_bytes(bytes))
     }
 
