@@ -35,6 +35,8 @@ pub struct Look {
     support: Option<Email>,
     environment: Arc<Environment<'static>>,
     desk: bool,
+    buyer: bool,
+    sign_in: Option<String>,
 }
 
 impl Look {
@@ -70,8 +72,33 @@ impl Look {
         Self { desk, ..self }
     }
 
+    /// Whether there is a page for buyers, at `/key`; there is, unless this says otherwise. E-mails have a button to it.
+    #[must_use]
+    pub fn buyer(self, buyer: bool) -> Self {
+        Self { buyer, ..self }
+    }
+
+    /// Where the host signs its sellers in: a path or an address that whoever is not signed in is led to. It is used where the host
+    /// says who the seller is, by [`Builder::seller`](crate::delivery::Builder::seller).
+    #[must_use]
+    pub fn sign_in_at(self, address: impl Into<String>) -> Self {
+        Self { sign_in: Some(address.into()), ..self }
+    }
+
     pub(crate) fn has_desk(&self) -> bool {
         self.desk
+    }
+
+    pub(crate) fn has_buyer(&self) -> bool {
+        self.buyer
+    }
+
+    pub(crate) fn sign_in_address(&self) -> Option<&str> {
+        self.sign_in.as_deref()
+    }
+
+    pub(crate) fn support_address(&self) -> Option<&str> {
+        self.support.as_ref().map(Email::as_str)
     }
 
     /// The same with the files of a folder that end with `.html`, as [`replacing`](Self::replacing). Other files are left alone.
@@ -159,7 +186,15 @@ impl Default for Look {
             let _ = environment.add_template(name, source);
         }
         let name = "Digital Delivery".to_owned();
-        Self { name, colour: Colour::default(), support: None, environment: Arc::new(environment), desk: true }
+        Self {
+            name,
+            colour: Colour::default(),
+            support: None,
+            environment: Arc::new(environment),
+            desk: true,
+            buyer: true,
+            sign_in: None,
+        }
     }
 }
 

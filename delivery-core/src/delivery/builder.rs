@@ -322,7 +322,7 @@ impl Builder {
             sender: self.sender,
             base_url: self.base_url,
             #[cfg(feature = "pages")]
-            has_page: self.look.is_some(),
+            has_page: self.look.as_ref().is_some_and(crate::look::Look::has_buyer),
             #[cfg(not(feature = "pages"))]
             has_page: false,
             language: self.language,

@@ -46,7 +46,10 @@ impl Event {
         match platform.read(&request) {
             Ok(Received::Notification(notification)) => Judged::Event(Self(platform.name(), notification)),
             Ok(Received::Ping) => Judged::Ping,
-            Err(Unauthentic) => Judged::Unauthentic,
+            Err(Unauthentic) => {
+                delivery.inner.platforms.refuse(name, request.now);
+                Judged::Unauthentic
+            }
         }
     }
 

@@ -7,8 +7,8 @@ use crate::text::Invalid;
 
 /// The contrast that text needs, by WCAG 2.2, 1.4.3.
 const READABLE: f64 = 4.5;
-/// The backgrounds of pages: see the stylesheet.
-const LIGHT: [u8; 3] = [0xff, 0xff, 0xff];
+/// The darker of the backgrounds of light pages, and the lighter one of dark pages: see the stylesheet.
+const LIGHT: [u8; 3] = [0xf5, 0xf6, 0xf8];
 const DARK: [u8; 3] = [0x1f, 0x24, 0x2c];
 
 /// A colour such as `#1a56db`.
@@ -109,11 +109,18 @@ mod tests {
 
     #[test]
     fn every_colour_can_be_read() {
-        for colour in ["#000000", "#ffffff", "#ffff00", "#1a56db", "#ff0000", "#00ff00", "#0000ff", "#808080"] {
+        for colour in
+            ["#000000", "#ffffff", "#ffff00", "#1a56db", "#ff0000", "#00ff00", "#0000ff", "#808080", "#0099ff"]
+        {
             let colour: Colour = colour.parse().unwrap();
-            for (background, towards) in [(LIGHT, [0; 3]), (DARK, [0xff; 3])] {
-                let shade = colour.readable(background, towards);
-                assert!(contrast(shade.0, background) >= READABLE, "{colour} on {background:?}");
+            // The page and the cards on it, light and dark.
+            for (chosen_on, shown_on, towards) in
+                [(LIGHT, [LIGHT, [0xff, 0xff, 0xff]], [0; 3]), (DARK, [DARK, [0x14, 0x17, 0x1c]], [0xff; 3])]
+            {
+                let shade = colour.readable(chosen_on, towards);
+                for background in shown_on {
+                    assert!(contrast(shade.0, background) >= READABLE, "{colour} on {background:?}");
+                }
                 assert!(contrast(shade.0, shade.text().0) >= READABLE, "text on {shade}");
             }
         }

@@ -10,10 +10,15 @@
   take();
   addEventListener("hashchange", take);
   for (const button of document.querySelectorAll("button[data-copy]")) {
-    button.hidden = false;
+    button.hidden = !navigator.clipboard;
     button.addEventListener("click", async () => {
-      await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).value);
-      button.textContent = "Copied";
+      const said = document.getElementById(button.dataset.said);
+      try {
+        await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).value);
+        said.textContent = "Copied.";
+      } catch {
+        said.textContent = "The browser does not allow it: select the text below.";
+      }
     });
   }
 })();

@@ -2,14 +2,15 @@
 
 use std::collections::HashSet;
 
-use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
+use pulldown_cmark::{CowStr, Event, HeadingLevel, LinkType, Options, Parser, Tag, TagEnd, html};
 
 /// The content of a product or a post as HTML. Raw HTML and scripts do nothing, images are links, since a page loads nothing from
-/// elsewhere, and headings begin at the second level, below the page's own.
+/// elsewhere, and headings begin at the second level, below the page's own, and skip none.
 pub(crate) fn rendered(markdown: &str) -> String {
-    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_FOOTNOTES;
+    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
     let mut parsed = String::with_capacity(markdown.len() * 3 / 2);
-    html::push_html(&mut parsed, Parser::new_ext(markdown, options).map(tame));
+    let mut tamer = Tamer::default();
+    html::push_html(&mut parsed, Parser::new_ext(markdown, options).flat_map(move |event| tamer.tame(event)));
     let tags: HashSet<&str> = [
         "a",
         "blockquote",
@@ -28,7 +29,6 @@ pub(crate) fn rendered(markdown: &str) -> String {
         "p",
         "pre",
         "strong",
-        "sup",
         "table",
         "tbody",
         "td",
@@ -50,26 +50,68 @@ pub(crate) fn rendered(markdown: &str) -> String {
         .to_string()
 }
 
-fn tame(event: Event<'_>) -> Event<'_> {
-    match event {
-        Event::Html(text) | Event::InlineHtml(text) => Event::Text(text),
-        Event::Start(Tag::HtmlBlock) => Event::Start(Tag::Paragraph),
-        Event::End(TagEnd::HtmlBlock) => Event::End(TagEnd::Paragraph),
-        Event::Start(Tag::Image { link_type, dest_url, title, id }) => {
-            Event::Start(Tag::Link { link_type, dest_url, title, id })
-        }
-        Event::End(TagEnd::Image) => Event::End(TagEnd::Link),
-        Event::Start(Tag::Heading { level, .. }) => {
-            Event::Start(Tag::Heading { level: lower(level), id: None, classes: Vec::new(), attrs: Vec::new() })
-        }
-        Event::End(TagEnd::Heading(level)) => Event::End(TagEnd::Heading(lower(level))),
-        Event::SoftBreak => Event::Text(CowStr::Borrowed("\n")),
-        event => event,
+/// Makes of each event what a page can show.
+struct Tamer<'m> {
+    /// The level of the last heading; the page's own is 1.
+    level: HeadingLevel,
+    /// The addresses of the links and images that are open. An image inside a link is its text alone: links have no links in them.
+    open: Vec<CowStr<'m>>,
+    /// Whether the outermost link has any text yet.
+    has_text: bool,
+}
+
+impl Default for Tamer<'_> {
+    fn default() -> Self {
+        Self { level: HeadingLevel::H1, open: Vec::new(), has_text: false }
     }
 }
 
-fn lower(level: pulldown_cmark::HeadingLevel) -> pulldown_cmark::HeadingLevel {
-    use pulldown_cmark::HeadingLevel::{H1, H2, H3, H4, H5, H6};
+impl<'m> Tamer<'m> {
+    fn tame(&mut self, event: Event<'m>) -> impl Iterator<Item = Event<'m>> + use<'m> {
+        let (mut before, mut after) = (None, None);
+        match event {
+            Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => after = Some(self.text(text)),
+            Event::SoftBreak => after = Some(Event::Text(CowStr::Borrowed("\n"))),
+            Event::Start(Tag::HtmlBlock) => after = Some(Event::Start(Tag::Paragraph)),
+            Event::End(TagEnd::HtmlBlock) => after = Some(Event::End(TagEnd::Paragraph)),
+            Event::Start(Tag::Link { dest_url, title, .. } | Tag::Image { dest_url, title, .. }) => {
+                if self.open.is_empty() {
+                    self.has_text = false;
+                    let (link_type, dest_url, id) = (LinkType::Inline, dest_url.clone(), CowStr::Borrowed(""));
+                    after = Some(Event::Start(Tag::Link { link_type, dest_url, title, id }));
+                }
+                self.open.push(dest_url);
+            }
+            Event::End(TagEnd::Link | TagEnd::Image) => {
+                let closed = self.open.pop();
+                if self.open.is_empty() {
+                    // A link without a text cannot be read: its address stands for it.
+                    before = closed.filter(|_| !self.has_text).map(Event::Text);
+                    after = Some(Event::End(TagEnd::Link));
+                }
+            }
+            Event::Start(Tag::Heading { level, .. }) => {
+                let level = lower(level).min(lower(self.level));
+                self.level = level;
+                after = Some(Event::Start(Tag::Heading { level, id: None, classes: Vec::new(), attrs: Vec::new() }));
+            }
+            Event::End(TagEnd::Heading(_)) => after = Some(Event::End(TagEnd::Heading(self.level))),
+            event => {
+                self.has_text |= matches!(event, Event::Code(_));
+                after = Some(event);
+            }
+        }
+        before.into_iter().chain(after)
+    }
+
+    fn text(&mut self, text: CowStr<'m>) -> Event<'m> {
+        self.has_text |= !text.trim().is_empty();
+        Event::Text(text)
+    }
+}
+
+fn lower(level: HeadingLevel) -> HeadingLevel {
+    use HeadingLevel::{H1, H2, H3, H4, H5, H6};
     match level {
         H1 => H2,
         H2 => H3,
@@ -98,6 +140,26 @@ mod tests {
         let link = "<a href=\"https://example.com/x\" rel=\"noopener noreferrer nofollow\">x</a>";
         assert!(rendered("[x](https://example.com/x)").contains(link));
         assert!(rendered("![x](https://example.com/x)").contains(link), "an image is a link");
+    }
+
+    #[test]
+    fn headings_skip_no_level_and_every_link_has_a_text() {
+        for (markdown, html) in [
+            ("### a\n# b\n### c\n#### d", "<h2>a</h2>\n<h2>b</h2>\n<h3>c</h3>\n<h4>d</h4>\n"),
+            ("###### a", "<h2>a</h2>\n"),
+        ] {
+            assert_eq!(rendered(markdown), html, "{markdown}");
+        }
+        let to = "<a href=\"https://e.com/x\" rel=\"noopener noreferrer nofollow\">";
+        for (markdown, text) in [
+            ("![](https://e.com/x)", "https://e.com/x"),
+            ("[](https://e.com/x)", "https://e.com/x"),
+            ("[![alt](https://e.com/y.png)](https://e.com/x)", "alt"),
+            ("[![](https://e.com/y.png)](https://e.com/x)", "https://e.com/x"),
+            ("[`code`](https://e.com/x)", "<code>code</code>"),
+        ] {
+            assert_eq!(rendered(markdown), format!("<p>{to}{text}</a></p>\n"), "{markdown}");
+        }
     }
 
     #[test]

@@ -4,23 +4,28 @@ use std::fmt::Write;
 
 const WIDTH: usize = 600;
 const HEIGHT: usize = 120;
-/// Room above the bars, for the number of the highest.
-const ABOVE: usize = 18;
+/// Room above the bars, for the number of the highest, and below them, for the first and the last day.
+const ABOVE: usize = 26;
+const BELOW: usize = 24;
 
-/// Bars for `days`, in the order given. The figures themselves are in a table beside it, so the plot has a label and no text for
-/// each bar.
-pub(crate) fn plot(label: &str, days: &[u64]) -> String {
+/// Bars for `days`, in the order given, from the day called `first` to that called `last`. The figures themselves are in a table
+/// beside it, so the plot has a label and no text for each bar.
+pub(crate) fn plot(label: &str, (first, last): (&str, &str), days: &[u64]) -> String {
     let most = days.iter().copied().max().unwrap_or(0);
     let step = WIDTH / days.len().max(1);
     let mut svg = format!(
         "<svg class=\"plot\" viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{}\">",
-        HEIGHT + ABOVE,
+        HEIGHT + ABOVE + BELOW,
         escaped(label)
     );
     let _ = write!(
         svg,
-        "<text x=\"0\" y=\"12\">{most}</text><path d=\"M0 {ABOVE}H{WIDTH}M0 {0}H{WIDTH}\"/>",
-        HEIGHT + ABOVE
+        "<text x=\"0\" y=\"18\">{most}</text><path d=\"M0 {ABOVE}H{WIDTH}M0 {0}H{WIDTH}\"/><text x=\"0\" y=\"{1}\">{2}</text>\
+            <text x=\"{WIDTH}\" y=\"{1}\" text-anchor=\"end\">{3}</text>",
+        HEIGHT + ABOVE,
+        HEIGHT + ABOVE + BELOW - 4,
+        escaped(first),
+        escaped(last)
     );
     for (index, count) in days.iter().enumerate().filter(|(_, count)| **count > 0) {
         // A day on which something happened has a bar that can be seen.
@@ -42,12 +47,12 @@ mod tests {
 
     #[test]
     fn a_bar_is_as_high_as_its_share_of_the_highest() {
-        let svg = plot("Sales \"x\" <b>", &[0, 1, 5, 1_000_000]);
+        let svg = plot("Sales \"x\" <b>", ("1 May", "4 May"), &[0, 1, 5, 1_000_000]);
         assert_eq!(svg.matches("<rect").count(), 3, "a day without anything has no bar");
         assert!(svg.contains("height=\"120\"") && svg.contains("height=\"2\""), "{svg}");
         assert!(svg.contains("aria-label=\"Sales &quot;x&quot; &lt;b>\""), "{svg}");
         for days in [&[][..], &[0], &[0, 0], &[u64::MAX, u64::MAX, 1]] {
-            let svg = plot("x", days);
+            let svg = plot("x", ("", ""), days);
             assert!(svg.starts_with("<svg") && svg.ends_with("</svg>"), "{days:?}");
         }
     }

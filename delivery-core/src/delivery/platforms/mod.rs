@@ -5,6 +5,7 @@ mod reports;
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -50,6 +51,8 @@ struct Mounted {
     name: Source,
     platform: Arc<dyn Platform>,
     room: Mutex<Room>,
+    /// When this server last refused a request in its name, in seconds since 1970; 0: never.
+    refused: AtomicI64,
 }
 
 /// How many new events may be applied at once, so that no more are than the limit of the platform allows.
@@ -69,8 +72,12 @@ impl Platforms {
         accept_test_events: bool,
         names: Option<Arc<dyn ProductNames>>,
     ) -> Self {
-        let mounted =
-            platforms.into_iter().map(|platform| Mounted { name: platform.name(), platform, room: Mutex::default() });
+        let mounted = platforms.into_iter().map(|platform| Mounted {
+            name: platform.name(),
+            platform,
+            room: Mutex::default(),
+            refused: AtomicI64::new(0),
+        });
         Self { mounted: mounted.rev().collect(), accept_test_events, names, wake: Arc::default() }
     }
 
@@ -83,6 +90,21 @@ impl Platforms {
     /// The platform that is called so.
     pub(crate) fn named(&self, name: &str) -> Option<&Arc<dyn Platform>> {
         self.mounted.iter().find(|mounted| mounted.name.as_str() == name).map(|mounted| &mounted.platform)
+    }
+
+    /// Notes that a request in the name of a platform was refused, which was not signed with its secret.
+    pub(crate) fn refuse(&self, name: &str, at: DateTime<Utc>) {
+        if let Some(mounted) = self.mounted.iter().find(|mounted| mounted.name.as_str() == name) {
+            mounted.refused.store(at.timestamp(), Ordering::Relaxed);
+        }
+    }
+
+    /// When this server last refused such a request, since it was started.
+    #[cfg(feature = "pages")]
+    pub(crate) fn refused_at(&self, name: &str) -> Option<DateTime<Utc>> {
+        let mounted = self.mounted.iter().find(|mounted| mounted.name.as_str() == name)?;
+        let at = mounted.refused.load(Ordering::Relaxed);
+        DateTime::from_timestamp(at, 0).filter(|_| at > 0)
     }
 
     fn mounted(&self, source: &Source) -> Option<&Mounted> {

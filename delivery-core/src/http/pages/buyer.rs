@@ -4,7 +4,7 @@ use ::http::HeaderValue;
 use minijinja::{Value, context};
 
 use super::form::Form;
-use super::shown::end;
+use super::shown::{day, end};
 use super::{Answering, Trouble, Visit};
 use crate::delivery::Error;
 use crate::http::limits::{admit, client, forged};
@@ -52,14 +52,15 @@ async fn key_page(visit: &Visit<'_>, text: &str, key: &Key) -> Result<Reply, Tro
     let Some(product) = product else { return refused(visit, text, &Error::UnknownProduct) };
     let knows_repeats = visit.delivery.inner.ledger.requests().is_some();
     let uses = match key.remaining() {
-        None => "as often as you like".to_owned(),
-        Some(1) => "once".to_owned(),
-        Some(left) => format!("{left} times"),
+        None => "no limit".to_owned(),
+        Some(left) => left.to_string(),
     };
     let counts = match key.remaining() {
-        None => "Opening it uses nothing up.",
-        Some(1) if knows_repeats => "Opening it uses the key up. What you open stays open to you for a day.",
-        Some(1) => "Opening it uses the key up.",
+        None => "You can open it as often as you like.",
+        Some(1) if knows_repeats => {
+            "This is the last use of the key. Keep the page that opens: you can reload it and download from it for a day."
+        }
+        Some(1) => "This is the last use of the key.",
         Some(_) => "Opening it counts as one use.",
     };
     // A form that is sent twice is one use.
@@ -137,35 +138,43 @@ fn file(product: &Product) -> Reply {
 
 /// Why the key cannot be used, in plain words.
 fn refused(visit: &Visit<'_>, text: &str, error: &Error) -> Result<Reply, Trouble> {
+    let write = match visit.look.support_address() {
+        Some(address) => format!("write to {address}"),
+        None => "write to the shop".to_owned(),
+    };
     let fault = match error {
-        Error::UnknownKey => {
-            "This key is not valid. Compare it with your e-mail, letter by letter. If it was replaced or refunded, it does \
-             not work any more."
-        }
-        Error::Refused { refusal: Refusal::Expired { .. }, .. } => {
-            "This key has expired. Buy the product again to go on."
+        // Only whoever has the key's text knows that there is such a key.
+        Error::UnknownKey if visit.delivery.verify(text).is_some() => format!(
+            "This key was withdrawn: it was refunded, or a newer key took its place. Look for a newer e-mail, or {write}."
+        ),
+        Error::UnknownKey => "This key is not valid. Compare it with your e-mail, letter by letter.".to_owned(),
+        Error::Refused { refusal: Refusal::Expired { since }, .. } => {
+            format!("This key expired on {}. To go on, buy the product again, or {write}.", day(*since))
         }
         Error::Refused { refusal: Refusal::Exhausted { .. }, .. } => {
-            "This key is used up: it opened the product as often as you bought."
+            format!("This key is used up. To open the product again, buy it again, or {write}.")
         }
-        Error::UnknownProduct => "What this key opens is not there any more. Write to the shop.",
+        Error::UnknownProduct => format!("What this key opens is not there any more: {write}."),
         error => return Err(Reply::from(error.clone()).into()),
     };
     let status = ::http::StatusCode::from_u16(error.code().status()).unwrap_or_default();
-    Ok(asked(visit, text, Some(fault))?.with_code(status))
+    Ok(asked(visit, text, Some(&fault))?.with_code(status))
 }
 
 pub(super) fn lost(visit: Visit<'_>) -> Answering<'_> {
     Box::pin(async move {
-        let page = |fault: Option<&str>, said: Option<&str>| visit.page("lost.html", context! { fault, said });
-        let Some(form) = &visit.form else { return page(None, None) };
+        let page = |typed: &str, fault: Option<&str>, said: Option<&str>| {
+            visit.page("lost.html", context! { typed, fault, said })
+        };
+        let Some(form) = &visit.form else { return page("", None, None) };
         let delivery = visit.delivery;
         visit.check_origin_if_any()?;
         admit(delivery, Policy::Resend, client(delivery, visit.call)).await.map_err(Trouble::Answered)?;
-        let Ok(email) = form.text("customer_email").trim().parse() else {
-            return page(Some("This is no e-mail address."), None);
+        let typed = form.text("customer_email").trim();
+        let Ok(email) = typed.parse() else {
+            return page(typed, Some("This is not an e-mail address."), None);
         };
         delivery.ask_for_keys(&email).await?;
-        page(None, Some(crate::http::lost::SAID))
+        page("", None, Some(crate::http::lost::SAID))
     })
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use chrono::{DateTime, NaiveDate, Utc};
 use minijinja::{Value, context};
 
-use super::form::Form;
+use super::form::{self, Form};
 use super::shown::{desk, parameter, status};
 use super::{Answering, SignedIn, Trouble, Visit};
 use crate::delivery::{Error, Expiry};
@@ -52,7 +52,7 @@ pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
             None => confirm(&visit, &seller, (&found, action), None),
             Some(form) => match done(&visit, &seller, (&found, action), form).await {
                 Ok(reply) => Ok(reply),
-                Err(Fault::Said(fault)) => confirm(&visit, &seller, (&found, action), Some(&fault)),
+                Err(Fault::Said(fault)) => confirm(&visit, &seller, (&found, action), Some((form, &fault))),
                 Err(Fault::Trouble(trouble)) => Err(trouble),
             },
         }
@@ -61,13 +61,13 @@ pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
 
 /// Why something was not done: something to say on the form, or something else.
 enum Fault {
-    Said(String),
+    Said(form::Fault),
     Trouble(Trouble),
 }
 
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
-        let said = |text: &str| Self::Said(text.to_owned());
+        let said = |text: &str| Self::Said(form::Fault::new("", text));
         match error {
             Error::UnknownKey | Error::UnknownProduct => Self::Trouble(Trouble::NotFound),
             Error::Refused { refusal: Refusal::NoLimit, .. } => said("This key has no limit to add to."),
@@ -90,7 +90,9 @@ async fn done(
     let done = match action {
         Action::Revoke => {
             let reason = form.given("reason").map(|reason| {
-                reason.parse().map_err(|expected: crate::text::Invalid| Fault::Said(format!("The reason {expected}.")))
+                reason.parse().map_err(|expected: crate::text::Invalid| {
+                    Fault::Said(form::Fault::new("reason", format!("The reason {expected}.")))
+                })
             });
             seller_desk.revoke(id, reason.transpose()?).await?;
             "revoked"
@@ -101,7 +103,9 @@ async fn done(
         }
         Action::Resend => {
             let email = form.given("email").map(|email| {
-                email.parse().map_err(|expected: crate::text::Invalid| Fault::Said(format!("The address {expected}.")))
+                email.parse().map_err(|expected: crate::text::Invalid| {
+                    Fault::Said(form::Fault::new("email", format!("The address {expected}.")))
+                })
             });
             seller_desk.resend(id, email.transpose()?).await?;
             "resent"
@@ -122,7 +126,7 @@ async fn done(
 
 /// New terms. What is left empty stays as it is.
 fn terms(form: &Form, key: &Key) -> Result<(Option<Expiry>, Option<LimitChange>), Fault> {
-    let said = |text: &str| Fault::Said(text.to_owned());
+    let said = |field, text: &str| Fault::Said(form::Fault::new(field, text));
     let expiry = match form.given("until") {
         None => None,
         Some("never") => Some(Expiry::At(crate::terms::NEVER)),
@@ -130,21 +134,24 @@ fn terms(form: &Form, key: &Key) -> Result<(Option<Expiry>, Option<LimitChange>)
             // To the end of that day.
             let day = NaiveDate::from_str(date).ok().and_then(|day| day.and_hms_opt(23, 59, 59));
             let at: Option<DateTime<Utc>> = day.map(|day| day.and_utc()).filter(|at| *at < crate::terms::NEVER);
-            Some(Expiry::At(at.ok_or_else(|| said("The day must be such as 2027-01-31, or the word never."))?))
+            Some(Expiry::At(at.ok_or_else(|| said("until", "The day must be such as 2027-01-31, or the word never."))?))
         }
     };
     let limit = match (form.given("max_uses"), form.given("add_uses")) {
         (None, None) => None,
-        (Some(_), Some(_)) => return Err(said("Say either how often it can be used in all, or how often more.")),
+        (Some(_), Some(_)) => {
+            return Err(said("add_uses", "Say either how often it can be used in all, or how often more."));
+        }
         (Some(text), None) => {
             let limit = text.parse().ok().and_then(|count| UseLimit::from_count(count).ok());
-            let limit = limit.ok_or_else(|| said("The uses must be a number of 1 or more, or -1 for no limit."))?;
+            let limit =
+                limit.ok_or_else(|| said("max_uses", "The uses must be a number of 1 or more, or -1 for no limit."))?;
             Some(LimitChange::Set(limit))
         }
         (None, Some(text)) => {
             let Some(UseLimit::Uses(more)) = text.parse().ok().and_then(|count| UseLimit::from_count(count).ok())
             else {
-                return Err(said("The further uses must be a number of 1 or more."));
+                return Err(said("add_uses", "The further uses must be a number of 1 or more."));
             };
             Some(further(form, key, more)?)
         }
@@ -154,7 +161,7 @@ fn terms(form: &Form, key: &Key) -> Result<(Option<Expiry>, Option<LimitChange>)
 
 /// Uses are added to the limit that the form showed, so that a form that is sent twice adds them once.
 fn further(form: &Form, key: &Key, more: Uses) -> Result<LimitChange, Fault> {
-    let said = |text: &str| Fault::Said(text.to_owned());
+    let said = |text: &str| Fault::Said(form::Fault::new("add_uses", text));
     let (now, shown) = (key.limit(), form.given("limit").and_then(|shown| shown.parse().ok()));
     let shown = shown.map_or(Ok(now), UseLimit::from_count).map_err(|_| Fault::Trouble(Trouble::Malformed))?;
     if shown == UseLimit::Unlimited {
@@ -173,22 +180,27 @@ fn confirm(
     visit: &Visit<'_>,
     seller: &SignedIn,
     (key, action): (&Key, Action),
-    fault: Option<&str>,
+    fault: Option<(&Form, &form::Fault)>,
 ) -> Result<Reply, Trouble> {
-    let field = |name, label, hint, kind| context! { name, label, hint, kind, value => "", required => false };
+    let field = |name, label, hint, kind| {
+        let value = fault.map_or("", |(form, _)| form.text(name));
+        context! { name, label, hint, kind, value, required => false }
+    };
     let (name, title, sentence, button, fields): (_, _, _, _, Vec<Value>) = match action {
         Action::Revoke => (
             "revoke",
             "Revoke this key",
-            "From now on it is treated as unknown. You can restore it later.",
+            "The buyer can no longer use it. You can restore it later.",
             "Revoke the key",
             vec![field("reason", "Reason", "For your own records; the buyer does not see it.", "text")],
         ),
-        Action::Restore => ("restore", "Restore this key", "It is good again at once.", "Restore the key", Vec::new()),
+        Action::Restore => {
+            ("restore", "Restore this key", "The buyer can use it again at once.", "Restore the key", Vec::new())
+        }
         Action::Resend => (
             "resend",
             "Send the key again",
-            "A new e-mail goes out. With another address, that becomes the buyer's.",
+            "A new e-mail is sent. If you type another address, the key belongs to that address from now on.",
             "Send the e-mail",
             vec![field("email", "Another address", "Empty: the one above.", "email")],
         ),
@@ -198,7 +210,7 @@ fn confirm(
             "What you leave empty stays as it is.",
             "Change the key",
             vec![
-                field("until", "Good until the end of", "A day in UTC such as 2027-01-31, or never.", "text"),
+                field("until", "Valid until the end of", "A day in UTC such as 2027-01-31, or never.", "text"),
                 field("max_uses", "Uses in all", "1 or more, or -1 for no limit.", "text"),
                 field("add_uses", "Or further uses", "Added to the limit that it has.", "text"),
             ],
@@ -206,7 +218,7 @@ fn confirm(
         Action::Rotate => (
             "rotate",
             "Replace this key",
-            "It stops working for good. A new key with what is left of it is sent to the buyer.",
+            "It stops working for good. The buyer is sent a new key with the remaining uses and the same end date.",
             "Replace the key",
             Vec::new(),
         ),
@@ -225,8 +237,7 @@ fn confirm(
         ],
         back => format!("/desk/key?id={}", key.id()),
         is_dangerous => matches!(action, Action::Revoke | Action::Rotate),
-        fault,
-        ..desk(visit, seller, "/desk/keys")
+        ..form::said(fault.map(|(_, fault)| fault), desk(visit, seller, "/desk/keys"))
     };
     visit.page("confirm.html", values)
 }

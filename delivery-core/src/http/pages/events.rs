@@ -2,6 +2,7 @@
 
 use minijinja::{Value, context};
 
+use super::form::{Fault, Form, said as said_of};
 use super::shown::{PAGE, choices, desk, names, next, parameter, time};
 use super::{Answering, SignedIn, Trouble, Visit, base};
 use crate::delivery::Error;
@@ -50,22 +51,23 @@ pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         let Some(form) = &visit.form else {
             let number = parameter(&visit, "id")?.ok_or(Trouble::NotFound)?;
-            return page(&visit, &seller, number, None).await;
+            return page(&visit, &seller, number, None, None).await;
         };
         let number: i64 = form.text("id").parse().map_err(|_| Trouble::NotFound)?;
-        let said = async |fault| page(&visit, &seller, number, Some(fault)).await;
+        let said =
+            async |field, fault: &str| page(&visit, &seller, number, Some(form), Some(&Fault::new(field, fault))).await;
         let Ok(email) = form.given("customer_email").map(str::parse).transpose() else {
-            return said("The address must be an e-mail address.").await;
+            return said("customer_email", "The address must be an e-mail address.").await;
         };
         let product = form.given("product_id").map(|id| id.parse().ok().and_then(|id| ProductId::new(id).ok()));
         let product = match product {
-            Some(None) => return Err(Trouble::Malformed),
+            Some(None) => return said("product_id", "There is no such product.").await,
             product => product.flatten(),
         };
         if let Some(id) = product
             && visit.delivery.product(id).await?.is_none_or(|product| product.is_archived())
         {
-            return said("This product is not sold.").await;
+            return said("product_id", "This product is not sold.").await;
         }
         match visit.delivery.desk(&seller.actor).apply_event(number, email, product).await {
             Ok(true) => Ok(visit.go_to(&format!("/desk/event?id={number}&done=applied"))),
@@ -76,7 +78,13 @@ pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-async fn page(visit: &Visit<'_>, seller: &SignedIn, number: i64, fault: Option<&str>) -> Result<Reply, Trouble> {
+async fn page(
+    visit: &Visit<'_>,
+    seller: &SignedIn,
+    number: i64,
+    form: Option<&Form>,
+    fault: Option<&Fault>,
+) -> Result<Reply, Trouble> {
     let query = InboxQuery { outcome: None, before: number.checked_add(1), limit: 1 };
     let found = visit.delivery.events(&query).await?.items.into_iter().find(|entry| entry.number == number);
     let entry = found.ok_or(Trouble::NotFound)?;
@@ -84,8 +92,10 @@ async fn page(visit: &Visit<'_>, seller: &SignedIn, number: i64, fault: Option<&
     visit.page(
         "event.html",
         context! {
-            event => event(&entry), products => choices(&names), fault,
-            ..desk(visit, seller, "/desk/events")
+            event => event(&entry), products => choices(&names),
+            email => form.map_or("", |form| form.text("customer_email")),
+            product_id => form.map_or("", |form| form.text("product_id")),
+            ..said_of(fault, desk(visit, seller, "/desk/events"))
         },
     )
 }

@@ -1,6 +1,7 @@
 //! What a browser sends of a form.
 
 use ::http::header;
+use minijinja::{Value, context};
 
 use crate::error::ErrorCode;
 use crate::http::Call;
@@ -36,6 +37,27 @@ impl Form {
     /// A field without blanks around it; `None` if it is empty.
     pub(super) fn given(&self, name: &str) -> Option<&str> {
         Some(self.text(name).trim()).filter(|text| !text.is_empty())
+    }
+}
+
+/// What is wrong with a form: a sentence, and the field that it is about; no field if it is about all of it.
+#[derive(Debug)]
+pub(super) struct Fault {
+    field: &'static str,
+    sentence: String,
+}
+
+impl Fault {
+    pub(super) fn new(field: &'static str, sentence: impl Into<String>) -> Self {
+        Self { field, sentence: sentence.into() }
+    }
+}
+
+/// The values of a page whose form may have had a fault.
+pub(super) fn said(fault: Option<&Fault>, values: Value) -> Value {
+    match fault {
+        Some(Fault { field, sentence }) => context! { fault => sentence, faulty => *field, ..values },
+        None => values,
     }
 }
 

@@ -3,7 +3,7 @@
 use minijinja::context;
 
 use super::form::Form;
-use super::shown::{PAGE, choices, desk, key, names, next, parameter, product_id};
+use super::shown::{PAGE, all_names, choices, desk, key, next, parameter, product_id};
 use super::{Answering, SignedIn, Trouble, Visit, base};
 use crate::http::{Reply, query};
 use crate::key::{KeyId, Status};
@@ -101,7 +101,7 @@ async fn list(
     page: &Page<crate::key::Key, KeyId>,
     what: What<'_>,
 ) -> Result<Reply, Trouble> {
-    let (names, now) = (names(visit.delivery).await?, visit.delivery.inner.clock.now());
+    let (names, now) = (all_names(visit.delivery).await?, visit.delivery.inner.clock.now());
     let What { q, label, more, next, filters } = what;
     visit.page(
         "keys.html",

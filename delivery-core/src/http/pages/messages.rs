@@ -14,7 +14,7 @@ pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
         if let Some(form) = &visit.form {
             let number = form.text("id").parse().map_err(|_| Trouble::Malformed)?;
             let is_retried = seller_desk.retry_message(MessageNumber::new(number)).await?;
-            let done = if is_retried { "&done=retried" } else { "" };
+            let done = if is_retried { "&done=retried" } else { "&done=nothing" };
             return Ok(visit.go_to(&format!("/desk/messages?state=failed{done}")));
         }
         let state: Option<MessageState> = parameter(&visit, "state")?;

@@ -157,8 +157,9 @@ impl Page {
         let inner = &delivery.inner;
         let can_sign_in = inner.tokens.is_none() || inner.ledger.sign_ins().is_some();
         inner.look.as_ref().is_some_and(|look| match self {
-            Self::Buyer | Self::Style => true,
-            Self::Lost => inner.ledger.lost_keys().is_some(),
+            Self::Style => true,
+            Self::Buyer => look.has_buyer(),
+            Self::Lost => look.has_buyer() && inner.ledger.lost_keys().is_some(),
             Self::SignIn => look.has_desk() && inner.tokens.is_some() && can_sign_in,
             _ => look.has_desk() && inner.seller.is_some() && can_sign_in,
         })
@@ -213,6 +214,7 @@ pub(super) fn dressed(delivery: &Delivery, page: Page, reply: Reply) -> Reply {
     let Some(look) = delivery.inner.look.as_deref().filter(|_| reply.is_json()) else { return reply };
     let is_desk = page.row().path.starts_with("/desk");
     let (title, message) = match reply.status().as_u16() {
+        401 => ("Sign in first", "This page is for the seller. Sign in, and open it again."),
         403 => (
             "This form cannot be sent",
             "It was not sent from this site, or it is too old. Go back, load the page again, and send it once more.",
@@ -228,9 +230,18 @@ pub(super) fn dressed(delivery: &Delivery, page: Page, reply: Reply) -> Reply {
         500 => {
             ("Something went wrong", "The server's log says what. Load the page again, and look whether it was done.")
         }
-        _ => ("This makes no sense", "The address of the page, or what was sent, is not right."),
+        _ => (
+            "This page cannot be shown",
+            "Its address, or the form that was sent, is not complete. Go back and try again.",
+        ),
     };
-    let (back, name) = if is_desk { ("/desk", "To the overview") } else { ("/key", "To your key") };
+    let here = base(delivery);
+    let (back, name) = match (is_desk, reply.status().as_u16(), look.sign_in_address()) {
+        (true, 401, Some(address)) => (address.to_owned(), "Sign in"),
+        (true, 401, None) => (String::new(), ""),
+        (true, ..) => (format!("{here}/desk"), "To the overview"),
+        (false, ..) => (format!("{here}/key"), "To your key"),
+    };
     let values = minijinja::context! { title, message, back, back_name => name };
     match look.render("error.html", base(delivery), values) {
         Ok(html) => reply.with_html(html).guarded(""),

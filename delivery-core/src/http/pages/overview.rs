@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, TimeDelta, Utc};
 use minijinja::{Value, context};
 
-use super::shown::{desk, names, time};
+use super::shown::{DAYS, all_names, day_and_month, desk, names, time};
 use super::{Answering, SignedIn, Trouble, Visit};
 use crate::delivery::Recent;
 use crate::key::Status;
@@ -13,10 +13,10 @@ use crate::look::plot;
 use crate::product::ProductId;
 use crate::store::{Figures, MessageQuery, MessageState, StoreError};
 
-/// Days that are plotted.
-const DAYS: u32 = 30;
 /// How many of a kind are counted; beyond that there are "more than".
 const MOST: usize = 100;
+/// How many that wait to be sent are looked through for the oldest.
+const QUEUED: usize = 1000;
 
 pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
@@ -24,11 +24,11 @@ pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
         let products = names(delivery).await?;
         let recent = delivery.recent_figures(DAYS).await;
         let counting = match &recent {
-            Recent::Failed => "The store could not count just now. It is tried again.",
-            _ => "They are being counted. This page loads again by itself.",
+            Recent::Failed => "The store could not count them just now.",
+            _ => "They are being counted, which takes a moment in a large shop.",
         };
         let figures = match recent {
-            Recent::Known(at, counted) => Some(shown(&counted, at, &products)),
+            Recent::Known(at, counted) => Some(shown(&counted, at, &all_names(delivery).await?)),
             Recent::Counting | Recent::Failed => None,
         };
         visit.page(
@@ -52,7 +52,9 @@ fn shown(figures: &Figures, at: DateTime<Utc>, products: &BTreeMap<ProductId, St
         let counts: Vec<u64> = days.iter().map(count).collect();
         let rows: Vec<(String, u64)> = days.iter().rev().map(|day| (day.date.to_string(), count(day))).collect();
         let label = format!("{name} on each of the last {DAYS} days");
-        context! { name, svg => Value::from_safe_string(plot(&label, &counts)), total => counts.iter().sum::<u64>(), days => rows }
+        let ends = [days.first(), days.last()].map(|day| day.map(|day| day_and_month(day.date)).unwrap_or_default());
+        let svg = plot(&label, (&ends[0], &ends[1]), &counts);
+        context! { name, svg => Value::from_safe_string(svg), total => counts.iter().sum::<u64>(), days => rows }
     };
     let mut rows: BTreeMap<ProductId, [u64; 4]> = BTreeMap::new();
     for (product, status, count) in &figures.keys {
@@ -90,7 +92,7 @@ async fn attention(
     let failed = MessageQuery { state: Some(MessageState::Failed), limit: MOST, ..MessageQuery::default() };
     match visit.delivery.desk(&seller.actor).messages(&failed).await {
         Ok(page) if !page.items.is_empty() => {
-            let count = counted(page.items.len(), page.next.is_some(), "e-mail", "e-mails");
+            let count = counted(page.items.len(), page.next.is_some(), "message", "messages");
             all.push((format!("{count} could not be sent"), "/desk/messages?state=failed".to_owned()));
         }
         Ok(_) | Err(StoreError::Unsupported) => {}
@@ -113,7 +115,7 @@ async fn attention(
         if visit.delivery.inner.platforms.is_any() {
             for id in products {
                 if let Some(product) = visit.delivery.product(id).await?.filter(|product| product.refs().is_empty()) {
-                    let text = format!("{} has no name at any platform, so that none sells it", product.name());
+                    let text = format!("{} is not linked to any platform yet", product.name());
                     all.push((text, format!("/desk/product?id={id}")));
                 }
                 if all.len() >= MOST {
@@ -137,7 +139,7 @@ fn counted(count: usize, is_more: bool, one: &str, many: &str) -> String {
 async fn health(visit: &Visit<'_>, seller: &SignedIn) -> Vec<(&'static str, String, bool)> {
     let delivery = visit.delivery;
     let store = delivery.ready().await.is_ok();
-    let queued = MessageQuery { state: Some(MessageState::Queued), limit: MOST, ..MessageQuery::default() };
+    let queued = MessageQuery { state: Some(MessageState::Queued), limit: QUEUED, ..MessageQuery::default() };
     let queued = delivery.desk(&seller.actor).messages(&queued).await;
     let now = delivery.inner.clock.now();
     let mail = match queued {
@@ -146,17 +148,21 @@ async fn health(visit: &Visit<'_>, seller: &SignedIn) -> Vec<(&'static str, Stri
             let oldest = page.items.last().map(|message| now.signed_duration_since(message.queued_at));
             let is_late = oldest.is_some_and(|age| age > TimeDelta::minutes(10));
             let text = match oldest {
-                None => "no message waits".to_owned(),
+                None => "nothing waits to be sent".to_owned(),
                 Some(age) => {
                     let count = counted(page.items.len(), page.next.is_some(), "message waits", "messages wait");
-                    format!("{count}, for {} minutes by now", age.num_minutes())
+                    match age.num_minutes() {
+                        ..1 => count,
+                        1 => format!("{count}, the oldest for a minute"),
+                        minutes => format!("{count}, the oldest for {minutes} minutes"),
+                    }
                 }
             };
             ("E-mail", text, !is_late)
         }
-        Err(_) => ("E-mail", "the store does not tell".to_owned(), false),
+        Err(_) => ("E-mail", "unknown: the store does not answer".to_owned(), false),
     };
-    let store_text = if store { "it answers" } else { "it does not answer" };
-    // This page was counted a moment ago.
-    vec![("Store", store_text.to_owned(), store), mail, ("Limits", "they are counted".to_owned(), true)]
+    let store_text = if store { "working" } else { "does not answer" };
+    // This page was counted a moment ago, or it would not be shown.
+    vec![("Store", store_text.to_owned(), store), mail, ("Limits", "working".to_owned(), true)]
 }

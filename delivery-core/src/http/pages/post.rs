@@ -1,12 +1,12 @@
 //! Posts: listing, adding, editing and deleting them.
 
+use chrono::DateTime;
 use minijinja::{Value, context};
 
-use super::form::Form;
-use super::shown::{desk, parameter, time};
-use super::{Answering, SignedIn, Trouble, Visit};
+use super::form::{Fault, Form, said};
+use super::shown::{desk, next, parameter, preview, time};
+use super::{Answering, SignedIn, Trouble, Visit, base};
 use crate::http::Reply;
-use crate::look::rendered;
 use crate::post::{Category, NewPost, Post, PostId};
 use crate::store::PostQuery;
 use crate::terms::NEVER;
@@ -18,14 +18,27 @@ const NEWEST: usize = 100;
 pub(super) fn list(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         // Those that are to be published later too.
-        let found = visit.delivery.posts(&PostQuery { category: None, until: NEVER, limit: NEWEST }).await?;
+        let until =
+            parameter::<i64>(&visit, "before")?.map(|at| DateTime::from_timestamp(at, 0).ok_or(Trouble::Malformed));
+        let until = until.transpose()?.unwrap_or(NEVER).min(NEVER);
+        let found = visit.delivery.posts(&PostQuery { category: None, until, limit: NEWEST }).await?;
+        // Older ones, from the second of the last one on.
+        let last = found.last().map(Post::published_at).filter(|last| found.len() > 1 && *last < until);
+        let path = format!("{}/desk/posts", base(visit.delivery));
+        let next = next(&path, &[], last.filter(|_| is_full(&found)).map(|last| last.timestamp().to_string()));
         let post = |it: &Post| {
             let (id, at) = (it.id().get(), time(it.published_at()));
             context! { id, title => it.title(), category => it.category().as_str(), published_at => at }
         };
         let posts: Vec<Value> = found.iter().map(post).collect();
-        visit.page("posts.html", context! { posts, ..desk(&visit, &seller, "/desk/posts") })
+        visit.page("posts.html", context! { posts, next, ..desk(&visit, &seller, "/desk/posts") })
     })
+}
+
+/// Whether there may be more posts than these: so many are listed, or so much content.
+fn is_full(posts: &[Post]) -> bool {
+    const MOST: usize = 1 << 19;
+    posts.len() == NEWEST || posts.iter().map(|post| post.content().len()).sum::<usize>() > MOST
 }
 
 /// What stands in the form.
@@ -63,7 +76,7 @@ pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
             }
             None => Typed::default(),
         };
-        page(&visit, &seller, &typed, None)
+        page(&visit, &seller, &typed, None).await
     })
 }
 
@@ -84,21 +97,22 @@ async fn submitted(visit: &Visit<'_>, seller: &SignedIn, form: &Form) -> Result<
         Some(id) => found(visit, seller, id).await?.published_at(),
         None => crate::clock::whole_seconds(visit.delivery.inner.clock.now()),
     };
-    let said = |field: &'static str| move |expected: Invalid| format!("{field} {expected}.");
+    let wrong =
+        |field, called: &'static str| move |expected: Invalid| Fault::new(field, format!("{called} {expected}."));
     let facts = || {
         if typed.content.trim().is_empty() {
-            return Err("The content is missing.".to_owned());
+            return Err(Fault::new("content", "The content is missing."));
         }
-        let category = Category::new(typed.category.trim()).map_err(said("The category"))?;
-        let facts = NewPost::new(typed.title.trim(), category, published_at).map_err(said("The title"))?;
-        facts.content(typed.content.as_str()).map_err(said("The content"))
+        let category = Category::new(typed.category.trim()).map_err(wrong("category", "The category"))?;
+        let facts = NewPost::new(typed.title.trim(), category, published_at).map_err(wrong("title", "The title"))?;
+        facts.content(typed.content.as_str()).map_err(wrong("content", "The content"))
     };
     let facts = match facts() {
         Ok(facts) => facts,
-        Err(fault) => return page(visit, seller, &typed, Some(&fault)),
+        Err(fault) => return page(visit, seller, &typed, Some(&fault)).await,
     };
     if typed.preview {
-        return page(visit, seller, &typed, None);
+        return page(visit, seller, &typed, None).await;
     }
     let seller_desk = visit.delivery.desk(&seller.actor);
     let saved = match id {
@@ -120,9 +134,10 @@ async fn add(visit: &Visit<'_>, seller: &SignedIn, facts: NewPost) -> Result<Pos
     }
 }
 
-fn page(visit: &Visit<'_>, seller: &SignedIn, typed: &Typed, fault: Option<&str>) -> Result<Reply, Trouble> {
-    let preview = typed.preview.then(|| Value::from_safe_string(rendered(&typed.content)));
-    visit.page("post.html", context! { post => typed.value(), preview, fault, ..desk(visit, seller, "/desk/posts") })
+async fn page(visit: &Visit<'_>, seller: &SignedIn, typed: &Typed, fault: Option<&Fault>) -> Result<Reply, Trouble> {
+    let preview = if typed.preview { Some(preview(&typed.content).await?) } else { None };
+    let post = typed.value();
+    visit.page("post.html", context! { post, preview, ..said(fault, desk(visit, seller, "/desk/posts")) })
 }
 
 pub(super) fn delete(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {

@@ -2,24 +2,35 @@
 
 use minijinja::{Value, context};
 
-use super::form::Form;
-use super::shown::{desk, product_id};
-use super::{Answering, SignedIn, Trouble, Visit};
+use super::form::{Fault, Form, said};
+use super::shown::{PAGE, archived, desk, next, preview, product_id};
+use super::{Answering, SignedIn, Trouble, Visit, base};
 use crate::http::Reply;
-use crate::look::rendered;
-use crate::product::{NewProduct, Product, ProductId, Refs};
+use crate::product::{Listing, NewProduct, Product, ProductId, Refs};
 use crate::store::StoreError;
 use crate::terms::{OwnTerms, UseLimit, Validity};
 use crate::text::Invalid;
 
 pub(super) fn list(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
-        let listed = visit.delivery.products().await?;
-        let products: Vec<Value> = listed
-            .iter()
-            .map(|it| context! { id => it.id.get(), name => it.name.clone(), kind => it.kind.clone(), price => it.price.to_string() })
-            .collect();
-        visit.page("products.html", context! { products, ..desk(&visit, &seller, "/desk/products") })
+        let (listed, before) = (visit.delivery.products().await?, product_id(&visit, "before")?);
+        let mut newest = listed.iter().rev().filter(|it| before.is_none_or(|before| it.id < before));
+        let shown: Vec<&Listing> = newest.by_ref().take(PAGE).collect();
+        let last = shown.last().filter(|_| newest.next().is_some()).map(|it| it.id.to_string());
+        let product = |it: &&Listing| {
+            let (id, price) = (it.id.get(), it.price.to_string());
+            context! { id, name => it.name.clone(), kind => it.kind.clone(), price }
+        };
+        let archived: Vec<(i64, String)> = match before {
+            None => archived(visit.delivery).await?.into_iter().map(|(id, name)| (id.get(), name)).collect(),
+            Some(_) => Vec::new(),
+        };
+        let path = format!("{}/desk/products", base(visit.delivery));
+        let values = context! {
+            products => shown.iter().map(product).collect::<Vec<_>>(), archived, next => next(&path, &[], last),
+            ..desk(&visit, &seller, "/desk/products")
+        };
+        visit.page("products.html", values)
     })
 }
 
@@ -32,7 +43,9 @@ pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
             Some(id) => Some(visit.delivery.product(id).await?.ok_or(Trouble::NotFound)?),
             None => None,
         };
-        page(&visit, &seller, &Typed::of(product.as_deref()), None)
+        let mut typed = Typed::of(product.as_deref());
+        typed.seen = product.as_deref().map(|product| digest(&visit, product)).unwrap_or_default();
+        page(&visit, &seller, &typed, None).await
     })
 }
 
@@ -51,6 +64,8 @@ struct Typed {
     refs: String,
     is_archived: bool,
     preview: bool,
+    /// What the product said when the form was opened.
+    seen: String,
 }
 
 impl Typed {
@@ -71,6 +86,7 @@ impl Typed {
             refs: refs.collect(),
             is_archived: product.is_archived(),
             preview: false,
+            seen: String::new(),
         }
     }
 
@@ -89,6 +105,7 @@ impl Typed {
             refs: text("refs"),
             is_archived: false,
             preview: form.text("do") == "preview",
+            seen: text("seen"),
         }
     }
 
@@ -97,33 +114,39 @@ impl Typed {
             id => self.id.clone(), name => self.name.clone(), description => self.description.clone(),
             content => self.content.clone(), kind => self.kind.clone(), price => self.price.clone(), days => self.days.clone(),
             uses => self.uses.clone(), language => self.language.clone(), refs => self.refs.clone(),
-            is_archived => self.is_archived,
+            is_archived => self.is_archived, seen => self.seen.clone(),
         }
     }
 
     /// The product that it describes; what the host calls it stays.
-    fn facts(&self, was: Option<&Product>) -> Result<NewProduct, String> {
-        let said = |field: &'static str| move |expected: Invalid| format!("{field} {expected}.");
+    fn facts(&self, was: Option<&Product>) -> Result<NewProduct, Fault> {
+        let said =
+            |field, called: &'static str| move |expected: Invalid| Fault::new(field, format!("{called} {expected}."));
         let given = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
-        let number = |field: &'static str, text: &str| {
-            let number = given(text).map(|text| text.parse::<i64>().map_err(|_| format!("{field} must be a number.")));
-            number.transpose()
+        let number = |field, called: &'static str, text: &str| {
+            let wrong = |_| Fault::new(field, format!("{called} must be a number."));
+            given(text).map(|text| text.parse::<i64>().map_err(wrong)).transpose()
         };
-        let mut facts = NewProduct::new(self.name.trim()).map_err(said("The name"))?;
-        facts = facts.content(self.content.as_str()).map_err(said("The content"))?;
-        facts = facts.description(self.description.trim()).map_err(said("The description"))?;
+        let mut facts = NewProduct::new(self.name.trim()).map_err(said("name", "The name"))?;
+        facts = facts.content(self.content.as_str()).map_err(said("content", "The content"))?;
+        facts = facts.description(self.description.trim()).map_err(said("description", "The description"))?;
         if let Some(kind) = given(&self.kind) {
-            facts = facts.kind(kind).map_err(said("The type"))?;
+            facts = facts.kind(kind).map_err(said("type", "The type"))?;
         }
         if let Some(price) = given(&self.price) {
-            facts = facts.price(price.parse().map_err(said("The price"))?);
+            facts = facts.price(price.parse().map_err(said("price", "The price"))?);
         }
-        let validity =
-            number("The days", &self.days)?.map(Validity::from_days).transpose().map_err(said("The days"))?;
-        let limit = number("The uses", &self.uses)?.map(UseLimit::from_count).transpose().map_err(said("The uses"))?;
+        let validity = number("days", "The days", &self.days)?
+            .map(Validity::from_days)
+            .transpose()
+            .map_err(said("days", "The days"))?;
+        let limit = number("uses", "The uses", &self.uses)?
+            .map(UseLimit::from_count)
+            .transpose()
+            .map_err(said("uses", "The uses"))?;
         facts = facts.terms(OwnTerms { validity, limit }).refs(self.named()?);
         if let Some(language) = given(&self.language) {
-            facts = facts.language(language.parse().map_err(said("The language"))?);
+            facts = facts.language(language.parse().map_err(said("language", "The language"))?);
         }
         if let Some(host_ref) = was.and_then(Product::host_ref) {
             facts = facts.host_ref(host_ref.clone());
@@ -132,16 +155,16 @@ impl Typed {
     }
 
     /// What platforms call it: a platform and a name in each line.
-    fn named(&self) -> Result<Refs, String> {
-        let expected = "Each line of what platforms call it must be a platform and a name, such as: stripe plink_1Abc";
+    fn named(&self) -> Result<Refs, Fault> {
+        let expected = "Each line must be a platform and its name for the product, such as: stripe plink_1Abc.";
         let lines = self.refs.lines().map(str::trim).filter(|line| !line.is_empty());
         let pair = |line: &str| {
             let (source, name) = line.split_once(char::is_whitespace)?;
             Some((source.parse().ok()?, name.trim().parse().ok()?))
         };
         let pairs: Option<Vec<_>> = lines.map(pair).collect();
-        let refs = Refs::new(pairs.ok_or(expected)?);
-        refs.map_err(|expected| format!("What platforms call it {expected}."))
+        let refs = Refs::new(pairs.ok_or_else(|| Fault::new("refs", expected))?);
+        refs.map_err(|expected| Fault::new("refs", format!("The references {expected}.")))
     }
 }
 
@@ -158,24 +181,53 @@ async fn submitted(visit: &Visit<'_>, seller: &SignedIn, form: &Form) -> Result<
     typed.is_archived = was.as_ref().is_some_and(|product| product.is_archived());
     let facts = match typed.facts(was.as_deref()) {
         Ok(facts) => facts,
-        Err(fault) => return page(visit, seller, &typed, Some(&fault)),
+        Err(fault) => return page(visit, seller, &typed, Some(&fault)).await,
     };
     if typed.preview {
-        return page(visit, seller, &typed, None);
+        return page(visit, seller, &typed, None).await;
     }
-    let seller_desk = visit.delivery.desk(&seller.actor);
     let saved = match id {
-        Some(id) => seller_desk.update_product(id, facts).await.map(|updated| updated.map(|product| product.id())),
+        Some(id) => save(visit, seller, (id, form.text("seen")), facts).await.map(|saved| saved.map(|()| id)),
         None => add(visit, seller, typed.name.trim(), facts).await.map(Some),
     };
     match saved {
         Ok(Some(id)) => Ok(visit.go_to(&format!("/desk/product?id={id}&done=saved"))),
         Ok(None) => Err(Trouble::NotFound),
         Err(StoreError::Refused { .. }) => {
-            page(visit, seller, &typed, Some("Another product has one of the names that platforms call it."))
+            let fault = Fault::new("refs", "Another product has one of these references.");
+            page(visit, seller, &typed, Some(&fault)).await
+        }
+        Err(StoreError::Conflict { .. }) => {
+            let fault =
+                "Somebody else changed this product since you opened it. Open it again, and repeat your change.";
+            page(visit, seller, &typed, Some(&Fault::new("", fault))).await
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Saves what the form says, if the product still is what it was when the form was opened, or is what the form says already.
+async fn save(
+    visit: &Visit<'_>,
+    seller: &SignedIn,
+    (id, seen): (ProductId, &str),
+    facts: NewProduct,
+) -> Result<Option<()>, StoreError> {
+    let seller_desk = visit.delivery.desk(&seller.actor);
+    let revised = seller_desk.revise_product(id, |product| {
+        let is_known = seen.is_empty() || *product.facts() == facts || digest(visit, product) == seen;
+        if is_known { Ok(facts.clone()) } else { Err(()) }
+    });
+    match revised.await? {
+        Ok(product) => Ok(product.map(drop)),
+        Err(()) => Err(StoreError::Conflict { source: None }),
+    }
+}
+
+/// What a product says, as a form carries it to tell whether somebody else changed it meanwhile.
+fn digest(visit: &Visit<'_>, product: &Product) -> String {
+    let facts = format!("{:?}", product.facts());
+    data_encoding::BASE64URL_NOPAD.encode(&visit.mac("desk product", facts.as_bytes()))
 }
 
 /// Adds a product, unless the form was sent before: one that is alike in everything is the one meant.
@@ -190,12 +242,10 @@ async fn add(visit: &Visit<'_>, seller: &SignedIn, name: &str, facts: NewProduct
     delivery.desk(&seller.actor).add_product(facts).await.map(|product| product.id())
 }
 
-fn page(visit: &Visit<'_>, seller: &SignedIn, typed: &Typed, fault: Option<&str>) -> Result<Reply, Trouble> {
-    let preview = typed.preview.then(|| Value::from_safe_string(rendered(&typed.content)));
-    visit.page(
-        "product.html",
-        context! { product => typed.value(), preview, fault, ..desk(visit, seller, "/desk/products") },
-    )
+async fn page(visit: &Visit<'_>, seller: &SignedIn, typed: &Typed, fault: Option<&Fault>) -> Result<Reply, Trouble> {
+    let preview = if typed.preview { Some(preview(&typed.content).await?) } else { None };
+    let product = typed.value();
+    visit.page("product.html", context! { product, preview, ..said(fault, desk(visit, seller, "/desk/products")) })
 }
 
 pub(super) fn archive(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {

@@ -2,6 +2,7 @@
 
 use minijinja::{Value, context};
 
+use super::form::{Fault, said};
 use super::shown::desk;
 use super::{Answering, SignedIn, Trouble, Visit};
 use crate::email::Email;
@@ -9,24 +10,26 @@ use crate::http::Reply;
 
 pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
-        let Some(form) = &visit.form else { return page(&visit, &seller, None).await };
-        let Ok(email) = form.text("email").trim().parse::<Email>() else {
-            return page(&visit, &seller, Some("The address must be an e-mail address.".to_owned())).await;
+        let Some(form) = &visit.form else { return page(&visit, &seller, "", None).await };
+        let typed = form.text("email").trim();
+        let Ok(email) = typed.parse::<Email>() else {
+            let fault = Fault::new("email", "The address must be an e-mail address.");
+            return page(&visit, &seller, typed, Some(&fault)).await;
         };
         match visit.delivery.desk(&seller.actor).test_mail(&email).await {
             Ok(()) => Ok(visit.go_to("/desk/setup?done=mailed")),
             Err(error) => {
-                let fault = format!("The mail server did not take it: {error}.");
-                page(&visit, &seller, Some(fault)).await
+                let fault = Fault::new("email", format!("The mail server did not take it: {error}."));
+                page(&visit, &seller, typed, Some(&fault)).await
             }
         }
     })
 }
 
-async fn page(visit: &Visit<'_>, seller: &SignedIn, fault: Option<String>) -> Result<Reply, Trouble> {
+async fn page(visit: &Visit<'_>, seller: &SignedIn, email: &str, fault: Option<&Fault>) -> Result<Reply, Trouble> {
     let platforms = platforms(visit).await?;
     let sender = visit.delivery.inner.outbox.sender.to_string();
-    visit.page("setup.html", context! { platforms, sender, fault, ..desk(visit, seller, "/desk/setup") })
+    visit.page("setup.html", context! { platforms, sender, email, ..said(fault, desk(visit, seller, "/desk/setup")) })
 }
 
 #[cfg(not(feature = "platforms"))]
@@ -60,12 +63,16 @@ async fn platforms(visit: &Visit<'_>) -> Result<Vec<Value>, Trouble> {
             "gumroad" => "GUMROAD_TOKEN".to_owned(),
             name => format!("{}_SECRET", name.to_ascii_uppercase()),
         };
-        let query = if path.name() == "gumroad" { "?token=…" } else { "" };
+        let (query, hint) = match path.name() {
+            "gumroad" => ("?token=GUMROAD_TOKEN", "Put the value of GUMROAD_TOKEN in the place of its name."),
+            _ => ("", ""),
+        };
         context! {
             name => path.name(),
             address => format!("{}{}{query}", inner.outbox.base_url, path.path()),
             has_secret => inner.platforms.named(path.name()).is_some(),
-            setting,
+            setting, hint,
+            refused => inner.platforms.refused_at(path.name()).map(time),
             last => of(&events, path.name()).map(|entry| time(entry.received_at)),
             fault => of(&faults, path.name()).and_then(|entry| entry.reason),
         }
@@ -75,14 +82,16 @@ async fn platforms(visit: &Visit<'_>) -> Result<Vec<Value>, Trouble> {
 
 pub(super) fn erase(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
-        let page =
-            |fault: Option<&str>| visit.page("erase.html", context! { fault, ..desk(&visit, &seller, "/desk/setup") });
-        let Some(form) = &visit.form else { return page(None) };
-        let Ok(email) = form.text("email").trim().parse::<Email>() else {
-            return page(Some("The address must be an e-mail address."));
+        let page = |email: &str, fault: Option<&Fault>| {
+            visit.page("erase.html", context! { email, ..said(fault, desk(&visit, &seller, "/desk/setup")) })
+        };
+        let Some(form) = &visit.form else { return page("", None) };
+        let typed = form.text("email").trim();
+        let Ok(email) = typed.parse::<Email>() else {
+            return page(typed, Some(&Fault::new("email", "The address must be an e-mail address.")));
         };
         if form.text("sure") != "yes" {
-            return page(Some("Say that you have checked the address."));
+            return page(typed, Some(&Fault::new("", "Tick the box once you have checked the address.")));
         }
         visit.delivery.desk(&seller.actor).erase(&email).await?;
         Ok(visit.go_to("/desk/setup?done=erased"))

@@ -2,20 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, Datelike, Utc};
+use chrono::{DateTime, Datelike, NaiveDate, Utc};
 use minijinja::{Value, context};
 
 use super::{SignedIn, Trouble, Visit};
 use crate::clock::timestamp;
-use crate::delivery::Delivery;
-use crate::http::query;
+use crate::delivery::{Delivery, Recent};
+use crate::http::{Reply, query};
 use crate::key::{Key, Status};
+use crate::look::rendered;
 use crate::product::ProductId;
 use crate::store::{AuditEntry, MessageState, StoredMessage};
 use crate::terms::NEVER;
 
 /// How many rows a page of a list has.
 pub(super) const PAGE: usize = 50;
+
+/// Days that are plotted.
+pub(super) const DAYS: u32 = 30;
 
 /// Where the desk's navigation leads.
 const NAV: &[(&str, &str)] = &[
@@ -39,29 +43,48 @@ pub(super) fn desk(visit: &Visit<'_>, seller: &SignedIn, here: &str) -> Value {
         seller => context! {
             nav => NAV.to_vec(), here, csrf => seller.csrf.clone(), signs_out => seller.session.is_some(), name => seller.actor.as_str()
         },
-        notice, fault => Value::from(()),
+        notice, fault => Value::from(()), faulty => "",
     }
 }
 
 /// What was done before the page was shown.
 const DONE: &[(&str, &str)] = &[
     ("revoked", "The key is revoked."),
-    ("restored", "The key is good again."),
+    ("restored", "The key can be used again."),
     ("changed", "The key has its new terms."),
     ("resent", "The e-mail is on its way."),
     ("saved", "Saved."),
     ("archived", "The product is no longer sold."),
     ("deleted", "The post is deleted."),
     ("retried", "The message is sent again."),
-    ("applied", "The event was applied again: below is what it came to."),
+    ("nothing", "Nothing was to be done: this message no longer waits."),
+    ("applied", "The event was applied: below is the result."),
     ("mailed", "The mail server took the test e-mail."),
     ("erased", "The person is forgotten."),
 ];
 
+/// Markdown that a seller has typed, as HTML.
+pub(super) async fn preview(markdown: &str) -> Result<Value, Trouble> {
+    let markdown = markdown.to_owned();
+    // A megabyte takes a tenth of a second: other requests do not wait for it.
+    let html = tokio::task::spawn_blocking(move || rendered(&markdown)).await;
+    html.map(Value::from_safe_string).map_err(|_| Reply::panicked().into())
+}
+
+/// A day without its year.
+pub(super) fn day_and_month(date: NaiveDate) -> String {
+    let month = MONTHS.get(date.month0() as usize).copied().unwrap_or_default();
+    format!("{} {month}", date.day())
+}
+
+/// A day.
+pub(super) fn day(at: DateTime<Utc>) -> String {
+    format!("{} {}", day_and_month(at.date_naive()), at.year())
+}
+
 /// A time, for people and for programs.
 pub(super) fn time(at: DateTime<Utc>) -> Value {
-    let month = MONTHS.get(at.month0() as usize).copied().unwrap_or_default();
-    let text = format!("{} {month} {}, {} UTC", at.day(), at.year(), at.format("%H:%M"));
+    let text = format!("{}, {} UTC", day(at), at.format("%H:%M"));
     context! { iso => timestamp(crate::clock::whole_seconds(at)), text }
 }
 
@@ -97,6 +120,29 @@ pub(super) fn status(status: Status) -> &'static str {
 pub(super) async fn names(delivery: &Delivery) -> Result<BTreeMap<ProductId, String>, Trouble> {
     let listed = delivery.products().await?;
     Ok(listed.iter().map(|product| (product.id, product.name.clone())).collect())
+}
+
+/// What products are called that are no longer sold and of which there are keys, as far as these are counted.
+pub(super) async fn archived(delivery: &Delivery) -> Result<BTreeMap<ProductId, String>, Trouble> {
+    let Recent::Known(_, figures) = delivery.recent_figures(DAYS).await else { return Ok(BTreeMap::new()) };
+    let (listed, mut archived) = (delivery.products().await?, BTreeMap::new());
+    for (id, ..) in &figures.keys {
+        let is_listed = listed.binary_search_by_key(id, |product| product.id).is_ok();
+        if !is_listed
+            && !archived.contains_key(id)
+            && let Some(product) = delivery.product(*id).await?
+        {
+            archived.insert(*id, product.name().to_owned());
+        }
+    }
+    Ok(archived)
+}
+
+/// What products are called, sold or not.
+pub(super) async fn all_names(delivery: &Delivery) -> Result<BTreeMap<ProductId, String>, Trouble> {
+    let mut all = names(delivery).await?;
+    all.extend(archived(delivery).await?);
+    Ok(all)
 }
 
 /// The products of a list to choose from.

@@ -27,10 +27,11 @@ async fn asked(visit: &Visit<'_>) -> Result<Reply, Trouble> {
 }
 
 fn form(visit: &Visit<'_>, fault: Option<&str>) -> Result<Reply, Trouble> {
-    if let Some(secret) = visit.cookie(Cookie::Form) {
-        return visit.page("sign_in.html", context! { csrf => visit.csrf(&secret), fault });
-    }
-    let (secret, text) = visit.new_secret(Cookie::Form);
+    // Kept for as long as the form that was shown last: others that are open can be sent too.
+    let (secret, text) = match visit.cookie(Cookie::Form) {
+        Some(secret) => (secret, visit.cookie_text(Cookie::Form, &secret)),
+        None => visit.new_secret(Cookie::Form),
+    };
     let page = visit.page("sign_in.html", context! { csrf => visit.csrf(&secret), fault })?;
     Ok(page.cookie(&visit.set_cookie(Cookie::Form, &text, FORM)))
 }

@@ -105,9 +105,14 @@ impl Visit<'_> {
     pub(super) fn new_secret(&self, cookie: Cookie) -> ([u8; SECRET], String) {
         let mut secret = [0; SECRET];
         self.delivery.inner.entropy.fill(&mut secret);
-        let mut text = data_encoding::BASE64URL_NOPAD.encode(&secret);
-        text.push_str(&data_encoding::BASE64URL_NOPAD.encode(self.tag(cookie, &secret).as_slice()));
-        (secret, text)
+        (secret, self.cookie_text(cookie, &secret))
+    }
+
+    /// The text of a cookie with this secret.
+    pub(super) fn cookie_text(&self, cookie: Cookie, secret: &[u8; SECRET]) -> String {
+        let mut text = data_encoding::BASE64URL_NOPAD.encode(secret);
+        text.push_str(&data_encoding::BASE64URL_NOPAD.encode(self.tag(cookie, secret).as_slice()));
+        text
     }
 
     /// `Set-Cookie`, for so many seconds.
