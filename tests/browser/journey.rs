@@ -1,0 +1,134 @@
+//! What people do, step by step.
+
+use crate::browser::Browser;
+use crate::process::TOKEN;
+use crate::shop::Shop;
+
+const BUYER: &str = "grace@example.com";
+
+pub async fn signs_in(seller: &Browser) {
+    seller.go("/desk").await;
+    seller.is_at("/desk/sign-in").await;
+    seller.fill("Admin token", "a token of somebody else").await;
+    seller.click("Sign in").await;
+    seller.reads("This token is not right.").await;
+    seller.fill("Admin token", TOKEN).await;
+    seller.click("Sign in").await;
+    seller.is_at("/desk").await;
+}
+
+/// From the first product, by a sale at Stripe, to a key that is found and looked after.
+pub async fn sells(seller: &Browser, shop: &Shop) {
+    signs_in(seller).await;
+    seller.click("Products").await;
+    seller.click("Add a product").await;
+    seller.fill("Name", "Field guide").await;
+    seller.fill("Content", "# Maps\n\nThank **you**. <script>document.title = 'hacked'</script>").await;
+    seller.fill("Price", "12.50").await;
+    seller.fill("Uses of a key", "1").await;
+    seller.click("Preview").await;
+    seller.reads("What a buyer sees").await;
+    seller.shows(".content h2", "Maps").await;
+    seller.click("Save").await;
+    seller.reads("Saved.").await;
+
+    // A sale of something that the seller has not linked yet waits, and is applied once it is.
+    shop.is_paid("1", "plink_guide", BUYER);
+    seller.click("Overview").await;
+    seller.reads("1 event of a platform could not be applied").await;
+    seller.click("Field guide is not linked to any platform yet").await;
+    seller.fill("Platform references", "stripe plink_guide").await;
+    seller.click("Save").await;
+    seller.reads("Saved.").await;
+    let (subject, _) = shop.mail(1);
+    assert!(subject.contains("Field guide"), "{subject}");
+
+    seller.click("Keys").await;
+    seller.fill("Address, order number or key", "GRACE@example.com").await;
+    seller.click("Search").await;
+    assert!(!seller.path().await.contains("GRACE"), "what was typed is not in the address");
+    seller.click(BUYER).await;
+    seller.reads("0 of 1").await;
+    seller.click("Change how long it lasts, or how often it can be used").await;
+    seller.fill("Or further uses", "1").await;
+    seller.click("Change the key").await;
+    seller.reads("The key has its new terms.").await;
+    seller.reads("0 of 2").await;
+    seller.click("Send the e-mail again, or correct the address").await;
+    seller.click("Send the e-mail").await;
+    seller.reads("The e-mail is on its way.").await;
+    shop.mail(2);
+}
+
+/// From the e-mail's button to the last use, and a key that was lost.
+pub async fn buys(buyer: &Browser, shop: &Shop, scripts: bool) {
+    let (_, button) = shop.mail(2);
+    let (_, key) = button.split_once('#').unwrap();
+    buyer.go(&button).await;
+    if scripts {
+        assert_eq!(buyer.value("#key").await, key, "the script takes the key from the address");
+        buyer.is_at("/key").await;
+    } else {
+        assert_eq!(buyer.value("#key").await, "");
+        buyer.fill("Your key", key).await;
+    }
+    buyer.click("Continue").await;
+    buyer.reads("Field guide").await;
+    buyer.reads("Opening it counts as one use.").await;
+    buyer.click("Open").await;
+    buyer.shows("article h2", "Maps").await;
+    buyer.reads("<script>").await;
+    // A form that is sent again.
+    buyer.reload().await;
+    buyer.shows("article h2", "Maps").await;
+    assert_eq!(buyer.run("return document.querySelector('[data-copy]').hidden").await, !scripts);
+    looks_at_the_key(buyer, key).await;
+    buyer.reads("This is the last use of the key.").await;
+    buyer.click("Open").await;
+    looks_at_the_key(buyer, key).await;
+    buyer.reads("This key is used up").await;
+
+    buyer.click("I have lost my key").await;
+    buyer.fill("The address that you bought with", "GRACE@example.com").await;
+    buyer.click("Send my keys").await;
+    let (_, button) = shop.mail(3);
+    assert!(button.ends_with(key), "the key that was lost");
+}
+
+async fn looks_at_the_key(buyer: &Browser, key: &str) {
+    buyer.go("/key").await;
+    buyer.fill("Your key", key).await;
+    buyer.click("Continue").await;
+}
+
+/// All that was done stands in the audit log.
+pub async fn revokes(seller: &Browser) {
+    seller.click("Keys").await;
+    seller.click(BUYER).await;
+    seller.reads("2 of 2").await;
+    seller.click("Revoke it").await;
+    seller.fill("Reason", "<b>asked</b> for").await;
+    seller.click("Revoke the key").await;
+    seller.reads("The key is revoked.").await;
+    seller.reads("<b>asked</b> for").await;
+    seller.click("Audit log").await;
+    let log = seller.text().await;
+    for done in ["revoked", "resent", "terms changed", "product"] {
+        assert!(log.contains(done), "{done} is not in\n{log}");
+    }
+    seller.reads("admin").await;
+}
+
+pub async fn is_refused(buyer: &Browser) {
+    buyer.click("I have my key").await;
+    buyer.is_at("/key").await;
+    buyer.fill("Your key", "dlv_not-a-key").await;
+    buyer.click("Continue").await;
+    buyer.reads("This key is not valid.").await;
+}
+
+pub async fn signs_out(seller: &Browser) {
+    seller.click("Sign out (admin)").await;
+    seller.go("/desk/keys").await;
+    seller.is_at("/desk/sign-in").await;
+}

@@ -1,0 +1,242 @@
+//! A server, and what a seller has in it.
+
+use std::time::Duration;
+
+use data_encoding::HEXLOWER;
+use delivery_core::clock::{Clock, SystemClock};
+use hmac::{Hmac, KeyInit, Mac};
+use mail_parser::MessageParser;
+use serde_json::{Value, json};
+use sha2::Sha256;
+
+use crate::browser::Browser;
+use crate::private::wait_for;
+use crate::process::{CONFIGURED, Server, Site, TOKEN};
+
+const STRIPE: &str = "whsec_of-this-shop";
+/// A name that is long, and one that is read from right to left.
+const LONG: &str =
+    "The complete illustrated field guide to embedded databases, their logs, locks and latches, second edition";
+const ARABIC: &str = "دليل الميدان الشامل للمبرمجين";
+
+/// All that a content may have that is hard to show.
+const CONTENT: &str = "### Three\n\n| a | b | c | d |\n|---|---|---|---|\n| x | y | a-long-word-without-any-break-in-it | z |\n\n\
+    `code` and [a link](https://example.com), ![](https://example.com/without-a-text.png), \
+    [![alt](https://example.com/inside.png)](https://example.com)\n\n\
+    ```\na line of code that is longer than any phone is wide, and longer than that, and longer than that, and longer still\n```\n\n\
+    > quoted\n\n1. one\n2. two\n\n# One\n\n<b onclick=alert(1)>raw</b>";
+
+/// A running server of a seller's.
+pub struct Shop {
+    folder: Site,
+    server: Server,
+}
+
+/// A page, and how one comes there.
+#[derive(Debug, Clone)]
+pub struct Page {
+    pub name: String,
+    path: String,
+    /// The key that is typed there, and the buttons that are pressed then.
+    typed: Option<(String, &'static [&'static str])>,
+}
+
+impl Page {
+    pub async fn open(&self, browser: &Browser) {
+        browser.go(&self.path).await;
+        if let Some((key, buttons)) = &self.typed {
+            browser.fill("Your key", key).await;
+            for button in *buttons {
+                browser.click(button).await;
+            }
+        }
+    }
+}
+
+impl Shop {
+    pub fn open(program: &'static str) -> Self {
+        let folder = Site::new(program);
+        // One browser stands for all people here.
+        let more = [
+            ("STRIPE_SECRET", STRIPE),
+            ("SHOP_NAME", "Ada's books"),
+            // Too light to be read as it is.
+            ("SHOP_COLOR", "#0099ff"),
+            ("SUPPORT_EMAIL", "help@ada.example"),
+            ("LIMIT_DESK", "100000"),
+            ("LIMIT_ADMIN", "100000"),
+            ("LIMIT_WEBHOOK", "100000"),
+            ("LIMIT_EVENTS", "100000"),
+            ("LIMIT_VALIDATE", "100000"),
+            ("LIMIT_PRODUCT", "100000"),
+        ];
+        let server = folder.start(&[CONFIGURED.as_slice(), &more].concat());
+        Self { folder, server }
+    }
+
+    pub fn site(&self) -> String {
+        format!("http://{}", self.server.address)
+    }
+
+    /// What Stripe reports when somebody has paid by a payment link.
+    pub fn is_paid(&self, number: &str, link: &str, email: &str) {
+        let session = json!({
+            "object": "checkout.session", "id": format!("cs_{number}"), "payment_status": "paid", "payment_link": link,
+            "payment_intent": format!("pi_{number}"), "customer_details": { "email": email },
+        });
+        let event = json!({
+            "id": format!("evt_{number}"), "object": "event", "livemode": true, "type": "checkout.session.completed",
+            "data": { "object": session },
+        });
+        self.reports(&event);
+    }
+
+    fn reports(&self, event: &Value) {
+        let (body, now) = (event.to_string(), SystemClock::default().now().timestamp());
+        let mut mac = Hmac::<Sha256>::new_from_slice(STRIPE.as_bytes()).unwrap();
+        mac.update(format!("{now}.{body}").as_bytes());
+        let signature = HEXLOWER.encode(&mac.finalize().into_bytes());
+        let headers = format!("Stripe-Signature: t={now},v1={signature}\r\nContent-Type: application/json\r\n");
+        assert_eq!(self.server.call("POST", "/api/webhook/stripe", &headers, &body).0, 200);
+    }
+
+    fn by_seller(&self, path: &str, body: &Value) -> Value {
+        let headers = format!("Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n");
+        let (status, answer) = self.server.call("POST", path, &headers, &body.to_string());
+        assert!((200..300).contains(&status), "{path}: {answer}");
+        answer
+    }
+
+    /// The newest e-mail once there are so many: its subject, its HTML, and where its button leads.
+    pub fn mail(&self, count: usize) -> (String, String) {
+        let mut messages = Vec::new();
+        wait_for(Duration::from_secs(30), || {
+            messages = self.folder.messages();
+            messages.len() >= count
+        });
+        assert_eq!(messages.len(), count, "e-mails");
+        let parsed: Vec<_> = messages.iter().map(|text| MessageParser::default().parse(text).unwrap()).collect();
+        let newest = parsed.iter().max_by_key(|message| message.date().map(mail_parser::DateTime::to_timestamp));
+        let newest = newest.unwrap();
+        let html = newest.body_html(0).unwrap().replace("&#x2f;", "/");
+        let button =
+            html.split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).find(|to| to.contains("/key#"));
+        let path = button.expect("a button").trim_start_matches(&self.site()).to_owned();
+        (newest.subject().unwrap().to_owned(), path)
+    }
+
+    /// Sales, refused events, long names and right-to-left text.
+    pub fn fill(&self) {
+        let product = |name: &str, refs: &[&str]| {
+            let refs = json!({ "stripe": refs });
+            let facts = json!({ "name": name, "content": CONTENT, "price": 12.50, "refs": refs });
+            self.by_seller("/api/admin/product", &facts);
+        };
+        product(LONG, &["plink_long"]);
+        product(ARABIC, &["plink_arabic"]);
+        let post = json!({ "title": LONG, "category": "releases", "content": "# Hello" });
+        self.by_seller("/api/admin/post", &post);
+        for number in 0..60 {
+            let link = ["plink_long", "plink_arabic", "plink_unknown"][number % 3];
+            self.is_paid(
+                &number.to_string(),
+                link,
+                &format!("buyer-number-{number}-with-a-long-name@long-domain.example"),
+            );
+        }
+    }
+
+    /// Every page, with a product, a key and an event where there is one.
+    pub async fn pages(&self, browser: &Browser) -> Vec<Page> {
+        let mut paths: Vec<String> = [
+            "/desk",
+            "/desk/keys",
+            "/desk/products",
+            "/desk/product",
+            "/desk/posts",
+            "/desk/post",
+            "/desk/messages",
+            "/desk/events",
+            "/desk/audit",
+            "/desk/setup",
+            "/desk/erase",
+            "/key",
+            "/key/lost",
+        ]
+        .map(str::to_owned)
+        .into();
+        let mut key = None;
+        browser.go("/desk/keys").await;
+        if let Some(found) = self.first(browser, "/desk/key?id=").await {
+            paths.extend(
+                ["revoke", "resend", "terms", "rotate"]
+                    .map(|what| format!("{}&do={what}", found.replace("/desk/key?", "/desk/key/change?"))),
+            );
+            paths.push(found);
+            let issued = json!({ "product_id": 1, "customer_email": "ada@example.com", "max_uses": -1 });
+            let issued = self.by_seller("/api/admin/issue-key", &issued);
+            key = issued["api_key"].as_str().map(str::to_owned);
+        }
+        for (list, one) in [
+            ("/desk/products", "/desk/product?id="),
+            ("/desk/posts", "/desk/post?id="),
+            ("/desk/events?outcome=needs_attention", "/desk/event?id="),
+        ] {
+            browser.go(list).await;
+            if let Some(found) = self.first(browser, one).await {
+                if one != "/desk/event?id=" {
+                    let verb = if one.contains("product") { "/archive?" } else { "/delete?" };
+                    paths.push(found.replace('?', verb));
+                }
+                paths.push(found);
+            }
+        }
+        let mut pages: Vec<Page> =
+            paths.into_iter().map(|path| Page { name: path.clone(), path, typed: None }).collect();
+        let typed = |name: &str, key: &str, buttons| Page {
+            name: name.to_owned(),
+            path: "/key".to_owned(),
+            typed: Some((key.to_owned(), buttons)),
+        };
+        pages.push(typed("a key that is not valid", "dlv_0", &["Continue"]));
+        for (name, change) in [
+            ("a key that has expired", json!({ "expires_at": "2026-01-01T00:00:00Z" })),
+            ("a key that is used up", json!({ "max_uses": 1 })),
+            ("a key that was revoked", Value::Null),
+        ] {
+            if let Some((id, text)) = key.as_ref().map(|_| self.issued()) {
+                match change {
+                    Value::Null => drop(self.by_seller("/api/admin/key/revoke", &json!({ "id": id }))),
+                    mut change => {
+                        change["id"] = json!(id);
+                        self.by_seller("/api/admin/key/change", &change);
+                    }
+                }
+                let buttons: &[&str] = if name.contains("used up") { &["Continue", "Open"] } else { &["Continue"] };
+                pages.push(typed(name, &text, buttons));
+            }
+        }
+        if let Some(key) = key {
+            pages.push(typed("a key", &key, &["Continue"]));
+            pages.push(typed("what was bought", &key, &["Continue", "Open"]));
+        }
+        pages
+    }
+
+    /// A key that was issued by hand: its id and its text.
+    fn issued(&self) -> (String, String) {
+        let email = format!("{}@example.com", self.folder.messages().len());
+        let issued = json!({ "product_id": 1, "customer_email": email, "send_email": false });
+        let issued = self.by_seller("/api/admin/issue-key", &issued);
+        let text = issued["api_key"].as_str().unwrap().to_owned();
+        let headers = format!("Authorization: Bearer {TOKEN}\r\n");
+        let (_, found) = self.server.call("GET", &format!("/api/admin/keys?email={email}&limit=1"), &headers, "");
+        (found["keys"][0]["id"].as_str().unwrap().to_owned(), text)
+    }
+
+    /// Where the first link of the page leads that begins so.
+    async fn first(&self, browser: &Browser, begins: &str) -> Option<String> {
+        let script = format!("return document.querySelector('a[href^=\"{begins}\"]')?.getAttribute('href')");
+        browser.run(&script).await.as_str().map(str::to_owned)
+    }
+}
