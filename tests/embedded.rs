@@ -100,6 +100,15 @@ fn works(app: &App) {
     assert_eq!(status, 200);
     assert_eq!(app.ask("POST", "/api/webhook/order", &[JSON], "{}").0, 404, "not mounted");
 
+    // The staff's own sign-in opens the desk; buyers need none.
+    let (status, page) = app.ask("GET", "/desk", &["Cookie: session=demo-session-of-ada"], "");
+    assert!(status == 200 && page.contains("Bookshop") && page.contains("Overview"), "{status} {page}");
+    let (status, page) = app.ask("GET", "/desk", &[], "");
+    assert!(status == 401 && page.contains("Sign in first") && page.contains("\"&#x2f;staff\""), "{status} {page}");
+    assert_eq!(app.ask("GET", "/desk/sign-in", &[], "").0, 404, "no token of ours opens it");
+    let (status, page) = app.ask("GET", "/key", &[], "");
+    assert!(status == 200 && page.contains("Open what you bought"), "{status} {page}");
+
     // The e-mail is counted once its outcome is stored.
     let sent = "delivery_messages_total{outcome=\"sent\"} 1";
     wait_for(Duration::from_secs(10), || app.ask("GET", "/metrics", &[], "").1.contains(sent));

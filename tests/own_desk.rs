@@ -101,10 +101,26 @@ async fn a_stranger_has_the_host_asked_no_more_often_than_the_limit_allows() {
 }
 
 #[tokio::test]
+async fn who_is_not_signed_in_is_led_to_where_the_host_signs_in() {
+    for (look, link) in [
+        (Look::default(), None),
+        (Look::default().sign_in_at("https://shop.example/staff?a=\"b"), Some("staff?a=&quot;b\">Sign in</a>")),
+    ] {
+        let (delivery, _) = shop(Some(look));
+        let (status, html) = see(&delivery, Page::Overview, from("192.0.2.1", "guest=ada")).await;
+        assert_eq!((status, html.contains("Sign in first")), (StatusCode::UNAUTHORIZED, true));
+        assert!(link.map_or(!html.contains("<p><a"), |link| html.contains(link)), "{html}");
+    }
+}
+
+#[tokio::test]
 async fn there_is_nothing_of_it_unless_the_host_turns_it_on() {
-    for (look, desk, key) in [(None, 404, 404), (Some(Look::default().desk(false)), 404, 200)] {
+    let look = Look::default;
+    for (look, desk, key) in
+        [(None, 404, 404), (Some(look().desk(false)), 404, 200), (Some(look().buyer(false)), 200, 404)]
+    {
         let (delivery, _) = shop(look);
-        for (page, status) in [(Page::Overview, desk), (Page::Erase, desk), (Page::Buyer, key)] {
+        for (page, status) in [(Page::Overview, desk), (Page::Erase, desk), (Page::Buyer, key), (Page::Lost, key)] {
             let (answered, _) = see(&delivery, page, from("192.0.2.1", "staff=ada")).await;
             assert_eq!(answered.as_u16(), status, "{page:?}");
         }

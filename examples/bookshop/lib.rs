@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use delivery_core::delivery::{Builder, Stores};
+use delivery_core::http::{Endpoint, Page};
 use delivery_core::key::Actor;
+use delivery_core::look::Look;
 use delivery_core::mail::{MailError, Mailer, Message};
 use delivery_core::order::{Order, OrderRef};
 use delivery_core::product::{NewProduct, ProductId};
@@ -68,7 +70,16 @@ impl Seller for Staff {
 pub fn service(stores: impl Into<Stores>, base_url: &str) -> Result<Builder, Failure> {
     // From your configuration, never from the source, in production.
     let keyring = "a signing secret for this demo".parse()?;
-    Ok(Delivery::builder(stores, Arc::new(Terminal), keyring).seller(Arc::new(Staff)).base_url(base_url))
+    // The desk is behind the application's own sign-in, and leads there whoever is not signed in.
+    let look = Look::default().name("Bookshop")?.colour("#7a3b00".parse()?).sign_in_at("/staff");
+    let builder = Delivery::builder(stores, Arc::new(Terminal), keyring).seller(Arc::new(Staff));
+    Ok(builder.base_url(base_url).pages(look))
+}
+
+/// What of the service is mounted: buyers may ask about their keys, the staff may issue some by hand, and both have their pages.
+pub fn endpoints() -> impl Iterator<Item = Endpoint> {
+    let pages = Page::ALL.iter().map(|page| Endpoint::Page(*page));
+    [Endpoint::Validate, Endpoint::IssueKey, Endpoint::OpenApi].into_iter().chain(pages)
 }
 
 /// Offers the application's books, each under its own id, once.

@@ -18,7 +18,6 @@ use axum::{Extension, Json, Router};
 use bookshop::Failure;
 use delivery_axum::{Grant, RequireKey};
 use delivery_core::Delivery;
-use delivery_core::http::Endpoint;
 use delivery_core::store::PostgresStore;
 use serde::Deserialize;
 use sqlx::{Executor, PgPool};
@@ -77,15 +76,13 @@ async fn download(grant: Extension<Grant>) -> String {
 fn app(app: App, metrics: impl Fn() -> String + Clone + Send + Sync + 'static) -> Router {
     let delivery = app.delivery.clone();
     let guard = RequireKey::new(&delivery).counting();
-    // Buyers may ask about their keys, and the staff may issue some by hand.
-    let endpoints = [Endpoint::Validate, Endpoint::IssueKey, Endpoint::OpenApi];
     Router::new()
         .route("/", get(async || "A bookshop\n"))
         .route("/orders", post(buy))
         .route("/download", get(download).route_layer(guard))
         .route("/metrics", get(async move || metrics()))
         .with_state(app)
-        .merge(delivery_axum::router_of(delivery, endpoints))
+        .merge(delivery_axum::router_of(delivery, bookshop::endpoints()))
 }
 
 #[tokio::main]

@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use bookshop::Failure;
 use delivery_core::Delivery;
-use delivery_core::http::Endpoint;
 use delivery_core::store::SqliteStore;
 use delivery_rocket::{DeliveryFairing, Grant, RequireKey};
 use rocket::config::{Config, LogLevel};
@@ -80,15 +79,13 @@ fn download(grant: Grant) -> String {
 }
 
 fn app(store: Arc<SqliteStore>, delivery: Delivery, metrics: Metrics, port: u16) -> Rocket<Build> {
-    // Buyers may ask about their keys, and the staff may issue some by hand.
-    let endpoints = [Endpoint::Validate, Endpoint::IssueKey, Endpoint::OpenApi];
     // Rocket's own log would have the keys in the queries of requests.
     let config = Config { port, log_level: LogLevel::Off, ..Config::default() };
     rocket::custom(config)
         .mount("/", routes![home, buy, download, self::metrics])
         .manage(store)
         .manage(metrics)
-        .attach(DeliveryFairing::new(delivery).endpoints(endpoints))
+        .attach(DeliveryFairing::new(delivery).endpoints(bookshop::endpoints()))
         .attach(RequireKey::at("/download").counting())
         .attach(AdHoc::on_liftoff("Announcement", |rocket| {
             let (address, port) = (rocket.config().address, rocket.config().port);
