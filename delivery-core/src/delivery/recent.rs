@@ -14,7 +14,7 @@ use crate::store::Figures;
 /// How long figures are shown before they are counted again.
 const FRESH: Duration = Duration::from_mins(1);
 /// How long a page waits for figures that nobody has counted yet. Small stores are counted by then.
-const PATIENCE: Duration = Duration::from_millis(20);
+const PATIENCE: Duration = Duration::from_millis(10);
 
 /// Figures as far as they are known.
 #[derive(Debug, Clone)]

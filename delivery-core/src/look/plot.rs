@@ -5,8 +5,8 @@ use std::fmt::Write;
 const WIDTH: usize = 600;
 const HEIGHT: usize = 120;
 /// Room above the bars, for the number of the highest, and below them, for the first and the last day.
-const ABOVE: usize = 26;
-const BELOW: usize = 24;
+const ABOVE: usize = 30;
+const BELOW: usize = 28;
 
 /// Bars for `days`, in the order given, from the day called `first` to that called `last`. The figures themselves are in a table
 /// beside it, so the plot has a label and no text for each bar.
@@ -20,7 +20,7 @@ pub(crate) fn plot(label: &str, (first, last): (&str, &str), days: &[u64]) -> St
     );
     let _ = write!(
         svg,
-        "<text x=\"0\" y=\"18\">{most}</text><path d=\"M0 {ABOVE}H{WIDTH}M0 {0}H{WIDTH}\"/><text x=\"0\" y=\"{1}\">{2}</text>\
+        "<text x=\"0\" y=\"21\">{most}</text><path d=\"M0 {ABOVE}H{WIDTH}M0 {0}H{WIDTH}\"/><text x=\"0\" y=\"{1}\">{2}</text>\
             <text x=\"{WIDTH}\" y=\"{1}\" text-anchor=\"end\">{3}</text>",
         HEIGHT + ABOVE,
         HEIGHT + ABOVE + BELOW - 4,

@@ -19,8 +19,8 @@ pub(in crate::store) const DAY: i64 = 86_400_000;
 /// Messages below number `$1` that match `query`, newest first, at most `$2`; of the key with id `$3` if it names one.
 pub(in crate::store) fn messages(query: &MessageQuery) -> String {
     let key = if query.key.is_some() { " AND m.key = (SELECT number FROM delivery_key WHERE id = $3)" } else { "" };
-    // Those that wait or failed are few, and have an index that is not ordered by number.
-    let (state, order) = match query.state {
+    // Those that wait or failed are few, and have an index that is not ordered by number: the number of no other is looked at.
+    let (state, number) = match query.state {
         None => ("", "m.number"),
         Some(MessageState::Queued) => (" AND m.state = 0", "m.number + 0"),
         Some(MessageState::Sent) => (" AND m.state = 1", "m.number"),
@@ -29,7 +29,7 @@ pub(in crate::store) fn messages(query: &MessageQuery) -> String {
     format!(
         "SELECT m.number, m.kind, m.recipient, m.state, m.attempts, m.queued_at, m.due_at, m.reason, k.id \
             FROM delivery_message m JOIN delivery_key k ON k.number = m.key \
-            WHERE m.number < $1{key}{state} ORDER BY {order} DESC LIMIT $2"
+            WHERE {number} < $1{key}{state} ORDER BY {number} DESC LIMIT $2"
     )
 }
 

@@ -184,3 +184,33 @@ async fn leave_nothing(connection: &mut SqliteConnection) -> Result<(), StoreErr
         _ => Err(StoreError::unavailable("somebody reads what is to be erased")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sqlx::Executor;
+
+    use super::*;
+    use crate::store::MessageState;
+
+    /// How SQLite goes about a statement.
+    async fn explained(connection: &mut SqliteConnection, sql: &str) -> String {
+        let explain = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"))).bind(i64::MAX).bind(51);
+        let rows = explain.fetch_all(connection).await.unwrap();
+        rows.iter().map(|row| format!("{}\n", row.text("detail").unwrap())).collect()
+    }
+
+    /// The desk asks for them with every view of its overview.
+    #[tokio::test]
+    async fn messages_that_wait_or_failed_are_found_without_those_that_were_sent() {
+        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        connection.execute(include_str!("migrations/0001_delivery.sql")).await.unwrap();
+        for (state, index) in [
+            (MessageState::Queued, "SCAN m USING INDEX delivery_message_queued"),
+            (MessageState::Failed, "SCAN m USING INDEX delivery_message_failed"),
+        ] {
+            let query = MessageQuery { state: Some(state), limit: 50, ..MessageQuery::default() };
+            let plan = explained(&mut connection, &messages(&query)).await;
+            assert!(plan.contains(index), "{plan}");
+        }
+    }
+}
