@@ -154,6 +154,7 @@ impl Reply {
     pub(super) fn see_other(path: &str) -> Self {
         let reply = Self::text("text/plain; charset=utf-8", Bytes::new()).with_code(StatusCode::SEE_OTHER);
         let reply = reply.header(&names::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        let reply = reply.header(&names::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
         reply.text_header(&names::LOCATION, path)
     }
 

@@ -9,8 +9,9 @@ use pulldown_cmark::{CowStr, Event, HeadingLevel, LinkType, Options, Parser, Tag
 pub(crate) fn rendered(markdown: &str) -> String {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
     let mut parsed = String::with_capacity(markdown.len() * 3 / 2);
-    let mut tamer = Tamer::default();
-    html::push_html(&mut parsed, Parser::new_ext(markdown, options).flat_map(move |event| tamer.tame(event)));
+    let (mut depth, mut tamer) = (Depth::default(), Tamer::default());
+    let events = Parser::new_ext(markdown, options).filter(move |event| depth.admits(event));
+    html::push_html(&mut parsed, events.flat_map(move |event| tamer.tame(event)));
     let tags: HashSet<&str> = [
         "a",
         "blockquote",
@@ -48,6 +49,38 @@ pub(crate) fn rendered(markdown: &str) -> String {
         .link_rel(Some("noopener noreferrer nofollow"))
         .clean(&parsed)
         .to_string()
+}
+
+/// How deep quotes, lists and the like may be in each other. What is deeper stands at that depth: the time that a page of HTML takes
+/// to be cleaned, and to be shown, grows with its size times its depth.
+const DEEPEST: usize = 24;
+
+/// Leaves out what is too deep in other things, but not the text in it.
+#[derive(Default)]
+struct Depth {
+    /// Of those that are open: how many were let through, and how many were not.
+    inside: usize,
+    left_out: usize,
+}
+
+impl Depth {
+    fn admits(&mut self, event: &Event<'_>) -> bool {
+        match event {
+            Event::Start(_) if self.inside == DEEPEST => self.left_out += 1,
+            Event::Start(_) => {
+                self.inside += 1;
+                return true;
+            }
+            // Whatever was left out is inside all that was let through.
+            Event::End(_) if self.left_out > 0 => self.left_out -= 1,
+            Event::End(_) => {
+                self.inside = self.inside.saturating_sub(1);
+                return true;
+            }
+            _ => return true,
+        }
+        false
+    }
 }
 
 /// Makes of each event what a page can show.
@@ -159,6 +192,19 @@ mod tests {
             ("[`code`](https://e.com/x)", "<code>code</code>"),
         ] {
             assert_eq!(rendered(markdown), format!("<p>{to}{text}</a></p>\n"), "{markdown}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_deep_stands_less_deep() {
+        for markdown in [">".repeat(500) + "deep", "* ".repeat(500) + "deep", "**a *b ".repeat(300) + "deep"] {
+            let html = rendered(&markdown);
+            assert!(html.contains("deep"), "{html}");
+            let depth = html.match_indices('<').fold((0_usize, 0), |(deep, deepest), (at, _)| {
+                let deep = if html[at..].starts_with("</") { deep - 1 } else { deep + 1 };
+                (deep, deepest.max(deep))
+            });
+            assert!(depth.0 == 0 && depth.1 <= DEEPEST, "{depth:?} in {html}");
         }
     }
 

@@ -133,6 +133,7 @@ fn file(product: &Product) -> Reply {
     Reply::text("text/markdown; charset=utf-8", product.content().to_owned().into())
         .text_header(&names::CONTENT_DISPOSITION, &format!("attachment; filename=\"{name}.md\""))
         .with_header(&names::CACHE_CONTROL, HeaderValue::from_static("no-store"))
+        .with_header(&names::REFERRER_POLICY, HeaderValue::from_static("same-origin"))
         .with_header(&names::CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))
 }
 

@@ -151,8 +151,11 @@ impl Visit<'_> {
         let origin = self.origin().ok_or(Trouble::Forged)?;
         let ours = &self.delivery.inner.outbox.base_url;
         let ours = ours.strip_suffix(base(self.delivery)).unwrap_or(ours);
-        let named = origin.split_once("://").map(|(_, host)| host);
-        let is_host = named.is_some() && named == self.one(&header::HOST);
+        let (scheme, host) = origin.split_once("://").ok_or(Trouble::Forged)?;
+        // The host that was called, over TLS if that is how people see it: else anybody on the way could have sent it.
+        let is_seen_so = self.is_https() && ours.split_once("://").is_some_and(|(_, ours)| ours == host);
+        let is_web = scheme == "https" || scheme == "http" && !is_seen_so;
+        let is_host = is_web && Some(host) == self.one(&header::HOST);
         if origin.eq_ignore_ascii_case(ours) || is_host { Ok(()) } else { Err(Trouble::Forged) }
     }
 
