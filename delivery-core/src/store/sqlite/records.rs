@@ -196,7 +196,7 @@ mod tests {
     async fn explained(connection: &mut SqliteConnection, sql: &str) -> String {
         let explain = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"))).bind(i64::MAX).bind(51);
         let rows = explain.fetch_all(connection).await.unwrap();
-        rows.iter().map(|row| format!("{}\n", row.text("detail").unwrap())).collect()
+        rows.iter().map(|row| row.text("detail").unwrap()).collect::<Vec<_>>().join("\n")
     }
 
     /// The desk asks for them with every view of its overview.
