@@ -87,8 +87,8 @@ impl Model {
         let now = self.now;
         for key in &mut self.keys {
             let expires = key.expires * 1000;
-            // A key that was sold for less time is of no news.
-            let is_long = key.granted - key.issued >= TOLD_BEFORE / 1000;
+            // A key that neither was sold for that long nor lasts that long is of no news.
+            let is_long = key.granted.max(key.expires) - key.issued >= TOLD_BEFORE / 1000;
             let is_soon = is_long && now < expires && expires <= now + TOLD_BEFORE;
             if is_soon && !key.revoked && !key.is_used_up() && key.noticed != Some(key.expires) {
                 key.noticed = Some(key.expires);
