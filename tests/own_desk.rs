@@ -9,6 +9,7 @@ use delivery_core::http::{Call, Endpoint, Page, Reply};
 use delivery_core::key::{Actor, Keyring, Prefix};
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::look::Look;
+use delivery_core::product::NewProduct;
 use delivery_core::seller::{Head, Seller};
 use delivery_core::store::{AuditQuery, MemoryStore};
 use delivery_testing::RecordingMailer;
@@ -85,6 +86,34 @@ async fn what_they_do_is_done_in_their_name_and_by_a_form_of_their_own() {
     let all = AuditQuery { key: None, before: None, limit: 10 };
     let audit = delivery.desk(&Actor::system()).audit(&all).await.unwrap().items;
     assert_eq!(audit.iter().map(|entry| entry.actor.as_str()).collect::<Vec<_>>(), ["ada"]);
+}
+
+/// Whatever of it the other one changed.
+#[tokio::test]
+async fn a_product_that_somebody_else_changed_is_not_overwritten() {
+    let (delivery, _) = shop(Some(Look::default()));
+    let facts = |content: &str| NewProduct::new("Atlas").unwrap().content(content).unwrap();
+    let id = delivery.add_product(facts("one")).await.unwrap().id();
+    let (_, html) = see(&delivery, Page::Product, from("192.0.2.1", "staff=ada").query(format!("id={id}"))).await;
+    let field = |name: &str| {
+        let value = html.split(&format!("name=\"{name}\" value=\"")).nth(1).unwrap();
+        value.split('"').next().unwrap().to_owned()
+    };
+    let (csrf, seen) = (field("csrf"), field("seen"));
+    let save = async |content: &str| {
+        let body = format!("id={id}&name=Atlas&content={content}&csrf={csrf}&seen={seen}");
+        let call = Call { method: Method::POST, body: body.into(), ..from("192.0.2.1", "staff=ada") };
+        let call = call.header(header::ORIGIN, "http://localhost".parse().unwrap());
+        let call = call.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded".parse().unwrap());
+        see(&delivery, Page::Product, call).await
+    };
+    let content = async || delivery.product(id).await.unwrap().unwrap().content().to_owned();
+    assert_eq!((save("two").await.0, content().await.as_str()), (StatusCode::SEE_OTHER, "two"));
+    assert_eq!(save("two").await.0, StatusCode::SEE_OTHER, "a form that is sent twice");
+    delivery.update_product(id, facts("three")).await.unwrap();
+    let (status, html) = save("four").await;
+    assert_eq!((status, content().await.as_str()), (StatusCode::OK, "three"));
+    assert!(html.contains("Somebody else changed this product") && html.contains("four"), "{html}");
 }
 
 /// What a host does to sign somebody in may be dear.

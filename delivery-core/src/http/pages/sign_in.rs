@@ -27,7 +27,7 @@ async fn asked(visit: &Visit<'_>) -> Result<Reply, Trouble> {
 }
 
 fn form(visit: &Visit<'_>, fault: Option<&str>) -> Result<Reply, Trouble> {
-    // Kept for as long as the form that was shown last: others that are open can be sent too.
+    // The same secret again: a form that is open in another tab stays good. The cookie lasts an hour from now.
     let (secret, text) = match visit.cookie(Cookie::Form) {
         Some(secret) => (secret, visit.cookie_text(Cookie::Form, &secret)),
         None => visit.new_secret(Cookie::Form),
