@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -21,6 +22,10 @@ pub struct Book {
     orders: Mutex<BTreeMap<String, Order>>,
     answered: AtomicUsize,
     done: AtomicBool,
+    /// How long each client waits between two requests.
+    pause: Duration,
+    /// The database may be unavailable, too: what is answered 503 is in doubt.
+    outages: bool,
 }
 
 /// Ends the day when it is dropped.
@@ -43,6 +48,11 @@ struct Order {
 }
 
 impl Book {
+    /// Of clients that wait so long between two requests, and whether the database may be unavailable meanwhile.
+    pub fn new(pause: Duration, outages: bool) -> Self {
+        Self { pause, outages, ..Self::default() }
+    }
+
     /// Orders and fetches, until the book is closed.
     pub fn fill(&self, servers: &[Server], seed: u64, crash: impl FnOnce()) {
         self.done.store(false, Ordering::Relaxed);
@@ -52,6 +62,7 @@ impl Book {
                 scope.spawn(move || {
                     while !self.done.load(Ordering::Relaxed) {
                         self.act(servers.choose(&mut chance).unwrap(), &mut chance);
+                        thread::park_timeout(self.pause);
                     }
                 });
             }
@@ -64,6 +75,10 @@ impl Book {
     /// How many requests were answered so far.
     pub fn answered(&self) -> usize {
         self.answered.load(Ordering::Relaxed)
+    }
+
+    fn is_certain(&self, status: u16) -> bool {
+        !(self.outages && status == 503)
     }
 
     fn act(&self, server: &Server, chance: &mut StdRng) {
@@ -85,7 +100,7 @@ impl Book {
 
     fn order(&self, server: &Server, id: &str) {
         self.orders.lock().unwrap().entry(id.to_owned()).or_default();
-        let Some((status, answer)) = server.try_order(id) else { return };
+        let Some((status, answer)) = server.try_order(id).filter(|answer| self.is_certain(answer.0)) else { return };
         self.answered.fetch_add(1, Ordering::Relaxed);
         // The head can arrive without its body.
         let Some(key) = answer["api_key"].as_str() else { return assert_eq!((status, answer.is_null()), (200, true)) };
@@ -102,7 +117,8 @@ impl Book {
             known.key.clone().unwrap()
         };
         let target = format!("/api/product?key={key}&product_id=1");
-        let Some((status, answer)) = server.try_call("GET", &target, "", "") else { return };
+        let answer = server.try_call("GET", &target, "", "");
+        let Some((status, answer)) = answer.filter(|answer| self.is_certain(answer.0)) else { return };
         self.answered.fetch_add(1, Ordering::Relaxed);
         let mut orders = self.orders.lock().unwrap();
         let known = orders.get_mut(id).unwrap();

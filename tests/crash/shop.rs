@@ -57,7 +57,7 @@ impl Shop {
         let mail = runtime.block_on(SmtpServer::start(Script::Accept));
         #[expect(clippy::disallowed_methods, reason = "another crash each time; when it comes no seed could repeat")]
         let chance = StdRng::from_rng(&mut rand::rng());
-        let (book, starts, servers) = (Book::default(), Vec::new(), Vec::new());
+        let (book, starts, servers) = (Book::new(Duration::ZERO, false), Vec::new(), Vec::new());
         Self { name, book, mail, starts, sites, postgres, servers, runtime, chance }
     }
 
