@@ -55,8 +55,9 @@
 //! * `redis`: `limit::RedisLimiter`, limits that many servers share.
 //! * `metrics`: counters and histograms by the facade of the crate `metrics`, for whatever recorder the host installs:
 //!   `delivery_requests_total`, `delivery_request_seconds`, `delivery_keys_issued_total`, `delivery_uses_total`,
-//!   `delivery_refusals_total`, `delivery_messages_total`, `delivery_events_dropped_total`, `delivery_batch_operations`,
-//!   `delivery_commit_seconds`, `delivery_queue_depth`. A use or a sale whose caller goes away before its answer is not counted here.
+//!   `delivery_refusals_total`, `delivery_messages_total`, `delivery_platform_events_total`, `delivery_events_dropped_total`,
+//!   `delivery_batch_operations`, `delivery_commit_seconds`, `delivery_queue_depth`. `describe_metrics` describes them, and
+//!   `Delivery::backlog` sets gauges of what waits. A use or a sale whose caller goes away before its answer is not counted here.
 //! * `spans`: `tracing` spans `order`, `fetch`, `commit` and `message`, with ids of keys and never their texts.
 //! * `utoipa`: `http::openapi`, the API's description as a value that nests into the host's own.
 //! * `pages`: `look` and `http::Page`, the seller's desk and the buyer's page
@@ -105,6 +106,8 @@ pub use self::entropy::{Entropy, SystemEntropy};
 pub use self::error::{ErrorCode, explain};
 pub use self::host_ref::HostRef;
 pub use self::language::Language;
+#[cfg(feature = "metrics")]
+pub use self::telemetry::describe_metrics;
 pub use self::text::Invalid;
 
 /// The README, as a test.

@@ -3,6 +3,8 @@
 //! No label grows with users: endpoints, codes and outcomes have few values.
 
 #[cfg(feature = "metrics")]
+pub use measured::describe_metrics;
+#[cfg(feature = "metrics")]
 pub(crate) use measured::*;
 #[cfg(not(feature = "metrics"))]
 pub(crate) use nothing::*;
@@ -11,10 +13,54 @@ pub(crate) use nothing::*;
 mod measured {
     use std::time::Duration;
 
-    use ::metrics::{counter, histogram};
+    use ::metrics::{Gauge, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
     use crate::clock::{Clock, SystemClock};
     use crate::error::ErrorCode;
+    use crate::store::Backlog;
+
+    /// Tells the recorder that is installed what each metric means, such as for the `# HELP` lines of Prometheus.
+    pub fn describe_metrics() {
+        for (name, unit, text) in COUNTERS {
+            describe_counter!(name, unit, text);
+        }
+        for (name, unit, text) in HISTOGRAMS {
+            describe_histogram!(name, unit, text);
+        }
+        for (name, unit, text) in GAUGES {
+            describe_gauge!(name, unit, text);
+        }
+    }
+
+    const COUNTERS: [(&str, Unit, &str); 7] = [
+        ("delivery_requests_total", Unit::Count, "Requests answered, by endpoint and status"),
+        ("delivery_keys_issued_total", Unit::Count, "Keys issued"),
+        ("delivery_uses_total", Unit::Count, "Uses counted"),
+        ("delivery_refusals_total", Unit::Count, "Keys refused, by code"),
+        (
+            "delivery_messages_total",
+            Unit::Count,
+            "Attempts to send messages, by outcome: sent, retried or failed for good",
+        ),
+        ("delivery_platform_events_total", Unit::Count, "Events of commerce platforms, by platform and outcome"),
+        ("delivery_events_dropped_total", Unit::Count, "Events that observers were too slow to be told of"),
+    ];
+    const HISTOGRAMS: [(&str, Unit, &str); 3] = [
+        ("delivery_request_seconds", Unit::Seconds, "How long requests took to answer, by endpoint"),
+        ("delivery_commit_seconds", Unit::Seconds, "How long commits took"),
+        ("delivery_batch_operations", Unit::Count, "Operations that shared a commit"),
+    ];
+    const GAUGES: [(&str, Unit, &str); 5] = [
+        ("delivery_queue_depth", Unit::Count, "Operations that waited for the last commit to begin"),
+        ("delivery_messages_queued", Unit::Count, "Messages that wait to be sent"),
+        ("delivery_messages_failed", Unit::Count, "Messages that failed for good and were not sent again"),
+        ("delivery_message_oldest_seconds", Unit::Seconds, "Age of the oldest message that waits to be sent"),
+        (
+            "delivery_platform_events_waiting",
+            Unit::Count,
+            "Events of commerce platforms that need the seller's attention",
+        ),
+    ];
 
     /// When something began.
     #[derive(Clone, Copy)]
@@ -49,6 +95,22 @@ mod measured {
         counter!("delivery_messages_total", "outcome" => outcome).increment(1);
     }
 
+    #[cfg(feature = "platforms")]
+    pub(crate) fn platform_event(platform: &str, outcome: &'static str) {
+        counter!("delivery_platform_events_total", "platform" => platform.to_owned(), "outcome" => outcome)
+            .increment(1);
+    }
+
+    pub(crate) fn backlog(backlog: &Backlog, oldest: Option<chrono::TimeDelta>) {
+        #[expect(clippy::cast_precision_loss, reason = "no store has as many rows as a float can count")]
+        let set = |gauge: Gauge, count: u64| gauge.set(count as f64);
+        set(gauge!("delivery_messages_queued"), backlog.queued);
+        set(gauge!("delivery_messages_failed"), backlog.failed);
+        set(gauge!("delivery_platform_events_waiting"), backlog.needs_attention);
+        let age = oldest.map_or(0.0, |age| age.as_seconds_f64().max(0.0));
+        gauge!("delivery_message_oldest_seconds").set(age);
+    }
+
     pub(crate) fn event_dropped() {
         counter!("delivery_events_dropped_total").increment(1);
     }
@@ -58,13 +120,14 @@ mod measured {
         let count = |number: usize| f64::from(u32::try_from(number).unwrap_or(u32::MAX));
         histogram!("delivery_batch_operations").record(count(operations));
         histogram!("delivery_commit_seconds").record(seconds(started));
-        ::metrics::gauge!("delivery_queue_depth").set(count(waiting));
+        gauge!("delivery_queue_depth").set(count(waiting));
     }
 }
 
 #[cfg(not(feature = "metrics"))]
 mod nothing {
     use crate::error::ErrorCode;
+    use crate::store::Backlog;
 
     #[derive(Clone, Copy)]
     pub(crate) struct Started;
@@ -82,6 +145,11 @@ mod nothing {
     pub(crate) fn refused(_: ErrorCode) {}
 
     pub(crate) fn message(_: &'static str) {}
+
+    #[cfg(feature = "platforms")]
+    pub(crate) fn platform_event(_: &str, _: &'static str) {}
+
+    pub(crate) fn backlog(_: &Backlog, _: Option<chrono::TimeDelta>) {}
 
     pub(crate) fn event_dropped() {}
 

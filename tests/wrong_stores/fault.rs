@@ -69,6 +69,7 @@ pub enum Fault {
     ListsMessagesOfAnyState,
     ForgetsWhoDidIt,
     ForgetsWhy,
+    CountsWhatWasSentAsFailed,
     CountsRevocationsAsSales,
     TellsTooEarly,
     TellsAfterTheyExpired,

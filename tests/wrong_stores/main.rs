@@ -78,6 +78,7 @@ const WRONG: &[(Fault, &str)] = &[
     (ListsMessagesOfAnyState, "messages_are_listed_newest_first_by_state_and_key"),
     (ForgetsWhoDidIt, "every_change_is_in_the_audit_log_with_who_made_it"),
     (ForgetsWhy, "every_change_is_in_the_audit_log_with_who_made_it"),
+    (CountsWhatWasSentAsFailed, "the_backlog_is_what_waits_and_what_failed"),
     (CountsRevocationsAsSales, "figures_count_keys_and_what_happened_on_each_day"),
     (ErasesNothing, "an_erased_person_is_nowhere_and_counts_stay"),
     (TellsTooEarly, "a_buyer_is_told_once_of_each_time_at_which_a_key_expires"),

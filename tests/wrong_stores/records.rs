@@ -11,9 +11,9 @@ use delivery_core::order::Source;
 use delivery_core::post::{NewPost, Post, PostId};
 use delivery_core::product::{Listing, NewProduct, Product, ProductId, RefName};
 use delivery_core::store::{
-    AuditEntry, AuditQuery, Catalog, CatalogEditor, Edit, ExpiryScan, Fetch, Fetched, Figures, MessageNumber,
-    MessageQuery, Page, PostQuery, Posts, ProductNames, Records, Refused, RequestId, Requests, StoreError,
-    StoredMessage,
+    AuditEntry, AuditQuery, Backlog, Catalog, CatalogEditor, Edit, ExpiryScan, Fetch, Fetched, Figures, MessageNumber,
+    MessageQuery, MessageState, Page, PostQuery, Posts, ProductNames, Records, Refused, RequestId, Requests,
+    StoreError, StoredMessage,
 };
 
 use crate::fault::Fault::*;
@@ -91,6 +91,15 @@ impl Records for Wrong {
             figures.days.iter_mut().for_each(|day| day.issued += day.revoked);
         }
         Ok(figures)
+    }
+
+    async fn backlog(&self) -> Result<Backlog, StoreError> {
+        let mut backlog = self.on_record()?.backlog().await?;
+        if self.is(CountsWhatWasSentAsFailed) {
+            let sent = MessageQuery { state: Some(MessageState::Sent), ..MessageQuery::default() };
+            backlog.failed += u64::from(!self.on_record()?.messages(&sent).await?.items.is_empty());
+        }
+        Ok(backlog)
     }
 
     async fn notify_expiring(&self, mut scan: ExpiryScan) -> Result<usize, StoreError> {

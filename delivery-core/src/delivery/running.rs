@@ -8,7 +8,8 @@ use tokio::task::JoinHandle;
 
 use super::Delivery;
 use crate::mail::Outbox;
-use crate::store::StoreError;
+use crate::store::{Backlog, StoreError};
+use crate::telemetry;
 use crate::throttle::Throttle;
 
 /// How long observers have to take note of what has happened when the service ends.
@@ -82,6 +83,21 @@ impl Delivery {
                 tracing::warn!(error = error as &dyn std::error::Error, more, "not ready: the store does not answer");
             }
         })
+    }
+
+    /// What the service has not done yet, and what it gave up. With the feature `metrics` the gauges
+    /// `delivery_messages_queued`, `delivery_messages_failed`, `delivery_message_oldest_seconds` and
+    /// `delivery_platform_events_waiting` are set to it: call this before metrics are collected. It counts rows of indexes that have
+    /// nothing else, so it is fast while little waits.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unsupported`] if the store keeps no records; another [`StoreError`] if it does not answer.
+    pub async fn backlog(&self) -> Result<Backlog, StoreError> {
+        let backlog = self.inner.ledger.records().ok_or(StoreError::Unsupported)?.backlog().await?;
+        let now = self.inner.clock.now();
+        telemetry::backlog(&backlog, backlog.oldest.map(|oldest| now.signed_duration_since(oldest)));
+        Ok(backlog)
     }
 
     /// Closes the store. Call this after the last request was answered: the store cleans up, and later calls are

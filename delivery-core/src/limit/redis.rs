@@ -19,6 +19,8 @@ use crate::clock::{Clock, SystemClock};
 
 /// How long a request waits for an answer from Redis.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// How long a ping waits.
+const PING: Duration = Duration::from_secs(5);
 /// How long Redis is not queried after it failed to answer.
 const REST: Duration = Duration::from_secs(1);
 
@@ -107,6 +109,19 @@ impl RedisLimiter {
             patience: PATIENCE,
             unavailable: Mutex::new(None),
         })
+    }
+
+    /// Answers if Redis answers, within seconds. Limits work without that: each server then counts by itself.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitError`] if it does not.
+    pub async fn ping(&self) -> Result<(), LimitError> {
+        let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let ping = redis::cmd("PING");
+        let asked = timeout(PING, ping.query_async::<()>(&mut connection)).await;
+        let answered = asked.unwrap_or_else(|elapsed| Err(std::io::Error::from(elapsed).into()));
+        answered.map_err(|error| LimitError::new("Redis does not answer", Some(Box::new(error))))
     }
 
     /// Measures windows on `clock` instead of the server's time. Waits up to ten seconds for Redis, because the machine

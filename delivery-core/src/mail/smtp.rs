@@ -108,6 +108,15 @@ impl SmtpMailer {
     pub fn is_loopback(url: &str) -> bool {
         Url::parse(url).is_ok_and(|url| is_this_machine(&url))
     }
+
+    /// Connects, secures the connection and signs in as for an e-mail, and sends none.
+    ///
+    /// # Errors
+    ///
+    /// [`MailError`] whose source says what the server or the system replied.
+    pub async fn check(&self) -> Result<(), MailError> {
+        self.connections.check().await.map_err(SendError::meaning)
+    }
 }
 
 #[async_trait]

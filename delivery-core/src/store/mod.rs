@@ -87,6 +87,8 @@ mod clock;
 mod deal;
 mod error;
 mod inbox;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod inspection;
 mod ledger;
 mod lost;
 mod memory;
@@ -121,6 +123,8 @@ pub use self::error::StoreError;
 pub use self::inbox::{
     Customer, Entry, EventId, EventName, EventOutcome, Handling, Inbox, InboxQuery, Notices, Receipt, Received,
 };
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub use self::inspection::{Inspection, Schema};
 pub use self::ledger::Ledger;
 pub use self::lost::{LOST_PAUSE, LostKeys, LostScan};
 pub use self::memory::MemoryStore;
@@ -135,12 +139,12 @@ pub use self::postgres::{PostgresError, PostgresOptions, PostgresStore};
 pub(crate) use self::query::page_size;
 pub use self::query::{KeyQuery, Page, Use, UseId};
 pub use self::records::{
-    AuditEntry, AuditQuery, Day, ExpiryScan, Figures, MessageQuery, MessageState, Records, StoredMessage,
+    AuditEntry, AuditQuery, Backlog, Day, ExpiryScan, Figures, MessageQuery, MessageState, Records, StoredMessage,
 };
 pub use self::request::{Fetch, Fetched, KNOWN_FOR, MOST_REPEATS, RequestId, Requests};
 pub use self::sign_in::{SignIn, SignInId, SignIns};
 #[cfg(feature = "sqlite")]
-pub use self::sqlite::{SqliteError, SqliteStore, SqliteTransaction};
+pub use self::sqlite::{Backup, SqliteError, SqliteStore, SqliteTransaction};
 pub use self::storage::{Backend, History, Persisted, Storage};
 #[cfg(all(feature = "sqlite", feature = "postgres"))]
 pub use self::transfer::{Moved, Progress, Transfer, TransferError};

@@ -38,6 +38,13 @@ pub trait Records: Send + Sync {
     /// [`StoreError`] if the store cannot be read.
     async fn figures(&self, since: DateTime<Utc>, now: DateTime<Utc>) -> Result<Figures, StoreError>;
 
+    /// What waits to be sent, what was given up, and what waits for the seller, for whoever watches the service.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store cannot be read.
+    async fn backlog(&self) -> Result<Backlog, StoreError>;
+
     /// Queues an e-mail about each key that expires after `scan.now` and not after `scan.until`, once for each time that it is to
     /// expire, however many servers ask: in the commit that notes the time with the key. Only the last time is noted: a key that
     /// gets a time back is told of again. Keys of a person who was forgotten are noted, and get none; keys that are revoked or used up
@@ -186,6 +193,20 @@ pub struct Figures {
     pub days: Vec<Day>,
     /// How many keys there are of a product with a status, in any order, each pair once. A key that another one replaced is none.
     pub keys: Vec<(ProductId, Status, u64)>,
+}
+
+/// What a service has not done yet, and what it gave up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(clippy::exhaustive_structs, reason = "stores build it")]
+pub struct Backlog {
+    /// Messages that wait to be sent, or are being sent.
+    pub queued: u64,
+    /// When the oldest of them was queued.
+    pub oldest: Option<DateTime<Utc>>,
+    /// Messages that failed and are not tried again by themselves.
+    pub failed: u64,
+    /// Events of platforms that need the seller's attention.
+    pub needs_attention: u64,
 }
 
 /// What happened on a day.

@@ -19,10 +19,10 @@ use delivery_core::order::{OrderId, Source};
 use delivery_core::post::{NewPost, Post, PostId};
 use delivery_core::product::{Listing, NewProduct, Product, ProductId, RefName};
 use delivery_core::store::{
-    AuditEntry, AuditQuery, Backend, Catalog, CatalogEditor, Edit, Entry, ExpiryScan, FailedMessage, Fetch, Fetched,
-    Figures, History, Inbox, InboxQuery, Issue, KeyQuery, Lease, LeasedMessage, Ledger, LostKeys, MessageNumber,
-    MessageQuery, Notice, Outcome, Page, PostQuery, Posts, ProductNames, Receipt, Received, Records, Refused, Requests,
-    Resend, Route, Sale, SignIns, StoreError, StoredMessage, Successor, Use, UseId,
+    AuditEntry, AuditQuery, Backend, Backlog, Catalog, CatalogEditor, Edit, Entry, ExpiryScan, FailedMessage, Fetch,
+    Fetched, Figures, History, Inbox, InboxQuery, Issue, KeyQuery, Lease, LeasedMessage, Ledger, LostKeys,
+    MessageNumber, MessageQuery, Notice, Outcome, Page, PostQuery, Posts, ProductNames, Receipt, Received, Records,
+    Refused, Requests, Resend, Route, Sale, SignIns, StoreError, StoredMessage, Successor, Use, UseId,
 };
 
 /// What happens to a call of a [`Faulty`] store.
@@ -315,6 +315,10 @@ impl<S: Ledger> Records for Faulty<S> {
 
     async fn figures(&self, since: DateTime<Utc>, now: DateTime<Utc>) -> Result<Figures, StoreError> {
         self.call(self.on_record()?.figures(since, now)).await
+    }
+
+    async fn backlog(&self) -> Result<Backlog, StoreError> {
+        self.call(self.on_record()?.backlog()).await
     }
 
     async fn notify_expiring(&self, scan: ExpiryScan) -> Result<usize, StoreError> {

@@ -230,6 +230,12 @@ impl Delivery {
                 let order = order.as_ref().map(crate::order::OrderId::as_str);
                 tracing::warn!(platform, event, order, reason, "an event of a platform waits for the seller");
             }
+            // An event that waits is tried each hour, and counts again when it is done.
+            let outcome = received.entry.outcome;
+            if received.is_new || is_kept && outcome != Some(EventOutcome::NeedsAttention) {
+                let outcome = outcome.map_or("kept", EventOutcome::as_str);
+                telemetry::platform_event(received.entry.id.source.as_str(), outcome);
+            }
             for key in &received.issued {
                 telemetry::issued();
                 inner.observers.tell(|| Observed::Issued { key: key.clone() });

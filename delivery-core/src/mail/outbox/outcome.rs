@@ -90,7 +90,9 @@ impl Outbox {
                 telemetry::message("failed");
                 self.observers.tell(|| Event::MessageFailed { key, kind, reason });
             }
-            Outcome::Retry { .. } | Outcome::Postpone { .. } | Outcome::Release => telemetry::message("deferred"),
+            Outcome::Retry { .. } | Outcome::Postpone { .. } => telemetry::message("retried"),
+            // Nothing was tried.
+            Outcome::Release => {}
         }
     }
 

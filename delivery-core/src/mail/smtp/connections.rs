@@ -99,6 +99,13 @@ impl Connections {
         Ok(())
     }
 
+    /// Opens a connection, and ends it.
+    pub(super) async fn check(&self) -> Result<(), SendError> {
+        let open = timeout(BEFORE, self.server.connect(&self.hello)).await.map_err(|_| SendError::Slow)?;
+        quit(open.map_err(SendError::Connect)?).await;
+        Ok(())
+    }
+
     /// A connection whose server has accepted sender and recipient.
     async fn ready_for(self: &Arc<Self>, message: &Message, text: &[u8]) -> Result<Open, SendError> {
         if let Some(mut open) = self.idle().await {

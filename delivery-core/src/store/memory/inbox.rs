@@ -22,6 +22,12 @@ pub(super) struct Mailbox {
 }
 
 impl Mailbox {
+    /// How many events need the seller's attention.
+    pub(super) fn needs_attention(&self) -> u64 {
+        let waiting = self.entries.values().filter(|entry| entry.outcome == Some(EventOutcome::NeedsAttention));
+        waiting.map(|_| 1).sum()
+    }
+
     pub(super) fn load(&self, needs: &Needs, loaded: &mut Loaded) {
         for entry in needs.entries.iter().filter_map(|id| self.entry(id)) {
             loaded.insert_entry(entry.clone());

@@ -12,8 +12,8 @@ use crate::key::{Key, KeyId, NewKey, Status};
 use crate::product::ProductId;
 use crate::store::plan::{NewEvent, NewMessage, Row, number_at};
 use crate::store::{
-    Action, AuditEntry, AuditQuery, Day, Edit, ExpiryScan, Figures, MessageKind, MessageNumber, MessageQuery, Page,
-    Recipient, Records, StoreError, StoredMessage,
+    Action, AuditEntry, AuditQuery, Backlog, Day, Edit, ExpiryScan, Figures, MessageKind, MessageNumber, MessageQuery,
+    MessageState, Page, Recipient, Records, StoreError, StoredMessage,
 };
 use crate::terms::NEVER;
 
@@ -86,6 +86,23 @@ impl Records for MemoryStore {
             count(entry.at, |day| day.revoked += 1);
         }
         Ok(Figures { days: days.into_values().collect(), keys })
+    }
+
+    async fn backlog(&self) -> Result<Backlog, StoreError> {
+        let state = self.state();
+        let mut backlog = Backlog { needs_attention: state.inbox.needs_attention(), ..Backlog::default() };
+        for message in state.queue.stored() {
+            match message.state {
+                MessageState::Queued => {
+                    backlog.queued += 1;
+                    // The newest first.
+                    backlog.oldest = Some(message.queued_at);
+                }
+                MessageState::Failed => backlog.failed += 1,
+                MessageState::Sent => {}
+            }
+        }
+        Ok(backlog)
     }
 
     async fn notify_expiring(&self, scan: ExpiryScan) -> Result<usize, StoreError> {

@@ -10,10 +10,11 @@ use tokio::time::timeout;
 
 use super::PostgresError;
 use super::error::store_error;
-use super::schema::{PATIENCE, Place, check, check_migrated, keeps, origin, prepare, prepare_schema};
+use super::schema::{PATIENCE, Place, check, check_migrated, inspect, keeps, origin, prepare, prepare_schema};
 use super::schema_lock::{LockState, Origin, leave, share, share_for_transaction};
 use super::session::{Lent, Session};
-use crate::store::StoreError;
+use crate::key::Fingerprint;
+use crate::store::{Inspection, StoreError};
 
 /// Connections that search and list; finding keys and writing have their own.
 const READERS: u32 = 4;
@@ -141,6 +142,17 @@ impl Sessions {
     pub(super) async fn migrate(options: PgConnectOptions, place: &Place) -> Result<(), PostgresError> {
         let session = prepare_schema(&in_schema(options, &place.schema), place).await?;
         leave(session).await.map_err(|source| PostgresError::while_opening(&place.schema, source))
+    }
+
+    /// Looks at the schema without changing it.
+    pub(super) async fn inspect(
+        options: PgConnectOptions,
+        place: &Place,
+        keyring: &[Fingerprint],
+    ) -> Result<Inspection, PostgresError> {
+        let options = in_schema(options, &place.schema);
+        let inspected = timeout(PATIENCE, inspect(&options, &place.schema, keyring)).await;
+        inspected.map_err(|_| PostgresError::Silent)?
     }
 
     /// Whether everything happens inside transactions on the host's connections.

@@ -93,6 +93,15 @@ pub enum PostgresError {
         /// The schema.
         schema: String,
     },
+    /// The schema has a store that cannot be read.
+    #[error("the store in the schema {schema} cannot be read")]
+    Unreadable {
+        /// The schema.
+        schema: String,
+        /// The cause.
+        #[source]
+        source: StoreError,
+    },
     /// Anything else while the schema is brought up to date.
     #[error("the schema cannot be brought up to date")]
     Migration {

@@ -17,18 +17,26 @@ pub(super) async fn add(session: &mut Session<'_>, keyring: &[Fingerprint]) -> R
     session.query(ADD).bind(fingerprints).execute(&mut **session).await.map(drop).map_err(store_error)
 }
 
+/// Whether the schema accepts a keyring, and the secrets that it knows.
+pub(super) async fn acceptance(
+    session: &mut Session<'_>,
+    keyring: &[Fingerprint],
+) -> Result<(Acceptance, Vec<Fingerprint>), StoreError> {
+    const NEWEST: &str = "SELECT secret_version FROM delivery_key ORDER BY id DESC LIMIT 1";
+    let stored = session.scalar("SELECT fingerprint FROM delivery_keyring").fetch_all(&mut **session).await;
+    let known = rows::fingerprints(stored.map_err(store_error)?);
+    let newest = session.scalar(NEWEST).fetch_optional(&mut **session).await.map_err(store_error)?;
+    Ok((Fingerprint::accepts(&known, newest.map(rows::secret_version).transpose()?, keyring), known))
+}
+
 /// Registers a keyring if the schema accepts it.
 pub(super) async fn register(session: &mut Session<'_>, keyring: &[Fingerprint]) -> Result<Acceptance, StoreError> {
-    const NEWEST: &str = "SELECT secret_version FROM delivery_key ORDER BY id DESC LIMIT 1";
     let mut transaction = session.begin().await.map_err(store_error)?;
     transaction.execute(PATIENT).await.map_err(store_error)?;
     // Two servers with different secrets that start on an empty schema at once: one is refused.
     transaction.execute("LOCK TABLE delivery_keyring IN SHARE ROW EXCLUSIVE MODE").await.map_err(store_error)?;
     let mut inside = Session::Host(&mut transaction);
-    let stored = inside.scalar("SELECT fingerprint FROM delivery_keyring").fetch_all(&mut *inside).await;
-    let known = rows::fingerprints(stored.map_err(store_error)?);
-    let newest = inside.scalar(NEWEST).fetch_optional(&mut *inside).await.map_err(store_error)?;
-    let acceptance = Fingerprint::accepts(&known, newest.map(rows::secret_version).transpose()?, keyring);
+    let (acceptance, known) = acceptance(&mut inside, keyring).await?;
     if acceptance == Acceptance::Accepted && keyring.iter().any(|fingerprint| !known.contains(fingerprint)) {
         add(&mut inside, keyring).await?;
     }

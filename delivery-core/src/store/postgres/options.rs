@@ -9,6 +9,8 @@ use url::Url;
 use super::connect::Sessions;
 use super::schema::Place;
 use super::{PostgresError, PostgresStore, SCHEMA};
+use crate::key::Fingerprint;
+use crate::store::Inspection;
 
 /// The parameters of an address that the driver knows, without their other spellings.
 const PARAMETERS: [&str; 12] = [
@@ -145,6 +147,16 @@ impl PostgresOptions {
     /// As [`connect`](Self::connect).
     pub async fn migrate(self, options: PgConnectOptions) -> Result<(), PostgresError> {
         Sessions::migrate(options, &Self { migrates: true, ..self }.checked()?).await
+    }
+
+    /// Looks at the schema without changing it: whether it has a store, and whether that may be used with secrets of these
+    /// fingerprints.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect).
+    pub async fn inspect(self, url: &str, keyring: &[Fingerprint]) -> Result<Inspection, PostgresError> {
+        Sessions::inspect(address(url)?, &self.checked()?, keyring).await
     }
 
     fn checked(self) -> Result<Place, PostgresError> {

@@ -15,15 +15,15 @@ use crate::email::Email;
 use crate::key::KeyId;
 use crate::store::plan::number_at;
 use crate::store::sql::records::{
-    COUNTED, Counts, ERASE, ERASE_REASONS, EXPIRING, FORGET_EVENT, ISSUED, REPLACED, REVOCATIONS, USES, WAITING, audit,
-    audit_page, day_of, figures, first_id, is_about, message_page, messages, unmarked_keys,
+    BACKLOG, COUNTED, Counts, ERASE, ERASE_REASONS, EXPIRING, FORGET_EVENT, ISSUED, REPLACED, REVOCATIONS, USES,
+    WAITING, audit, audit_page, backlog, day_of, figures, first_id, is_about, message_page, messages, unmarked_keys,
 };
 use crate::store::sql::rows::{self, Columns, seconds};
 use crate::store::sql::search::unmarked;
 use crate::store::sql::statements::limit;
 use crate::store::{
-    Action, AuditEntry, AuditQuery, Edit, ExpiryScan, Figures, MessageKind, MessageNumber, MessageQuery, Page, Records,
-    StoreError, StoredMessage,
+    Action, AuditEntry, AuditQuery, Backlog, Edit, ExpiryScan, Figures, MessageKind, MessageNumber, MessageQuery, Page,
+    Records, StoreError, StoredMessage,
 };
 
 #[async_trait]
@@ -87,6 +87,17 @@ impl Records for PostgresStore {
             transaction.commit().await.map_err(store_error)?;
             session.finish().await.map_err(store_error)?;
             figures(&counts)
+        })
+        .await
+    }
+
+    async fn backlog(&self) -> Result<Backlog, StoreError> {
+        let sessions = self.sessions.clone();
+        detached(async move {
+            let mut session = sessions.read().await?;
+            let found = session.query(BACKLOG).fetch_one(&mut *session).await.map_err(store_error)?;
+            session.finish().await.map_err(store_error)?;
+            backlog(&found)
         })
         .await
     }

@@ -10,7 +10,8 @@ use crate::key::{KeyId, Status};
 use crate::product::ProductId;
 use crate::store::inbox::names_buyer;
 use crate::store::{
-    AuditEntry, AuditQuery, Day, Figures, MessageNumber, MessageQuery, MessageState, Page, StoreError, StoredMessage,
+    AuditEntry, AuditQuery, Backlog, Day, Figures, MessageNumber, MessageQuery, MessageState, Page, StoreError,
+    StoredMessage,
 };
 
 /// Milliseconds of a day.
@@ -145,6 +146,24 @@ pub(in crate::store) const USES: &str = "SELECT at / 86400000 AS day, CAST(count
 /// How many keys were revoked on each day from `$1` on, among the entries from number `$2` on.
 pub(in crate::store) const REVOCATIONS: &str = "SELECT at / 86400000 AS day, CAST(count(*) AS bigint) AS revoked FROM delivery_event \
     WHERE at >= $1 AND number >= $2 AND action = 'revoked' GROUP BY 1";
+
+/// What waits and what failed. Numbers of messages ascend with the time, and the indexes have them.
+pub(in crate::store) const BACKLOG: &str = "SELECT \
+    (SELECT CAST(count(*) AS bigint) FROM delivery_message WHERE state = 0) AS queued, \
+    (SELECT queued_at FROM delivery_message WHERE number = (SELECT min(number + 0) FROM delivery_message WHERE state = 0)) AS oldest, \
+    (SELECT CAST(count(*) AS bigint) FROM delivery_message WHERE state = 2) AS failed, \
+    (SELECT CAST(count(*) AS bigint) FROM delivery_inbox WHERE outcome = 'needs_attention') AS attention";
+
+/// What [`BACKLOG`] has found.
+pub(in crate::store) fn backlog(row: &impl Columns) -> Result<Backlog, StoreError> {
+    let count = |name| row.integer(name).map(i64::unsigned_abs);
+    Ok(Backlog {
+        queued: count("queued")?,
+        oldest: row.integer_or_null("oldest")?.map(milliseconds).transpose()?,
+        failed: count("failed")?,
+        needs_attention: count("attention")?,
+    })
+}
 
 /// Rows that figures are made of: those of [`COUNTED`], [`REPLACED`], [`unmarked_keys!`], [`ISSUED`], [`USES`] and
 /// [`REVOCATIONS`].

@@ -70,6 +70,21 @@ pub enum SqliteError {
         /// When the move was finished.
         at: DateTime<Utc>,
     },
+    /// There is no store in the file.
+    #[error("{} has no store of keys", path.display())]
+    NotAStore {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A copy was not made. What was there before is still there.
+    #[error("the copy {} cannot be made", path.display())]
+    Backup {
+        /// The file of the copy.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// There is no space left.
     #[error("{} cannot grow: no space is left on its disk", path.display())]
     DiskFull {

@@ -14,17 +14,25 @@ pub(super) async fn registered(connection: &mut SqliteConnection) -> Result<Vec<
     Ok(rows::fingerprints(all.map_err(store_error)?))
 }
 
+/// Whether the file accepts a keyring, and the secrets that it knows.
+pub(super) async fn acceptance(
+    connection: &mut SqliteConnection,
+    keyring: &[Fingerprint],
+) -> Result<(Acceptance, Vec<Fingerprint>), StoreError> {
+    const NEWEST: &str = "SELECT secret_version FROM delivery_key ORDER BY number DESC LIMIT 1";
+    let known = registered(connection).await?;
+    let newest = sqlx::query_scalar(NEWEST).fetch_optional(&mut *connection).await.map_err(store_error)?;
+    Ok((Fingerprint::accepts(&known, newest.map(rows::secret_version).transpose()?, keyring), known))
+}
+
 /// Registers a keyring if the file accepts it.
 pub(super) async fn register(
     connection: &mut SqliteConnection,
     keyring: &[Fingerprint],
 ) -> Result<Acceptance, StoreError> {
-    const NEWEST: &str = "SELECT secret_version FROM delivery_key ORDER BY number DESC LIMIT 1";
     const ADD: &str = "INSERT INTO delivery_keyring (fingerprint) SELECT unhex(value) FROM json_each(?) WHERE true \
                        ON CONFLICT DO NOTHING";
-    let known = registered(connection).await?;
-    let newest = sqlx::query_scalar(NEWEST).fetch_optional(&mut *connection).await.map_err(store_error)?;
-    let acceptance = Fingerprint::accepts(&known, newest.map(rows::secret_version).transpose()?, keyring);
+    let (acceptance, known) = acceptance(connection, keyring).await?;
     let new = keyring.iter().filter(|fingerprint| !known.contains(fingerprint));
     let new: Vec<String> = new.map(|fingerprint| data_encoding::HEXUPPER.encode(fingerprint.as_bytes())).collect();
     if acceptance == Acceptance::Accepted && !new.is_empty() {

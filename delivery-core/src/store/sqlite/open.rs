@@ -27,6 +27,11 @@ const ACQUIRE: Duration = Duration::from_secs(3);
 
 const MIGRATIONS: &[Script] = &[(1, "delivery", include_str!("migrations/0001_delivery.sql"))];
 
+/// The number of the newest migration.
+pub(super) fn newest_script() -> i64 {
+    MIGRATIONS.last().map_or(0, |(number, ..)| *number)
+}
+
 /// A file that is locked, checked and up to date.
 pub(super) struct Opened {
     pub(super) writer: SqliteConnection,

@@ -14,15 +14,15 @@ use crate::email::Email;
 use crate::key::KeyId;
 use crate::store::plan::number_at;
 use crate::store::sql::records::{
-    COUNTED, Counts, ERASE, ERASE_REASONS, EXPIRING, FORGET_EVENT, ISSUED, REPLACED, REVOCATIONS, USES, WAITING, audit,
-    audit_page, day_of, figures, first_id, is_about, message_page, messages, unmarked_keys,
+    BACKLOG, COUNTED, Counts, ERASE, ERASE_REASONS, EXPIRING, FORGET_EVENT, ISSUED, REPLACED, REVOCATIONS, USES,
+    WAITING, audit, audit_page, backlog, day_of, figures, first_id, is_about, message_page, messages, unmarked_keys,
 };
 use crate::store::sql::rows::{self, Columns, seconds};
 use crate::store::sql::search::unmarked;
 use crate::store::sql::statements::{LOG, bind_log, limit};
 use crate::store::{
-    Action, AuditEntry, AuditQuery, Edit, ExpiryScan, Figures, MessageKind, MessageNumber, MessageQuery, Page, Records,
-    StoreError, StoredMessage,
+    Action, AuditEntry, AuditQuery, Backlog, Edit, ExpiryScan, Figures, MessageKind, MessageNumber, MessageQuery, Page,
+    Records, StoreError, StoredMessage,
 };
 
 #[async_trait]
@@ -60,6 +60,12 @@ impl Records for SqliteStore {
             uses: all(sqlx::query(USES).bind(from).bind(first_use)).await?,
             revocations: all(sqlx::query(REVOCATIONS).bind(from).bind(first_entry)).await?,
         })
+    }
+
+    async fn backlog(&self) -> Result<Backlog, StoreError> {
+        let find = sqlx::query(BACKLOG);
+        let found = timely(async { find.fetch_one(&self.readers).await.map_err(store_error) }).await?;
+        backlog(&found)
     }
 
     async fn notify_expiring(&self, scan: ExpiryScan) -> Result<usize, StoreError> {

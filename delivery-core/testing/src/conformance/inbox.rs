@@ -150,6 +150,9 @@ async fn an_event_is_listed_with_what_it_came_to(ledger: Port) {
         assert_eq!((found.due_at.is_some(), &found.body), (waits, if waits { &body } else { &None }));
     }
     assert_eq!(all(&ledger, Some(EventOutcome::Revoked)).await, [listed[3].clone()]);
+    if let Some(records) = ledger.records() {
+        assert_eq!(records.backlog().await.expect("counted").needs_attention, 1);
+    }
     let mut pages = Vec::new();
     let mut query = InboxQuery { limit: 2, ..InboxQuery::default() };
     loop {

@@ -21,7 +21,8 @@ use delivery_core::key::{Actor, Change, KeyId, NewKey, Status};
 use delivery_core::post::{Category, NewPost};
 use delivery_core::product::NewProduct;
 use delivery_core::store::{
-    Action, AuditQuery, Day, Edit, MessageQuery, MessageState, Outcome, Recipient, Resend, Route, Sale, Successor,
+    Action, AuditQuery, Backlog, Day, Edit, MessageQuery, MessageState, Outcome, Recipient, Resend, Route, Sale,
+    Successor,
 };
 
 cases![
@@ -30,6 +31,7 @@ cases![
     messages_are_listed_newest_first_by_state_and_key,
     every_change_is_in_the_audit_log_with_who_made_it,
     a_key_is_sent_again_to_an_address_that_is_corrected,
+    the_backlog_is_what_waits_and_what_failed,
     figures_count_keys_and_what_happened_on_each_day,
     a_rotation_takes_no_sale_out_of_the_figures,
     an_erased_person_is_nowhere_and_counts_stay,
@@ -233,6 +235,29 @@ impl Either for Action {
     fn min_with(self, other: Self) -> (Action, Action) {
         if self.as_str() <= other.as_str() { (self, other) } else { (other, self) }
     }
+}
+
+async fn the_backlog_is_what_waits_and_what_failed(store: Port) {
+    let backlog = async || records(&store).backlog().await.expect("counted");
+    assert_eq!(backlog().await, Backlog::default());
+    for index in 1..=4 {
+        issue(&store, NewKey { issued_at: at(i64::from(index)), ..key(index, 1) }, &index.to_string()).await;
+    }
+    let all = Backlog { queued: 4, oldest: Some(at(1)), ..Backlog::default() };
+    assert_eq!(backlog().await, all);
+    let leased = store.claim_messages(at(5), at(15), 3).await.expect("claimed");
+    assert_eq!(backlog().await, all, "what is being sent waits");
+    let route = Route::from_bytes([1; 16]);
+    let reason = || "no such mailbox".to_owned();
+    let outcomes = [
+        Outcome::Sent { at: at(6) },
+        Outcome::Fail { at: at(6), reason: reason(), route },
+        Outcome::Retry { due: at(60), reason: reason(), route: Some(route) },
+    ];
+    for (message, outcome) in leased.iter().zip(outcomes) {
+        store.complete_message(message.lease, outcome).await.expect("completed");
+    }
+    assert_eq!(backlog().await, Backlog { queued: 2, oldest: Some(at(3)), failed: 1, needs_attention: 0 });
 }
 
 async fn figures_count_keys_and_what_happened_on_each_day(store: Port) {

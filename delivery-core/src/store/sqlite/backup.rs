@@ -1,0 +1,105 @@
+//! A copy of a store that may be in use by a server, in another process or in this one.
+//!
+//! SQLite makes the copy from one snapshot of the file (`VACUUM INTO`): what was acknowledged before it began is in it. The server
+//! goes on writing meanwhile. Its write-ahead log cannot begin anew before the copy is made, and grows by what is written.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sqlx::sqlite::SqliteConnection;
+use sqlx::{ConnectOptions, Connection};
+
+use super::SqliteError;
+use super::inspect::{reading, step};
+use super::open::newest_script;
+
+/// A copy that was made and looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Backup {
+    /// How many keys it has.
+    pub keys: u64,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+pub(super) async fn back_up(from: &Path, to: &Path) -> Result<Backup, SqliteError> {
+    let new = beside(to);
+    let unwritten = |source: io::Error| SqliteError::Backup { path: to.to_owned(), source: Box::new(source) };
+    let file = make(&new).map_err(unwritten)?;
+    let made = async {
+        copy(from, &new, to).await?;
+        file.sync_all().map_err(unwritten)?;
+        let keys = verify(&new, to).await?;
+        let bytes = new.metadata().map_err(unwritten)?.len();
+        fs::rename(&new, to).and_then(|()| File::open(folder(to))?.sync_all()).map_err(unwritten)?;
+        Ok(Backup { keys, bytes })
+    };
+    made.await.inspect_err(|_: &SqliteError| {
+        // What is not whole must not be taken for a copy.
+        let _ = fs::remove_file(&new);
+    })
+}
+
+/// An empty file for the copy, readable by its owner alone, which no other process is filling.
+fn make(new: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.create(true).truncate(false).write(true).open(new)?;
+    file.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => io::Error::other("another backup is being written there"),
+        TryLockError::Error(error) => error,
+    })?;
+    // One that was broken off may be there.
+    file.set_len(0)?;
+    Ok(file)
+}
+
+async fn copy(from: &Path, new: &Path, to: &Path) -> Result<(), SqliteError> {
+    let failed = |source| SqliteError::while_opening(from.to_owned(), source);
+    let target = new
+        .to_str()
+        .ok_or_else(|| SqliteError::Backup { path: to.to_owned(), source: "its name must be text in UTF-8".into() })?;
+    let mut reader = reading(from).connect().await.map_err(failed)?;
+    if step(&mut reader).await.map_err(failed)?.is_none() {
+        return Err(SqliteError::NotAStore { path: from.to_owned() });
+    }
+    let copied = sqlx::query("VACUUM INTO ?").bind(target).execute(&mut reader).await;
+    copied.map_err(|source| SqliteError::Backup { path: to.to_owned(), source: Box::new(source) })?;
+    reader.close().await.map_err(failed)
+}
+
+/// Reads the copy, every page of it, and counts its keys.
+async fn verify(new: &Path, to: &Path) -> Result<u64, SqliteError> {
+    let damaged =
+        |source: Box<dyn std::error::Error + Send + Sync>| SqliteError::Backup { path: to.to_owned(), source };
+    let read = async |copy: &mut SqliteConnection| {
+        let said: String = sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(&mut *copy).await?;
+        let keys: i64 = sqlx::query_scalar("SELECT count(*) FROM delivery_key").fetch_one(&mut *copy).await?;
+        Ok::<_, sqlx::Error>((said, keys, step(copy).await?))
+    };
+    let opened = reading(new).immutable(true).connect().await;
+    let mut copy = opened.map_err(|error| damaged(error.into()))?;
+    let (said, keys, step) = read(&mut copy).await.map_err(|error| damaged(error.into()))?;
+    copy.close().await.map_err(|error| damaged(error.into()))?;
+    if said != "ok" {
+        return Err(damaged(format!("the copy is damaged: {said}").into()));
+    }
+    match step {
+        Some(step) if step > newest_script() => Err(SqliteError::NewerSchema { path: to.to_owned(), step }),
+        _ => Ok(keys.unsigned_abs()),
+    }
+}
+
+/// Where the copy is made, until it is whole.
+fn beside(to: &Path) -> PathBuf {
+    let mut name = to.as_os_str().to_owned();
+    name.push(".new");
+    name.into()
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}

@@ -1,0 +1,56 @@
+//! Looking at a file, also while a server has it open: nothing of the store changes.
+
+use std::path::Path;
+use std::time::Duration;
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions, Connection};
+
+use super::open::newest_script;
+use super::{SqliteError, keyring};
+use crate::key::Fingerprint;
+use crate::store::Inspection;
+
+pub(super) async fn inspect(path: &Path, secrets: &[Fingerprint]) -> Result<Inspection, SqliteError> {
+    const ENGINE: &str = "SELECT 'SQLite ' || sqlite_version()";
+    let failed = |source| SqliteError::while_opening(path.to_owned(), source);
+    let is_there = path.metadata().is_ok_and(|file| file.len() > 0);
+    let options = if is_there { untouched(path) } else { SqliteConnectOptions::new().in_memory(true) };
+    let mut reader = options.connect().await.map_err(failed)?;
+    let engine = sqlx::query_scalar(ENGINE).fetch_one(&mut reader).await.map_err(failed)?;
+    let inspection = match step(&mut reader).await.map_err(failed)? {
+        None => Inspection::missing(engine),
+        Some(step) if step > newest_script() => return Err(SqliteError::NewerSchema { path: path.to_owned(), step }),
+        Some(step) => {
+            let other = |source| SqliteError::Other { path: path.to_owned(), source: Box::new(source) };
+            let (acceptance, _) = keyring::acceptance(&mut reader, secrets).await.map_err(other)?;
+            Inspection::found(engine, step == newest_script(), acceptance)
+        }
+    };
+    reader.close().await.map_err(failed)?;
+    Ok(inspection)
+}
+
+/// Options to read a file beside which no other is to be made. Whoever has the file open for writing has a log beside it.
+fn untouched(path: &Path) -> SqliteConnectOptions {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    reading(path).immutable(!Path::new(&log).exists())
+}
+
+/// Options to read a file that a server may be writing.
+pub(super) fn reading(path: &Path) -> SqliteConnectOptions {
+    let options = SqliteConnectOptions::new().filename(path).read_only(true).create_if_missing(false);
+    options.busy_timeout(Duration::from_secs(5)).disable_statement_logging()
+}
+
+/// The newest migration of a store; `None` if the file has no store.
+pub(super) async fn step(reader: &mut SqliteConnection) -> Result<Option<i64>, sqlx::Error> {
+    const EXISTS: &str = "SELECT count(*) FROM sqlite_schema WHERE name IN ('_delivery_migrations', 'delivery_key')";
+    const NEWEST: &str = "SELECT coalesce(max(version), 0) FROM _delivery_migrations WHERE success";
+    let found: i64 = sqlx::query_scalar(EXISTS).fetch_one(&mut *reader).await?;
+    if found < 2 {
+        return Ok(None);
+    }
+    sqlx::query_scalar(NEWEST).fetch_one(reader).await.map(Some)
+}
