@@ -10,11 +10,10 @@ use tokio::time::timeout;
 
 use super::PostgresError;
 use super::error::store_error;
-use super::schema::{PATIENCE, Place, check, check_migrated, inspect, keeps, origin, prepare, prepare_schema};
+use super::schema::{PATIENCE, Place, check, check_migrated, keeps, origin, prepare, prepare_schema};
 use super::schema_lock::{LockState, Origin, leave, share, share_for_transaction};
 use super::session::{Lent, Session};
-use crate::key::Fingerprint;
-use crate::store::{Inspection, StoreError};
+use crate::store::StoreError;
 
 /// Connections that search and list; finding keys and writing have their own.
 const READERS: u32 = 4;
@@ -144,17 +143,6 @@ impl Sessions {
         leave(session).await.map_err(|source| PostgresError::while_opening(&place.schema, source))
     }
 
-    /// Looks at the schema without changing it.
-    pub(super) async fn inspect(
-        options: PgConnectOptions,
-        place: &Place,
-        keyring: &[Fingerprint],
-    ) -> Result<Inspection, PostgresError> {
-        let options = in_schema(options, &place.schema);
-        let inspected = timeout(PATIENCE, inspect(&options, &place.schema, keyring)).await;
-        inspected.map_err(|_| PostgresError::Silent)?
-    }
-
     /// Whether everything happens inside transactions on the host's connections.
     pub(super) fn are_lent(&self) -> bool {
         matches!(self.0.source, Source::Lent { .. })
@@ -238,7 +226,7 @@ async fn lend(pool: &PgPool, begin: &str) -> Result<Session<'static>, StoreError
     lent.map(Session::Lent).map_err(store_error)
 }
 
-fn in_schema(options: PgConnectOptions, schema: &str) -> PgConnectOptions {
+pub(super) fn in_schema(options: PgConnectOptions, schema: &str) -> PgConnectOptions {
     options.options(SESSION).options([("search_path", schema)]).disable_statement_logging()
 }
 

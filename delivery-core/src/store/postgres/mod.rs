@@ -20,6 +20,7 @@ mod error;
 mod history;
 mod host;
 mod inbox;
+mod inspect;
 mod keyring;
 mod load;
 mod locked;

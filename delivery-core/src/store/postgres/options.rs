@@ -7,6 +7,7 @@ use sqlx::postgres::PgConnectOptions;
 use url::Url;
 
 use super::connect::Sessions;
+use super::inspect::inspect;
 use super::schema::Place;
 use super::{PostgresError, PostgresStore, SCHEMA};
 use crate::key::Fingerprint;
@@ -156,7 +157,7 @@ impl PostgresOptions {
     ///
     /// As [`connect`](Self::connect).
     pub async fn inspect(self, url: &str, keyring: &[Fingerprint]) -> Result<Inspection, PostgresError> {
-        Sessions::inspect(address(url)?, &self.checked()?, keyring).await
+        inspect(address(url)?, &self.checked()?, keyring).await
     }
 
     fn checked(self) -> Result<Place, PostgresError> {

@@ -4,17 +4,15 @@ use std::cmp::Ordering;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgConnection};
-use sqlx::{ConnectOptions, Connection, Executor, Row};
+use sqlx::{ConnectOptions, Connection, Row};
 use tokio::time::timeout;
 
 use super::PostgresError;
 use super::error::store_error;
-use super::keyring::acceptance;
 use super::schema_lock::{LockState, Origin, leave, share};
 use super::session::Session;
-use crate::key::Fingerprint;
+use crate::store::StoreError;
 use crate::store::sql::{Script, migrator};
-use crate::store::{Inspection, StoreError};
 
 /// How long a start waits for a server that says nothing.
 pub(super) const PATIENCE: Duration = Duration::from_secs(15);
@@ -65,34 +63,8 @@ pub(super) async fn prepare_schema(options: &PgConnectOptions, place: &Place) ->
     Ok(session)
 }
 
-/// Looks at the schema at `options`, and changes nothing.
-pub(super) async fn inspect(
-    options: &PgConnectOptions,
-    schema: &str,
-    keyring: &[Fingerprint],
-) -> Result<Inspection, PostgresError> {
-    const ENGINE: &str = "SELECT 'PostgreSQL ' || split_part(current_setting('server_version'), ' ', 1)";
-    let failed = |source| PostgresError::while_opening(schema, source);
-    let mut connection = options.connect().await.map_err(failed)?;
-    connection.execute("SET default_transaction_read_only = on").await.map_err(failed)?;
-    let mut session = Session::Host(&mut connection);
-    check(&mut session).await?;
-    let engine = session.scalar(ENGINE).fetch_one(&mut *session).await.map_err(failed)?;
-    let newest = newest_migration(&mut session, schema).await?;
-    let inspection = match compare(newest)? {
-        Ordering::Less if newest == 0 => Inspection::missing(engine),
-        compared => {
-            let unread = |source| PostgresError::Unreadable { schema: schema.to_owned(), source };
-            let (acceptance, _) = acceptance(&mut session, keyring).await.map_err(unread)?;
-            Inspection::found(engine, compared.is_eq(), acceptance)
-        }
-    };
-    connection.close().await.map_err(failed)?;
-    Ok(inspection)
-}
-
 /// The newest migration of the schema; 0 if there is none.
-async fn newest_migration(session: &mut Session<'_>, schema: &str) -> Result<i64, PostgresError> {
+pub(super) async fn newest_migration(session: &mut Session<'_>, schema: &str) -> Result<i64, PostgresError> {
     // Of a schema that is not there, or has no such table, the name is null.
     const EXISTS: &str = "SELECT to_regclass('_delivery_migrations') IS NOT NULL";
     const NEWEST: &str = "SELECT coalesce(max(version), 0) FROM _delivery_migrations WHERE success";
@@ -105,7 +77,7 @@ async fn newest_migration(session: &mut Session<'_>, schema: &str) -> Result<i64
 }
 
 /// How a schema's newest migration compares with the newest that is known here.
-fn compare(newest: i64) -> Result<Ordering, PostgresError> {
+pub(super) fn compare(newest: i64) -> Result<Ordering, PostgresError> {
     let needed = MIGRATIONS.last().map_or(0, |(number, ..)| *number);
     match newest.cmp(&needed) {
         Ordering::Greater => Err(PostgresError::NewerSchema { step: newest }),

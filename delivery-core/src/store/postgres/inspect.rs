@@ -1,0 +1,46 @@
+//! Looking at a schema, also while servers use it: nothing changes.
+
+use std::cmp::Ordering;
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions, Connection, Executor};
+use tokio::time::timeout;
+
+use super::PostgresError;
+use super::connect::in_schema;
+use super::keyring::acceptance;
+use super::schema::{PATIENCE, Place, check, compare, newest_migration};
+use super::session::Session;
+use crate::key::Fingerprint;
+use crate::store::Inspection;
+
+/// Looks at the schema `place` of the database at `options`.
+pub(super) async fn inspect(
+    options: PgConnectOptions,
+    place: &Place,
+    keyring: &[Fingerprint],
+) -> Result<Inspection, PostgresError> {
+    let options = in_schema(options, &place.schema);
+    timeout(PATIENCE, look(&options, &place.schema, keyring)).await.map_err(|_| PostgresError::Silent)?
+}
+
+async fn look(options: &PgConnectOptions, schema: &str, keyring: &[Fingerprint]) -> Result<Inspection, PostgresError> {
+    const ENGINE: &str = "SELECT 'PostgreSQL ' || split_part(current_setting('server_version'), ' ', 1)";
+    let failed = |source| PostgresError::while_opening(schema, source);
+    let mut connection = options.connect().await.map_err(failed)?;
+    connection.execute("SET default_transaction_read_only = on").await.map_err(failed)?;
+    let mut session = Session::Host(&mut connection);
+    check(&mut session).await?;
+    let engine = session.scalar(ENGINE).fetch_one(&mut *session).await.map_err(failed)?;
+    let newest = newest_migration(&mut session, schema).await?;
+    let inspection = match compare(newest)? {
+        Ordering::Less if newest == 0 => Inspection::missing(engine),
+        compared => {
+            let unread = |source| PostgresError::Unreadable { schema: schema.to_owned(), source };
+            let (acceptance, _) = acceptance(&mut session, keyring).await.map_err(unread)?;
+            Inspection::found(engine, compared.is_eq(), acceptance)
+        }
+    };
+    connection.close().await.map_err(failed)?;
+    Ok(inspection)
+}
