@@ -1,6 +1,7 @@
 //! SMTP against a scripted server on loopback.
 
 #[path = "private/smtp.rs"]
+#[expect(dead_code, reason = "one script is for tests of the servers")]
 mod smtp_server;
 
 use delivery_core::mail::{Failure, FolderMailer, Mailer, Message, SmtpMailer};

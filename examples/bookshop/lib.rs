@@ -2,6 +2,7 @@
 //! Both embedding examples mount the API in it; they differ in the framework and in the database.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use delivery_core::delivery::{Builder, Stores};
@@ -12,7 +13,7 @@ use delivery_core::mail::{MailError, Mailer, Message};
 use delivery_core::order::{Order, OrderRef};
 use delivery_core::product::{NewProduct, ProductId};
 use delivery_core::seller::{Head, Seller};
-use delivery_core::{Delivery, Invalid};
+use delivery_core::{Delivery, Invalid, describe_metrics};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 /// What can go wrong at the start.
@@ -116,13 +117,26 @@ pub fn order(id: &str, product: ProductId, email: &str) -> Result<Order, Invalid
     Ok(Order { reference, product, email: email.parse()? })
 }
 
-/// Collects metrics from here on.
+/// How often the values of histograms are put together.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// Collects metrics from here on. To be called in a Tokio runtime.
 ///
 /// # Errors
 ///
 /// Something else collects them already.
 pub fn metrics() -> Result<PrometheusHandle, Failure> {
-    Ok(PrometheusBuilder::new().install_recorder()?)
+    let handle = PrometheusBuilder::new().install_recorder()?;
+    describe_metrics();
+    let upkeep = handle.clone();
+    tokio::spawn(async move {
+        // Otherwise values that nobody collects take ever more memory.
+        loop {
+            tokio::time::sleep(UPKEEP).await;
+            upkeep.run_upkeep();
+        }
+    });
+    Ok(handle)
 }
 
 /// The README of the project, as a test: it embeds the API as this bookshop does.

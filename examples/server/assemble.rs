@@ -12,6 +12,7 @@ use delivery_core::store::{CatalogEditor, Ledger, MemoryStore, PostgresStore, Po
 use delivery_core::{Delivery, explain};
 
 use super::Refusal;
+use super::alert::{AlertWorker, alerts};
 use super::refusal::read;
 use super::secrets::Secrets;
 use super::settings::{Database, Settings};
@@ -20,6 +21,8 @@ use super::settings::{Database, Settings};
 pub(crate) struct Service {
     pub delivery: Delivery,
     pub secrets: Secrets,
+    /// Tells the seller of what failed.
+    pub alerts: Option<AlertWorker>,
 }
 
 /// Makes the data folder, opens the store, and puts together the service that listens on `address`.
@@ -69,6 +72,12 @@ async fn build<S: Ledger + CatalogEditor + Posts>(
     let (keyring, webhook, admin) = (secrets.keyring.clone(), secrets.webhook.clone(), secrets.admin.clone());
     let pepper = keyring.pepper();
     let seller = read("ADMIN_TOKENS", "", |_| settings.admin_tokens.clone().with_admin(admin))?;
+    let alert = settings
+        .watch
+        .alert
+        .clone()
+        .map(|to| alerts(mailer.clone(), options.sender.clone(), to, options.base_url.clone().unwrap_or_default()));
+    let (observer, alerts) = alert.unzip();
     let mut builder =
         Delivery::builder(store, mailer, keyring).webhook_secret(webhook).seller(Arc::new(seller)).options(options);
     builder = builder
@@ -76,13 +85,16 @@ async fn build<S: Ledger + CatalogEditor + Posts>(
         .pages(settings.look.clone())
         .platforms(settings.platforms.clone());
     builder = builder.mail_route(settings.smtp_url.clone().unwrap_or_default());
+    if let Some(observer) = observer {
+        builder = builder.observer(Arc::new(observer));
+    }
     if let Some(url) = &settings.redis_url {
         builder = builder.limiter(Arc::new(RedisLimiter::new(url, pepper)?));
     }
     let delivery = builder.build();
     delivery.register().await?;
     report_failed(&delivery).await;
-    Ok(Service { delivery, secrets })
+    Ok(Service { delivery, secrets, alerts })
 }
 
 fn make_folder(settings: &Settings) -> std::io::Result<()> {

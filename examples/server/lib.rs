@@ -1,11 +1,18 @@
 //! What the example servers share: settings, secrets, and putting the service together. Only the framework differs.
 
 mod alarm;
+mod alert;
 mod assemble;
+mod beside;
+mod command;
+mod commands;
 pub mod docs;
 mod dotenv;
+mod files;
 pub mod health;
+mod history;
 mod log;
+mod metrics;
 mod pace;
 mod pages;
 mod places;
@@ -16,6 +23,7 @@ mod secrets;
 pub mod serve;
 mod settings;
 mod signal;
+mod watch;
 mod welcome;
 
 use std::error::Error;
@@ -29,8 +37,10 @@ use delivery_core::{Delivery, explain};
 use tokio::net::TcpListener;
 
 use self::assemble::{Service, assemble};
+use self::beside::Beside;
+use self::metrics::Metrics;
 use self::places::Places;
-use self::settings::{Arguments, Command, Database, Settings};
+use self::settings::{Arguments, Settings};
 
 /// How long open requests may take once the server is asked to stop.
 pub const GRACE: Duration = Duration::from_secs(25);
@@ -50,6 +60,9 @@ pub struct Opened {
     pub delivery: Delivery,
     /// Connections that may be served at once.
     places: Places,
+    beside: Beside,
+    /// How long the server still accepts connections once it is asked to stop, while it says that it is not ready.
+    stop_delay: Duration,
 }
 
 /// Reads the settings, listens, opens the store, and greets the seller on the first start.
@@ -58,30 +71,20 @@ async fn open(settings: &Settings) -> Result<Opened, Refusal> {
         .await
         .map_err(|error| format!("BIND (--bind): {} cannot be listened on: {error}", settings.bind))?;
     let address = listener.local_addr()?;
-    let Service { delivery, secrets } = assemble(settings, address).await?;
-    if let Some(greeting) = welcome::greeting(&secrets, &settings.data_dir, address) {
+    let metrics = match settings.watch.metrics {
+        Some(address) => Some(Metrics::listen(address).await?),
+        None => None,
+    };
+    let Service { delivery, secrets, alerts } = assemble(settings, address).await?;
+    if let Some(greeting) = welcome::greeting(&secrets, settings, address) {
         say(&greeting);
     }
-    let places = Places::new(settings.max_connections, settings.max_connections_per_address);
-    Ok(Opened { listener, address, delivery, places })
-}
-
-/// Queues e-mails that failed for good once more. The next server that runs sends them.
-async fn retry(settings: &Settings) -> Result<(), Refusal> {
-    if let Database::Sqlite(path) = &settings.database
-        && !path.exists()
-    {
-        return Err(format!(
-            "there is no database at {}: DATA_DIR or DATABASE_URL names another place",
-            path.display()
-        )
-        .into());
+    if let Some(metrics) = &metrics {
+        tracing::info!("metrics at http://{}/metrics", metrics.address()?);
     }
-    let Service { delivery, .. } = assemble(settings, settings.bind).await?;
-    let count = delivery.retry_messages().await?;
-    delivery.close().await;
-    say(&format!("{count} e-mails are queued again"));
-    Ok(())
+    let places = Places::new(settings.max_connections, settings.max_connections_per_address);
+    let beside = Beside { metrics, alerts, history: settings.history };
+    Ok(Opened { listener, address, delivery, places, beside, stop_delay: settings.stop_delay })
 }
 
 /// Says on standard output, in one line, that requests are answered from now on.
@@ -98,14 +101,14 @@ fn say(text: &str) {
 pub fn run<S: Future<Output = Result<(), Refusal>>>(server: impl FnOnce(Opened) -> S) -> ExitCode {
     let ran = Arguments::read().and_then(|arguments| {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        let command = arguments.command;
+        let command = arguments.command.clone();
         let mut lines = None;
         let ran = runtime.block_on(async {
             let settings = arguments.check()?;
-            lines = Some(log::start()?);
+            lines = Some(log::start(settings.watch.log_format)?);
             match command {
                 None => server(open(&settings).await?).await,
-                Some(Command::Retry) => retry(&settings).await,
+                Some(command) => commands::run(command, &settings).await,
             }
         });
         // Does not wait any longer for files that are being written to a hanging disk.

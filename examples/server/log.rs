@@ -11,11 +11,20 @@ const WAITING: usize = 8192;
 /// How often to look whether lines were dropped.
 const LOOK: Duration = Duration::from_secs(5);
 
+/// How lines are written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// An object a line.
+    Json,
+}
+
 /// Starts logging, until the guard is dropped. With an invalid filter the server refuses to start.
 ///
 /// A thread of its own writes the lines, so that a full pipe or a hanging disk delays no request. Lines that do not fit
 /// into the buffer meanwhile are dropped and counted.
-pub(crate) fn start() -> Result<WorkerGuard, super::Refusal> {
+pub(crate) fn start(format: LogFormat) -> Result<WorkerGuard, super::Refusal> {
     let filter = match std::env::var("RUST_LOG") {
         Ok(filter) if !filter.is_empty() => {
             filter.parse().map_err(|_| "RUST_LOG must be a log filter such as info or delivery_core=debug,warn")?
@@ -27,12 +36,15 @@ pub(crate) fn start() -> Result<WorkerGuard, super::Refusal> {
     let builder = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(WAITING);
     let (writer, guard) = builder.finish(std::io::stderr());
     let dropped = writer.error_counter();
-    let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(colours);
     // A log that cannot be written, such as on a full disk or to a closed pipe, must not stop the server: reporting it
     // panics.
-    let log = tracing_subscriber::registry().with(lines.log_internal_errors(false)).with(filter);
+    let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(colours).log_internal_errors(false);
+    let log = tracing_subscriber::registry().with(filter);
     // Not `init`, which also collects records of the `log` crate: Rocket logs the queries of requests there.
-    tracing::subscriber::set_global_default(log)?;
+    match format {
+        LogFormat::Text => tracing::subscriber::set_global_default(log.with(lines))?,
+        LogFormat::Json => tracing::subscriber::set_global_default(log.with(lines.json().with_ansi(false)))?,
+    }
     // Panic messages go to the log as well, because writing to standard error may block.
     std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
     tokio::spawn(count(dropped));

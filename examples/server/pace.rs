@@ -2,6 +2,8 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -19,6 +21,12 @@ const BYTES_A_SECOND: u64 = 8 << 10;
 /// What the kernel may hold of an answer, in bytes; Linux doubles it for its own use.
 const KERNEL: usize = 128 << 10;
 
+/// How long the rest of a body that was refused is read, so that its client gets the answer: a connection that is closed with
+/// unread bytes is reset.
+const LINGER: Duration = Duration::from_secs(5);
+/// How much of it is read, in bytes.
+const REST: usize = 16 << 20;
+
 /// A client's connection. A write fails with [`io::ErrorKind::TimedOut`] once the client is too slow; the server then
 /// closes the connection. A client that keeps up costs no timer.
 pub(crate) struct Paced {
@@ -27,6 +35,12 @@ pub(crate) struct Paced {
     answer: Option<Answer>,
     /// Set while the client takes nothing.
     deadline: Option<Pin<Box<Sleep>>>,
+    /// Whether the client may still be sending a body when the connection is closed.
+    lingers: Arc<AtomicBool>,
+    /// Set while it is closed.
+    lingering: Option<Pin<Box<Sleep>>>,
+    /// Bytes that nobody wanted.
+    discarded: usize,
 }
 
 struct Answer {
@@ -35,13 +49,14 @@ struct Answer {
 }
 
 impl Paced {
-    pub(crate) fn new(stream: TcpStream) -> Self {
+    /// `lingers` becomes true once a request is refused whose body may not have been read.
+    pub(crate) fn new(stream: TcpStream, lingers: Arc<AtomicBool>) -> Self {
         // Answers are single writes: waiting to fill a packet would only delay them.
         let _ = stream.set_nodelay(true);
         // Otherwise the kernel buffers megabytes for a client that reads nothing, and the server cannot see how slow it
         // is.
         let _ = SockRef::from(&stream).set_send_buffer_size(KERNEL);
-        Self { stream, answer: None, deadline: None }
+        Self { stream, answer: None, deadline: None, lingers, lingering: None, discarded: 0 }
     }
 
     /// Judges what a write came to.
@@ -109,6 +124,23 @@ impl AsyncWrite for Paced {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        ready!(Pin::new(&mut self.stream).poll_shutdown(context))?;
+        if !self.lingers.load(Ordering::Relaxed) {
+            return Poll::Ready(Ok(()));
+        }
+        let mut room = [0; 8 << 10];
+        loop {
+            let end = self.lingering.get_or_insert_with(|| Box::pin(sleep_until(now() + LINGER)));
+            if end.as_mut().poll(context).is_ready() || self.discarded >= REST {
+                return Poll::Ready(Ok(()));
+            }
+            let mut rest = ReadBuf::new(&mut room);
+            // An error is an end too.
+            let read = ready!(Pin::new(&mut self.stream).poll_read(context, &mut rest));
+            if read.is_err() || rest.filled().is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            self.discarded += rest.filled().len();
+        }
     }
 }

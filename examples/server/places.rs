@@ -20,6 +20,8 @@ const LINE: usize = 4000;
 pub(crate) struct Places(Arc<Inner>);
 
 struct Inner {
+    /// Connections that the operating system allows.
+    descriptors: usize,
     /// What the operating system allows: a connection that waits in line needs a descriptor too.
     sockets: Arc<Semaphore>,
     served: Arc<Semaphore>,
@@ -55,13 +57,20 @@ impl Places {
     /// Takes as many descriptors as the process may have. The soft limit of most systems, 1,024, dates from programs that
     /// call `select`. No address takes more than three quarters of what there is.
     pub(crate) fn new(connections: usize, per_address: usize) -> Self {
-        let sockets = descriptors();
+        let descriptors = descriptors().min(Semaphore::MAX_PERMITS);
+        let sockets = descriptors;
         let served = connections.min(sockets);
         let most = per_address.min(served - served / 4).max(1);
         let longest = (most + LINE.max(most.saturating_mul(4))).min(sockets - sockets / 4).max(most);
         let semaphore = |permits: usize| Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)));
         let (sockets, served) = (semaphore(sockets), semaphore(served));
-        Self(Arc::new(Inner { sockets, served, most, longest, addresses: Mutex::default() }))
+        Self(Arc::new(Inner { descriptors, sockets, served, most, longest, addresses: Mutex::default() }))
+    }
+
+    /// How many connections are open: those that are served, and those in line.
+    pub(crate) fn open(&self) -> usize {
+        // One permit is held for the next connection.
+        self.0.descriptors.saturating_sub(self.0.sockets.available_permits()).saturating_sub(1)
     }
 
     /// Waits until a connection may be accepted.

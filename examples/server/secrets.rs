@@ -5,12 +5,13 @@
 //! from the staged file.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use delivery_core::key::Keyring;
+use delivery_core::key::{Fingerprint, Keyring};
 use delivery_core::secret::{AdminToken, WebhookSecret};
 use delivery_core::store::{Ledger, StoreError};
 use delivery_core::{Entropy, SystemEntropy};
@@ -46,9 +47,7 @@ impl Secrets {
         let file = settings.data_dir.join("secrets.env");
         // If the file is a symbolic link, its target is replaced, and the link stays.
         let file = file.canonicalize().unwrap_or(file);
-        let given = [&settings.webhook_secret, &settings.admin_token, &settings.key_secret];
-        let given: Values =
-            NAMES.into_iter().zip(given).filter_map(|(name, value)| Some((name.to_owned(), value.clone()?))).collect();
+        let given = given(settings);
         let (_, kept) = contents(&file)?;
         let made = if missing(&given, &kept).is_empty() {
             register(&keyring(&given, &kept)?, ledger, &file).await?;
@@ -204,6 +203,49 @@ fn keep_owner(new: &File, file: &Path) {
             let _ = new.set_permissions(fs::Permissions::from_mode(mode));
         }
     }
+}
+
+/// Where the secrets are that a start would use.
+pub(crate) struct Found {
+    given: Values,
+    kept: Values,
+    file: PathBuf,
+    keyring: Option<Keyring>,
+}
+
+impl Found {
+    /// Looks, and makes nothing.
+    pub(crate) fn look(settings: &Settings) -> Result<Self, Refusal> {
+        let file = settings.data_dir.join("secrets.env");
+        let given = given(settings);
+        let (_, kept) = contents(&file)?;
+        let is_missing = missing(&given, &kept).contains(&SIGNING);
+        let keyring = if is_missing { None } else { Some(keyring(&given, &kept)?) };
+        Ok(Self { given, kept, file, keyring })
+    }
+
+    /// The fingerprints of the signing secrets, if there are any yet.
+    pub(crate) fn fingerprints(&self) -> Option<Vec<Fingerprint>> {
+        self.keyring.as_ref().map(Keyring::fingerprints)
+    }
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let missing = missing(&self.given, &self.kept);
+        let place = |name: &'static str| match name {
+            name if missing.contains(&name) => format!("{name} not there yet"),
+            name if self.given.contains_key(name) => format!("{name} configured"),
+            name => format!("{name} in {}", self.file.display()),
+        };
+        f.write_str(&NAMES.map(place).join(", "))
+    }
+}
+
+/// The secrets that are configured.
+fn given(settings: &Settings) -> Values {
+    let given = [&settings.webhook_secret, &settings.admin_token, &settings.key_secret];
+    NAMES.into_iter().zip(given).filter_map(|(name, value)| Some((name.to_owned(), value.clone()?))).collect()
 }
 
 /// Adds the lines to the file itself.

@@ -7,9 +7,13 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use delivery_core::Delivery;
 use delivery_core::http::Reply;
 use futures_util::FutureExt;
 use http_body_util::{Either, Full};
@@ -17,16 +21,17 @@ use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response, Version};
+use hyper::{Request, Response, StatusCode, Version};
 use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::alarm::Timer;
 use super::pace::Paced;
 use super::places::Places;
 use super::requests::{self, Open};
-use super::{GRACE, Opened, signal};
+use super::{GRACE, Opened, health, signal};
 
 static ID: HeaderName = HeaderName::from_static(requests::ID);
 /// How long a client may take over the head of a request, and a connection be idle.
@@ -35,6 +40,11 @@ const HEADERS: Duration = Duration::from_secs(15);
 const BUFFER: usize = 64 << 10;
 /// How long to leave the listener alone after it failed: no descriptor is free, or a client is gone already.
 const FAILED: Duration = Duration::from_millis(50);
+
+/// How long connections that are idle may bring one more request once the server stops.
+const DRAIN: Duration = Duration::from_secs(2);
+/// How often to look whether all are closed.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// An application of either framework.
 pub trait Application: Clone + Send + Sync + 'static {
@@ -55,34 +65,27 @@ pub trait Application: Clone + Send + Sync + 'static {
 ///
 /// The store refuses to serve with these secrets, or the signals to stop cannot be awaited.
 pub async fn serve(opened: Opened, app: impl Application) -> Result<(), super::Refusal> {
-    let Opened { listener, address, delivery, places } = opened;
+    let Opened { listener, address, delivery, places, beside, stop_delay } = opened;
     let running = delivery.start().await?;
-    let mut stop = std::pin::pin!(signal::stop()?);
-    let connections = GracefulShutdown::new();
+    let stop = pin!(signal::stop()?);
+    let beside = beside.start(&delivery, &places);
+    let (connections, draining) = (GracefulShutdown::new(), Arc::new(AtomicBool::new(false)));
+    let server = Server { app, delivery, places, connections, draining };
     super::announce(address);
-    loop {
-        let (stream, peer, socket) = tokio::select! {
-            () = &mut stop => break,
-            accepted = accept(&listener, &places) => accepted,
-        };
-        let Some(mut accepted) = places.accept(socket, peer.ip(), delivery.trusts(peer.ip())) else { continue };
-        let (app, watcher) = (app.clone(), connections.watcher());
-        tokio::spawn(async move {
-            let Some(_place) = accepted.place(&stream).await else { return };
-            let service = service_fn(move |request| respond(app.clone(), request, peer).map(Ok::<_, Infallible>));
-            let mut http = http1::Builder::new();
-            http.header_read_timeout(HEADERS).max_buf_size(BUFFER).timer(Timer::new());
-            let connection = http.serve_connection(TokioIo::new(Box::pin(Paced::new(stream))), service);
-            // Clients break off as they like.
-            let _ = watcher.watch(connection).await;
-        });
+    server.accept_until(&listener, stop).await;
+    server.draining.store(true, Ordering::Relaxed);
+    if !stop_delay.is_zero() {
+        server.accept_until(&listener, pin!(tokio::time::sleep(stop_delay))).await;
     }
-    drop(listener);
+    server.accept_the_last(listener);
+    let Server { places, connections, .. } = server;
     places.close();
     running.stop_sending();
     let finish = async {
+        drain(&connections).await;
         connections.shutdown().await;
         running.stop().await;
+        beside.stop().await;
     };
     if tokio::time::timeout(GRACE, finish).await.is_err() {
         tracing::warn!("some requests or the store did not end in time and were cut off");
@@ -90,7 +93,88 @@ pub async fn serve(opened: Opened, app: impl Application) -> Result<(), super::R
     Ok(())
 }
 
-async fn accept(listener: &TcpListener, places: &Places) -> (TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit) {
+/// What connections share.
+struct Server<A> {
+    app: A,
+    delivery: Delivery,
+    places: Places,
+    connections: GracefulShutdown,
+    /// Whether the server stops: it is not ready, and each answer is the last of its connection.
+    draining: Arc<AtomicBool>,
+}
+
+impl<A: Application> Server<A> {
+    /// Accepts connections until `end`.
+    async fn accept_until(&self, listener: &TcpListener, mut end: Pin<&mut impl Future<Output = ()>>) {
+        loop {
+            tokio::select! {
+                () = &mut end => break,
+                (stream, peer, socket) = accept(listener, &self.places) => self.converse(stream, peer, socket),
+            }
+        }
+    }
+
+    /// Serves a connection, in a task of its own.
+    fn converse(&self, stream: TcpStream, peer: SocketAddr, socket: OwnedSemaphorePermit) {
+        let accepted = self.places.accept(socket, peer.ip(), self.delivery.trusts(peer.ip()));
+        let Some(mut accepted) = accepted else { return };
+        let (app, watcher, draining) = (self.app.clone(), self.connections.watcher(), self.draining.clone());
+        tokio::spawn(async move {
+            let Some(_place) = accepted.place(&stream).await else { return };
+            let lingers = Arc::new(AtomicBool::new(false));
+            let paced = Paced::new(stream, lingers.clone());
+            let service = service_fn(move |request: Request<Incoming>| {
+                let (app, draining, lingers) = (app.clone(), draining.clone(), lingers.clone());
+                async move {
+                    let stops = draining.load(Ordering::Relaxed);
+                    let is_asked = stops && request.uri().path() == health::READY;
+                    let has_body = !request.body().is_end_stream();
+                    let mut response = respond(app, request, peer).await;
+                    if has_body && !response.status().is_success() {
+                        lingers.store(true, Ordering::Relaxed);
+                    }
+                    if is_asked {
+                        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+                    }
+                    if stops || draining.load(Ordering::Relaxed) {
+                        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                    }
+                    Ok::<_, Infallible>(response)
+                }
+            });
+            let mut http = http1::Builder::new();
+            http.header_read_timeout(HEADERS).max_buf_size(BUFFER).timer(Timer::new());
+            let connection = http.serve_connection(TokioIo::new(Box::pin(paced)), service);
+            // Clients break off as they like.
+            let _ = watcher.watch(connection).await;
+        });
+    }
+
+    /// Serves the connections that the system has taken already: closing the listener would reset them, with the requests that
+    /// their clients have sent.
+    fn accept_the_last(&self, listener: TcpListener) {
+        let Ok(listener) = listener.into_std() else { return };
+        while let Some(Some(socket)) = self.places.socket().now_or_never()
+            && let Ok((stream, peer)) = listener.accept()
+            && stream.set_nonblocking(true).is_ok()
+            && let Ok(stream) = TcpStream::from_std(stream)
+        {
+            self.converse(stream, peer, socket);
+        }
+    }
+}
+
+/// Answers what still comes over open connections, and closes each with its answer. A proxy that keeps connections may send a
+/// request at this moment, and could not tell whether one that is closed at once has taken it.
+async fn drain(connections: &GracefulShutdown) {
+    let mut left = DRAIN;
+    while connections.count() > 0 && !left.is_zero() {
+        tokio::time::sleep(LOOK).await;
+        left = left.saturating_sub(LOOK);
+    }
+}
+
+async fn accept(listener: &TcpListener, places: &Places) -> (TcpStream, SocketAddr, OwnedSemaphorePermit) {
     loop {
         // While all descriptors are taken, clients wait in the listener's queue.
         let Some(socket) = places.socket().await else { return std::future::pending().await };

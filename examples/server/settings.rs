@@ -2,9 +2,11 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use chrono::TimeDelta;
 use clap::builder::Resettable;
-use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Arg, CommandFactory, FromArgMatches, Parser};
 use delivery_core::delivery::{self, Options, PlatformSettings};
 use delivery_core::explain;
 use delivery_core::limit::RedisLimiter;
@@ -13,9 +15,12 @@ use delivery_core::mail::{SmtpMailer, Templates};
 use delivery_core::seller::AdminTokens;
 
 use super::Refusal;
+use super::command::Command;
+use super::files::{self, Files};
 use super::pages::PageArguments;
 use super::platforms::PlatformArguments;
 use super::refusal::{read, refusal};
+use super::watch::{self, Watch, WatchArguments};
 
 /// Sells digital products: takes paid orders, e-mails keys, serves products.
 #[derive(Parser)]
@@ -101,6 +106,12 @@ pub(crate) struct Arguments {
     /// Connections served at once for one address, four thousand more wait in line; trusted proxies are exempt
     #[arg(long, env, default_value = "1000")]
     max_connections_per_address: String,
+    /// How long records of single uses are kept, in days, 1 to 36500; -1 for ever. Counts stay
+    #[arg(long, env, default_value = "-1", allow_hyphen_values = true)]
+    history_days: String,
+    /// Seconds, 0 to 20, that a server which is asked to stop still takes connections while /readyz answers 503, for a load balancer
+    #[arg(long, env, default_value = "0")]
+    stop_delay: String,
     /// Days a key is valid where neither order nor product says otherwise; -1 for ever
     #[arg(long, env, default_value = "365", allow_hyphen_values = true)]
     key_days: String,
@@ -111,14 +122,13 @@ pub(crate) struct Arguments {
     platforms: PlatformArguments,
     #[command(flatten)]
     pages: PageArguments,
+    #[command(flatten)]
+    watch: WatchArguments,
     #[command(subcommand)]
     pub command: Option<Command>,
-}
-
-#[derive(Clone, Copy, Subcommand)]
-pub(crate) enum Command {
-    /// Queue every e-mail that failed for good once more, and end. A server on a SQLite file must be stopped before
-    Retry,
+    /// The files that secrets were read from.
+    #[arg(skip)]
+    files: Files,
 }
 
 /// Settings that make sense.
@@ -131,6 +141,8 @@ pub(crate) struct Settings {
     pub admin_token: Option<String>,
     pub admin_tokens: AdminTokens,
     pub key_secret: Option<String>,
+    /// The files that secrets were read from.
+    pub files: Files,
     pub smtp_url: Option<String>,
     pub templates: Templates,
     pub look: Look,
@@ -138,6 +150,11 @@ pub(crate) struct Settings {
     pub max_connections_per_address: usize,
     pub options: Options,
     pub platforms: PlatformSettings,
+    /// How long records of uses are kept; `None`: for ever.
+    pub history: Option<TimeDelta>,
+    /// How long connections are accepted once the server is asked to stop.
+    pub stop_delay: Duration,
+    pub watch: Watch,
 }
 
 pub(crate) enum Database {
@@ -156,8 +173,12 @@ impl Arguments {
             }
         }
         let is_empty = |arg: &Arg| arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());
+        command = files::with_twins(command);
         command = command.mut_args(|arg| if is_empty(&arg) { arg.env(Resettable::Reset) } else { arg });
+        let matches = command.clone().get_matches();
+        let (command, files) = files::with_contents(command, &matches)?;
         let mut read = Self::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit());
+        read.files = files;
         for optional in [
             &mut read.database_url,
             &mut read.redis_url,
@@ -196,9 +217,7 @@ impl Arguments {
                 }
             }
         }
-        let bind = read("BIND", &self.bind, |text| {
-            text.parse().map_err(|_| "must be an address and a port such as 127.0.0.1:8080")
-        })?;
+        let bind = read("BIND", &self.bind, watch::address)?;
         let connections = |text: &str| {
             let number = text.parse().ok().filter(|number| *number >= 1);
             number.ok_or("must be 1 or more connections")
@@ -206,6 +225,16 @@ impl Arguments {
         let max_connections = read("MAX_CONNECTIONS", &self.max_connections, connections)?;
         let max_connections_per_address =
             read("MAX_CONNECTIONS_PER_ADDRESS", &self.max_connections_per_address, connections)?;
+        let history = read("HISTORY_DAYS", &self.history_days, |text| match text.parse() {
+            Ok(-1) => Ok(None),
+            Ok(days @ 1..=36500) => Ok(Some(TimeDelta::days(days))),
+            _ => Err("must be 1 to 36500 days, or -1 to keep records of uses for ever"),
+        })?;
+        let stop_delay = read("STOP_DELAY", &self.stop_delay, |text| {
+            let seconds = text.parse().ok().filter(|seconds| *seconds <= 20);
+            seconds.map(Duration::from_secs).ok_or("must be 0 to 20 seconds")
+        })?;
+        let watch = self.watch.check()?;
         // Those that are left out are made later, when the folder is there.
         let given = |secret: &Option<String>| Some(secret.clone().unwrap_or_else(|| PLACEHOLDER.to_owned()));
         let text = |name| match name {
@@ -249,7 +278,7 @@ impl Arguments {
         }
         let look = self.pages.check()?;
         let platforms = self.platforms.check().map_err(|error| refusal(error.name(), error.expected()))?;
-        let Self { redis_url, webhook_secret, admin_token, key_secret, smtp_url, .. } = self;
+        let Self { redis_url, webhook_secret, admin_token, key_secret, smtp_url, files, .. } = self;
         Ok(Settings {
             bind,
             data_dir,
@@ -259,6 +288,7 @@ impl Arguments {
             admin_token,
             admin_tokens,
             key_secret,
+            files,
             smtp_url,
             templates,
             look,
@@ -266,7 +296,23 @@ impl Arguments {
             max_connections_per_address,
             options,
             platforms,
+            history,
+            stop_delay,
+            watch,
         })
+    }
+}
+
+impl Settings {
+    /// Refuses if there is no database file where one should be.
+    pub(crate) fn expect_database(&self) -> Result<(), Refusal> {
+        match &self.database {
+            Database::Sqlite(path) if !path.exists() => {
+                let place = path.display();
+                Err(format!("there is no database at {place}: DATA_DIR or DATABASE_URL names another place").into())
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use super::secrets::Secrets;
+use super::settings::Settings;
 
 /// The greeting of a start that made secrets; later starts are silent about them.
-pub(crate) fn greeting(secrets: &Secrets, data_dir: &Path, address: SocketAddr) -> Option<String> {
+pub(crate) fn greeting(secrets: &Secrets, settings: &Settings, address: SocketAddr) -> Option<String> {
     if secrets.made.is_empty() {
         return None;
     }
@@ -14,10 +15,12 @@ pub(crate) fn greeting(secrets: &Secrets, data_dir: &Path, address: SocketAddr) 
     // Absolute: the lines are pasted into another terminal, which may be anywhere.
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let file = quoted(&absolute(&secrets.file));
-    let answer = quoted(&absolute(&data_dir.join("first-order.json")));
+    let answer = quoted(&absolute(&settings.data_dir.join("first-order.json")));
     // Configured secrets are not repeated: their variables are, for a shell that has them.
     let secret = |name: &str| {
-        if secrets.configured.contains(&name) {
+        if let Some(file) = settings.files.get(name) {
+            format!("$(cat {})", quoted(&absolute(file)))
+        } else if secrets.configured.contains(&name) {
             format!("${name}")
         } else {
             format!("$(sed -n 's/^{name}=//p' {file})")

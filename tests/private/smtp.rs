@@ -15,6 +15,8 @@ pub enum Script {
     At(&'static str, &'static [u8]),
     /// Refuses every recipient that begins with `no`, in plain words.
     KnowsSome,
+    /// The same, with the code that says so for certain.
+    KnowsSomeForCertain,
     /// Offers SMTPUTF8.
     International,
     /// Takes so many seconds to reply to a message.
@@ -105,6 +107,7 @@ async fn converse(stream: TcpStream, script: Script, seen: Arc<Seen>) -> std::io
             "EHLO" => "250-test\r\n250-AUTH PLAIN LOGIN\r\n250 8BITMIME",
             "AUTH" => "235 welcome",
             "RCPT" if matches!(script, Script::KnowsSome) && line.contains("<no") => "550 no such user here",
+            "RCPT" if matches!(script, Script::KnowsSomeForCertain) && line.contains("<no") => "550 5.1.1 no such user",
             "MAIL" => {
                 seen.senders.lock().unwrap().push(line);
                 "250 ok"

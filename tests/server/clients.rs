@@ -8,7 +8,7 @@ use serde_json::json;
 use socket2::{Domain, Socket, Type};
 
 use crate::private::{free_port, wait_for};
-use crate::process::{CONFIGURED, Server, Site, TOKEN, read_answer, status};
+use crate::process::{CONFIGURED, Site, TOKEN, read_answer, status};
 
 /// In real time: the server's deadlines, 15 s for a head and 10 s for an order's body, are no settings.
 pub fn five_hundred_slow_clients_keep_nobody_out_and_are_all_cut_off(site: &Site) {
@@ -71,8 +71,8 @@ pub fn with_all_places_taken_a_client_waits_for_the_next_that_is_free(site: &Sit
     let mut taken: Vec<_> = (0..24).map(|_| server.connect()).collect();
     let mut refused = server.connect();
     assert!(matches!(refused.read(&mut [0; 1]), Ok(0) | Err(_)), "it is closed, and does not wait for us to ask");
-    taken.extend((0..8).map(|_| connect_from(&server, [127, 0, 0, 2])));
-    let mut waiting = connect_from(&server, [127, 0, 0, 3]);
+    taken.extend((0..8).map(|_| connect_from(server.address, [127, 0, 0, 2])));
+    let mut waiting = connect_from(server.address, [127, 0, 0, 3]);
     waiting.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
     waiting.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
     let early = waiting.read(&mut [0; 1]).unwrap_err().kind();
@@ -85,10 +85,10 @@ pub fn with_all_places_taken_a_client_waits_for_the_next_that_is_free(site: &Sit
 }
 
 /// A connection from another address of this machine.
-fn connect_from(server: &Server, source: [u8; 4]) -> TcpStream {
+pub fn connect_from(server: SocketAddr, source: [u8; 4]) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from((source, 0)).into()).unwrap();
-    socket.connect(&server.address.into()).unwrap();
+    socket.connect(&server.into()).unwrap();
     let stream = TcpStream::from(socket);
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     stream
@@ -100,12 +100,12 @@ pub fn one_address_keeps_no_other_out(site: &Site) {
     let settings = [("MAX_CONNECTIONS_PER_ADDRESS", "5"), ("MAX_CONNECTIONS", "10")];
     let server = site.start(&[&CONFIGURED[..], &settings].concat());
     // Five are served, and say nothing; the next five wait in line.
-    let mut silent: Vec<TcpStream> = (0..5).map(|_| connect_from(&server, [127, 0, 0, 1])).collect();
-    let mut waiting: Vec<TcpStream> = (0..5).map(|_| connect_from(&server, [127, 0, 0, 1])).collect();
+    let mut silent: Vec<TcpStream> = (0..5).map(|_| connect_from(server.address, [127, 0, 0, 1])).collect();
+    let mut waiting: Vec<TcpStream> = (0..5).map(|_| connect_from(server.address, [127, 0, 0, 1])).collect();
     for stream in &mut waiting {
         stream.write_all(HEALTH).unwrap();
     }
-    let mut other = connect_from(&server, [127, 0, 0, 2]);
+    let mut other = connect_from(server.address, [127, 0, 0, 2]);
     other.write_all(HEALTH).unwrap();
     assert_eq!(status(&read_answer(&mut other).0), 200, "another address is served at once");
     waiting[0].set_read_timeout(Some(Duration::from_millis(300))).unwrap();
@@ -121,8 +121,8 @@ pub fn one_address_keeps_no_other_out(site: &Site) {
     let trusting = [("TRUSTED_PROXIES", "127.0.0.3"), ("MAX_CONNECTIONS_PER_ADDRESS", "2")];
     let site = Site::new(site.program);
     let server = site.start(&[&CONFIGURED[..], &trusting].concat());
-    let held: Vec<TcpStream> = (0..5).map(|_| connect_from(&server, [127, 0, 0, 3])).collect();
-    let mut proxy = connect_from(&server, [127, 0, 0, 3]);
+    let held: Vec<TcpStream> = (0..5).map(|_| connect_from(server.address, [127, 0, 0, 3])).collect();
+    let mut proxy = connect_from(server.address, [127, 0, 0, 3]);
     proxy.write_all(HEALTH).unwrap();
     assert_eq!(status(&read_answer(&mut proxy).0), 200);
     drop(held);
@@ -181,6 +181,25 @@ pub fn a_connection_made_while_the_server_starts_is_served(site: &Site) {
         process.kill().unwrap();
         process.wait().unwrap();
     }
+}
+
+/// It has sent all of it before it reads, as proxies do.
+pub fn who_sends_too_long_a_body_is_told(site: &Site) {
+    let server = site.start(&CONFIGURED);
+    let admin = format!("Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n");
+    for (target, headers, length, expected) in [
+        ("/api/webhook/order", "Content-Type: application/json\r\n", 100_000, 413),
+        ("/api/webhook/order", "Content-Type: application/json\r\n", 10_000_000, 413),
+        ("/api/admin/product", &*admin, 10_000_000, 413),
+        ("/api/admin/product", "Content-Type: application/json\r\n", 10_000_000, 413),
+    ] {
+        let mut stream = server.connect();
+        let head = format!("POST {target} HTTP/1.1\r\nHost: x\r\n{headers}Content-Length: {length}\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(&vec![b' '; length]).unwrap();
+        assert_eq!(status(&read_answer(&mut stream).0), expected, "{target} {length}");
+    }
+    server.terminate();
 }
 
 pub fn a_request_names_its_host_once(site: &Site) {

@@ -1,6 +1,9 @@
 //! The servers as a seller starts them. Each test is two: on axum and on Rocket.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 mod clients;
+mod commands;
 mod disk;
 mod grow;
 mod kept;
@@ -10,6 +13,7 @@ mod postgres_server;
 #[path = "../private/mod.rs"]
 mod private;
 mod process;
+mod proxy;
 #[path = "../private/redis.rs"]
 mod redis_server;
 mod run;
@@ -19,6 +23,16 @@ mod secrets;
 mod smtp_server;
 mod start;
 mod two;
+mod watch;
+
+/// Ends the clients of a test when it is dropped, also where the test fails.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
 
 macro_rules! on_both {
     ($($module:ident :: $test:ident),* $(,)?) => {
@@ -44,8 +58,23 @@ on_both! {
     clients::one_address_keeps_no_other_out,
     clients::whoever_takes_no_answer_fills_no_memory_and_is_cut_off,
     clients::a_connection_made_while_the_server_starts_is_served,
+    clients::who_sends_too_long_a_body_is_told,
     clients::a_request_names_its_host_once,
     clients::who_forwards_in_two_lines_is_believed_in_none,
+    commands::a_check_says_what_it_finds_and_changes_nothing,
+    commands::a_backup_beside_a_busy_server_has_all_that_was_answered,
+    commands::a_backup_that_cannot_be_made_leaves_the_last_one,
+    commands::a_test_mail_says_whether_the_mail_server_took_it,
+    commands::a_health_check_asks_the_server_that_runs,
+    commands::secrets_come_from_files_too,
+    watch::metrics_count_what_happened_apart_from_the_api,
+    watch::the_log_can_be_an_object_a_line,
+    watch::the_seller_is_told_of_what_failed_for_good,
+    watch::old_records_of_uses_are_deleted_and_counts_stay,
+    proxy::behind_nginx_addresses_limits_cookies_and_bodies_are_right,
+    proxy::behind_caddy_addresses_limits_cookies_and_bodies_are_right,
+    proxy::behind_nginx_one_of_two_servers_restarts_without_a_failed_request,
+    proxy::behind_caddy_one_of_two_servers_restarts_without_a_failed_request,
     disk::a_disk_that_hangs_keeps_nobody_waiting,
     disk::a_server_starts_on_a_full_disk,
     run::a_log_that_nobody_takes_stops_nothing,

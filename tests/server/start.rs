@@ -71,6 +71,12 @@ pub fn what_makes_no_sense_is_a_refusal_that_names_the_setting_and_repeats_no_se
         ("KEY_DAYS", "36501", "1 to 36500"),
         ("KEY_USES", "0", "1 to 2147483647"),
         ("RUST_LOG", "a=b=c", "log filter"),
+        ("LOG_FORMAT", "xml", "text or json"),
+        ("METRICS_BIND", "everywhere", "address and a port"),
+        ("ALERT_EMAIL", "nobody", "e-mail address"),
+        ("HISTORY_DAYS", "0", "1 to 36500"),
+        ("STOP_DELAY", "21", "0 to 20 seconds"),
+        ("MAX_CONNECTIONS", "0", "1 or more connections"),
     ] {
         let site = Site::new(site.program);
         let output = site.command(&[(name, value)]).output().unwrap();

@@ -1,0 +1,26 @@
+//! The commands of the programs. Without one they serve.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+#[derive(Clone, Subcommand)]
+#[expect(clippy::doc_markdown, reason = "the text of --help, where Markdown would show")]
+pub(crate) enum Command {
+    /// Look at the settings, the database, Redis and the mail server, say what was found, and change nothing
+    Check,
+    /// Copy a SQLite store to FOLDER/delivery.db, also while a server uses it; a copy that is there is replaced once the new one was read
+    Backup {
+        /// Where the copy goes; it is made if it is missing
+        folder: PathBuf,
+    },
+    /// Send an e-mail to ADDRESS, to try out SMTP_URL and MAIL_FROM
+    TestMail {
+        /// Who gets it
+        address: String,
+    },
+    /// Ask the server that runs at BIND whether it is ready, for containers
+    Healthcheck,
+    /// Queue every e-mail that failed for good once more. A server on a SQLite file must be stopped before
+    Retry,
+}

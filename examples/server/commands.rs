@@ -1,0 +1,21 @@
+//! What the programs do when they are not to serve.
+
+mod backup;
+mod check;
+mod healthcheck;
+mod retry;
+mod test_mail;
+
+use super::Refusal;
+use super::command::Command;
+use super::settings::Settings;
+
+pub(crate) async fn run(command: Command, settings: &Settings) -> Result<(), Refusal> {
+    match command {
+        Command::Check => check::run(settings).await,
+        Command::Backup { folder } => backup::run(settings, &folder).await,
+        Command::TestMail { address } => test_mail::run(settings, &address).await,
+        Command::Healthcheck => healthcheck::run(settings).await,
+        Command::Retry => retry::run(settings).await,
+    }
+}

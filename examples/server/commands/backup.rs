@@ -1,0 +1,41 @@
+//! A copy of a SQLite store, beside a server that uses it.
+
+use std::fs;
+use std::path::Path;
+
+use delivery_core::explain;
+use delivery_core::store::SqliteStore;
+
+use super::super::settings::{Database, Settings};
+use super::super::{Refusal, say};
+
+/// The name of the copy: that of a database in a `DATA_DIR`, so that the folder can take the place of one.
+const NAME: &str = "delivery.db";
+
+pub(super) async fn run(settings: &Settings, folder: &Path) -> Result<(), Refusal> {
+    let Database::Sqlite(file) = &settings.database else {
+        return Err("backup copies a SQLite store; for PostgreSQL use pg_dump: see examples/README.md".into());
+    };
+    settings.expect_database()?;
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
+        .recursive(true)
+        .create(folder)
+        .map_err(|error| format!("the folder {} cannot be made: {error}", folder.display()))?;
+    let copy = folder.join(NAME);
+    let same = |other: &Path| copy.canonicalize().ok().is_some_and(|copy| other.canonicalize().ok() == Some(copy));
+    if same(file) {
+        return Err(format!("{} is the store itself: name another folder", copy.display()).into());
+    }
+    let made = SqliteStore::back_up(file, &copy).await.map_err(|error| explain(&error))?;
+    say(&format!("{}: {} keys, {} bytes, read in whole", copy.display(), made.keys, made.bytes));
+    let secrets = settings.data_dir.join("secrets.env");
+    say(&if secrets.exists() {
+        format!("Keep {} too: without the KEY_SECRET in it every key that was sold is invalid.", secrets.display())
+    } else {
+        "Keep your KEY_SECRET too: without it every key that was sold is invalid.".to_owned()
+    });
+    Ok(())
+}

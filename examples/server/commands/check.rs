@@ -1,0 +1,86 @@
+//! Looks at everything that a server needs, before it is started or while it runs, and changes nothing.
+
+use std::path::Path;
+
+use delivery_core::explain;
+use delivery_core::key::{Acceptance, Fingerprint};
+use delivery_core::limit::RedisLimiter;
+use delivery_core::mail::SmtpMailer;
+use delivery_core::store::{Inspection, PostgresStore, Schema, SqliteStore};
+
+use super::super::refusal::read;
+use super::super::secrets::Found;
+use super::super::settings::{Database, Settings};
+use super::super::{Refusal, say};
+
+pub(super) async fn run(settings: &Settings) -> Result<(), Refusal> {
+    let mut problems = 0;
+    let mut tell = |what: &str, found: Result<String, Refusal>| match found {
+        Ok(found) => say(&format!("{what:<10} {found}")),
+        Err(problem) => {
+            problems += 1;
+            say(&format!("{what:<10} PROBLEM: {}", explain(problem.as_ref())));
+        }
+    };
+    tell("settings", Ok("make sense".to_owned()));
+    tell("data", Ok(data(&settings.data_dir)));
+    let secrets = Found::look(settings);
+    let fingerprints = secrets.as_ref().ok().and_then(Found::fingerprints).unwrap_or_default();
+    tell("secrets", secrets.map(|found| found.to_string()));
+    tell("database", database(settings, &fingerprints).await);
+    tell("limits", limits(settings).await);
+    tell("e-mails", mail(settings).await);
+    match problems {
+        0 => Ok(()),
+        1 => Err("there is a problem".into()),
+        problems => Err(format!("there are {problems} problems").into()),
+    }
+}
+
+fn data(folder: &Path) -> String {
+    let state = if folder.exists() { "is there" } else { "is not there yet: the first start makes it" };
+    format!("{} {state}", folder.display())
+}
+
+async fn database(settings: &Settings, secrets: &[Fingerprint]) -> Result<String, Refusal> {
+    let (inspection, place) = match &settings.database {
+        Database::Memory => return Ok("memory: nothing is kept when the server ends".to_owned()),
+        Database::Sqlite(path) => (SqliteStore::inspect(path, secrets).await?, path.display().to_string()),
+        Database::Postgres(url) => {
+            (PostgresStore::options().inspect(url, secrets).await?, "at DATABASE_URL".to_owned())
+        }
+    };
+    let Inspection { engine, schema, acceptance, .. } = inspection;
+    // Secrets that are not there yet are made for a new database alone.
+    let fits = match acceptance {
+        _ if schema == Schema::Missing => "",
+        _ if secrets.is_empty() => return Err("there are keys, and the KEY_SECRET that signed them is missing".into()),
+        Some(Acceptance::Accepted) | None => "; KEY_SECRET fits",
+        Some(Acceptance::Retired) => {
+            return Err("keys were signed most recently with a secret that is not in KEY_SECRET (--key-secret)".into());
+        }
+        Some(Acceptance::Foreign) => return Err("KEY_SECRET (--key-secret) signed none of the keys there".into()),
+    };
+    let state = match schema {
+        Schema::Missing => "no store yet: the first start makes it",
+        Schema::Older => "a store of an older version, which the next start brings up to date",
+        _ => "a store",
+    };
+    Ok(format!("{engine}, {place}: {state}{fits}"))
+}
+
+async fn limits(settings: &Settings) -> Result<String, Refusal> {
+    let Some(url) = &settings.redis_url else {
+        return Ok("each server counts for itself: REDIS_URL is not set".to_owned());
+    };
+    read("REDIS_URL", url, |url| RedisLimiter::new(url, [0; 32]))?.ping().await?;
+    Ok("Redis answers".to_owned())
+}
+
+async fn mail(settings: &Settings) -> Result<String, Refusal> {
+    let Some(url) = &settings.smtp_url else {
+        return Ok("become files, and reach no buyer: SMTP_URL is not set".to_owned());
+    };
+    read("SMTP_URL", url, str::parse::<SmtpMailer>)?.check().await?;
+    Ok(format!("from {}: the mail server answers", settings.options.sender.address()))
+}

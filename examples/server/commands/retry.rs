@@ -1,0 +1,14 @@
+//! Queues e-mails that failed for good once more. The next server that runs sends them.
+
+use super::super::assemble::{Service, assemble};
+use super::super::settings::Settings;
+use super::super::{Refusal, say};
+
+pub(super) async fn run(settings: &Settings) -> Result<(), Refusal> {
+    settings.expect_database()?;
+    let Service { delivery, .. } = assemble(settings, settings.bind).await?;
+    let count = delivery.retry_messages().await?;
+    delivery.close().await;
+    say(&format!("{count} e-mails are queued again"));
+    Ok(())
+}

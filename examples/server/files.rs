@@ -1,0 +1,60 @@
+//! Secrets from files: `WEBHOOK_SECRET_FILE` names a file with the value of `WEBHOOK_SECRET`, as container platforms and service
+//! managers hand secrets over. Each secret setting has such a twin.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use clap::builder::{Resettable, ValueRange};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command};
+
+use super::Refusal;
+use super::refusal::refusal;
+
+/// Adds a twin for each setting that may be a secret: those whose value `--help` hides.
+pub(super) fn with_twins(command: Command) -> Command {
+    let secrets: Vec<(String, String)> = secrets(&command).collect();
+    secrets.into_iter().fold(command, |command, (id, name)| {
+        let twin = Arg::new(format!("{id}_file")).long(format!("{}-file", id.replace('_', "-")));
+        let twin = twin.env(format!("{name}_FILE")).value_name("FILE").num_args(ValueRange::new(1));
+        command.arg(twin.help(format!("File with the value of {name}")).hide_short_help(true))
+    })
+}
+
+/// The names of settings, each with the file that its value is from.
+pub(super) type Files = BTreeMap<String, PathBuf>;
+
+/// The same command with the values of the files that `matches` names, and which these are.
+pub(super) fn with_contents(command: Command, matches: &ArgMatches) -> Result<(Command, Files), Refusal> {
+    let (mut contents, mut files) = (Vec::new(), Files::new());
+    for (id, name) in secrets(&command) {
+        let Some(file) = matches.get_one::<String>(&format!("{id}_file")).filter(|file| !file.is_empty()) else {
+            continue;
+        };
+        let twin = format!("{name}_FILE");
+        if matches!(matches.value_source(&id), Some(ValueSource::CommandLine | ValueSource::EnvVariable)) {
+            return Err(refusal(&twin, format!("must not be set beside {name}")));
+        }
+        let text = fs::read_to_string(file).map_err(|error| refusal(&twin, format!("cannot be read: {error}")))?;
+        // Editors end a file with a line break. Everything else is the value.
+        let value = text.strip_suffix('\n').map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line));
+        if value.is_empty() {
+            return Err(refusal(&twin, "is an empty file"));
+        }
+        files.insert(name, file.into());
+        contents.push((id, value.to_owned()));
+    }
+    let filled = contents.into_iter().fold(command, |command, (id, value)| {
+        command.mut_arg(id, |arg| arg.env(Resettable::Reset).default_value(value).hide_default_value(true))
+    });
+    Ok((filled, files))
+}
+
+/// The settings that may be secrets: how the program and how the environment calls them.
+fn secrets(command: &Command) -> impl Iterator<Item = (String, String)> {
+    command.get_arguments().filter(|arg| arg.is_hide_env_values_set()).filter_map(|arg| {
+        let name = arg.get_env()?.to_str()?;
+        Some((arg.get_id().as_str().to_owned(), name.to_owned()))
+    })
+}
