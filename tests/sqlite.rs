@@ -2,15 +2,19 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use delivery_core::key::{Change, Key, KeyId, NewKey, SecretVersion, Status};
+use delivery_core::key::{Acceptance, Change, Fingerprint, Key, KeyId, Keyring, NewKey, SecretVersion, Status};
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::product::{NewProduct, ProductId};
 use delivery_core::store::{
-    Backend, CatalogEditor, History, Issue, KeyQuery, Ledger, MessageId, Notice, Sale, SqliteError, SqliteStore,
+    Backend, CatalogEditor, Edit, History, Issue, KeyQuery, Ledger, MessageId, Notice, Sale, Schema, SqliteError,
+    SqliteStore,
 };
 use delivery_core::terms::{Terms, UseLimit, Validity};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
@@ -267,4 +271,100 @@ async fn a_closed_store_says_so() {
     assert!(store.issue(Sale::new(key(1, 1), Vec::new())).await.is_err());
     assert!(store.find(key(1, 1).id).await.is_err());
     let _again = open(&folder).await;
+}
+
+/// As a backup does, or a program that copies the write-ahead log.
+#[tokio::test]
+async fn whoever_reads_the_file_delays_no_customer_while_a_person_is_erased() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(open(&folder).await);
+    let id = store.issue(Sale::new(key(1, -1), Vec::new())).await.unwrap().into_key().id();
+    let mut reader = SqliteConnectOptions::new().filename(folder.path().join("delivery.db")).connect().await.unwrap();
+    sqlx::raw_sql("BEGIN; SELECT * FROM delivery_key").execute(&mut reader).await.unwrap();
+    let erase = || {
+        let erasing = store.clone();
+        let by = Edit { at: now(), by: "alice".parse().unwrap(), detail: None };
+        let (email, pseudonym) = ("a@example.com".parse().unwrap(), "erased-1@erased.invalid".parse().unwrap());
+        async move { erasing.records().unwrap().erase(&email, &pseudonym, by).await }
+    };
+    let erased = tokio::spawn(erase());
+    let mut slowest = Duration::ZERO;
+    for second in 0.. {
+        if erased.is_finished() {
+            break;
+        }
+        #[expect(clippy::disallowed_methods, reason = "how long a customer waits, in real time")]
+        let since = std::time::Instant::now();
+        store.change(id, spend(second), Vec::new()).await.unwrap().unwrap().unwrap();
+        slowest = slowest.max(since.elapsed());
+        tokio::task::yield_now().await;
+    }
+    let error = erased.await.unwrap().unwrap_err();
+    assert!(error.to_string().contains("is forgotten, but another program reads the file"), "{error}");
+    assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+    assert_eq!(store.find(id).await.unwrap().unwrap().email().as_str(), "erased-1@erased.invalid", "that much is done");
+    // It can be asked for again: once nobody reads, nothing is left.
+    reader.close().await.unwrap();
+    erase().await.unwrap();
+    let log = std::fs::metadata(folder.path().join("delivery.db-wal")).unwrap();
+    assert_eq!(log.len(), 0);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_copy_has_what_was_acknowledged_and_opens_in_the_place_of_the_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, copy) = (folder.path().join("delivery.db"), folder.path().join("copy.db"));
+    let store = open(&folder).await;
+    let id = store.issue(Sale::new(key(1, -1), Vec::new())).await.unwrap().into_key().id();
+    for second in 0..5 {
+        store.change(id, spend(second), Vec::new()).await.unwrap().unwrap().unwrap();
+        // While it is open, and each in the place of the last.
+        let made = SqliteStore::back_up(&path, &copy).await.unwrap();
+        assert_eq!(made.keys, 1);
+        assert_eq!(made.bytes, std::fs::metadata(&copy).unwrap().len());
+        let other = SqliteStore::open(&copy).await.unwrap();
+        assert_eq!(other.find(id).await.unwrap().unwrap().used(), second.unsigned_abs() + 1);
+        other.close().await;
+    }
+    // Two at once.
+    let (first, second) = tokio::join!(SqliteStore::back_up(&path, &copy), SqliteStore::back_up(&path, &copy));
+    assert!(first.is_ok() || second.is_ok());
+    SqliteStore::open(&copy).await.unwrap().close().await;
+    store.close().await;
+    let nothing = folder.path().join("nothing.db");
+    std::fs::write(&nothing, "").unwrap();
+    for (from, why) in [(&nothing, "has no store of keys"), (&folder.path().join("nowhere.db"), "cannot be")] {
+        let error = SqliteStore::back_up(from, &copy).await.unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
+    }
+    assert!(!folder.path().join("copy.db.new").exists());
+}
+
+#[tokio::test]
+async fn a_look_tells_what_there_is_and_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("delivery.db");
+    let secret = |secret: &str| secret.parse::<Keyring>().unwrap().fingerprints();
+    let (first, other) = (secret("a-secret-of-the-shop"), secret("a-secret-of-another"));
+    let look = async |secrets: &[Fingerprint]| {
+        let found = SqliteStore::inspect(&path, secrets).await.unwrap();
+        (found.schema, found.acceptance)
+    };
+    assert_eq!(look(&first).await, (Schema::Missing, None));
+    assert!(!path.exists());
+    let store = open(&folder).await;
+    store.register(&first).await.unwrap();
+    assert_eq!(look(&first).await, (Schema::Current, Some(Acceptance::Accepted)), "while it is open");
+    store.close().await;
+    let files = || {
+        let files = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path());
+        files.map(|file| (std::fs::read(&file).unwrap(), file)).collect::<Vec<_>>()
+    };
+    let before = files();
+    assert_eq!(look(&first).await, (Schema::Current, Some(Acceptance::Accepted)));
+    assert_eq!(look(&other).await, (Schema::Current, Some(Acceptance::Foreign)));
+    assert!(files() == before);
+    add_newer_migration(&path).await;
+    assert!(matches!(SqliteStore::inspect(&path, &first).await, Err(SqliteError::NewerSchema { .. })));
 }

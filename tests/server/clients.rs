@@ -138,7 +138,7 @@ pub fn whoever_takes_no_answer_fills_no_memory_and_is_cut_off(site: &Site) {
     }
     let (_, list) = server.call("GET", "/api/posts?limit=100", "", "");
     assert_eq!(list["posts"].as_array().map(Vec::len), Some(2), "a mebibyte of content");
-    let readers: Vec<TcpStream> = (0..200)
+    let readers: Vec<TcpStream> = (0..500)
         .map(|_| {
             let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
             socket.set_recv_buffer_size(4096).unwrap();
@@ -154,7 +154,7 @@ pub fn whoever_takes_no_answer_fills_no_memory_and_is_cut_off(site: &Site) {
         line.split(' ').next().unwrap().parse::<usize>().unwrap() >> 10
     };
     let sockets = || std::fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap().count();
-    wait_for(Duration::from_secs(10), || sockets() > 200);
+    wait_for(Duration::from_secs(10), || sockets() > 500);
     let mut most = 0;
     wait_for(Duration::from_mins(1), || {
         most = most.max(resident());

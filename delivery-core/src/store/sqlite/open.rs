@@ -25,6 +25,9 @@ const READERS: u32 = 4;
 /// How long a reader waits for a connection before the answer is "unavailable".
 const ACQUIRE: Duration = Duration::from_secs(3);
 
+/// How long a connection waits for another program that writes the file.
+pub(super) const BUSY: Duration = Duration::from_secs(5);
+
 const MIGRATIONS: &[Script] = &[(1, "delivery", include_str!("migrations/0001_delivery.sql"))];
 
 /// The number of the newest migration.
@@ -79,7 +82,7 @@ pub(super) async fn prepare(path: &Path) -> Result<Opened, SqliteError> {
         .synchronous(SqliteSynchronous::Full)
         // Not by whoever commits: see checkpoint.
         .pragma("wal_autocheckpoint", "0")
-        .busy_timeout(Duration::from_secs(5))
+        .busy_timeout(BUSY)
         // What is deleted is overwritten: a person who is to be forgotten leaves nothing in the file.
         .pragma("secure_delete", "1")
         // Of the host's tables: there are none between ours.

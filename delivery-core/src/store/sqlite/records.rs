@@ -1,13 +1,16 @@
 //! Messages, the audit log and figures; and how a person is forgotten.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection};
-use sqlx::{AssertSqlSafe, Connection, Sqlite};
+use sqlx::{AssertSqlSafe, Connection, Executor, Sqlite};
 
 use super::error::store_error;
 use super::load;
+use super::open::BUSY;
 use super::writer::Writer;
 use super::{SqliteStore, timely};
 use crate::email::Email;
@@ -24,6 +27,10 @@ use crate::store::{
     Action, AuditEntry, AuditQuery, Backlog, Edit, ExpiryScan, Figures, MessageKind, MessageNumber, MessageQuery, Page,
     Records, StoreError, StoredMessage,
 };
+
+/// How often it is tried to empty the log of what was erased, and how long readers have between two attempts: three seconds in all.
+const WIPES: u32 = 60;
+const READING: Duration = Duration::from_millis(50);
 
 #[async_trait]
 impl Records for SqliteStore {
@@ -92,9 +99,19 @@ impl Records for SqliteStore {
 
     async fn erase(&self, email: &Email, pseudonym: &Email, edit: Edit) -> Result<Vec<KeyId>, StoreError> {
         let (email, pseudonym) = (email.clone(), pseudonym.clone());
-        self.writer()?
-            .run(move |writer| Box::pin(async move { erase(writer, (&email, &pseudonym), &edit).await }))
-            .await
+        let writer = self.writer()?;
+        let erased =
+            writer.run(move |writer| Box::pin(async move { erase(writer, (&email, &pseudonym), &edit).await })).await?;
+        // Whoever buys or fetches has the writer between two attempts.
+        for _ in 0..WIPES {
+            if writer.run(move |writer| Box::pin(async move { leave_nothing(&mut writer.connection).await })).await? {
+                return Ok(erased);
+            }
+            tokio::time::sleep(READING).await;
+        }
+        Err(StoreError::unavailable(
+            "the person is forgotten, but another program reads the file, whose log has the old pages",
+        ))
     }
 }
 
@@ -178,23 +195,21 @@ async fn erase(
     for row in load::keys(&mut writer.connection, &writer.cache, &changed).await? {
         writer.cache.keys.insert(row.key.id(), row);
     }
-    leave_nothing(&mut writer.connection).await?;
     Ok(ids)
 }
 
-/// Writes the write-ahead log into the file, and empties it: both have the old pages until then.
-async fn leave_nothing(connection: &mut SqliteConnection) -> Result<(), StoreError> {
-    let checkpoint = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(connection).await;
-    match checkpoint.map_err(store_error)?.integer("busy")? {
-        0 => Ok(()),
-        _ => Err(StoreError::unavailable("somebody reads what is to be erased")),
-    }
+/// Writes the write-ahead log into the file, and empties it: both have the old pages until then. Returns false, without waiting, if
+/// somebody reads the old pages: a backup, or a program that copies the log.
+async fn leave_nothing(connection: &mut SqliteConnection) -> Result<bool, StoreError> {
+    connection.execute("PRAGMA busy_timeout = 0").await.map_err(store_error)?;
+    let checkpoint = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(&mut *connection).await;
+    let patience = format!("PRAGMA busy_timeout = {}", BUSY.as_millis());
+    connection.execute(AssertSqlSafe(patience)).await.map_err(store_error)?;
+    Ok(checkpoint.map_err(store_error)?.integer("busy")? == 0)
 }
 
 #[cfg(test)]
 mod tests {
-    use sqlx::Executor;
-
     use super::*;
     use crate::store::MessageState;
 
