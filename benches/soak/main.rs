@@ -87,5 +87,6 @@ fn main() {
     for shop in &mut shops {
         shop.finish();
     }
+    assert!(!failed.load(Ordering::Relaxed), "something failed: see above");
     println!("\nnothing was lost; samples: {}", arguments.samples.display());
 }

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use delivery_core::email::Email;
@@ -15,8 +15,7 @@ use delivery_core::observer::{Event, Observer};
 use delivery_core::store::MessageId;
 use delivery_core::{Clock, SystemClock, explain};
 use minijinja::HtmlEscape;
-use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::mpsc::{self, Receiver};
+use tokio::sync::Notify;
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -28,18 +27,30 @@ const GATHER: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_hours(1);
 /// How long to wait before an alert that was not sent is tried again.
 const AGAIN: Duration = Duration::from_mins(5);
-/// Failures that wait to be told of; more are counted and not listed.
-const MOST: usize = 1000;
-/// Failures that an alert lists.
+/// Failures that an alert lists; more are counted.
 const LISTED: usize = 20;
 
 /// Notes what fails.
 #[derive(Debug)]
-pub(crate) struct Alerts(mpsc::Sender<String>);
+pub(crate) struct Alerts(Arc<Noted>);
+
+/// What failed, and nobody was told of.
+#[derive(Debug, Default)]
+struct Noted {
+    failures: Mutex<Failures>,
+    more: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Failures {
+    count: usize,
+    /// The first of them.
+    listed: Vec<String>,
+}
 
 /// Tells the seller of it.
 pub(crate) struct AlertWorker {
-    failures: Receiver<String>,
+    noted: Arc<Noted>,
     mailer: Arc<dyn Mailer>,
     from: Sender,
     to: Email,
@@ -48,62 +59,70 @@ pub(crate) struct AlertWorker {
 
 /// An observer, and the worker that sends what it notes to `to`.
 pub(crate) fn alerts(mailer: Arc<dyn Mailer>, from: Sender, to: Email, base_url: String) -> (Alerts, AlertWorker) {
-    let (note, failures) = mpsc::channel(MOST);
-    (Alerts(note), AlertWorker { failures, mailer, from, to, base_url })
+    let noted = Arc::new(Noted::default());
+    (Alerts(noted.clone()), AlertWorker { noted, mailer, from, to, base_url })
 }
 
 impl Observer for Alerts {
     fn observe(&self, event: &Event) {
         let Event::MessageFailed { key, kind, reason } = event else { return };
-        let failure = format!("{}, key {key}: {reason}", kind.as_str());
-        if let Err(TrySendError::Full(failure)) = self.0.try_send(failure) {
-            tracing::warn!(failure, "too many e-mails fail to list them in an alert");
+        let mut failures = self.0.failures();
+        failures.count += 1;
+        if failures.listed.len() < LISTED {
+            failures.listed.push(format!("{}, key {key}: {reason}", kind.as_str()));
         }
+        drop(failures);
+        self.0.more.notify_one();
+    }
+}
+
+impl Noted {
+    fn failures(&self) -> MutexGuard<'_, Failures> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl AlertWorker {
     /// Sends alerts until `stop`; then, at once, the one that waits.
-    pub(crate) async fn run(mut self, stop: impl Future<Output = ()>) {
-        let mut stop = pin!(stop);
+    pub(crate) async fn run(self, stop: impl Future<Output = ()>) {
+        let (mut stop, mut stopped) = (pin!(stop), false);
         loop {
-            let first = tokio::select! {
-                failure = self.failures.recv() => failure,
-                () = &mut stop => return,
-            };
-            let mut failures = Vec::from_iter(first);
-            let mut pause = GATHER;
-            // Until nothing failed for the length of a pause.
-            loop {
-                let stopped = timeout(pause, &mut stop).await.is_ok();
-                while let Ok(another) = self.failures.try_recv() {
-                    failures.push(another);
-                }
-                if failures.is_empty() && !stopped {
-                    break;
-                }
-                if failures.is_empty() {
-                    return;
-                }
-                match self.send(&failures).await {
-                    Ok(()) => (failures, pause) = (Vec::new(), PAUSE),
-                    Err(error) => {
-                        tracing::warn!(
-                            "the seller is not told yet of e-mails that failed: {}",
-                            explain(error.as_ref())
-                        );
-                        pause = AGAIN;
-                    }
-                }
+            if self.noted.failures().count == 0 {
                 if stopped {
                     return;
                 }
+                tokio::select! {
+                    () = self.noted.more.notified() => {}
+                    () = &mut stop => return,
+                }
+            }
+            if !stopped {
+                stopped = timeout(GATHER, &mut stop).await.is_ok();
+            }
+            let failures = std::mem::take(&mut *self.noted.failures());
+            if failures.count == 0 {
+                // It was told of already.
+                continue;
+            }
+            let pause = match self.send(&failures).await {
+                Ok(()) => PAUSE,
+                Err(error) => {
+                    tracing::warn!("the seller is not told yet of e-mails that failed: {}", explain(error.as_ref()));
+                    self.noted.failures().put_back(failures);
+                    if stopped {
+                        return;
+                    }
+                    AGAIN
+                }
+            };
+            if !stopped {
+                stopped = timeout(pause, &mut stop).await.is_ok();
             }
         }
     }
 
-    async fn send(&self, failures: &[String]) -> Result<(), Refusal> {
-        let count = failures.len();
+    async fn send(&self, failures: &Failures) -> Result<(), Refusal> {
+        let count = failures.count;
         let (subject, itself) = match count {
             1 => ("An e-mail to a buyer failed".to_owned(), "itself"),
             count => (format!("{count} e-mails to buyers failed"), "themselves"),
@@ -111,11 +130,11 @@ impl AlertWorker {
         let link = format!("{}/desk/messages?state=failed", self.base_url.trim_end_matches('/'));
         let mut text = format!("{subject}, and will not be sent again by {itself}:\n\n");
         let mut html = format!("<p>{subject}, and will not be sent again by {itself}:</p>\n<ul>\n");
-        for failure in failures.iter().take(LISTED) {
+        for failure in &failures.listed {
             writeln!(text, "- {failure}")?;
             writeln!(html, "<li>{}</li>", HtmlEscape(failure))?;
         }
-        if let Some(more) = count.checked_sub(LISTED).filter(|more| *more > 0) {
+        if let Some(more) = count.checked_sub(failures.listed.len()).filter(|more| *more > 0) {
             writeln!(text, "- and {more} more")?;
             writeln!(html, "<li>and {more} more</li>")?;
         }
@@ -128,6 +147,16 @@ impl AlertWorker {
         self.mailer.send(&message(self.from.clone(), self.to.clone(), subject, text, html)?).await?;
         tracing::info!(failures = count, "the seller was told of e-mails that failed");
         Ok(())
+    }
+}
+
+impl Failures {
+    /// What was taken, before what was noted since.
+    fn put_back(&mut self, mut taken: Self) {
+        taken.count += self.count;
+        taken.listed.append(&mut self.listed);
+        taken.listed.truncate(LISTED);
+        *self = taken;
     }
 }
 

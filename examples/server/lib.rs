@@ -11,6 +11,7 @@ mod dotenv;
 mod files;
 pub mod health;
 mod history;
+mod listen;
 mod log;
 mod metrics;
 mod pace;
@@ -67,9 +68,9 @@ pub struct Opened {
 
 /// Reads the settings, listens, opens the store, and greets the seller on the first start.
 async fn open(settings: &Settings) -> Result<Opened, Refusal> {
-    let listener = TcpListener::bind(settings.bind)
+    let listener = TcpListener::bind(settings.listen.bind)
         .await
-        .map_err(|error| format!("BIND (--bind): {} cannot be listened on: {error}", settings.bind))?;
+        .map_err(|error| format!("BIND (--bind): {} cannot be listened on: {error}", settings.listen.bind))?;
     let address = listener.local_addr()?;
     let metrics = match settings.watch.metrics {
         Some(address) => Some(Metrics::listen(address).await?),
@@ -82,9 +83,9 @@ async fn open(settings: &Settings) -> Result<Opened, Refusal> {
     if let Some(metrics) = &metrics {
         tracing::info!("metrics at http://{}/metrics", metrics.address()?);
     }
-    let places = Places::new(settings.max_connections, settings.max_connections_per_address);
-    let beside = Beside { metrics, alerts, history: settings.history };
-    Ok(Opened { listener, address, delivery, places, beside, stop_delay: settings.stop_delay })
+    let places = Places::new(settings.listen.max_connections, settings.listen.max_connections_per_address);
+    let beside = Beside { metrics, alerts, history: settings.watch.history };
+    Ok(Opened { listener, address, delivery, places, beside, stop_delay: settings.listen.stop_delay })
 }
 
 /// Says on standard output, in one line, that requests are answered from now on.

@@ -37,6 +37,10 @@ const UPKEEP: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Connections at once; further ones wait.
 const CONNECTIONS: usize = 16;
+/// How long a connection may be open: Prometheus makes another one.
+const LONGEST: Duration = Duration::from_mins(5);
+/// How long no connection is accepted after one could not be: no descriptor is free.
+const AGAIN: Duration = Duration::from_millis(500);
 /// How long a client may take over a request.
 const HEADERS: Duration = Duration::from_secs(10);
 
@@ -74,21 +78,26 @@ impl Metrics {
         loop {
             let accepted = async {
                 let place = connections.clone().acquire_owned().await.ok()?;
-                Some((place, listener.accept().await.ok()?.0))
+                match listener.accept().await {
+                    Ok((stream, _)) => Some((place, stream)),
+                    Err(error) => {
+                        tracing::warn!(%error, "a connection to the metrics was not accepted");
+                        tokio::time::sleep(AGAIN).await;
+                        None
+                    }
+                }
             };
             tokio::select! {
                 _ = upkeep.tick() => handle.run_upkeep(),
-                accepted = accepted => match accepted {
-                    Some((place, stream)) => {
-                        let (delivery, places, handle) = (delivery.clone(), places.clone(), handle.clone());
-                        tokio::spawn(async move {
-                            converse(stream, delivery, places, handle).await;
-                            drop(place);
-                        });
-                    }
-                    // No descriptor is free.
-                    None => tokio::time::sleep(UPKEEP).await,
-                },
+                Some((place, stream)) = accepted => {
+                    let (delivery, places, handle) = (delivery.clone(), places.clone(), handle.clone());
+                    tokio::spawn(async move {
+                        // Also ends a client that reads nothing.
+                        let _ = tokio::time::timeout(LONGEST, converse(stream, delivery, places, handle)).await;
+                        drop(place);
+                    });
+                }
+                else => {}
             }
         }
     }

@@ -219,9 +219,22 @@ impl Found {
         let file = settings.data_dir.join("secrets.env");
         let given = given(settings);
         let (_, kept) = contents(&file)?;
-        let is_missing = missing(&given, &kept).contains(&SIGNING);
-        let keyring = if is_missing { None } else { Some(keyring(&given, &kept)?) };
+        let missing = missing(&given, &kept);
+        let value = |name: &str| given.get(name).or(kept.get(name)).map_or("", String::as_str);
+        if !missing.contains(&"WEBHOOK_SECRET") {
+            read("WEBHOOK_SECRET", value("WEBHOOK_SECRET"), str::parse::<WebhookSecret>)?;
+        }
+        if !missing.contains(&"ADMIN_TOKEN") {
+            let admin = read("ADMIN_TOKEN", value("ADMIN_TOKEN"), str::parse::<AdminToken>)?;
+            read("ADMIN_TOKENS", "", |_| settings.admin_tokens.clone().with_admin(admin))?;
+        }
+        let keyring = if missing.contains(&SIGNING) { None } else { Some(keyring(&given, &kept)?) };
         Ok(Self { given, kept, file, keyring })
+    }
+
+    /// Whether the signing secrets are in the file.
+    pub(crate) fn signs_by_file(&self) -> bool {
+        self.keyring.is_some() && !self.given.contains_key(SIGNING)
     }
 
     /// The fingerprints of the signing secrets, if there are any yet.

@@ -41,6 +41,8 @@ const BUFFER: usize = 64 << 10;
 /// How long to leave the listener alone after it failed: no descriptor is free, or a client is gone already.
 const FAILED: Duration = Duration::from_millis(50);
 
+/// How long e-mails that are being sent and the store may take after that.
+const CLOSING: Duration = Duration::from_secs(12);
 /// How long connections that are idle may bring one more request once the server stops.
 const DRAIN: Duration = Duration::from_secs(2);
 /// How often to look whether all are closed.
@@ -75,20 +77,30 @@ pub async fn serve(opened: Opened, app: impl Application) -> Result<(), super::R
     server.accept_until(&listener, stop).await;
     server.draining.store(true, Ordering::Relaxed);
     if !stop_delay.is_zero() {
-        server.accept_until(&listener, pin!(tokio::time::sleep(stop_delay))).await;
+        // Whoever asks again does not want to wait.
+        let again = signal::stop()?;
+        let delay = async {
+            let _ = tokio::time::timeout(stop_delay, again).await;
+        };
+        server.accept_until(&listener, pin!(delay)).await;
     }
     server.accept_the_last(listener);
     let Server { places, connections, .. } = server;
     places.close();
     running.stop_sending();
-    let finish = async {
+    let answered = async {
         drain(&connections).await;
         connections.shutdown().await;
+    };
+    if tokio::time::timeout(GRACE, answered).await.is_err() {
+        tracing::warn!("some requests did not end in time and are cut off");
+    }
+    let closed = async {
         running.stop().await;
         beside.stop().await;
     };
-    if tokio::time::timeout(GRACE, finish).await.is_err() {
-        tracing::warn!("some requests or the store did not end in time and were cut off");
+    if tokio::time::timeout(CLOSING, closed).await.is_err() {
+        tracing::warn!("the outbox or the store did not end in time and is cut off");
     }
     Ok(())
 }
@@ -127,14 +139,14 @@ impl<A: Application> Server<A> {
                 let (app, draining, lingers) = (app.clone(), draining.clone(), lingers.clone());
                 async move {
                     let stops = draining.load(Ordering::Relaxed);
-                    let is_asked = stops && request.uri().path() == health::READY;
                     let has_body = !request.body().is_end_stream();
-                    let mut response = respond(app, request, peer).await;
+                    let mut response = if stops && request.uri().path() == health::READY {
+                        stopping().map(|body| Either::Right(Full::new(body)))
+                    } else {
+                        respond(app, request, peer).await
+                    };
                     if has_body && !response.status().is_success() {
                         lingers.store(true, Ordering::Relaxed);
-                    }
-                    if is_asked {
-                        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
                     }
                     if stops || draining.load(Ordering::Relaxed) {
                         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -209,6 +221,14 @@ async fn respond<A: Application>(
     open.answered(response.status().as_u16());
     response.headers_mut().insert(&ID, id);
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// What a server that stops says at `/readyz`.
+fn stopping() -> Response<Bytes> {
+    let mut response = Response::new(Bytes::from_static(br#"{"status":"stopping"}"#));
+    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 

@@ -1,10 +1,7 @@
 //! Settings: each a flag and an environment variable, checked before anything is touched.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use chrono::TimeDelta;
 use clap::builder::Resettable;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser};
 use delivery_core::delivery::{self, Options, PlatformSettings};
@@ -17,10 +14,11 @@ use delivery_core::seller::AdminTokens;
 use super::Refusal;
 use super::command::Command;
 use super::files::{self, Files};
+use super::listen::{Listen, ListenArguments};
 use super::pages::PageArguments;
 use super::platforms::PlatformArguments;
 use super::refusal::{read, refusal};
-use super::watch::{self, Watch, WatchArguments};
+use super::watch::{Watch, WatchArguments};
 
 /// Sells digital products: takes paid orders, e-mails keys, serves products.
 #[derive(Parser)]
@@ -31,9 +29,6 @@ use super::watch::{self, Watch, WatchArguments};
     after_help = "RUST_LOG sets the log filter, info by default. An empty variable counts as not set."
 )]
 pub(crate) struct Arguments {
-    /// Address and port to listen on; port 0 takes a free one
-    #[arg(long, env, default_value = "127.0.0.1:8080")]
-    bind: String,
     /// Folder of the database file, e-mails and generated secrets
     #[arg(long, env, default_value = "./delivery-data")]
     data_dir: String,
@@ -100,24 +95,14 @@ pub(crate) struct Arguments {
     /// Views of the desk per minute and session
     #[arg(long, env, default_value = "300")]
     limit_desk: String,
-    /// Connections served at once; more wait in line
-    #[arg(long, env, default_value = "10000")]
-    max_connections: String,
-    /// Connections served at once for one address, four thousand more wait in line; trusted proxies are exempt
-    #[arg(long, env, default_value = "1000")]
-    max_connections_per_address: String,
-    /// How long records of single uses are kept, in days, 1 to 36500; -1 for ever. Counts stay
-    #[arg(long, env, default_value = "-1", allow_hyphen_values = true)]
-    history_days: String,
-    /// Seconds, 0 to 20, that a server which is asked to stop still takes connections while /readyz answers 503, for a load balancer
-    #[arg(long, env, default_value = "0")]
-    stop_delay: String,
     /// Days a key is valid where neither order nor product says otherwise; -1 for ever
     #[arg(long, env, default_value = "365", allow_hyphen_values = true)]
     key_days: String,
     /// Uses of a key where neither order nor product says otherwise; -1 without limit
     #[arg(long, env, default_value = "-1", allow_hyphen_values = true)]
     key_uses: String,
+    #[command(flatten)]
+    listen: ListenArguments,
     #[command(flatten)]
     platforms: PlatformArguments,
     #[command(flatten)]
@@ -133,7 +118,7 @@ pub(crate) struct Arguments {
 
 /// Settings that make sense.
 pub(crate) struct Settings {
-    pub bind: SocketAddr,
+    pub listen: Listen,
     pub data_dir: PathBuf,
     pub database: Database,
     pub redis_url: Option<String>,
@@ -146,14 +131,8 @@ pub(crate) struct Settings {
     pub smtp_url: Option<String>,
     pub templates: Templates,
     pub look: Look,
-    pub max_connections: usize,
-    pub max_connections_per_address: usize,
     pub options: Options,
     pub platforms: PlatformSettings,
-    /// How long records of uses are kept; `None`: for ever.
-    pub history: Option<TimeDelta>,
-    /// How long connections are accepted once the server is asked to stop.
-    pub stop_delay: Duration,
     pub watch: Watch,
 }
 
@@ -166,14 +145,14 @@ pub(crate) enum Database {
 impl Arguments {
     /// Reads flags and environment. What is empty counts as not set, as deployment tools leave it.
     pub(crate) fn read() -> Result<Self, Refusal> {
-        let mut command = Self::command();
+        // Each may stand before a command or behind it.
+        let mut command = files::with_twins(Self::command()).mut_args(|arg| arg.global(true));
         for name in command.get_arguments().filter_map(|arg| arg.get_env()) {
             if std::env::var_os(name).is_some_and(|value| value.to_str().is_none()) {
                 return Err(format!("{} must be text in UTF-8", name.display()).into());
             }
         }
         let is_empty = |arg: &Arg| arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());
-        command = files::with_twins(command);
         command = command.mut_args(|arg| if is_empty(&arg) { arg.env(Resettable::Reset) } else { arg });
         let matches = command.clone().get_matches();
         let (command, files) = files::with_contents(command, &matches)?;
@@ -217,24 +196,14 @@ impl Arguments {
                 }
             }
         }
-        let bind = read("BIND", &self.bind, watch::address)?;
-        let connections = |text: &str| {
-            let number = text.parse().ok().filter(|number| *number >= 1);
-            number.ok_or("must be 1 or more connections")
-        };
-        let max_connections = read("MAX_CONNECTIONS", &self.max_connections, connections)?;
-        let max_connections_per_address =
-            read("MAX_CONNECTIONS_PER_ADDRESS", &self.max_connections_per_address, connections)?;
-        let history = read("HISTORY_DAYS", &self.history_days, |text| match text.parse() {
-            Ok(-1) => Ok(None),
-            Ok(days @ 1..=36500) => Ok(Some(TimeDelta::days(days))),
-            _ => Err("must be 1 to 36500 days, or -1 to keep records of uses for ever"),
-        })?;
-        let stop_delay = read("STOP_DELAY", &self.stop_delay, |text| {
-            let seconds = text.parse().ok().filter(|seconds| *seconds <= 20);
-            seconds.map(Duration::from_secs).ok_or("must be 0 to 20 seconds")
-        })?;
+        let listen = self.listen.check()?;
         let watch = self.watch.check()?;
+        if watch.alert.is_some() && self.smtp_url.is_none() {
+            return Err(refusal(
+                "ALERT_EMAIL",
+                "needs SMTP_URL (--smtp-url): without it e-mails become files, and none fails",
+            ));
+        }
         // Those that are left out are made later, when the folder is there.
         let given = |secret: &Option<String>| Some(secret.clone().unwrap_or_else(|| PLACEHOLDER.to_owned()));
         let text = |name| match name {
@@ -280,7 +249,7 @@ impl Arguments {
         let platforms = self.platforms.check().map_err(|error| refusal(error.name(), error.expected()))?;
         let Self { redis_url, webhook_secret, admin_token, key_secret, smtp_url, files, .. } = self;
         Ok(Settings {
-            bind,
+            listen,
             data_dir,
             database,
             redis_url,
@@ -292,12 +261,8 @@ impl Arguments {
             smtp_url,
             templates,
             look,
-            max_connections,
-            max_connections_per_address,
             options,
             platforms,
-            history,
-            stop_delay,
             watch,
         })
     }

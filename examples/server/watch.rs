@@ -1,11 +1,13 @@
-//! The settings of whoever watches the server: metrics, the log, and e-mails about what failed.
+//! The settings of whoever watches the server: metrics, the log, e-mails about what failed, and how long uses are on record.
 
 use std::net::SocketAddr;
 
+use chrono::TimeDelta;
 use clap::Args;
 use delivery_core::email::Email;
 
 use super::Refusal;
+use super::listen::address;
 use super::log::LogFormat;
 use super::refusal::read;
 
@@ -21,6 +23,9 @@ pub(crate) struct WatchArguments {
     /// Address that is told of e-mails to buyers that failed for good, at most once an hour
     #[arg(long, env)]
     alert_email: Option<String>,
+    /// How long records of single uses are kept, in days, 1 to 36500; -1 for ever. Counts stay
+    #[arg(long, env, default_value = "-1", allow_hyphen_values = true)]
+    history_days: String,
 }
 
 /// Who watches, and how.
@@ -28,6 +33,8 @@ pub(crate) struct Watch {
     pub metrics: Option<SocketAddr>,
     pub log_format: LogFormat,
     pub alert: Option<Email>,
+    /// How long records of uses are kept; `None`: for ever.
+    pub history: Option<TimeDelta>,
 }
 
 impl WatchArguments {
@@ -41,11 +48,11 @@ impl WatchArguments {
             "json" => Ok(LogFormat::Json),
             _ => Err("must be text or json"),
         })?;
-        Ok(Watch { metrics, log_format, alert })
+        let history = read("HISTORY_DAYS", &self.history_days, |text| match text.parse() {
+            Ok(-1) => Ok(None),
+            Ok(days @ 1..=36500) => Ok(Some(TimeDelta::days(days))),
+            _ => Err("must be 1 to 36500 days, or -1 to keep records of uses for ever"),
+        })?;
+        Ok(Watch { metrics, log_format, alert, history })
     }
-}
-
-/// An address to listen on.
-pub(crate) fn address(text: &str) -> Result<SocketAddr, &'static str> {
-    text.parse().map_err(|_| "must be an address and a port such as 127.0.0.1:8080")
 }

@@ -44,8 +44,13 @@ pub fn a_check_says_what_it_finds_and_changes_nothing(site: &Site) {
     found(&[], &["no store yet", "KEY_SECRET not there yet", "become files", "each server counts for itself"]);
     site.start(&[]).terminate();
     found(&[], &["a store; KEY_SECRET fits", "KEY_SECRET in ./delivery-data/secrets.env"]);
+    let (good, said, _) = run(site, &[], &["check", "--data-dir", "elsewhere"]);
+    assert!(good && said.contains("elsewhere is not there yet"), "a flag may come behind the command: {said}");
     let foreign = [CONFIGURED[0], CONFIGURED[1], ("KEY_SECRET", "quite-another-secret")];
-    found(&foreign, &["database   PROBLEM: KEY_SECRET (--key-secret) signed none", "ADMIN_TOKEN configured"]);
+    found(
+        &foreign,
+        &["database   PROBLEM: it was made with none of the secrets in KEY_SECRET", "ADMIN_TOKEN configured"],
+    );
     let smtp = format!("smtp://127.0.0.1:{}", free_port());
     found(&[("SMTP_URL", &smtp)], &["e-mails    PROBLEM: the mail server cannot be reached"]);
     let redis_url = format!("redis://127.0.0.1:{}", free_port());
@@ -57,7 +62,7 @@ pub fn a_check_says_what_it_finds_and_changes_nothing(site: &Site) {
     server.terminate();
     found(&[], &["a store; KEY_SECRET fits"]);
     fs::remove_file(site.data().join("secrets.env")).unwrap();
-    found(&[], &["database   PROBLEM: there are keys, and the KEY_SECRET"]);
+    found(&[], &["database   PROBLEM: it was made with a KEY_SECRET (--key-secret), which is missing"]);
 
     let site = Site::new(site.program);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -77,12 +82,12 @@ pub fn a_check_says_what_it_finds_and_changes_nothing(site: &Site) {
     assert!(good && said.contains("PostgreSQL") && said.contains("a store; KEY_SECRET fits"), "{said}");
     let foreign = [&settings[..2], &[("KEY_SECRET", "quite-another-secret")], &settings[3..]].concat();
     let (good, said, _) = run(&site, &foreign, &["check"]);
-    assert!(!good && said.contains("signed none of the keys"), "{said}");
+    assert!(!good && said.contains("none of the secrets in KEY_SECRET"), "{said}");
 }
 
 /// What clients were told before a moment is in every copy that begins after it.
 pub fn a_backup_beside_a_busy_server_has_all_that_was_answered(site: &Site) {
-    const CLIENTS: usize = 8;
+    const CLIENTS: usize = 64;
     let server = site.start(&[&CONFIGURED[..], &[("LIMIT_PRODUCT", "1000000"), ("LIMIT_WEBHOOK", "1000000")]].concat());
     assert_eq!(server.add_product().0, 200);
     // The key of each order, with the uses that were answered.
@@ -108,7 +113,8 @@ pub fn a_backup_beside_a_busy_server_has_all_that_was_answered(site: &Site) {
             let (client, server) = (&client, &server);
             scope.spawn(move || client(number, server));
         }
-        for round in 0..3 {
+        let rounds = std::env::var("BACKUP_ROUNDS").map_or(3, |rounds| rounds.parse().unwrap());
+        for round in 0..rounds {
             crate::private::wait_for(std::time::Duration::from_mins(1), || {
                 told.lock().unwrap().len() > 40 * (round + 1)
             });
@@ -152,7 +158,7 @@ pub fn a_backup_that_cannot_be_made_leaves_the_last_one(site: &Site) {
     let copy = site.path().join("copy/delivery.db");
     let last = fs::read(&copy).unwrap();
     refused(&[("DATABASE_URL", "memory:")], &["backup", "copy"], "pg_dump");
-    refused(&[], &["backup", "delivery-data"], "is the store itself");
+    refused(&[], &["backup", "delivery-data"], "there is a store, which is in use");
     // Half of it, as a crash of the disk leaves it.
     let store = site.data().join("delivery.db");
     let bytes = fs::read(&store).unwrap();
@@ -161,6 +167,15 @@ pub fn a_backup_that_cannot_be_made_leaves_the_last_one(site: &Site) {
     fs::write(&store, "no database at all, but some text that is long enough to be looked at").unwrap();
     refused(&[], &["backup", "copy"], "is not a SQLite database");
     assert!(fs::read(&copy).unwrap() == last, "the last copy is as it was");
+    // Nor does a copy take the place of another server's store.
+    let other = Site::new(site.program);
+    let server = other.start(&[]);
+    fs::write(&store, &bytes).unwrap();
+    let folder = other.data().display().to_string();
+    refused(&[], &["backup", &folder], "there is a store, which is in use");
+    server.kill();
+    refused(&[], &["backup", &folder], "there is a store, which is in use");
+    other.start(&[]).terminate();
     assert_eq!(fs::read_dir(site.path().join("copy")).unwrap().count(), 1);
 }
 

@@ -32,7 +32,7 @@ enum Kind {
 struct Proxy {
     process: Child,
     address: SocketAddr,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Proxy {
@@ -44,8 +44,13 @@ impl Proxy {
             Kind::Nginx => nginx(folder.path(), address, upstreams)?,
             Kind::Caddy => caddy(folder.path(), address, upstreams)?,
         };
-        let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let proxy = Self { process, address, _folder: folder };
+        let process = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(folder.path().join("said")).unwrap())
+            .spawn()
+            .unwrap();
+        let proxy = Self { process, address, folder };
         wait_for(Duration::from_secs(30), || {
             let answer = TcpStream::connect(address).ok().map(|stream| Client(BufReader::new(stream)).get("/readyz"));
             answer.flatten() == Some(200)
@@ -87,6 +92,7 @@ fn nginx(folder: &Path, address: SocketAddr, upstreams: &[SocketAddr]) -> Option
     let text = with(&text, "listen 443 ssl;", &format!("listen {address};"));
     let text = with(&text, "ssl_certificate ", "# ").replace("ssl_certificate_key", "#");
     let text = with(&text, "/var/log/nginx/delivery.log", &folder.join("access").display().to_string());
+    let text = with(&text, "/var/log/nginx/delivery-error.log", &folder.join("error").display().to_string());
     let place = folder.display();
     let mut temporary = String::new();
     for of in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
@@ -109,7 +115,8 @@ fn nginx(folder: &Path, address: SocketAddr, upstreams: &[SocketAddr]) -> Option
 fn caddy(folder: &Path, address: SocketAddr, upstreams: &[SocketAddr]) -> Option<Command> {
     let program = binaries("caddy")?.join("caddy");
     // Caddy's own interface has a port that other tests want too.
-    fs::write(folder.join("Caddyfile"), format!("{{\n\tadmin off\n}}\n{}", sample("Caddyfile"))).unwrap();
+    let text = with(&sample("Caddyfile"), "\n{\n\tlog {", "\n{\n\tadmin off\n\tlog {");
+    fs::write(folder.join("Caddyfile"), text).unwrap();
     let mut command = Command::new(program);
     command.arg("run").arg("--config").arg(folder.join("Caddyfile")).args(["--adapter", "caddyfile"]);
     let upstreams: Vec<String> = upstreams.iter().map(ToString::to_string).collect();
@@ -240,7 +247,28 @@ fn one(site: &Site, kind: Kind) {
             "{kind:?}: {target} {length}"
         );
     }
+    // Nobody is there: what a proxy notes of it has no key.
+    let key = client.json("/api/webhook/order", "", &order(10)).unwrap().1["api_key"].as_str().unwrap().to_owned();
+    assert_eq!(client.get(&format!("/api/product?product_id=1&key={key}")), Some(200));
     server.terminate();
+    let headers = format!("X-API-Key: {key}\r\nAuthorization: Bearer {key}\r\n");
+    let (head, body) =
+        proxy.client().ask("GET", &format!("/api/product?product_id=1&key={key}"), &headers, b"").unwrap();
+    match kind {
+        Kind::Nginx => assert_eq!(status(&head), 502),
+        Kind::Caddy => {
+            assert_eq!(status(&head), 503);
+            assert!(
+                head.contains("Retry-After: 5") && String::from_utf8(body).unwrap().contains("UNAVAILABLE"),
+                "{head}"
+            );
+        }
+    }
+    for name in ["said", "error", "access"] {
+        let noted = fs::read_to_string(proxy.folder.path().join(name)).unwrap_or_default();
+        assert!(!noted.contains(&key[4..]), "{kind:?} {name}: {noted}");
+        assert!(name != "access" || matches!(kind, Kind::Caddy) || noted.contains("/api/product"), "{noted}");
+    }
 }
 
 /// The cookie that an answer sets.

@@ -87,8 +87,8 @@ impl Delivery {
 
     /// What the service has not done yet, and what it gave up. With the feature `metrics` the gauges
     /// `delivery_messages_queued`, `delivery_messages_failed`, `delivery_message_oldest_seconds` and
-    /// `delivery_platform_events_waiting` are set to it: call this before metrics are collected. It counts rows of indexes that have
-    /// nothing else, so it is fast while little waits.
+    /// `delivery_platform_events_waiting` are set to it: call this before metrics are collected. It reads what waits and what
+    /// failed, and nothing of what was sent.
     ///
     /// # Errors
     ///

@@ -6,6 +6,7 @@ use std::path::Path;
 use delivery_core::explain;
 use delivery_core::store::SqliteStore;
 
+use super::super::secrets::Found;
 use super::super::settings::{Database, Settings};
 use super::super::{Refusal, say};
 
@@ -14,7 +15,7 @@ const NAME: &str = "delivery.db";
 
 pub(super) async fn run(settings: &Settings, folder: &Path) -> Result<(), Refusal> {
     let Database::Sqlite(file) = &settings.database else {
-        return Err("backup copies a SQLite store; for PostgreSQL use pg_dump: see examples/README.md".into());
+        return Err("backup copies a SQLite store; for PostgreSQL use pg_dump: see examples/deploy/README.md".into());
     };
     settings.expect_database()?;
     let mut builder = fs::DirBuilder::new();
@@ -25,14 +26,10 @@ pub(super) async fn run(settings: &Settings, folder: &Path) -> Result<(), Refusa
         .create(folder)
         .map_err(|error| format!("the folder {} cannot be made: {error}", folder.display()))?;
     let copy = folder.join(NAME);
-    let same = |other: &Path| copy.canonicalize().ok().is_some_and(|copy| other.canonicalize().ok() == Some(copy));
-    if same(file) {
-        return Err(format!("{} is the store itself: name another folder", copy.display()).into());
-    }
     let made = SqliteStore::back_up(file, &copy).await.map_err(|error| explain(&error))?;
     say(&format!("{}: {} keys, {} bytes, read in whole", copy.display(), made.keys, made.bytes));
     let secrets = settings.data_dir.join("secrets.env");
-    say(&if secrets.exists() {
+    say(&if Found::look(settings).is_ok_and(|found| found.signs_by_file()) {
         format!("Keep {} too: without the KEY_SECRET in it every key that was sold is invalid.", secrets.display())
     } else {
         "Keep your KEY_SECRET too: without it every key that was sold is invalid.".to_owned()

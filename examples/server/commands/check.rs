@@ -1,5 +1,6 @@
 //! Looks at everything that a server needs, before it is started or while it runs, and changes nothing.
 
+use std::fs::OpenOptions;
 use std::path::Path;
 
 use delivery_core::explain;
@@ -45,21 +46,34 @@ fn data(folder: &Path) -> String {
 async fn database(settings: &Settings, secrets: &[Fingerprint]) -> Result<String, Refusal> {
     let (inspection, place) = match &settings.database {
         Database::Memory => return Ok("memory: nothing is kept when the server ends".to_owned()),
-        Database::Sqlite(path) => (SqliteStore::inspect(path, secrets).await?, path.display().to_string()),
+        Database::Sqlite(path) => {
+            if path.exists() {
+                OpenOptions::new()
+                    .append(true)
+                    .open(path)
+                    .map_err(|error| format!("{} cannot be written to by this user: {error}", path.display()))?;
+            }
+            (SqliteStore::inspect(path, secrets).await?, path.display().to_string())
+        }
         Database::Postgres(url) => {
             (PostgresStore::options().inspect(url, secrets).await?, "at DATABASE_URL".to_owned())
         }
     };
     let Inspection { engine, schema, acceptance, .. } = inspection;
-    // Secrets that are not there yet are made for a new database alone.
     let fits = match acceptance {
-        _ if schema == Schema::Missing => "",
-        _ if secrets.is_empty() => return Err("there are keys, and the KEY_SECRET that signed them is missing".into()),
-        Some(Acceptance::Accepted) | None => "; KEY_SECRET fits",
+        None => "",
+        // Nothing was signed yet: the next start makes a secret.
+        Some(Acceptance::Accepted) if secrets.is_empty() => "",
+        Some(Acceptance::Accepted) => "; KEY_SECRET fits",
+        Some(_) if secrets.is_empty() => {
+            return Err("it was made with a KEY_SECRET (--key-secret), which is missing".into());
+        }
         Some(Acceptance::Retired) => {
             return Err("keys were signed most recently with a secret that is not in KEY_SECRET (--key-secret)".into());
         }
-        Some(Acceptance::Foreign) => return Err("KEY_SECRET (--key-secret) signed none of the keys there".into()),
+        Some(Acceptance::Foreign) => {
+            return Err("it was made with none of the secrets in KEY_SECRET (--key-secret)".into());
+        }
     };
     let state = match schema {
         Schema::Missing => "no store yet: the first start makes it",

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const HEAD: u64 = 4096;
 
 pub(super) async fn run(settings: &Settings) -> Result<(), Refusal> {
-    let mut address = settings.bind;
+    let mut address = settings.listen.bind;
     if address.port() == 0 {
         return Err("BIND (--bind) must name a port other than 0, at which the server can be asked".into());
     }
@@ -35,6 +35,7 @@ pub(super) async fn run(settings: &Settings) -> Result<(), Refusal> {
             say("ready");
             Ok(())
         }
+        Some("503") if answer.contains("stopping") => Err(format!("the server at {address} stops").into()),
         Some("503") => Err(format!("the server at {address} is not ready: its database does not answer").into()),
         _ => Err(format!("at {address} there is another server").into()),
     }

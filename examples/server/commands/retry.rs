@@ -6,7 +6,7 @@ use super::super::{Refusal, say};
 
 pub(super) async fn run(settings: &Settings) -> Result<(), Refusal> {
     settings.expect_database()?;
-    let Service { delivery, .. } = assemble(settings, settings.bind).await?;
+    let Service { delivery, .. } = assemble(settings, settings.listen.bind).await?;
     let count = delivery.retry_messages().await?;
     delivery.close().await;
     say(&format!("{count} e-mails are queued again"));

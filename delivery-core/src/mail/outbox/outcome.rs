@@ -90,9 +90,9 @@ impl Outbox {
                 telemetry::message("failed");
                 self.observers.tell(|| Event::MessageFailed { key, kind, reason });
             }
-            Outcome::Retry { .. } | Outcome::Postpone { .. } => telemetry::message("retried"),
+            Outcome::Retry { .. } => telemetry::message("retried"),
             // Nothing was tried.
-            Outcome::Release => {}
+            Outcome::Postpone { .. } | Outcome::Release => {}
         }
     }
 

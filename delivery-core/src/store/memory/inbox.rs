@@ -25,7 +25,7 @@ impl Mailbox {
     /// How many events need the seller's attention.
     pub(super) fn needs_attention(&self) -> u64 {
         let waiting = self.entries.values().filter(|entry| entry.outcome == Some(EventOutcome::NeedsAttention));
-        waiting.map(|_| 1).sum()
+        waiting.count() as u64
     }
 
     pub(super) fn load(&self, needs: &Needs, loaded: &mut Loaded) {

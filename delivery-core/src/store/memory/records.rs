@@ -95,8 +95,8 @@ impl Records for MemoryStore {
             match message.state {
                 MessageState::Queued => {
                     backlog.queued += 1;
-                    // The newest first.
-                    backlog.oldest = Some(message.queued_at);
+                    backlog.oldest =
+                        Some(backlog.oldest.map_or(message.queued_at, |oldest| oldest.min(message.queued_at)));
                 }
                 MessageState::Failed => backlog.failed += 1,
                 MessageState::Sent => {}

@@ -147,10 +147,10 @@ pub(in crate::store) const USES: &str = "SELECT at / 86400000 AS day, CAST(count
 pub(in crate::store) const REVOCATIONS: &str = "SELECT at / 86400000 AS day, CAST(count(*) AS bigint) AS revoked FROM delivery_event \
     WHERE at >= $1 AND number >= $2 AND action = 'revoked' GROUP BY 1";
 
-/// What waits and what failed. Numbers of messages ascend with the time, and the indexes have them.
+/// What waits and what failed.
 pub(in crate::store) const BACKLOG: &str = "SELECT \
     (SELECT CAST(count(*) AS bigint) FROM delivery_message WHERE state = 0) AS queued, \
-    (SELECT queued_at FROM delivery_message WHERE number = (SELECT min(number + 0) FROM delivery_message WHERE state = 0)) AS oldest, \
+    (SELECT min(queued_at) FROM delivery_message WHERE state = 0) AS oldest, \
     (SELECT CAST(count(*) AS bigint) FROM delivery_message WHERE state = 2) AS failed, \
     (SELECT CAST(count(*) AS bigint) FROM delivery_inbox WHERE outcome = 'needs_attention') AS attention";
 

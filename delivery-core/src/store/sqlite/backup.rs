@@ -13,6 +13,7 @@ use sqlx::{ConnectOptions, Connection};
 use super::SqliteError;
 use super::inspect::{reading, step};
 use super::open::newest_script;
+use crate::entropy::{Entropy, SystemEntropy};
 
 /// A copy that was made and looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +26,7 @@ pub struct Backup {
 }
 
 pub(super) async fn back_up(from: &Path, to: &Path) -> Result<Backup, SqliteError> {
+    refuse_a_store_in_use(from, to)?;
     let new = beside(to);
     let unwritten = |source: io::Error| SqliteError::Backup { path: to.to_owned(), source: Box::new(source) };
     let file = make(&new).map_err(unwritten)?;
@@ -42,19 +44,24 @@ pub(super) async fn back_up(from: &Path, to: &Path) -> Result<Backup, SqliteErro
     })
 }
 
-/// An empty file for the copy, readable by its owner alone, which no other process is filling.
+/// A copy takes the place of another copy, never of a store: a file that is locked, or has a log beside it.
+fn refuse_a_store_in_use(from: &Path, to: &Path) -> Result<(), SqliteError> {
+    let Ok(there) = to.canonicalize() else { return Ok(()) };
+    let is_itself = from.canonicalize().is_ok_and(|from| from == there);
+    let is_locked = || File::open(&there).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)));
+    let has_log = || ["-wal", "-shm"].into_iter().any(|end| with_end(&there, end).exists());
+    if is_itself || has_log() || is_locked() {
+        return Err(SqliteError::Backup { path: to.to_owned(), source: "there is a store, which is in use".into() });
+    }
+    Ok(())
+}
+
+/// An empty file for the copy, which is readable by its owner alone and was not there before.
 fn make(new: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.create(true).truncate(false).write(true).open(new)?;
-    file.try_lock().map_err(|error| match error {
-        TryLockError::WouldBlock => io::Error::other("another backup is being written there"),
-        TryLockError::Error(error) => error,
-    })?;
-    // One that was broken off may be there.
-    file.set_len(0)?;
-    Ok(file)
+    options.create_new(true).write(true).open(new)
 }
 
 async fn copy(from: &Path, new: &Path, to: &Path) -> Result<(), SqliteError> {
@@ -93,10 +100,16 @@ async fn verify(new: &Path, to: &Path) -> Result<u64, SqliteError> {
     }
 }
 
-/// Where the copy is made, until it is whole.
+/// Where the copy is made, until it is whole: a name that no other backup has.
 fn beside(to: &Path) -> PathBuf {
-    let mut name = to.as_os_str().to_owned();
-    name.push(".new");
+    let mut bytes = [0; 8];
+    SystemEntropy::default().fill(&mut bytes);
+    with_end(to, &format!(".new.{}", data_encoding::HEXLOWER.encode(&bytes)))
+}
+
+fn with_end(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
     name.into()
 }
 

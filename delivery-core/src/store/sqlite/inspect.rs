@@ -10,6 +10,8 @@ use super::open::newest_script;
 use super::{SqliteError, keyring};
 use crate::key::Fingerprint;
 use crate::store::Inspection;
+use crate::store::sql::rows;
+use crate::store::sql::statements::TRANSFER;
 
 pub(super) async fn inspect(path: &Path, secrets: &[Fingerprint]) -> Result<Inspection, SqliteError> {
     const ENGINE: &str = "SELECT 'SQLite ' || sqlite_version()";
@@ -23,6 +25,11 @@ pub(super) async fn inspect(path: &Path, secrets: &[Fingerprint]) -> Result<Insp
         Some(step) if step > newest_script() => return Err(SqliteError::NewerSchema { path: path.to_owned(), step }),
         Some(step) => {
             let other = |source| SqliteError::Other { path: path.to_owned(), source: Box::new(source) };
+            let transfer = sqlx::query(TRANSFER).fetch_optional(&mut reader).await.map_err(failed)?;
+            let transfer = transfer.map(|row| rows::transfer(&row)).transpose().map_err(other)?;
+            if let Some(at) = transfer.and_then(|transfer| transfer.finished_at) {
+                return Err(SqliteError::Moved { path: path.to_owned(), at });
+            }
             let (acceptance, _) = keyring::acceptance(&mut reader, secrets).await.map_err(other)?;
             Inspection::found(engine, step == newest_script(), acceptance)
         }

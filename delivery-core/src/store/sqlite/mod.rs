@@ -125,14 +125,15 @@ impl SqliteStore {
 
     /// Copies the store in the file `from` to the file `to`, also while a server has it open. What was acknowledged before the call is
     /// in the copy, which is one file and can be opened in the place of `from`. The copy is made beside `to`, read in whole, and
-    /// only then takes the place of a file that is there. It has room for what `from` has, and is readable by its owner alone.
+    /// only then takes the place of an older copy at `to`. Its owner alone can read it. A call that is killed leaves a file
+    /// `to.new.…` behind.
     ///
     /// The secrets that keys are signed with are in no database file: keep them too.
     ///
     /// # Errors
     ///
-    /// [`SqliteError`] if there is no store in `from`, or the copy cannot be written or read. A file that was at `to` is left as
-    /// it was.
+    /// [`SqliteError`] if there is no store in `from`, a store in use at `to`, or the copy cannot be written or read. A file that
+    /// was at `to` is left as it was.
     pub async fn back_up(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Backup, SqliteError> {
         backup::back_up(from.as_ref(), to.as_ref()).await
     }

@@ -258,6 +258,9 @@ async fn the_backlog_is_what_waits_and_what_failed(store: Port) {
         store.complete_message(message.lease, outcome).await.expect("completed");
     }
     assert_eq!(backlog().await, Backlog { queued: 2, oldest: Some(at(3)), failed: 1, needs_attention: 0 });
+    // What failed is queued anew: the oldest has another number.
+    store.retry_messages(None, at(90)).await.expect("queued");
+    assert_eq!(backlog().await, Backlog { queued: 3, oldest: Some(at(3)), ..Backlog::default() });
 }
 
 async fn figures_count_keys_and_what_happened_on_each_day(store: Port) {

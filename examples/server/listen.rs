@@ -1,0 +1,63 @@
+//! The settings of connections: where they come from, how many there may be, and how they end.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::Refusal;
+use super::refusal::read;
+
+/// The longest that a server which is asked to stop may still take connections, in seconds.
+const LONGEST_DELAY: u64 = 20;
+
+#[derive(Args)]
+#[command(next_help_heading = "Connections")]
+pub(crate) struct ListenArguments {
+    /// Address and port to listen on; port 0 takes a free one
+    #[arg(long, env, default_value = "127.0.0.1:8080")]
+    bind: String,
+    /// Connections served at once; more wait in line
+    #[arg(long, env, default_value = "10000")]
+    max_connections: String,
+    /// Connections served at once for one address, four thousand more wait in line; trusted proxies are exempt
+    #[arg(long, env, default_value = "1000")]
+    max_connections_per_address: String,
+    /// Seconds, 0 to 20, that a server which is asked to stop still takes connections while /readyz answers 503, for a load balancer
+    #[arg(long, env, default_value = "0")]
+    stop_delay: String,
+}
+
+/// Where connections come from, how many, and how they end.
+pub(crate) struct Listen {
+    pub bind: SocketAddr,
+    pub max_connections: usize,
+    pub max_connections_per_address: usize,
+    /// How long connections are accepted once the server is asked to stop.
+    pub stop_delay: Duration,
+}
+
+impl ListenArguments {
+    /// Checks every setting; a refusal names the setting and what it takes.
+    pub(crate) fn check(&self) -> Result<Listen, Refusal> {
+        let connections = |text: &str| {
+            let number = text.parse().ok().filter(|number| *number >= 1);
+            number.ok_or("must be 1 or more connections")
+        };
+        let per_address = &self.max_connections_per_address;
+        Ok(Listen {
+            bind: read("BIND", &self.bind, address)?,
+            max_connections: read("MAX_CONNECTIONS", &self.max_connections, connections)?,
+            max_connections_per_address: read("MAX_CONNECTIONS_PER_ADDRESS", per_address, connections)?,
+            stop_delay: read("STOP_DELAY", &self.stop_delay, |text| {
+                let seconds = text.parse().ok().filter(|seconds| *seconds <= LONGEST_DELAY);
+                seconds.map(Duration::from_secs).ok_or("must be 0 to 20 seconds")
+            })?,
+        })
+    }
+}
+
+/// An address to listen on.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| "must be an address and a port such as 127.0.0.1:8080")
+}
