@@ -2,7 +2,8 @@
 //! managers hand secrets over. Each secret setting has such a twin.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::PathBuf;
 
 use clap::builder::{Resettable, ValueRange};
@@ -11,6 +12,9 @@ use clap::{Arg, ArgMatches, Command};
 
 use super::Refusal;
 use super::refusal::refusal;
+
+/// The longest value, in bytes.
+const LONGEST: u64 = 64 << 10;
 
 /// Adds a twin for each setting that may be a secret: those whose value `--help` hides.
 pub(super) fn with_twins(command: Command) -> Command {
@@ -36,7 +40,7 @@ pub(super) fn with_contents(command: Command, matches: &ArgMatches) -> Result<(C
         if matches!(matches.value_source(&id), Some(ValueSource::CommandLine | ValueSource::EnvVariable)) {
             return Err(refusal(&twin, format!("must not be set beside {name}")));
         }
-        let text = fs::read_to_string(file).map_err(|error| refusal(&twin, format!("cannot be read: {error}")))?;
+        let text = content(file).map_err(|error| refusal(&twin, format!("cannot be read: {error}")))?;
         // Editors end a file with a line break. Everything else is the value.
         let value = text.strip_suffix('\n').map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line));
         if value.is_empty() {
@@ -51,10 +55,18 @@ pub(super) fn with_contents(command: Command, matches: &ArgMatches) -> Result<(C
     Ok((filled, files))
 }
 
-/// The settings that may be secrets: how the program and how the environment calls them.
+/// The text of a file, which may be a pipe.
+fn content(file: &str) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(file)?.take(LONGEST + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > LONGEST { Err(io::Error::other("it is longer than 64 KiB")) } else { Ok(text) }
+}
+
+/// The settings that may be secrets: how the program and how the environment calls them. An empty variable is no longer known to
+/// its setting.
 fn secrets(command: &Command) -> impl Iterator<Item = (String, String)> {
-    command.get_arguments().filter(|arg| arg.is_hide_env_values_set()).filter_map(|arg| {
-        let name = arg.get_env()?.to_str()?;
-        Some((arg.get_id().as_str().to_owned(), name.to_owned()))
+    command.get_arguments().filter(|arg| arg.is_hide_env_values_set()).map(|arg| {
+        let id = arg.get_id().as_str();
+        (id.to_owned(), id.to_ascii_uppercase())
     })
 }

@@ -42,6 +42,7 @@ use self::beside::Beside;
 use self::metrics::Metrics;
 use self::places::Places;
 use self::settings::{Arguments, Settings};
+use self::signal::Signals;
 
 /// How long open requests may take once the server is asked to stop.
 pub const GRACE: Duration = Duration::from_secs(25);
@@ -64,10 +65,11 @@ pub struct Opened {
     beside: Beside,
     /// How long the server still accepts connections once it is asked to stop, while it says that it is not ready.
     stop_delay: Duration,
+    signals: Signals,
 }
 
 /// Reads the settings, listens, opens the store, and greets the seller on the first start.
-async fn open(settings: &Settings) -> Result<Opened, Refusal> {
+async fn open(settings: &Settings, signals: &Signals) -> Result<Opened, Refusal> {
     let listener = TcpListener::bind(settings.listen.bind)
         .await
         .map_err(|error| format!("BIND (--bind): {} cannot be listened on: {error}", settings.listen.bind))?;
@@ -85,7 +87,8 @@ async fn open(settings: &Settings) -> Result<Opened, Refusal> {
     }
     let places = Places::new(settings.listen.max_connections, settings.listen.max_connections_per_address);
     let beside = Beside { metrics, alerts, history: settings.watch.history };
-    Ok(Opened { listener, address, delivery, places, beside, stop_delay: settings.listen.stop_delay })
+    let (stop_delay, signals) = (settings.listen.stop_delay, signals.clone());
+    Ok(Opened { listener, address, delivery, places, beside, stop_delay, signals })
 }
 
 /// Says on standard output, in one line, that requests are answered from now on.
@@ -108,7 +111,15 @@ pub fn run<S: Future<Output = Result<(), Refusal>>>(server: impl FnOnce(Opened) 
             let settings = arguments.check()?;
             lines = Some(log::start(settings.watch.log_format)?);
             match command {
-                None => server(open(&settings).await?).await,
+                None => {
+                    let signals = Signals::listen()?;
+                    let opened = tokio::select! {
+                        opened = open(&settings, &signals) => opened?,
+                        // Nothing was begun that the next start does not find.
+                        () = signals.clone().asked(1) => return Ok(()),
+                    };
+                    server(opened).await
+                }
                 Some(command) => commands::run(command, &settings).await,
             }
         });

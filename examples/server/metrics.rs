@@ -36,13 +36,13 @@ const UPKEEP: Duration = Duration::from_secs(5);
 /// How long the store may take to say what waits.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Connections at once; further ones wait.
-const CONNECTIONS: usize = 16;
-/// How long a connection may be open: Prometheus makes another one.
-const LONGEST: Duration = Duration::from_mins(5);
+const CONNECTIONS: usize = 256;
+/// How long a connection may be open, also with a client that reads nothing: Prometheus makes another one.
+const LONGEST: Duration = Duration::from_secs(30);
 /// How long no connection is accepted after one could not be: no descriptor is free.
 const AGAIN: Duration = Duration::from_millis(500);
 /// How long a client may take over a request.
-const HEADERS: Duration = Duration::from_secs(10);
+const HEADERS: Duration = Duration::from_secs(5);
 
 /// The metrics of this process, and the socket that they are asked for at.
 pub(crate) struct Metrics {

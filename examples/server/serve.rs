@@ -31,7 +31,7 @@ use super::alarm::Timer;
 use super::pace::Paced;
 use super::places::Places;
 use super::requests::{self, Open};
-use super::{GRACE, Opened, health, signal};
+use super::{GRACE, Opened, health};
 
 static ID: HeaderName = HeaderName::from_static(requests::ID);
 /// How long a client may take over the head of a request, and a connection be idle.
@@ -65,22 +65,21 @@ pub trait Application: Clone + Send + Sync + 'static {
 ///
 /// # Errors
 ///
-/// The store refuses to serve with these secrets, or the signals to stop cannot be awaited.
+/// The store refuses to serve with these secrets.
 pub async fn serve(opened: Opened, app: impl Application) -> Result<(), super::Refusal> {
-    let Opened { listener, address, delivery, places, beside, stop_delay } = opened;
+    let Opened { listener, address, delivery, places, beside, stop_delay, signals } = opened;
     let running = delivery.start().await?;
-    let stop = pin!(signal::stop()?);
     let beside = beside.start(&delivery, &places);
     let (connections, draining) = (GracefulShutdown::new(), Arc::new(AtomicBool::new(false)));
     let server = Server { app, delivery, places, connections, draining };
     super::announce(address);
-    server.accept_until(&listener, stop).await;
+    server.accept_until(&listener, pin!(signals.clone().asked(1))).await;
+    tracing::info!("stopping: finishing open requests");
     server.draining.store(true, Ordering::Relaxed);
     if !stop_delay.is_zero() {
         // Whoever asks again does not want to wait.
-        let again = signal::stop()?;
         let delay = async {
-            let _ = tokio::time::timeout(stop_delay, again).await;
+            let _ = tokio::time::timeout(stop_delay, signals.asked(2)).await;
         };
         server.accept_until(&listener, pin!(delay)).await;
     }

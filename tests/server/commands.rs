@@ -259,6 +259,12 @@ pub fn secrets_come_from_files_too(site: &Site) {
     assert!(
         !good && said.contains("WEBHOOK_SECRET_FILE (--webhook-secret-file) must not be set beside WEBHOOK_SECRET")
     );
+    // The file counts beside an empty variable.
+    let beside = [("KEY_SECRET", ""), ("KEY_SECRET_FILE", "key")];
+    let (good, said, _) = run(site, &beside, &["check"]);
+    assert!(good && said.contains("KEY_SECRET configured") && said.contains("KEY_SECRET fits"), "{said}");
+    let (good, _, said) = run(site, &[("KEY_SECRET_FILE", "/dev/zero")], &["check"]);
+    assert!(!good && said.contains("KEY_SECRET_FILE (--key-secret-file) cannot be read"), "{said}");
     let empty = [CONFIGURED[0], ("WEBHOOK_SECRET_FILE", "")];
     let (good, _, said) = run(&Site::new(site.program), &empty, &["check"]);
     assert!(good, "empty counts as not set: {said}");

@@ -1,12 +1,14 @@
 //! Two servers over one PostgreSQL database, one on axum and one on Rocket.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 
+use crate::Done;
 use crate::postgres_server::{postgres, unique};
 use crate::private::wait_for;
 use crate::process::{CONFIGURED, SECRET, Server, Site, TOKEN};
@@ -32,7 +34,12 @@ pub fn database() -> Option<String> {
 fn two() -> Option<(String, [Site; 2], [Server; 2])> {
     let url = database()?;
     let sites = [Site::new("axum_server"), Site::new("rocket_server")];
-    let limits = [("LIMIT_PRODUCT", "100000"), ("LIMIT_WEBHOOK", "100000"), ("GUMROAD_TOKEN", SECRET)];
+    let limits = [
+        ("LIMIT_PRODUCT", "100000"),
+        ("LIMIT_WEBHOOK", "100000"),
+        ("LIMIT_VALIDATE", "100000"),
+        ("GUMROAD_TOKEN", SECRET),
+    ];
     let settings = [&CONFIGURED[..], &limits, &[("DATABASE_URL", &url)]].concat();
     let servers = [sites[0].start(&settings), sites[1].start(&settings)];
     assert_eq!(servers[0].add_product().0, 200);
@@ -147,6 +154,67 @@ fn count(url: &str, of: &str) -> usize {
         sqlx::query_scalar(count).fetch_one(&mut session).await.unwrap()
     });
     rows.try_into().unwrap()
+}
+
+/// What a release may do to the schema while servers of the release before run: `examples/deploy/README.md` has the rule.
+#[test]
+fn servers_go_on_while_a_newer_one_adds_to_the_schema_and_do_not_start_on_it() {
+    let Some((url, sites, servers)) = two() else { return };
+    let (done, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        let _done = Done(&done);
+        for client in 0..8 {
+            let (servers, done, answered) = (&servers, &done, &answered);
+            scope.spawn(move || {
+                for number in 0.. {
+                    if done.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let server = &servers[(client + number) % 2];
+                    let (status, answer) = server.order(&format!("{client}-{number}"));
+                    assert_eq!(status, 200, "{answer}");
+                    let key = answer["api_key"].as_str().unwrap();
+                    assert_eq!(servers[number % 2].fetch(key), 200);
+                    let (status, answer) = server.call("GET", &format!("/api/validate?key={key}"), "", "");
+                    assert_eq!((status, &answer["used_count"]), (200, &json!(1)), "{answer}");
+                    answered.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let more = || {
+            let before = answered.load(Ordering::Relaxed);
+            wait_for(Duration::from_mins(1), || answered.load(Ordering::Relaxed) >= before + 20);
+        };
+        more();
+        for table in tables(&url) {
+            let table = format!("delivery.{table}");
+            administer(&url, &format!("ALTER TABLE {table} ADD COLUMN added_null text"));
+            administer(&url, &format!("ALTER TABLE {table} ADD COLUMN added_default bigint NOT NULL DEFAULT 7"));
+            administer(&url, &format!("CREATE INDEX CONCURRENTLY ON {table} (added_default)"));
+        }
+        administer(&url, "CREATE TABLE delivery.delivery_added (number bigint PRIMARY KEY)");
+        let newer = "INSERT INTO delivery._delivery_migrations (version, description, success, checksum, execution_time) \
+            VALUES (1000, 'newer', true, '', 0)";
+        administer(&url, newer);
+        more();
+    });
+    let _logs = servers.map(Server::terminate);
+    let old = sites[0].command(&[&CONFIGURED[..], &[("DATABASE_URL", &url)]].concat()).output().unwrap();
+    let said = String::from_utf8(old.stderr).unwrap();
+    assert!(!old.status.success() && said.contains("newer version of this software"), "{said}");
+}
+
+/// The tables of the store.
+fn tables(url: &str) -> Vec<String> {
+    const TABLES: &str =
+        r"SELECT tablename::text FROM pg_tables WHERE schemaname = 'delivery' AND tablename LIKE 'delivery\_%'";
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let tables: Vec<String> = runtime.block_on(async {
+        let mut session = PgConnection::connect(url).await.unwrap();
+        sqlx::query_scalar(TABLES).fetch_all(&mut session).await.unwrap()
+    });
+    assert!(tables.len() > 10, "{tables:?}");
+    tables
 }
 
 #[test]

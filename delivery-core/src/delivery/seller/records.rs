@@ -71,8 +71,10 @@ impl Desk<'_> {
         let random = data_encoding::HEXLOWER.encode(&random);
         let pseudonym = Email::erased(&random);
         let pseudonym = pseudonym.map_err(|error| StoreError::corrupt_because("a pseudonym", error))?;
-        let erased = self.records()?.erase(email, &pseudonym, self.edit()).await?;
+        let erased = self.records()?.erase(email, &pseudonym, self.edit()).await;
+        // Also if something is left in the store: each part is forgotten as soon as it can be.
         let forgotten = inner.outbox.mailer.forget(email).await;
+        let erased = erased?;
         forgotten
             .map_err(|error| StoreError::unavailable_because("e-mails that were written are still there", error))?;
         Ok(erased)

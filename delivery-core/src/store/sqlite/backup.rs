@@ -41,6 +41,7 @@ pub(super) async fn back_up(from: &Path, to: &Path) -> Result<Backup, SqliteErro
     made.await.inspect_err(|_: &SqliteError| {
         // What is not whole must not be taken for a copy.
         let _ = fs::remove_file(&new);
+        let _ = fs::remove_file(with_end(&new, "-journal"));
     })
 }
 
@@ -49,7 +50,7 @@ fn refuse_a_store_in_use(from: &Path, to: &Path) -> Result<(), SqliteError> {
     let Ok(there) = to.canonicalize() else { return Ok(()) };
     let is_itself = from.canonicalize().is_ok_and(|from| from == there);
     let is_locked = || File::open(&there).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)));
-    let has_log = || ["-wal", "-shm"].into_iter().any(|end| with_end(&there, end).exists());
+    let has_log = || ["-wal", "-shm", "-journal"].into_iter().any(|end| with_end(&there, end).exists());
     if is_itself || has_log() || is_locked() {
         return Err(SqliteError::Backup { path: to.to_owned(), source: "there is a store, which is in use".into() });
     }
