@@ -2,7 +2,8 @@
 //! `cargo build --profile dist --examples && cargo bench -p delivery-benches --profile dist --bench soak -- --minutes 120`.
 //! Needs PostgreSQL and faketime. Beside other work, `--pause` sets how long each of eight clients a shop waits between requests.
 //!
-//! Each shop has a server that is never killed, or a database file that survives every kill. Printed are the memory of servers and
+//! Each shop has a server that is never killed, or a database file that survives every kill. First its key cache is filled, which
+//! takes some minutes. Printed are the memory of servers and
 //! its slope, the sizes of files, and what clients were told beside what the shop has. Anything lost or counted twice ends the run.
 
 #[path = "../../tests/crash/clients.rs"]
