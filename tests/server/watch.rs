@@ -51,7 +51,10 @@ pub fn metrics_count_what_happened_apart_from_the_api(site: &Site) {
     wait_for(Duration::from_secs(30), || {
         text = get(&metrics, "/metrics").1;
         let is_failed = value(&text, r#"delivery_messages_total{outcome="failed"}"#) == Some(1.0);
+        let is_sent = value(&text, r#"delivery_messages_total{outcome="sent"}"#) == Some(1.0);
         is_failed
+            && is_sent
+            && value(&text, "delivery_messages_queued") == Some(0.0)
             && value(&text, "delivery_messages_failed") == Some(1.0)
             && value(&text, "delivery_connections") == Some(1.0)
     });
