@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{ConnectOptions, Connection};
 
-use super::SqliteError;
 use super::inspect::{reading, step};
 use super::open::newest_script;
+use super::{SqliteError, SqliteStore};
 use crate::entropy::{Entropy, SystemEntropy};
 
 /// A copy that was made and looked at.
@@ -25,7 +25,24 @@ pub struct Backup {
     pub bytes: u64,
 }
 
-pub(super) async fn back_up(from: &Path, to: &Path) -> Result<Backup, SqliteError> {
+impl SqliteStore {
+    /// Copies the store in the file `from` to the file `to`, also while a server has it open. What was acknowledged before the call is
+    /// in the copy, which is one file and can be opened in the place of `from`. The copy is made beside `to`, read in whole, and
+    /// only then takes the place of an older copy at `to`. Its owner alone can read it. A call that is killed leaves a file
+    /// `to.new.…` behind.
+    ///
+    /// The secrets that keys are signed with are in no database file: keep them too.
+    ///
+    /// # Errors
+    ///
+    /// [`SqliteError`] if there is no store in `from`, a store in use at `to`, or the copy cannot be written or read. A file that
+    /// was at `to` is left as it was.
+    pub async fn back_up(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Backup, SqliteError> {
+        back_up(from.as_ref(), to.as_ref()).await
+    }
+}
+
+async fn back_up(from: &Path, to: &Path) -> Result<Backup, SqliteError> {
     refuse_a_store_in_use(from, to)?;
     let new = beside(to);
     let unwritten = |source: io::Error| SqliteError::Backup { path: to.to_owned(), source: Box::new(source) };

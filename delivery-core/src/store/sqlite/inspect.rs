@@ -7,13 +7,25 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
 
 use super::open::newest_script;
-use super::{SqliteError, keyring};
+use super::{SqliteError, SqliteStore, keyring};
 use crate::key::Fingerprint;
 use crate::store::Inspection;
 use crate::store::sql::rows;
 use crate::store::sql::statements::TRANSFER;
 
-pub(super) async fn inspect(path: &Path, secrets: &[Fingerprint]) -> Result<Inspection, SqliteError> {
+impl SqliteStore {
+    /// Looks at the file at `path` without changing the store, also while a server has it open: whether it has a store, and whether
+    /// that may be used with secrets of these fingerprints.
+    ///
+    /// # Errors
+    ///
+    /// [`SqliteError`] if the file cannot be read, or has a newer schema.
+    pub async fn inspect(path: impl AsRef<Path>, keyring: &[Fingerprint]) -> Result<Inspection, SqliteError> {
+        inspect(path.as_ref(), keyring).await
+    }
+}
+
+async fn inspect(path: &Path, secrets: &[Fingerprint]) -> Result<Inspection, SqliteError> {
     const ENGINE: &str = "SELECT 'SQLite ' || sqlite_version()";
     let failed = |source| SqliteError::while_opening(path.to_owned(), source);
     let is_there = path.metadata().is_ok_and(|file| file.len() > 0);

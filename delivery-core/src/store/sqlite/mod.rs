@@ -66,9 +66,9 @@ use super::clock::SteadyClock;
 use super::plan::Row;
 use super::sql::WorkQueue;
 use super::{
-    Backend, Catalog, CatalogEditor, Edit, FailedMessage, Fetch, Fetched, History, Inbox, Inspection, Issue, KeyQuery,
-    Lease, LeasedMessage, Ledger, LostKeys, MessageNumber, Notice, Outcome, Page, PostQuery, Posts, ProductNames,
-    Receipt, Received, Records, Refused, Requests, Resend, Route, Sale, SignIns, StoreError, Successor, Use, UseId,
+    Backend, Catalog, CatalogEditor, Edit, FailedMessage, Fetch, Fetched, History, Inbox, Issue, KeyQuery, Lease,
+    LeasedMessage, Ledger, LostKeys, MessageNumber, Notice, Outcome, Page, PostQuery, Posts, ProductNames, Receipt,
+    Received, Records, Refused, Requests, Resend, Route, Sale, SignIns, StoreError, Successor, Use, UseId,
 };
 use crate::HostRef;
 use crate::key::{Acceptance, Change, Fingerprint, Key, KeyId};
@@ -111,31 +111,6 @@ impl SqliteStore {
     /// [`SqliteError`] says which of the many ways to fail it was, in a sentence for the operator.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, SqliteError> {
         open::open(path.as_ref()).await
-    }
-
-    /// Looks at the file at `path` without changing the store, also while a server has it open: whether it has a store, and whether
-    /// that may be used with secrets of these fingerprints.
-    ///
-    /// # Errors
-    ///
-    /// [`SqliteError`] if the file cannot be read, or has a newer schema.
-    pub async fn inspect(path: impl AsRef<Path>, keyring: &[Fingerprint]) -> Result<Inspection, SqliteError> {
-        inspect::inspect(path.as_ref(), keyring).await
-    }
-
-    /// Copies the store in the file `from` to the file `to`, also while a server has it open. What was acknowledged before the call is
-    /// in the copy, which is one file and can be opened in the place of `from`. The copy is made beside `to`, read in whole, and
-    /// only then takes the place of an older copy at `to`. Its owner alone can read it. A call that is killed leaves a file
-    /// `to.new.…` behind.
-    ///
-    /// The secrets that keys are signed with are in no database file: keep them too.
-    ///
-    /// # Errors
-    ///
-    /// [`SqliteError`] if there is no store in `from`, a store in use at `to`, or the copy cannot be written or read. A file that
-    /// was at `to` is left as it was.
-    pub async fn back_up(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Backup, SqliteError> {
-        backup::back_up(from.as_ref(), to.as_ref()).await
     }
 
     fn writer(&self) -> Result<WorkQueue<Writer>, StoreError> {
