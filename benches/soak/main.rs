@@ -8,6 +8,8 @@
 
 #[path = "../../tests/crash/clients.rs"]
 mod clients;
+#[path = "../../tests/private/faketime.rs"]
+mod faketime;
 mod mail;
 #[path = "../../tests/private/postgres.rs"]
 #[expect(dead_code, reason = "one shop needs no database of its own")]

@@ -14,6 +14,7 @@ use rand::{RngExt, SeedableRng};
 use serde_json::json;
 
 use crate::clients::{Book, USES};
+use crate::faketime;
 use crate::mail::Mail;
 use crate::postgres_server::Postgres;
 use crate::private::wait_for;
@@ -277,19 +278,15 @@ impl Shop {
         settings.extend(url.iter().map(|url| ("DATABASE_URL", url.as_str())));
         let mut command = site.command(&settings);
         // The clock that it sees is the file's, looked at each second. Intervals pass as they do.
-        command.env("LD_PRELOAD", faketime()).env("DONT_FAKE_MONOTONIC", "1").env("FAKETIME_CACHE_DURATION", "1");
+        command
+            .env("LD_PRELOAD", faketime::library().expect("faketime is installed"))
+            .env("DONT_FAKE_MONOTONIC", "1")
+            .env("FAKETIME_CACHE_DURATION", "1");
         command.env("FAKETIME_TIMESTAMP_FILE", site.path().join("clock"));
         let log = OpenOptions::new().create(true).append(true).open(site.path().join("log")).unwrap();
         command.stderr(log);
         Server::start(command)
     }
-}
-
-/// The library of faketime.
-fn faketime() -> PathBuf {
-    let folders = fs::read_dir("/usr/lib").unwrap().map(|entry| entry.unwrap().path());
-    let libraries = folders.map(|folder| folder.join("faketime/libfaketimeMT.so.1"));
-    libraries.into_iter().find(|library| library.exists()).expect("libfaketime is installed")
 }
 
 fn signal(name: &str, process: u32) {

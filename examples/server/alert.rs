@@ -87,7 +87,7 @@ impl AlertWorker {
     pub(crate) async fn run(self, stop: impl Future<Output = ()>) {
         let (mut stop, mut stopped) = (pin!(stop), false);
         loop {
-            if self.noted.failures().count == 0 {
+            while self.noted.failures().count == 0 {
                 if stopped {
                     return;
                 }
@@ -100,10 +100,6 @@ impl AlertWorker {
                 stopped = timeout(GATHER, &mut stop).await.is_ok();
             }
             let failures = std::mem::take(&mut *self.noted.failures());
-            if failures.count == 0 {
-                // It was told of already.
-                continue;
-            }
             let pause = match self.send(&failures).await {
                 Ok(()) => PAUSE,
                 Err(error) => {

@@ -27,7 +27,7 @@ pub(crate) struct Service {
 
 /// Makes the data folder, opens the store, and puts together the service that listens on `address`.
 pub(crate) async fn assemble(settings: &Settings, address: SocketAddr) -> Result<Service, Refusal> {
-    make_folder(settings).map_err(|error| {
+    make_folder(&settings.data_dir).map_err(|error| {
         format!(
             "DATA_DIR (--data-dir) must be a folder that can be made and written to; {}: {error}",
             settings.data_dir.display()
@@ -97,11 +97,12 @@ async fn build<S: Ledger + CatalogEditor + Posts>(
     Ok(Service { delivery, secrets, alerts })
 }
 
-fn make_folder(settings: &Settings) -> std::io::Result<()> {
+/// Makes a folder that only its owner can enter, unless it is there.
+pub(crate) fn make_folder(path: &Path) -> std::io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.recursive(true).create(&settings.data_dir)
+    builder.recursive(true).create(path)
 }
 
 /// Restricts the database files to their owner, in case they were made with a wider umask: they hold buyers' addresses

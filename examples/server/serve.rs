@@ -40,13 +40,12 @@ const HEADERS: Duration = Duration::from_secs(15);
 const BUFFER: usize = 64 << 10;
 /// How long to leave the listener alone after it failed: no descriptor is free, or a client is gone already.
 const FAILED: Duration = Duration::from_millis(50);
-
-/// How long e-mails that are being sent and the store may take after that.
-const CLOSING: Duration = Duration::from_secs(12);
 /// How long connections that are idle may bring one more request once the server stops.
 const DRAIN: Duration = Duration::from_secs(2);
-/// How often to look whether all are closed.
+/// How often to look whether all connections are closed.
 const LOOK: Duration = Duration::from_millis(20);
+/// How long the outbox and the store may take once connections are closed: the outbox takes ten seconds at most.
+const CLOSING: Duration = Duration::from_secs(12);
 
 /// An application of either framework.
 pub trait Application: Clone + Send + Sync + 'static {
@@ -139,12 +138,9 @@ impl<A: Application> Server<A> {
                 async move {
                     let stops = draining.load(Ordering::Relaxed);
                     let has_body = !request.body().is_end_stream();
-                    let mut response = if stops && request.uri().path() == health::READY {
-                        stopping().map(|body| Either::Right(Full::new(body)))
-                    } else {
-                        respond(app, request, peer).await
-                    };
-                    if has_body && !response.status().is_success() {
+                    let mut response = respond(app, request, peer, stops).await;
+                    let status = response.status();
+                    if has_body && (status.is_client_error() || status.is_server_error()) {
                         lingers.store(true, Ordering::Relaxed);
                     }
                     if stops || draining.load(Ordering::Relaxed) {
@@ -204,13 +200,17 @@ async fn respond<A: Application>(
     app: A,
     mut request: Request<Incoming>,
     peer: SocketAddr,
+    stops: bool,
 ) -> Response<Either<A::Body, Full<Bytes>>> {
     let given = request.headers().get(&ID).and_then(|id| id.to_str().ok());
     let open = Open::new(given, request.method().as_str(), request.uri().path());
     let id = HeaderValue::from_str(open.id()).unwrap_or(HeaderValue::from_static("unknown"));
     request.headers_mut().insert(&ID, id.clone());
-    let own = |reply: Reply| reply.into_response().map(|body| Either::Right(Full::new(body)));
-    let mut response = if has_host(request.version(), request.headers()) {
+    let ours = |response: Response<Bytes>| response.map(|body| Either::Right(Full::new(body)));
+    let own = |reply: Reply| ours(reply.into_response());
+    let mut response = if stops && request.uri().path() == health::READY {
+        ours(stopping())
+    } else if has_host(request.version(), request.headers()) {
         // What a panic leaves behind is dropped with the request.
         let answered = AssertUnwindSafe(app.answer(request, peer)).catch_unwind().await;
         answered.map_or_else(|_| own(Reply::internal()), |response| response.map(Either::Left))

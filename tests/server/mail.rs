@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
-use crate::private::{binaries, free_port, wait_for};
+use crate::faketime;
+use crate::private::{free_port, wait_for};
 use crate::process::{CONFIGURED, Server, Site};
 use crate::smtp_server::{Script, SmtpServer};
 use crate::two::database;
@@ -75,11 +76,8 @@ pub fn a_wrong_sender_gives_no_email_up(site: &Site) {
 /// In real time: leases end. One server's clock is a year ahead.
 #[test]
 fn a_server_with_a_wrong_clock_holds_no_email_back() {
-    let (Some(url), Some(_)) = (database(), binaries("faketime")) else { return };
     // The program itself would stand between the server and its end.
-    let libraries = std::fs::read_dir("/usr/lib").unwrap().map(|folder| folder.unwrap().path());
-    let library =
-        libraries.map(|folder| folder.join("faketime/libfaketime.so.1")).find(|library| library.exists()).unwrap();
+    let (Some(url), Some(library)) = (database(), faketime::library()) else { return };
     let runtime = runtime();
     let (silent, kind) = (mail_server(&runtime, Script::Silence), mail_server(&runtime, Script::Accept));
     let sites = [Site::new("axum_server"), Site::new("rocket_server")];

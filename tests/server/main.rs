@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 mod clients;
 mod commands;
 mod disk;
+#[path = "../private/faketime.rs"]
+mod faketime;
 mod grow;
 mod kept;
 mod mail;
@@ -96,4 +98,5 @@ on_both! {
     run::a_log_that_cannot_be_written_stops_nothing,
     run::an_open_request_is_finished_and_then_the_server_ends,
     run::a_request_of_which_only_the_head_came_is_finished_too,
+    run::a_server_that_stops_says_so_and_a_second_signal_ends_its_delay,
 }

@@ -296,3 +296,23 @@ pub fn a_request_of_which_only_the_head_came_is_finished_too(site: &Site) {
     assert_eq!(status(&read_answer(&mut open).0), 200);
     server.kill();
 }
+
+pub fn a_server_that_stops_says_so_and_a_second_signal_ends_its_delay(site: &Site) {
+    let server = site.start(&[&CONFIGURED[..], &[("STOP_DELAY", "20")]].concat());
+    assert_eq!(server.add_product().0, 200);
+    server.ask_to_stop();
+    let mut answer = Default::default();
+    wait_for(Duration::from_secs(10), || {
+        answer = server.exchange("GET", "/readyz", "", "");
+        status(&answer.0) == 503
+    });
+    let (head, body) = answer;
+    let head = head.to_ascii_lowercase();
+    assert!(body == r#"{"status":"stopping"}"# && head.contains("x-request-id: "), "{head} {body}");
+    // What it is asked otherwise it does, on new connections too.
+    let (head, _) = server.exchange("GET", "/api/posts", "", "");
+    assert!(status(&head) == 200 && head.to_ascii_lowercase().contains("connection: close"), "{head}");
+    assert_eq!(server.order("the last").0, 200);
+    server.ask_to_stop();
+    server.ended_within(Duration::from_secs(10));
+}

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use sqlx::Connection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 
-use crate::private::{binaries, free_port, wait_for};
+use crate::faketime;
+use crate::private::{free_port, wait_for};
 use crate::process::{CONFIGURED, SECRET, Server, Site, TOKEN, status};
 use crate::smtp_server::{Script, SmtpServer};
 
@@ -147,12 +148,7 @@ pub fn the_seller_is_told_of_what_failed_for_good(site: &Site) {
 
 /// Sixty days ago a key was used, and today again.
 pub fn old_records_of_uses_are_deleted_and_counts_stay(site: &Site) {
-    if binaries("faketime").is_none() {
-        return;
-    }
-    let folders = std::fs::read_dir("/usr/lib").unwrap().map(|folder| folder.unwrap().path());
-    let library =
-        folders.map(|folder| folder.join("faketime/libfaketime.so.1")).find(|library| library.exists()).unwrap();
+    let Some(library) = faketime::library() else { return };
     let mut past = site.command(&CONFIGURED);
     past.env("LD_PRELOAD", library).env("FAKETIME", "-60d");
     let server = Server::start(past);

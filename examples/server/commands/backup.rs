@@ -1,11 +1,11 @@
 //! A copy of a SQLite store, beside a server that uses it.
 
-use std::fs;
 use std::path::Path;
 
 use delivery_core::explain;
 use delivery_core::store::SqliteStore;
 
+use super::super::assemble::make_folder;
 use super::super::secrets::Found;
 use super::super::settings::{Database, Settings};
 use super::super::{Refusal, say};
@@ -18,13 +18,7 @@ pub(super) async fn run(settings: &Settings, folder: &Path) -> Result<(), Refusa
         return Err("backup copies a SQLite store; for PostgreSQL use pg_dump: see examples/deploy/README.md".into());
     };
     settings.expect_database()?;
-    let mut builder = fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder
-        .recursive(true)
-        .create(folder)
-        .map_err(|error| format!("the folder {} cannot be made: {error}", folder.display()))?;
+    make_folder(folder).map_err(|error| format!("the folder {} cannot be made: {error}", folder.display()))?;
     let copy = folder.join(NAME);
     let made = SqliteStore::back_up(file, &copy).await.map_err(|error| explain(&error))?;
     say(&format!("{}: {} keys, {} bytes, read in whole", copy.display(), made.keys, made.bytes));
