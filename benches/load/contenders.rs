@@ -78,6 +78,8 @@ impl Contender {
 pub struct Ground {
     folder: TempDir,
     pub keys: Arc<[String]>,
+    /// Keys in a store, with those that are revoked.
+    filled: i64,
     scripts: wrk::Scripts,
     slow_fsync: PathBuf,
     /// In seconds, by the number of keys.
@@ -111,16 +113,15 @@ impl Ground {
         assert!(compiler.status().unwrap().success());
         let warm_up = u32::try_from(keys / 12_000).unwrap().max(1);
         let (postgres, sink) = (OnceLock::new(), Sink::start());
-        Self { folder, keys: texts.into(), scripts, slow_fsync, warm_up, postgres, sink }
+        Self { folder, keys: texts.into(), filled: keys, scripts, slow_fsync, warm_up, postgres, sink }
     }
 
     /// Made when they are first asked for.
     fn databases(&self) -> &Databases {
         self.postgres.get_or_init(|| {
             let server = postgres_server::postgres().expect("PostgreSQL").url();
-            let keys = i64::try_from(self.keys.len()).unwrap();
             let runtime = tokio::runtime::Runtime::new().unwrap();
-            let (ours, ..) = runtime.block_on(fill::postgres(&server, "ours", keys));
+            let (ours, ..) = runtime.block_on(fill::postgres(&server, "ours", self.filled));
             let by_hand = runtime.block_on(hand_postgres::fill(&server, &self.keys));
             Databases { ours, by_hand }
         })

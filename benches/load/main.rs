@@ -1,7 +1,7 @@
 //! Side by side, under load from a process of its own: this service, the bare frameworks, and a server as one writes it by
 //! hand. `cargo build --profile dist --examples && cargo bench -p delivery-benches --profile dist --bench load` takes
 //! some twenty minutes, needs `wrk`, and
-//! makes tables and a plot. `-- --only order` is a part of it; `paced`, `itself` and `plot` are names of parts too.
+//! makes tables and a plot. `-- --only order` is a part of it; `paced`, `itself`, `plot` and `overload` are names of parts too.
 //!
 //! Rounds of all servers alternate, so that what the machine does besides meets all of them; medians are shown, with the
 //! range. Beside requests per second stands the processor time of the server's process for each: noise moves it least.
@@ -13,6 +13,8 @@ mod fill;
 mod hand;
 mod hand_postgres;
 mod itself;
+mod open;
+mod overload;
 mod pace;
 mod plot;
 #[path = "../../tests/private/postgres.rs"]
@@ -162,6 +164,7 @@ fn main() {
         draw(&ground, &arguments);
     }
     ground.disk();
+    overload::print(&ground, arguments.seconds, &arguments.only);
 }
 
 /// Throughput of counted fetches against connections.

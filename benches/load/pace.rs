@@ -35,7 +35,8 @@ pub async fn latencies(server: SocketAddr, keys: &Arc<[String]>, seconds: u32) -
                 let key = &keys[(number * CONNECTIONS + client) as usize % keys.len()];
                 let request = format!("GET /api/product?product_id=1&key={key} HTTP/1.1\r\nHost: x\r\n\r\n");
                 stream.write_all(request.as_bytes()).await.unwrap();
-                read(&mut stream, &mut answer).await;
+                let status = read(&mut stream, &mut answer).await;
+                assert_eq!(status, 200, "{}", String::from_utf8_lossy(&answer));
                 latencies.lock().unwrap().push(due.elapsed());
                 due += every;
             }
@@ -50,8 +51,8 @@ pub async fn latencies(server: SocketAddr, keys: &Arc<[String]>, seconds: u32) -
     (at(50), at(99))
 }
 
-/// A whole answer, which must be a success.
-async fn read(stream: &mut TcpStream, answer: &mut [u8]) {
+/// Reads a whole answer, and returns its status.
+pub async fn read(stream: &mut TcpStream, answer: &mut [u8]) -> u16 {
     let mut filled = 0;
     loop {
         let more = stream.read(&mut answer[filled..]).await.unwrap();
@@ -59,10 +60,9 @@ async fn read(stream: &mut TcpStream, answer: &mut [u8]) {
         filled += more;
         let Some(head) = memchr::memmem::find(&answer[..filled], b"\r\n\r\n") else { continue };
         let text = std::str::from_utf8(&answer[..head]).unwrap().to_ascii_lowercase();
-        assert!(text.starts_with("http/1.1 200"), "{text}");
         let length = text.split("content-length: ").nth(1).unwrap().lines().next().unwrap();
         if filled == head + 4 + length.parse::<usize>().unwrap() {
-            return;
+            return text[9..12].parse().unwrap();
         }
     }
 }
