@@ -1,7 +1,7 @@
 //! Side by side, under load from a process of its own: this service, the bare frameworks, and a server as one writes it by
 //! hand. `cargo build --profile dist --examples && cargo bench -p delivery-benches --profile dist --bench load` takes
-//! some twenty minutes, needs `wrk`, and
-//! makes tables and a plot. `-- --only order` is a part of it; `paced`, `itself`, `plot` and `overload` are names of parts too.
+//! some 25 minutes, needs `wrk`, and makes tables and a plot. `-- --only order` is a part of it; `paced`, `itself`, `plot` and
+//! `overload` are names of parts too.
 //!
 //! Rounds of all servers alternate, so that what the machine does besides meets all of them; medians are shown, with the
 //! range. Beside requests per second stands the processor time of the server's process for each: noise moves it least.

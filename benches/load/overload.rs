@@ -44,13 +44,17 @@ pub fn print(ground: &Ground, seconds: u32, only: &str) {
     if scenarios.peek().is_none() {
         return;
     }
+    let processors = std::thread::available_parallelism().unwrap().get();
+    if processors == 1 {
+        println!("\nLEFT OUT: overload: the load needs a processor of its own");
+        return;
+    }
     println!(
         "\n| load | offered a second | served a second | of the best | within, p50 and p99 | refused a second \
          | within, p50, p99 and most | later than {SOON:?} | no connection | no answer |"
     );
     println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
-    let others = format!("1-{}", std::thread::available_parallelism().unwrap().get() - 1);
-    move_to(&others, std::process::id());
+    move_to(&format!("1-{}", processors - 1), std::process::id());
     for &(name, contender, load) in scenarios {
         if contender.on_postgres() {
             let Some(postgres) = postgres_server::postgres() else {
@@ -79,20 +83,17 @@ fn measure(name: &str, server: SocketAddr, request: &Request, time: Duration) {
         let Outcome { mut served, mut refused, unsent, failed } = offer(OPEN, best * part);
         let (good, late) = (per_second(served.len(), time), refused.iter().filter(|time| **time > SOON).count());
         println!(
-            "| {name} | {:.0} | {good:.0} | {:.2} | {:.0}, {:.0} | {:.0} | {:.0}, {:.0}, {:.0} | {late} | {unsent} | {failed} |",
+            "| {name} | {:.0} | {good:.0} | {:.2} | {} | {:.0} | {} | {late} | {unsent} | {failed} |",
             best * part,
             good / best,
-            at(&mut served, 50),
-            at(&mut served, 99),
+            hundredths(&mut served, &[50, 99]),
             per_second(refused.len(), time),
-            at(&mut refused, 50),
-            at(&mut refused, 99),
-            at(&mut refused, 100),
+            hundredths(&mut refused, &[50, 99, 100]),
         );
     }
 }
 
-/// Requests that each come once, but for those with a key.
+/// Requests of a kind: each order is another one, and keys come again and again.
 fn request(ground: &Ground, load: Load) -> Request {
     static RUN: AtomicU32 = AtomicU32::new(0);
     let run = RUN.fetch_add(1, Ordering::Relaxed);
@@ -103,6 +104,7 @@ fn request(ground: &Ground, load: Load) -> Request {
         Load::Validate => Arc::new(move |number| get("/api/validate?key=", &key(number))),
         Load::Fetch => Arc::new(move |number| get("/api/product?product_id=1&key=", &key(number))),
         _ => {
+            // Numbers begin anew with each rate; orders do not.
             let orders = AtomicU64::new(0);
             Arc::new(move |_| {
                 let number = orders.fetch_add(1, Ordering::Relaxed);
@@ -143,9 +145,10 @@ fn per_second(count: usize, time: Duration) -> f64 {
     f64::from(u32::try_from(count).unwrap()) / time.as_secs_f64()
 }
 
-/// The hundredth of the times, in milliseconds.
-fn at(times: &mut [Duration], hundredth: usize) -> f64 {
+/// Some hundredths of the times, in milliseconds; nothing of no times.
+fn hundredths(times: &mut [Duration], hundredths: &[usize]) -> String {
     times.sort();
-    let place = (times.len() * hundredth / 100).min(times.len().saturating_sub(1));
-    times.get(place).map_or(f64::NAN, |time| time.as_secs_f64() * 1e3)
+    let Some(last) = times.len().checked_sub(1) else { return String::new() };
+    let at = |hundredth: &usize| format!("{:.0}", times[last * hundredth / 100].as_secs_f64() * 1e3);
+    hundredths.iter().map(at).collect::<Vec<_>>().join(", ")
 }
