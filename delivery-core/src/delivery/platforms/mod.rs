@@ -1,6 +1,7 @@
 //! What commerce platforms report: kept, applied, and applied later where something is missing.
 
 mod inbox;
+mod kept;
 mod reports;
 
 use std::fmt;
@@ -9,31 +10,27 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::FutureExt;
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
+use self::kept::kept;
 use self::reports::Told;
 use super::{Delivery, Error};
-use crate::email::Email;
 use crate::limit::{Decision, Identity, Policy, Subject};
 use crate::observer::Event as Observed;
 use crate::order::Source;
-use crate::platform::{Event, Notification, Platform};
+use crate::platform::{Notification, Platform};
 use crate::store::{
-    Entry, EventId, EventOutcome, Handling, InboxQuery, MessageKind, Notice, Page, ProductNames, Receipt, Received,
-    StoreError,
+    Entry, EventOutcome, Handling, InboxQuery, MessageKind, Notice, Page, ProductNames, Receipt, Received, StoreError,
 };
 use crate::telemetry;
 use crate::throttle::Throttle;
 
 /// How long looking up what an event is about may take before the event is kept.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long an event waits that was kept and could not be applied.
-const LATER: TimeDelta = TimeDelta::seconds(15);
-
 /// How long before an address of a customer a sale was received that is applied at once with it. Such events come with every sale
 /// of some platforms, while any number of sales may wait for the seller.
 const RECENTLY: TimeDelta = TimeDelta::hours(1);
@@ -306,51 +303,6 @@ impl Delivery {
 /// Whether the store does not answer: it cannot keep the event either.
 fn is_silent(error: &StoreError) -> bool {
     matches!(error, StoreError::Unavailable { .. } | StoreError::Full { .. } | StoreError::Unsupported)
-}
-
-/// The event as the inbox keeps it: what it says, and not the bytes that said it.
-fn kept(source: &Source, notification: &Notification, now: DateTime<Utc>) -> Result<Entry, Error> {
-    let Notification { id, kind, is_test, events } = notification;
-    // A name that no store takes is known by its digest.
-    let digest = || data_encoding::HEXLOWER.encode(&Sha256::digest(id));
-    let name = id.parse().or_else(|_| digest().parse());
-    let name = name.map_err(|error| StoreError::corrupt_because("the name of an event", error))?;
-    let kind: String = kind.chars().filter(|c| !c.is_control()).take(100).collect();
-    let told = events.as_ref().ok().map(|events| {
-        let mut events = events.clone();
-        events.iter_mut().for_each(write_alike);
-        Told::new(*is_test, Some(events))
-    });
-    let body = told.map(|told| serde_json::to_string(&told)).transpose();
-    Ok(Entry {
-        number: 0,
-        id: EventId { source: source.clone(), name },
-        kind,
-        order: events.iter().flatten().find_map(Event::concerns).and_then(|order| order.parse().ok()),
-        body: body.map_err(|error| StoreError::corrupt_because("an event that is no JSON", error))?,
-        received_at: now.trunc_subsecs(3),
-        outcome: None,
-        reason: None,
-        keys: Vec::new(),
-        due_at: now.checked_add_signed(LATER).map(|at| at.trunc_subsecs(3)),
-        attempts: 0,
-        version: 0,
-    })
-}
-
-/// Writes an address as all addresses are written, so that it can be erased.
-fn write_alike(event: &mut Event) {
-    let email = match event {
-        Event::Paid(sale) => sale.buyer.email.as_mut(),
-        Event::Renewed(renewal) => renewal.buyer.email.as_mut(),
-        Event::Customer { email, .. } => Some(email),
-        _ => None,
-    };
-    if let Some(email) = email
-        && let Ok(address) = email.parse::<Email>()
-    {
-        address.as_str().clone_into(email);
-    }
 }
 
 impl fmt::Debug for Platforms {

@@ -1,0 +1,59 @@
+//! An event as the inbox keeps it.
+
+use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
+use sha2::{Digest, Sha256};
+
+use super::reports::Told;
+use crate::delivery::Error;
+use crate::email::Email;
+use crate::order::Source;
+use crate::platform::{Event, Notification};
+use crate::store::{Entry, EventId, StoreError};
+
+/// How long an event waits that was kept and could not be applied.
+const LATER: TimeDelta = TimeDelta::seconds(15);
+
+/// What the event says, and not the bytes that said it.
+pub(super) fn kept(source: &Source, notification: &Notification, now: DateTime<Utc>) -> Result<Entry, Error> {
+    let Notification { id, kind, is_test, events } = notification;
+    // A name that no store takes is known by its digest.
+    let digest = || data_encoding::HEXLOWER.encode(&Sha256::digest(id));
+    let name = id.parse().or_else(|_| digest().parse());
+    let name = name.map_err(|error| StoreError::corrupt_because("the name of an event", error))?;
+    let kind: String = kind.chars().filter(|c| !c.is_control()).take(100).collect();
+    let told = events.as_ref().ok().map(|events| {
+        let mut events = events.clone();
+        events.iter_mut().for_each(write_alike);
+        Told::new(*is_test, Some(events))
+    });
+    let body = told.map(|told| serde_json::to_string(&told)).transpose();
+    Ok(Entry {
+        number: 0,
+        id: EventId { source: source.clone(), name },
+        kind,
+        order: events.iter().flatten().find_map(Event::concerns).and_then(|order| order.parse().ok()),
+        body: body.map_err(|error| StoreError::corrupt_because("an event that is no JSON", error))?,
+        received_at: now.trunc_subsecs(3),
+        outcome: None,
+        reason: None,
+        keys: Vec::new(),
+        due_at: now.checked_add_signed(LATER).map(|at| at.trunc_subsecs(3)),
+        attempts: 0,
+        version: 0,
+    })
+}
+
+/// Writes an address as all addresses are written, so that it can be erased.
+fn write_alike(event: &mut Event) {
+    let email = match event {
+        Event::Paid(sale) => sale.buyer.email.as_mut(),
+        Event::Renewed(renewal) => renewal.buyer.email.as_mut(),
+        Event::Customer { email, .. } => Some(email),
+        _ => None,
+    };
+    if let Some(email) = email
+        && let Ok(address) = email.parse::<Email>()
+    {
+        address.as_str().clone_into(email);
+    }
+}
