@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::Router;
@@ -14,7 +15,7 @@ use delivery_core::key::{Keyring, Prefix};
 use delivery_core::mail::Templates;
 use delivery_core::product::{Listing, NewProduct, Product, ProductId};
 use delivery_core::store::{Catalog, MemoryStore, StoreError};
-use delivery_testing::RecordingMailer;
+use delivery_testing::{ManualClock, RecordingMailer};
 use http::Method;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -25,11 +26,16 @@ use tower::ServiceExt;
 struct Books {
     book: Arc<Product>,
     withdrawn: AtomicBool,
+    /// Whether it does not answer.
+    silent: AtomicBool,
 }
 
 #[async_trait]
 impl Catalog for Books {
     async fn product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
+        if self.silent.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
         let there = id == self.book.id() && !self.withdrawn.load(Ordering::Relaxed);
         Ok(there.then(|| self.book.clone()))
     }
@@ -48,7 +54,7 @@ fn builder() -> (Builder, Arc<Books>, Arc<RecordingMailer>) {
     let book = NewProduct::new("The Book").unwrap().content("# Chapter 1").unwrap();
     let book = book.description("A novel").unwrap().price("12.50".parse().unwrap());
     let book = Arc::new(Product::new(ProductId::new(42).unwrap(), book));
-    let books = Arc::new(Books { book, withdrawn: AtomicBool::new(false) });
+    let books = Arc::new(Books { book, withdrawn: AtomicBool::default(), silent: AtomicBool::default() });
     let keyring = Keyring::new(Prefix::default(), &["a secret of the host".parse().unwrap()]).unwrap();
     let (webhook, admin) = ("the platform's secret".parse().unwrap(), "the-seller's-token".parse().unwrap());
     let mailer = Arc::new(RecordingMailer::default());
@@ -123,6 +129,20 @@ async fn a_host_may_write_messages_of_its_own_from_an_address_of_its_own() {
     assert_eq!(message.html, format!("<b>{key}</b>"));
     assert_eq!(message.from.address(), "books@shop.example");
     assert!(message.message_id.as_str().ends_with("@shop.example"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_e_mail_waits_a_minute_for_a_catalog_that_does_not_answer_and_not_for_hours() {
+    let (builder, books, mailer) = builder();
+    let clock = Arc::new(ManualClock::default());
+    let delivery = builder.clock(clock.clone()).build();
+    assert_eq!(call(&delivery, Endpoint::Order, order("A")).await.0, 200);
+    books.silent.store(true, Ordering::Relaxed);
+    assert_eq!(delivery.outbox().work().await.unwrap().deferred, 1);
+    assert_eq!(mailer.attempts(), 0);
+    books.silent.store(false, Ordering::Relaxed);
+    clock.advance(Duration::from_mins(1));
+    assert_eq!(delivery.outbox().work().await.unwrap().sent, 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -157,6 +157,25 @@ async fn a_server_that_hangs_up_after_the_dot_gets_the_same_message_id_again() {
     assert_eq!(accepted[0].text, accepted[1].text);
 }
 
+/// Sends after the process was suspended for a day.
+#[derive(Debug)]
+struct Suspended;
+
+#[async_trait::async_trait]
+impl Mailer for Suspended {
+    async fn send(&self, _: &Message) -> Result<(), MailError> {
+        tokio::time::advance(Duration::from_hours(24)).await;
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_e_mail_that_was_being_sent_while_the_process_was_suspended_is_sent_once() {
+    let post = Post::open_with(Arc::new(Suspended)).await;
+    post.order("A").await;
+    assert_eq!(post.work().await, (1, 0, 0));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_started_service_sends_by_itself_and_gives_back_what_hangs_at_the_end() {
     let post = Post::open().await;

@@ -1,27 +1,34 @@
 //! One attempt to send a message.
 
+use std::time::Duration;
+
 use super::Outbox;
 use crate::email::Email;
 use crate::key::Key;
+use crate::mail::running_time::within;
 use crate::mail::templates::{Place, Shown};
 use crate::mail::{MailError, Message, SEND_TIMEOUT};
 use crate::store::{ExpiryScan, KeyQuery, LeasedMessage, MessageKind, Recipient, WebhookName};
 
+/// How long the store and the catalog may take over what one e-mail says.
+const READ_TIMEOUT: Duration = Duration::from_mins(1);
 /// Keys that one e-mail lists at most, the newest: a longer one is cut off by mail programs.
 const MOST_KEYS: usize = 200;
 
 impl Outbox {
     #[cfg_attr(feature = "spans", tracing::instrument(name = "message", skip_all, fields(key = %message.key.id(), attempt = message.attempt)))]
     pub(super) async fn deliver(&self, message: &LeasedMessage) -> Result<(), MailError> {
-        let attempt = async {
-            match &message.recipient {
+        let sent = match &message.recipient {
+            Recipient::Email(_) => {
                 // The address may have been corrected since the message was queued, and a wrong one may be somebody's.
-                Recipient::Email(_) => self.mailer.send(&self.render(message, message.key.email()).await?).await,
-                Recipient::Webhook(name) => self.post(message, name).await,
+                let rendered = within(READ_TIMEOUT, self.render(message, message.key.email())).await;
+                let late = || Err(MailError::not_tried("reading what the e-mail says took longer than a minute"));
+                let rendered = rendered.unwrap_or_else(late)?;
+                within(SEND_TIMEOUT, self.mailer.send(&rendered)).await
             }
+            Recipient::Webhook(name) => within(SEND_TIMEOUT, self.post(message, name)).await,
         };
-        let sent = tokio::time::timeout(SEND_TIMEOUT, attempt).await;
-        sent.unwrap_or_else(|_| Err(MailError::unconfirmed("sending took longer than twelve minutes and was cut off")))
+        sent.unwrap_or_else(|| Err(MailError::unconfirmed("sending took longer than twelve minutes and was cut off")))
     }
 
     #[cfg(feature = "webhooks")]

@@ -20,6 +20,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::exchange::{self, BEFORE, SendError};
 use super::wire::Wire;
+use crate::mail::running_time::within;
 
 /// How long a server may take to confirm that it is still there.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -88,7 +89,7 @@ impl Connections {
     /// Sends a message over an idle connection or, if there is none, over a new one.
     pub(super) async fn send(self: &Arc<Self>, message: &Message) -> Result<(), SendError> {
         let text = message.formatted();
-        let mut open = timeout(BEFORE, self.ready_for(message, &text)).await.map_err(|_| SendError::Slow)??;
+        let mut open = within(BEFORE, self.ready_for(message, &text)).await.ok_or(SendError::Slow)??;
         exchange::message(&mut open.connection, &open.wire, &text).await?;
         open.messages += 1;
         if open.messages < MESSAGES {
@@ -101,7 +102,7 @@ impl Connections {
 
     /// Opens a connection, and ends it.
     pub(super) async fn check(&self) -> Result<(), SendError> {
-        let open = timeout(BEFORE, self.server.connect(&self.hello)).await.map_err(|_| SendError::Slow)?;
+        let open = within(BEFORE, self.server.connect(&self.hello)).await.ok_or(SendError::Slow)?;
         quit(open.map_err(SendError::Connect)?).await;
         Ok(())
     }

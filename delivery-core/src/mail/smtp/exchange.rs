@@ -8,10 +8,10 @@ use lettre::transport::smtp::client::AsyncSmtpConnection;
 use lettre::transport::smtp::commands::{Data, Mail, Rcpt};
 use lettre::transport::smtp::extension::{Extension, MailBodyParameter, MailParameter};
 use thiserror::Error;
-use tokio::time::timeout;
 
 use super::wire::Wire;
 use crate::mail::MailError;
+use crate::mail::running_time::within;
 
 /// How long the steps before the message may take. If they take longer, nothing has been sent yet, and the e-mail is
 /// tried again soon.
@@ -80,13 +80,13 @@ pub(super) async fn envelope(
 pub(super) async fn message(connection: &mut AsyncSmtpConnection, wire: &Wire, text: &[u8]) -> Result<(), SendError> {
     // Clear the flag: earlier messages on this connection have been answered.
     wire.dot_sent();
-    match timeout(MESSAGE, connection.message(text)).await {
-        Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) if error.status().is_some() => Err(SendError::Message(error)),
-        Ok(Err(error)) if wire.dot_sent() => Err(SendError::Unconfirmed(Some(error))),
-        Ok(Err(error)) => Err(SendError::Message(error)),
-        Err(_) if wire.dot_sent() => Err(SendError::Unconfirmed(None)),
-        Err(_) => Err(SendError::Slow),
+    match within(MESSAGE, connection.message(text)).await {
+        Some(Ok(_)) => Ok(()),
+        Some(Err(error)) if error.status().is_some() => Err(SendError::Message(error)),
+        Some(Err(error)) if wire.dot_sent() => Err(SendError::Unconfirmed(Some(error))),
+        Some(Err(error)) => Err(SendError::Message(error)),
+        None if wire.dot_sent() => Err(SendError::Unconfirmed(None)),
+        None => Err(SendError::Slow),
     }
 }
 

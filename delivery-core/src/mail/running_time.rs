@@ -1,0 +1,56 @@
+//! Time limits that count only the time in which this process runs.
+//!
+//! A process may be suspended for an hour: by a signal, or with its virtual machine. When it goes on, all its timers have
+//! elapsed, although nobody was slow. An e-mail whose reply is about to be read would then be recorded as unconfirmed,
+//! and its buyer would wait for hours.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+/// The time is counted in pieces of this length. A suspension uses up one piece, however long it is.
+const PIECE: Duration = Duration::from_secs(15);
+
+/// The output of `work`, or `None` if it takes longer than `limit`, a multiple of [`PIECE`].
+pub(super) async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+    let elapsed = async {
+        for _ in 0..limit.as_secs() / PIECE.as_secs() {
+            sleep(PIECE).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        done = work => Some(done),
+        () = elapsed => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_limit_elapses_while_the_process_runs() {
+        let limit = Duration::from_mins(10);
+        #[expect(clippy::disallowed_methods, reason = "the paused clock of the runtime")]
+        let begin = tokio::time::Instant::now();
+        assert_eq!(within(limit, pending::<()>()).await, None);
+        // Each timer of tokio may be a millisecond late.
+        let waited = begin.elapsed();
+        assert!(waited >= limit && waited < limit + Duration::from_millis(100), "{waited:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_suspension_does_not_use_a_limit_up() {
+        let suspended = async {
+            advance(Duration::from_hours(24)).await;
+            "done"
+        };
+        assert_eq!(within(Duration::from_mins(1), suspended).await, Some("done"));
+    }
+}
