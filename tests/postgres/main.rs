@@ -1,5 +1,6 @@
 //! Many servers over one PostgreSQL database: what they share, what they refuse, and what they do while it is away.
 
+mod backlog;
 mod catalog;
 #[path = "../private/faults.rs"]
 mod faults;
