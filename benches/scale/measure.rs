@@ -78,7 +78,7 @@ async fn started<S: Ledger + CatalogEditor + Posts>(keys: i64, open: impl Future
         let together = timed(all(numbers, |number| validate(&delivery, number)));
         figures.push(per_second(&format!("{what}, {CALLERS} callers"), together.await.1, CALLS));
     }
-    // So many that counts are also folded meanwhile, as in service; and other keys than those that are in view now.
+    // So many that uses are also flushed meanwhile, as in service; and other keys than those in the key cache now.
     let any = some(CALLS * 20);
     let few: Vec<i64> = few.repeat(20);
     all(&few[..CALLS / 20], |number| fetch(&delivery, number)).await;

@@ -1,16 +1,17 @@
-//! What only a store on disk can promise: restarts, faults of the file, counts across folding.
+//! What only a store on disk can promise: restarts, faults of the file, counts across flushing.
+
+mod copies;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use delivery_core::key::{Acceptance, Change, Fingerprint, Key, KeyId, Keyring, NewKey, SecretVersion, Status};
+use delivery_core::key::{Change, Key, KeyId, NewKey, SecretVersion, Status};
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::product::{NewProduct, ProductId};
 use delivery_core::store::{
-    Backend, CatalogEditor, Edit, History, Issue, KeyQuery, Ledger, MessageId, Notice, Sale, Schema, SqliteError,
-    SqliteStore,
+    Backend, CatalogEditor, Edit, History, Issue, KeyQuery, Ledger, MessageId, Notice, Sale, SqliteError, SqliteStore,
 };
 use delivery_core::terms::{Terms, UseLimit, Validity};
 use sqlx::sqlite::SqliteConnectOptions;
@@ -78,7 +79,7 @@ async fn a_restart_loses_nothing_and_doubles_nothing() {
         if round % 2 == 0 {
             store.close().await;
         }
-        // In the other rounds it is dropped as it is, with uses that are not folded.
+        // In the other rounds it is dropped as it is, with uses that are not flushed.
         drop(store);
     }
     let store = open(&folder).await;
@@ -100,7 +101,7 @@ async fn the_same_order_a_thousand_restarts_later_is_the_same_key() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn counts_stay_exact_across_folding_and_restart() {
+async fn counts_stay_exact_across_flushing_and_restart() {
     const KEYS: u128 = 40;
     const USES: u64 = 1000;
     let folder = tempfile::tempdir().unwrap();
@@ -130,9 +131,9 @@ async fn counts_stay_exact_across_folding_and_restart() {
     }
 }
 
-/// Of some keys the uses are folded, of others they are not.
+/// Of some keys the uses are flushed, of others they are not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn exhausted_keys_are_found_whether_their_uses_are_folded_or_not() {
+async fn exhausted_keys_are_found_whether_their_uses_are_flushed_or_not() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder).await;
     for number in 1..=2_500 {
@@ -166,14 +167,14 @@ async fn exhausted_keys_are_found_whether_their_uses_are_folded_or_not() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crash_between_append_and_fold_changes_no_count() {
+async fn a_crash_between_append_and_flush_changes_no_count() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder).await;
     store.issue(Sale::new(key(1, 5), Vec::new())).await.unwrap();
     for _ in 0..3 {
         store.change(key(1, 5).id, spend(0), Vec::new()).await.unwrap().unwrap().unwrap();
     }
-    // What a crash leaves behind: the files as they are now, nothing folded, nothing closed.
+    // What a crash leaves behind: the files as they are now, nothing flushed, nothing closed.
     let crashed = tempfile::tempdir().unwrap();
     for file in ["delivery.db", "delivery.db-wal"] {
         std::fs::copy(folder.path().join(file), crashed.path().join(file)).unwrap();
@@ -309,62 +310,4 @@ async fn whoever_reads_the_file_delays_no_customer_while_a_person_is_erased() {
     let log = std::fs::metadata(folder.path().join("delivery.db-wal")).unwrap();
     assert_eq!(log.len(), 0);
     store.close().await;
-}
-
-#[tokio::test]
-async fn a_copy_has_what_was_acknowledged_and_opens_in_the_place_of_the_store() {
-    let folder = tempfile::tempdir().unwrap();
-    let (path, copy) = (folder.path().join("delivery.db"), folder.path().join("copy.db"));
-    let store = open(&folder).await;
-    let id = store.issue(Sale::new(key(1, -1), Vec::new())).await.unwrap().into_key().id();
-    for second in 0..5 {
-        store.change(id, spend(second), Vec::new()).await.unwrap().unwrap().unwrap();
-        // While it is open, and each in the place of the last.
-        let made = SqliteStore::back_up(&path, &copy).await.unwrap();
-        assert_eq!(made.keys, 1);
-        assert_eq!(made.bytes, std::fs::metadata(&copy).unwrap().len());
-        let other = SqliteStore::open(&copy).await.unwrap();
-        assert_eq!(other.find(id).await.unwrap().unwrap().used(), second.unsigned_abs() + 1);
-        other.close().await;
-    }
-    // Two at once.
-    let (first, second) = tokio::join!(SqliteStore::back_up(&path, &copy), SqliteStore::back_up(&path, &copy));
-    assert!(first.is_ok() || second.is_ok());
-    SqliteStore::open(&copy).await.unwrap().close().await;
-    store.close().await;
-    let nothing = folder.path().join("nothing.db");
-    std::fs::write(&nothing, "").unwrap();
-    for (from, why) in [(&nothing, "has no store of keys"), (&folder.path().join("nowhere.db"), "cannot be")] {
-        let error = SqliteStore::back_up(from, &copy).await.unwrap_err();
-        assert!(error.to_string().contains(why), "{error}");
-    }
-    assert!(!folder.path().join("copy.db.new").exists());
-}
-
-#[tokio::test]
-async fn a_look_tells_what_there_is_and_changes_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("delivery.db");
-    let secret = |secret: &str| secret.parse::<Keyring>().unwrap().fingerprints();
-    let (first, other) = (secret("a-secret-of-the-shop"), secret("a-secret-of-another"));
-    let look = async |secrets: &[Fingerprint]| {
-        let found = SqliteStore::inspect(&path, secrets).await.unwrap();
-        (found.schema, found.acceptance)
-    };
-    assert_eq!(look(&first).await, (Schema::Missing, None));
-    assert!(!path.exists());
-    let store = open(&folder).await;
-    store.register(&first).await.unwrap();
-    assert_eq!(look(&first).await, (Schema::Current, Some(Acceptance::Accepted)), "while it is open");
-    store.close().await;
-    let files = || {
-        let files = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path());
-        files.map(|file| (std::fs::read(&file).unwrap(), file)).collect::<Vec<_>>()
-    };
-    let before = files();
-    assert_eq!(look(&first).await, (Schema::Current, Some(Acceptance::Accepted)));
-    assert_eq!(look(&other).await, (Schema::Current, Some(Acceptance::Foreign)));
-    assert!(files() == before);
-    add_newer_migration(&path).await;
-    assert!(matches!(SqliteStore::inspect(&path, &first).await, Err(SqliteError::NewerSchema { .. })));
 }
