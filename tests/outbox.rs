@@ -157,14 +157,16 @@ async fn a_server_that_hangs_up_after_the_dot_gets_the_same_message_id_again() {
     assert_eq!(accepted[0].text, accepted[1].text);
 }
 
-/// Sends after the process was suspended for a day.
+/// Sends while the process is suspended for a day.
 #[derive(Debug)]
 struct Suspended;
 
 #[async_trait::async_trait]
 impl Mailer for Suspended {
     async fn send(&self, _: &Message) -> Result<(), MailError> {
+        tokio::time::sleep(Duration::from_secs(1)).await;
         tokio::time::advance(Duration::from_hours(24)).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
         Ok(())
     }
 }

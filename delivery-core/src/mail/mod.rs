@@ -61,8 +61,8 @@ use crate::email::Email;
 use crate::store::MessageId;
 
 /// How long one attempt to send may take: the ten minutes that a mail server has for its last reply (RFC 5321,
-/// 4.5.3.2.6), plus the steps before it. An attempt that is cancelled may have been successful. Time in which this process
-/// is suspended does not count.
+/// 4.5.3.2.6), plus the steps before it. An attempt that is cancelled may have been successful. Of a
+/// suspension of this process at most 15 seconds count.
 pub const SEND_TIMEOUT: Duration = Duration::from_mins(12);
 
 /// Sends a message. See the [module documentation](self) for how to implement it.

@@ -6,7 +6,7 @@ mod under_way;
 
 use std::fmt;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -18,7 +18,7 @@ use self::outcome::{COMPLETE_ATTEMPTS, End};
 use self::under_way::{CONCURRENCY, Sending, UnderWay};
 use super::templates::Templates;
 use super::{MailError, Mailer, Sender};
-use crate::clock::{Clock, SystemClock};
+use crate::clock::Clock;
 use crate::entropy::Entropy;
 use crate::key::Keyring;
 use crate::language::Language;
@@ -199,9 +199,10 @@ impl Outbox {
         let more = messages.len() == room;
         for message in messages {
             let outbox = self.clone();
-            let sent = message.clone();
-            let task = under_way.tasks.spawn(async move { outbox.deliver(&sent).await });
-            under_way.messages.insert(task.id(), Sending { message, since: SystemClock.monotonic() });
+            let (sent, handed_over) = (message.clone(), Arc::<OnceLock<Duration>>::default());
+            let noted = handed_over.clone();
+            let task = under_way.tasks.spawn(async move { outbox.deliver(&sent, &noted).await });
+            under_way.messages.insert(task.id(), Sending { message, handed_over });
             // Rendering an e-mail takes as long as answering a dozen requests. Yield, so that waiting requests are
             // answered in between.
             task::yield_now().await;

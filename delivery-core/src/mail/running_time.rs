@@ -12,8 +12,9 @@ use tokio::time::sleep;
 /// The time is counted in pieces of this length. A suspension uses up one piece, however long it is.
 const PIECE: Duration = Duration::from_secs(15);
 
-/// The output of `work`, or `None` if it takes longer than `limit`, a multiple of [`PIECE`].
+/// The output of `work`, or `None` if it takes longer than `limit`, which is a multiple of [`PIECE`].
 pub(super) async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+    debug_assert!(limit >= PIECE && limit.as_secs().is_multiple_of(PIECE.as_secs()), "{limit:?}");
     let elapsed = async {
         for _ in 0..limit.as_secs() / PIECE.as_secs() {
             sleep(PIECE).await;
@@ -30,7 +31,7 @@ pub(super) async fn within<T>(limit: Duration, work: impl Future<Output = T>) ->
 mod tests {
     use std::future::pending;
 
-    use tokio::time::advance;
+    use tokio::time::{advance, timeout};
 
     use super::*;
 
@@ -47,10 +48,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_suspension_does_not_use_a_limit_up() {
-        let suspended = async {
+        let suspended = || async {
+            sleep(Duration::from_secs(1)).await;
             advance(Duration::from_hours(24)).await;
-            "done"
+            sleep(Duration::from_secs(1)).await;
         };
-        assert_eq!(within(Duration::from_mins(1), suspended).await, Some("done"));
+        let limit = Duration::from_mins(1);
+        assert!(timeout(limit, suspended()).await.is_err(), "an ordinary limit has elapsed");
+        assert_eq!(within(limit, suspended()).await, Some(()));
     }
 }

@@ -1,29 +1,35 @@
 //! One attempt to send a message.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::Outbox;
+use crate::clock::{Clock, SystemClock};
 use crate::email::Email;
 use crate::key::Key;
 use crate::mail::running_time::within;
 use crate::mail::templates::{Place, Shown};
 use crate::mail::{MailError, Message, SEND_TIMEOUT};
-use crate::store::{ExpiryScan, KeyQuery, LeasedMessage, MessageKind, Recipient, WebhookName};
+use crate::store::{ExpiryScan, KeyQuery, LeasedMessage, MessageKind, Recipient, StoreError, WebhookName};
 
-/// How long the store and the catalog may take over what one e-mail says.
-const READ_TIMEOUT: Duration = Duration::from_mins(1);
+/// How long the store or the catalog may take over one thing that an e-mail says.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// Keys that one e-mail lists at most, the newest: a longer one is cut off by mail programs.
 const MOST_KEYS: usize = 200;
 
 impl Outbox {
+    /// Sends the message, and notes in `handed_over` when an e-mail was handed to the mailer.
     #[cfg_attr(feature = "spans", tracing::instrument(name = "message", skip_all, fields(key = %message.key.id(), attempt = message.attempt)))]
-    pub(super) async fn deliver(&self, message: &LeasedMessage) -> Result<(), MailError> {
+    pub(super) async fn deliver(
+        &self,
+        message: &LeasedMessage,
+        handed_over: &OnceLock<Duration>,
+    ) -> Result<(), MailError> {
         let sent = match &message.recipient {
             Recipient::Email(_) => {
                 // The address may have been corrected since the message was queued, and a wrong one may be somebody's.
-                let rendered = within(READ_TIMEOUT, self.render(message, message.key.email())).await;
-                let late = || Err(MailError::not_tried("reading what the e-mail says took longer than a minute"));
-                let rendered = rendered.unwrap_or_else(late)?;
+                let rendered = self.render(message, message.key.email()).await?;
+                handed_over.get_or_init(|| SystemClock.monotonic());
                 within(SEND_TIMEOUT, self.mailer.send(&rendered)).await
             }
             Recipient::Webhook(name) => within(SEND_TIMEOUT, self.post(message, name)).await,
@@ -92,8 +98,7 @@ impl Outbox {
         };
         let mut parts = Vec::new();
         for key in &keys {
-            let product = self.catalog.product(key.product()).await;
-            let product = product.map_err(|error| MailError::not_tried("the product cannot be read").because(error))?;
+            let product = read("the product cannot be read", self.catalog.product(key.product())).await?;
             if let Some(product) = product {
                 parts.push((key, self.keyring.text(key.id(), key.granted().secret), product));
             }
@@ -127,8 +132,7 @@ impl Outbox {
         let mut query = KeyQuery { email: Some(email.clone()), limit: MOST_KEYS, ..KeyQuery::default() };
         let mut keys: Vec<Key> = Vec::new();
         loop {
-            let found = self.ledger.search(&query).await;
-            let found = found.map_err(|error| MailError::not_tried("the keys cannot be read").because(error))?;
+            let found = read("the keys cannot be read", self.ledger.search(&query)).await?;
             keys.extend(found.items.into_iter().filter(|key| key.revoked_at().is_none()));
             match found.next {
                 Some(next) if keys.len() < MOST_KEYS => query.before = Some(next),
@@ -138,4 +142,11 @@ impl Outbox {
         keys.truncate(MOST_KEYS);
         if keys.is_empty() { Err(MailError::permanent("the buyer has no key any more")) } else { Ok(keys) }
     }
+}
+
+/// What the store or the catalog answers within its time. An e-mail that cannot be written is tried again in a minute.
+async fn read<T>(what: &str, answer: impl Future<Output = Result<T, StoreError>>) -> Result<T, MailError> {
+    let answer = within(READ_TIMEOUT, answer).await;
+    let answer = answer.unwrap_or_else(|| Err(StoreError::unavailable("no answer in time")));
+    answer.map_err(|error| MailError::not_tried(what).because(error))
 }

@@ -1,6 +1,7 @@
 //! E-mails that are being sent.
 
 use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::task::{self, JoinError, JoinSet};
@@ -14,14 +15,15 @@ use crate::store::{Lease, LeasedMessage, Outcome, Recipient};
 pub(super) const CONCURRENCY: usize = 16;
 /// E-mails in progress at once, counting all of them.
 pub(super) const MOST: usize = 256;
-/// After this time the mail server has the message, and may take up to ten minutes to reply. The e-mail then no longer
-/// counts towards [`CONCURRENCY`], so that other e-mails can be sent meanwhile.
+/// So long after it was handed to the mailer, the mail server has the message, and may take up to ten minutes to reply. The
+/// e-mail then no longer counts towards [`CONCURRENCY`], so that other e-mails can be sent meanwhile.
 pub(super) const LONG: Duration = Duration::from_secs(75);
 
-/// An e-mail that is being sent, and since when.
+/// A message that is being sent.
 pub(super) struct Sending {
     pub(super) message: LeasedMessage,
-    pub(super) since: Duration,
+    /// When an e-mail was handed to the mailer.
+    pub(super) handed_over: Arc<OnceLock<Duration>>,
 }
 
 /// E-mails in progress. Each is sent by its own task, so that a panic affects no other e-mail.
@@ -42,7 +44,7 @@ impl Sending {
     }
 
     pub(super) fn is_long(&self) -> bool {
-        SystemClock.monotonic().saturating_sub(self.since) >= LONG
+        self.handed_over.get().is_some_and(|since| SystemClock.monotonic().saturating_sub(*since) >= LONG)
     }
 }
 
