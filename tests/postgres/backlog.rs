@@ -13,7 +13,7 @@ use crate::{order, server, storm};
 /// E-mails in the queue.
 const QUEUED: i64 = 2000;
 
-/// The planner takes few messages for queued until the table is analyzed, and a backlog grows faster than that.
+/// Until a table is analyzed the planner assumes that few of its messages are queued.
 #[tokio::test(flavor = "multi_thread")]
 async fn sending_an_e_mail_reads_no_others_of_the_queue() {
     let Some(database) = postgres() else { return };
@@ -30,7 +30,7 @@ async fn sending_an_e_mail_reads_no_others_of_the_queue() {
     assert_eq!(servers[0].delivery.outbox().work().await.unwrap().sent, usize::try_from(QUEUED).unwrap());
     // A session tells what it did when it ends.
     drop(servers);
-    let statistics = "SELECT t.n_tup_upd, i.idx_tup_read FROM pg_stat_user_tables t JOIN pg_stat_user_indexes i USING (relid) \
+    let statistics = "SELECT t.n_tup_upd, i.idx_tup_read + t.seq_tup_read FROM pg_stat_user_tables t JOIN pg_stat_user_indexes i USING (relid) \
         WHERE t.schemaname = $1 AND t.relname = 'delivery_message' AND i.indexrelname = 'delivery_message_queued'";
     let runtime = tokio::runtime::Handle::current();
     let mut read = 0;
@@ -40,8 +40,8 @@ async fn sending_an_e_mail_reads_no_others_of_the_queue() {
             let updated;
             (updated, read) = runtime.block_on(row).unwrap();
             // Each is leased, and completed.
-            updated == 2 * QUEUED
+            updated >= 2 * QUEUED
         });
     });
-    assert!(read < 10 * QUEUED, "{read} entries of the queue's index were read for {QUEUED} e-mails");
+    assert!(read < 10 * QUEUED, "{read} rows and entries of the queue's index were read for {QUEUED} e-mails");
 }

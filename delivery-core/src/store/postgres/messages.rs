@@ -98,7 +98,7 @@ fn message(row: &PgRow) -> Result<LeasedMessage, StoreError> {
 /// Ends leases with what became of their messages. A lease that went to somebody else is left alone.
 pub(super) async fn complete(session: &mut Session<'_>, completed: &[(Lease, Outcome)]) -> Result<(), StoreError> {
     // Rows are locked in the order of their numbers, as every server does it. `+ 0` keeps the planner from reading the index
-    // of all queued messages, which may be 100,000; it finds each message by its number.
+    // of all queued messages, which may be 100,000, so it finds each message by its number.
     const COMPLETE: &str = concat!(
         "WITH clock AS (SELECT ",
         skew!("$8"),
