@@ -1,9 +1,7 @@
 //! From settings to a service: store, mailer, secrets, limits.
 
 use std::error::Error;
-use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 
 use delivery_core::limit::RedisLimiter;
@@ -13,6 +11,7 @@ use delivery_core::{Delivery, explain};
 
 use super::Refusal;
 use super::alert::{AlertWorker, alerts};
+use super::private::{make_database_private, make_folder};
 use super::refusal::read;
 use super::secrets::Secrets;
 use super::settings::{Database, Settings};
@@ -33,7 +32,7 @@ pub(crate) async fn assemble(settings: &Settings, address: SocketAddr) -> Result
             settings.data_dir.display()
         )
     })?;
-    make_private(&settings.data_dir);
+    make_database_private(&settings.data_dir);
     let mailer: Arc<dyn Mailer> = if let Some(url) = &settings.smtp_url {
         Arc::new(url.parse::<SmtpMailer>()?)
     } else {
@@ -95,32 +94,6 @@ async fn build<S: Ledger + CatalogEditor + Posts>(
     delivery.register().await?;
     report_failed(&delivery).await;
     Ok(Service { delivery, secrets, alerts })
-}
-
-/// Makes a folder that only its owner can enter, unless it is there.
-pub(crate) fn make_folder(path: &Path) -> std::io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.recursive(true).create(path)
-}
-
-/// Restricts the database files to their owner, in case they were made with a wider umask: they hold buyers' addresses
-/// and the products. SQLite gives the files beside the database the same mode.
-fn make_private(data_dir: &Path) {
-    #[cfg(unix)]
-    for entry in fs::read_dir(data_dir).into_iter().flatten().filter_map(Result::ok) {
-        use std::os::unix::fs::PermissionsExt;
-        let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with("delivery.db"));
-        let open =
-            entry.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o077 != 0);
-        if ours
-            && open
-            && let Err(error) = fs::set_permissions(entry.path(), fs::Permissions::from_mode(0o600))
-        {
-            tracing::warn!("{} can be read by others, and that cannot be changed: {error}", entry.path().display());
-        }
-    }
 }
 
 /// Tells the seller of e-mails that need a hand.

@@ -18,6 +18,7 @@ mod pace;
 mod pages;
 mod places;
 mod platforms;
+mod private;
 mod refusal;
 mod requests;
 mod secrets;

@@ -1,8 +1,8 @@
 //! Secrets: configured, or made on the first start and kept in a file that only its owner can read.
 //!
-//! A start only ever adds to the file. It makes a signing secret only for a database that accepts it, and writes the
-//! secret to a staged file before it registers it with the database. If it crashes in between, the next start continues
-//! from the staged file.
+//! A start only ever adds to the file, and makes nothing for a database that has keys. It makes a signing secret only for a
+//! database that accepts it, and writes the secret to a staged file before it registers it with the database. If it crashes
+//! in between, the next start continues from the staged file.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,9 +13,10 @@ use std::time::Duration;
 
 use delivery_core::key::{Fingerprint, Keyring};
 use delivery_core::secret::{AdminToken, WebhookSecret};
-use delivery_core::store::{Ledger, StoreError};
+use delivery_core::store::{KeyQuery, Ledger, StoreError};
 use delivery_core::{Entropy, SystemEntropy};
 
+use super::private::{make_private, private};
 use super::refusal::read;
 use super::settings::Settings;
 use super::{Refusal, dotenv};
@@ -57,7 +58,7 @@ impl Secrets {
             make(&file, &given, ledger).await?
         };
         let (_, kept) = contents(&file)?;
-        warn_of_readers(&file);
+        make_private(&file);
         let value = |name: &str| given.get(name).or(kept.get(name)).cloned().unwrap_or_default();
         let webhook = read("WEBHOOK_SECRET", &value("WEBHOOK_SECRET"), str::parse)?;
         let admin = read("ADMIN_TOKEN", &value("ADMIN_TOKEN"), str::parse)?;
@@ -73,6 +74,18 @@ async fn make(file: &Path, given: &Values, ledger: &dyn Ledger) -> Result<Vec<&'
     let names = missing(given, &kept);
     let unwritable = |error: io::Error| format!("{} cannot be written: {error}", file.display());
     let signing = names.contains(&SIGNING);
+    if let (false, Some(name)) = (signing, names.first()) {
+        // The database is asked whether it accepts the others, before it is asked for keys.
+        register(&keyring(given, &kept)?, ledger, file).await?;
+        if has_keys(ledger).await? {
+            return Err(format!(
+                "{name} is not configured and not in {}, and the database has keys already, so none is made: give the one that \
+                 is in use, or a new one, such as `openssl rand -hex 32` prints",
+                file.display()
+            )
+            .into());
+        }
+    }
     let mut candidates = if signing { left_behind(file) } else { Vec::new() };
     candidates.push(random());
     let mut refused = None;
@@ -138,6 +151,11 @@ async fn register(ring: &Keyring, ledger: &dyn Ledger, file: &Path) -> Result<()
     Err(Unaccepted::Refused(refused.into()))
 }
 
+async fn has_keys(ledger: &dyn Ledger) -> Result<bool, StoreError> {
+    let any = KeyQuery { limit: 1, ..KeyQuery::default() };
+    Ok(!ledger.search(&any).await?.items.is_empty())
+}
+
 fn missing(given: &Values, kept: &Values) -> Vec<&'static str> {
     let there = |values: &Values, name: &str| values.get(name).is_some_and(|value| !value.is_empty());
     NAMES.into_iter().filter(|name| !there(given, name) && !there(kept, name)).collect()
@@ -190,18 +208,12 @@ fn stage(file: &Path, text: &str, new: &[(&str, String)]) -> io::Result<PathBuf>
     Ok(staged)
 }
 
-/// Keeps the owner of the file, as far as this process is allowed to, and then its mode, unless that gives access to
-/// everybody.
+/// Keeps the owner of the file, as far as this process is allowed to.
 fn keep_owner(new: &File, file: &Path) {
     #[cfg(unix)]
     if let Ok(old) = fs::metadata(file) {
-        use std::os::unix::fs::{MetadataExt, PermissionsExt};
-        let owned = std::os::unix::fs::fchown(new, Some(old.uid()), Some(old.gid()));
-        let mode = old.mode() & 0o777;
-        if owned.is_ok() && mode & 0o770 == mode {
-            // It is for its owner alone otherwise.
-            let _ = new.set_permissions(fs::Permissions::from_mode(mode));
-        }
+        use std::os::unix::fs::{MetadataExt, fchown};
+        let _ = fchown(new, Some(old.uid()), Some(old.gid()));
     }
 }
 
@@ -251,7 +263,11 @@ impl fmt::Display for Found {
             name if self.given.contains_key(name) => format!("{name} configured"),
             name => format!("{name} in {}", self.file.display()),
         };
-        f.write_str(&NAMES.map(place).join(", "))
+        f.write_str(&NAMES.map(place).join(", "))?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        f.write_str("; a start makes what is not there yet, unless the database has keys")
     }
 }
 
@@ -304,22 +320,6 @@ async fn lock(file: &Path) -> Result<File, Refusal> {
         }
     }
     Err(format!("another server is starting in {} and does not get on", folder(file).display()).into())
-}
-
-fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
-}
-
-fn warn_of_readers(file: &Path) {
-    #[cfg(unix)]
-    if let Ok(metadata) = fs::metadata(file)
-        && std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o077 != 0
-    {
-        tracing::warn!("{0} can be read by others than its owner: chmod 600 {0}", file.display());
-    }
 }
 
 fn folder(file: &Path) -> &Path {

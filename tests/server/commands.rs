@@ -154,7 +154,8 @@ pub fn a_backup_that_cannot_be_made_leaves_the_last_one(site: &Site) {
     refused(&[], &["backup", "copy"], "there is no database at");
     assert!(!site.path().join("copy").exists());
     site.start(&[]).terminate();
-    assert!(run(site, &[], &["backup", "copy"]).0);
+    let (good, said, _) = run(site, &[], &["backup", "copy"]);
+    assert!(good && said.contains("secrets.env too: without the KEY_SECRET in it"), "{said}");
     let copy = site.path().join("copy/delivery.db");
     let last = fs::read(&copy).unwrap();
     refused(&[("DATABASE_URL", "memory:")], &["backup", "copy"], "pg_dump");

@@ -94,10 +94,37 @@ pub fn files_are_for_their_owner_alone(site: &Site) {
     server.terminate();
     let site = Site::new(site.program);
     site.start(&[]).terminate();
-    let file = site.data().join("secrets.env");
-    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
-    assert!(site.start(&[]).terminate().contains("can be read by others"));
+    for mode in [0o600, 0o640, 0o644] {
+        fs::set_permissions(site.data().join("secrets.env"), fs::Permissions::from_mode(mode)).unwrap();
+        let server = site.start(&[]);
+        check(&site.data());
+        server.terminate();
+    }
+}
+
+/// Servers that share a database would each make another one, and each refuse the orders of the others.
+pub fn no_secret_is_made_for_a_database_that_has_keys(site: &Site) {
+    let server = site.start(&CONFIGURED);
+    assert_eq!(server.add_product().0, 200);
+    server.terminate();
+    for missing in ["WEBHOOK_SECRET", "ADMIN_TOKEN"] {
+        let rest: Vec<_> = CONFIGURED.into_iter().filter(|(name, _)| *name != missing).collect();
+        // Nothing was sold yet.
+        site.start(&rest).terminate();
+        fs::remove_file(site.data().join("secrets.env")).unwrap();
+    }
+    let server = site.start(&CONFIGURED);
+    assert_eq!(server.order("A").0, 200);
+    server.terminate();
+    for missing in CONFIGURED.map(|(name, _)| name) {
+        let rest: Vec<_> = CONFIGURED.into_iter().filter(|(name, _)| *name != missing).collect();
+        let said = refusal(&site.command(&rest).output().unwrap());
+        assert!(said.contains(missing) && said.contains("secrets.env"), "{said}");
+        let left: Vec<_> = fs::read_dir(site.data()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let secret = |name: &str| name.starts_with("secrets.env") && name != "secrets.env.lock";
+        assert!(!left.iter().any(|name| secret(name.to_str().unwrap())), "{left:?}");
+    }
+    site.start(&CONFIGURED).terminate();
 }
 
 pub fn one_process_owns_a_file_whatever_its_name(site: &Site) {

@@ -5,7 +5,7 @@ use std::path::Path;
 use delivery_core::explain;
 use delivery_core::store::SqliteStore;
 
-use super::super::assemble::make_folder;
+use super::super::private::make_folder;
 use super::super::secrets::Found;
 use super::super::settings::{Database, Settings};
 use super::super::{Refusal, say};

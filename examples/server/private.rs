@@ -1,0 +1,44 @@
+//! Files and folders that only their owner can read, whatever the umask.
+
+use std::fs::{self, OpenOptions};
+use std::path::Path;
+
+/// Makes a folder that only its owner can enter, unless it is there.
+pub(crate) fn make_folder(path: &Path) -> std::io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(path)
+}
+
+/// Restricts the database files to their owner, in case they were made with a wider umask: they hold buyers' addresses
+/// and the products. SQLite gives the files beside the database the same mode.
+pub(crate) fn make_database_private(data_dir: &Path) {
+    for entry in fs::read_dir(data_dir).into_iter().flatten().filter_map(Result::ok) {
+        if entry.file_name().to_str().is_some_and(|name| name.starts_with("delivery.db")) {
+            make_private(&entry.path());
+        }
+    }
+}
+
+/// Restricts a file to its owner.
+pub(crate) fn make_private(file: &Path) {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let is_open = |metadata: fs::Metadata| metadata.is_file() && metadata.permissions().mode() & 0o077 != 0;
+        if fs::metadata(file).is_ok_and(is_open)
+            && let Err(error) = fs::set_permissions(file, fs::Permissions::from_mode(0o600))
+        {
+            tracing::warn!("{} can be read by others, and that cannot be changed: {error}", file.display());
+        }
+    }
+}
+
+/// Makes files that only their owner can read.
+pub(crate) fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
