@@ -138,7 +138,7 @@ impl Shop {
             for client in 0..CLIENTS {
                 scope.spawn(move || {
                     for number in 0..CACHED / CLIENTS {
-                        self.servers[0].order(&format!("before {client}-{number}"));
+                        assert_eq!(self.servers[0].order(&format!("before {client}-{number}")).0, 200);
                     }
                 });
             }
