@@ -9,14 +9,16 @@ use delivery_core::key::{Actor, Change, Keyring, Prefix};
 use delivery_core::mail::{MailError, Mailer, Message, Worked};
 use delivery_core::order::{Order, OrderRef, Source};
 use delivery_core::product::{NewProduct, ProductId};
-use delivery_core::store::MemoryStore;
+use delivery_core::store::{MemoryStore, StoreError};
 use delivery_core::{Clock, Delivery};
-use delivery_testing::{Behaviour, ManualClock, RecordingMailer, SeededEntropy};
+use delivery_testing::{Behaviour, Fault, Faulty, ManualClock, RecordingMailer, SeededEntropy};
+use tokio::sync::Semaphore;
 
 struct Post {
     delivery: Delivery,
     mailer: Arc<RecordingMailer>,
     clock: Arc<ManualClock>,
+    store: Arc<Faulty<MemoryStore>>,
 }
 
 impl Post {
@@ -29,7 +31,8 @@ impl Post {
         let (mailer, clock) = (Arc::new(RecordingMailer::default()), Arc::new(ManualClock::default()));
         let keyring = Keyring::new(Prefix::default(), &["a secret for e-mails".parse().unwrap()]).unwrap();
         let (webhook, admin) = ("the platform's secret".parse().unwrap(), "the-seller's-token".parse().unwrap());
-        let delivery = Delivery::builder(Arc::new(MemoryStore::new()), sends, keyring)
+        let store = Arc::new(Faulty::new(Arc::new(MemoryStore::new())));
+        let delivery = Delivery::builder(store.clone(), sends, keyring)
             .webhook_secret(webhook)
             .admin_token(admin)
             .clock(clock.clone())
@@ -37,7 +40,7 @@ impl Post {
             .base_url("https://shop.example/")
             .build();
         delivery.add_product(NewProduct::new("Field Guide").unwrap().content("x").unwrap()).await.unwrap();
-        Self { delivery, mailer, clock }
+        Self { delivery, mailer, clock, store }
     }
 
     async fn order(&self, id: &str) -> String {
@@ -155,6 +158,51 @@ async fn a_server_that_hangs_up_after_the_dot_gets_the_same_message_id_again() {
     assert_eq!(accepted.len(), 2);
     assert_eq!(accepted[0].message_id, accepted[1].message_id);
     assert_eq!(accepted[0].text, accepted[1].text);
+}
+
+/// Sends when it is told to.
+#[derive(Debug)]
+struct Waiting {
+    begun: Semaphore,
+    told: Semaphore,
+}
+
+#[async_trait::async_trait]
+impl Mailer for Waiting {
+    async fn send(&self, _: &Message) -> Result<(), MailError> {
+        self.begun.add_permits(1);
+        self.told.acquire().await.unwrap().forget();
+        Ok(())
+    }
+}
+
+/// As when the database was away for longer than a lease, and the queue is asked before the lease is renewed.
+#[tokio::test(start_paused = true)]
+async fn a_server_whose_own_lease_expired_sends_no_second_copy() {
+    for is_sent in [false, true] {
+        let mailer = Arc::new(Waiting { begun: Semaphore::new(0), told: Semaphore::new(0) });
+        let post = Post::open_with(mailer.clone()).await;
+        let running = post.delivery.start().await.unwrap();
+        post.order("A").await;
+        mailer.begun.acquire().await.unwrap().forget();
+        if is_sent {
+            // That it was sent cannot be stored, and is tried again in a second.
+            post.store.otherwise(Fault::Before(StoreError::unavailable("away")));
+            mailer.told.add_permits(1);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            post.store.heal();
+        }
+        post.clock.advance(Duration::from_mins(1));
+        // The queue is asked at once.
+        post.order("B").await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(mailer.begun.available_permits(), 1, "only of the other order; is_sent: {is_sent}");
+        mailer.told.add_permits(2);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        running.stop().await;
+        post.clock.advance(Duration::from_mins(1));
+        assert_eq!(post.work().await, (0, 0, 0), "is_sent: {is_sent}");
+    }
 }
 
 /// Sends while the process is suspended for a day.

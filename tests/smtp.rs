@@ -92,6 +92,21 @@ async fn a_connection_whose_message_was_cut_off_is_not_used_again() {
     assert_eq!((server.received().len(), server.connections()), (2, 2));
 }
 
+/// The second confirmation would be taken for the reply to the next e-mail's first command, and so on: an e-mail that is
+/// refused would count as sent.
+#[tokio::test]
+async fn a_connection_whose_server_replied_once_too_often_is_not_used_for_another_message() {
+    let (mailer, server) = serve(Script::At(".", b"250 taken\r\n250 taken\r\n")).await;
+    for _ in 0..3 {
+        mailer.send(&message()).await.unwrap();
+    }
+    assert_eq!((server.received().len(), server.connections()), (3, 3));
+    // From the first command on, no e-mail counts as sent.
+    let (mailer, server) = serve(Script::At("MAIL", b"250 ok\r\n250 ok\r\n")).await;
+    assert_eq!(mailer.send(&message()).await.unwrap_err().kind(), Failure::Transient);
+    assert_eq!(server.received().len(), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_nobody_needs_is_closed_in_order() {
     let (mailer, server) = serve(Script::Accept).await;

@@ -23,7 +23,7 @@ use crate::entropy::Entropy;
 use crate::key::Keyring;
 use crate::language::Language;
 use crate::observer::Observers;
-use crate::store::{Catalog, Lease, LeasedMessage, Ledger, Outcome, Route, StoreError};
+use crate::store::{Catalog, LeasedMessage, Ledger, Outcome, Route, StoreError};
 use crate::throttle::Throttle;
 
 /// E-mails are claimed without delay if there is room for this many, and completed without delay once this many have
@@ -198,6 +198,9 @@ impl Outbox {
         let messages = self.ledger.claim_messages(now, until, room).await?;
         let more = messages.len() == room;
         for message in messages {
+            if under_way.resume(&message) {
+                continue;
+            }
             let outbox = self.clone();
             let (sent, handed_over) = (message.clone(), Arc::<OnceLock<Duration>>::default());
             let noted = handed_over.clone();
@@ -224,10 +227,7 @@ impl Outbox {
     /// Renews the leases of all e-mails in progress, so that no other server sends them.
     async fn renew(&self, under_way: &UnderWay) {
         static NOT_RENEWED: Throttle = Throttle::new();
-        let sending = under_way.messages.values().map(|sending| &sending.message);
-        let sending = sending.chain(under_way.ended.iter().map(|(message, _)| message));
-        let leases: Vec<Lease> =
-            sending.map(|message| message.lease).chain(under_way.incomplete.values().copied()).collect();
+        let leases = under_way.leases();
         let now = self.clock.now();
         let until = now.checked_add_signed(LEASE).unwrap_or(now);
         if let Err(error) = self.ledger.renew_leases(&leases, until).await
@@ -253,11 +253,10 @@ impl Outbox {
     /// that they share a commit.
     fn settle_ended(self: &Arc<Self>, under_way: &mut UnderWay) {
         for (message, outcome) in under_way.ended.drain(..) {
-            let outbox = self.clone();
-            let lease = message.lease;
+            let (outbox, kept) = (self.clone(), (message.clone(), outcome.clone()));
             let completing =
                 under_way.completing.spawn(async move { outbox.complete(&message, outcome, COMPLETE_ATTEMPTS).await });
-            under_way.incomplete.insert(completing.id(), lease);
+            under_way.incomplete.insert(completing.id(), kept);
         }
     }
 }

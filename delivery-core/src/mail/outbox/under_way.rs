@@ -34,8 +34,8 @@ pub(super) struct UnderWay {
     /// The e-mails that have ended, with their outcomes. The store does not know these outcomes yet.
     pub(super) ended: Vec<(LeasedMessage, Outcome)>,
     pub(super) completing: JoinSet<()>,
-    /// The leases of the e-mails whose outcomes are being stored.
-    pub(super) incomplete: HashMap<task::Id, Lease>,
+    /// The e-mails whose outcomes are being stored, with these outcomes.
+    pub(super) incomplete: HashMap<task::Id, (LeasedMessage, Outcome)>,
 }
 
 impl Sending {
@@ -49,6 +49,32 @@ impl Sending {
 }
 
 impl UnderWay {
+    /// Takes over the new lease of a message whose last lease has expired here: its renewal came too late. Returns `false`
+    /// if the message is not in progress. Sending it a second time would bring its recipient another copy.
+    pub(super) fn resume(&mut self, leased: &LeasedMessage) -> bool {
+        let number = leased.lease.message;
+        let sending = self.messages.values_mut().map(|sending| &mut sending.message);
+        let mut known = sending.chain(self.ended.iter_mut().map(|(message, _)| message));
+        if let Some(message) = known.find(|message| message.lease.message == number) {
+            message.lease = leased.lease;
+            return true;
+        }
+        // The store ignores an outcome that comes with the expired lease.
+        let mut incomplete = self.incomplete.values();
+        let Some((message, outcome)) = incomplete.find(|(message, _)| message.lease.message == number) else {
+            return false;
+        };
+        self.ended.push((LeasedMessage { lease: leased.lease, ..message.clone() }, outcome.clone()));
+        true
+    }
+
+    /// The leases to renew.
+    pub(super) fn leases(&self) -> Vec<Lease> {
+        let sending = self.messages.values().map(|sending| &sending.message);
+        let known = sending.chain(self.ended.iter().chain(self.incomplete.values()).map(|(message, _)| message));
+        known.map(|message| message.lease).collect()
+    }
+
     pub(super) fn note(&mut self, completed: Result<(task::Id, ()), JoinError>) {
         let id = completed.as_ref().map_or_else(JoinError::id, |(id, ())| *id);
         self.incomplete.remove(&id);

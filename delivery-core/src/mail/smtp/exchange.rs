@@ -20,6 +20,9 @@ pub(super) const BEFORE: Duration = Duration::from_mins(1);
 /// server may be delivering the message meanwhile.
 pub(super) const MESSAGE: Duration = Duration::from_mins(10);
 
+/// The reply to DATA. No other command and no message gets it.
+const GO_ON: u16 = 354;
+
 /// The e-mail was not accepted, or its acceptance was not confirmed.
 #[derive(Debug, Error)]
 pub(super) enum SendError {
@@ -45,6 +48,9 @@ pub(super) enum SendError {
     /// The whole message was sent, but no reply came.
     #[error("no reply to the message")]
     Unconfirmed(#[source] Option<SmtpError>),
+    /// DATA got the reply to an earlier command: the server has replied twice to something.
+    #[error("the server's replies do not match the commands")]
+    OutOfStep,
     /// The server took too long before the message was sent.
     #[error("the server did not answer in time")]
     Slow,
@@ -73,7 +79,8 @@ pub(super) async fn envelope(
         let accepted = connection.command(Rcpt::new(recipient.clone(), Vec::new())).await;
         accepted.map_err(|source| SendError::Recipient { others: false, source })?;
     }
-    connection.command(Data).await.map(drop).map_err(SendError::Message)
+    let reply = connection.command(Data).await.map_err(SendError::Message)?;
+    if reply.has_code(GO_ON) { Ok(()) } else { Err(SendError::OutOfStep) }
 }
 
 /// Sends the message itself.
@@ -81,6 +88,7 @@ pub(super) async fn message(connection: &mut AsyncSmtpConnection, wire: &Wire, t
     // Clear the flag: earlier messages on this connection have been answered.
     wire.dot_sent();
     match within(MESSAGE, connection.message(text)).await {
+        Some(Ok(reply)) if reply.has_code(GO_ON) => Err(SendError::Unconfirmed(None)),
         Some(Ok(_)) => Ok(()),
         Some(Err(error)) if error.status().is_some() => Err(SendError::Message(error)),
         Some(Err(error)) if wire.dot_sent() => Err(SendError::Unconfirmed(Some(error))),
@@ -96,7 +104,7 @@ impl SendError {
     pub(super) fn is_of_the_connection(&self) -> bool {
         match self {
             Self::Sender(error) | Self::Recipient { source: error, .. } => !error.is_permanent(),
-            Self::Slow => true,
+            Self::Slow | Self::OutOfStep => true,
             Self::Connect(_) | Self::Message(_) | Self::NotInternational | Self::Unconfirmed(_) => false,
         }
     }
@@ -107,6 +115,7 @@ impl SendError {
     /// every e-mail and can be fixed by the seller. E-mails are retried meanwhile.
     pub(super) fn meaning(self) -> MailError {
         match self {
+            Self::Recipient { ref source, .. } if source.status().is_none() => MailError::transient(BROKEN_OFF),
             Self::Recipient { others, ref source } => {
                 let code = source.status().map(u16::from).unwrap_or_default();
                 let said = std::error::Error::source(source).map(ToString::to_string).unwrap_or_default();
@@ -130,13 +139,16 @@ impl SendError {
             Self::Slow => MailError::transient("the mail server did not answer in time"),
             Self::Sender(ref error) | Self::Message(ref error) => match error.status() {
                 Some(code) => MailError::transient(refused(code.into())),
-                None => MailError::transient("the mail server cannot be reached or broke off"),
+                None => MailError::transient(BROKEN_OFF),
             },
-            Self::Connect(_) => MailError::transient("the mail server cannot be reached or broke off"),
+            Self::OutOfStep => MailError::transient("the mail server's replies do not match what it was asked"),
+            Self::Connect(_) => MailError::transient(BROKEN_OFF),
         }
         .because(self)
     }
 }
+
+const BROKEN_OFF: &str = "the mail server cannot be reached or broke off";
 
 fn refused(code: u16) -> String {
     format!("the mail server did not take the message ({code})")

@@ -187,7 +187,11 @@ impl BatchHandler for Writer {
             self.find_locked(&operations).await;
         }
         let is_unavailable = matches!(written, Err(StoreError::Unavailable { .. } | StoreError::Unknown { .. }));
-        let was_unavailable = std::mem::replace(&mut self.is_unavailable, is_unavailable);
+        let was_unavailable = self.is_unavailable;
+        // A batch without operations has not asked the database.
+        if !operations.is_empty() {
+            self.is_unavailable = is_unavailable;
+        }
         match &written {
             // Operations that wait for a lock are told of by the queue, if it gives up waiting.
             Err(StoreError::Conflict { .. }) => {}
@@ -197,7 +201,7 @@ impl BatchHandler for Writer {
                     tracing::warn!(error, more, "nothing of a batch was acknowledged");
                 }
             }
-            Ok(_) if was_unavailable => tracing::info!("the database has recovered"),
+            Ok(_) if was_unavailable && !self.is_unavailable => tracing::info!("the database has recovered"),
             Ok(_) | Err(_) => {}
         }
         let mut written = written?.into_iter();
