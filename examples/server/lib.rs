@@ -104,7 +104,9 @@ fn say(text: &str) {
 
 /// Runs a server to its end; a refusal is told on standard error.
 pub fn run<S: Future<Output = Result<(), Refusal>>>(server: impl FnOnce(Opened) -> S) -> ExitCode {
+    let mut is_json = false;
     let ran = Arguments::read().and_then(|arguments| {
+        is_json = arguments.watch.is_json();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let command = arguments.command.clone();
         let mut lines = None;
@@ -133,7 +135,9 @@ pub fn run<S: Future<Output = Result<(), Refusal>>>(server: impl FnOnce(Opened) 
     match ran {
         Ok(()) => ExitCode::SUCCESS,
         Err(refusal) => {
-            briefly(move || drop(writeln!(io::stderr(), "error: {}", explain(refusal.as_ref()))));
+            let error = explain(refusal.as_ref());
+            let line = if is_json { log::json(&error) } else { format!("error: {error}") };
+            briefly(move || drop(writeln!(io::stderr(), "{line}")));
             ExitCode::FAILURE
         }
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use delivery_core::{Clock, SystemClock};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
@@ -26,8 +27,8 @@ pub(crate) enum LogFormat {
 /// into the buffer meanwhile are dropped and counted.
 pub(crate) fn start(format: LogFormat) -> Result<WorkerGuard, super::Refusal> {
     let filter = match std::env::var("RUST_LOG") {
-        Ok(filter) if !filter.is_empty() => {
-            filter.parse().map_err(|_| "RUST_LOG must be a log filter such as info or delivery_core=debug,warn")?
+        Ok(text) if !text.is_empty() => {
+            filter(&text).ok_or("RUST_LOG must be a log filter such as info or delivery_core=debug,warn")?
         }
         // PostgreSQL has a notice for each table that is there already.
         _ => Targets::new().with_default(LevelFilter::INFO).with_target("sqlx", LevelFilter::WARN),
@@ -49,6 +50,25 @@ pub(crate) fn start(format: LogFormat) -> Result<WorkerGuard, super::Refusal> {
     std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
     tokio::spawn(count(dropped));
     Ok(guard)
+}
+
+/// Why the server does not start, as a line of the log in JSON: the log is not there yet, or ended already.
+pub(crate) fn json(error: &str) -> String {
+    let timestamp = SystemClock::default().now();
+    serde_json::json!({ "timestamp": timestamp, "level": "ERROR", "fields": { "message": error }, "target": "server" })
+        .to_string()
+}
+
+/// A filter of levels and of `target=level`. A word alone must be a level: [`Targets`] would take a mistyped level for a
+/// target, and nothing else would be logged.
+fn filter(text: &str) -> Option<Targets> {
+    let is_level = |text: &str| text.parse::<LevelFilter>().is_ok();
+    let is_target = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ':'));
+    let is_known = |directive: &str| match directive.split_once('=') {
+        Some((target, level)) => !target.is_empty() && is_target(target) && is_level(level),
+        None => is_level(directive),
+    };
+    text.split(',').all(is_known).then(|| text.parse().ok())?
 }
 
 /// Says how many lines were dropped, once lines are taken again.

@@ -108,7 +108,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     pages: PageArguments,
     #[command(flatten)]
-    watch: WatchArguments,
+    pub watch: WatchArguments,
     #[command(subcommand)]
     pub command: Option<Command>,
     /// The files that secrets were read from.
@@ -272,10 +272,14 @@ impl Settings {
     /// Refuses if there is no database file where one should be.
     pub(crate) fn expect_database(&self) -> Result<(), Refusal> {
         match &self.database {
-            Database::Sqlite(path) if !path.exists() => {
-                let place = path.display();
-                Err(format!("there is no database at {place}: DATA_DIR or DATABASE_URL names another place").into())
-            }
+            Database::Sqlite(path) => match path.try_exists() {
+                Ok(true) => Ok(()),
+                Ok(false) => {
+                    let place = path.display();
+                    Err(format!("there is no database at {place}: DATA_DIR or DATABASE_URL names another place").into())
+                }
+                Err(error) => Err(format!("the database {} cannot be looked at: {error}", path.display()).into()),
+            },
             _ => Ok(()),
         }
     }

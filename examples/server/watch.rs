@@ -11,6 +11,8 @@ use super::listen::address;
 use super::log::LogFormat;
 use super::refusal::read;
 
+const JSON: &str = "json";
+
 #[derive(Args)]
 #[command(next_help_heading = "Watching")]
 pub(crate) struct WatchArguments {
@@ -38,6 +40,11 @@ pub(crate) struct Watch {
 }
 
 impl WatchArguments {
+    /// Whether the log is to be JSON.
+    pub(crate) fn is_json(&self) -> bool {
+        self.log_format == JSON
+    }
+
     /// Checks every setting; a refusal names the setting and what it takes.
     pub(crate) fn check(&self) -> Result<Watch, Refusal> {
         let given = |value: &Option<String>| value.clone().filter(|value| !value.is_empty());
@@ -45,7 +52,7 @@ impl WatchArguments {
         let alert = given(&self.alert_email).map(|text| read("ALERT_EMAIL", &text, str::parse)).transpose()?;
         let log_format = read("LOG_FORMAT", &self.log_format, |text| match text {
             "text" => Ok(LogFormat::Text),
-            "json" => Ok(LogFormat::Json),
+            JSON => Ok(LogFormat::Json),
             _ => Err("must be text or json"),
         })?;
         let history = read("HISTORY_DAYS", &self.history_days, |text| match text.parse() {

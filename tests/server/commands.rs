@@ -46,6 +46,11 @@ pub fn a_check_says_what_it_finds_and_changes_nothing(site: &Site) {
     found(&[], &["a store; KEY_SECRET fits", "KEY_SECRET in ./delivery-data/secrets.env"]);
     let (good, said, _) = run(site, &[], &["check", "--data-dir", "elsewhere"]);
     assert!(good && said.contains("elsewhere is not there yet"), "a flag may come behind the command: {said}");
+    fs::write(site.path().join("file"), "").unwrap();
+    for folder in ["file", "file/data"] {
+        let (good, said, _) = run(site, &CONFIGURED, &["check", "--data-dir", folder]);
+        assert!(!good && said.contains("data       PROBLEM: file"), "{said}");
+    }
     let foreign = [CONFIGURED[0], CONFIGURED[1], ("KEY_SECRET", "quite-another-secret")];
     found(
         &foreign,

@@ -105,6 +105,15 @@ pub fn the_log_can_be_an_object_a_line(site: &Site) {
     assert_eq!((&request["level"], &request["fields"]["id"]), (&json!("DEBUG"), &json!("one-of-mine")));
     assert_eq!((&request["fields"]["path"], &request["fields"]["status"]), (&json!("/api/validate"), &json!(401)));
     assert!(lines.iter().all(|line| line["timestamp"].is_string() && line["level"].is_string()), "{log}");
+    // Why it does not start, before there is a log and behind it.
+    for (setting, value) in [("KEY_DAYS", "0"), ("BIND", "192.0.2.1:1")] {
+        let refused = site.command(&[&settings[..1], &[(setting, value)]].concat()).output().unwrap();
+        let log = String::from_utf8(refused.stderr).unwrap();
+        let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+        let last = lines.last().expect("a line");
+        assert!(last["timestamp"].is_string() && last["level"] == "ERROR", "{log}");
+        assert!(last["fields"]["message"].as_str().unwrap().contains(setting), "{log}");
+    }
 }
 
 /// In real time: failures are gathered for ten seconds.

@@ -1,6 +1,7 @@
 //! Looks at everything that a server needs, before it is started or while it runs, and changes nothing.
 
 use std::fs::OpenOptions;
+use std::io;
 use std::path::Path;
 
 use delivery_core::explain;
@@ -8,6 +9,8 @@ use delivery_core::key::{Acceptance, Fingerprint};
 use delivery_core::limit::RedisLimiter;
 use delivery_core::mail::SmtpMailer;
 use delivery_core::store::{Inspection, PostgresStore, Schema, SqliteStore};
+#[cfg(unix)]
+use rustix::fs::{Access, access};
 
 use super::super::refusal::read;
 use super::super::secrets::Found;
@@ -24,7 +27,7 @@ pub(super) async fn run(settings: &Settings) -> Result<(), Refusal> {
         }
     };
     tell("settings", Ok("make sense".to_owned()));
-    tell("data", Ok(data(&settings.data_dir)));
+    tell("data", data(&settings.data_dir));
     let secrets = Found::look(settings);
     let fingerprints = secrets.as_ref().ok().and_then(Found::fingerprints).unwrap_or_default();
     tell("secrets", secrets.map(|found| found.to_string()));
@@ -38,9 +41,23 @@ pub(super) async fn run(settings: &Settings) -> Result<(), Refusal> {
     }
 }
 
-fn data(folder: &Path) -> String {
-    let state = if folder.exists() { "is there" } else { "is not there yet: the first start makes it" };
-    format!("{} {state}", folder.display())
+/// Whether the data folder can be written to, or be made.
+fn data(folder: &Path) -> Result<String, Refusal> {
+    let failed = |path: &Path, error: io::Error| format!("{} cannot be used by this user: {error}", path.display());
+    let is_there = folder.try_exists().map_err(|error| failed(folder, error))?;
+    // A folder without a parent is one of the working folder.
+    let mut nearest = folder;
+    while !nearest.try_exists().map_err(|error| failed(nearest, error))? {
+        nearest = nearest.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    }
+    if !nearest.is_dir() {
+        return Err(format!("{} is no folder", nearest.display()).into());
+    }
+    #[cfg(unix)]
+    access(nearest, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK)
+        .map_err(|error| failed(nearest, error.into()))?;
+    let state = if is_there { "is there" } else { "is not there yet: the first start makes it" };
+    Ok(format!("{} {state}", folder.display()))
 }
 
 async fn database(settings: &Settings, secrets: &[Fingerprint]) -> Result<String, Refusal> {
