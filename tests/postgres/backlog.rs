@@ -6,8 +6,8 @@ use delivery_core::http::Endpoint;
 use delivery_core::product::NewProduct;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 
-use crate::postgres_server::{postgres, unique};
-use crate::private::wait_for;
+use crate::postgres_server::{Postgres, unique};
+use crate::private::{binaries, wait_for};
 use crate::{order, server, storm};
 
 /// E-mails in the queue.
@@ -16,10 +16,12 @@ const QUEUED: i64 = 2000;
 /// Until a table is analyzed the planner assumes that few of its messages are queued.
 #[tokio::test(flavor = "multi_thread")]
 async fn sending_an_e_mail_reads_no_others_of_the_queue() {
-    let Some(database) = postgres() else { return };
-    let schema = unique();
-    let servers = [server(&database.url(), &schema).await, server(&database.url(), &schema).await];
-    let mut connection = PgConnection::connect(&database.url()).await.unwrap();
+    // On a server of its own: where others hold a transaction open, PostgreSQL also reads what was deleted meanwhile.
+    let Some(binaries) = binaries("postgres") else { return };
+    let database = Postgres::start(&binaries);
+    let (url, schema) = (database.url(), unique());
+    let servers = [server(&url, &schema).await, server(&url, &schema).await];
+    let mut connection = PgConnection::connect(&url).await.unwrap();
     let never = format!("ALTER TABLE {schema}.delivery_message SET (autovacuum_enabled = off)");
     connection.execute(AssertSqlSafe(never)).await.unwrap();
     servers[0].delivery.add_product(NewProduct::new("Guide").unwrap().content("# Guide").unwrap()).await.unwrap();
