@@ -27,8 +27,10 @@ async fn sending_an_e_mail_reads_no_others_of_the_queue() {
     servers[0].delivery.add_product(NewProduct::new("Guide").unwrap().content("# Guide").unwrap()).await.unwrap();
     let orders = std::sync::atomic::AtomicUsize::new(0);
     let next = || order(&orders.fetch_add(1, std::sync::atomic::Ordering::Relaxed).to_string());
-    let answers = storm(&servers, Endpoint::Order, usize::try_from(QUEUED).unwrap(), next).await;
-    assert!(answers.iter().all(|(status, _)| *status == 200));
+    for _ in 0..QUEUED / 100 {
+        let answers = storm(&servers, Endpoint::Order, 100, next).await;
+        assert!(answers.iter().all(|(status, _)| *status == 200));
+    }
     assert_eq!(servers[0].delivery.outbox().work().await.unwrap().sent, usize::try_from(QUEUED).unwrap());
     // A session tells what it did when it ends.
     drop(servers);
