@@ -17,7 +17,7 @@ use delivery_core::store::{KeyQuery, Ledger, StoreError};
 use delivery_core::{Entropy, SystemEntropy};
 
 use super::private::{make_private, private};
-use super::refusal::read;
+use super::refusal::{read, refusal};
 use super::settings::Settings;
 use super::{Refusal, dotenv};
 
@@ -78,12 +78,14 @@ async fn make(file: &Path, given: &Values, ledger: &dyn Ledger) -> Result<Vec<&'
         // The database is asked whether it accepts the others, before it is asked for keys.
         register(&keyring(given, &kept)?, ledger, file).await?;
         if has_keys(ledger).await? {
-            return Err(format!(
-                "{name} is not configured and not in {}, and the database has keys already, so none is made: give the one that \
-                 is in use, or a new one, such as `openssl rand -hex 32` prints",
-                file.display()
-            )
-            .into());
+            let place = file.display();
+            return Err(refusal(
+                name,
+                format!(
+                    "is not configured and not in {place}, and the database has keys already, so none is made: give the one \
+                     that is in use, or a new one, such as `openssl rand -hex 32` prints"
+                ),
+            ));
         }
     }
     let mut candidates = if signing { left_behind(file) } else { Vec::new() };
