@@ -23,6 +23,9 @@ pub(super) const MESSAGE: Duration = Duration::from_mins(10);
 /// The reply to DATA. No other command and no message gets it.
 const GO_ON: u16 = 354;
 
+/// What is said of a connection that was not made, or ended too early.
+const BROKEN_OFF: &str = "the mail server cannot be reached or broke off";
+
 /// The e-mail was not accepted, or its acceptance was not confirmed.
 #[derive(Debug, Error)]
 pub(super) enum SendError {
@@ -147,8 +150,6 @@ impl SendError {
         .because(self)
     }
 }
-
-const BROKEN_OFF: &str = "the mail server cannot be reached or broke off";
 
 fn refused(code: u16) -> String {
     format!("the mail server did not take the message ({code})")
