@@ -246,6 +246,11 @@ fn one(site: &Site, kind: Kind) {
             Some(expected),
             "{kind:?}: {target} {length}"
         );
+        assert_eq!(
+            proxy.client().get("/api/products"),
+            Some(200),
+            "{kind:?}: the server counts as failed after {length}"
+        );
     }
     // Nobody is there: what a proxy notes of it has no key.
     let key = client.json("/api/webhook/order", "", &order(10)).unwrap().1["api_key"].as_str().unwrap().to_owned();
