@@ -1,143 +1,132 @@
 //! The seller's endpoints.
 
-use crate::row::{Row, row};
+use crate::row::{Row, command, row};
 
+pub const DAYS: &str = "expires_days must be 1 to 36500 days, or -1 for a key that never expires.";
+pub const NAME: &str = "name must be 1 to 200 characters without control characters.";
+pub const OTHER_REFS: &str = "refs must be names that no other product has.";
+pub const PRICE: &str = "price must be a number from 0 to below 10^15 with at most 4 fraction digits.";
+pub const USES: &str = "max_uses must be 1 to 2147483647 uses, or -1 for no limit.";
 const PRODUCT: &str = "POST /api/admin/product";
-const ISSUE: &str = "POST /api/admin/issue-key";
-const POST: &str = "POST /api/admin/post";
+const REFS: &str = "refs must be an object of lists of names, each of 1 to 255 characters without control characters.";
+const CONTENT: &str = "content must be at most 1 MiB of text, of control characters only line breaks and tabs.";
+const TIME: &str = "published_at must be an RFC 3339 timestamp from 1970 to 9999, such as 2026-11-21T10:00:00Z.";
 
 pub fn rows() -> Vec<Row> {
-    [authentication(), products(), keys(), posts(), everywhere()].concat()
+    [authentication(), products(), keys(), posts()].concat()
 }
 
 fn authentication() -> Vec<Row> {
     let good = r#"{"name":"x","content":"y"}"#;
+    let with = |name, authorization| row(name, PRODUCT).json(good).header("authorization", authorization);
     vec![
-        row("admin::no_token", PRODUCT).json(good),
-        row("admin::wrong_token", PRODUCT).json(good).header("authorization", "Bearer {ADMIN}x"),
-        row("admin::another_scheme", PRODUCT).json(good).header("authorization", "Token {ADMIN}"),
-        row("admin::tab_instead_of_space", PRODUCT).json(good).header("authorization", "Bearer\t{ADMIN}"),
-        row("admin::two_tokens", PRODUCT).by_seller(good).header("authorization", "Bearer x"),
-        row("admin::token_in_the_query", "POST /api/admin/product?access_token={ADMIN}").json(good),
-        row("admin::a_buyers_key_is_no_token", PRODUCT).json(good).header("authorization", "Bearer {VALID}"),
-        row("admin::type_comes_before_token", PRODUCT).body(good),
-        row("admin::token_comes_before_fields", PRODUCT).json("{"),
-        row("admin::wrong_method", "GET /api/admin/product").header("authorization", "Bearer {ADMIN}"),
-        row("admin::limit_reached", PRODUCT).json(good).times(10),
-        row("admin::limit_exceeded", PRODUCT).json(good).times(11),
+        row("admin::no_token", PRODUCT).json(good).refused("UNAUTHORIZED"),
+        with("admin::wrong_token", "Bearer {ADMIN}x").refused("UNAUTHORIZED"),
+        with("admin::another_scheme", "Token {ADMIN}").refused("UNAUTHORIZED"),
+        with("admin::tab_instead_of_space", "Bearer\t{ADMIN}").refused("UNAUTHORIZED"),
+        row("admin::two_tokens", PRODUCT).by_seller(good).header("authorization", "Bearer x").refused("UNAUTHORIZED"),
+        row("admin::token_in_the_query", "POST /api/admin/product?access_token={ADMIN}")
+            .json(good)
+            .refused("UNAUTHORIZED"),
+        with("admin::a_buyers_key_is_no_token", "Bearer {VALID}").refused("UNAUTHORIZED"),
+        row("admin::type_comes_before_token", PRODUCT).body(good).refused("UNSUPPORTED_MEDIA_TYPE"),
+        row("admin::token_comes_before_fields", PRODUCT).json("{").refused("UNAUTHORIZED"),
+        row("admin::wrong_method", "GET /api/admin/product")
+            .header("authorization", "Bearer {ADMIN}")
+            .refused("METHOD_NOT_ALLOWED"),
+        row("admin::limit_reached", PRODUCT).json(good).times(10).refused("UNAUTHORIZED").left(0),
+        row("admin::limit_exceeded", PRODUCT).json(good).times(11).refused("RATE_LIMITED"),
     ]
 }
 
 fn products() -> Vec<Row> {
+    let add = command("add_product", "product");
     vec![
-        row("add_product::least", PRODUCT).by_seller(r#"{"name":"Song","content":"La"}"#),
-        row("add_product::all_fields", PRODUCT).by_seller(
+        add("least", r#"{"name":"Song","content":"La"}"#),
+        add(
+            "all_fields",
             r##"{"name":"Song","description":"A\nsong","content":"# La\r\n\tla","type":"audio","price":0.10,"expires_days":-1,"max_uses":3,"unknown":[]}"##,
         ),
-        row("add_product::price_stays_exact", PRODUCT).by_seller(r#"{"name":"x","content":"y","price":999999999999999.9999}"#),
-        row("add_product::names_on_platforms", PRODUCT).by_seller(
+        add("price_stays_exact", r#"{"name":"x","content":"y","price":999999999999999.9999}"#),
+        add(
+            "names_on_platforms",
             r#"{"name":"x","content":"y","refs":{"stripe":["plink_1","plink_1"],"shopify":["BOOK-1","variant:39072856"]}}"#,
         ),
-        row("add_product::a_name_that_another_product_has", PRODUCT)
-            .by_seller(r#"{"name":"x","content":"y","refs":{"gumroad":["atlas","map"]}}"#),
-        row("add_product::the_same_name_on_another_platform", PRODUCT)
-            .by_seller(r#"{"name":"x","content":"y","refs":{"polar":["map"]}}"#),
-        row("add_product::names_on_an_unknown_platform", PRODUCT)
-            .by_seller(r#"{"name":"x","content":"y","refs":{"etsy":["map"]}}"#),
-        row("add_product::names_that_are_no_list", PRODUCT)
-            .by_seller(r#"{"name":"x","content":"y","refs":{"stripe":"plink_1"}}"#),
-        row("add_product::a_platform_twice", PRODUCT)
-            .by_seller(r#"{"name":"x","content":"y","refs":{"stripe":["a"],"stripe":["b"]}}"#),
-        row("add_product::an_empty_name", PRODUCT).by_seller(r#"{"name":"x","content":"y","refs":{"stripe":[""]}}"#),
-        row("add_product::missing_name", PRODUCT).by_seller(r#"{"content":"y"}"#),
-        row("add_product::missing_content", PRODUCT).by_seller(r#"{"name":"x","content":""}"#),
-        row("add_product::name_with_line_break", PRODUCT).by_seller(r#"{"name":"x\ny","content":"y"}"#),
-        row("add_product::content_with_escape", PRODUCT).by_seller(r#"{"name":"x","content":"\u001b[31m"}"#),
-        row("add_product::price_negative", PRODUCT).by_seller(r#"{"name":"x","content":"y","price":-1}"#),
-        row("add_product::price_as_string", PRODUCT).by_seller(r#"{"name":"x","content":"y","price":"9.99"}"#),
-        row("add_product::price_with_five_digits", PRODUCT).by_seller(r#"{"name":"x","content":"y","price":0.00001}"#),
-        row("add_product::price_too_large", PRODUCT).by_seller(r#"{"name":"x","content":"y","price":1e15}"#),
-        row("add_product::price_with_exponent", PRODUCT).by_seller(r#"{"name":"x","content":"y","price":1e2}"#),
-        row("add_product::price_minus_zero", PRODUCT).by_seller(r#"{"name":"x","content":"y","price":-0.0}"#),
-        row("add_product::price_that_no_float_holds", PRODUCT).by_seller(r#"{"name":"x","content":"y","price":1e999}"#),
-        row("add_product::markup_is_text", PRODUCT).by_seller(r#"{"name":"<b onclick=x>{{7*7}}","content":"<script>"}"#),
-        row("add_product::id_cannot_be_chosen", PRODUCT).by_seller(r#"{"id":1,"name":"x","content":"y"}"#),
-        row("add_product::content_over_1_mib", PRODUCT)
-            .by_seller(format!(r#"{{"name":"x","content":"{}"}}"#, "y".repeat((1 << 20) + 1))),
-        row("add_product::body_over_2_mib", PRODUCT).by_seller(" ".repeat((2 << 20) + 1)),
-        row("add_product::store_away", PRODUCT).by_seller(r#"{"name":"x","content":"y"}"#).store_away(),
+        add("a_name_that_another_product_has", r#"{"name":"x","content":"y","refs":{"gumroad":["atlas","map"]}}"#)
+            .invalid(OTHER_REFS),
+        add("the_same_name_on_another_platform", r#"{"name":"x","content":"y","refs":{"polar":["map"]}}"#),
+        add("names_on_an_unknown_platform", r#"{"name":"x","content":"y","refs":{"etsy":["map"]}}"#)
+            .invalid("refs must name platforms such as stripe."),
+        add("names_that_are_no_list", r#"{"name":"x","content":"y","refs":{"stripe":"plink_1"}}"#).invalid(REFS),
+        add("a_platform_twice", r#"{"name":"x","content":"y","refs":{"stripe":["a"],"stripe":["b"]}}"#).invalid(REFS),
+        add("an_empty_name", r#"{"name":"x","content":"y","refs":{"stripe":[""]}}"#).invalid(REFS),
+        add("missing_name", r#"{"content":"y"}"#).missing("name"),
+        add("missing_content", r#"{"name":"x","content":""}"#).missing("content"),
+        add("name_with_line_break", r#"{"name":"x\ny","content":"y"}"#).invalid(NAME),
+        add("content_with_escape", r#"{"name":"x","content":"\u001b[31m"}"#).invalid(CONTENT),
+        add("price_negative", r#"{"name":"x","content":"y","price":-1}"#).invalid(PRICE),
+        add("price_as_string", r#"{"name":"x","content":"y","price":"9.99"}"#).invalid("price must be a number."),
+        add("price_with_five_digits", r#"{"name":"x","content":"y","price":0.00001}"#).invalid(PRICE),
+        add("price_too_large", r#"{"name":"x","content":"y","price":1e15}"#).invalid(PRICE),
+        add("price_with_exponent", r#"{"name":"x","content":"y","price":1e2}"#),
+        add("price_minus_zero", r#"{"name":"x","content":"y","price":-0.0}"#),
+        add("price_that_no_float_holds", r#"{"name":"x","content":"y","price":1e999}"#).invalid(PRICE),
+        add("markup_is_text", r#"{"name":"<b onclick=x>{{7*7}}","content":"<script>"}"#),
+        add("id_cannot_be_chosen", r#"{"id":1,"name":"x","content":"y"}"#).answered_like("price_minus_zero"),
+        add("content_over_1_mib", &format!(r#"{{"name":"x","content":"{}"}}"#, "y".repeat((1 << 20) + 1)))
+            .invalid(CONTENT),
+        add("managed_elsewhere", r#"{"name":"x","content":"y"}"#).catalog_elsewhere().refused("NOT_FOUND"),
     ]
 }
 
 fn keys() -> Vec<Row> {
+    let issue = command("issue_key", "issue-key");
     let key = |fields: &str| format!(r#"{{"product_id":1,"customer_email":"a@example.com"{fields}}}"#);
     vec![
-        row("issue_key::default_terms", ISSUE).by_seller(key("")),
-        row("issue_key::terms_of_the_product", ISSUE).by_seller(key("").replace(":1", ":2")),
-        row("issue_key::own_terms", ISSUE).by_seller(key(r#","expires_days":30,"max_uses":5"#)),
-        row("issue_key::for_ever_and_unlimited", ISSUE).by_seller(key(r#","expires_days":-1,"max_uses":-1"#)),
-        row("issue_key::without_letter", ISSUE).by_seller(key(r#","send_email":false"#)),
-        row("issue_key::send_email_is_no_boolean", ISSUE).by_seller(key(r#","send_email":"no""#)),
-        row("issue_key::key_and_counts_cannot_be_chosen", ISSUE)
-            .by_seller(key(r#","api_key":"chosen","used_count":-5"#)),
-        row("issue_key::days_zero", ISSUE).by_seller(key(r#","expires_days":0"#)),
-        row("issue_key::days_36501", ISSUE).by_seller(key(r#","expires_days":36501"#)),
-        row("issue_key::days_as_float", ISSUE).by_seller(key(r#","expires_days":30.0"#)),
-        row("issue_key::days_beyond_64_bits", ISSUE).by_seller(key(r#","expires_days":9223372036854775808"#)),
-        row("issue_key::uses_minus_two", ISSUE).by_seller(key(r#","max_uses":-2"#)),
-        row("issue_key::uses_as_text", ISSUE).by_seller(key(r#","max_uses":"5""#)),
-        row("issue_key::null_terms_are_the_default", ISSUE).by_seller(key(r#","max_uses":null,"expires_days":null"#)),
-        row("issue_key::uses_zero", ISSUE).by_seller(key(r#","max_uses":0"#)),
-        row("issue_key::uses_2_to_the_31", ISSUE).by_seller(key(r#","max_uses":2147483648"#)),
-        row("issue_key::missing_product", ISSUE).by_seller(r#"{"customer_email":"a@example.com"}"#),
-        row("issue_key::missing_email", ISSUE).by_seller(r#"{"product_id":1}"#),
-        row("issue_key::unknown_product", ISSUE).by_seller(key("").replace(":1", ":99")),
-        row("issue_key::wrong_method", "PUT /api/admin/issue-key"),
+        issue("default_terms", &key("")),
+        issue("terms_of_the_product", &key("").replace(":1", ":2")),
+        issue("own_terms", &key(r#","expires_days":30,"max_uses":5"#)),
+        issue("for_ever_and_unlimited", &key(r#","expires_days":-1,"max_uses":-1"#)),
+        issue("without_letter", &key(r#","send_email":false"#)),
+        issue("send_email_is_no_boolean", &key(r#","send_email":"no""#)).invalid("send_email must be true or false."),
+        issue("key_and_counts_cannot_be_chosen", &key(r#","api_key":"chosen","used_count":-5"#))
+            .answered_like("default_terms"),
+        issue("days_zero", &key(r#","expires_days":0"#)).invalid(DAYS),
+        issue("days_36501", &key(r#","expires_days":36501"#)).invalid(DAYS),
+        issue("days_as_float", &key(r#","expires_days":30.0"#)).invalid("expires_days must be an integer."),
+        issue("days_beyond_64_bits", &key(r#","expires_days":9223372036854775808"#))
+            .invalid("expires_days must be an integer of at most 64 bits."),
+        issue("uses_minus_two", &key(r#","max_uses":-2"#)).invalid(USES),
+        issue("uses_as_text", &key(r#","max_uses":"5""#)).invalid("max_uses must be an integer."),
+        issue("null_terms_are_the_default", &key(r#","max_uses":null,"expires_days":null"#))
+            .answered_like("default_terms"),
+        issue("uses_zero", &key(r#","max_uses":0"#)).invalid(USES),
+        issue("uses_2_to_the_31", &key(r#","max_uses":2147483648"#)).invalid(USES),
+        issue("missing_product", r#"{"customer_email":"a@example.com"}"#).missing("product_id"),
+        issue("missing_email", r#"{"product_id":1}"#).missing("customer_email"),
+        issue("unknown_product", &key("").replace(":1", ":99")).refused("NOT_FOUND"),
+        row("issue_key::put_is_not_taken", "PUT /api/admin/issue-key").refused("METHOD_NOT_ALLOWED"),
     ]
 }
 
 fn posts() -> Vec<Row> {
+    let post = command("add_post", "post");
+    let with = |time: &str| format!(r#"{{"title":"Hi","category":"news","content":"t","published_at":"{time}"}}"#);
+    let at = |name: &str, time: &str| post(name, &with(time));
     vec![
-        row("add_post::now", POST).by_seller(r#"{"title":"Hi","category":"news","content":"text"}"#),
-        row("add_post::at_a_time", POST).by_seller(
-            r#"{"title":"Hi","category":"news","content":"text","published_at":"2030-01-01T01:00:00.5+01:00"}"#,
-        ),
-        row("add_post::missing_title", POST).by_seller(r#"{"category":"news","content":"text"}"#),
-        row("add_post::missing_category", POST).by_seller(r#"{"title":"Hi","content":"text"}"#),
-        row("add_post::missing_content", POST).by_seller(r#"{"title":"Hi","category":"news"}"#),
-        row("add_post::time_without_zone", POST)
-            .by_seller(r#"{"title":"Hi","category":"news","content":"text","published_at":"2030-01-01T00:00:00"}"#),
-        row("add_post::time_as_number", POST)
-            .by_seller(r#"{"title":"Hi","category":"news","content":"t","published_at":1}"#),
-        row("add_post::month_thirteen", POST)
-            .by_seller(r#"{"title":"Hi","category":"news","content":"t","published_at":"2026-13-01T00:00:00Z"}"#),
-        row("add_post::leap_second_is_the_one_before_it", POST)
-            .by_seller(r#"{"title":"Hi","category":"news","content":"t","published_at":"2016-12-31T23:59:60Z"}"#),
-        row("add_post::before_1970", POST)
-            .by_seller(r#"{"title":"Hi","category":"news","content":"t","published_at":"0277-02-09T14:03:49Z"}"#),
-        row("add_post::wrong_method", "GET /api/admin/post"),
-    ]
-}
-
-/// What is the same at the seller's other endpoints: limits, size, type, token, faults.
-fn everywhere() -> Vec<Row> {
-    let key = r#"{"product_id":1,"customer_email":"a@example.com"}"#;
-    let post = r#"{"title":"Hi","category":"news","content":"text"}"#;
-    vec![
-        row("add_product::store_corrupt", PRODUCT).by_seller(r#"{"name":"x","content":"y"}"#).store_corrupt(),
-        row("add_product::managed_elsewhere", PRODUCT).by_seller(r#"{"name":"x","content":"y"}"#).catalog_elsewhere(),
-        row("issue_key::no_token", ISSUE).json(key),
-        row("issue_key::form_instead_of_json", ISSUE).body(key).header("content-type", "text/plain"),
-        row("issue_key::body_over_2_mib", ISSUE).by_seller(" ".repeat((2 << 20) + 1)),
-        row("issue_key::limit_exceeded", ISSUE).by_seller("{}").times(11),
-        row("issue_key::store_away", ISSUE).by_seller(key).store_away(),
-        row("issue_key::store_corrupt", ISSUE).by_seller(key).store_corrupt(),
-        row("add_post::managed_elsewhere", POST).by_seller(post).catalog_elsewhere(),
-        row("add_post::no_token", POST).json(post),
-        row("add_post::form_instead_of_json", POST).body(post).header("content-type", "text/plain"),
-        row("add_post::body_over_2_mib", POST).by_seller(" ".repeat((2 << 20) + 1)),
-        row("add_post::limit_exceeded", POST).by_seller("{}").times(11),
-        row("add_post::store_away", POST).by_seller(post).store_away(),
-        row("add_post::store_corrupt", POST).by_seller(post).store_corrupt(),
+        post("now", r#"{"title":"Hi","category":"news","content":"text"}"#),
+        post("at_a_time", &with("2030-01-01T01:00:00.5+01:00").replace(r#""t""#, r#""text""#)),
+        post("missing_title", r#"{"category":"news","content":"text"}"#).missing("title"),
+        post("missing_category", r#"{"title":"Hi","content":"text"}"#).missing("category"),
+        post("missing_content", r#"{"title":"Hi","category":"news"}"#).missing("content"),
+        at("time_without_zone", "2030-01-01T00:00:00").invalid(TIME),
+        post("time_as_number", r#"{"title":"Hi","category":"news","content":"t","published_at":1}"#)
+            .invalid("published_at must be a string."),
+        at("month_thirteen", "2026-13-01T00:00:00Z").invalid(TIME),
+        at("leap_second_is_the_one_before_it", "2016-12-31T23:59:60Z"),
+        at("before_1970", "0277-02-09T14:03:49Z").invalid(TIME),
+        post("managed_elsewhere", r#"{"title":"Hi","category":"news","content":"text"}"#)
+            .catalog_elsewhere()
+            .refused("NOT_FOUND"),
     ]
 }

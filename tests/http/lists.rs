@@ -1,40 +1,38 @@
 //! The public lists, and the description of the API.
 
-use crate::row::{Row, row};
+use crate::row::{Row, query, row};
 
 pub fn rows() -> Vec<Row> {
+    let posts = query("posts", "/api/posts");
     vec![
         row("products::all_by_id_without_content", "GET /api/products"),
-        row("products::unknown_parameters_are_ignored", "GET /api/products?limit=0"),
+        row("products::unknown_parameters_are_ignored", "GET /api/products?limit=0")
+            .answered_like("all_by_id_without_content"),
         row("products::head", "HEAD /api/products"),
-        row("products::wrong_method", "POST /api/products"),
-        row("products::store_away", "GET /api/products").store_away(),
-        row("products::store_corrupt", "GET /api/products").store_corrupt(),
-        row("posts::newest_first", "GET /api/posts"),
-        row("posts::of_a_category", "GET /api/posts?category=news"),
-        row("posts::category_is_compared_exactly", "GET /api/posts?category=News"),
-        row("posts::category_is_no_pattern", "GET /api/posts?category=%25"),
-        row(
-            "posts::category_too_long_to_exist",
-            "GET /api/posts?category=xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
-        ),
-        row("posts::category_with_nul", "GET /api/posts?category=a%00"),
-        row("posts::limit", "GET /api/posts?limit=1"),
-        row("posts::limit_above_100_is_100", "GET /api/posts?limit=9223372036854775808"),
-        row("posts::empty_parameters_are_missing", "GET /api/posts?limit=&category="),
-        row("posts::limit_zero", "GET /api/posts?limit=0"),
-        row("posts::limit_negative", "GET /api/posts?limit=-1"),
-        row("posts::limit_is_no_number", "GET /api/posts?limit=ten"),
-        row("posts::limit_with_exponent", "GET /api/posts?limit=1e1"),
-        row("posts::limit_in_other_digits", "GET /api/posts?limit=%D9%A1"),
-        row("posts::category_that_is_sql", "GET /api/posts?category=news%27%20OR%201=1--"),
-        row("posts::limit_twice", "GET /api/posts?limit=1&limit=2"),
-        row("posts::wrong_method", "DELETE /api/posts"),
-        row("posts::store_away", "GET /api/posts").store_away(),
-        row("posts::store_corrupt", "GET /api/posts").store_corrupt(),
+        posts("newest_first", ""),
+        posts("of_a_category", "?category=news"),
+        posts("category_is_compared_exactly", "?category=News"),
+        posts("category_is_no_pattern", "?category=%25").answered_like("category_is_compared_exactly"),
+        posts(
+            "category_too_long_to_exist",
+            "?category=xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+        )
+        .answered_like("category_is_compared_exactly"),
+        posts("category_with_nul", "?category=a%00").invalid("category must be UTF-8 without control characters."),
+        posts("limit", "?limit=1"),
+        posts("limit_above_100_is_100", "?limit=9223372036854775808").answered_like("newest_first"),
+        posts("empty_parameters_are_missing", "?limit=&category=").answered_like("newest_first"),
+        posts("limit_zero", "?limit=0").invalid("limit must be an integer of 1 or more."),
+        posts("limit_negative", "?limit=-1").invalid("limit must be an integer of 1 or more."),
+        posts("limit_is_no_number", "?limit=ten").invalid("limit must be an integer."),
+        posts("limit_with_exponent", "?limit=1e1").invalid("limit must be an integer."),
+        posts("limit_in_other_digits", "?limit=%D9%A1").invalid("limit must be an integer."),
+        posts("category_that_is_sql", "?category=news%27%20OR%201=1--").answered_like("category_is_compared_exactly"),
+        posts("limit_twice", "?limit=1&limit=2").invalid("limit must come once."),
         row("description::length", "HEAD /api/openapi.json"),
-        row("description::unknown_parameters_are_ignored", "HEAD /api/openapi.json?key={VALID}"),
-        row("description::wrong_method", "POST /api/openapi.json"),
-        row("description::needs_no_store", "HEAD /api/openapi.json").store_away(),
+        row("description::unknown_parameters_are_ignored", "HEAD /api/openapi.json?key={VALID}")
+            .answered_like("length"),
+        row("description::wrong_method", "POST /api/openapi.json").refused("METHOD_NOT_ALLOWED"),
+        row("description::needs_no_store", "HEAD /api/openapi.json").store_away().answered_like("length"),
     ]
 }

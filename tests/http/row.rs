@@ -9,11 +9,12 @@ use http::Request;
 use crate::host::Framework;
 use crate::shop::Shop;
 
-/// A request, how often it is sent, and from where. Its name is the behaviour; its snapshot the last answer.
+/// A request, how often it is sent, and from where; and the last answer. Its name is the behaviour.
 #[derive(Debug, Clone)]
 pub struct Row {
-    pub name: &'static str,
-    pub line: &'static str,
+    pub name: String,
+    pub line: String,
+    pub answer: Answer,
     headers: Vec<(&'static str, &'static str)>,
     body: String,
     times: usize,
@@ -26,6 +27,26 @@ pub struct Row {
     then: Option<&'static str>,
 }
 
+/// The answer to a row, and how it differs from the usual one of its kind.
+#[derive(Debug, Clone, Default)]
+pub struct Answer {
+    pub kind: Kind,
+    pub uncounted: bool,
+    pub limit: Option<&'static str>,
+    pub left: Option<u32>,
+    pub leaves: Option<&'static str>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub enum Kind {
+    /// The snapshot named after the row.
+    #[default]
+    Snapshot,
+    Like(&'static str),
+    Refused(&'static str, String),
+    LeadsTo(&'static str),
+}
+
 /// What is sent first: a line, a content type and a body.
 #[derive(Debug, Clone)]
 struct Before {
@@ -35,10 +56,11 @@ struct Before {
 }
 
 /// A request by its first line, without body.
-pub fn row(name: &'static str, line: &'static str) -> Row {
+pub fn row(name: impl Into<String>, line: impl Into<String>) -> Row {
     Row {
-        name,
-        line,
+        name: name.into(),
+        line: line.into(),
+        answer: Answer::default(),
         headers: Vec::new(),
         body: String::new(),
         times: 1,
@@ -50,6 +72,16 @@ pub fn row(name: &'static str, line: &'static str) -> Row {
         signs_in: false,
         then: None,
     }
+}
+
+/// Rows of an endpoint that takes GET: a name, and a query.
+pub fn query(group: &str, path: &str) -> impl Fn(&str, &str) -> Row {
+    move |name, query| row(format!("{group}::{name}"), format!("GET {path}{query}"))
+}
+
+/// Rows of a command of the seller: a name, and a JSON body.
+pub fn command(group: &str, path: &str) -> impl Fn(&str, &str) -> Row {
+    move |name, body| row(format!("{group}::{name}"), format!("POST /api/admin/{path}")).by_seller(body)
 }
 
 impl Row {
@@ -89,7 +121,12 @@ impl Row {
 
     /// With a form, sent by a page of ours.
     pub fn form(self, body: impl Into<String>) -> Self {
-        self.body(body).header("content-type", "application/x-www-form-urlencoded").header("origin", "http://localhost")
+        self.form_from("http://localhost", body)
+    }
+
+    /// With a form, sent by a page of this origin.
+    pub fn form_from(self, origin: &'static str, body: impl Into<String>) -> Self {
+        self.body(body).header("content-type", "application/x-www-form-urlencoded").header("origin", origin)
     }
 
     /// With a form of the desk.
@@ -178,8 +215,8 @@ impl Row {
         Self { fault: Fault::Before(StoreError::Unsupported), ..self }
     }
 
-    /// Plays the row in a shop of its own.
-    pub async fn play(&self, framework: Framework) -> String {
+    /// Plays the row in a shop of its own: the answer and its effects, and what is expected there.
+    pub async fn play(&self, framework: Framework) -> (String, String) {
         let mut shop = Shop::open(framework, self.fault.clone()).await;
         let before = shop.effects().await;
         if self.signs_in {
@@ -196,14 +233,14 @@ impl Row {
                 shop.clock.advance(self.wait);
                 headers.extend(self.last_header);
             }
-            answer = shop.send(request(&shop, self.line, &headers, &self.body), self.peer).await;
+            answer = shop.send(request(&shop, &self.line, &headers, &self.body), self.peer).await;
         }
         if let Some(line) = self.then {
             answer = shop.send(request(&shop, line, &headers, ""), self.peer).await;
         }
         let after = shop.effects().await;
         let effects = if before == after { format!("{before}, as before") } else { format!("{before} -> {after}") };
-        format!("{answer}\n\n({effects})")
+        (format!("{answer}\n\n({effects})"), shop.fill(&self.expected()))
     }
 }
 
