@@ -33,11 +33,6 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::runtime::Runtime;
 use tower::ServiceExt;
 
-#[path = "../tests/private/postgres.rs"]
-mod postgres_server;
-#[path = "../tests/private/mod.rs"]
-mod private;
-
 criterion_group!(benches, keyring, rules, limiter, ledgers, postgres, requests);
 criterion_main!(benches);
 
@@ -163,9 +158,13 @@ fn ledger(criterion: &mut Criterion, runtime: &Runtime, name: &str, ledger: &dyn
 /// Uses of 1,000 keys on PostgreSQL: this store's batches, on sessions of its own and on a pool of the host's, beside one
 /// transaction for each use.
 fn postgres(criterion: &mut Criterion) {
-    let Some(server) = postgres_server::postgres() else { return };
+    if !support::programs::is_there("postgres") {
+        println!("LEFT OUT: PostgreSQL, which is not on this machine");
+        return;
+    }
+    let server = support::postgres::postgres();
     let runtime = Runtime::new().unwrap();
-    let schema = postgres_server::unique();
+    let schema = support::postgres::unique();
     let store = runtime.block_on(PostgresStore::options().schema(&schema).connect(&server.url())).unwrap();
     runtime
         .block_on(all((0..1000).map(|number| store.issue(Sale::new(new_key(number), Vec::new()))).collect::<Vec<_>>()));

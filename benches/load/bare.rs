@@ -167,7 +167,7 @@ fn product_whole() -> Whole {
 
 pub fn rocket(answers: Answers) {
     let shutdown = rocket::config::Shutdown { ctrlc: false, grace: 0, mercy: 0, ..rocket::config::Shutdown::default() };
-    let port = crate::private::free_port();
+    let port = support::free_port();
     let config = Config { port, log_level: LogLevel::Off, shutdown, ..Config::release_default() };
     let routes = match answers {
         Answers::Json => rocket::routes![validate_json, product_json],

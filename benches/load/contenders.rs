@@ -13,10 +13,10 @@ use sqlx::{ConnectOptions, Connection, Executor};
 use tempfile::TempDir;
 
 use crate::bare::Answers;
-use crate::process::{CONFIGURED, SECRET, Server, Site};
 use crate::sink::Sink;
 use crate::wrk::{self, Load, Measured};
-use crate::{bare, fill, hand, hand_postgres, postgres_server};
+use crate::{bare, fill, hand, hand_postgres};
+use support::process::{CONFIGURED, SECRET, Server, Site};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contender {
@@ -119,7 +119,7 @@ impl Ground {
     /// Made when they are first asked for.
     fn databases(&self) -> &Databases {
         self.postgres.get_or_init(|| {
-            let server = postgres_server::postgres().expect("PostgreSQL").url();
+            let server = support::postgres::postgres().url();
             let runtime = tokio::runtime::Runtime::new().unwrap();
             let (ours, ..) = runtime.block_on(fill::postgres(&server, "ours", self.filled));
             let by_hand = runtime.block_on(hand_postgres::fill(&server, &self.keys));

@@ -15,7 +15,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePo
 use sqlx::{Executor, Row};
 
 use crate::bare::{announce, terminated};
-use crate::process::SECRET;
+use support::process::SECRET;
 
 const SCHEMA: &str = "
     CREATE TABLE product (id INTEGER PRIMARY KEY, name TEXT, content TEXT);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::contenders::{Contender, Ground};
 use crate::fill::timed;
 use crate::pace;
-use crate::process::Server;
+use support::process::Server;
 
 /// How long requests wait that come at their own pace.
 pub fn paced(ground: &Ground, rounds: usize, seconds: u32) {

@@ -17,14 +17,6 @@ mod open;
 mod overload;
 mod pace;
 mod plot;
-#[path = "../../tests/private/postgres.rs"]
-#[expect(dead_code, reason = "nothing happens to it here")]
-mod postgres_server;
-#[path = "../../tests/private/mod.rs"]
-mod private;
-#[path = "../../tests/server/process.rs"]
-#[expect(dead_code, reason = "wrk asks, not this")]
-mod process;
 mod report;
 mod sink;
 mod wrk;
@@ -130,7 +122,7 @@ fn main() {
     let ground = Ground::new(arguments.keys);
     let mut report = Report::default();
     for scenario in SCENARIOS.iter().filter(|scenario| scenario.name.contains(&arguments.only)) {
-        if scenario.contenders[0].on_postgres() && postgres_server::postgres().is_none() {
+        if scenario.contenders[0].on_postgres() && !support::programs::is_there("postgres") {
             println!("\nLEFT OUT: {}: there is no PostgreSQL", scenario.name);
             continue;
         }

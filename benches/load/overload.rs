@@ -3,7 +3,6 @@
 //! Server and database run on the first processor, the load on the others, so that more load does not make the server
 //! slower. What the server can do is the best of three closed loops.
 
-use std::fs;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -12,9 +11,8 @@ use std::time::Duration;
 
 use crate::contenders::{Contender, Ground};
 use crate::open::{Outcome, Request, offer};
-use crate::postgres_server;
-use crate::process::{SECRET, Server};
 use crate::wrk::Load;
+use support::process::{SECRET, Server};
 
 /// The processor of the server.
 const FIRST: &str = "0";
@@ -57,12 +55,11 @@ pub fn print(ground: &Ground, seconds: u32, only: &str) {
     move_to(&format!("1-{}", processors - 1), std::process::id());
     for &(name, contender, load) in scenarios {
         if contender.on_postgres() {
-            let Some(postgres) = postgres_server::postgres() else {
+            if !support::programs::is_there("postgres") {
                 println!("LEFT OUT: {name}: there is no PostgreSQL");
                 continue;
-            };
-            let main = fs::read_to_string(postgres.folder.join("data/postmaster.pid")).unwrap();
-            move_to(FIRST, main.lines().next().unwrap().parse().unwrap());
+            }
+            move_to(FIRST, support::postgres::postgres().process().parse().unwrap());
         }
         let server = Server::start(on_first_processor(&ground.command(contender)));
         if load != Load::Order {

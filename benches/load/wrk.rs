@@ -12,7 +12,7 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use sha2::Sha256;
 
-use crate::process::SECRET;
+use support::process::SECRET;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Load {

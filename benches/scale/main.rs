@@ -5,10 +5,6 @@
 
 mod fill;
 mod measure;
-#[path = "../../tests/private/postgres.rs"]
-mod postgres_server;
-#[path = "../../tests/private/mod.rs"]
-mod private;
 mod variety;
 
 use std::fs;
@@ -89,10 +85,14 @@ fn sqlite(runtime: &tokio::runtime::Runtime, arguments: &Arguments) {
 }
 
 fn postgres(runtime: &tokio::runtime::Runtime, arguments: &Arguments) {
-    let Some(server) = postgres_server::postgres() else { return };
+    if !support::programs::is_there("postgres") {
+        println!("LEFT OUT: PostgreSQL, which is not on this machine");
+        return;
+    }
+    let server = support::postgres::postgres();
     let mut columns = Vec::new();
     for &keys in &arguments.keys {
-        let (url, took, size) = runtime.block_on(fill::postgres(&server.url(), &postgres_server::unique(), keys));
+        let (url, took, size) = runtime.block_on(fill::postgres(&server.url(), &support::postgres::unique(), keys));
         runtime.block_on(variety::postgres(&url));
         columns.push(column(&url, keys, took, size));
     }

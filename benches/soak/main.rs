@@ -6,19 +6,9 @@
 //! takes some minutes. Printed are the memory of servers and
 //! its slope, the sizes of files, and what clients were told beside what the shop has. Anything lost or counted twice ends the run.
 
-#[path = "../../tests/crash/clients.rs"]
+#[path = "../../tests/servers/crash/clients.rs"]
 mod clients;
-#[path = "../../tests/private/faketime.rs"]
-mod faketime;
 mod mail;
-#[path = "../../tests/private/postgres.rs"]
-#[expect(dead_code, reason = "one shop needs no database of its own")]
-mod postgres_server;
-#[path = "../../tests/private/mod.rs"]
-mod private;
-#[path = "../../tests/server/process.rs"]
-#[expect(dead_code, reason = "other tests read answers in other ways")]
-mod process;
 mod samples;
 mod shop;
 mod visitors;
@@ -66,7 +56,8 @@ fn main() {
             pause,
         ),
     ];
-    if let Some(postgres) = postgres_server::postgres() {
+    if support::programs::is_there("postgres") {
+        let postgres = support::postgres::postgres();
         let servers = ["axum_server", "rocket_server"];
         // The first server is never killed.
         let troubles = [Trouble::Kill, Trouble::Stop, Trouble::Clock, Trouble::Database, Trouble::DatabaseStops];

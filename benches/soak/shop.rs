@@ -14,13 +14,13 @@ use rand::{RngExt, SeedableRng};
 use serde_json::json;
 
 use crate::clients::{Book, USES};
-use crate::faketime;
 use crate::mail::Mail;
-use crate::postgres_server::Postgres;
-use crate::private::wait_for;
-use crate::process::{CONFIGURED, SECRET, Server, Site, TOKEN};
 use crate::samples::{self, Sample};
 use crate::visitors::Visitors;
+use support::faketime;
+use support::postgres::Postgres;
+use support::process::{CONFIGURED, SECRET, Server, Site, TOKEN};
+use support::wait_for;
 
 /// How often memory and files are looked at.
 const SAMPLE: Duration = Duration::from_secs(10);
@@ -279,7 +279,7 @@ impl Shop {
         let mut command = site.command(&settings);
         // The clock that it sees is the file's, looked at each second. Intervals pass as they do.
         command
-            .env("LD_PRELOAD", faketime::library().expect("faketime is installed"))
+            .env("LD_PRELOAD", faketime::library())
             .env("DONT_FAKE_MONOTONIC", "1")
             .env("FAKETIME_CACHE_DURATION", "1");
         command.env("FAKETIME_TIMESTAMP_FILE", site.path().join("clock"));

@@ -7,7 +7,7 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 use serde_json::json;
 
-use crate::process::{SECRET, Server, TOKEN};
+use support::process::{SECRET, Server, TOKEN};
 
 /// What the platform was told.
 #[derive(Default)]

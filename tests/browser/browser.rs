@@ -12,7 +12,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
 use url::{ParseError, Url};
 
-use crate::private::{binaries, free_port, supervise, wait_for};
+use support::{free_port, programs, supervise, wait_for};
 
 /// A program that starts browsers, and ends with this process.
 struct Driver {
@@ -22,14 +22,11 @@ struct Driver {
     _supervisor: Child,
 }
 
-/// The driver of this test binary, if the machine has Chromium and its driver.
-fn driver() -> Option<&'static Driver> {
-    static DRIVER: OnceLock<Option<Driver>> = OnceLock::new();
-    let start = || {
-        let (driver, chromium) = (binaries("chromedriver")?, binaries("chromium")?.join("chromium"));
-        Some(Driver::start(&driver, chromium))
-    };
-    DRIVER.get_or_init(start).as_ref()
+/// The driver of this test binary.
+fn driver() -> &'static Driver {
+    static DRIVER: OnceLock<Driver> = OnceLock::new();
+    DRIVER
+        .get_or_init(|| Driver::start(&programs::folder("chromedriver"), programs::folder("chromium").join("chromium")))
 }
 
 impl Driver {
@@ -66,9 +63,9 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Opens one for the site at this address; `None` if the machine has none.
-    pub async fn open(site: &str, view: View) -> Option<Self> {
-        let driver = driver()?;
+    /// Opens one for the site at this address.
+    pub async fn open(site: &str, view: View) -> Self {
+        let driver = driver();
         // The sandbox needs a kernel that lets this user make namespaces, which containers do not.
         let arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--lang=en"];
         let options = json!({ "binary": driver.chromium, "args": arguments });
@@ -78,7 +75,7 @@ impl Browser {
         let client = builder.connect(&format!("http://127.0.0.1:{}", driver.port)).await.unwrap();
         let browser = Self { client, site: site.to_owned() };
         browser.view(view).await;
-        Some(browser)
+        browser
     }
 
     /// Looks at pages in another way from now on.

@@ -1,8 +1,8 @@
 //! What people do, step by step.
 
 use crate::browser::Browser;
-use crate::process::TOKEN;
 use crate::shop::Shop;
+use support::process::TOKEN;
 
 const BUYER: &str = "grace@example.com";
 

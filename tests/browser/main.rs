@@ -1,17 +1,11 @@
 //! The seller's desk and the buyer's page, in a real browser, as people use them, on both example servers.
 //!
-//! The browser is Chromium with its `chromedriver`, the checks for people who use other senses are those of axe-core. Without them
-//! the tests are left out loudly; with `CI` set they fail.
+//! The browser is Chromium with its `chromedriver`. axe-core, which npm gets, checks what keeps people from using a page.
 
 mod axe;
 mod browser;
 mod journey;
 mod looks;
-#[path = "../private/mod.rs"]
-mod private;
-#[path = "../server/process.rs"]
-#[expect(dead_code, reason = "the tests of the programs ask more")]
-mod process;
 mod shop;
 
 use crate::browser::{Browser, View};
@@ -21,16 +15,16 @@ const SERVERS: [&str; 2] = ["axum_server", "rocket_server"];
 
 /// Each with and without the script of the buyer's page.
 #[tokio::test]
+#[cfg_attr(without = "chromium", ignore = "needs chromium")]
+#[cfg_attr(without = "chromedriver", ignore = "needs chromedriver")]
 async fn a_sale_from_the_first_product_to_the_last_use() {
     for server in SERVERS {
         for scripts in [true, false] {
             let shop = Shop::open(server);
             let site = shop.site();
-            let Some(seller) = Browser::open(&site, View { scripts, ..View::default() }).await else { return };
+            let seller = Browser::open(&site, View { scripts, ..View::default() }).await;
             journey::sells(&seller, &shop).await;
-            let Some(buyer) = Browser::open(&site, View { scripts, width: 390, ..View::default() }).await else {
-                return;
-            };
+            let buyer = Browser::open(&site, View { scripts, width: 390, ..View::default() }).await;
             journey::buys(&buyer, &shop, scripts).await;
             journey::revokes(&seller).await;
             journey::is_refused(&buyer).await;
@@ -43,10 +37,13 @@ async fn a_sale_from_the_first_product_to_the_last_use() {
 
 /// Light and dark, 360 to 1,920 pixels wide, with little and with much data.
 #[tokio::test]
+#[cfg_attr(without = "chromium", ignore = "needs chromium")]
+#[cfg_attr(without = "chromedriver", ignore = "needs chromedriver")]
+#[cfg_attr(without = "npm", ignore = "needs npm")]
 async fn every_page_can_be_read_by_everybody_everywhere() {
     let shop = Shop::open(SERVERS[0]);
-    let Some(browser) = Browser::open(&shop.site(), View::default()).await else { return };
-    let Some(axe) = axe::source() else { return };
+    let browser = Browser::open(&shop.site(), View::default()).await;
+    let axe = axe::source();
     journey::signs_in(&browser).await;
     for filled in [false, true] {
         if filled {

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 
 use crate::browser::Browser;
-use crate::private::wait_for;
-use crate::process::{CONFIGURED, Server, Site, TOKEN};
+use support::process::{CONFIGURED, Server, Site, TOKEN};
+use support::wait_for;
 
 const STRIPE: &str = "whsec_of-this-shop";
 /// A name that is long, and one that is read from right to left.

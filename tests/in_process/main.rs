@@ -1,0 +1,16 @@
+//! Delivery inside this process, over memory: hosts, e-mails, platforms, observers, and what must hold of the code itself.
+
+mod bindings;
+mod doubles;
+mod guards;
+mod hosts_ports;
+mod hosts_sign_in;
+mod observer;
+mod outbox;
+mod platforms;
+mod readme;
+mod rocket;
+mod simulation;
+mod smtp;
+mod webhooks;
+mod wrong_stores;

@@ -1,0 +1,76 @@
+//! What a buyer is told of a sale, and what is forgotten of a buyer.
+
+use std::time::Duration;
+
+use delivery_core::email::Email;
+use delivery_core::key::Status;
+use delivery_core::platform::{Buyer, Event, Notification, Platform, Sale};
+use delivery_core::store::EventOutcome::{Ignored, Issued, NeedsAttention, Revoked};
+use delivery_core::store::InboxQuery;
+
+use super::shop::{Own, Shop, line, refunded, sale};
+
+fn told(id: &str, events: Vec<Event>) -> Notification {
+    Notification { id: id.to_owned(), kind: "sale".to_owned(), is_test: false, events: Ok(events) }
+}
+
+#[tokio::test]
+async fn a_refund_is_told_to_whoever_has_the_key_now() {
+    let shop = Shop::open();
+    shop.product("guide").await;
+    shop.tell(Event::Paid(sale("A", "guide"))).await;
+    assert_eq!(shop.sent().await, 1);
+    let corrected: Email = "ada@example.org".parse().unwrap();
+    let key = shop.keys().await[0].id();
+    shop.delivery.desk(&"alice".parse().unwrap()).resend(key, Some(corrected)).await.unwrap();
+    assert_eq!(shop.sent().await, 1);
+    assert_eq!(shop.tell(refunded("A")).await, Some(Revoked));
+    assert_eq!(shop.sent().await, 1);
+    let sent = shop.mailer.accepted();
+    let to: Vec<&str> = sent.iter().map(|message| message.to.as_str()).collect();
+    assert_eq!(to, ["ada@example.com", "ada@example.org", "ada@example.org"]);
+    assert!(sent[2].text.contains("refunded"), "{}", sent[2].text);
+    assert!(!sent[2].text.contains("dlv_"), "a key that is revoked is of no use: {}", sent[2].text);
+    // Told again, the platform has nothing new to say.
+    shop.tell(refunded("A")).await;
+    assert_eq!((shop.sent().await, shop.statuses().await), (0, vec![Status::Revoked]));
+}
+
+#[tokio::test]
+async fn events_of_a_person_who_was_erased_leave_nothing_when_they_come_again() {
+    let shop = Shop::open();
+    shop.product("guide").await;
+    let waits = Sale { lines: vec![line("mug")], ..sale("B", "") };
+    let by_reference = Sale { buyer: Buyer { email: None, customer: Some("ctm_1".to_owned()) }, ..sale("C", "guide") };
+    let events = [
+        ("evt_paid", Event::Paid(sale("A", "guide")), Issued),
+        ("evt_waits", Event::Paid(waits), NeedsAttention),
+        ("evt_nobody", Event::Paid(by_reference), NeedsAttention),
+        // One of two things has a key, so the event waits for the other.
+        ("evt_half", Event::Paid(Sale { lines: vec![line("guide"), line("mug")], ..sale("D", "") }), NeedsAttention),
+    ];
+    for (id, event, outcome) in &events {
+        shop.clock.advance(Duration::from_mins(1));
+        assert_eq!(shop.told(id, Ok(vec![event.clone()])).await, Some(*outcome), "{id}");
+    }
+    let erased = "ADA@example.com".parse().unwrap();
+    shop.delivery.desk(&"alice".parse().unwrap()).erase(&erased).await.unwrap();
+    // Apart in time, so that no limit is met.
+    for (id, event, _) in &events {
+        shop.clock.advance(Duration::from_mins(1));
+        let again = shop.delivery.receive(&Own.name(), told(id, vec![event.clone()])).await.unwrap();
+        assert!(!again.is_new, "{id}");
+    }
+    // The same sales, as events that nobody knows: pruned, or made again by hand.
+    shop.clock.advance(Duration::from_mins(1));
+    assert_eq!(shop.told("evt_again", Ok(vec![events[0].1.clone()])).await, Some(Ignored));
+    shop.clock.advance(Duration::from_mins(1));
+    assert_eq!(shop.told("evt_half_again", Ok(vec![events[3].1.clone()])).await, Some(Ignored));
+    let listed = shop.delivery.events(&InboxQuery { limit: 9, ..InboxQuery::default() }).await.unwrap().items;
+    for entry in listed {
+        let body = entry.body.unwrap_or_default();
+        assert!(!body.to_lowercase().contains("ada@example.com"), "{}: {body}", entry.id.name);
+    }
+    assert_eq!(shop.keys().await.len(), 2);
+    assert!(shop.keys().await.iter().all(|key| key.email().as_str().ends_with("@erased.invalid")));
+}

@@ -1,0 +1,61 @@
+//! What the documentation must name: every setting, every endpoint, every code.
+
+use std::process::Command;
+
+use delivery_core::ErrorCode;
+use delivery_core::http::Endpoint;
+
+const README: &str = include_str!("../../README.md");
+const SERVERS: &str = include_str!("../../examples/README.md");
+
+fn help(program: &str) -> String {
+    let test = std::env::current_exe().unwrap();
+    let examples = test.parent().and_then(std::path::Path::parent).unwrap().join("examples");
+    let output = Command::new(examples.join(program)).arg("--help").env_clear().output().unwrap();
+    String::from_utf8(output.stdout).unwrap().replace(program, "SERVER")
+}
+
+/// Whether the first column of some table names it.
+fn names(page: &str, name: &str) -> bool {
+    page.lines().filter_map(|line| line.strip_prefix('|')?.split('|').next()).any(|first| first.contains(name))
+}
+
+#[test]
+fn every_setting_has_a_line() {
+    let help = help("axum_server");
+    let settings: Vec<&str> = help.split("[env: ").skip(1).map(|rest| rest.split(['=', ']']).next().unwrap()).collect();
+    assert!(settings.len() > 15, "{help}");
+    // One sentence is about the twins that name a file.
+    let settings = settings.into_iter().map(|setting| setting.strip_suffix("_FILE").unwrap_or(setting));
+    for setting in settings {
+        assert!(names(SERVERS, &format!("`{setting}`")), "examples/README.md says nothing of {setting}");
+    }
+}
+
+#[test]
+fn both_servers_have_the_same_settings() {
+    assert_eq!(help("axum_server"), help("rocket_server"));
+}
+
+#[test]
+fn every_endpoint_has_a_line() {
+    let table: String = README.lines().filter(|line| line.starts_with('|')).collect();
+    for endpoint in Endpoint::ALL {
+        let whole = table.contains(&format!("`{} {}", endpoint.method(), endpoint.path()));
+        // Platforms share a line.
+        let last = endpoint.path().rsplit('/').next().unwrap();
+        let of_platforms = matches!(endpoint, Endpoint::Platform(_)) && names(README, &format!(" `{last}`"));
+        assert!(whole || of_platforms, "README says nothing of {}", endpoint.path());
+    }
+}
+
+#[test]
+fn every_code_has_a_line_with_its_status() {
+    for code in ErrorCode::ALL {
+        let line = SERVERS.lines().find(|line| line.starts_with('|') && line.contains(&format!("`{code}`")));
+        assert!(
+            line.is_some_and(|line| line.contains(&code.status().to_string())),
+            "examples/README.md says nothing of {code}"
+        );
+    }
+}

@@ -1,0 +1,288 @@
+//! SMTP against a scripted server on loopback.
+
+use delivery_core::mail::{Failure, FolderMailer, Mailer, Message, SmtpMailer};
+use delivery_core::store::MessageId;
+use mail_parser::MessageParser;
+use tokio::net::TcpListener;
+
+use support::smtp::{Script, SmtpServer};
+
+/// A server that does so, and a mailer that sends to it.
+async fn serve(script: Script) -> (SmtpMailer, SmtpServer) {
+    let server = SmtpServer::start(script).await;
+    (server.url.parse().unwrap(), server)
+}
+
+fn message() -> Message {
+    Message {
+        from: "Müller & Söhne <shop@example.com>".parse().unwrap(),
+        to: "o'brien@example.com".parse().unwrap(),
+        subject: "Your key for Größe \"L\"".to_owned(),
+        text: "Your key:\n\n.dlv_key\n\rbare\rreturns\nä€🐦 and a line that is far longer than what SMTP takes: "
+            .to_owned()
+            + &"x".repeat(2000),
+        html: "<p>Your key: dlv_key ä</p>".to_owned(),
+        message_id: MessageId::new("e-mail-1@example.com").unwrap(),
+        date: chrono::DateTime::from_timestamp(1_795_255_200, 0).unwrap(),
+    }
+}
+
+#[tokio::test]
+async fn an_accepted_message_arrives_whole() {
+    let (mailer, server) = serve(Script::Accept).await;
+    let sent = message();
+    for _ in 0..3 {
+        mailer.send(&sent).await.unwrap();
+    }
+    let received = server.received();
+    assert_eq!(received.len(), 3);
+    let raw = &received[0];
+    assert!(raw.lines().all(|line| line.len() <= 998 && line.is_ascii() && !line.contains('\r')), "{raw}");
+    let parsed = MessageParser::new().parse(raw.as_bytes()).unwrap();
+    assert_eq!(parsed.subject(), Some(sent.subject.as_str()));
+    assert_eq!(parsed.message_id(), Some("e-mail-1@example.com"));
+    assert_eq!(parsed.header_raw("Auto-Submitted").map(str::trim), Some("auto-generated"));
+    assert_eq!(parsed.from().unwrap().first().unwrap().name(), Some("Müller & Söhne"));
+    assert_eq!(parsed.to().unwrap().first().unwrap().address(), Some("o'brien@example.com"));
+    assert_eq!(parsed.date().unwrap().to_rfc3339(), "2026-11-21T10:00:00Z");
+    let text = parsed.body_text(0).unwrap().replace("\r\n", "\n");
+    assert_eq!(text.trim_end(), sent.text.replace('\r', "\n").trim_end());
+    assert!(parsed.body_html(0).unwrap().contains(&sent.html));
+}
+
+#[tokio::test]
+async fn messages_share_a_connection_up_to_a_hundred() {
+    let (mailer, server) = serve(Script::Accept).await;
+    for _ in 0..100 {
+        mailer.send(&message()).await.unwrap();
+    }
+    assert_eq!((server.received().len(), server.connections()), (100, 1));
+    mailer.send(&message()).await.unwrap();
+    assert_eq!((server.received().len(), server.connections()), (101, 2));
+}
+
+#[tokio::test]
+async fn a_connection_that_the_server_closed_is_replaced() {
+    let (mailer, server) = serve(Script::HangUpBetweenLetters).await;
+    for _ in 0..3 {
+        mailer.send(&message()).await.unwrap();
+    }
+    assert_eq!((server.received().len(), server.connections()), (3, 3));
+}
+
+/// A reply that comes too late for one e-mail must not be taken for the next one's.
+#[tokio::test]
+async fn a_connection_whose_message_was_cut_off_is_not_used_again() {
+    let (mailer, server) = serve(Script::SilentAfterTheFirstDot).await;
+    let taken = async {
+        while server.received().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let sent = message();
+    tokio::select! {
+        done = mailer.send(&sent) => panic!("{done:?}"),
+        () = taken => {}
+    }
+    mailer.send(&message()).await.unwrap();
+    assert_eq!((server.received().len(), server.connections()), (2, 2));
+}
+
+/// The second confirmation would be taken for the reply to the next e-mail's first command, and so on: an e-mail that is
+/// refused would count as sent.
+#[tokio::test]
+async fn a_connection_whose_server_replied_once_too_often_is_not_used_for_another_message() {
+    let (mailer, server) = serve(Script::At(".", b"250 taken\r\n250 taken\r\n")).await;
+    for _ in 0..3 {
+        mailer.send(&message()).await.unwrap();
+    }
+    assert_eq!((server.received().len(), server.connections()), (3, 3));
+    // From the first command on, no e-mail counts as sent.
+    let (mailer, server) = serve(Script::At("MAIL", b"250 ok\r\n250 ok\r\n")).await;
+    assert_eq!(mailer.send(&message()).await.unwrap_err().kind(), Failure::Transient);
+    assert_eq!(server.received().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_nobody_needs_is_closed_in_order() {
+    let (mailer, server) = serve(Script::Accept).await;
+    mailer.send(&message()).await.unwrap();
+    // A paused clock goes on by itself when nobody is busy.
+    tokio::time::sleep(std::time::Duration::from_secs(30)).await;
+    while server.quit() == 0 {
+        tokio::task::yield_now().await;
+    }
+    mailer.send(&message()).await.unwrap();
+    assert_eq!(server.connections(), 2);
+}
+
+#[tokio::test]
+async fn what_a_refusal_means_for_the_message() {
+    use Failure::{Doubtful, Permanent, Transient, Unconfirmed};
+    for (at, reply, meaning) in [
+        // Whatever comes before the recipient is named concerns every e-mail.
+        ("", "550 your address is blocked", Transient),
+        ("", "554 5.7.1 no service here", Transient),
+        ("EHLO", "550 5.1.1 who are you", Transient),
+        ("AUTH", "535 5.7.8 wrong password", Transient),
+        ("AUTH", "550 no such user", Transient),
+        ("MAIL", "550 no such user", Transient),
+        ("MAIL", "550 5.1.1 sender unknown", Transient),
+        ("MAIL", "553 sender address rejected", Transient),
+        ("MAIL", "452 4.3.1 full", Transient),
+        // Only an enhanced code says for certain that there is no such recipient.
+        ("RCPT", "450 mailbox busy", Transient),
+        ("RCPT", "451 greylisted", Transient),
+        ("RCPT", "550 5.1.1 no such user", Permanent),
+        ("RCPT", "550 5.1.10 no such user", Permanent),
+        ("RCPT", "553 5.1.3 bad address", Permanent),
+        ("RCPT", "550 no such user", Doubtful),
+        ("RCPT", "551 user moved", Doubtful),
+        ("RCPT", "553 unknown mailbox", Doubtful),
+        ("RCPT", "550 relay not permitted", Transient),
+        ("RCPT", "550 Sender verify failed", Transient),
+        ("RCPT", "550 Mailbox quota exceeded", Transient),
+        ("RCPT", "550 5.7.1 your address is blocked", Transient),
+        ("RCPT", "550 5.4.5 daily quota spent", Transient),
+        ("RCPT", "554 relay denied", Transient),
+        ("RCPT", "530 log in first", Transient),
+        // What comes after it is about the message or the sender.
+        ("DATA", "550 no such user", Transient),
+        ("DATA", "554 5.1.1 no valid recipients", Transient),
+        (".", "452 full", Transient),
+        (".", "550 no such user", Transient),
+        (".", "550 5.1.1 no such user", Transient),
+        (".", "554 5.7.1 refused", Transient),
+        (".", "no reply at all", Unconfirmed),
+    ] {
+        let reply = format!("{reply}\r\n").leak().as_bytes();
+        let server = SmtpServer::start(Script::At(at, reply)).await;
+        let mailer: SmtpMailer = server.url.replace("://", "://user:password@").parse().unwrap();
+        let error = mailer.send(&message()).await.unwrap_err();
+        assert_eq!(error.kind(), meaning, "{at} {}: {error}", String::from_utf8_lossy(reply));
+        assert!(!error.to_string().contains("dlv_key"));
+    }
+    let (mailer, _) = serve(Script::HangUpAfterTheDot).await;
+    assert_eq!(mailer.send(&message()).await.unwrap_err().kind(), Unconfirmed);
+}
+
+#[tokio::test]
+async fn a_server_that_accepts_others_is_believed_when_it_refuses_one() {
+    let (mailer, _) = serve(Script::KnowsSome).await;
+    let send = async |to: &str| mailer.send(&Message { to: to.parse().unwrap(), ..message() }).await;
+    let refused = async |to: &str| send(to).await.unwrap_err().kind();
+    assert_eq!(refused("nobody@example.com").await, Failure::Doubtful, "it may refuse everybody");
+    send("buyer@example.com").await.unwrap();
+    assert_eq!(refused("nobody@example.com").await, Failure::Permanent);
+    assert_eq!(refused("nonesuch@example.com").await, Failure::Doubtful, "nobody was accepted since");
+    send("buyer@example.com").await.unwrap();
+    assert_eq!(refused("nonesuch@example.com").await, Failure::Permanent);
+}
+
+#[tokio::test]
+async fn a_confirmation_is_understood_whatever_it_is_written_in() {
+    let long: &'static [u8] = format!("250 taken {}\r\n", "x".repeat(20_000)).leak().as_bytes();
+    let lines: &'static [u8] = format!("250-{}\r\n250 taken\r\n", "x".repeat(5000)).leak().as_bytes();
+    for reply in [&b"250 \xfcbernommen\r\n"[..], b"250-\xff\xfe\r\n250 ok\r\n", long, lines] {
+        let (mailer, server) = serve(Script::At(".", reply)).await;
+        mailer.send(&message()).await.unwrap();
+        mailer.send(&message()).await.unwrap();
+        assert_eq!((server.received().len(), server.connections()), (2, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_has_ten_minutes_for_its_last_reply() {
+    for (seconds, confirmed) in [(62, true), (590, true), (610, false)] {
+        let (mailer, _server) = serve(Script::Slow(seconds)).await;
+        let sent = mailer.send(&message()).await.map_err(|error| error.kind());
+        assert_eq!(sent, if confirmed { Ok(()) } else { Err(Failure::Unconfirmed) }, "{seconds} s");
+    }
+}
+
+#[tokio::test]
+async fn an_address_beyond_ascii_goes_by_smtputf8_or_fails_with_that_reason() {
+    let sent = Message { to: "用户@例え.jp".parse().unwrap(), ..message() };
+    let (mailer, server) = serve(Script::International).await;
+    mailer.send(&sent).await.unwrap();
+    mailer.send(&message()).await.unwrap();
+    let senders = server.senders();
+    assert!(senders[0].contains("SMTPUTF8") && !senders[1].contains("SMTPUTF8"), "{senders:?}");
+    let received = server.received();
+    assert!(received[0].contains("To: 用户@xn--r8jz45g.jp\r\n"), "{}", received[0]);
+    for to in ["हिन्दी@example.com", "\u{301}a@example.com", "jürgen@bücher.example"] {
+        let sent = Message { to: to.parse().unwrap(), ..message() };
+        mailer.send(&sent).await.unwrap();
+        let received = server.received().pop().unwrap();
+        assert!(received.contains(&format!("To: {}\r\n", sent.to)), "{received}");
+    }
+    let (mailer, server) = serve(Script::Accept).await;
+    let error = mailer.send(&sent).await.unwrap_err();
+    assert_eq!(server.recipients(), 0);
+    assert!(error.is_permanent() && error.to_string().contains("SMTPUTF8"), "{error}");
+    assert!(server.senders().is_empty());
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_may_be_back_later() {
+    let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let mailer: SmtpMailer = format!("smtp://{address}").parse().unwrap();
+    assert!(!mailer.send(&message()).await.unwrap_err().is_permanent());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_server_is_left_in_time() {
+    let (mailer, _) = serve(Script::Silence).await;
+    #[expect(clippy::disallowed_methods, reason = "the paused clock of the runtime")]
+    let started = tokio::time::Instant::now();
+    assert!(!mailer.send(&message()).await.unwrap_err().is_permanent());
+    assert!(started.elapsed() <= delivery_core::mail::SEND_TIMEOUT);
+}
+
+#[tokio::test]
+async fn a_folder_keeps_one_private_file_a_message() {
+    let folder = tempfile::tempdir().unwrap();
+    let mailer = FolderMailer::open(folder.path().join("mail")).unwrap();
+    for _ in 0..2 {
+        mailer.send(&message()).await.unwrap();
+    }
+    let files: Vec<_> =
+        std::fs::read_dir(folder.path().join("mail")).unwrap().map(|file| file.unwrap().path()).collect();
+    assert_eq!(files, [folder.path().join("mail/e-mail-1@example.com.eml")]);
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&files[0]).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    let bytes = std::fs::read(&files[0]).unwrap();
+    assert_eq!(MessageParser::new().parse(&bytes).unwrap().message_id(), Some("e-mail-1@example.com"));
+}
+
+#[tokio::test]
+async fn messages_that_come_at_once_are_all_written_whoever_is_cut_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let mailer = FolderMailer::open(folder.path()).unwrap();
+    let messages: Vec<Message> = (0..40)
+        .map(|number| Message { message_id: MessageId::new(format!("{number}@example.com")).unwrap(), ..message() })
+        .collect();
+    let mut sending: Vec<_> = messages.iter().map(|message| mailer.send(message)).collect();
+    // The first has begun to write, for itself alone; the second is to write for all the others.
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(sending.iter_mut().all(|message| message.as_mut().poll(&mut context).is_pending()));
+    assert!(!format!("{mailer:?}").contains("waiting"), "e-mails hold keys");
+    drop(sending.drain(..2));
+    for message in sending {
+        message.await.unwrap();
+    }
+    for message in &messages[1..] {
+        assert!(folder.path().join(format!("{}.eml", message.message_id.as_str())).is_file());
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_is_gone_may_be_back_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let mailer = FolderMailer::open(folder.path().join("mail")).unwrap();
+    std::fs::remove_dir(folder.path().join("mail")).unwrap();
+    assert!(!mailer.send(&message()).await.unwrap_err().is_permanent());
+    mailer.clone().send(&message()).await.unwrap_err();
+    FolderMailer::open(folder.path().join("mail")).unwrap();
+    mailer.send(&message()).await.unwrap();
+}

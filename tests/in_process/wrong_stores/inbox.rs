@@ -1,0 +1,93 @@
+//! A wrong store's inbox.
+
+use std::sync::atomic::Ordering;
+
+use async_trait::async_trait;
+use chrono::{DateTime, TimeDelta, Utc};
+use delivery_core::email::Email;
+use delivery_core::order::{OrderId, Source};
+use delivery_core::store::{
+    Entry, EventOutcome, Handling, Inbox, InboxQuery, Ledger, Page, Receipt, Received, StoreError,
+};
+
+use super::fault::Fault::*;
+use super::store::Wrong;
+
+impl Wrong {
+    pub async fn receive_wrongly(&self, mut receipt: Receipt) -> Result<Received, StoreError> {
+        let inner = self.open()?;
+        match self.fault {
+            ReceivesACopyAsNew if !receipt.is_kept => {
+                receipt.entry.id.name = self.favours.fetch_add(1, Ordering::SeqCst).to_string().parse().unwrap();
+            }
+            TakesOlderAddresses => {
+                if let Some(Handling::Remember(customer)) = &mut receipt.step {
+                    customer.told_at = DateTime::<Utc>::MAX_UTC;
+                }
+            }
+            ForgetsTheReason => {
+                let mut received = inner.receive(receipt).await?;
+                received.entry.reason = Option::None;
+                return Ok(received);
+            }
+            _ => {}
+        }
+        inner.receive(receipt).await
+    }
+
+    fn kept(&self) -> Result<&dyn Inbox, StoreError> {
+        self.open()?.inbox().ok_or(StoreError::Unsupported)
+    }
+}
+
+#[async_trait]
+impl Inbox for Wrong {
+    async fn claim_entries(
+        &self,
+        now: DateTime<Utc>,
+        mut lease_until: DateTime<Utc>,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        if self.is(LeasesAnEventToMany) {
+            lease_until = now - TimeDelta::minutes(1);
+        }
+        self.kept()?.claim_entries(now, lease_until, limit).await
+    }
+
+    async fn retry_entries(
+        &self,
+        source: Option<&Source>,
+        since: Option<DateTime<Utc>>,
+        now: DateTime<Utc>,
+    ) -> Result<u64, StoreError> {
+        let source = source.filter(|_| !self.is(RetriesEventsOfAnyPlatform));
+        self.kept()?.retry_entries(source, since, now).await
+    }
+
+    async fn entries(&self, query: &InboxQuery) -> Result<Page<Entry, i64>, StoreError> {
+        let outcome = query.outcome.filter(|_| !self.is(IgnoresTheOutcome));
+        let mut page = self.kept()?.entries(&InboxQuery { outcome, ..query.clone() }).await?;
+        if self.is(ForgetsTheReason) {
+            page.items.iter_mut().for_each(|entry| entry.reason = Option::None);
+        }
+        Ok(page)
+    }
+
+    async fn customer(&self, source: &Source, reference: &OrderId) -> Result<Option<Email>, StoreError> {
+        if self.is(ForgetsCustomers) { Ok(Option::None) } else { self.kept()?.customer(source, reference).await }
+    }
+
+    async fn prune_inbox(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
+        if !self.is(PrunesWhatWaits) {
+            return self.kept()?.prune_inbox(before).await;
+        }
+        let waits = InboxQuery { outcome: Some(EventOutcome::NeedsAttention), limit: 100, ..InboxQuery::default() };
+        for entry in self.kept()?.entries(&waits).await?.items {
+            let at = entry.received_at;
+            let step = Some(Handling::Ignore(String::new()));
+            let notices = std::sync::Arc::new(|_| Ok(Vec::new()));
+            self.inner.receive(Receipt { entry, is_kept: true, step, at, notices, by: Option::None }).await?;
+        }
+        self.kept()?.prune_inbox(before).await
+    }
+}

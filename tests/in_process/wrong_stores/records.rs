@@ -1,0 +1,194 @@
+//! A wrong store's records and requests, and its catalog, which is right but forgets who changed it.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use chrono::{DateTime, TimeDelta, Utc};
+use delivery_core::HostRef;
+use delivery_core::email::Email;
+use delivery_core::key::{KeyId, Refusal};
+use delivery_core::order::Source;
+use delivery_core::post::{NewPost, Post, PostId};
+use delivery_core::product::{Listing, NewProduct, Product, ProductId, RefName};
+use delivery_core::store::{
+    AuditEntry, AuditQuery, Backlog, Catalog, CatalogEditor, Edit, ExpiryScan, Fetch, Fetched, Figures, MessageNumber,
+    MessageQuery, MessageState, Page, PostQuery, Posts, ProductNames, Records, Refused, RequestId, Requests,
+    StoreError, StoredMessage,
+};
+
+use super::fault::Fault::*;
+use super::store::Wrong;
+
+impl Wrong {
+    pub async fn fetch_wrongly(
+        &self,
+        id: KeyId,
+        mut fetch: Fetch,
+    ) -> Result<Option<Result<Fetched, Refused>>, StoreError> {
+        let inner = self.open()?;
+        match self.fault {
+            CountsEveryRequest => {
+                let change = delivery_core::key::Change::Use { product: fetch.product, at: fetch.at };
+                let used = inner.change(id, change, Vec::new()).await?;
+                return Ok(used.map(|used| used.map(|key| Fetched { key, is_repeat: false })));
+            }
+            ForgetsARequestAtItsRepeat => fetch.request = RequestId::of(fetch.at.to_rfc3339().as_bytes()),
+            // By the first time that it saw.
+            KnowsRequestsForEver => fetch.at = *self.first_time.lock().unwrap().get_or_insert(fetch.at),
+            _ => {}
+        }
+        let fetched = inner.fetch(id, fetch).await?;
+        match fetched {
+            Some(Err(Refused { refusal: Refusal::OtherRequest, key })) if self.is(ForgetsTheProductOfARequest) => {
+                Ok(Some(Ok(Fetched { key, is_repeat: true })))
+            }
+            Some(Ok(Fetched { key, .. })) if self.is(CallsEveryFetchNew) => {
+                Ok(Some(Ok(Fetched { key, is_repeat: false })))
+            }
+            fetched => Ok(fetched),
+        }
+    }
+
+    fn on_record(&self) -> Result<&dyn Records, StoreError> {
+        self.open()?.records().ok_or(StoreError::Unsupported)
+    }
+
+    /// Who changes something, as the store writes it down.
+    fn edit(&self, edit: Edit) -> Edit {
+        match self.fault {
+            ForgetsWhoDidIt => Edit { by: "nobody".parse().unwrap(), ..edit },
+            _ => edit,
+        }
+    }
+}
+
+#[async_trait]
+impl Requests for Wrong {
+    async fn prune_requests(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
+        let before = if self.is(PrunesNewRequests) { before + TimeDelta::days(365) } else { before };
+        self.open()?.requests().ok_or(StoreError::Unsupported)?.prune_requests(before).await
+    }
+}
+
+#[async_trait]
+impl Records for Wrong {
+    async fn messages(&self, query: &MessageQuery) -> Result<Page<StoredMessage, MessageNumber>, StoreError> {
+        let state = query.state.filter(|_| !self.is(ListsMessagesOfAnyState));
+        self.on_record()?.messages(&MessageQuery { state, ..query.clone() }).await
+    }
+
+    async fn audit(&self, query: &AuditQuery) -> Result<Page<AuditEntry, i64>, StoreError> {
+        let mut page = self.on_record()?.audit(query).await?;
+        if self.is(ForgetsWhy) {
+            page.items.iter_mut().for_each(|entry| entry.detail = Option::None);
+        }
+        Ok(page)
+    }
+
+    async fn figures(&self, since: DateTime<Utc>, now: DateTime<Utc>) -> Result<Figures, StoreError> {
+        let mut figures = self.on_record()?.figures(since, now).await?;
+        if self.is(CountsRevocationsAsSales) {
+            figures.days.iter_mut().for_each(|day| day.issued += day.revoked);
+        }
+        Ok(figures)
+    }
+
+    async fn backlog(&self) -> Result<Backlog, StoreError> {
+        let mut backlog = self.on_record()?.backlog().await?;
+        if self.is(CountsWhatWasSentAsFailed) {
+            let sent = MessageQuery { state: Some(MessageState::Sent), ..MessageQuery::default() };
+            backlog.failed += u64::from(!self.on_record()?.messages(&sent).await?.items.is_empty());
+        }
+        Ok(backlog)
+    }
+
+    async fn notify_expiring(&self, mut scan: ExpiryScan) -> Result<usize, StoreError> {
+        match self.fault {
+            TellsTooEarly => scan.until += TimeDelta::days(1),
+            TellsAfterTheyExpired => scan.now -= TimeDelta::days(1),
+            _ => {}
+        }
+        self.on_record()?.notify_expiring(scan).await
+    }
+
+    async fn mark_expired(&self, now: DateTime<Utc>, most: usize) -> Result<usize, StoreError> {
+        self.on_record()?.mark_expired(now, most).await
+    }
+
+    async fn erase(&self, email: &Email, pseudonym: &Email, edit: Edit) -> Result<Vec<KeyId>, StoreError> {
+        let same = if self.is(ErasesNothing) { email } else { pseudonym };
+        self.on_record()?.erase(email, same, edit).await
+    }
+}
+
+#[async_trait]
+impl ProductNames for Wrong {
+    async fn product_named(&self, source: &Source, name: &RefName) -> Result<Option<ProductId>, StoreError> {
+        self.inner.product_named(source, name).await
+    }
+}
+
+#[async_trait]
+impl Catalog for Wrong {
+    async fn product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
+        self.inner.product(id).await
+    }
+
+    async fn products(&self) -> Result<Arc<Vec<Listing>>, StoreError> {
+        self.inner.products().await
+    }
+}
+
+#[async_trait]
+impl CatalogEditor for Wrong {
+    async fn add_product(&self, product: NewProduct, edit: Edit) -> Result<Arc<Product>, StoreError> {
+        self.inner.add_product(product, self.edit(edit)).await
+    }
+
+    async fn product_called(&self, host_ref: &HostRef) -> Result<Option<Arc<Product>>, StoreError> {
+        self.inner.product_called(host_ref).await
+    }
+
+    async fn update_product(
+        &self,
+        id: ProductId,
+        product: NewProduct,
+        was: Option<&NewProduct>,
+        edit: Edit,
+    ) -> Result<Option<Arc<Product>>, StoreError> {
+        self.inner.update_product(id, product, was, self.edit(edit)).await
+    }
+
+    async fn archive_product(&self, id: ProductId, edit: Edit) -> Result<Option<Arc<Product>>, StoreError> {
+        self.inner.archive_product(id, self.edit(edit)).await
+    }
+}
+
+#[async_trait]
+impl Posts for Wrong {
+    async fn posts(&self, query: &PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
+        self.inner.posts(query).await
+    }
+
+    async fn add_post(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError> {
+        self.inner.add_post(post, self.edit(edit)).await
+    }
+
+    async fn post(&self, id: PostId) -> Result<Option<Post>, StoreError> {
+        self.inner.post(id).await
+    }
+
+    async fn update_post(
+        &self,
+        id: PostId,
+        post: NewPost,
+        was: Option<&NewPost>,
+        edit: Edit,
+    ) -> Result<Option<Post>, StoreError> {
+        self.inner.update_post(id, post, was, self.edit(edit)).await
+    }
+
+    async fn delete_post(&self, id: PostId, edit: Edit) -> Result<bool, StoreError> {
+        self.inner.delete_post(id, self.edit(edit)).await
+    }
+}

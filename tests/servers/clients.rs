@@ -1,0 +1,249 @@
+//! Clients that take their time, and too many of them: what the servers do about it by themselves.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use serde_json::json;
+use socket2::{Domain, Socket, Type};
+
+use support::process::{CONFIGURED, Site, TOKEN, read_answer, status};
+use support::{free_port, wait_for};
+
+/// In real time: the server's deadlines, 15 s for a head and 10 s for an order's body, are no settings.
+pub fn five_hundred_slow_clients_keep_nobody_out_and_are_all_cut_off(site: &Site) {
+    const HEAD: &[u8] =
+        b"POST /api/webhook/order HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n";
+    let server = site.start(&[&CONFIGURED[..], &[("LIMIT_WEBHOOK", "100000")]].concat());
+    assert_eq!(server.add_product().0, 200);
+    let crowd = |sent: &[u8]| -> Vec<TcpStream> {
+        let slow = (0..100).map(|_| {
+            let mut stream = server.connect();
+            stream.write_all(sent).unwrap();
+            stream
+        });
+        slow.collect()
+    };
+    let silent = crowd(b"");
+    let half = crowd(b"GET /healthz HTTP/1.1\r\nHost:");
+    let bodiless = crowd(HEAD);
+    let idle = crowd(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+    let mut dripping = crowd(b"G");
+    // A byte a second, for as long as the server takes it; in between others are answered.
+    let request = b"ET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: ".iter().chain(std::iter::repeat(&b'x'));
+    #[expect(clippy::disallowed_methods, reason = "a slow client is slow in real time")]
+    let (started, mut request) = (std::time::Instant::now(), request);
+    let mut seconds = 0;
+    while started.elapsed() < Duration::from_secs(20) {
+        assert_eq!(server.call("GET", "/healthz", "", "").0, 200);
+        assert_eq!(server.order("while others are slow").0, 200);
+        // A pause for the machine, not for the server.
+        std::thread::park_timeout(Duration::from_millis(20));
+        if started.elapsed().as_secs() > seconds {
+            seconds = started.elapsed().as_secs();
+            let byte = [*request.next().unwrap()];
+            // Until it is cut off.
+            for stream in &mut dripping {
+                drop(stream.write_all(&byte));
+            }
+        }
+    }
+    let mut answers: Vec<String> = Vec::new();
+    for mut stream in [silent, half, bodiless, idle, dripping].into_iter().flatten() {
+        stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        let mut answer = Vec::new();
+        // One that was reset in the middle of a byte is as closed as any.
+        let _ =
+            stream.read_to_end(&mut answer).inspect_err(|error| assert_eq!(error.kind(), ErrorKind::ConnectionReset));
+        answers.push(String::from_utf8(answer).unwrap());
+    }
+    let answered = |status: &str| answers.iter().filter(|answer| answer.starts_with(status)).count();
+    assert_eq!(answers.len(), 500);
+    assert_eq!(answered("HTTP/1.1 200"), 100, "those that asked something");
+    assert_eq!(answered("HTTP/1.1 400"), 100, "those whose body never came");
+    server.terminate();
+}
+
+pub fn with_all_places_taken_a_client_waits_for_the_next_that_is_free(site: &Site) {
+    // 64 are for the database and the like, which leaves 32.
+    let server = site.start_with_descriptors(96, &CONFIGURED);
+    // No address takes more than three quarters of them.
+    let mut taken: Vec<_> = (0..24).map(|_| server.connect()).collect();
+    let mut refused = server.connect();
+    assert!(matches!(refused.read(&mut [0; 1]), Ok(0) | Err(_)), "it is closed, and does not wait for us to ask");
+    taken.extend((0..8).map(|_| connect_from(server.address, [127, 0, 0, 2])));
+    let mut waiting = connect_from(server.address, [127, 0, 0, 3]);
+    waiting.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    waiting.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let early = waiting.read(&mut [0; 1]).unwrap_err().kind();
+    assert!(matches!(early, ErrorKind::WouldBlock | ErrorKind::TimedOut), "{early}");
+    taken.pop();
+    waiting.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    assert_eq!(status(&read_answer(&mut waiting).0), 200);
+    drop(taken);
+    server.terminate();
+}
+
+/// A connection from another address of this machine.
+pub fn connect_from(server: SocketAddr, source: [u8; 4]) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from((source, 0)).into()).unwrap();
+    socket.connect(&server.into()).unwrap();
+    let stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream
+}
+
+const HEALTH: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+
+pub fn one_address_keeps_no_other_out(site: &Site) {
+    let settings = [("MAX_CONNECTIONS_PER_ADDRESS", "5"), ("MAX_CONNECTIONS", "10")];
+    let server = site.start(&[&CONFIGURED[..], &settings].concat());
+    // Five are served, and say nothing; the next five wait in line.
+    let mut silent: Vec<TcpStream> = (0..5).map(|_| connect_from(server.address, [127, 0, 0, 1])).collect();
+    let mut waiting: Vec<TcpStream> = (0..5).map(|_| connect_from(server.address, [127, 0, 0, 1])).collect();
+    for stream in &mut waiting {
+        stream.write_all(HEALTH).unwrap();
+    }
+    let mut other = connect_from(server.address, [127, 0, 0, 2]);
+    other.write_all(HEALTH).unwrap();
+    assert_eq!(status(&read_answer(&mut other).0), 200, "another address is served at once");
+    waiting[0].set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let early = waiting[0].read(&mut [0; 1]).unwrap_err().kind();
+    assert!(matches!(early, ErrorKind::WouldBlock | ErrorKind::TimedOut), "{early}");
+    // One leaves: the whole line passes through its place.
+    silent.pop();
+    for stream in &mut waiting {
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        assert_eq!(status(&read_answer(stream).0), 200);
+    }
+    // A trusted proxy speaks for many.
+    let trusting = [("TRUSTED_PROXIES", "127.0.0.3"), ("MAX_CONNECTIONS_PER_ADDRESS", "2")];
+    let site = Site::new(site.program);
+    let server = site.start(&[&CONFIGURED[..], &trusting].concat());
+    let held: Vec<TcpStream> = (0..5).map(|_| connect_from(server.address, [127, 0, 0, 3])).collect();
+    let mut proxy = connect_from(server.address, [127, 0, 0, 3]);
+    proxy.write_all(HEALTH).unwrap();
+    assert_eq!(status(&read_answer(&mut proxy).0), 200);
+    drop(held);
+}
+
+/// In real time: thirty seconds without taking anything.
+pub fn whoever_takes_no_answer_fills_no_memory_and_is_cut_off(site: &Site) {
+    let server = site.start(&[&CONFIGURED[..], &[("LIMIT_ADMIN", "1000")]].concat());
+    let admin = format!("Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n");
+    let post = json!({ "title": "Long", "category": "news", "content": "x".repeat(500_000) }).to_string();
+    for _ in 0..30 {
+        assert_eq!(server.call("POST", "/api/admin/post", &admin, &post).0, 200);
+    }
+    let (_, list) = server.call("GET", "/api/posts?limit=100", "", "");
+    assert_eq!(list["posts"].as_array().map(Vec::len), Some(2), "a mebibyte of content");
+    let readers: Vec<TcpStream> = (0..500)
+        .map(|_| {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+            socket.set_recv_buffer_size(4096).unwrap();
+            socket.connect(&server.address.into()).unwrap();
+            let mut stream = TcpStream::from(socket);
+            stream.write_all(b"GET /api/posts?limit=100 HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+            stream
+        })
+        .collect();
+    let resident = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap().trim().to_owned();
+        line.split(' ').next().unwrap().parse::<usize>().unwrap() >> 10
+    };
+    let sockets = || std::fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap().count();
+    wait_for(Duration::from_secs(10), || sockets() > 500);
+    let mut most = 0;
+    wait_for(Duration::from_mins(1), || {
+        most = most.max(resident());
+        sockets() < 100
+    });
+    assert!(most < 150, "{most} MB");
+    drop(readers);
+}
+
+pub fn a_connection_made_while_the_server_starts_is_served(site: &Site) {
+    for _ in 0..5 {
+        let bind = format!("127.0.0.1:{}", free_port());
+        let mut command = site.command(&[&CONFIGURED[..], &[("BIND", &bind)]].concat());
+        let mut process = command.spawn().unwrap();
+        let mut early = None;
+        wait_for(Duration::from_secs(30), || {
+            early = TcpStream::connect(&bind).ok();
+            early.is_some()
+        });
+        let mut early = early.unwrap();
+        early.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        early.write_all(HEALTH).unwrap();
+        assert_eq!(status(&read_answer(&mut early).0), 200);
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+}
+
+/// It has sent all of it before it reads, as proxies do.
+pub fn who_sends_too_long_a_body_is_told(site: &Site) {
+    let server = site.start(&CONFIGURED);
+    let admin = format!("Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n");
+    for (target, headers, length, expected) in [
+        ("/api/webhook/order", "Content-Type: application/json\r\n", 100_000, 413),
+        ("/api/webhook/order", "Content-Type: application/json\r\n", 10_000_000, 413),
+        ("/api/admin/product", &*admin, 10_000_000, 413),
+        ("/api/admin/product", "Content-Type: application/json\r\n", 10_000_000, 413),
+    ] {
+        let mut stream = server.connect();
+        let head = format!("POST {target} HTTP/1.1\r\nHost: x\r\n{headers}Content-Length: {length}\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(&vec![b' '; length]).unwrap();
+        assert_eq!(status(&read_answer(&mut stream).0), expected, "{target} {length}");
+    }
+    server.terminate();
+}
+
+pub fn a_request_names_its_host_once(site: &Site) {
+    let server = site.start(&CONFIGURED);
+    for (head, expected) in [
+        ("GET /healthz HTTP/1.1\r\nHost: x\r\n", 200),
+        ("GET /healthz HTTP/1.1\r\n", 400),
+        ("GET /healthz HTTP/1.1\r\nHost: x\r\nHost: y\r\n", 400),
+        ("GET /healthz HTTP/1.1\r\nHost: x\r\nhost: x\r\n", 400),
+        ("GET /healthz HTTP/1.1\r\nHost: a b\r\n", 400),
+        ("GET /healthz HTTP/1.0\r\n", 200),
+        ("GET /healthz HTTP/1.0\r\nHost: x\r\nHost: y\r\n", 400),
+    ] {
+        let mut stream = server.connect();
+        stream.write_all(format!("{head}Connection: close\r\n\r\n").as_bytes()).unwrap();
+        let (answer, body) = read_answer(&mut stream);
+        assert_eq!(status(&answer), expected, "{head}");
+        assert!(expected == 200 || body.contains("INVALID_PARAMS"), "{body}");
+    }
+    server.terminate();
+}
+
+/// The second line ends the walk at the proxy, whatever bytes it has: the first is the client's own.
+pub fn who_forwards_in_two_lines_is_believed_in_none(site: &Site) {
+    let limited = [("TRUSTED_PROXIES", "127.0.0.1"), ("LIMIT_VALIDATE", "20")];
+    let server = site.start(&[&CONFIGURED[..], &limited].concat());
+    for second in [&b"\xff"[..], b"\xc3\xa4", b"unknown"] {
+        let statuses: Vec<u16> = (0..40)
+            .map(|index| {
+                let mut stream = server.connect();
+                let head =
+                    format!("GET /api/validate?key=x HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 10.0.0.{index}\r\n");
+                let head = [head.as_bytes(), b"X-Forwarded-For: ", second, b"\r\nConnection: close\r\n\r\n"].concat();
+                stream.write_all(&head).unwrap();
+                status(&read_answer(&mut stream).0)
+            })
+            .collect();
+        assert!(statuses.iter().filter(|status| **status == 401).count() <= 20, "{second:?}: {statuses:?}");
+    }
+    // The peer that is not trusted is told of, once.
+    let site = Site::new(site.program);
+    let server = site.start(&CONFIGURED);
+    for _ in 0..3 {
+        server.call("GET", "/api/validate?key=x", "X-Forwarded-For: 10.0.0.1\r\n", "");
+    }
+    assert_eq!(server.terminate().matches("TRUSTED_PROXIES").count(), 1);
+}

@@ -1,0 +1,240 @@
+//! What a start makes and keeps: secrets, files, the lock of the database.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Output;
+
+use support::postgres::postgres;
+use support::process::{CONFIGURED, Server, Site};
+
+fn refusal(output: &Output) -> String {
+    assert!(!output.status.success());
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+pub fn a_file_of_secrets_is_only_ever_added_to(site: &Site) {
+    site.start(&[]).terminate();
+    let file = site.data().join("secrets.env");
+    let made = fs::read_to_string(&file).unwrap();
+    let secret = |name: &str| made.lines().find_map(|line| line.strip_prefix(&format!("{name}="))).unwrap().to_owned();
+    let (key, admin) = (secret("KEY_SECRET"), secret("ADMIN_TOKEN"));
+    let edited = |from: &str, to: &str| made.replace(from, to);
+    for (text, refused) in [
+        (edited("KEY_SECRET=", "#KEY_SECRET="), true),
+        (edited("KEY_SECRET=", "KEY_SECRTE="), true),
+        (String::new(), true),
+        (edited("KEY_SECRET=", "KEY_SECRET = "), false),
+        (edited("KEY_SECRET=", "export KEY_SECRET="), false),
+        (edited("KEY_SECRET=", "  KEY_SECRET="), false),
+        (edited(&key, &format!("\"{key}\"  # do not lose")), false),
+        (edited(&key, &format!("'{key}'")), false),
+        (format!("\u{feff}{made}"), false),
+        (made.replace('\n', "\r\n"), false),
+    ] {
+        fs::write(&file, &text).unwrap();
+        if refused {
+            let said = refusal(&site.command(&[]).output().unwrap());
+            assert!(said.contains("KEY_SECRET") && said.contains("made with none"), "{text}: {said}");
+            assert!(!said.contains(&key), "{said}");
+        } else {
+            let server = site.start(&[]);
+            assert_eq!(server.printed, "", "{text}");
+            server.terminate();
+        }
+        assert_eq!(fs::read_to_string(&file).unwrap(), text, "nothing is missing, so nothing is written");
+        let left: Vec<_> = fs::read_dir(site.data()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert!(left.iter().all(|name| !name.to_str().unwrap().contains(".new")), "{left:?}");
+    }
+    // Another one that is missing is made, and stands behind what was there.
+    let text = format!("# mine\nUNKNOWN=kept\nKEY_SECRET={key}\n#ADMIN_TOKEN={admin}");
+    fs::write(&file, &text).unwrap();
+    site.start(&[]).terminate();
+    let now = fs::read_to_string(&file).unwrap();
+    let added = now.strip_prefix(&text).expect("only added to");
+    assert!(added.starts_with("\nWEBHOOK_SECRET=") && added.contains("\nADMIN_TOKEN=") && !added.contains(&admin));
+    // A quote that is not closed has a line.
+    fs::write(&file, "A=1\nKEY_SECRET=\"x\n").unwrap();
+    let said = refusal(&site.command(&[]).output().unwrap());
+    assert!(said.contains("line 2") && said.contains("quote"), "{said}");
+}
+
+pub fn a_secret_that_a_crash_left_behind_is_found_again(site: &Site) {
+    // The database has accepted it, and the start died before the file had its name.
+    site.start(&[]).terminate();
+    let (file, staged) = (site.data().join("secrets.env"), site.data().join("secrets.env.new.0011223344556677"));
+    let made = fs::read_to_string(&file).unwrap();
+    fs::rename(&file, &staged).unwrap();
+    site.start(&[]).terminate();
+    let line = |text: &str| text.lines().find(|line| line.starts_with("KEY_SECRET=")).map(str::to_owned);
+    assert_eq!(line(&fs::read_to_string(&file).unwrap()), line(&made));
+}
+
+/// In a folder that was there before, readable by everybody.
+pub fn files_are_for_their_owner_alone(site: &Site) {
+    fs::create_dir(site.data()).unwrap();
+    fs::set_permissions(site.data(), fs::Permissions::from_mode(0o755)).unwrap();
+    let check = |folder: &Path| {
+        for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode & 0o077, 0, "{:o} {}", mode, entry.path().display());
+        }
+    };
+    let server = site.start(&CONFIGURED);
+    assert_eq!(server.add_product().0, 200);
+    assert_eq!(server.order("A").0, 200);
+    check(&site.data());
+    server.kill();
+    // As an earlier version or a copy may have left it.
+    for file in ["delivery.db", "delivery.db-wal", "delivery.db-shm"] {
+        fs::set_permissions(site.data().join(file), fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    let server = site.start(&CONFIGURED);
+    check(&site.data());
+    server.terminate();
+    let site = Site::new(site.program);
+    site.start(&[]).terminate();
+    for mode in [0o600, 0o640, 0o644] {
+        fs::set_permissions(site.data().join("secrets.env"), fs::Permissions::from_mode(mode)).unwrap();
+        let server = site.start(&[]);
+        check(&site.data());
+        server.terminate();
+    }
+}
+
+/// Servers that share a database would each make another one, and each refuse the orders of the others.
+pub fn no_secret_is_made_for_a_database_that_has_keys(site: &Site) {
+    let server = site.start(&CONFIGURED);
+    assert_eq!(server.add_product().0, 200);
+    server.terminate();
+    for missing in ["WEBHOOK_SECRET", "ADMIN_TOKEN"] {
+        let rest: Vec<_> = CONFIGURED.into_iter().filter(|(name, _)| *name != missing).collect();
+        // Nothing was sold yet.
+        site.start(&rest).terminate();
+        fs::remove_file(site.data().join("secrets.env")).unwrap();
+    }
+    let server = site.start(&CONFIGURED);
+    assert_eq!(server.order("A").0, 200);
+    server.terminate();
+    for missing in CONFIGURED.map(|(name, _)| name) {
+        let rest: Vec<_> = CONFIGURED.into_iter().filter(|(name, _)| *name != missing).collect();
+        let said = refusal(&site.command(&rest).output().unwrap());
+        assert!(said.contains(&format!("{missing} (--")) && said.contains("secrets.env"), "{said}");
+        let left: Vec<_> = fs::read_dir(site.data()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let secret = |name: &str| name.starts_with("secrets.env") && name != "secrets.env.lock";
+        assert!(!left.iter().any(|name| secret(name.to_str().unwrap())), "{left:?}");
+    }
+    site.start(&CONFIGURED).terminate();
+}
+
+pub fn one_process_owns_a_file_whatever_its_name(site: &Site) {
+    let server = site.start(&CONFIGURED);
+    let other = site.path().join("other.db");
+    fs::hard_link(site.data().join("delivery.db"), &other).unwrap();
+    for file in fs::read_dir(site.data()).unwrap().map(|entry| entry.unwrap().path()) {
+        if file.extension().is_some_and(|extension| extension == "lock") {
+            fs::remove_file(file).unwrap();
+        }
+    }
+    let url = format!("sqlite://{}", other.display());
+    for database in ["", url.as_str()] {
+        let output = site.command(&[&CONFIGURED[..], &[("DATABASE_URL", database)]].concat()).output().unwrap();
+        assert!(refusal(&output).contains("in use by another process"));
+    }
+    assert_eq!(server.add_product().0, 200);
+    server.terminate();
+}
+
+pub fn a_parameter_of_the_database_address_that_nobody_knows_is_refused_and_not_repeated(site: &Site) {
+    for parameter in ["sslpassword=hunter2", "hunter2", "sslmod=require", "sslmode=hunter2"] {
+        let url = format!("postgres://user@127.0.0.1:1/shop?{parameter}");
+        let said = refusal(&site.command(&[("DATABASE_URL", &url), ("RUST_LOG", "trace")]).output().unwrap());
+        assert!(said.contains("DATABASE_URL") && !said.contains("hunter2"), "{said}");
+    }
+}
+
+#[test]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
+fn two_first_starts_share_one_folder_and_one_new_database() {
+    let site = Site::new("axum_server");
+    for round in 0..10 {
+        let url = postgres().database();
+        let data = site.path().join(round.to_string());
+        // A signing secret that is configured leaves two others to be made.
+        let settings = [("DATABASE_URL", url.as_str()), ("DATA_DIR", data.to_str().unwrap()), CONFIGURED[2]];
+        let settings = &settings[..2 + round % 2];
+        let rocket = Site::new("rocket_server");
+        let servers = std::thread::scope(|scope| {
+            let starts = [&site, &rocket].map(|site| scope.spawn(|| Server::start(site.command(settings))));
+            starts.map(|start| start.join().unwrap())
+        });
+        let text = fs::read_to_string(data.join("secrets.env")).unwrap();
+        let secret = |name: &str| text.lines().find_map(|line| line.strip_prefix(&format!("{name}="))).unwrap();
+        let json = "Content-Type: application/json\r\n";
+        for (index, server) in servers.iter().enumerate() {
+            let head = format!("Authorization: Bearer {}\r\n{json}", secret("ADMIN_TOKEN"));
+            assert_eq!(server.call("POST", "/api/admin/product", &head, r#"{"name":"A","content":"a"}"#).0, 200);
+            let order = format!(
+                r#"{{"order_id":"{index}","product_id":1,"customer_email":"a@example.com","secret":"{}"}}"#,
+                secret("WEBHOOK_SECRET")
+            );
+            let (status, answer) = server.call("POST", "/api/webhook/order", json, &order);
+            assert_eq!(status, 200, "{answer}");
+            let key = answer["api_key"].as_str().unwrap();
+            assert_eq!(servers.each_ref().map(|server| server.fetch(key)), [200, 200]);
+        }
+        let _logs = servers.map(Server::terminate);
+        // What is in the file is what the database knows.
+        site.start(settings).terminate();
+    }
+}
+
+#[test]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
+fn a_signing_secret_is_rotated_with_two_servers() {
+    const OLD: &str = "the-first-signing-secret-of-a-shop";
+    const NEW: &str = "the-second-signing-secret-of-a-shop";
+    let url = postgres().database();
+    let sites = [Site::new("axum_server"), Site::new("rocket_server")];
+    let (webhook, admin) = (CONFIGURED[0], CONFIGURED[1]);
+    let command = |site: &Site, ring: &str| {
+        site.command(&[webhook, admin, ("KEY_SECRET", ring), ("DATABASE_URL", &url), ("LIMIT_WEBHOOK", "1000")])
+    };
+    let start = |site: &Site, ring: &str| Server::start(command(site, ring));
+    let refused = |site: &Site, ring: &str| refusal(&command(site, ring).output().unwrap());
+    let (mut first, mut second) = (start(&sites[0], OLD), start(&sites[1], OLD));
+    assert_eq!(first.add_product().0, 200);
+    // Every key is good on both, and a replay on either answers with the same text, at every step.
+    let mut sold: Vec<(String, String)> = Vec::new();
+    let mut check = |first: &Server, second: &Server| {
+        for server in [first, second] {
+            let order = sold.len().to_string();
+            let key = server.order(&order).1["api_key"].as_str().unwrap().to_owned();
+            sold.push((order, key));
+        }
+        for (order, key) in &sold {
+            for server in [first, second] {
+                assert_eq!(server.order(order).1["api_key"], key.as_str());
+                assert_eq!(server.fetch(key), 200);
+            }
+        }
+    };
+    check(&first, &second);
+    let (accepting, signing) = (format!("{OLD},{NEW}"), format!("{NEW},{OLD}"));
+    for ring in [&accepting, &signing] {
+        first.terminate();
+        first = start(&sites[0], ring);
+        check(&first, &second);
+        second.terminate();
+        second = start(&sites[1], ring);
+        check(&first, &second);
+    }
+    // The new one signed most recently.
+    second.terminate();
+    let said = refused(&sites[1], OLD);
+    assert!(said.contains("KEY_SECRET") && said.contains("most recently") && !said.contains(OLD), "{said}");
+    assert!(refused(&sites[1], "a-secret-of-some-other-shop").contains("made with none"));
+    second = start(&sites[1], &signing);
+    check(&first, &second);
+    let _logs = [first, second].map(Server::terminate);
+}

@@ -1,0 +1,109 @@
+//! The servers as a seller starts them. Each test is two: on axum and on Rocket.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+mod bad_input;
+mod bookshops;
+mod clients;
+mod commands;
+mod crash;
+mod disk;
+mod grow;
+mod kept;
+mod mail;
+mod power;
+mod proxy;
+mod run;
+mod secrets;
+mod start;
+mod two;
+mod watch;
+
+/// Ends the clients of a test when it is dropped, also where the test fails.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+macro_rules! on_both {
+    ($($(#[$needs:meta])* $module:ident :: $test:ident),* $(,)?) => {
+        mod axum {
+            $(#[test] $(#[$needs])* fn $test() { crate::$module::$test(&support::process::Site::new("axum_server")); })*
+        }
+        mod rocket {
+            $(#[test] $(#[$needs])* fn $test() { crate::$module::$test(&support::process::Site::new("rocket_server")); })*
+        }
+    };
+}
+
+on_both! {
+    #[cfg_attr(without = "curl", ignore = "needs curl")]
+    start::the_first_start_prints_three_lines_that_work_and_later_starts_are_silent,
+    start::what_makes_no_sense_is_a_refusal_that_names_the_setting_and_repeats_no_secret,
+    start::an_empty_variable_counts_as_not_set,
+    start::a_second_server_and_a_foreign_secret_are_refused,
+    mail::what_failed_is_sent_when_the_settings_are_mended_and_by_hand,
+    mail::a_wrong_sender_gives_no_email_up,
+    mail::buyers_are_not_sent_to_this_machine,
+    clients::five_hundred_slow_clients_keep_nobody_out_and_are_all_cut_off,
+    clients::with_all_places_taken_a_client_waits_for_the_next_that_is_free,
+    clients::one_address_keeps_no_other_out,
+    clients::whoever_takes_no_answer_fills_no_memory_and_is_cut_off,
+    clients::a_connection_made_while_the_server_starts_is_served,
+    clients::who_sends_too_long_a_body_is_told,
+    clients::a_request_names_its_host_once,
+    clients::who_forwards_in_two_lines_is_believed_in_none,
+    commands::a_check_says_what_it_finds_and_changes_nothing,
+    #[cfg_attr(without = "postgres", ignore = "needs postgres")]
+    #[cfg_attr(without = "redis-server", ignore = "needs redis-server")]
+    commands::a_check_reads_a_shared_database_and_redis,
+    commands::a_backup_beside_a_busy_server_has_all_that_was_answered,
+    commands::a_backup_that_cannot_be_made_leaves_the_last_one,
+    commands::a_test_mail_says_whether_the_mail_server_took_it,
+    commands::a_health_check_asks_the_server_that_runs,
+    commands::secrets_come_from_files_too,
+    watch::metrics_count_what_happened_apart_from_the_api,
+    watch::the_log_can_be_an_object_a_line,
+    watch::the_seller_is_told_of_what_failed_for_good,
+    #[cfg_attr(without = "faketime", ignore = "needs faketime")]
+    watch::old_records_of_uses_are_deleted_and_counts_stay,
+    #[cfg_attr(without = "nginx", ignore = "needs nginx")]
+    proxy::behind_nginx_addresses_limits_cookies_and_bodies_are_right,
+    #[cfg_attr(without = "caddy", ignore = "needs caddy")]
+    proxy::behind_caddy_addresses_limits_cookies_and_bodies_are_right,
+    #[cfg_attr(without = "nginx", ignore = "needs nginx")]
+    #[cfg_attr(without = "postgres", ignore = "needs postgres")]
+    proxy::behind_nginx_one_of_two_servers_restarts_without_a_failed_request,
+    #[cfg_attr(without = "caddy", ignore = "needs caddy")]
+    #[cfg_attr(without = "postgres", ignore = "needs postgres")]
+    proxy::behind_caddy_one_of_two_servers_restarts_without_a_failed_request,
+    #[cfg_attr(without = "strace", ignore = "needs strace")]
+    disk::a_disk_that_hangs_keeps_nobody_waiting,
+    #[cfg_attr(without = "mount", ignore = "needs mount")]
+    disk::a_server_starts_on_a_full_disk,
+    run::a_log_that_nobody_takes_stops_nothing,
+    kept::a_file_of_secrets_is_only_ever_added_to,
+    kept::a_secret_that_a_crash_left_behind_is_found_again,
+    kept::files_are_for_their_owner_alone,
+    kept::no_secret_is_made_for_a_database_that_has_keys,
+    kept::one_process_owns_a_file_whatever_its_name,
+    kept::a_parameter_of_the_database_address_that_nobody_knows_is_refused_and_not_repeated,
+    run::a_kill_loses_nothing_and_nothing_secret_is_written_anywhere,
+    secrets::nothing_secret_is_told_logged_or_kept,
+    run::limits_and_terms_are_the_configured_ones,
+    run::a_request_that_comes_again_counts_once_also_after_a_crash,
+    run::an_erased_person_is_in_no_file,
+    run::sellers_are_told_apart_by_their_tokens,
+    run::health_and_readiness_and_unknown_paths,
+    run::the_api_describes_itself_to_programs_and_to_people,
+    run::every_answer_has_a_name_that_the_log_knows_and_the_log_has_no_query,
+    run::a_body_that_breaks_off_is_incomplete,
+    #[cfg_attr(without = "full", ignore = "needs full")]
+    run::a_log_that_cannot_be_written_stops_nothing,
+    run::an_open_request_is_finished_and_then_the_server_ends,
+    run::a_request_of_which_only_the_head_came_is_finished_too,
+    run::a_server_that_stops_says_so_and_a_second_signal_ends_its_delay,
+}

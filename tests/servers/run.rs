@@ -1,0 +1,311 @@
+//! Running: a kill, limits, health, the log, the end.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use delivery_core::http::{Endpoint, OPENAPI};
+use serde_json::json;
+
+use support::process::{CONFIGURED, Server, Site, TOKEN, read_answer, status};
+use support::wait_for;
+
+pub fn a_kill_loses_nothing_and_nothing_secret_is_written_anywhere(site: &Site) {
+    let settings = [&CONFIGURED[..], &[("RUST_LOG", "trace"), ("LIMIT_WEBHOOK", "100")]].concat();
+    let server = site.start(&settings);
+    assert_eq!(server.add_product().0, 200);
+    let mut keys = Vec::new();
+    for order in 0..20 {
+        let (status, answer) = server.order(&order.to_string());
+        assert_eq!(status, 200, "{answer}");
+        let key = answer["api_key"].as_str().unwrap().to_owned();
+        assert_eq!(server.fetch(&key), 200);
+        keys.push(key);
+    }
+    assert_eq!(server.fetch(&keys[0].replace("dlv_", "dlv_0")), 401);
+    let mut log = server.kill();
+
+    let server = site.start(&settings);
+    for (order, key) in keys.iter().enumerate() {
+        let (_, answer) = server.call("GET", "/api/validate", &format!("Authorization: Bearer {key}\r\n"), "");
+        assert_eq!(answer["used_count"], 1, "{answer}");
+        assert_eq!(server.order(&order.to_string()).1["api_key"], key.as_str());
+    }
+    let deadline = Duration::from_secs(30);
+    wait_for(deadline, || site.messages().len() == 20);
+    log.push_str(&server.terminate());
+    let messages = site.messages().concat().replace("=\r\n", "");
+    let data = site.data();
+    for key in &keys {
+        assert!(messages.contains(key), "every key was sent");
+        for file in ["delivery.db", "delivery.db-wal"] {
+            let bytes = fs::read(data.join(file)).unwrap_or_default();
+            assert!(!contains(&bytes, key.as_bytes()), "{file} holds a key");
+        }
+        assert!(!log.contains(key.as_str()), "the log holds a key");
+    }
+    for (name, secret) in CONFIGURED {
+        assert!(!log.contains(secret), "the log holds {name}");
+        assert!(!contains(&fs::read(data.join("delivery.db")).unwrap(), secret.as_bytes()));
+    }
+    assert!(!log.contains("product_id=1"), "the log holds a query string");
+}
+
+fn contains(bytes: &[u8], needle: &[u8]) -> bool {
+    bytes.windows(needle.len()).any(|window| window == needle)
+}
+
+/// Asks again and again, without a pause of its own: the condition reads files.
+pub fn limits_and_terms_are_the_configured_ones(site: &Site) {
+    let settings = [&CONFIGURED[..], &[("LIMIT_VALIDATE", "2"), ("KEY_DAYS", "-1"), ("KEY_USES", "1")]].concat();
+    let server = site.start(&settings);
+    server.add_product();
+    let key = server.order("A").1["api_key"].as_str().unwrap().to_owned();
+    let validate = || server.call("GET", &format!("/api/validate?key={key}"), "", "");
+    let (status, answer) = validate();
+    assert_eq!((status, &answer["expires_at"]), (200, &json!("9999-12-31T23:59:59Z")));
+    assert_eq!([server.fetch(&key), server.fetch(&key)], [200, 403]);
+    assert_eq!([validate().0, validate().0], [403, 429]);
+    server.terminate();
+}
+
+pub fn a_request_that_comes_again_counts_once_also_after_a_crash(site: &Site) {
+    let server = site.start(&CONFIGURED);
+    server.add_product();
+    let key = server.order("A").1["api_key"].as_str().unwrap().to_owned();
+    let header = format!("Authorization: Bearer {key}\r\nIdempotency-Key: 8e03978e-40d5-43dd-bc93-6894a57f9324\r\n");
+    let fetch = |server: &Server| server.call("GET", "/api/product?product_id=1", &header, "");
+    let first = fetch(&server);
+    assert_eq!((first.0, &fetch(&server)), (200, &first));
+    server.kill();
+    let server = site.start(&CONFIGURED);
+    assert_eq!(fetch(&server), first);
+    let (_, valid) = server.call("GET", &format!("/api/validate?key={key}"), "", "");
+    assert_eq!(valid["used_count"], 1);
+    server.terminate();
+}
+
+pub fn an_erased_person_is_in_no_file(site: &Site) {
+    const ADDRESSES: [&str; 2] = ["Ada.Lovelace@Example.com", "countess@example.org"];
+    let server = site.start(&[&CONFIGURED[..], &[("LIMIT_ADMIN", "100")]].concat());
+    server.add_product();
+    let headers = format!("Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n");
+    let post = |path: &str, body: serde_json::Value| {
+        let (status, answer) = server.call("POST", &format!("/api/admin/{path}"), &headers, &body.to_string());
+        assert_eq!(status, 200, "{path}: {answer}");
+        answer
+    };
+    let sold = post("issue-key", json!({ "product_id": 1, "customer_email": ADDRESSES[0] }));
+    let (_, keys) = server.call("GET", "/api/admin/keys?email=ada.lovelace@example.com", &headers, "");
+    let id = &keys["keys"][0]["id"];
+    post("key/revoke", json!({ "id": id, "reason": format!("asked for by {}", ADDRESSES[0]) }));
+    post("key/restore", json!({ "id": id }));
+    wait_for(Duration::from_secs(30), || site.messages().len() == 1);
+    post("key/resend", json!({ "id": id, "customer_email": ADDRESSES[1] }));
+    wait_for(Duration::from_secs(30), || site.messages().len() == 2);
+    let holds = |address: &str| {
+        let folders = [site.data(), site.data().join("mail")];
+        let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()));
+        let bytes = files.filter(|file| file.is_file()).map(|file| fs::read(file).unwrap().to_ascii_lowercase());
+        bytes.filter(|bytes| contains(bytes, address.to_ascii_lowercase().as_bytes())).count()
+    };
+    for address in ADDRESSES {
+        assert!(holds(address) > 0, "{address} is in the files before");
+        post("customer/erase", json!({ "customer_email": address.to_uppercase() }));
+        assert_eq!(holds(address), 0, "{address}");
+    }
+    let key = sold["api_key"].as_str().unwrap();
+    assert_eq!(server.fetch(key), 200, "nothing is revoked");
+    server.terminate();
+    assert_eq!(ADDRESSES.map(holds), [0, 0], "after a stop");
+}
+
+pub fn sellers_are_told_apart_by_their_tokens(site: &Site) {
+    let alice = "a-token-of-alice-alone";
+    let named = format!("alice:{alice},bob:another-token-of-bob");
+    let same = format!("bob:{TOKEN}");
+    let taken = [&CONFIGURED[..], &[("ADMIN_TOKENS", &same)]].concat();
+    let refused = site.command(&taken).output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && said.contains("ADMIN_TOKENS") && !said.contains(TOKEN), "{said}");
+
+    let server = site.start(&[&CONFIGURED[..], &[("ADMIN_TOKENS", &named), ("RUST_LOG", "trace")]].concat());
+    let head = |token: &str| format!("Authorization: Bearer {token}\r\nContent-Type: application/json\r\n");
+    for (token, expected) in [(TOKEN, 200), (alice, 200), ("another-token-of-bob", 200), ("alice", 401), (&named, 401)]
+    {
+        let body = r#"{"name":"A","content":"a"}"#;
+        assert_eq!(server.call("POST", "/api/admin/product", &head(token), body).0, expected, "{token}");
+    }
+    let (_, log) = server.call("GET", "/api/admin/events", &head(alice), "");
+    let entries = log["events"].as_array().unwrap();
+    let told: Vec<_> = entries.iter().map(|entry| (entry["actor"].as_str().unwrap(), &entry["product_id"])).collect();
+    assert_eq!(told, [("bob", &json!(3)), ("alice", &json!(2)), ("admin", &json!(1))]);
+    let log = server.terminate();
+    assert!(!log.contains(alice), "{log}");
+}
+
+pub fn health_and_readiness_and_unknown_paths(site: &Site) {
+    let server = site.start(&CONFIGURED);
+    for (line, expected, body) in [
+        ("GET /healthz", 200, r#"{"status":"ok"}"#),
+        ("GET /readyz", 200, r#"{"status":"ready"}"#),
+        ("HEAD /healthz", 200, ""),
+        ("POST /healthz", 404, r#"{"error":{"code":"NOT_FOUND","message":"There is no such thing."}}"#),
+        ("GET /healthz/", 404, r#"{"error":{"code":"NOT_FOUND","message":"There is no such thing."}}"#),
+        ("GET /api/nothing", 404, r#"{"error":{"code":"NOT_FOUND","message":"There is no such thing."}}"#),
+        ("GET /", 404, r#"{"error":{"code":"NOT_FOUND","message":"There is no such thing."}}"#),
+    ] {
+        let (method, target) = line.split_once(' ').unwrap();
+        let (head, said) = server.exchange(method, target, "", "");
+        assert_eq!((status(&head), said.as_str()), (expected, body), "{line}");
+        assert!(head.contains("content-type: application/json"), "{line}: {head}");
+    }
+    server.terminate();
+}
+
+pub fn the_api_describes_itself_to_programs_and_to_people(site: &Site) {
+    let server = site.start(&CONFIGURED);
+    let (head, said) = server.exchange("GET", "/api/openapi.json", "", "");
+    assert_eq!((status(&head), said.as_str()), (200, OPENAPI));
+    assert!(head.contains("content-type: application/json"), "{head}");
+    let (head, page) = server.exchange("GET", "/docs", "", "");
+    assert_eq!(status(&head), 200);
+    assert!(head.contains("content-type: text/html; charset=utf-8"), "{head}");
+    assert!(head.contains("content-security-policy: default-src 'none'"), "{head}");
+    let page = page.replace("&#x2f;", "/");
+    for endpoint in Endpoint::ALL.iter().copied() {
+        assert!(page.contains(&format!("<code class=\"path\">{}</code>", endpoint.path())), "{}", endpoint.path());
+    }
+    for elsewhere in ["http://", "https://", " src=", "@import", "url(", "<script", "<link"] {
+        assert!(!page.contains(elsewhere), "the page asks for {elsewhere}");
+    }
+    assert_eq!(server.exchange("HEAD", "/docs", "", "").1, "");
+    assert_eq!(server.call("POST", "/docs", "", "").0, 404);
+    server.terminate();
+}
+
+pub fn every_answer_has_a_name_that_the_log_knows_and_the_log_has_no_query(site: &Site) {
+    let server = site.start(&[&CONFIGURED[..], &[("RUST_LOG", "info,request=debug")]].concat());
+    let field = |head: &str, name: &str| {
+        let found = head.lines().filter_map(|line| line.split_once(": ")).find(|(field, _)| *field == name);
+        found.map(|(_, value)| value.to_owned())
+    };
+    let too_long = "x".repeat(65);
+    let mut names = Vec::new();
+    for (target, given, kept) in [
+        ("/healthz", "", false),
+        ("/api/validate?key=a-secret-key", "from-the.proxy:2", true),
+        ("/api/validate?key=a-secret-key", "dlv_0123456789abcdef", false),
+        ("/api/validate?key=a-secret-key", "two words", false),
+        ("/api/validate?key=a-secret-key", too_long.as_str(), false),
+        ("/a-secret-key", "", false),
+    ] {
+        let header = if given.is_empty() { String::new() } else { format!("X-Request-Id: {given}\r\n") };
+        let (head, _) = server.exchange("GET", target, &header, "");
+        assert_eq!(field(&head, "x-content-type-options").as_deref(), Some("nosniff"), "{head}");
+        let name = field(&head, "x-request-id").unwrap();
+        assert_eq!(name == given, kept, "{name}");
+        names.push(name);
+    }
+    let log = server.terminate();
+    for name in &names {
+        assert!(log.contains(name.as_str()), "{name}: {log}");
+    }
+    assert!(log.contains("path=\"/api/validate\" status=401"), "{log}");
+    assert!(!log.contains("a-secret-key") && !log.contains("two words"), "{log}");
+}
+
+pub fn a_body_that_breaks_off_is_incomplete(site: &Site) {
+    let server = site.start(&CONFIGURED);
+    for body in ["{}", r#"{"order_id":"A","product_id":1}"#] {
+        let mut stream = server.connect();
+        let head =
+            "POST /api/webhook/order HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 90\r\n";
+        stream.write_all(format!("{head}\r\n{body}").as_bytes()).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let (head, said) = read_answer(&mut stream);
+        assert!(status(&head) == 400 && said.contains("The body is incomplete"), "{head}\n{said}");
+    }
+    server.terminate();
+}
+
+pub fn a_log_that_cannot_be_written_stops_nothing(site: &Site) {
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = site.command(&[&CONFIGURED[..], &[("RUST_LOG", "debug")]].concat());
+    command.stderr(full);
+    let server = Server::start(command);
+    assert_eq!(server.add_product().0, 200);
+    let orders: Vec<u16> = (0..6).map(|order| server.order(&order.to_string()).0).collect();
+    assert_eq!(orders, [200; 6]);
+    wait_for(Duration::from_secs(30), || site.messages().len() == 6);
+    server.terminate();
+}
+
+/// A pipe that nobody reads from is full after some hundred lines.
+pub fn a_log_that_nobody_takes_stops_nothing(site: &Site) {
+    let server = site.start(&[&CONFIGURED[..], &[("RUST_LOG", "trace"), ("LIMIT_WEBHOOK", "100000")]].concat());
+    assert_eq!(server.add_product().0, 200);
+    // At this level each is dozens of lines: more than the pipe and the line behind it hold.
+    for order in 0..1500 {
+        assert_eq!(server.order(&order.to_string()).0, 200);
+    }
+    wait_for(Duration::from_mins(1), || site.messages().len() == 1500);
+    assert_eq!(server.call("GET", "/healthz", "", "").0, 200);
+    server.ask_to_stop();
+    // Its log is read only now.
+    server.ended_within(Duration::from_secs(10));
+}
+
+pub fn an_open_request_is_finished_and_then_the_server_ends(site: &Site) {
+    // In memory nothing takes time at the end.
+    for database in ["", "memory:"] {
+        let server = site.start(&[&CONFIGURED[..], &[("DATABASE_URL", database)]].concat());
+        assert_eq!(server.add_product().0, 200);
+        let mut idle = server.connect();
+        idle.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        // Answered, and idle from then on. A request that was not read yet may be closed without an answer.
+        let mut said = [0; 12];
+        idle.read_exact(&mut said).unwrap();
+        assert_eq!(&said, b"HTTP/1.1 200");
+        let (mut open, end) = server.half_an_order(20);
+        server.ask_to_stop();
+        // The idle connection is closed at once.
+        idle.read_to_end(&mut Vec::new()).unwrap();
+        open.write_all(end.as_bytes()).unwrap();
+        assert_eq!(status(&read_answer(&mut open).0), 200);
+        server.ended_within(Duration::from_secs(10));
+    }
+}
+
+/// Rocket waits out its grace for such a request, so the end itself is not waited for.
+pub fn a_request_of_which_only_the_head_came_is_finished_too(site: &Site) {
+    let mut server = site.start(&CONFIGURED);
+    assert_eq!(server.add_product().0, 200);
+    let (mut open, body) = server.half_an_order(0);
+    server.ask_to_stop();
+    // The listener is closed, or at least nothing is accepted, from here on.
+    server.logged("stopping");
+    open.write_all(body.as_bytes()).unwrap();
+    assert_eq!(status(&read_answer(&mut open).0), 200);
+    server.kill();
+}
+
+pub fn a_server_that_stops_says_so_and_a_second_signal_ends_its_delay(site: &Site) {
+    let server = site.start(&[&CONFIGURED[..], &[("STOP_DELAY", "20")]].concat());
+    assert_eq!(server.add_product().0, 200);
+    server.ask_to_stop();
+    let mut answer = Default::default();
+    wait_for(Duration::from_secs(10), || {
+        answer = server.exchange("GET", "/readyz", "", "");
+        status(&answer.0) == 503
+    });
+    let (head, body) = answer;
+    let head = head.to_ascii_lowercase();
+    assert!(body == r#"{"status":"stopping"}"# && head.contains("x-request-id: "), "{head} {body}");
+    // What it is asked otherwise it does, on new connections too.
+    let (head, _) = server.exchange("GET", "/api/posts", "", "");
+    assert!(status(&head) == 200 && head.to_ascii_lowercase().contains("connection: close"), "{head}");
+    assert_eq!(server.order("the last").0, 200);
+    server.ask_to_stop();
+    server.ended_within(Duration::from_secs(10));
+}

@@ -1,0 +1,114 @@
+//! Starting: the first time, again, with good settings and with bad ones.
+
+use std::fs;
+use std::process::Command;
+
+use support::process::{CONFIGURED, Site};
+
+pub fn the_first_start_prints_three_lines_that_work_and_later_starts_are_silent(site: &Site) {
+    let server = site.start(&[]);
+    let lines: Vec<&str> = server.printed.lines().filter(|line| line.starts_with("curl ")).collect();
+    assert_eq!(lines.len(), 3, "{}", server.printed);
+    let secrets = fs::read_to_string(site.data().join("secrets.env")).unwrap();
+    for secret in secrets.lines().filter_map(|line| line.split_once('=')).map(|(_, secret)| secret) {
+        assert!(secret.len() > 50 && !server.printed.contains(secret), "secrets stay in their file");
+    }
+    let mut output = String::new();
+    for line in &lines {
+        let ran = Command::new("sh").args(["-c", line]).current_dir(site.path()).output().unwrap();
+        output = String::from_utf8(ran.stdout).unwrap();
+    }
+    assert!(
+        output.starts_with(r##"{"product":{"id":1,"name":"Field Guide","type":"digital","content":"# Field Guide"##),
+        "{output}"
+    );
+    server.terminate();
+    let later = site.start(&[]);
+    assert_eq!(later.printed, "");
+    later.terminate();
+}
+
+pub fn what_makes_no_sense_is_a_refusal_that_names_the_setting_and_repeats_no_secret(site: &Site) {
+    for (name, value, takes) in [
+        ("BIND", "nowhere", "address and a port"),
+        ("DATABASE_URL", "mysql://x", "sqlite://PATH"),
+        ("DATABASE_URL", "postgres://user:hunter2@127.0.0.1:1/shop", "cannot be connected to"),
+        ("REDIS_URL", "http://user:hunter2@localhost", "redis://"),
+        ("WEBHOOK_SECRET", "hunter2", "16 characters"),
+        ("ADMIN_TOKEN", "hunter2", "16 characters"),
+        ("ADMIN_TOKEN", "sixteen characters", "without spaces"),
+        ("ADMIN_TOKEN", "шестнадцать-знаков", "visible ASCII"),
+        ("ADMIN_TOKENS", "alice:hunter2", "16 characters"),
+        ("ADMIN_TOKENS", "hunter2-without-a-name", "alice:TOKEN"),
+        ("ADMIN_TOKENS", "system:hunter2-hunter2-hunter2", "not admin, buyer or system"),
+        ("KEY_SECRET", "long-enough-for-one,hunter2", "16 characters"),
+        ("SMTP_URL", "http://user:hunter2@mail.example.com", "smtp://"),
+        ("SMTP_URL", "smtp://user:hunter2@mail.example.com", "tls=required"),
+        ("SMTP_URL", "smtps://user:hunter2@mail.example.com", "BASE_URL (--base-url) must be set"),
+        ("MAIL_FROM", "nobody", "address"),
+        ("MAIL_FROM", "a..b@example.com", "address"),
+        ("BASE_URL", "ftp://x", "https://"),
+        ("BASE_URL", "https://user:hunter2@shop.example", "https://"),
+        ("BASE_URL", "https://shop.example/#top", "https://"),
+        ("LANGUAGE", "english", "such as en"),
+        ("EXPIRY_NOTICE_DAYS", "-1", "0 to 365"),
+        ("LANGUAGE", "fr", "that there are templates in"),
+        ("MAIL_TEMPLATES", "/nowhere/at/all", "cannot be read"),
+        ("DATABASE_URL", "sqlite://nowhere/delivery.db", "does not exist"),
+        ("TRUSTED_PROXIES", "10.0.0.0/8,everyone", "networks"),
+        ("LIMIT_PRODUCT", "0", "1 or more"),
+        ("LIMIT_VALIDATE", "-1", "1 or more"),
+        ("LIMIT_WEBHOOK", "many", "1 or more"),
+        ("LIMIT_ADMIN", "1.5", "1 or more"),
+        ("LIMIT_FAILURES", "0", "1 or more"),
+        ("WEBHOOK_SECRET", "                    ", "16 characters"),
+        ("KEY_DAYS", "0", "1 to 36500"),
+        ("KEY_DAYS", "36501", "1 to 36500"),
+        ("KEY_USES", "0", "1 to 2147483647"),
+        ("RUST_LOG", "a=b=c", "log filter"),
+        ("RUST_LOG", "debgu", "log filter"),
+        ("RUST_LOG", "!!=", "log filter"),
+        ("RUST_LOG", "info,,=", "log filter"),
+        ("LOG_FORMAT", "xml", "text or json"),
+        ("METRICS_BIND", "everywhere", "address and a port"),
+        ("ALERT_EMAIL", "nobody", "e-mail address"),
+        ("ALERT_EMAIL", "seller@example.com", "needs SMTP_URL"),
+        ("HISTORY_DAYS", "0", "1 to 36500"),
+        ("STOP_DELAY", "21", "0 to 20 seconds"),
+        ("MAX_CONNECTIONS", "0", "1 or more connections"),
+    ] {
+        let site = Site::new(site.program);
+        let output = site.command(&[(name, value)]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success(), "{name}={value}");
+        assert!(said.contains(name) && said.contains(takes), "{name}={value}: {said}");
+        assert!(!said.contains("hunter2"), "{said}");
+        let touched = fs::read_dir(site.path()).unwrap().count();
+        assert!(touched == 0 || name == "DATABASE_URL", "{name}={value}: nothing is made before every setting is good");
+        let listens = String::from_utf8(output.stdout).unwrap().contains("listening");
+        assert!(!listens);
+    }
+}
+
+pub fn an_empty_variable_counts_as_not_set(site: &Site) {
+    let empty = ["DATA_DIR", "DATABASE_URL", "WEBHOOK_SECRET", "SMTP_URL", "MAIL_FROM", "BASE_URL", "TRUSTED_PROXIES"];
+    let limits = ["LIMIT_PRODUCT", "LIMIT_VALIDATE", "KEY_DAYS", "KEY_USES", "RUST_LOG"];
+    let settings: Vec<_> = empty.into_iter().chain(limits).map(|name| (name, "")).collect();
+    site.start(&settings).terminate();
+    assert!(site.data().join("secrets.env").exists());
+}
+
+pub fn a_second_server_and_a_foreign_secret_are_refused(site: &Site) {
+    let server = site.start(&CONFIGURED);
+    let second = site.command(&CONFIGURED).output().unwrap();
+    let said = String::from_utf8(second.stderr).unwrap();
+    assert!(!second.status.success() && said.contains("in use by another process"), "{said}");
+    server.terminate();
+
+    let rotated = [CONFIGURED[0], CONFIGURED[1], ("KEY_SECRET", "the-second-secret-of-all,what-keys-are-signed-with")];
+    site.start(&rotated).terminate();
+    let foreign = [CONFIGURED[0], CONFIGURED[1], ("KEY_SECRET", "quite-another-secret")];
+    let refused = site.command(&foreign).output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && said.contains("KEY_SECRET") && said.contains("made with none"), "{said}");
+}

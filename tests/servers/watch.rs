@@ -1,0 +1,195 @@
+//! Watching a server: metrics, the log as JSON, alerts, and how long records of uses are kept.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sqlx::Connection;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+
+use support::faketime;
+use support::process::{CONFIGURED, SECRET, Server, Site, TOKEN, status};
+use support::smtp::{Script, SmtpServer};
+use support::{free_port, wait_for};
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
+fn get(address: &str, path: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_owned(), body.to_owned())
+}
+
+/// The number behind a name with its labels.
+fn value(metrics: &str, name: &str) -> Option<f64> {
+    metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+}
+
+pub fn metrics_count_what_happened_apart_from_the_api(site: &Site) {
+    let metrics = format!("127.0.0.1:{}", free_port());
+    let runtime = runtime();
+    let mail = runtime.block_on(SmtpServer::start(Script::KnowsSomeForCertain));
+    let settings = [("METRICS_BIND", metrics.as_str()), ("SMTP_URL", &mail.url), ("GUMROAD_TOKEN", SECRET)];
+    let server = site.start(&[&CONFIGURED[..], &settings].concat());
+    assert_eq!(server.add_product().0, 200);
+    let key = server.order("1").1["api_key"].as_str().unwrap().to_owned();
+    assert_eq!(server.fetch(&key), 200);
+    assert_eq!(server.fetch("forged"), 401);
+    // One sale that nobody can be sent, and one of a product that is not known here.
+    let order = json!({ "order_id": "2", "product_id": 1, "customer_email": "no@example.com", "secret": SECRET });
+    let json = "Content-Type: application/json\r\n";
+    assert_eq!(server.call("POST", "/api/webhook/order", json, &order.to_string()).0, 200);
+    let sale = "sale_id=3&resource_name=sale&permalink=unknown&email=a%40example.com";
+    assert_eq!(server.call("POST", &format!("/api/webhook/gumroad?token={SECRET}"), "", sale).0, 200);
+    let idle = server.connect();
+    let mut text = String::new();
+    wait_for(Duration::from_secs(30), || {
+        text = get(&metrics, "/metrics").1;
+        let is_failed = value(&text, r#"delivery_messages_total{outcome="failed"}"#) == Some(1.0);
+        let is_sent = value(&text, r#"delivery_messages_total{outcome="sent"}"#) == Some(1.0);
+        is_failed
+            && is_sent
+            && value(&text, "delivery_messages_queued") == Some(0.0)
+            && value(&text, "delivery_messages_failed") == Some(1.0)
+            && value(&text, "delivery_connections") == Some(1.0)
+    });
+    for (name, expected) in [
+        (r#"delivery_requests_total{endpoint="/api/product",status="200"}"#, 1.0),
+        (r#"delivery_requests_total{endpoint="/api/product",status="401"}"#, 1.0),
+        (r#"delivery_request_seconds_count{endpoint="/api/product"}"#, 2.0),
+        (r#"delivery_request_seconds_bucket{endpoint="/api/product",le="+Inf"}"#, 2.0),
+        ("delivery_keys_issued_total", 2.0),
+        ("delivery_uses_total", 1.0),
+        (r#"delivery_refusals_total{code="INVALID_KEY"}"#, 1.0),
+        (r#"delivery_messages_total{outcome="sent"}"#, 1.0),
+        ("delivery_messages_failed", 1.0),
+        ("delivery_messages_queued", 0.0),
+        ("delivery_message_oldest_seconds", 0.0),
+        (r#"delivery_platform_events_total{platform="gumroad",outcome="needs_attention"}"#, 1.0),
+        ("delivery_platform_events_waiting", 1.0),
+        ("delivery_connections", 1.0),
+        ("delivery_store_answers", 1.0),
+    ] {
+        assert_eq!(value(&text, name), Some(expected), "{name}: {text}");
+    }
+    for name in ["delivery_commit_seconds_count", "delivery_batch_operations_count", "delivery_queue_depth"] {
+        assert!(value(&text, name).is_some(), "{name}: {text}");
+    }
+    // Each is described, and none is a key or an address.
+    for family in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()) {
+        assert!(text.contains(&format!("# HELP {family} ")), "{family}");
+    }
+    assert!(!text.contains(&key[..16]) && !text.contains("example.com"), "{text}");
+    drop(idle);
+    assert_eq!(server.call("GET", "/metrics", "", "").0, 404);
+    assert_eq!(status(&get(&metrics, "/api/posts").0), 404);
+    let taken = site.command(&[&CONFIGURED[..], &[("METRICS_BIND", metrics.as_str())]].concat()).output().unwrap();
+    let said = String::from_utf8_lossy(&taken.stderr).into_owned();
+    assert!(!taken.status.success() && said.contains("METRICS_BIND (--metrics-bind)"), "{said}");
+    server.terminate();
+}
+
+pub fn the_log_can_be_an_object_a_line(site: &Site) {
+    let settings = [("LOG_FORMAT", "json"), ("RUST_LOG", "info,request=debug")];
+    let server = site.start(&[&CONFIGURED[..], &settings].concat());
+    assert_eq!(server.call("GET", "/api/validate?key=forged", "X-Request-Id: one-of-mine\r\n", "").0, 401);
+    let log = server.terminate();
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let request = lines.iter().find(|line| line["target"] == "request").expect(&log);
+    assert_eq!((&request["level"], &request["fields"]["id"]), (&json!("DEBUG"), &json!("one-of-mine")));
+    assert_eq!((&request["fields"]["path"], &request["fields"]["status"]), (&json!("/api/validate"), &json!(401)));
+    assert!(lines.iter().all(|line| line["timestamp"].is_string() && line["level"].is_string()), "{log}");
+    // Why it does not start, before there is a log and behind it.
+    for (setting, value) in [("KEY_DAYS", "0"), ("BIND", "192.0.2.1:1")] {
+        let refused = site.command(&[&settings[..1], &[(setting, value)]].concat()).output().unwrap();
+        let log = String::from_utf8(refused.stderr).unwrap();
+        let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+        let last = lines.last().expect("a line");
+        assert!(last["timestamp"].is_string() && last["level"] == "ERROR", "{log}");
+        assert!(last["fields"]["message"].as_str().unwrap().contains(setting), "{log}");
+    }
+}
+
+/// In real time: failures are gathered for ten seconds.
+pub fn the_seller_is_told_of_what_failed_for_good(site: &Site) {
+    let runtime = runtime();
+    let mail = runtime.block_on(SmtpServer::start(Script::KnowsSomeForCertain));
+    let settings = [
+        ("SMTP_URL", mail.url.as_str()),
+        ("ALERT_EMAIL", "seller@example.com"),
+        ("BASE_URL", "https://shop.example"),
+        ("MAIL_FROM", "Shop <shop@example.com>"),
+    ];
+    let server = site.start(&[&CONFIGURED[..], &settings].concat());
+    assert_eq!(server.add_product().0, 200);
+    for order in 1..=3 {
+        let order = json!({ "order_id": order.to_string(), "product_id": 1, "customer_email": "no@example.com", "secret": SECRET });
+        assert_eq!(
+            server.call("POST", "/api/webhook/order", "Content-Type: application/json\r\n", &order.to_string()).0,
+            200
+        );
+    }
+    wait_for(Duration::from_secs(30), || !mail.received().is_empty());
+    let alerts = mail.received();
+    let alert = alerts[0].replace("=\r\n", "");
+    assert!(
+        alert.contains("To: seller@example.com") && alert.contains("Subject: 3 e-mails to buyers failed"),
+        "{alert}"
+    );
+    assert!(alert.contains("knows no such recipient (550)"), "{alert}");
+    assert!(alert.contains("https://shop.example/desk/messages?state=3Dfailed"), "{alert}");
+    // Another one within the hour waits, but not longer than the server runs.
+    let headers = format!("Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n");
+    let terms = json!({ "product_id": 1, "customer_email": "noone@example.com" }).to_string();
+    assert_eq!(server.call("POST", "/api/admin/issue-key", &headers, &terms).0, 200);
+    wait_for(Duration::from_secs(30), || mail.recipients() >= 5);
+    server.terminate();
+    let alerts = mail.received();
+    assert_eq!(alerts.len(), 2, "{alerts:?}");
+    assert!(alerts[1].contains("Subject: An e-mail to a buyer failed"), "{}", alerts[1]);
+}
+
+/// Sixty days ago a key was used, and today again.
+pub fn old_records_of_uses_are_deleted_and_counts_stay(site: &Site) {
+    let library = faketime::library();
+    let mut past = site.command(&CONFIGURED);
+    past.env("LD_PRELOAD", library).env("FAKETIME", "-60d");
+    let server = Server::start(past);
+    assert_eq!(server.add_product().0, 200);
+    let key = server.order("1").1["api_key"].as_str().unwrap().to_owned();
+    for _ in 0..3 {
+        assert_eq!(server.fetch(&key), 200);
+    }
+    server.terminate();
+    for (days, left) in [("-1", 4), ("90", 5), ("30", 3)] {
+        let server = site.start(&[&CONFIGURED[..], &[("HISTORY_DAYS", days)]].concat());
+        assert_eq!(server.fetch(&key), 200);
+        if days == "30" {
+            // At once, and then each day.
+            let mut server = server;
+            assert!(server.logged_within("old records of uses were deleted", Duration::from_secs(30)));
+            server.terminate();
+        } else {
+            server.terminate();
+        }
+        assert_eq!(records(site), left, "{days}");
+    }
+    let server = site.start(&CONFIGURED);
+    let bearer = format!("Authorization: Bearer {key}\r\n");
+    assert_eq!(server.call("GET", "/api/validate", &bearer, "").1["used_count"], 6);
+    server.terminate();
+}
+
+fn records(site: &Site) -> i64 {
+    let options = SqliteConnectOptions::new().filename(site.data().join("delivery.db"));
+    runtime().block_on(async {
+        let mut file = SqliteConnection::connect_with(&options).await.unwrap();
+        sqlx::query_scalar("SELECT count(*) FROM delivery_use").fetch_one(&mut file).await.unwrap()
+    })
+}

@@ -1,0 +1,12 @@
+//! What stores and limiters promise, beyond the cases of the conformance suite.
+
+mod batches;
+mod histories;
+mod host_transaction;
+mod linearizable;
+mod own_store;
+mod postgres;
+mod races;
+mod redis;
+mod sqlite;
+mod transfer;

@@ -1,0 +1,209 @@
+//! Locks that somebody else holds: a hand in psql, a server that froze within its transaction. Whoever needs the locked row
+//! waits for it; nobody else does.
+
+use std::time::Duration;
+
+use delivery_core::Delivery;
+use delivery_core::http::Endpoint;
+use delivery_core::key::KeyId;
+use delivery_core::product::ProductId;
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+use tokio::task::JoinSet;
+
+use super::{Server, by_key, call, order, server};
+use support::postgres::{Postgres, postgres, unique};
+
+/// A server over a schema of its own with a product, some keys, and a session that holds locks.
+struct Shop {
+    server: Server,
+    keys: Vec<String>,
+    hand: PgConnection,
+}
+
+impl Shop {
+    async fn open(keys: usize) -> Self {
+        let database = postgres();
+        let schema = unique();
+        let server = server(&database.url(), &schema).await;
+        let guide = delivery_core::product::NewProduct::new("Guide").unwrap().content("# Guide").unwrap();
+        server.delivery.add_product(guide).await.unwrap();
+        let mut sold = Vec::new();
+        for number in 0..keys {
+            let (_, answer) = call(&server.delivery, Endpoint::Order, order(&number.to_string())).await;
+            sold.push(answer["api_key"].as_str().unwrap().to_owned());
+        }
+        let mut hand = PgConnection::connect(&database.url()).await.unwrap();
+        hand.execute(AssertSqlSafe(format!("SET search_path TO {schema}"))).await.unwrap();
+        Self { server, keys: sold, hand }
+    }
+
+    fn id(&self, key: usize) -> KeyId {
+        self.server.delivery.verify(&self.keys[key]).unwrap()
+    }
+
+    async fn hold(&mut self, statement: &str) {
+        self.hand.execute("BEGIN").await.unwrap();
+        self.hand.execute(AssertSqlSafe(statement.to_owned())).await.unwrap();
+    }
+
+    async fn let_go(&mut self) {
+        self.hand.execute("ROLLBACK").await.unwrap();
+    }
+
+    /// Fetches by every key but the first, new orders, replays and readiness, from many callers: all are answered.
+    async fn others_are_served(&self, rounds: usize) {
+        let mut callers = JoinSet::new();
+        for (number, key) in self.keys.iter().enumerate().skip(1) {
+            let (delivery, key): (Delivery, String) = (self.server.delivery.clone(), key.clone());
+            callers.spawn(async move {
+                for round in 0..rounds {
+                    assert_eq!(call(&delivery, Endpoint::Product, by_key(&key)).await.0, 200);
+                    for id in [format!("{number}"), format!("{number} {round}")] {
+                        assert_eq!(call(&delivery, Endpoint::Order, order(&id)).await.0, 200);
+                    }
+                    delivery.ready().await.unwrap();
+                }
+            });
+        }
+        callers.join_all().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
+async fn a_locked_key_keeps_only_its_own_uses_waiting() {
+    let mut shop = Shop::open(20).await;
+    let (id, product) = (shop.id(0), ProductId::new(1).unwrap());
+    for lock in ["FOR UPDATE", "FOR NO KEY UPDATE", "FOR SHARE"] {
+        let number = "number = (SELECT min(number) FROM delivery_key)";
+        shop.hold(&format!("SELECT 1 FROM delivery_key WHERE {number} {lock}")).await;
+        let delivery = shop.server.delivery.clone();
+        let waiting: Vec<_> = (0..5)
+            .map(|_| {
+                let delivery = delivery.clone();
+                tokio::spawn(async move { delivery.count_use(id, product).await })
+            })
+            .collect();
+        shop.others_are_served(5).await;
+        assert!(waiting.iter().all(|use_| !use_.is_finished()), "{lock}: they wait for the lock");
+        shop.let_go().await;
+        for use_ in waiting {
+            use_.await.unwrap().unwrap();
+        }
+        // Not for ever.
+        shop.hold(&format!("SELECT 1 FROM delivery_key WHERE {number} {lock}")).await;
+        let refused = delivery.count_use(id, product).await.unwrap_err();
+        assert_eq!(refused.code(), delivery_core::ErrorCode::Unavailable, "{lock}: {refused}");
+        shop.let_go().await;
+        delivery.count_use(id, product).await.unwrap();
+    }
+    let used = shop.server.delivery.validate(&shop.keys[0]).await.unwrap().used();
+    assert_eq!(used, 3 * 6, "what was refused was not counted");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
+async fn a_changed_row_an_order_under_way_and_a_locked_message_keep_nobody_else_waiting() {
+    let mut shop = Shop::open(20).await;
+    for (statement, held) in [
+        // A replay of its order does not wait; its uses do.
+        ("UPDATE delivery_key SET email = 'b@example.com' WHERE number = (SELECT min(number) FROM delivery_key)", "0"),
+        // As a server that froze before it could commit the same order.
+        ("INSERT INTO delivery_purchase VALUES ('frozen', 'webhook', 1, 0)", "frozen"),
+        ("SELECT 1 FROM delivery_message FOR UPDATE", ""),
+    ] {
+        shop.hold(statement).await;
+        let delivery = shop.server.delivery.clone();
+        let waiting = tokio::spawn({
+            let delivery = delivery.clone();
+            async move {
+                if held.is_empty() {
+                    return 200;
+                }
+                call(&delivery, Endpoint::Order, order(held)).await.0
+            }
+        });
+        shop.others_are_served(5).await;
+        shop.let_go().await;
+        assert!([200, 503].contains(&waiting.await.unwrap()), "{statement}");
+        assert_eq!(call(&delivery, Endpoint::Order, order(if held.is_empty() { "0" } else { held })).await.0, 200);
+    }
+}
+
+/// A row that a hand has spoiled is refused, alone; the sessions that met it go on.
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
+async fn a_row_that_cannot_be_read_costs_no_session() {
+    let mut shop = Shop::open(3).await;
+    let (spoiled, product) = (shop.id(0), ProductId::new(1).unwrap());
+    let schema: String = sqlx::query_scalar("SELECT current_schema()").fetch_one(&mut shop.hand).await.unwrap();
+    let spoil = "UPDATE delivery_key SET email = 'nobody' WHERE number = (SELECT min(number) FROM delivery_key)";
+    shop.hand.execute(spoil).await.unwrap();
+    shop.hand.execute("CREATE ROLE reader SUPERUSER LOGIN").await.unwrap();
+    // A server that remembers nothing of the key, and whose sessions are its role's.
+    let url = postgres().url().replace("postgres@", "reader@");
+    let other = server(&url, &schema).await.delivery;
+    let served = async || {
+        for key in &shop.keys[1..] {
+            assert_eq!(call(&other, Endpoint::Product, by_key(key)).await.0, 200);
+        }
+        assert_eq!(call(&other, Endpoint::Validate, by_key(&shop.keys[0])).await.0, 500);
+    };
+    served().await;
+    // The session of its readers too, which looks after products now and then.
+    assert_eq!(call(&other, Endpoint::Products, delivery_core::http::Call::new(http::Method::GET)).await.0, 200);
+    let before = sessions(&mut shop.hand).await;
+    for _ in 0..5 {
+        let refused = other.count_use(spoiled, product).await.unwrap_err();
+        assert_eq!(refused.code(), delivery_core::ErrorCode::Internal);
+        served().await;
+    }
+    let after = sessions(&mut shop.hand).await;
+    assert!(before.iter().all(|session| after.contains(session)), "{before:?} {after:?}");
+}
+
+/// The sessions of that role, by their processes.
+async fn sessions(hand: &mut PgConnection) -> Vec<i32> {
+    const SQL: &str = "SELECT pid FROM pg_stat_activity WHERE usename = 'reader' ORDER BY pid";
+    sqlx::query_scalar(SQL).fetch_all(hand).await.unwrap()
+}
+
+/// In real time: a server is killed and starts again.
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
+async fn a_role_whose_durability_is_switched_off_later_loses_nothing() {
+    let database = Postgres::start();
+    let mut administrator = PgConnection::connect(&database.url()).await.unwrap();
+    administrator.execute("CREATE ROLE shop SUPERUSER LOGIN").await.unwrap();
+    // What is not waited for would be written in ten seconds.
+    administrator.execute("ALTER SYSTEM SET wal_writer_delay = '10s'").await.unwrap();
+    let url = database.url().replace("postgres@", "shop@");
+    let shop = server(&url, &unique()).await;
+    let guide = delivery_core::product::NewProduct::new("Guide").unwrap().content("# Guide").unwrap();
+    shop.delivery.add_product(guide).await.unwrap();
+    administrator.execute("ALTER ROLE shop SET synchronous_commit = off").await.unwrap();
+    administrator
+        .execute("SELECT pg_reload_conf(), pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'shop'")
+        .await
+        .unwrap();
+    let mut sold = Vec::new();
+    for number in 0..20 {
+        let (status, answer) = call(&shop.delivery, Endpoint::Order, order(&number.to_string())).await;
+        assert_eq!(status, 200, "{answer}");
+        sold.push(answer["api_key"].clone());
+    }
+    database.signal_all("KILL");
+    for (number, key) in sold.iter().enumerate() {
+        let again = async {
+            loop {
+                let (status, answer) = call(&shop.delivery, Endpoint::Order, order(&number.to_string())).await;
+                if status == 200 {
+                    break answer["api_key"].clone();
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let again = tokio::time::timeout(Duration::from_secs(30), again).await.expect("the server starts again");
+        assert_eq!(&again, key, "an acknowledged order is kept");
+    }
+}

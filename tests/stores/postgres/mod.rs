@@ -1,0 +1,338 @@
+//! Many servers over one PostgreSQL database: what they share, what they refuse, and what they do while it is away.
+
+mod backlog;
+mod catalog;
+mod locks;
+mod pool;
+mod unavailable;
+mod unknown;
+mod versions;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use delivery_core::Delivery;
+use delivery_core::http::{Call, Endpoint};
+use delivery_core::limit::{Quota, Quotas};
+use delivery_core::product::NewProduct;
+use delivery_core::store::{Backend, PostgresError, PostgresStore};
+use delivery_testing::RecordingMailer;
+use http::Method;
+use serde_json::{Value, json};
+use sqlx::{Connection, Executor, PgConnection};
+use support::postgres::{Postgres, postgres, unique};
+use tokio::task::JoinSet;
+
+const SECRET: &str = "the platform's secret";
+
+struct Server {
+    delivery: Delivery,
+    mailer: Arc<RecordingMailer>,
+}
+
+async fn server(url: &str, schema: &str) -> Server {
+    let store = Arc::new(PostgresStore::options().schema(schema).connect(url).await.unwrap());
+    let mailer = Arc::new(RecordingMailer::default());
+    let (keyring, webhook, admin) =
+        ("a secret for two".parse().unwrap(), SECRET.parse().unwrap(), "the-seller's-token");
+    let plenty = Quota::per_minute(u32::MAX).unwrap();
+    let quotas = Quotas { product: plenty, webhook: plenty, validate: plenty, ..Quotas::default() };
+    let builder =
+        Delivery::builder(store, mailer.clone(), keyring).webhook_secret(webhook).admin_token(admin.parse().unwrap());
+    Server { delivery: builder.quotas(quotas).build(), mailer }
+}
+
+/// Two servers over one new schema with one product.
+async fn two_servers() -> [Server; 2] {
+    let database = postgres();
+    let schema = unique();
+    let servers = [server(&database.url(), &schema).await, server(&database.url(), &schema).await];
+    let guide = NewProduct::new("Guide").unwrap().content("# Guide").unwrap();
+    servers[0].delivery.add_product(guide).await.unwrap();
+    servers
+}
+
+async fn call(delivery: &Delivery, endpoint: Endpoint, call: Call) -> (u16, Value) {
+    let reply = endpoint.call(delivery, call).await;
+    (reply.status().as_u16(), serde_json::from_slice(reply.body()).unwrap())
+}
+
+fn order(id: &str) -> Call {
+    let body = json!({ "order_id": id, "product_id": 1, "customer_email": "a@example.com", "secret": SECRET });
+    Call::new(Method::POST).json(body.to_string())
+}
+
+fn by_key(key: &str) -> Call {
+    Call::new(Method::GET).query(format!("key={key}&product_id=1"))
+}
+
+/// Calls both servers in turn, all at once.
+async fn storm(servers: &[Server; 2], endpoint: Endpoint, count: usize, new: impl Fn() -> Call) -> Vec<(u16, Value)> {
+    let mut callers = JoinSet::new();
+    for index in 0..count {
+        let (delivery, new) = (servers[index % 2].delivery.clone(), new());
+        callers.spawn(async move { call(&delivery, endpoint, new).await });
+    }
+    callers.join_all().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
+async fn a_key_serves_exactly_its_uses_across_both_and_each_count_is_handed_out_once() {
+    let servers = two_servers().await;
+    let terms = json!({ "product_id": 1, "customer_email": "a@example.com", "max_uses": 50 });
+    let token = "Bearer the-seller's-token".parse().unwrap();
+    let issue = Call::new(Method::POST).json(terms.to_string()).header(http::header::AUTHORIZATION, token);
+    let (_, issued) = call(&servers[0].delivery, Endpoint::IssueKey, issue).await;
+    let key = issued["api_key"].as_str().unwrap();
+    let id = servers[0].delivery.verify(key).unwrap();
+    let product = delivery_core::product::ProductId::new(1).unwrap();
+    let mut users = JoinSet::new();
+    for index in 0..300 {
+        let delivery = servers[index % 2].delivery.clone();
+        users.spawn(async move { delivery.count_use(id, product).await.map(|key| key.used()).ok() });
+    }
+    let counts: Vec<u64> = users.join_all().await.into_iter().flatten().collect();
+    assert_eq!(counts.len(), 50);
+    assert_eq!(counts.into_iter().collect::<HashSet<_>>(), (1..=50).collect());
+    for server in &servers {
+        let (status, answer) = call(&server.delivery, Endpoint::Validate, by_key(key)).await;
+        assert_eq!((status, &answer["used_count"], &answer["remaining_uses"]), (403, &json!(50), &json!(0)));
+    }
+}
+
+/// Whoever reads a key before the other has counted must not write over that, however often they meet.
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
+async fn a_key_used_on_both_in_step_loses_no_use_and_keeps_its_history_whole() {
+    const ROUNDS: u64 = 400;
+    let servers = two_servers().await;
+    let (_, sold) = call(&servers[0].delivery, Endpoint::Order, order("A")).await;
+    let id = servers[0].delivery.verify(sold["api_key"].as_str().unwrap()).unwrap();
+    let product = delivery_core::product::ProductId::new(1).unwrap();
+    let mut counts = HashSet::new();
+    for _ in 0..ROUNDS {
+        let [one, other] = servers.each_ref().map(|server| {
+            let delivery = server.delivery.clone();
+            tokio::spawn(async move { delivery.count_use(id, product).await.unwrap().used() })
+        });
+        counts.extend([one.await.unwrap(), other.await.unwrap()]);
+    }
+    assert_eq!(counts, (1..=2 * ROUNDS).collect());
+    let (mut uses, mut before) = (0, None);
+    loop {
+        let page = servers[1].delivery.history(id, before, 100).await.unwrap();
+        uses += page.items.len();
+        before = page.next;
+        if before.is_none() {
+            break;
+        }
+    }
+    assert_eq!(uses as u64, 2 * ROUNDS);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
+async fn an_order_sent_to_both_at_once_is_one_key_and_one_message() {
+    let servers = two_servers().await;
+    for round in 0..5 {
+        let answers = storm(&servers, Endpoint::Order, 40, || order(&round.to_string())).await;
+        assert!(answers.iter().all(|(status, answer)| *status == 200 && answer == &answers[0].1), "{answers:?}");
+    }
+    let (one, other) = (servers[0].delivery.outbox(), servers[1].delivery.outbox());
+    let (one, other) = tokio::join!(one.work(), other.work());
+    assert!(one.is_ok() && other.is_ok());
+    let messages: usize = servers.iter().map(|server| server.mailer.accepted().len()).sum();
+    assert_eq!(messages, 5, "sent by one of them, once");
+}
+
+/// A replayed order waits for whoever counts a use of its key, and each may be in a batch with the other's like.
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
+async fn orders_come_again_while_their_keys_are_used_and_neither_is_refused() {
+    let servers = two_servers().await;
+    for round in 0..20 {
+        let mut callers = JoinSet::new();
+        for (index, server) in (0..8).flat_map(|index| servers.iter().map(move |server| (index, server))) {
+            let delivery = server.delivery.clone();
+            callers.spawn(async move {
+                let (status, sold) = call(&delivery, Endpoint::Order, order(&index.to_string())).await;
+                let key = sold["api_key"].as_str().map(str::to_owned).unwrap_or_default();
+                (status, call(&delivery, Endpoint::Product, by_key(&key)).await.0)
+            });
+        }
+        let answers = callers.join_all().await;
+        assert!(answers.iter().all(|statuses| *statuses == (200, 200)), "round {round}: {answers:?}");
+    }
+    assert!(!postgres().log().contains("deadlock detected"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
+async fn what_one_server_adds_or_revokes_the_other_sees_at_once() {
+    let [one, other] = two_servers().await;
+    let listed = async || call(&other.delivery, Endpoint::Products, Call::new(Method::GET)).await.1;
+    assert_eq!(listed().await["products"].as_array().unwrap().len(), 1);
+    one.delivery.add_product(NewProduct::new("Map").unwrap().content("# Map").unwrap()).await.unwrap();
+    assert_eq!(listed().await["products"].as_array().unwrap().len(), 2);
+    let (_, sold) = call(&one.delivery, Endpoint::Order, order("A")).await;
+    let key = sold["api_key"].as_str().unwrap();
+    assert_eq!(call(&other.delivery, Endpoint::Product, by_key(key)).await.0, 200);
+    one.delivery.revoke(one.delivery.verify(key).unwrap()).await.unwrap();
+    assert_eq!(call(&other.delivery, Endpoint::Product, by_key(key)).await.0, 401);
+}
+
+/// Batches as large as they get: more uses at once than one batch takes.
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
+async fn thousands_of_keys_used_at_once_are_each_counted_once() {
+    let servers = two_servers().await;
+    let mut selling = JoinSet::new();
+    for number in 0..3000 {
+        let delivery = servers[number % 2].delivery.clone();
+        selling.spawn(async move { call(&delivery, Endpoint::Order, order(&number.to_string())).await });
+    }
+    let sold = selling.join_all().await;
+    let refused: Vec<_> = sold.iter().filter(|(status, _)| *status != 200).collect();
+    assert!(refused.is_empty(), "{refused:?}");
+    let product = delivery_core::product::ProductId::new(1).unwrap();
+    for round in 1..=2 {
+        let mut using = JoinSet::new();
+        for (number, (_, answer)) in sold.iter().enumerate() {
+            let delivery = servers[number % 2].delivery.clone();
+            let id = delivery.verify(answer["api_key"].as_str().unwrap()).unwrap();
+            using.spawn(async move { delivery.count_use(id, product).await.map(|key| key.used()) });
+        }
+        assert!(using.join_all().await.into_iter().all(|used| used.is_ok_and(|used| used == round)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
+async fn ten_servers_may_start_on_an_empty_database_at_once() {
+    let database = postgres();
+    let (url, schema) = (database.url(), unique());
+    let mut starting = JoinSet::new();
+    for _ in 0..10 {
+        let (url, schema) = (url.clone(), schema.clone());
+        starting.spawn(async move { server(&url, &schema).await.delivery.register().await });
+    }
+    assert!(starting.join_all().await.iter().all(Result::is_ok));
+}
+
+async fn administrator(database: &Postgres) -> PgConnection {
+    PgConnection::connect(&database.url()).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
+async fn a_role_needs_no_more_than_a_schema_of_its_own() {
+    let database = postgres();
+    let mut administrator = administrator(database).await;
+    administrator.execute("CREATE ROLE modest LOGIN; REVOKE CREATE ON DATABASE postgres FROM PUBLIC").await.unwrap();
+    let url = database.url().replace("postgres@", "modest@");
+    let refused = PostgresStore::options().schema("of_the_modest").connect(&url).await.unwrap_err();
+    assert!(matches!(refused, PostgresError::Forbidden { .. }), "{refused:?}");
+    assert!(refused.to_string().contains("CREATE SCHEMA \"of_the_modest\" AUTHORIZATION"), "{refused}");
+    administrator.execute("CREATE SCHEMA of_the_modest AUTHORIZATION modest").await.unwrap();
+    let modest = server(&url, "of_the_modest").await;
+    modest.delivery.add_product(NewProduct::new("Guide").unwrap().content("# Guide").unwrap()).await.unwrap();
+    assert_eq!(call(&modest.delivery, Endpoint::Order, order("A")).await.0, 200);
+}
+
+/// PostgreSQL would compile a question that it takes for dear: for longer than it takes to answer a hundred of ours.
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
+async fn no_question_is_compiled_before_it_is_answered() {
+    let database = postgres();
+    let talkative = "CREATE ROLE talkative SUPERUSER LOGIN; ALTER ROLE talkative SET log_min_messages = debug1";
+    administrator(database).await.execute(talkative).await.unwrap();
+    let server = server(&database.url().replace("postgres@", "talkative@"), &unique()).await;
+    server.delivery.add_product(NewProduct::new("Guide").unwrap().content("# Guide").unwrap()).await.unwrap();
+    let (status, sold) = call(&server.delivery, Endpoint::Order, order("A")).await;
+    assert_eq!(status, 200);
+    for endpoint in [Endpoint::Validate, Endpoint::Product] {
+        assert_eq!(call(&server.delivery, endpoint, by_key(sold["api_key"].as_str().unwrap())).await.0, 200);
+    }
+    let log = database.log();
+    assert!(log.contains("DEBUG:  "), "it tells what it does");
+    assert!(!log.contains("JIT"), "what it compiles would stand here");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
+async fn what_would_lose_or_mistake_data_is_refused_in_a_sentence_without_the_password() {
+    let database = postgres();
+    let mut administrator = administrator(database).await;
+    administrator
+        .execute("CREATE ROLE hasty SUPERUSER LOGIN; ALTER ROLE hasty SET synchronous_commit = off")
+        .await
+        .unwrap();
+    drop(server(&database.url(), "from_the_future").await);
+    let later = "INSERT INTO from_the_future._delivery_migrations \
+        (version, description, success, checksum, execution_time) VALUES (999, 'later', true, '', 0)";
+    administrator.execute(later).await.unwrap();
+    let hasty = database.url().replace("postgres@", "hasty@");
+    let nobody = database.url().replace("postgres@", "nobody:hunter2@");
+    for (url, schema, said) in [
+        (hasty.as_str(), "some_schema", "synchronous_commit = off"),
+        (&database.url(), "from_the_future", "newer version"),
+        (&database.url(), "Quoted", "schema must be"),
+        (&database.url(), "", "schema must be"),
+        (&nobody, "some_schema", "cannot be connected to"),
+        ("postgres://a:hunter2@127.0.0.1:1/x", "some_schema", "cannot be connected to"),
+        ("mysql://a:hunter2@127.0.0.1/x", "some_schema", "must be an address"),
+    ] {
+        let refused = PostgresStore::options().schema(schema).connect(url).await.unwrap_err();
+        let whole = delivery_core::explain(&refused);
+        assert!(whole.contains(said) && !whole.contains("hunter2"), "{url}: {whole}");
+    }
+}
+
+/// In real time: fifteen seconds.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_says_nothing_is_not_waited_for_for_ever() {
+    // The kernel takes the connection; nobody ever reads from it.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("postgres://user@{}/x", silent.local_addr().unwrap());
+    let refused = PostgresStore::connect(&url).await.unwrap_err();
+    assert!(matches!(refused, PostgresError::Silent), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
+async fn a_closed_store_answers_nothing_and_what_was_acknowledged_stays() {
+    let database = postgres();
+    let (url, schema) = (database.url(), unique());
+    let store = PostgresStore::options().schema(&schema).connect(&url).await.unwrap();
+    store.ping().await.unwrap();
+    store.close().await;
+    assert!(store.ping().await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
+async fn a_server_that_keeps_nothing_through_a_crash_is_refused() {
+    let database = Postgres::start();
+    let mut administrator = administrator(&database).await;
+    for setting in ["fsync", "full_page_writes"] {
+        for statement in [format!("ALTER SYSTEM SET {setting} = off"), "SELECT pg_reload_conf()".to_owned()] {
+            administrator.execute(sqlx::AssertSqlSafe(statement)).await.unwrap();
+        }
+        // The server reads its settings in its own time.
+        let refused = async {
+            let said = format!("{setting} = off");
+            loop {
+                match PostgresStore::connect(&database.url()).await {
+                    Ok(store) => store.close().await,
+                    Err(refused) if refused.to_string().contains(&said) => break,
+                    Err(_) => {}
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), refused).await.expect(setting);
+        let back = format!("ALTER SYSTEM SET {setting} = on");
+        administrator.execute(sqlx::AssertSqlSafe(back)).await.unwrap();
+    }
+}

@@ -1,0 +1,177 @@
+//! Limits shared through Redis: what two servers share, what Redis sees, and what they do while it is away.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use delivery_core::key::Keyring;
+use delivery_core::limit::{Decision, Identity, MemoryLimiter, Policy, Quota, RateLimiter, RedisLimiter, Subject};
+use delivery_testing::ManualClock;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use support::redis::{Redis, redis};
+use tokio::task::JoinSet;
+
+fn subject(address: [u8; 4]) -> Subject {
+    Subject { policy: Policy::Validate, identity: Identity::from(std::net::IpAddr::from(address)) }
+}
+
+async fn passes(limiter: &RedisLimiter, subject: Subject, limit: u32) -> bool {
+    let decision = limiter.admit(&subject, Quota::per_minute(limit).unwrap()).await.unwrap();
+    matches!(decision, Decision::Admitted { .. })
+}
+
+/// What Redis is asked outside the limiter.
+fn ask(server: &Redis, words: &[&str]) -> String {
+    let port = server.url().rsplit_once(':').unwrap().1.to_owned();
+    let output = Command::new("redis-cli").args(["-p", &port]).args(words).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(without = "redis-server", ignore = "needs redis-server")]
+async fn servers_with_one_ring_share_each_window_exactly() {
+    let server = redis();
+    let ring: Keyring = "a secret of all servers".parse().unwrap();
+    let rotated: Keyring = "a newer one before it,a secret of all servers".parse().unwrap();
+    let limiters = [&ring, &rotated].map(|ring| Arc::new(RedisLimiter::new(&server.url(), ring.pepper()).unwrap()));
+    let mut racers = JoinSet::new();
+    for index in 0..200 {
+        let limiter = limiters[index % 2].clone();
+        racers.spawn(async move { passes(&limiter, subject([192, 0, 2, 1]), 60).await });
+    }
+    assert_eq!(racers.join_all().await.into_iter().filter(|passed| *passed).count(), 60);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(without = "redis-server", ignore = "needs redis-server")]
+async fn redis_sees_no_address_and_forgets_by_itself() {
+    let server = Redis::start();
+    let limiter = RedisLimiter::new(&server.url(), [7; 32]).unwrap();
+    assert!(passes(&limiter, subject([192, 0, 2, 33]), 60).await);
+    let names = ask(&server, &["KEYS", "*"]);
+    let name = names.trim();
+    assert!(name.starts_with("delivery:validate:") && !name.contains("192"), "{name}");
+    let left: u64 = ask(&server, &["PTTL", name]).trim().parse().unwrap();
+    assert!((50_000..=61_000).contains(&left), "{left}");
+}
+
+/// In real time: another process is frozen and killed.
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(without = "redis-server", ignore = "needs redis-server")]
+async fn while_redis_is_away_each_server_limits_by_itself_and_comes_back_by_itself() {
+    let server = Redis::start();
+    let limiter = RedisLimiter::new(&server.url(), [7; 32]).unwrap();
+    assert!(passes(&limiter, subject([192, 0, 2, 1]), 1).await);
+    let signal = |signal: &str| {
+        let process = server.process().unwrap();
+        assert!(Command::new("kill").args([signal, &process]).status().unwrap().success());
+    };
+    signal("-STOP");
+    let alone = async {
+        assert!(passes(&limiter, subject([192, 0, 2, 1]), 1).await, "the first that this server counts itself");
+        for _ in 0..1000 {
+            assert!(!passes(&limiter, subject([192, 0, 2, 1]), 1).await);
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), alone).await.expect("nobody waits for a server that is away");
+    signal("-CONT");
+    signal("-KILL");
+    // It starts again, empty: the request passes once more as soon as limits are shared.
+    let back = async {
+        while !passes(&limiter, subject([192, 0, 2, 1]), 1).await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), back).await.expect("limits are shared again");
+    assert!(ask(&server, &["KEYS", "*"]).contains("delivery:validate:"));
+}
+
+/// A clock that an operator can set back.
+#[derive(Debug, Default)]
+struct Wall(AtomicU64);
+
+impl delivery_core::Clock for Wall {
+    fn now(&self) -> chrono::DateTime<chrono::Utc> {
+        chrono::DateTime::UNIX_EPOCH
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_secs(self.0.load(Ordering::Relaxed))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(without = "redis-server", ignore = "needs redis-server")]
+async fn a_clock_that_is_set_back_is_healed_within_a_window() {
+    let server = redis();
+    let clock = Arc::new(Wall::default());
+    let limiter =
+        RedisLimiter::new(&server.url(), *b"a clock that goes back, a pepper").unwrap().on_clock(clock.clone());
+    let decide = async |address: u8, at: u64| {
+        clock.0.store(at, Ordering::Relaxed);
+        let decision = limiter.admit(&subject([10, 9, 9, address]), Quota::per_minute(2).unwrap()).await.unwrap();
+        match decision {
+            Decision::Admitted { remaining, .. } => Ok(remaining),
+            Decision::Refused { retry_after } => Err(retry_after.as_secs()),
+        }
+    };
+    // Address, time, outcome: what is left of two, or after how many seconds it fits.
+    for (address, at, expected) in [
+        (1, 1000, Ok(1)),
+        (1, 1010, Ok(0)),
+        (2, 1010, Ok(1)),
+        // Two minutes back: the full one waits no longer than it would have then, the other has one left.
+        (1, 890, Err(50)),
+        (2, 890, Ok(0)),
+        (1, 939, Err(1)),
+        (1, 940, Ok(0)),
+        (1, 941, Err(9)),
+        (2, 950, Ok(1)),
+    ] {
+        assert_eq!(decide(address, at).await, expected, "{address} at {at}");
+    }
+}
+
+#[test]
+fn what_is_no_address_is_refused_without_the_password() {
+    for url in
+        ["", "localhost:6379", "http://u:hunter2@localhost", "redis://u:hunter2@", "rediss://u:hunter2@localhost"]
+    {
+        let refused = RedisLimiter::new(url, [0; 32]).unwrap_err();
+        assert!(!delivery_core::explain(&refused).contains("hunter2"), "{url}: {}", delivery_core::explain(&refused));
+    }
+}
+
+/// Whatever comes when: Redis decides as the in-process limiter does.
+#[test]
+#[cfg_attr(without = "redis-server", ignore = "needs redis-server")]
+fn decisions_are_those_of_the_in_process_limiter() {
+    let server = redis();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    // A pepper of its own keeps each history to itself.
+    let histories = AtomicU64::new(0);
+    let steps = proptest::collection::vec((0..40_000_u64, 0..3_u8, 1..5_u32), 1..60);
+    let mut runner = TestRunner::new(Config { cases: 100, failure_persistence: None, ..Config::default() });
+    let compared = runner.run(&steps, |steps| {
+        let pepper = histories.fetch_add(1, Ordering::Relaxed);
+        runtime.block_on(async {
+            let clock = Arc::new(ManualClock::default());
+            let shared = RedisLimiter::new(&server.url(), pepper.to_be_bytes().repeat(4).try_into().unwrap())
+                .unwrap()
+                .on_clock(clock.clone());
+            let alone = MemoryLimiter::new(clock.clone());
+            let limit = steps[0].2;
+            for (after, who, _) in steps {
+                clock.advance(Duration::from_millis(after));
+                let (subject, quota) = (subject([10, 0, 0, who]), Quota::per_minute(limit).unwrap());
+                let decided =
+                    [shared.admit(&subject, quota).await.unwrap(), alone.admit(&subject, quota).await.unwrap()];
+                prop_assert_eq!(decided[0], decided[1]);
+            }
+            Ok(())
+        })
+    });
+    compared.unwrap();
+}

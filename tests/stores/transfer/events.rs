@@ -1,0 +1,123 @@
+//! Events of a platform that a store has received: sold, refunded, waiting for the seller, and an address.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use delivery_core::key::{KeyId, NewKey};
+use delivery_core::order::{OrderId, OrderRef, Source};
+use delivery_core::store::{
+    Backend, Cause, Charged, Customer, Entry, EventId, Extent, Fetch, Handling, Inbox, InboxQuery, Ledger, Links, Of,
+    Offer, Receipt, Report, RequestId, Sale,
+};
+
+use super::sold::{KEYS, id, message, now, order};
+
+/// Sales, each with a reference of its order and of its payment.
+pub const SALES: u64 = 60;
+/// Of them, refunded.
+const REFUNDS: u64 = 10;
+const WAITING: u64 = 5;
+
+/// How many rows of the inbox, deals, references and customers there are.
+pub const ROWS: [(&str, u64); 5] = [
+    ("events of platforms", SALES + REFUNDS + WAITING + 1),
+    ("deals", SALES),
+    ("references", 2 * SALES),
+    ("customers", 1),
+    ("requests", 1),
+];
+
+fn shop() -> Source {
+    "paddle".parse().unwrap()
+}
+
+fn name(text: &str) -> OrderId {
+    text.parse().unwrap()
+}
+
+fn receipt(event: &str, step: Handling) -> Receipt {
+    let entry = Entry {
+        number: 0,
+        id: EventId { source: shop(), name: event.parse().unwrap() },
+        kind: "transaction.completed".to_owned(),
+        order: Some(name("№ 1")),
+        body: Some("{\"ä\":1}".to_owned()),
+        received_at: now(),
+        outcome: None,
+        reason: None,
+        keys: Vec::new(),
+        due_at: Some(now()),
+        attempts: 0,
+        version: 0,
+    };
+    Receipt { entry, is_kept: false, step: Some(step), at: now(), notices: Arc::new(|_| Ok(Vec::new())), by: None }
+}
+
+fn sold_id(index: u64) -> KeyId {
+    id(KEYS + 1_000 + u128::from(index))
+}
+
+fn sale(index: u64) -> Receipt {
+    let reference = name(&format!("sale {index}"));
+    let sold = NewKey { id: sold_id(index), order: None, ..order(1) };
+    let sold = sold.bought_with(OrderRef { source: shop(), id: reference.clone() });
+    let offer = Offer {
+        product: sold.product,
+        names: vec!["pri_1".to_owned()],
+        lines: vec!["pri_1".to_owned()],
+        pieces: 1,
+        sale: Sale::new(sold, message(index.into())),
+    };
+    let charged = Charged {
+        order: reference,
+        links: Links { payment: Some(name(&format!("payment {index}"))), ..Links::default() },
+        is_renewal: false,
+        offers: vec![offer],
+        unmapped: Vec::new(),
+        missing: None,
+    };
+    receipt(&format!("sold {index}"), Handling::Apply(vec![Report::Charged(charged)]))
+}
+
+fn refund(index: u64) -> Receipt {
+    let of = Of::Payment(name(&format!("payment {index}")));
+    let report = Report::Refunded { of, extent: Extent::Full, cause: Cause::Refund };
+    receipt(&format!("refunded {index}"), Handling::Apply(vec![report]))
+}
+
+/// Receives them, in this order.
+pub async fn receive_events(store: &impl Ledger) {
+    let waiting = |index: u64| receipt(&format!("waiting {index}"), Handling::Wait("no product".to_owned()));
+    let customer =
+        Customer { source: shop(), reference: name("ctm_1"), email: "a@example.com".parse().unwrap(), told_at: now() };
+    let told = [receipt("told", Handling::Remember(customer))];
+    let events = (0..SALES).map(sale).chain((0..REFUNDS).map(refund)).chain((0..WAITING).map(waiting)).chain(told);
+    for event in events {
+        assert!(store.receive(event).await.unwrap().is_new);
+    }
+    // One use more, of a request that may come again.
+    let fetch = Fetch { product: order(1).product, at: now(), request: RequestId::of(b"a") };
+    assert!(!store.fetch(sold_id(SALES - 1), fetch).await.unwrap().unwrap().unwrap().is_repeat);
+}
+
+/// A payment that the other store knew is found: what is refunded after a move revokes the key that was sold before it.
+pub async fn refunds_are_found(store: &impl Ledger) {
+    let refunded = store.receive(refund(SALES - 1)).await.unwrap();
+    assert_eq!(refunded.changed.len(), 1);
+    assert_eq!(refunded.entry.keys, [sold_id(SALES - 1)]);
+    // One that was received before is known.
+    assert!(!store.receive(refund(0)).await.unwrap().is_new);
+    assert!(store.receive(sale(SALES)).await.unwrap().is_new);
+}
+
+/// All that a store tells of its events.
+pub async fn events(store: &impl Backend) -> Vec<String> {
+    fn show(told: impl Debug) -> String {
+        format!("{told:?}")
+    }
+    let inbox: &dyn Inbox = store.inbox().unwrap();
+    let query = InboxQuery { outcome: None, before: None, limit: 1_000 };
+    let listed = inbox.entries(&query).await.unwrap().items;
+    let known = inbox.customer(&shop(), &name("ctm_1")).await.unwrap();
+    listed.into_iter().map(show).chain([show(known)]).collect()
+}

@@ -1,0 +1,189 @@
+//! A store that has sold a good deal, and a schema to move it into.
+
+use std::fmt::Debug;
+use std::path::PathBuf;
+
+use chrono::TimeDelta;
+use delivery_core::key::{Actor, Change, Key};
+use delivery_core::post::{Category, NewPost};
+use delivery_core::product::NewProduct;
+use delivery_core::store::{
+    Addressee, Backend, CatalogEditor, Issue, KeyQuery, Ledger, MessageId, MessageKind, Moved, Notice, Outcome, Page,
+    PostQuery, PostgresError, PostgresStore, Posts, Route, Sale, SqliteError, SqliteStore, Transfer, TransferError,
+};
+use futures_util::future::join_all;
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+use tempfile::TempDir;
+use tokio::sync::OnceCell;
+
+use super::events::{events, receive_events};
+use super::sold::{KEYS, USES, clock, id, keyring, message, now, order, product};
+use support::postgres::{postgres, unique};
+
+/// A file to move from and a schema to move into.
+pub struct Ground {
+    pub folder: TempDir,
+    pub url: String,
+    pub schema: String,
+}
+
+pub fn ground() -> Ground {
+    Ground { folder: tempfile::tempdir().unwrap(), url: postgres().url(), schema: unique() }
+}
+
+/// With a store that has sold a good deal, made once.
+pub async fn filled() -> Ground {
+    static FILLED: OnceCell<TempDir> = OnceCell::const_new();
+    let (name, ground) = ("delivery.db", ground());
+    let make = async || {
+        let folder = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(folder.path().join(name)).await.unwrap();
+        fill(&store).await;
+        store.close().await;
+        folder
+    };
+    std::fs::copy(FILLED.get_or_init(make).await.path().join(name), ground.file()).unwrap();
+    ground
+}
+
+impl Ground {
+    pub fn file(&self) -> PathBuf {
+        self.folder.path().join("delivery.db")
+    }
+
+    pub async fn source(&self) -> Result<SqliteStore, SqliteError> {
+        SqliteStore::open(self.file()).await
+    }
+
+    pub async fn target(&self) -> Result<PostgresStore, PostgresError> {
+        PostgresStore::options().schema(&self.schema).connect(&self.url).await
+    }
+
+    pub async fn open(&self) -> Result<Transfer, TransferError> {
+        Transfer::open_to_schema(self.file(), &self.url, &self.schema).await
+    }
+
+    /// Moves to the end.
+    pub async fn run(&self) -> Result<Vec<Moved>, TransferError> {
+        self.open().await?.run(&clock(), |_| {}).await
+    }
+
+    /// Moves until it was told of progress so often; whether that was the end.
+    pub async fn run_until(&self, reports: usize) -> bool {
+        let enough = tokio::sync::Notify::new();
+        let mut told = 0;
+        let transfer = self.open().await.unwrap();
+        let clock = clock();
+        let moving = transfer.run(&clock, |_| {
+            told += 1;
+            if told == reports {
+                enough.notify_one();
+            }
+        });
+        tokio::select! {
+            biased;
+            () = enough.notified() => false,
+            moved = moving => moved.is_ok(),
+        }
+    }
+
+    pub async fn execute(&self, sql: &str) {
+        let mut session = PgConnection::connect(&self.url).await.unwrap();
+        session.execute(AssertSqlSafe(format!("SET search_path = {}; {sql}", self.schema))).await.unwrap();
+    }
+}
+
+/// Sells a good deal, in every state that there is.
+pub async fn fill(store: &SqliteStore) {
+    store.register(&keyring("a secret that signs keys").fingerprints()).await.unwrap();
+    for index in 0..40 {
+        let named = NewProduct::new(format!("Book {index}")).unwrap().content("# Ünïcode\n".repeat(index + 1)).unwrap();
+        store
+            .add_product(
+                named.price("9.99".parse().unwrap()),
+                delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
+            )
+            .await
+            .unwrap();
+        let post = NewPost::new("News", Category::new(["a", "b"][index % 2]).unwrap(), now()).unwrap();
+        store
+            .add_post(
+                post.content("Text").unwrap(),
+                delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
+            )
+            .await
+            .unwrap();
+    }
+    // As many at once as a ledger lets wait.
+    let change = Change::Use { product: product(1), at: now() };
+    for some in (0..KEYS).collect::<Vec<_>>().chunks(10_000) {
+        let issued = join_all(some.iter().map(|index| store.issue(Sale::new(order(*index), message(*index))))).await;
+        assert!(issued.iter().all(|issue| matches!(issue, Ok(Issue::New(_)))));
+    }
+    for some in (0..USES).collect::<Vec<_>>().chunks(10_000) {
+        let keys = some.iter().map(|index| id(u128::from(index.unsigned_abs()) % 999));
+        let used = join_all(keys.map(|key| store.change(key, change.clone(), Vec::new()))).await;
+        assert!(used.iter().all(|used| matches!(used, Ok(Some(Ok(_))))));
+    }
+    for index in 0..50 {
+        let told = MessageId::new(format!("webhook-{index}@example.com")).unwrap();
+        let to = Addressee::Webhook("crm".parse().unwrap());
+        let told = vec![Notice { id: told, kind: MessageKind::KeyRevoked, to }];
+        let revoke = Change::Revoke { at: now(), reason: None, by: Actor::admin() };
+        store.change(id(index), revoke, told).await.unwrap();
+    }
+    receive_events(store).await;
+    let lease = now() + TimeDelta::minutes(5);
+    for (index, message) in store.claim_messages(now(), lease, 400).await.unwrap().into_iter().enumerate() {
+        let (at, due, reason) = (now(), lease, "the mail server said no".to_owned());
+        let outcome = match index % 4 {
+            0 => Outcome::Sent { at },
+            1 => Outcome::Retry { due, reason, route: Some(Route::from_bytes([1; 16])) },
+            2 => Outcome::Fail { at, reason, route: Route::from_bytes([2; 16]) },
+            // Leased when the server ended.
+            _ => continue,
+        };
+        store.complete_message(message.lease, outcome).await.unwrap();
+    }
+}
+
+/// All that a store tells.
+pub async fn picture(store: &(impl Backend + CatalogEditor + Posts)) -> Vec<String> {
+    fn show(told: impl Debug) -> String {
+        format!("{told:?}")
+    }
+    let mut told = vec![show(store.products().await.unwrap()), show(store.failed_messages(10_000).await.unwrap())];
+    for number in 1..=45 {
+        told.push(show(store.product(product(number)).await.unwrap()));
+    }
+    for category in [None, Some(Category::new("b").unwrap())] {
+        told.push(show(store.posts(&PostQuery { category, until: now(), limit: 100 }).await.unwrap()));
+    }
+    let mut query = KeyQuery { limit: 1_000, ..KeyQuery::default() };
+    loop {
+        let Page { items, next } = store.search(&query).await.unwrap();
+        told.extend(items.iter().map(|key| show((key, key.revoked_at()))));
+        query.before = next;
+        if next.is_none() {
+            break;
+        }
+    }
+    for index in 0..100 {
+        told.push(show(store.uses().unwrap().history(id(index), None, 1_000).await.unwrap().items));
+    }
+    told.extend(events(store).await);
+    told
+}
+
+#[track_caller]
+pub fn assert_same(one: &[String], other: &[String]) {
+    assert_eq!(one.len(), other.len());
+    for (one, other) in one.iter().zip(other) {
+        assert_eq!(one, other);
+    }
+}
+
+pub async fn used(store: &impl Ledger, index: u128) -> Key {
+    let change = Change::Use { product: product(1), at: now() };
+    store.change(id(index), change, Vec::new()).await.unwrap().unwrap().unwrap()
+}

@@ -1,0 +1,49 @@
+//! What tests of the whole stand on: private servers, started from the machine's programs on free ports, in temporary folders;
+//! and Delivery's own servers, started as a seller starts them. They end with the test process, however that ends.
+
+pub mod faketime;
+mod faults;
+pub mod pgbouncer;
+pub mod postgres;
+pub mod process;
+pub mod programs;
+pub mod redis;
+pub mod smtp;
+
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Starts a shell that runs `script` with the folder of programs, the server's own folder and its port. It learns that this
+/// process has ended, in whatever way, when its standard input is closed, and then ends the server.
+pub fn supervise(mut shell: Command, script: &str, binaries: &Path, folder: &Path, port: u16) -> Child {
+    shell.args(["-c", script, "sh"]).arg(binaries).arg(folder).arg(port.to_string());
+    // Ctrl-C in a terminal is for the tests, not for what ends with them.
+    shell.process_group(0);
+    shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// How often a test repeats what is long by nature: as often as the variable says, else `long` times with `CI_LONG` set, else
+/// `short` times.
+pub fn rounds(variable: &str, short: u32, long: u32) -> u32 {
+    let usual = if std::env::var_os("CI_LONG").is_some() { long } else { short };
+    std::env::var(variable).map_or(usual, |rounds| rounds.parse().unwrap())
+}
+
+/// A port that nobody listens on.
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Looks again and again until it is so.
+pub fn wait_for(deadline: Duration, mut condition: impl FnMut() -> bool) {
+    #[expect(clippy::disallowed_methods, reason = "another process is waited for in real time")]
+    let started = std::time::Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < deadline, "it never came to be");
+        // Gives the other process the processor.
+        std::thread::park_timeout(Duration::from_millis(2));
+    }
+}

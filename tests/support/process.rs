@@ -1,0 +1,271 @@
+//! A server as a seller starts it: a process, a folder, a terminal.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Once;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::wait_for;
+
+/// The program of an example, beside this test's binary. `cargo test --test servers` does not build examples: Cargo is asked
+/// here, once, which takes half a second where they are built.
+pub fn example(name: &str) -> PathBuf {
+    static BUILT: Once = Once::new();
+    let test = std::env::current_exe().unwrap();
+    let folder = test.parent().and_then(Path::parent).unwrap();
+    BUILT.call_once(|| {
+        // Unset where the test was not started by Cargo.
+        let Some(cargo) = std::env::var_os("CARGO") else { return };
+        let profile = match folder.file_name().unwrap().to_str().unwrap() {
+            "debug" => "dev",
+            profile => profile,
+        };
+        let arguments = ["build", "--quiet", "--examples", "--profile", profile];
+        let built = Command::new(cargo).args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap();
+        assert!(built.success(), "cargo build --examples failed");
+    });
+    let program = folder.join("examples").join(name);
+    assert!(program.exists(), "{name} is not built: run cargo build --examples");
+    program
+}
+
+/// A folder of its own for one of the servers.
+pub struct Site {
+    folder: TempDir,
+    pub program: &'static str,
+}
+
+impl Site {
+    pub fn new(program: &'static str) -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), program }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.path().join("delivery-data")
+    }
+
+    pub fn binary(&self) -> PathBuf {
+        example(self.program)
+    }
+
+    pub fn command(&self, settings: &[(&str, &str)]) -> Command {
+        self.configured(Command::new(self.binary()), settings)
+    }
+
+    fn configured(&self, mut command: Command, settings: &[(&str, &str)]) -> Command {
+        command.current_dir(&self.folder).env_clear().env("BIND", "127.0.0.1:0").envs(settings.iter().copied());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    pub fn start(&self, settings: &[(&str, &str)]) -> Server {
+        Server::start(self.command(settings))
+    }
+
+    /// With no more than so many file descriptors.
+    pub fn start_with_descriptors(&self, descriptors: u32, settings: &[(&str, &str)]) -> Server {
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(format!("ulimit -n {descriptors}; exec \"$0\"")).arg(self.binary());
+        Server::start(self.configured(shell, settings))
+    }
+
+    /// The finished ones: an e-mail that is being written has another name until it is complete.
+    pub fn messages(&self) -> Vec<String> {
+        let files = fs::read_dir(self.data().join("mail")).unwrap().map(|file| file.unwrap().path());
+        let finished = files.filter(|file| file.extension().is_some_and(|extension| extension == "eml"));
+        finished.map(|file| fs::read_to_string(file).unwrap()).collect()
+    }
+}
+
+pub struct Server {
+    process: Child,
+    pub address: SocketAddr,
+    pub printed: String,
+}
+
+impl Server {
+    pub fn start(mut command: Command) -> Self {
+        let mut process = command.spawn().unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let mut printed = String::new();
+        let address = loop {
+            let line = lines.next().expect("a server that does not listen says why").unwrap();
+            if let Some(address) = line.strip_prefix("listening on http://") {
+                break address.parse().unwrap();
+            }
+            printed.push_str(&line);
+            printed.push('\n');
+        };
+        Self { process, address, printed }
+    }
+
+    pub fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    /// Head and body of the answer, as text.
+    pub fn exchange(&self, method: &str, target: &str, headers: &str, body: &str) -> (String, String) {
+        self.try_exchange(method, target, headers, body).expect("a whole answer")
+    }
+
+    /// The same of a server that may have ended. None if it ended before it had answered.
+    fn try_exchange(&self, method: &str, target: &str, headers: &str, body: &str) -> Option<(String, String)> {
+        let mut stream = TcpStream::connect(self.address).ok()?;
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let length = body.len();
+        let request = format!(
+            "{method} {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}Content-Length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        split(&answer)
+    }
+
+    pub fn call(&self, method: &str, target: &str, headers: &str, body: &str) -> (u16, Value) {
+        self.try_call(method, target, headers, body).expect("a whole answer")
+    }
+
+    /// The same of a server that may have ended.
+    pub fn try_call(&self, method: &str, target: &str, headers: &str, body: &str) -> Option<(u16, Value)> {
+        let (head, body) = self.try_exchange(method, target, headers, body)?;
+        Some((status(&head), serde_json::from_str(&body).unwrap_or_default()))
+    }
+
+    pub fn add_product(&self) -> (u16, Value) {
+        let headers = format!("Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n");
+        self.call("POST", "/api/admin/product", &headers, r##"{"name":"Guide","content":"# Guide"}"##)
+    }
+
+    pub fn order(&self, id: &str) -> (u16, Value) {
+        self.try_order(id).expect("a whole answer")
+    }
+
+    pub fn try_order(&self, id: &str) -> Option<(u16, Value)> {
+        let body = json!({ "order_id": id, "product_id": 1, "customer_email": "a@example.com", "secret": SECRET });
+        self.try_call("POST", "/api/webhook/order", "Content-Type: application/json\r\n", &body.to_string())
+    }
+
+    pub fn fetch(&self, key: &str) -> u16 {
+        self.call("GET", &format!("/api/product?key={key}&product_id=1"), "", "").0
+    }
+
+    /// As a crash does: nothing is finished, nothing is closed.
+    pub fn kill(mut self) -> String {
+        self.process.kill().unwrap();
+        self.log()
+    }
+
+    /// The process.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// As a service manager does.
+    pub fn terminate(self) -> String {
+        self.ask_to_stop();
+        self.ended()
+    }
+
+    pub fn ask_to_stop(&self) {
+        let id = self.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    }
+
+    /// Waits for its end, which must be a good one.
+    pub fn ended(self) -> String {
+        self.ended_within(Duration::from_secs(30))
+    }
+
+    pub fn ended_within(mut self, deadline: Duration) -> String {
+        let mut status = None;
+        wait_for(deadline, || {
+            status = self.process.try_wait().unwrap();
+            status.is_some()
+        });
+        assert!(status.unwrap().success());
+        self.log()
+    }
+
+    /// Sends the head of an order and `sent` bytes of its body, and answers what is left.
+    pub fn half_an_order(&self, sent: usize) -> (TcpStream, String) {
+        let body = json!({ "order_id": "half", "product_id": 1, "customer_email": "a@example.com", "secret": SECRET });
+        let body = body.to_string();
+        let (begin, end) = body.split_at(sent);
+        let (json, length) = ("Content-Type: application/json", body.len());
+        let head = format!("POST /api/webhook/order HTTP/1.1\r\nHost: x\r\n{json}\r\nContent-Length: {length}\r\n\r\n");
+        let mut stream = self.connect();
+        stream.write_all((head + begin).as_bytes()).unwrap();
+        // Answered on a connection of its own once this one is accepted.
+        assert_eq!(self.call("GET", "/healthz", "", "").0, 200);
+        (stream, end.to_owned())
+    }
+
+    /// Reads the log until it says so.
+    pub fn logged(&mut self, said: &str) {
+        let mut lines = BufReader::new(self.process.stderr.take().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap().contains(said)));
+    }
+
+    /// Whether the log says so before the deadline.
+    pub fn logged_within(&mut self, said: &'static str, deadline: Duration) -> bool {
+        let lines = BufReader::new(self.process.stderr.take().unwrap()).lines();
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || tell.send(lines.map_while(Result::ok).any(|line| line.contains(said))));
+        told.recv_timeout(deadline).unwrap_or(false)
+    }
+
+    fn log(&mut self) -> String {
+        let mut log = String::new();
+        // Gone already where a test read it, or sent it elsewhere.
+        if let Some(mut stderr) = self.process.stderr.take() {
+            stderr.read_to_string(&mut log).unwrap();
+        }
+        self.process.wait().unwrap();
+        log
+    }
+}
+
+/// No test leaves a process behind, failed or not.
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It has ended already where the test ended it.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub const SECRET: &str = "the-platforms-secret";
+pub const TOKEN: &str = "the-sellers-own-token";
+pub const CONFIGURED: [(&str, &str); 3] =
+    [("WEBHOOK_SECRET", SECRET), ("ADMIN_TOKEN", TOKEN), ("KEY_SECRET", "what-keys-are-signed-with")];
+
+/// Reads to the end of the connection.
+pub fn read_answer(stream: &mut TcpStream) -> (String, String) {
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    split(&answer).unwrap()
+}
+
+fn split(answer: &str) -> Option<(String, String)> {
+    answer.split_once("\r\n\r\n").map(|(head, body)| (head.to_owned(), body.to_owned()))
+}
+
+pub fn status(head: &str) -> u16 {
+    head.split(' ').nth(1).unwrap().parse().unwrap()
+}
