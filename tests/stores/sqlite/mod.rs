@@ -63,6 +63,19 @@ async fn one_store_owns_a_file_whatever_its_name() {
     SqliteStore::open(path("hard.db")).await.unwrap().close().await;
 }
 
+/// A program that is being started has a copy of the descriptor, and with it the lock, for a moment.
+#[tokio::test]
+async fn a_lock_that_is_let_go_within_a_moment_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("delivery.db");
+    let held = std::fs::File::create(&path).unwrap();
+    held.lock().unwrap();
+    let mut opening = Box::pin(SqliteStore::open(&path));
+    assert!(futures_util::poll!(&mut opening).is_pending());
+    drop(held);
+    opening.await.unwrap().close().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_loses_nothing_and_doubles_nothing() {
     let folder = tempfile::tempdir().unwrap();

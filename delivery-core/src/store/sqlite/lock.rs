@@ -7,8 +7,14 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
+use std::time::Duration;
 
 use super::SqliteError;
+
+/// How often, and after what pause, a lock that is held is tried again. A program that this process is starting has copies of all
+/// descriptors from `fork` until `exec`, and with them the lock of a store that was closed meanwhile.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(25);
 
 /// Held until everybody in this process is done with the file.
 #[derive(Debug)]
@@ -20,7 +26,7 @@ pub(super) struct Lock {
 
 impl Lock {
     /// Locks the file at `path`, which is made if it is missing, for its owner alone to read.
-    pub(super) fn take(path: &Path) -> Result<Self, SqliteError> {
+    pub(super) async fn take(path: &Path) -> Result<Self, SqliteError> {
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if !directory.is_dir() {
             return Err(SqliteError::NoDirectory { path: directory.to_owned() });
@@ -33,12 +39,16 @@ impl Lock {
         let claim = claim::Claim::of_existing(path)?;
         let file =
             open(path).map_err(|source| SqliteError::ReadOnly { path: path.to_owned(), source: Box::new(source) })?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(SqliteError::InUse { path: path.to_owned() }),
-            Err(TryLockError::Error(source)) => {
-                return Err(SqliteError::Other { path: path.to_owned(), source: Box::new(source) });
+        let mut tries = 0;
+        while let Err(error) = file.try_lock() {
+            match error {
+                TryLockError::WouldBlock if tries < TRIES => tokio::time::sleep(PAUSE).await,
+                TryLockError::WouldBlock => return Err(SqliteError::InUse { path: path.to_owned() }),
+                TryLockError::Error(source) => {
+                    return Err(SqliteError::Other { path: path.to_owned(), source: Box::new(source) });
+                }
             }
+            tries += 1;
         }
         Ok(Self {
             #[cfg(unix)]

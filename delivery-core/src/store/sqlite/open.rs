@@ -73,7 +73,7 @@ pub(super) async fn open(path: &Path) -> Result<SqliteStore, SqliteError> {
 pub(super) async fn prepare(path: &Path) -> Result<Opened, SqliteError> {
     // Through a link it is the same file, and the same lock.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let lock = Lock::take(&path)?;
+    let lock = Lock::take(&path).await?;
     let failed = |source| SqliteError::while_opening(path.clone(), source);
     let options = SqliteConnectOptions::new()
         .filename(&path)

@@ -47,7 +47,7 @@ pub(in crate::store::sqlite) async fn start(path: &Path) -> Writer {
 async fn start_with(options: SqliteConnectOptions) -> Writer {
     let mut connection = options.connect().await.unwrap();
     crate::store::sqlite::open::migrate(&mut connection).await.unwrap();
-    let lock = Arc::new(Lock::take(tempfile::NamedTempFile::new().unwrap().path()).unwrap());
+    let lock = Arc::new(Lock::take(tempfile::NamedTempFile::new().unwrap().path()).await.unwrap());
     Writer::start(connection, options, Arc::new(Cache::new()), lock).await.unwrap()
 }
 
