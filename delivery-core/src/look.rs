@@ -10,7 +10,7 @@ mod plot;
 use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use minijinja::{Environment, UndefinedBehavior, Value, context};
@@ -179,18 +179,22 @@ pub(crate) fn script_hash() -> String {
 
 impl Default for Look {
     fn default() -> Self {
-        let mut environment = Environment::new();
-        environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        for (name, source) in ours::ALL {
-            // A test renders each: none has an error.
-            let _ = environment.add_template(name, source);
-        }
+        // Compiled once: a program may have many services.
+        static BUILT_IN: LazyLock<Arc<Environment<'static>>> = LazyLock::new(|| {
+            let mut environment = Environment::new();
+            environment.set_undefined_behavior(UndefinedBehavior::Strict);
+            for (name, source) in ours::ALL {
+                // A test renders each: none has an error.
+                let _ = environment.add_template(name, source);
+            }
+            Arc::new(environment)
+        });
         let name = "Digital Delivery".to_owned();
         Self {
             name,
             colour: Colour::default(),
             support: None,
-            environment: Arc::new(environment),
+            environment: BUILT_IN.clone(),
             desk: true,
             buyer: true,
             sign_in: None,

@@ -10,7 +10,7 @@ mod values;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use minijinja::{Environment, UndefinedBehavior, Value, context};
 use thiserror::Error;
@@ -181,11 +181,15 @@ impl Templates {
 
 impl Default for Templates {
     fn default() -> Self {
-        let none: [(&str, &str); 0] = [];
-        // The tests below render the built-in templates. Without templates sending fails, the failure is logged, and the e-mails
-        // are retried.
-        Self::replacing(none)
-            .unwrap_or_else(|_| Self { environment: Arc::new(Environment::new()), stems: BTreeSet::new() })
+        // Compiled and tried once: a program may have many services.
+        static BUILT_IN: LazyLock<Templates> = LazyLock::new(|| {
+            let none: [(&str, &str); 0] = [];
+            // The tests below render the built-in templates. Without templates sending fails, the failure is logged, and the
+            // e-mails are retried.
+            Templates::replacing(none)
+                .unwrap_or_else(|_| Templates { environment: Arc::new(Environment::new()), stems: BTreeSet::new() })
+        });
+        BUILT_IN.clone()
     }
 }
 
