@@ -51,8 +51,7 @@ const STEPS: std::ops::Range<usize> = 1..60;
 
 /// Checks so many histories, each over a new fixture of a store that keeps everything.
 ///
-/// Histories are new with each run. To run a failure again, call [`check_with`] and a `failure_persistence`, which keeps its
-/// seed in a file: `Config { failure_persistence: Some(Box::new(FileFailurePersistence::Direct("histories.txt"))), ..config(512) }`.
+/// Histories are new with each run. Copy the steps of one that failed into a test that [`play`]s them.
 ///
 /// # Panics
 ///
@@ -102,6 +101,19 @@ where
     run(fixture, || Box::new(Stores::from), config);
 }
 
+/// Plays one history over a new fixture, such as one that [`check`] found and that is to stay mended.
+///
+/// # Panics
+///
+/// If the service answers otherwise than its model.
+pub fn play<F>(fixture: F, steps: Vec<Step>)
+where
+    F: Fixture<Store: Ledger + CatalogEditor + Posts + Sized>,
+{
+    let keeps = Box::new(Stores::from);
+    runtime().block_on(history((fixture, keeps), Model::new(), steps, || {}));
+}
+
 /// Where a service keeps things, whose store was opened.
 type Keeps<S> = Box<dyn Fn(Arc<S>) -> Stores + Send>;
 
@@ -110,8 +122,7 @@ fn run<F: Fixture<Store: Ledger + Sized>>(
     keeps: impl Fn() -> Keeps<F::Store>,
     config: Config,
 ) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.expect("a runtime");
+    let runtime = runtime();
     let result = TestRunner::new(config).run(&Model::sequential_strategy(STEPS), |(model, steps, seen)| {
         runtime.block_on(history((fixture(), keeps()), model, steps, || {
             if let Some(seen) = &seen {
@@ -123,6 +134,11 @@ fn run<F: Fixture<Store: Ledger + Sized>>(
     if let Err(failure) = result {
         panic!("{failure}");
     }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime")
 }
 
 async fn history<F: Fixture<Store: Ledger + Sized>>(

@@ -94,12 +94,10 @@ impl fmt::Debug for Model {
     }
 }
 
-impl ReferenceStateMachine for Model {
-    type State = Self;
-    type Transition = Step;
-
-    fn init_state() -> BoxedStrategy<Self> {
-        Just(Self {
+impl Model {
+    /// Before anything has happened.
+    pub(super) fn new() -> Self {
+        Self {
             now: BEGINNING,
             keys: Vec::new(),
             mailer: Behaviour::Accept,
@@ -107,8 +105,16 @@ impl ReferenceStateMachine for Model {
             deals: <[Deal; 3]>::default(),
             accepted: Vec::new(),
             answer: Answer::None,
-        })
-        .boxed()
+        }
+    }
+}
+
+impl ReferenceStateMachine for Model {
+    type State = Self;
+    type Transition = Step;
+
+    fn init_state() -> BoxedStrategy<Self> {
+        Just(Self::new()).boxed()
     }
 
     fn transitions(state: &Self) -> BoxedStrategy<Step> {
