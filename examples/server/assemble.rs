@@ -81,6 +81,7 @@ async fn build<S: Ledger + CatalogEditor + Posts>(
         Delivery::builder(store, mailer, keyring).webhook_secret(webhook).seller(Arc::new(seller)).options(options);
     builder = builder
         .templates(settings.templates.clone())
+        .mail_lease(settings.mail_lease)
         .pages(settings.look.clone())
         .platforms(settings.platforms.clone());
     builder = builder.mail_route(settings.smtp_url.clone().unwrap_or_default());

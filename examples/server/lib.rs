@@ -40,6 +40,7 @@ use tokio::net::TcpListener;
 
 use self::assemble::{Service, assemble};
 use self::beside::Beside;
+use self::listen::Listen;
 use self::metrics::Metrics;
 use self::places::Places;
 use self::settings::{Arguments, Settings};
@@ -64,8 +65,7 @@ pub struct Opened {
     /// Connections that may be served at once.
     places: Places,
     beside: Beside,
-    /// How long the server still accepts connections once it is asked to stop, while it says that it is not ready.
-    stop_delay: Duration,
+    listen: Listen,
     signals: Signals,
 }
 
@@ -88,8 +88,8 @@ async fn open(settings: &Settings, signals: &Signals) -> Result<Opened, Refusal>
     }
     let places = Places::new(settings.listen.max_connections, settings.listen.max_connections_per_address);
     let beside = Beside { metrics, alerts, history: settings.watch.history };
-    let (stop_delay, signals) = (settings.listen.stop_delay, signals.clone());
-    Ok(Opened { listener, address, delivery, places, beside, stop_delay, signals })
+    let (listen, signals) = (settings.listen, signals.clone());
+    Ok(Opened { listener, address, delivery, places, beside, listen, signals })
 }
 
 /// Says on standard output, in one line, that requests are answered from now on.

@@ -10,6 +10,8 @@ use super::refusal::read;
 
 /// The longest that a server which is asked to stop may still take connections, in seconds.
 const LONGEST_DELAY: u64 = 20;
+/// The longest that a client may be waited for, in seconds.
+const LONGEST_TIMEOUT: u64 = 300;
 
 #[derive(Args)]
 #[command(next_help_heading = "Connections")]
@@ -23,16 +25,27 @@ pub(crate) struct ListenArguments {
     /// Connections served at once for one address, four thousand more wait in line; trusted proxies are exempt
     #[arg(long, env, default_value = "1000")]
     max_connections_per_address: String,
+    /// Seconds, 1 to 300, that a client may take over the head of a request, and that a connection may be idle
+    #[arg(long, env, default_value = "15")]
+    head_timeout: String,
+    /// Seconds, 1 to 300, that a client may take nothing of an answer
+    #[arg(long, env, default_value = "30")]
+    answer_timeout: String,
     /// Seconds, 0 to 20, that a server which is asked to stop still takes connections while /readyz answers 503, for a load balancer
     #[arg(long, env, default_value = "0")]
     stop_delay: String,
 }
 
 /// Where connections come from, how many, and how they end.
+#[derive(Clone, Copy)]
 pub(crate) struct Listen {
     pub bind: SocketAddr,
     pub max_connections: usize,
     pub max_connections_per_address: usize,
+    /// How long a client may take over the head of a request, and a connection be idle.
+    pub head_timeout: Duration,
+    /// How long a client may take nothing of an answer.
+    pub answer_timeout: Duration,
     /// How long connections are accepted once the server is asked to stop.
     pub stop_delay: Duration,
 }
@@ -44,11 +57,17 @@ impl ListenArguments {
             let number = text.parse().ok().filter(|number| *number >= 1);
             number.ok_or("must be 1 or more connections")
         };
+        let timeout = |text: &str| {
+            let seconds = text.parse().ok().filter(|seconds| (1..=LONGEST_TIMEOUT).contains(seconds));
+            seconds.map(Duration::from_secs).ok_or("must be 1 to 300 seconds")
+        };
         let per_address = &self.max_connections_per_address;
         Ok(Listen {
             bind: read("BIND", &self.bind, address)?,
             max_connections: read("MAX_CONNECTIONS", &self.max_connections, connections)?,
             max_connections_per_address: read("MAX_CONNECTIONS_PER_ADDRESS", per_address, connections)?,
+            head_timeout: read("HEAD_TIMEOUT", &self.head_timeout, timeout)?,
+            answer_timeout: read("ANSWER_TIMEOUT", &self.answer_timeout, timeout)?,
             stop_delay: read("STOP_DELAY", &self.stop_delay, |text| {
                 let seconds = text.parse().ok().filter(|seconds| *seconds <= LONGEST_DELAY);
                 seconds.map(Duration::from_secs).ok_or("must be 0 to 20 seconds")

@@ -12,8 +12,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// How long a client may take nothing of an answer.
-const STALLED: Duration = Duration::from_secs(30);
 /// How long a client may take to read an answer, without the time that [`BYTES_A_SECOND`] adds.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// How many bytes a client must read to get one more second: 1 MiB may take three minutes.
@@ -31,6 +29,8 @@ const REST: usize = 16 << 20;
 /// closes the connection. A client that keeps up costs no timer.
 pub(crate) struct Paced {
     stream: TcpStream,
+    /// How long the client may take nothing of an answer.
+    patience: Duration,
     /// The answer that the client has not taken whole yet.
     answer: Option<Answer>,
     /// Set while the client takes nothing.
@@ -49,14 +49,14 @@ struct Answer {
 }
 
 impl Paced {
-    /// `lingers` becomes true once a request is refused whose body may not have been read.
-    pub(crate) fn new(stream: TcpStream, lingers: Arc<AtomicBool>) -> Self {
+    /// For a client that may take nothing of an answer for so long. `lingers` becomes true once a request is refused whose body may not have been read.
+    pub(crate) fn new(stream: TcpStream, patience: Duration, lingers: Arc<AtomicBool>) -> Self {
         // Answers are single writes: waiting to fill a packet would only delay them.
         let _ = stream.set_nodelay(true);
         // Otherwise the kernel buffers megabytes for a client that reads nothing, and the server cannot see how slow it
         // is.
         let _ = SockRef::from(&stream).set_send_buffer_size(KERNEL);
-        Self { stream, answer: None, deadline: None, lingers, lingering: None, discarded: 0 }
+        Self { stream, patience, answer: None, deadline: None, lingers, lingering: None, discarded: 0 }
     }
 
     /// Judges what a write came to.
@@ -68,10 +68,10 @@ impl Paced {
             }
             return Poll::Ready(wrote);
         }
-        let now = now();
+        let (now, patience) = (now(), self.patience);
         let answer = self.answer.get_or_insert(Answer { since: now, written: 0 });
         let whole = answer.since + PATIENCE + Duration::from_secs(answer.written / BYTES_A_SECOND);
-        let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep_until(whole.min(now + STALLED))));
+        let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep_until(whole.min(now + patience))));
         ready!(deadline.as_mut().poll(context));
         // Also discards the bytes that the kernel still buffers for the client.
         let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));

@@ -28,14 +28,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::alarm::Timer;
+use super::listen::Listen;
 use super::pace::Paced;
 use super::places::Places;
 use super::requests::{self, Open};
 use super::{GRACE, Opened, health};
 
 static ID: HeaderName = HeaderName::from_static(requests::ID);
-/// How long a client may take over the head of a request, and a connection be idle.
-const HEADERS: Duration = Duration::from_secs(15);
 /// How long the head of a request may be, and how much of a body waits to be read, in bytes.
 const BUFFER: usize = 64 << 10;
 /// How long to leave the listener alone after it failed: no descriptor is free, or a client is gone already.
@@ -66,19 +65,19 @@ pub trait Application: Clone + Send + Sync + 'static {
 ///
 /// The store refuses to serve with these secrets.
 pub async fn serve(opened: Opened, app: impl Application) -> Result<(), super::Refusal> {
-    let Opened { listener, address, delivery, places, beside, stop_delay, signals } = opened;
+    let Opened { listener, address, delivery, places, beside, listen, signals } = opened;
     let running = delivery.start().await?;
     let beside = beside.start(&delivery, &places);
     let (connections, draining) = (GracefulShutdown::new(), Arc::new(AtomicBool::new(false)));
-    let server = Server { app, delivery, places, connections, draining };
+    let server = Server { app, delivery, places, listen, connections, draining };
     super::announce(address);
     server.accept_until(&listener, pin!(signals.clone().asked(1))).await;
     tracing::info!("stopping: finishing open requests");
     server.draining.store(true, Ordering::Relaxed);
-    if !stop_delay.is_zero() {
+    if !listen.stop_delay.is_zero() {
         // Whoever asks again does not want to wait.
         let delay = async {
-            let _ = tokio::time::timeout(stop_delay, signals.asked(2)).await;
+            let _ = tokio::time::timeout(listen.stop_delay, signals.asked(2)).await;
         };
         server.accept_until(&listener, pin!(delay)).await;
     }
@@ -108,6 +107,7 @@ struct Server<A> {
     app: A,
     delivery: Delivery,
     places: Places,
+    listen: Listen,
     connections: GracefulShutdown,
     /// Whether the server stops: it is not ready, and each answer is the last of its connection.
     draining: Arc<AtomicBool>,
@@ -128,11 +128,12 @@ impl<A: Application> Server<A> {
     fn converse(&self, stream: TcpStream, peer: SocketAddr, socket: OwnedSemaphorePermit) {
         let accepted = self.places.accept(socket, peer.ip(), self.delivery.trusts(peer.ip()));
         let Some(mut accepted) = accepted else { return };
-        let (app, watcher, draining) = (self.app.clone(), self.connections.watcher(), self.draining.clone());
+        let (app, listen) = (self.app.clone(), self.listen);
+        let (watcher, draining) = (self.connections.watcher(), self.draining.clone());
         tokio::spawn(async move {
             let Some(_place) = accepted.place(&stream).await else { return };
             let lingers = Arc::new(AtomicBool::new(false));
-            let paced = Paced::new(stream, lingers.clone());
+            let paced = Paced::new(stream, listen.answer_timeout, lingers.clone());
             let service = service_fn(move |request: Request<Incoming>| {
                 let (app, draining, lingers) = (app.clone(), draining.clone(), lingers.clone());
                 async move {
@@ -150,7 +151,7 @@ impl<A: Application> Server<A> {
                 }
             });
             let mut http = http1::Builder::new();
-            http.header_read_timeout(HEADERS).max_buf_size(BUFFER).timer(Timer::new());
+            http.header_read_timeout(listen.head_timeout).max_buf_size(BUFFER).timer(Timer::new());
             let connection = http.serve_connection(TokioIo::new(Box::pin(paced)), service);
             // Clients break off as they like.
             let _ = watcher.watch(connection).await;

@@ -1,6 +1,7 @@
 //! Settings: each a flag and an environment variable, checked before anything is touched.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::Resettable;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser};
@@ -68,6 +69,9 @@ pub(crate) struct Arguments {
     /// Days before a key expires at which its buyer is told; 0 tells nobody
     #[arg(long, env, default_value = "14")]
     expiry_notice_days: String,
+    /// Seconds, 6 to 300, after which another server sends the e-mails of one that crashed
+    #[arg(long, env, default_value = "45")]
+    mail_lease: String,
     /// Networks whose X-Forwarded-For is believed, comma-separated
     #[arg(long, env)]
     trusted_proxies: Option<String>,
@@ -130,6 +134,7 @@ pub(crate) struct Settings {
     pub files: Files,
     pub smtp_url: Option<String>,
     pub templates: Templates,
+    pub mail_lease: Duration,
     pub look: Look,
     pub options: Options,
     pub platforms: PlatformSettings,
@@ -232,6 +237,10 @@ impl Arguments {
             .admin_tokens
             .as_deref()
             .map_or(Ok(AdminTokens::default()), |text| read("ADMIN_TOKENS", text, str::parse))?;
+        let mail_lease = read("MAIL_LEASE", &self.mail_lease, |text| {
+            let seconds = text.parse().ok().filter(|seconds| (6..=300).contains(seconds));
+            seconds.map(Duration::from_secs).ok_or("must be 6 to 300 seconds")
+        })?;
         let templates = match &self.mail_templates {
             Some(folder) => {
                 let templates = Templates::from_folder(folder);
@@ -260,6 +269,7 @@ impl Arguments {
             files,
             smtp_url,
             templates,
+            mail_lease,
             look,
             options,
             platforms,

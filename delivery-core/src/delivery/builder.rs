@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ipnet::IpNet;
 use sha2::{Digest, Sha256};
@@ -27,6 +28,9 @@ use crate::webhook::Webhooks;
 #[cfg(feature = "platforms")]
 use {super::platforms::Platforms, crate::platform::Platform};
 
+/// How long a lease of the outbox lasts where the host says nothing.
+const MAIL_LEASE: Duration = Duration::from_secs(45);
+
 /// Builds a [`Delivery`]. The required values are arguments of [`Delivery::builder`]; all others have defaults.
 ///
 /// Every value was checked when it was parsed, so [`build`](Self::build) cannot fail.
@@ -45,6 +49,7 @@ pub struct Builder {
     base_url: String,
     language: Language,
     expiry_notice: ExpiryNotice,
+    mail_lease: Duration,
     mail_route: Hidden,
     quotas: Quotas,
     terms: Terms,
@@ -93,6 +98,7 @@ impl Delivery {
             base_url: "http://localhost".to_owned(),
             language: Language::default(),
             expiry_notice: ExpiryNotice::default(),
+            mail_lease: MAIL_LEASE,
             mail_route: Hidden::default(),
             quotas: Quotas::default(),
             terms: Terms::default(),
@@ -209,6 +215,14 @@ impl Builder {
         self
     }
 
+    /// How long an e-mail that is being sent belongs to this server, unless it renews that: 45 seconds. When a server crashes,
+    /// another one sends its e-mails after this time. The store may be away for two thirds of it.
+    #[must_use]
+    pub fn mail_lease(mut self, lease: Duration) -> Self {
+        self.mail_lease = lease;
+        self
+    }
+
     /// Sets the address that buyers see in e-mails, where the API is mounted: `https://shop.example`. The default e-mail tells
     /// them to fetch the product at `/api/product` below it: a host that serves products by a route of its own sets
     /// [`templates`](Self::templates) too.
@@ -315,6 +329,7 @@ impl Builder {
             ledger: ledger.clone(),
             catalog: catalog.clone(),
             mailer: self.mailer,
+            lease: self.mail_lease,
             keyring: keyring.clone(),
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),

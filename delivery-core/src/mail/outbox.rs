@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::join_all;
 use tokio::sync::{Notify, watch};
 use tokio::task::{self, JoinError};
@@ -32,11 +32,8 @@ const GROUP: usize = CONCURRENCY / 2;
 /// A smaller group waits until this time has passed since the last group. No buyer notices the delay. Without it,
 /// orders that arrive one after the other would each wait for two commits of the outbox.
 const GATHER: Duration = Duration::from_millis(25);
-/// How long a lease is valid after its last renewal. When a server crashes, another server can take over its e-mails
-/// after this time.
-const LEASE: TimeDelta = TimeDelta::seconds(45);
-/// How often leases are renewed. The store may be unavailable for two renewals before a lease expires.
-const RENEW: Duration = Duration::from_secs(15);
+/// How many renewals a lease lasts: the store may be unavailable for two before a lease expires.
+const RENEWALS: u32 = 3;
 /// How often the queue is polled without a wake-up, for due retries and for e-mails that other servers have queued.
 const POLL: Duration = Duration::from_secs(1);
 /// How long e-mails in progress may take when the outbox stops. E-mails whose leases are released then are sent after
@@ -53,6 +50,8 @@ pub struct Outbox {
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) catalog: Arc<dyn Catalog>,
     pub(crate) mailer: Arc<dyn Mailer>,
+    /// How long an e-mail is this server's after the last renewal.
+    pub(crate) lease: Duration,
     pub(crate) keyring: Arc<Keyring>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
@@ -91,7 +90,7 @@ impl Outbox {
     pub async fn work(self: &Arc<Self>) -> Result<Worked, StoreError> {
         let mut worked = Worked::default();
         let mut under_way = UnderWay::default();
-        let mut renewal = pin!(tokio::time::sleep(RENEW));
+        let mut renewal = pin!(tokio::time::sleep(self.lease / RENEWALS));
         let mut failed = None;
         loop {
             if failed.is_none() && under_way.room() >= GROUP {
@@ -101,7 +100,7 @@ impl Outbox {
                 joined = under_way.tasks.join_next_with_id() => joined,
                 () = &mut renewal => {
                     self.renew(&under_way).await;
-                    renewal.set(tokio::time::sleep(RENEW));
+                    renewal.set(tokio::time::sleep(self.lease / RENEWALS));
                     // Do not wait for the e-mails that are still being sent: they may take minutes.
                     self.settle_ended(&mut under_way);
                     continue;
@@ -128,7 +127,7 @@ impl Outbox {
     pub(crate) async fn run(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
         static WAITING: Throttle = Throttle::new();
         let mut under_way = UnderWay::default();
-        let mut renewal = pin!(tokio::time::sleep(RENEW));
+        let mut renewal = pin!(tokio::time::sleep(self.lease / RENEWALS));
         let mut gathering = pin!(tokio::time::sleep(Duration::ZERO));
         // `asked`: there may be unclaimed e-mails. `more`: the last claim used all free slots, so that more are likely.
         let (mut asked, mut more) = (true, false);
@@ -162,7 +161,7 @@ impl Outbox {
                 Some(completed) = under_way.completing.join_next_with_id() => under_way.note(completed),
                 () = &mut renewal, if !(under_way.messages.is_empty() && under_way.incomplete.is_empty()) => {
                     self.renew(&under_way).await;
-                    renewal.set(tokio::time::sleep(RENEW));
+                    renewal.set(tokio::time::sleep(self.lease / RENEWALS));
                 }
                 () = &mut gathering, if gathers => {}
                 () = self.wake.notified(), if !asked => asked = true,
@@ -194,8 +193,7 @@ impl Outbox {
     async fn claim(self: &Arc<Self>, under_way: &mut UnderWay) -> Result<bool, StoreError> {
         let room = under_way.room();
         let now = self.clock.now();
-        let until = now.checked_add_signed(LEASE).unwrap_or(now);
-        let messages = self.ledger.claim_messages(now, until, room).await?;
+        let messages = self.ledger.claim_messages(now, self.leased_until(now), room).await?;
         let more = messages.len() == room;
         for message in messages {
             if under_way.resume(&message) {
@@ -224,12 +222,15 @@ impl Outbox {
         (sending.message, outcome)
     }
 
+    fn leased_until(&self, now: DateTime<Utc>) -> DateTime<Utc> {
+        TimeDelta::from_std(self.lease).ok().and_then(|lease| now.checked_add_signed(lease)).unwrap_or(now)
+    }
+
     /// Renews the leases of all e-mails in progress, so that no other server sends them.
     async fn renew(&self, under_way: &UnderWay) {
         static NOT_RENEWED: Throttle = Throttle::new();
         let leases = under_way.leases();
-        let now = self.clock.now();
-        let until = now.checked_add_signed(LEASE).unwrap_or(now);
+        let until = self.leased_until(self.clock.now());
         if let Err(error) = self.ledger.renew_leases(&leases, until).await
             && let Some(more) = NOT_RENEWED.admit()
         {
