@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::sync::Mutex;
 
 use super::attempt::Attempt;
 use super::plan::{Needs, Numbers, Operation, Reply, needs, plan};
@@ -177,36 +178,46 @@ impl<S: Storage> Ledger for S {
 
 /// The longest pause before another attempt, in milliseconds.
 const LONGEST_PAUSE: u32 = 64;
-/// How long an operation that conflicts is tried again. Each conflict means that another operation on the same key has
-/// succeeded, so a hundred callers that race for a key need up to a hundred attempts each.
+/// How long an operation that conflicts is tried again, once it is its turn.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Held by an operation that has conflicted. Of a hundred callers in this process that race for a key, each would otherwise be
+/// tried up to a hundred times, for only one of them succeeds at a time.
+static TURN: Mutex<()> = Mutex::const_new(());
 
 /// Loads, plans and persists one operation, until it does not conflict.
 async fn run(store: &impl Storage, operation: Operation) -> Result<(), StoreError> {
-    let count = operation.numbers();
     let operation = [operation];
-    let needs = needs(&operation);
     let mut attempt = Attempt::Optimistic;
+    if is_done(store, &operation, attempt).await? {
+        return Ok(());
+    }
+    let _turn = TURN.lock().await;
     let until = SystemClock.monotonic() + PATIENCE;
     let mut conflicts = 0;
     while SystemClock.monotonic() < until {
-        let loaded = store.load(&needs, attempt).await?;
-        let mut numbers: Numbers = store.numbers(count).await?;
-        let plan = plan(&operation, loaded, &mut numbers)?;
-        let persisted = if plan.writes.is_empty() { Ok(Vec::new()) } else { store.persist(&plan.writes).await };
-        let is_conflict = matches!(persisted, Err(StoreError::Conflict { .. })) && plan.writes.are_one();
-        if !is_conflict {
-            let persisted = persisted?;
-            if plan.answer(|unit| persisted.get(unit) == Some(&Persisted::Written)) == [true] {
-                return Ok(());
-            }
-        }
         attempt = attempt.next();
-        // Pauses that grow and differ, so that those who race do not meet again.
+        if is_done(store, &operation, attempt).await? {
+            return Ok(());
+        }
+        // Another process races for the key. Pauses that grow and differ, so that the two do not meet again.
         let most = 1_u32.checked_shl(conflicts).unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE);
         let pause = SystemClock.monotonic().subsec_nanos() % (most * 1000);
         tokio::time::sleep(Duration::from_micros(pause.into())).await;
         conflicts += 1;
     }
     Err(StoreError::Conflict { source: None })
+}
+
+/// Tries an operation; `false` if it conflicts with another.
+async fn is_done(store: &impl Storage, operation: &[Operation; 1], attempt: Attempt) -> Result<bool, StoreError> {
+    let loaded = store.load(&needs(operation), attempt).await?;
+    let [only] = operation;
+    let mut numbers: Numbers = store.numbers(only.numbers()).await?;
+    let plan = plan(operation, loaded, &mut numbers)?;
+    let persisted = if plan.writes.is_empty() { Ok(Vec::new()) } else { store.persist(&plan.writes).await };
+    if matches!(persisted, Err(StoreError::Conflict { .. })) && plan.writes.are_one() {
+        return Ok(false);
+    }
+    let persisted = persisted?;
+    Ok(plan.answer(|unit| persisted.get(unit) == Some(&Persisted::Written)) == [true])
 }
