@@ -1,20 +1,25 @@
 //! Every promise of the ports, over every implementation: one named test for each pair.
 
+#[path = "stores/places.rs"]
+mod places;
+
 use std::future::Future;
-use std::sync::Arc;
 
 use delivery_core::limit::{MemoryLimiter, RedisLimiter};
-use delivery_core::store::{MemoryStore, PostgresStore, SqliteStore};
-use delivery_testing::Fixture;
+use delivery_core::store::{MemoryStore, PostgresStore};
 use delivery_testing::conformance::{
     CATALOG, INBOX, LEDGER, RATE_LIMITER, RECORDS, REOPENED, REQUESTS, SHARED, VISITS,
 };
 use libtest_mimic::{Arguments, Completion, Trial};
+use places::{in_a_folder, in_a_schema, postgresql, sqlite};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use support::pgbouncer::pgbouncer;
-use support::postgres::{Postgres, postgres, unique};
+use support::postgres::{postgres, unique};
 use support::programs;
 use support::redis::redis;
+
+/// PostgreSQL, in connections of the store's own or in the host's pool.
+const POSTGRES: [(&str, bool); 2] = [("postgres", false), ("postgres_pool", true)];
 
 fn main() {
     let mut trials = Vec::new();
@@ -27,20 +32,21 @@ fn main() {
                     let folder = tempfile::tempdir().unwrap();
                     case.run(|| sqlite(&folder)).await;
                 }));
-                trials.push(trial("postgres", case.name(), ["postgres"], || case.run(schema)));
-                trials.push(trial("postgres_pool", case.name(), ["postgres"], || case.run(pooled)));
+                for (port, pooled) in POSTGRES {
+                    let store = move || async move { postgresql(&unique(), pooled).await };
+                    trials.push(trial(port, case.name(), ["postgres"], move || case.run(store)));
+                }
                 trials.push(trial("pgbouncer", case.name(), ["postgres", "pgbouncer"], || case.run(behind)));
             }
         )*};
     }
     over_every_store!(LEDGER, INBOX, REQUESTS, VISITS, CATALOG, RECORDS);
     for case in REOPENED {
-        trials.push(trial("sqlite", case.name(), [], || case.run(InAFolder(tempfile::tempdir().unwrap()))));
+        trials.push(trial("sqlite", case.name(), [], || case.run(in_a_folder())));
     }
     for case in REOPENED.iter().chain(SHARED) {
-        for (port, pooled) in [("postgres", false), ("postgres_pool", true)] {
-            let fixture = move || InASchema { server: postgres(), name: unique(), pooled };
-            trials.push(trial(port, case.name(), ["postgres"], move || case.run(fixture())));
+        for (port, pooled) in POSTGRES {
+            trials.push(trial(port, case.name(), ["postgres"], move || case.run(in_a_schema(pooled))));
         }
     }
     for (case, pepper) in RATE_LIMITER.iter().zip(0..) {
@@ -51,50 +57,6 @@ fn main() {
         }));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
-}
-
-struct InAFolder(tempfile::TempDir);
-
-impl Fixture for InAFolder {
-    type Store = SqliteStore;
-
-    async fn open(&self) -> Arc<SqliteStore> {
-        Arc::new(sqlite(&self.0).await)
-    }
-}
-
-struct InASchema {
-    server: &'static Postgres,
-    name: String,
-    pooled: bool,
-}
-
-impl Fixture for InASchema {
-    type Store = PostgresStore;
-
-    async fn open(&self) -> Arc<PostgresStore> {
-        let options = PostgresStore::options().schema(&self.name);
-        let store = if self.pooled {
-            options.with_pool(sqlx::PgPool::connect(&self.server.url()).await.unwrap()).await
-        } else {
-            options.connect(&self.server.url()).await
-        };
-        Arc::new(store.unwrap())
-    }
-}
-
-async fn sqlite(folder: &tempfile::TempDir) -> SqliteStore {
-    SqliteStore::open(folder.path().join("delivery.db")).await.unwrap()
-}
-
-async fn schema() -> PostgresStore {
-    PostgresStore::options().schema(unique()).connect(&postgres().url()).await.unwrap()
-}
-
-/// In the host's pool.
-async fn pooled() -> PostgresStore {
-    let pool = PgPoolOptions::new().max_connections(6).connect(&postgres().url()).await.unwrap();
-    PostgresStore::options().schema(unique()).with_pool(pool).await.unwrap()
 }
 
 /// In the host's pool of connections to a pooler.

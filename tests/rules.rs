@@ -2,10 +2,14 @@
 
 use chrono::{DateTime, Utc};
 use delivery_core::email::Email;
-use delivery_core::key::{Actor, Change, Key, KeyId, KeyState, LimitChange, NewKey, Reason, Refusal, Status};
-use delivery_core::terms::{MAX_USES, NEVER, UseLimit};
+use delivery_core::key::{
+    Actor, Change, Key, KeyId, KeyState, LimitChange, NewKey, Reason, Refusal, SecretVersion, Status,
+};
+use delivery_core::product::ProductId;
+use delivery_core::terms::{MAX_USES, NEVER, Terms, UseLimit, Validity};
 use delivery_testing::strategies;
 use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
 
 /// What a key is, in the plainest words: what it was granted, and a list of what was done with it.
 struct Model {
@@ -64,31 +68,51 @@ impl Model {
     }
 }
 
+/// The key answers to each change, and stands after it, as the model does.
+fn agree(granted: NewKey, changes: &[Change]) -> Result<(), TestCaseError> {
+    let mut key = Key::from(granted.clone());
+    let mut model = Model::new(granted);
+    for change in changes {
+        let before = key.clone();
+        let expected = model.apply(change);
+        match key.apply(change) {
+            Ok(next) => {
+                prop_assert_eq!(expected, Ok(()));
+                key = next;
+            }
+            Err(refusal) => prop_assert_eq!(expected, Err(refusal)),
+        }
+        let KeyState { expires_at, limit, used, revoked } = key.state();
+        prop_assert_eq!(*used, model.uses.len() as u64);
+        prop_assert!(*used >= before.used(), "uses never decrease");
+        prop_assert_eq!((*expires_at, limit.as_count()), (model.expires_at, model.limit));
+        let revoked = revoked.as_ref().map(|it| (it.at, it.reason.clone(), it.by.clone()));
+        prop_assert_eq!(revoked, model.revoked.clone());
+        prop_assert_eq!(key.email(), &model.email);
+        let granted = NewKey { email: model.granted.email.clone(), ..key.granted().as_ref().clone() };
+        prop_assert_eq!(&granted, &model.granted, "what was granted never changes, but for the address");
+    }
+    Ok(())
+}
+
+/// Found by chance: an expiry in the year 10,000, and of a part of a second.
+#[test]
+fn an_expiry_beyond_the_last_day_is_the_last_day() {
+    let at = |text: &str| text.parse::<DateTime<Utc>>().unwrap();
+    let (id, version) = (KeyId::from_bytes([7; 16]), SecretVersion::from_stored(1));
+    let terms = Terms { validity: Validity::Never, limit: UseLimit::Unlimited };
+    let (product, email) = (ProductId::new(2).unwrap(), "a@b.example".parse().unwrap());
+    let granted = NewKey::on_terms((id, version), product, email, terms, at("2095-05-03T01:28:37Z"));
+    let beyond = DateTime::from_timestamp_millis(253_402_346_125_714).unwrap();
+    let by = "platform:stripe".parse().unwrap();
+    let change = Change::SetTerms { at: at("2095-05-03T01:28:36.002Z"), by, expires_at: Some(beyond), limit: None };
+    agree(granted, &[change]).unwrap();
+}
+
 proptest! {
     #[test]
     fn apply_does_what_the_model_does((granted, changes) in strategies::history()) {
-        let mut key = Key::from(granted.clone());
-        let mut model = Model::new(granted);
-        for change in &changes {
-            let before = key.clone();
-            let expected = model.apply(change);
-            match key.apply(change) {
-                Ok(changed) => {
-                    prop_assert_eq!(expected, Ok(()));
-                    key = changed;
-                }
-                Err(refusal) => prop_assert_eq!(expected, Err(refusal)),
-            }
-            let KeyState { expires_at, limit, used, revoked } = key.state();
-            prop_assert_eq!(*used, model.uses.len() as u64);
-            prop_assert!(*used >= before.used(), "uses never decrease");
-            prop_assert_eq!((*expires_at, limit.as_count()), (model.expires_at, model.limit));
-            let revoked = revoked.as_ref().map(|it| (it.at, it.reason.clone(), it.by.clone()));
-            prop_assert_eq!(revoked, model.revoked.clone());
-            prop_assert_eq!(key.email(), &model.email);
-            let granted = NewKey { email: model.granted.email.clone(), ..key.granted().as_ref().clone() };
-            prop_assert_eq!(&granted, &model.granted, "what was granted never changes, but for the address");
-        }
+        agree(granted, &changes)?;
     }
 
     #[test]

@@ -8,7 +8,6 @@ use async_trait::async_trait;
 use delivery_core::Delivery;
 use delivery_core::delivery::Settings;
 use delivery_core::http::{Call, Endpoint};
-use delivery_core::key::{Keyring, Prefix};
 use delivery_core::mail::{MailError, Mailer, Message, SmtpMailer};
 use delivery_core::product::{NewProduct, ProductId};
 use delivery_core::store::MemoryStore;
@@ -48,15 +47,6 @@ impl Mailer for Clumsy {
     }
 }
 
-fn service() -> Delivery {
-    let keyring = Keyring::new(Prefix::default(), &[SIGNING.parse().unwrap()]).unwrap();
-    let (webhook, admin) = (WEBHOOK.parse().unwrap(), TOKEN.parse().unwrap());
-    Delivery::builder(Arc::new(MemoryStore::new()), Arc::new(Clumsy), keyring)
-        .webhook_secret(webhook)
-        .admin_token(admin)
-        .build()
-}
-
 #[tokio::test]
 async fn debug_output_logs_and_panics_hold_no_secret() {
     let written = Written::default();
@@ -65,7 +55,10 @@ async fn debug_output_logs_and_panics_hold_no_secret() {
     let panics = written.clone();
     panic::set_hook(Box::new(move |panic| writeln!(panics.clone(), "{panic}").unwrap()));
 
-    let delivery = service();
+    let delivery = Delivery::builder(Arc::new(MemoryStore::new()), Arc::new(Clumsy), SIGNING.parse().unwrap())
+        .webhook_secret(WEBHOOK.parse().unwrap())
+        .admin_token(TOKEN.parse().unwrap())
+        .build();
     delivery.add_product(NewProduct::new("Guide").unwrap().content("x").unwrap()).await.unwrap();
     let (product, email) = (ProductId::new(1).unwrap(), "a@example.com".parse().unwrap());
     let issued = delivery.issue_by_hand(product, email, OwnTerms::default(), true).await.unwrap();

@@ -13,29 +13,28 @@ use crate::shop::Shop;
 
 const SERVERS: [&str; 2] = ["axum_server", "rocket_server"];
 
-/// Each with and without the script of the buyer's page.
+/// Each with and without the script of the buyer's page; all four with `CI_LONG`.
 #[tokio::test]
 #[cfg_attr(without = "chromium", ignore = "needs chromium")]
 #[cfg_attr(without = "chromedriver", ignore = "needs chromedriver")]
 async fn a_sale_from_the_first_product_to_the_last_use() {
-    for server in SERVERS {
-        for scripts in [true, false] {
-            let shop = Shop::open(server);
-            let site = shop.site();
-            let seller = Browser::open(&site, View { scripts, ..View::default() }).await;
-            journey::sells(&seller, &shop).await;
-            let buyer = Browser::open(&site, View { scripts, width: 390, ..View::default() }).await;
-            journey::buys(&buyer, &shop, scripts).await;
-            journey::revokes(&seller).await;
-            journey::is_refused(&buyer).await;
-            journey::signs_out(&seller).await;
-            buyer.close().await;
-            seller.close().await;
-        }
+    let all = [(SERVERS[0], true), (SERVERS[1], false), (SERVERS[0], false), (SERVERS[1], true)];
+    for (server, scripts) in all.into_iter().take(support::rounds(2, 4)) {
+        let shop = Shop::open(server);
+        let site = shop.site();
+        let seller = Browser::open(&site, View { scripts, ..View::default() }).await;
+        journey::sells(&seller, &shop).await;
+        let buyer = Browser::open(&site, View { scripts, width: 390, ..View::default() }).await;
+        journey::buys(&buyer, &shop, scripts).await;
+        journey::revokes(&seller).await;
+        journey::is_refused(&buyer).await;
+        journey::signs_out(&seller).await;
+        buyer.close().await;
+        seller.close().await;
     }
 }
 
-/// Light and dark, 360 to 1,920 pixels wide, with little and with much data.
+/// Light and dark, 360 to 1,920 pixels wide, with much data, and with `CI_LONG` without any too.
 #[tokio::test]
 #[cfg_attr(without = "chromium", ignore = "needs chromium")]
 #[cfg_attr(without = "chromedriver", ignore = "needs chromedriver")]
@@ -45,7 +44,7 @@ async fn every_page_can_be_read_by_everybody_everywhere() {
     let browser = Browser::open(&shop.site(), View::default()).await;
     let axe = axe::source();
     journey::signs_in(&browser).await;
-    for filled in [false, true] {
+    for &filled in support::rounds(&[true][..], &[false, true]) {
         if filled {
             shop.fill();
         }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 
 use crate::browser::Browser;
-use support::process::{CONFIGURED, Server, Site, TOKEN};
+use support::process::{JSON, PLENTY, Server, Site};
 use support::wait_for;
 
 const STRIPE: &str = "whsec_of-this-shop";
@@ -64,13 +64,9 @@ impl Shop {
             ("SHOP_COLOR", "#0099ff"),
             ("SUPPORT_EMAIL", "help@ada.example"),
             ("LIMIT_DESK", "100000"),
-            ("LIMIT_ADMIN", "100000"),
-            ("LIMIT_WEBHOOK", "100000"),
             ("LIMIT_EVENTS", "100000"),
-            ("LIMIT_VALIDATE", "100000"),
-            ("LIMIT_PRODUCT", "100000"),
         ];
-        let server = folder.start(&[CONFIGURED.as_slice(), &more].concat());
+        let server = folder.start_with(&[&more[..], &PLENTY].concat());
         Self { folder, server }
     }
 
@@ -96,13 +92,13 @@ impl Shop {
         let mut mac = Hmac::<Sha256>::new_from_slice(STRIPE.as_bytes()).unwrap();
         mac.update(format!("{now}.{body}").as_bytes());
         let signature = HEXLOWER.encode(&mac.finalize().into_bytes());
-        let headers = format!("Stripe-Signature: t={now},v1={signature}\r\nContent-Type: application/json\r\n");
+        let headers = format!("Stripe-Signature: t={now},v1={signature}\r\n{JSON}");
         assert_eq!(self.server.call("POST", "/api/webhook/stripe", &headers, &body).0, 200);
     }
 
+    /// At a path below `/api/admin/`.
     fn by_seller(&self, path: &str, body: &Value) -> Value {
-        let headers = format!("Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n");
-        let (status, answer) = self.server.call("POST", path, &headers, &body.to_string());
+        let (status, answer) = self.server.admin("POST", path, body);
         assert!((200..300).contains(&status), "{path}: {answer}");
         answer
     }
@@ -130,64 +126,42 @@ impl Shop {
         let product = |name: &str, refs: &[&str]| {
             let refs = json!({ "stripe": refs });
             let facts = json!({ "name": name, "content": CONTENT, "price": 12.50, "refs": refs });
-            self.by_seller("/api/admin/product", &facts);
+            self.by_seller("product", &facts);
         };
         product(LONG, &["plink_long"]);
         product(ARABIC, &["plink_arabic"]);
         let post = json!({ "title": LONG, "category": "releases", "content": "# Hello" });
-        self.by_seller("/api/admin/post", &post);
+        self.by_seller("post", &post);
         for number in 0..60 {
             let link = ["plink_long", "plink_arabic", "plink_unknown"][number % 3];
-            self.is_paid(
-                &number.to_string(),
-                link,
-                &format!("buyer-number-{number}-with-a-long-name@long-domain.example"),
-            );
+            let email = format!("buyer-number-{number}-with-a-long-name@long-domain.example");
+            self.is_paid(&number.to_string(), link, &email);
         }
     }
 
     /// Every page, with a product, a key and an event where there is one.
     pub async fn pages(&self, browser: &Browser) -> Vec<Page> {
-        let mut paths: Vec<String> = [
-            "/desk",
-            "/desk/keys",
-            "/desk/products",
-            "/desk/product",
-            "/desk/posts",
-            "/desk/post",
-            "/desk/messages",
-            "/desk/events",
-            "/desk/audit",
-            "/desk/setup",
-            "/desk/erase",
-            "/key",
-            "/key/lost",
-        ]
-        .map(str::to_owned)
-        .into();
+        let desk = ["keys", "products", "product", "posts", "post", "messages", "events", "audit", "setup", "erase"];
+        let mut paths: Vec<String> = desk.map(|page| format!("/desk/{page}")).into();
+        paths.extend(["/desk", "/key", "/key/lost"].map(str::to_owned));
         let mut key = None;
         browser.go("/desk/keys").await;
         if let Some(found) = self.first(browser, "/desk/key?id=").await {
-            paths.extend(
-                ["revoke", "resend", "terms", "rotate"]
-                    .map(|what| format!("{}&do={what}", found.replace("/desk/key?", "/desk/key/change?"))),
-            );
+            let change = found.replace("/desk/key?", "/desk/key/change?");
+            paths.extend(["revoke", "resend", "terms", "rotate"].map(|what| format!("{change}&do={what}")));
             paths.push(found);
             let issued = json!({ "product_id": 1, "customer_email": "ada@example.com", "max_uses": -1 });
-            let issued = self.by_seller("/api/admin/issue-key", &issued);
+            let issued = self.by_seller("issue-key", &issued);
             key = issued["api_key"].as_str().map(str::to_owned);
         }
-        for (list, one) in [
-            ("/desk/products", "/desk/product?id="),
-            ("/desk/posts", "/desk/post?id="),
-            ("/desk/events?outcome=needs_attention", "/desk/event?id="),
+        for (list, one, verb) in [
+            ("/desk/products", "/desk/product?id=", Some("/archive?")),
+            ("/desk/posts", "/desk/post?id=", Some("/delete?")),
+            ("/desk/events?outcome=needs_attention", "/desk/event?id=", None),
         ] {
             browser.go(list).await;
             if let Some(found) = self.first(browser, one).await {
-                if one != "/desk/event?id=" {
-                    let verb = if one.contains("product") { "/archive?" } else { "/delete?" };
-                    paths.push(found.replace('?', verb));
-                }
+                paths.extend(verb.map(|verb| found.replace('?', verb)));
                 paths.push(found);
             }
         }
@@ -206,10 +180,10 @@ impl Shop {
         ] {
             if let Some((id, text)) = key.as_ref().map(|_| self.issued()) {
                 match change {
-                    Value::Null => drop(self.by_seller("/api/admin/key/revoke", &json!({ "id": id }))),
+                    Value::Null => drop(self.by_seller("key/revoke", &json!({ "id": id }))),
                     mut change => {
                         change["id"] = json!(id);
-                        self.by_seller("/api/admin/key/change", &change);
+                        self.by_seller("key/change", &change);
                     }
                 }
                 let buttons: &[&str] = if name.contains("used up") { &["Continue", "Open"] } else { &["Continue"] };
@@ -227,10 +201,9 @@ impl Shop {
     fn issued(&self) -> (String, String) {
         let email = format!("{}@example.com", self.folder.messages().len());
         let issued = json!({ "product_id": 1, "customer_email": email, "send_email": false });
-        let issued = self.by_seller("/api/admin/issue-key", &issued);
+        let issued = self.by_seller("issue-key", &issued);
         let text = issued["api_key"].as_str().unwrap().to_owned();
-        let headers = format!("Authorization: Bearer {TOKEN}\r\n");
-        let (_, found) = self.server.call("GET", &format!("/api/admin/keys?email={email}&limit=1"), &headers, "");
+        let (_, found) = self.server.admin("GET", &format!("keys?email={email}&limit=1"), &Value::Null);
         (found["keys"][0]["id"].as_str().unwrap().to_owned(), text)
     }
 

@@ -60,42 +60,42 @@ impl Row {
     }
 
     /// With the snapshot of another row, whose group is named if it is another one.
-    pub fn answered_like(self, row: &'static str) -> Self {
+    pub fn like(self, row: &'static str) -> Self {
         self.answered(Kind::Like(row))
     }
 
+    /// Because there were too many requests.
+    pub fn limited(self) -> Self {
+        self.refused("RATE_LIMITED")
+    }
+
     /// Without rate limit headers.
-    pub fn uncounted(mut self) -> Self {
-        self.answer.uncounted = true;
-        self
+    pub fn uncounted(self) -> Self {
+        Self { uncounted: true, ..self }
     }
 
     /// Within another limit than the usual one of its endpoint.
-    pub fn within(mut self, limit: &'static str) -> Self {
-        self.answer.limit = Some(limit);
-        self
+    pub fn within(self, limit: &'static str) -> Self {
+        Self { limit: Some(limit), ..self }
     }
 
     /// With this many requests left.
-    pub fn left(mut self, left: u32) -> Self {
-        self.answer.left = Some(left);
-        self
+    pub fn left(self, left: u32) -> Self {
+        Self { left: Some(left), ..self }
     }
 
-    /// After which there is this in the shop.
-    pub fn leaves(mut self, effects: &'static str) -> Self {
-        self.answer.leaves = Some(effects);
-        self
+    /// After which there are this many keys, uses and e-mails in the shop.
+    pub fn leaves(self, keys: u32, uses: u32, emails: u32) -> Self {
+        Self { leaves: Some([keys, uses, emails]), ..self }
     }
 
-    fn answered(mut self, kind: Kind) -> Self {
-        self.answer.kind = kind;
-        self
+    fn answered(self, kind: Kind) -> Self {
+        Self { kind, ..self }
     }
 
     /// The whole text that the row is answered.
     pub fn expected(&self) -> String {
-        let answer = match &self.answer.kind {
+        let answer = match &self.kind {
             Kind::Snapshot => return stored(&self.name),
             // A row of the same group is named without it.
             Kind::Like(row) if row.contains("::") => return stored(row),
@@ -106,9 +106,11 @@ impl Row {
                  content-type: text/plain; charset=utf-8\nlocation: {address}\nreferrer-policy: same-origin\n\n"
             ),
         };
-        let effects =
-            self.answer.leaves.map_or_else(|| format!("{SHOP}, as before"), |after| format!("{SHOP} -> {after}"));
-        format!("{answer}\n\n({effects})")
+        let effects = match self.leaves {
+            None => ", as before".to_owned(),
+            Some([keys, uses, emails]) => format!(" -> {keys} keys, {uses} uses, {emails} e-mails"),
+        };
+        format!("{answer}\n\n({SHOP}{effects})")
     }
 
     fn refusal(&self, code: &str, sentence: &str) -> String {
@@ -121,9 +123,9 @@ impl Row {
         if !matches!(class, "public" | "") {
             headers.extend(["cache-control: no-store".to_owned(), "referrer-policy: no-referrer".to_owned()]);
         }
-        if let Some(limit) = self.answer.limit.or_else(|| limit(class, code)).filter(|_| !self.answer.uncounted) {
+        if let Some(limit) = self.limit.or_else(|| limit(class, code)).filter(|_| !self.uncounted) {
             let (_, quota) = LIMITS.iter().find(|(name, _)| *name == limit).unwrap();
-            let left = self.answer.left.unwrap_or(if code == "RATE_LIMITED" { 0 } else { quota - 1 });
+            let left = self.left.unwrap_or(if code == "RATE_LIMITED" { 0 } else { quota - 1 });
             headers.push(format!("ratelimit-policy: \"{limit}\";q={quota};w=60"));
             headers.push(format!("ratelimit: \"{limit}\";r={left};t=60"));
         }

@@ -24,36 +24,34 @@ fn lists() -> Vec<Row> {
         keys("all_newest_first", ""),
         keys("a_page_of_one", "?limit=1"),
         keys("the_next_page", "?limit=2&before={SPENT_ID}"),
-        keys("by_address_in_any_case", "?email=BUYER@example.com&limit=1").answered_like("a_page_of_one"),
-        keys("by_an_address_that_nobody_has", "?email=nobody@example.com").answered_like("by_product"),
+        keys("by_address_in_any_case", "?email=BUYER@example.com&limit=1").like("a_page_of_one"),
+        keys("by_an_address_that_nobody_has", "?email=nobody@example.com").like("by_product"),
         keys("by_order", "?order_id=A-1").after_order(ORDER),
-        keys("by_order_and_source", "?order_id=A-1&source=webhook").after_order(ORDER).answered_like("by_order"),
+        keys("by_order_and_source", "?order_id=A-1&source=webhook").after_order(ORDER).like("by_order"),
         keys("by_order_and_another_source", "?order_id=A-1&source=stripe").after_order(ORDER),
         keys("by_product", "?product_id=2"),
         keys("expired", "?status=expired"),
         keys("exhausted", "?status=exhausted"),
         keys("revoked", "?status=revoked"),
         keys("filters_combine", "?status=valid&product_id=1&email=buyer@example.com&limit=1"),
-        keys("sql_in_an_order_is_text", "?order_id=%27%20OR%201%3D1%3B--").answered_like("by_product"),
-        keys("more_than_a_hundred_is_a_hundred", "?limit=100000000000000000000&status=revoked")
-            .answered_like("revoked"),
+        keys("sql_in_an_order_is_text", "?order_id=%27%20OR%201%3D1%3B--").like("by_product"),
+        keys("more_than_a_hundred_is_a_hundred", "?limit=100000000000000000000&status=revoked").like("revoked"),
         keys("limit_zero", "?limit=0").invalid("limit must be an integer of 1 or more."),
         keys("limit_negative", "?limit=-1").invalid("limit must be an integer of 1 or more."),
         keys("before_made_up", "?before=1").invalid("before must be what next said."),
-        keys("before_an_id_that_nobody_has", "?before=00000000-0000-0000-0000-000000000000")
-            .answered_like("by_product"),
+        keys("before_an_id_that_nobody_has", "?before=00000000-0000-0000-0000-000000000000").like("by_product"),
         keys("status_unknown", "?status=Valid").invalid("status must be valid, expired, exhausted or revoked."),
         keys("address_malformed", "?email=buyer").invalid("email must be an e-mail address such as buyer@example.com."),
         keys("product_zero", "?product_id=0").invalid("product_id must be an integer of 1 or more."),
         keys("product_twice", "?product_id=1&product_id=2").invalid("product_id must come once."),
-        keys("source_malformed", "?source=%F0%9F%90%A6").answered_like("by_product"),
+        keys("source_malformed", "?source=%F0%9F%90%A6").like("by_product"),
         row("keys::head", "HEAD /api/admin/keys").with_token(),
         messages("all_newest_first", "").after_order(ORDER),
-        messages("queued", "?state=queued&limit=1").after_order(ORDER).answered_like("all_newest_first"),
+        messages("queued", "?state=queued&limit=1").after_order(ORDER).like("all_newest_first"),
         messages("failed", "?state=failed").after_order(ORDER),
         messages("state_unknown", "?state=lost").invalid("state must be queued, sent or failed."),
         messages("before_made_up", "?before=1e3").invalid("before must be what next said."),
-        messages("before_everything", "?before=-9223372036854775808").after_order(ORDER).answered_like("failed"),
+        messages("before_everything", "?before=-9223372036854775808").after_order(ORDER).like("failed"),
         events("all_newest_first", "?limit=3"),
         events("of_a_key", "?key_id={REVOKED_ID}"),
         events("of_a_key_that_nobody_has", "?key_id=00000000-0000-0000-0000-000000000000"),
@@ -100,10 +98,10 @@ fn changes() -> Vec<Row> {
         restore("a_revoked_key", r#"{"id":"{REVOKED_ID}"}"#),
         restore("a_valid_key_changes_nothing", valid),
         restore("a_rotated_key", valid)
-            .after_rotation(valid)
+            .after_command("key/rotate", valid)
             .invalid("The key was rotated: another one took its place, and it cannot be restored.")
             .left(8)
-            .leaves("7 keys, 2 uses, 1 e-mails"),
+            .leaves(7, 2, 1),
         change("days_from_issue", &limited(r#""expires_days":10"#)),
         change("at_a_time", &limited(r#""expires_at":"2030-01-01T01:00:00.5+01:00""#)),
         change("a_past_time_expires_now", &limited(r#""expires_at":"2000-01-01T00:00:00Z""#)),
@@ -146,11 +144,11 @@ fn inbox() -> Vec<Row> {
     vec![
         apply("with_the_product", r#"{"id":"{EVENT}","product_id":1}"#)
             .after_event(SALE)
-            .answered_like("retry::a_message_that_waits"),
+            .like("retry::a_message_that_waits"),
         apply("again_changes_nothing", r#"{"id":"{EVENT}","product_id":1}"#).after_event(SALE).times(2),
         apply("to_another_address", r#"{"id":"{EVENT}","product_id":1,"customer_email":"ada@example.com"}"#)
             .after_event(SALE.replace("Buyer%40EXAMPLE.com", "buyer"))
-            .answered_like("retry::a_message_that_waits"),
+            .like("retry::a_message_that_waits"),
         apply("without_what_is_missing", r#"{"id":"{EVENT}"}"#).after_event(SALE),
         apply("unknown_product", r#"{"id":"{EVENT}","product_id":99}"#).after_event(SALE).refused("NOT_FOUND"),
         apply("id_of_another_kind", r#"{"id":"{VALID_ID}"}"#).invalid("id must be an id from a list."),
@@ -160,6 +158,8 @@ fn inbox() -> Vec<Row> {
 
 fn catalog() -> Vec<Row> {
     let (update, archive) = (command("update_product", "product/update"), command("archive", "product/archive"));
+    let archived =
+        |name: &str, line: &str| row(format!("archive::{name}"), line).after_command("product/archive", r#"{"id":1}"#);
     let (update_post, delete_post) = (command("update_post", "post/update"), command("delete_post", "post/delete"));
     vec![
         update("one_field", r#"{"id":1,"price":12.50}"#),
@@ -173,23 +173,22 @@ fn catalog() -> Vec<Row> {
         update("id_zero", r#"{"id":0}"#).invalid("id must be an integer of 1 or more."),
         update("name_of_201_characters", &format!(r#"{{"id":1,"name":"{}"}}"#, "x".repeat(201))).invalid(NAME),
         update("price_negative", r#"{"id":1,"price":-1}"#).invalid(PRICE),
-        archive("a_product", r#"{"id":1}"#).answered_like("update_product::nothing"),
+        archive("a_product", r#"{"id":1}"#).like("update_product::nothing"),
         archive("again", r#"{"id":1}"#).times(2),
         archive("id_as_text", r#"{"id":"1"}"#).invalid("id must be an integer."),
-        row("archive::is_not_sold", "POST /api/webhook/order").after_archive(1).json(ORDER).refused("NOT_FOUND"),
-        row("archive::is_still_fetched", "GET /api/product?key={VALID}&product_id=1")
-            .after_archive(1)
-            .answered_like("product::fetch_counts_a_use"),
-        row("archive::is_not_listed", "GET /api/products").after_archive(1),
+        archived("is_not_sold", "POST /api/webhook/order").json(ORDER).refused("NOT_FOUND"),
+        archived("is_still_fetched", "GET /api/product?key={VALID}&product_id=1").like("product::fetch_counts_a_use"),
+        archived("is_not_listed", "GET /api/products"),
         update_post("one_field", r#"{"id":1,"title":"Summer"}"#),
         update_post(
             "all_fields",
             r#"{"id":1,"title":"S","category":"tips","content":"c","published_at":"2026-01-01T00:00:00Z"}"#,
         ),
-        row("update_post::is_listed", "GET /api/posts?limit=1").after_post(r#"{"id":3,"title":"Look up"}"#),
+        row("update_post::is_listed", "GET /api/posts?limit=1")
+            .after_command("post/update", r#"{"id":3,"title":"Look up"}"#),
         update_post("title_with_line_break", r#"{"id":1,"title":"a\nb"}"#)
             .invalid("title must be 1 to 200 characters without control characters."),
-        delete_post("a_post", r#"{"id":1}"#).answered_like("apply::without_what_is_missing"),
+        delete_post("a_post", r#"{"id":1}"#).like("apply::without_what_is_missing"),
         delete_post("again", r#"{"id":1}"#).times(2).refused("NOT_FOUND").left(8),
         delete_post("id_negative", r#"{"id":-1}"#).invalid("id must be an integer of 1 or more."),
     ]
@@ -199,7 +198,7 @@ fn erasure() -> Vec<Row> {
     let erase = command("erase", "customer/erase");
     vec![
         erase("a_person", r#"{"customer_email":"BUYER@example.com"}"#).after_order(ORDER),
-        erase("nobody", r#"{"customer_email":"nobody@example.com"}"#).answered_like("apply::without_what_is_missing"),
+        erase("nobody", r#"{"customer_email":"nobody@example.com"}"#).like("apply::without_what_is_missing"),
         erase("address_malformed", r#"{"customer_email":"%"}"#).invalid(EMAIL),
     ]
 }

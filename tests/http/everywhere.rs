@@ -88,7 +88,7 @@ fn list(name: &str, line: &str) -> Vec<Row> {
         row(format!("{name}::wrong_method"), post).by_seller("{}").refused("METHOD_NOT_ALLOWED"),
         named("no_token").refused("UNAUTHORIZED"),
         named("a_buyers_key_is_no_token").header("authorization", "Bearer {VALID}").refused("UNAUTHORIZED"),
-        named("limit_exceeded").with_token().times(11).refused("RATE_LIMITED"),
+        named("limit_exceeded").with_token().times(11).limited(),
         named("store_away").with_token().store_away().refused("UNAVAILABLE"),
         named("store_corrupt").with_token().store_corrupt().refused("INTERNAL"),
     ];
@@ -103,13 +103,13 @@ fn command((name, path, body, id, unknown): Command) -> Vec<Row> {
     let line = format!("POST /api/admin/{path}");
     let named = |what: &str| row(format!("{name}::{what}"), &line);
     let get = line.replacen("POST", "GET", 1);
-    let text = named("form_instead_of_json").with_token().body(body).header("content-type", "text/plain");
+    let text = named("form_instead_of_json").with_token().typed("text/plain", body);
     let mut rows = vec![
         row(format!("{name}::wrong_method"), get).with_token().refused("METHOD_NOT_ALLOWED"),
         named("no_token").json(body).refused("UNAUTHORIZED"),
         text.refused("UNSUPPORTED_MEDIA_TYPE"),
         named("body_over_2_mib").by_seller(" ".repeat((2 << 20) + 1)).refused("PAYLOAD_TOO_LARGE"),
-        named("limit_exceeded").by_seller("{}").times(11).refused("RATE_LIMITED"),
+        named("limit_exceeded").by_seller("{}").times(11).limited(),
         named("store_away").by_seller(body).store_away().refused("UNAVAILABLE"),
         named("store_corrupt").by_seller(body).store_corrupt().refused("INTERNAL"),
     ];

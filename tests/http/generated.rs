@@ -84,8 +84,8 @@ async fn play(session: Vec<Sent>) -> Result<(), TestCaseError> {
         prop_assert_eq!(on_axum, on_rocket, "{:?}", sent);
     }
     prop_assert_eq!(axum.shop.effects().await, rocket.shop.effects().await);
-    axum.stop().await;
-    rocket.stop().await;
+    axum.stop.await;
+    rocket.stop.await;
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 //! once more under a base.
 
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 
 use delivery_core::Delivery;
 use http::{Request, Response};
@@ -51,22 +52,7 @@ impl Host {
 }
 
 /// Ends a host that listens.
-pub enum Stop {
-    Axum(tokio::task::AbortHandle),
-    Rocket(rocket::Shutdown, tokio::task::JoinHandle<()>),
-}
-
-impl Stop {
-    pub async fn stop(self) {
-        match self {
-            Self::Axum(task) => task.abort(),
-            Self::Rocket(shutdown, launched) => {
-                shutdown.notify();
-                launched.await.unwrap();
-            }
-        }
-    }
-}
+pub type Stop = Pin<Box<dyn Future<Output = ()>>>;
 
 /// The application on a port of its own.
 pub async fn serve(framework: Framework, delivery: Delivery) -> (SocketAddr, Stop) {

@@ -87,7 +87,7 @@ fn check(row: &Row, framework: Framework) {
 }
 
 fn keeps_snapshot(row: &Row) -> bool {
-    matches!(row.answer.kind, Kind::Snapshot)
+    matches!(row.kind, Kind::Snapshot)
 }
 
 /// The name of a row's snapshot file.

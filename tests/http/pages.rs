@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use crate::row::{Row, row};
+use crate::row::{FORM, Row, row};
 use crate::webhook::EMAIL;
 
 const SIGN_IN: &str = "POST /desk/sign-in";
 const KEY: &str = "POST /key";
+const REVOKED: &str = "id={VALID_ID}&do=revoke&csrf={CSRF}";
 const RESEND: &str = "POST /api/resend";
 const SALE: &str = "sale_id=S-1&resource_name=sale&short_product_id=atlas&email=Buyer%40EXAMPLE.com&quantity=2";
 const PRODUCT: &str =
@@ -16,9 +17,15 @@ pub fn rows() -> Vec<Row> {
     [sign_in(), keys(), one_key(), catalog(), records(), setup(), buyer(), lost(), everywhere()].concat()
 }
 
+/// Rows of pages of the desk.
+fn get(name: &str, line: &str) -> Row {
+    row(name, line).at_desk()
+}
+
 fn sign_in() -> Vec<Row> {
     let post = |name: &str| row(format!("sign_in::{name}"), SIGN_IN);
     let sent = |name: &str, body: &str| post(name).form(body);
+    let from = |name: &str, origin| post(name).form_from(origin, "csrf={FORM_CSRF}&token={ADMIN}");
     let with_form = |name: &str, body: &str| sent(name, body).at_desk().header("cookie", "desk-form={FORM}");
     vec![
         row("sign_in::the_form", "GET /desk/sign-in"),
@@ -28,21 +35,16 @@ fn sign_in() -> Vec<Row> {
             .leads_to("/desk/sign-in"),
         with_form("with_the_token", "csrf={FORM_CSRF}&token={ADMIN}"),
         with_form("with_another_token", "csrf={FORM_CSRF}&token=another-token-of-others"),
-        with_form("with_no_token", "csrf={FORM_CSRF}").answered_like("with_another_token"),
-        with_form("with_the_csrf_of_a_session", "csrf={CSRF}&token={ADMIN}").answered_like("change_key::without_csrf"),
-        sent("without_the_cookie_of_the_form", "csrf=x&token={ADMIN}").answered_like("change_key::without_csrf"),
+        with_form("with_no_token", "csrf={FORM_CSRF}").like("with_another_token"),
+        with_form("with_the_csrf_of_a_session", "csrf={CSRF}&token={ADMIN}").like("change_key::without_csrf"),
+        sent("without_the_cookie_of_the_form", "csrf=x&token={ADMIN}").like("change_key::without_csrf"),
         with_form("after_ten_attempts", "csrf={FORM_CSRF}&token=another-token-of-others").times(11),
-        post("from_another_site")
-            .form_from("https://evil.example", "csrf={FORM_CSRF}&token={ADMIN}")
+        from("from_another_site", "https://evil.example")
             .at_desk()
             .header("cookie", "desk-form={FORM}")
-            .answered_like("change_key::without_csrf"),
-        post("often_from_another_site")
-            .form_from("https://evil.example", "csrf={FORM_CSRF}&token={ADMIN}")
-            .times(20)
-            .answered_like("change_key::without_csrf"),
-        post("behind_a_proxy_that_adds_tls")
-            .form_from("https://shop.example", "csrf={FORM_CSRF}&token={ADMIN}")
+            .like("change_key::without_csrf"),
+        from("often_from_another_site", "https://evil.example").times(20).like("change_key::without_csrf"),
+        from("behind_a_proxy_that_adds_tls", "https://shop.example")
             .header("host", "shop.example")
             .at_desk()
             .header("cookie", "desk-form={FORM}"),
@@ -65,7 +67,6 @@ fn sign_in() -> Vec<Row> {
 }
 
 fn keys() -> Vec<Row> {
-    let get = |name, line| row(name, line).at_desk();
     let search = |name, body| row(name, "POST /desk/keys").sends(body);
     vec![
         get("desk_keys::all", "GET /desk/keys"),
@@ -73,7 +74,7 @@ fn keys() -> Vec<Row> {
         get("desk_keys::of_a_platform", "GET /desk/keys?source=gumroad"),
         get("desk_keys::before_one", "GET /desk/keys?before={SPENT_ID}"),
         get("desk_keys::status_made_up", "GET /desk/keys?status=good"),
-        get("desk_keys::before_made_up", "GET /desk/keys?before=%3Cscript%3E").answered_like("status_made_up"),
+        get("desk_keys::before_made_up", "GET /desk/keys?before=%3Cscript%3E").like("status_made_up"),
         search("desk_keys::found_by_their_text", "q=+{LIMITED}+").leads_to("/desk/key?id={LIMITED_ID}"),
         search("desk_keys::found_by_their_address", "q=BUYER%40example.com"),
         search("desk_keys::found_by_their_order", "q=A-1")
@@ -84,33 +85,33 @@ fn keys() -> Vec<Row> {
 }
 
 fn one_key() -> Vec<Row> {
-    let get = |name, line| row(name, line).at_desk();
     let confirm =
         |name: &str, query: &str| row(format!("change_key::{name}"), format!("GET /desk/key/change{query}")).at_desk();
     let post = |name: &str| row(format!("change_key::{name}"), "POST /desk/key/change").at_desk();
+    let from = |name: &str, origin| post(name).form_from(origin, REVOKED);
     let change = |name: &str, body: &str| post(name).form(format!("{body}&csrf={{CSRF}}"));
     vec![
         get("desk_key::with_its_history", "GET /desk/key?id={SPENT_ID}&done=changed"),
         get("desk_key::a_sentence_of_others_is_not_shown", "GET /desk/key?id={VALID_ID}&done=%3Cb%3Ehacked"),
         get("desk_key::a_revoked_one", "GET /desk/key?id={REVOKED_ID}"),
         get("desk_key::unknown", "GET /desk/key?id=01a20a24-390f-7c15-811f-fd112f07da68"),
-        get("desk_key::malformed", "GET /desk/key?id=1").answered_like("desk_keys::status_made_up"),
-        get("desk_key::no_id", "GET /desk/key").answered_like("unknown"),
+        get("desk_key::malformed", "GET /desk/key?id=1").like("desk_keys::status_made_up"),
+        get("desk_key::no_id", "GET /desk/key").like("unknown"),
         confirm("revoking_is_confirmed", "?id={VALID_ID}&do=revoke"),
         confirm("restoring_is_confirmed", "?id={REVOKED_ID}&do=restore"),
         confirm("sending_is_confirmed", "?id={VALID_ID}&do=resend"),
         confirm("terms_are_asked_for", "?id={VALID_ID}&do=terms"),
         confirm("replacing_is_confirmed", "?id={VALID_ID}&do=rotate"),
-        confirm("an_action_made_up", "?id={VALID_ID}&do=delete").answered_like("desk_key::unknown"),
+        confirm("an_action_made_up", "?id={VALID_ID}&do=delete").like("desk_key::unknown"),
         change("revoked", "id={VALID_ID}&do=revoke&reason=asked+for").leads_to("/desk/key?id={VALID_ID}&done=revoked"),
         change("a_reason_too_long", &format!("id={{VALID_ID}}&do=revoke&reason={}", "x".repeat(501))),
         change("restored", "id={REVOKED_ID}&do=restore").leads_to("/desk/key?id={REVOKED_ID}&done=restored"),
         change("sent", "id={VALID_ID}&do=resend&email=")
             .leads_to("/desk/key?id={VALID_ID}&done=resent")
-            .leaves("6 keys, 2 uses, 1 e-mails"),
+            .leaves(6, 2, 1),
         change("sent_to_another_address", "id={VALID_ID}&do=resend&email=ada%40example.com")
             .leads_to("/desk/key?id={VALID_ID}&done=resent")
-            .leaves("6 keys, 2 uses, 1 e-mails"),
+            .leaves(6, 2, 1),
         change("sent_to_no_address", "id={VALID_ID}&do=resend&email=nobody"),
         change("sent_though_revoked", "id={REVOKED_ID}&do=resend"),
         change("new_terms", "id={LIMITED_ID}&do=terms&until=2027-01-31&add_uses=5")
@@ -128,30 +129,19 @@ fn one_key() -> Vec<Row> {
         change("no_day", "id={LIMITED_ID}&do=terms&until=tomorrow"),
         change("replaced", "id={LIMITED_ID}&do=rotate"),
         change("replaced_though_revoked", "id={REVOKED_ID}&do=rotate"),
-        change("unknown", "id=01a20a24-390f-7c15-811f-fd112f07da68&do=revoke").answered_like("desk_key::unknown"),
+        change("unknown", "id=01a20a24-390f-7c15-811f-fd112f07da68&do=revoke").like("desk_key::unknown"),
         post("without_csrf").form("id={VALID_ID}&do=revoke"),
-        post("with_the_csrf_of_the_sign_in_form")
-            .form("id={VALID_ID}&do=revoke&csrf={FORM_CSRF}")
-            .answered_like("without_csrf"),
-        post("from_another_site")
-            .form_from("http://evil.example", "id={VALID_ID}&do=revoke&csrf={CSRF}")
-            .answered_like("without_csrf"),
-        post("from_nowhere")
-            .body("id={VALID_ID}&do=revoke&csrf={CSRF}")
-            .header("content-type", "application/x-www-form-urlencoded")
-            .answered_like("without_csrf"),
-        post("from_a_page_without_origin")
-            .form_from("null", "id={VALID_ID}&do=revoke&csrf={CSRF}")
-            .answered_like("without_csrf"),
-        post("from_the_host_that_was_called")
-            .form_from("http://shop.example:8080", "id={VALID_ID}&do=revoke&csrf={CSRF}")
+        post("with_the_csrf_of_the_sign_in_form").form("id={VALID_ID}&do=revoke&csrf={FORM_CSRF}").like("without_csrf"),
+        from("from_another_site", "http://evil.example").like("without_csrf"),
+        post("from_nowhere").typed(FORM, REVOKED).like("without_csrf"),
+        from("from_a_page_without_origin", "null").like("without_csrf"),
+        from("from_the_host_that_was_called", "http://shop.example:8080")
             .header("host", "shop.example:8080")
             .leads_to("/desk/key?id={VALID_ID}&done=revoked"),
     ]
 }
 
 fn catalog() -> Vec<Row> {
-    let get = |name, line| row(name, line).at_desk();
     let product = |name: &str, body: String| row(format!("desk_product::{name}"), "POST /desk/product").sends(body);
     let changed = |from: &str, to: &str| PRODUCT.replace(from, to);
     let post = |name: &str, body: &str| row(format!("desk_post::{name}"), "POST /desk/post").sends(body);
@@ -159,13 +149,13 @@ fn catalog() -> Vec<Row> {
         get("desk_products::listed", "GET /desk/products"),
         get("desk_product::as_it_is", "GET /desk/product?id=2"),
         get("desk_product::a_new_one", "GET /desk/product"),
-        get("desk_product::unknown", "GET /desk/product?id=99").answered_like("desk_key::unknown"),
-        get("desk_product::malformed", "GET /desk/product?id=0").answered_like("desk_keys::status_made_up"),
+        get("desk_product::unknown", "GET /desk/product?id=99").like("desk_key::unknown"),
+        get("desk_product::malformed", "GET /desk/product?id=0").like("desk_keys::status_made_up"),
         product("added", PRODUCT.to_owned()).leads_to("/desk/product?id=3&done=saved"),
         product("added_twice", PRODUCT.to_owned()).times(2).leads_to("/desk/product?id=3&done=saved"),
         product("too_large", format!("{PRODUCT}&x={}", "x".repeat(4 << 20))),
         product("changed", changed("id=", "id=1")).leads_to("/desk/product?id=1&done=saved"),
-        product("changed_unknown", changed("id=", "id=99")).answered_like("desk_key::unknown"),
+        product("changed_unknown", changed("id=", "id=99")).like("desk_key::unknown"),
         product("previewed", format!("{}&do=preview", changed("%23+Maps", "%23+Maps%0A%3Cscript%3E"))),
         product("without_a_name", changed("Atlas", "")),
         product("a_price_that_is_none", changed("12.50", "cheap")),
@@ -177,13 +167,11 @@ fn catalog() -> Vec<Row> {
         row("desk_product::archived", "POST /desk/product/archive")
             .sends("id=1")
             .leads_to("/desk/product?id=1&done=archived"),
-        row("desk_product::archived_unknown", "POST /desk/product/archive")
-            .sends("id=99")
-            .answered_like("desk_key::unknown"),
+        row("desk_product::archived_unknown", "POST /desk/product/archive").sends("id=99").like("desk_key::unknown"),
         get("desk_posts::listed", "GET /desk/posts"),
         get("desk_post::as_it_is", "GET /desk/post?id=1"),
         get("desk_post::a_new_one", "GET /desk/post"),
-        get("desk_post::unknown", "GET /desk/post?id=99").answered_like("desk_key::unknown"),
+        get("desk_post::unknown", "GET /desk/post?id=99").like("desk_key::unknown"),
         post("added", "id=&title=News&category=tips&content=%23+Hi").leads_to("/desk/post?id=4&done=saved"),
         post("added_twice", "id=&title=News&category=tips&content=%23+Hi")
             .times(2)
@@ -194,35 +182,34 @@ fn catalog() -> Vec<Row> {
         post("without_content", "id=&title=News&category=tips&content="),
         get("desk_post::deleting_is_confirmed", "GET /desk/post/delete?id=1"),
         row("desk_post::deleted", "POST /desk/post/delete").sends("id=1").leads_to("/desk/posts?done=deleted"),
-        row("desk_post::deleted_unknown", "POST /desk/post/delete").sends("id=99").answered_like("desk_key::unknown"),
+        row("desk_post::deleted_unknown", "POST /desk/post/delete").sends("id=99").like("desk_key::unknown"),
     ]
 }
 
 fn records() -> Vec<Row> {
     let apply =
         |name: &str, body: &str| row(format!("desk_event::{name}"), "POST /desk/event").after_event(SALE).sends(body);
-    let get = |name, line| row(name, line).at_desk();
     let order = r#"{"order_id":"A-1","product_id":1,"customer_email":"ada@example.com","secret":"{SECRET}"}"#;
     vec![
         get("overview::of_a_shop", "GET /desk"),
         get("overview::with_what_needs_attention", "GET /desk").after_event(SALE),
         get("desk_messages::none", "GET /desk/messages"),
         get("desk_messages::that_wait", "GET /desk/messages?state=queued").after_order(order),
-        get("desk_messages::state_made_up", "GET /desk/messages?state=lost").answered_like("desk_keys::status_made_up"),
+        get("desk_messages::state_made_up", "GET /desk/messages?state=lost").like("desk_keys::status_made_up"),
         row("desk_messages::one_that_waits_is_not_sent_again", "POST /desk/messages")
             .after_order(order)
             .sends("id={MESSAGE}")
             .leads_to("/desk/messages?state=failed&done=nothing")
-            .leaves("7 keys, 2 uses, 1 e-mails"),
-        row("desk_messages::unknown", "POST /desk/messages").sends("id=x").answered_like("desk_keys::status_made_up"),
+            .leaves(7, 2, 1),
+        row("desk_messages::unknown", "POST /desk/messages").sends("id=x").like("desk_keys::status_made_up"),
         get("desk_events::none", "GET /desk/events"),
         get("desk_events::that_need_attention", "GET /desk/events?outcome=needs_attention").after_event(SALE),
-        get("desk_events::outcome_made_up", "GET /desk/events?outcome=good").answered_like("desk_keys::status_made_up"),
+        get("desk_events::outcome_made_up", "GET /desk/events?outcome=good").like("desk_keys::status_made_up"),
         get("desk_event::that_waits", "GET /desk/event?id={EVENT}").after_event(SALE),
-        get("desk_event::unknown", "GET /desk/event?id=1").answered_like("desk_key::unknown"),
+        get("desk_event::unknown", "GET /desk/event?id=1").like("desk_key::unknown"),
         apply("applied", "id={EVENT}&product_id=1&customer_email=")
             .leads_to("/desk/event?id={EVENT}&done=applied")
-            .leaves("7 keys, 2 uses, 1 e-mails"),
+            .leaves(7, 2, 1),
         apply("applied_to_an_unknown_product", "id={EVENT}&product_id=99"),
         apply("applied_to_no_address", "id={EVENT}&customer_email=x"),
         get("desk_audit::of_a_shop", "GET /desk/audit"),
@@ -235,7 +222,7 @@ fn setup() -> Vec<Row> {
         row("setup::a_test_mail", "POST /desk/setup")
             .sends("email=me%40example.com")
             .leads_to("/desk/setup?done=mailed")
-            .leaves("6 keys, 2 uses, 1 e-mails"),
+            .leaves(6, 2, 1),
         row("setup::a_test_mail_to_nobody", "POST /desk/setup").sends("email=me"),
         row("desk_erase::asked_for", "GET /desk/erase").at_desk(),
         row("desk_erase::done", "POST /desk/erase")
@@ -250,7 +237,7 @@ fn buyer() -> Vec<Row> {
     let sent = |name: &str, body: &str| row(format!("buyer::{name}"), KEY).form(body);
     vec![
         row("buyer::the_form", "GET /key"),
-        row("buyer::a_key_in_the_query_is_not_taken", "GET /key?key={VALID}").answered_like("the_form"),
+        row("buyer::a_key_in_the_query_is_not_taken", "GET /key?key={VALID}").like("the_form"),
         sent("a_key_without_limit", "key={VALID}&do=show"),
         sent("a_key_with_a_limit", "key=+{LIMITED}+&do=show"),
         sent("a_key_that_is_used_up", "key={SPENT}&do=show"),
@@ -260,20 +247,18 @@ fn buyer() -> Vec<Row> {
         sent("no_key", "key=&do=show"),
         sent("after_sixty_looks", "key={VALID}&do=show").times(61),
         sent("opened", "key={LIMITED}&do=open&request=one"),
-        sent("reloaded", "key={LIMITED}&do=open&request=one").times(3).answered_like("opened"),
+        sent("reloaded", "key={LIMITED}&do=open&request=one").times(3).like("opened"),
         sent("downloaded", "key={LIMITED}&do=download&request=one"),
-        sent("opened_used_up", "key={SPENT}&do=open&request=one").answered_like("a_key_that_is_used_up"),
-        sent("opened_forged", "key={FORGED}&do=open&request=one").answered_like("a_forged_key"),
+        sent("opened_used_up", "key={SPENT}&do=open&request=one").like("a_key_that_is_used_up"),
+        sent("opened_forged", "key={FORGED}&do=open&request=one").like("a_forged_key"),
         sent("opened_forged_often", "key={FORGED}&do=open&request=one").times(61),
         sent("opened_without_a_request", "key={LIMITED}&do=open"),
         row("buyer::from_another_site", KEY)
             .form_from("https://mail.example", "key={VALID}&do=show")
-            .answered_like("a_key_without_limit"),
+            .like("a_key_without_limit"),
         row("lost::the_form", "GET /key/lost"),
         row("lost::asked", "POST /key/lost").form("customer_email=BUYER%40example.com"),
-        row("lost::asked_by_nobody", "POST /key/lost")
-            .form("customer_email=nobody%40example.com")
-            .answered_like("asked"),
+        row("lost::asked_by_nobody", "POST /key/lost").form("customer_email=nobody%40example.com").like("asked"),
         row("lost::asked_by_another_site", "POST /key/lost")
             .form_from("https://evil.example", "customer_email=BUYER%40example.com"),
         row("lost::no_address", "POST /key/lost").form("customer_email=%3Cscript%3E"),
@@ -286,16 +271,15 @@ fn lost() -> Vec<Row> {
     let ask = |name: &str| sent(name, r#"{"customer_email":"Buyer@example.com"}"#);
     vec![
         ask("of_a_buyer"),
-        sent("of_nobody", r#"{"customer_email":"nobody@example.com"}"#).answered_like("of_a_buyer"),
+        sent("of_nobody", r#"{"customer_email":"nobody@example.com"}"#).like("of_a_buyer"),
         sent("no_address", "{}").missing("customer_email"),
         sent("address_malformed", r#"{"customer_email":"nobody"}"#).invalid(EMAIL),
         row("resend_keys::form_instead_of_json", RESEND)
-            .body("customer_email=a")
-            .header("content-type", "text/plain")
+            .typed("text/plain", "customer_email=a")
             .refused("UNSUPPORTED_MEDIA_TYPE"),
         sent("body_over_64_kib", &" ".repeat((64 << 10) + 1)).refused("PAYLOAD_TOO_LARGE"),
-        ask("six_times").times(6).refused("RATE_LIMITED"),
-        ask("a_minute_later").times(6).last_after(Duration::from_mins(1)).answered_like("of_a_buyer"),
+        ask("six_times").times(6).limited(),
+        ask("a_minute_later").times(6).last_after(Duration::from_mins(1)).like("of_a_buyer"),
         ask("not_kept_by_the_store").catalog_elsewhere().refused("NOT_FOUND"),
     ]
 }
@@ -308,13 +292,11 @@ fn everywhere() -> Vec<Row> {
         row("pages::head", "HEAD /key"),
         row("pages::json_instead_of_a_form", KEY).json("{}"),
         row("pages::a_form_that_is_too_large", KEY).form(format!("key={}", "x".repeat(16 << 10))),
-        row("pages::a_form_of_too_many_fields", KEY)
-            .form("a=1&".repeat(65))
-            .answered_like("buyer::opened_without_a_request"),
+        row("pages::a_form_of_too_many_fields", KEY).form("a=1&".repeat(65)).like("buyer::opened_without_a_request"),
         row("pages::three_hundred_views", "GET /desk/erase").at_desk().times(301),
         row("pages::store_away", "GET /desk/keys").at_desk().store_away(),
         row("pages::store_corrupt", "GET /desk/keys").at_desk().store_corrupt(),
-        row("pages::store_panicking", "GET /desk/keys").at_desk().store_panicking().answered_like("store_corrupt"),
+        row("pages::store_panicking", "GET /desk/keys").at_desk().store_panicking().like("store_corrupt"),
         row("pages::buyer_store_away", KEY).form("key={VALID}&do=open&request=one").store_away(),
     ]
 }

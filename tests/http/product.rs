@@ -13,20 +13,14 @@ pub fn rows() -> Vec<Row> {
     let fetch = |name: &str, key: &str| get(name, &format!("?key={key}&product_id=1"));
     vec![
         fetch("fetch_counts_a_use", "{VALID}"),
-        get("key_in_bearer", "?product_id=1")
-            .header("authorization", "Bearer {VALID}")
-            .answered_like("fetch_counts_a_use"),
-        get("key_in_x_api_key", "?product_id=1").header("x-api-key", "{VALID}").answered_like("fetch_counts_a_use"),
+        get("key_in_bearer", "?product_id=1").header("authorization", "Bearer {VALID}").like("fetch_counts_a_use"),
+        get("key_in_x_api_key", "?product_id=1").header("x-api-key", "{VALID}").like("fetch_counts_a_use"),
         get("same_key_in_two_places", "?product_id=1&key={VALID}")
             .header("x-api-key", "{VALID}")
-            .answered_like("fetch_counts_a_use"),
+            .like("fetch_counts_a_use"),
         get("two_different_keys", "?product_id=1&key={VALID}").header("x-api-key", "other").invalid(KEY_ONCE),
         fetch("last_use", "{LIMITED}").times(2),
-        fetch("one_use_too_many", "{LIMITED}")
-            .times(3)
-            .refused("EXCEEDED_USES")
-            .left(97)
-            .leaves("6 keys, 4 uses, 0 e-mails"),
+        fetch("one_use_too_many", "{LIMITED}").times(3).refused("EXCEEDED_USES").left(97).leaves(6, 4, 0),
         row("product::head_counts_no_use", "HEAD /api/product?key={LIMITED}&product_id=1").times(5),
         row("product::head_of_a_spent_key", "HEAD /api/product?key={SPENT}&product_id=1").refused("EXCEEDED_USES"),
         get("missing_key", "?product_id=1").missing("key"),
@@ -49,43 +43,36 @@ pub fn rows() -> Vec<Row> {
         get("unknown_product", "?key={VALID}&product_id=99").refused("NOT_FOUND"),
         fetch("spent_key", "{SPENT}").refused("EXCEEDED_USES"),
         fetch("limit_per_key_reached", "{VALID}").times(100),
-        fetch("limit_per_key_exceeded", "{VALID}")
-            .times(101)
-            .refused("RATE_LIMITED")
-            .leaves("6 keys, 102 uses, 0 e-mails"),
-        fetch("limit_comes_before_revoked", "{REVOKED}").times(101).refused("RATE_LIMITED"),
-        fetch("failures_limit_exceeded", "{FORGED}").times(61).refused("RATE_LIMITED").within("failures"),
-        fetch("the_same_request_counts_once", "{LIMITED}")
-            .header("idempotency-key", "8e03978e-40d5-43dd-bc93-6894a57f9324")
-            .times(11),
+        fetch("limit_per_key_exceeded", "{VALID}").times(101).limited().leaves(6, 102, 0),
+        fetch("limit_comes_before_revoked", "{REVOKED}").times(101).limited(),
+        fetch("failures_limit_exceeded", "{FORGED}").times(61).limited().within("failures"),
+        fetch("the_same_request_counts_once", "{LIMITED}").named("8e03978e-40d5-43dd-bc93-6894a57f9324").times(11),
         fetch("the_same_request_counts_after_ten_repeats", "{LIMITED}")
-            .header("idempotency-key", "8e03978e-40d5-43dd-bc93-6894a57f9324")
+            .named("8e03978e-40d5-43dd-bc93-6894a57f9324")
             .times(13)
             .refused("EXCEEDED_USES")
             .left(87)
-            .leaves("6 keys, 4 uses, 0 e-mails"),
+            .leaves(6, 4, 0),
         row("product::head_is_no_request_to_repeat", "HEAD /api/product?key={SPENT}&product_id=1")
-            .header("idempotency-key", "a")
+            .named("a")
             .refused("EXCEEDED_USES"),
-        fetch("request_without_a_name", "{VALID}").header("idempotency-key", "").invalid(REQUEST),
-        fetch("request_of_two_names", "{VALID}")
-            .header("idempotency-key", "a")
-            .header("idempotency-key", "a")
-            .invalid(REQUEST),
-        fetch("name_of_256_characters", "{VALID}").header("idempotency-key", REQUEST_OF_256).invalid(REQUEST),
-        fetch("name_in_quotes_is_the_same_name", "{LIMITED}")
-            .header("idempotency-key", "\"a\"")
-            .times(3)
-            .after_request("GET /api/product?key={LIMITED}&product_id=1", "idempotency-key", "a"),
-        fetch("name_with_a_tab", "{VALID}").header("idempotency-key", "a\tb").invalid(REQUEST),
-        fetch("request_with_a_spent_key", "{SPENT}").header("idempotency-key", "a").refused("EXCEEDED_USES"),
+        fetch("request_without_a_name", "{VALID}").named("").invalid(REQUEST),
+        fetch("request_of_two_names", "{VALID}").named("a").named("a").invalid(REQUEST),
+        fetch("name_of_256_characters", "{VALID}").named(REQUEST_OF_256).invalid(REQUEST),
+        fetch("name_in_quotes_is_the_same_name", "{LIMITED}").named("\"a\"").times(3).after_request(
+            "GET /api/product?key={LIMITED}&product_id=1",
+            "idempotency-key",
+            "a",
+        ),
+        fetch("name_with_a_tab", "{VALID}").named("a\tb").invalid(REQUEST),
+        fetch("request_with_a_spent_key", "{SPENT}").named("a").refused("EXCEEDED_USES"),
         get("request_for_another_product", "?key={VALID}&product_id=2")
-            .header("idempotency-key", "a")
+            .named("a")
             .after_request("GET /api/product?key={VALID}&product_id=1", "idempotency-key", "a")
             .invalid("Idempotency-Key names a request for another product.")
             .within("product")
             .left(98)
-            .leaves("6 keys, 3 uses, 0 e-mails"),
+            .leaves(6, 3, 0),
         fetch("fault_of_ours_is_told_to_the_log_alone", "{VALID}").store_corrupt().refused("INTERNAL"),
         fetch("panic_is_a_fault_of_ours", "{VALID}").store_panicking().refused("INTERNAL").uncounted(),
     ]

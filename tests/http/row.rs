@@ -9,38 +9,35 @@ use http::Request;
 use crate::host::Framework;
 use crate::shop::Shop;
 
+/// The type of a form.
+pub const FORM: &str = "application/x-www-form-urlencoded";
+
 /// A request, how often it is sent, and from where; and the last answer. Its name is the behaviour.
 #[derive(Debug, Clone)]
 pub struct Row {
     pub name: String,
     pub line: String,
-    pub answer: Answer,
-    headers: Vec<(&'static str, &'static str)>,
-    body: String,
-    times: usize,
-    before: Option<Before>,
-    peer: &'static str,
-    wait: Duration,
-    last_header: Option<(&'static str, &'static str)>,
-    fault: Fault,
-    signs_in: bool,
-    then: Option<&'static str>,
-}
-
-/// The answer to a row, and how it differs from the usual one of its kind.
-#[derive(Debug, Clone, Default)]
-pub struct Answer {
     pub kind: Kind,
+    /// How the answer differs from the usual one of its kind.
     pub uncounted: bool,
     pub limit: Option<&'static str>,
     pub left: Option<u32>,
-    pub leaves: Option<&'static str>,
+    pub leaves: Option<[u32; 3]>,
+    pub headers: Vec<(&'static str, &'static str)>,
+    pub body: String,
+    pub times: usize,
+    pub before: Option<Before>,
+    pub peer: &'static str,
+    pub wait: Duration,
+    pub last_header: Option<(&'static str, &'static str)>,
+    pub fault: Fault,
+    pub signs_in: bool,
+    pub then: Option<&'static str>,
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub enum Kind {
     /// The snapshot named after the row.
-    #[default]
     Snapshot,
     Like(&'static str),
     Refused(&'static str, String),
@@ -49,8 +46,8 @@ pub enum Kind {
 
 /// What is sent first: a line, a content type and a body.
 #[derive(Debug, Clone)]
-struct Before {
-    line: &'static str,
+pub struct Before {
+    line: String,
     headers: Vec<(&'static str, &'static str)>,
     body: String,
 }
@@ -60,7 +57,11 @@ pub fn row(name: impl Into<String>, line: impl Into<String>) -> Row {
     Row {
         name: name.into(),
         line: line.into(),
-        answer: Answer::default(),
+        kind: Kind::Snapshot,
+        uncounted: false,
+        limit: None,
+        left: None,
+        leaves: None,
         headers: Vec::new(),
         body: String::new(),
         times: 1,
@@ -92,7 +93,17 @@ impl Row {
 
     /// With a JSON body.
     pub fn json(self, body: impl Into<String>) -> Self {
-        self.body(body).header("content-type", "application/json")
+        self.typed("application/json", body)
+    }
+
+    /// With a body of this type.
+    pub fn typed(self, content_type: &'static str, body: impl Into<String>) -> Self {
+        self.body(body).header("content-type", content_type)
+    }
+
+    /// With a name for the request, so that it counts once.
+    pub fn named(self, name: &'static str) -> Self {
+        self.header("idempotency-key", name)
     }
 
     pub fn body(self, body: impl Into<String>) -> Self {
@@ -101,7 +112,7 @@ impl Row {
 
     /// By the seller, with a JSON body.
     pub fn by_seller(self, body: impl Into<String>) -> Self {
-        self.json(body).header("authorization", "Bearer {ADMIN}")
+        self.json(body).with_token()
     }
 
     /// Sent so many times; the last answer counts.
@@ -126,7 +137,7 @@ impl Row {
 
     /// With a form, sent by a page of this origin.
     pub fn form_from(self, origin: &'static str, body: impl Into<String>) -> Self {
-        self.body(body).header("content-type", "application/x-www-form-urlencoded").header("origin", origin)
+        self.typed(FORM, body).header("origin", origin)
     }
 
     /// With a form of the desk.
@@ -148,32 +159,23 @@ impl Row {
     /// After an event of a platform.
     pub fn after_event(self, form: impl Into<String>) -> Self {
         let line = "POST /api/webhook/gumroad?token=the-platforms-token";
-        self.after(line, "application/x-www-form-urlencoded", form)
+        self.after(line, FORM, form)
     }
 
-    /// After the seller rotated a key.
-    pub fn after_rotation(self, body: impl Into<String>) -> Self {
-        self.after("POST /api/admin/key/rotate", "application/json", body)
-    }
-
-    /// After the seller archived a product.
-    pub fn after_archive(self, product: i64) -> Self {
-        self.after("POST /api/admin/product/archive", "application/json", format!("{{\"id\":{product}}}"))
-    }
-
-    /// After the seller changed a post.
-    pub fn after_post(self, body: impl Into<String>) -> Self {
-        self.after("POST /api/admin/post/update", "application/json", body)
+    /// After a command of the seller.
+    pub fn after_command(self, path: &str, body: impl Into<String>) -> Self {
+        self.after(&format!("POST /api/admin/{path}"), "application/json", body)
     }
 
     /// After this request, with this header.
-    pub fn after_request(self, line: &'static str, name: &'static str, value: &'static str) -> Self {
+    pub fn after_request(self, line: &str, name: &'static str, value: &'static str) -> Self {
+        let line = line.to_owned();
         Self { before: Some(Before { line, headers: vec![(name, value)], body: String::new() }), ..self }
     }
 
-    fn after(self, line: &'static str, content_type: &'static str, body: impl Into<String>) -> Self {
+    fn after(self, line: &str, content_type: &'static str, body: impl Into<String>) -> Self {
         let headers = vec![("content-type", content_type), ("authorization", "Bearer {ADMIN}")];
-        Self { before: Some(Before { line, headers, body: body.into() }), ..self }
+        Self { before: Some(Before { line: line.to_owned(), headers, body: body.into() }), ..self }
     }
 
     pub fn from(self, peer: &'static str) -> Self {

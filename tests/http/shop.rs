@@ -38,13 +38,7 @@ const TOKEN: &str = "the-seller's-token";
 pub struct Served {
     pub shop: Shop,
     pub address: SocketAddr,
-    stop: Stop,
-}
-
-impl Served {
-    pub async fn stop(self) {
-        self.stop.stop().await;
-    }
+    pub stop: Stop,
 }
 
 impl Shop {

@@ -1,6 +1,6 @@
 //! `POST /api/webhook/order`.
 
-use crate::row::{Row, row};
+use crate::row::{FORM, Row, row};
 
 pub const EMAIL: &str = "customer_email must be an e-mail address such as buyer@example.com.";
 const LINE: &str = "POST /api/webhook/order";
@@ -25,17 +25,17 @@ fn sent(name: &str, body: impl Into<String>) -> Row {
 pub fn rows() -> Vec<Row> {
     vec![
         sent("paid_order", good()),
-        sent("terms_of_the_product", order(":1", ":2")).answered_like("paid_order"),
+        sent("terms_of_the_product", order(":1", ":2")).like("paid_order"),
         sent("an_order_sets_no_terms", order("\"order_id\"", "\"max_uses\":1,\"expires_days\":1,\"order_id\""))
-            .answered_like("paid_order"),
+            .like("paid_order"),
         sent("replay_answers_alike_and_sends_nothing", good()).after_order(good()),
         sent("replay_with_another_address_keeps_the_first", order("Buyer@EXAMPLE.com", "other@example.com"))
             .after_order(good())
-            .answered_like("replay_answers_alike_and_sends_nothing"),
+            .like("replay_answers_alike_and_sends_nothing"),
         sent("same_order_with_another_product_is_another_key", order(":1", ":2")).after_order(good()),
         sent("order_ids_are_compared_exactly", order("A-1", "a-1"))
             .after_order(good())
-            .answered_like("same_order_with_another_product_is_another_key"),
+            .like("same_order_with_another_product_is_another_key"),
         sent("wrong_secret", order("{SECRET}", "{SECRET}x")).refused("UNAUTHORIZED"),
         sent("wrong_secret_comes_before_wrong_fields", r#"{"secret":"wrong","order_id":1}"#).refused("UNAUTHORIZED"),
         sent(
@@ -50,8 +50,7 @@ pub fn rows() -> Vec<Row> {
         sent("null_counts_as_missing", order("\"A-1\"", "null")).missing("order_id"),
         sent("order_with_control_character", order("A-1", "A\\u0000")).invalid(ORDER_ID),
         sent("order_of_256_characters", order("A-1", &"x".repeat(256))).invalid(ORDER_ID),
-        sent("order_that_looks_like_a_path_or_a_query_is_text", order("A-1", "../?a=1&b='; --%00"))
-            .answered_like("paid_order"),
+        sent("order_that_looks_like_a_path_or_a_query_is_text", order("A-1", "../?a=1&b='; --%00")).like("paid_order"),
         sent("secret_with_a_space_behind_it", order("{SECRET}", "{SECRET} ")).refused("UNAUTHORIZED"),
         sent("secret_in_other_letters", order("{SECRET}", "THE PLATFORM'S SECRET")).refused("UNAUTHORIZED"),
         sent("product_with_exponent", order(":1", ":1e0")).invalid("product_id must be an integer."),
@@ -73,7 +72,7 @@ pub fn rows() -> Vec<Row> {
             .after_order(good())
             .invalid(EMAIL)
             .left(28)
-            .leaves("7 keys, 2 uses, 1 e-mails"),
+            .leaves(7, 2, 1),
         sent("broken_json", "{").invalid(ONE_OBJECT),
         sent("two_objects", good() + "\n{}").invalid(ONE_OBJECT),
         sent("half_a_character", order("A-1", "\\ud800")).invalid("order_id must be a string."),
@@ -81,28 +80,21 @@ pub fn rows() -> Vec<Row> {
             "deep_nesting_in_an_unknown_field",
             order("\"order_id\"", &format!("\"x\":{}{},\"order_id\"", "[".repeat(2000), "]".repeat(2000))),
         )
-        .answered_like("paid_order"),
+        .like("paid_order"),
         sent("array", "[]").invalid(ONE_OBJECT),
         sent("name_twice", order("\"order_id\"", "\"order_id\":\"B\",\"order\\u005fid\"")).invalid(ONE_OBJECT),
-        row("webhook::form_instead_of_json", LINE)
-            .body("order_id=1")
-            .header("content-type", "application/x-www-form-urlencoded")
-            .refused("UNSUPPORTED_MEDIA_TYPE"),
+        row("webhook::form_instead_of_json", LINE).typed(FORM, "order_id=1").refused("UNSUPPORTED_MEDIA_TYPE"),
         row("webhook::no_content_type", LINE).body(good()).refused("UNSUPPORTED_MEDIA_TYPE"),
-        row("webhook::charset_utf_8", LINE)
-            .body(good())
-            .header("content-type", "application/json; charset=\"utf-8\"")
-            .answered_like("paid_order"),
+        row("webhook::charset_utf_8", LINE).typed("application/json; charset=\"utf-8\"", good()).like("paid_order"),
         row("webhook::another_charset", LINE)
-            .body(good())
-            .header("content-type", "application/json; charset=latin1")
+            .typed("application/json; charset=latin1", good())
             .refused("UNSUPPORTED_MEDIA_TYPE"),
         sent("compressed", good()).header("content-encoding", "gzip").refused("UNSUPPORTED_MEDIA_TYPE"),
-        sent("body_of_64_kib", padded(64 << 10)).answered_like("paid_order"),
+        sent("body_of_64_kib", padded(64 << 10)).like("paid_order"),
         sent("body_over_64_kib", padded((64 << 10) + 1)).refused("PAYLOAD_TOO_LARGE"),
         row("webhook::head", "HEAD /api/webhook/order").refused("METHOD_NOT_ALLOWED"),
         sent("limit_reached", "{}").times(30).missing("secret").left(0),
-        row("webhook::limit_exceeded_comes_first", LINE).body("x".repeat(100_000)).times(31).refused("RATE_LIMITED"),
+        row("webhook::limit_exceeded_comes_first", LINE).body("x".repeat(100_000)).times(31).limited(),
         sent("panic_is_a_fault_of_ours", good()).store_panicking().refused("INTERNAL").uncounted(),
     ]
 }

@@ -4,19 +4,28 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::DateTime;
 use delivery_core::delivery::Error;
-use delivery_core::key::{Key, Refusal};
+use delivery_core::key::{Actor, Change, Key, Refusal};
 use delivery_core::observer::Event;
+use delivery_core::post::{NewPost, Post};
+use delivery_core::product::{NewProduct, Product, ProductId};
 use delivery_core::store::{
-    Backend, CatalogEditor, KeyQuery, Ledger, MemoryStore, PostQuery, Posts, Sale, SqliteStore, StoreError,
+    Backend, CatalogEditor, Edit, KeyQuery, Ledger, MemoryStore, PostQuery, Posts, Sale, SqliteStore, StoreError,
 };
 use delivery_testing::{Fault, Faulty, Shop, strategies};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
 
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+/// The folder of the second of two stores, what they run on, and both.
+fn stores() -> (TempDir, Runtime, MemoryStore, SqliteStore) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let sqlite = runtime.block_on(SqliteStore::open(folder.path().join("x.db"))).unwrap();
+    (folder, runtime, MemoryStore::new(), sqlite)
 }
 
 fn runner(cases: u32) -> TestRunner {
@@ -26,54 +35,37 @@ fn runner(cases: u32) -> TestRunner {
 /// What was put in comes out: products, posts and keys, in memory and from SQLite.
 async fn is_kept<S: Ledger + CatalogEditor + Posts>(
     store: &S,
-    product: delivery_core::product::NewProduct,
-    post: delivery_core::post::NewPost,
+    product: NewProduct,
+    post: NewPost,
 ) -> Result<(), TestCaseError> {
     // The host's names are unique: one that was used before is refused.
-    let taken = match delivery_core::product::Product::new(strategies_product(), product.clone()).host_ref() {
+    let taken = match Product::new(ProductId::new(1).unwrap(), product.clone()).host_ref() {
         Some(name) => store.product_called(name).await.unwrap().is_some(),
         None => false,
     };
-    match store
-        .add_product(
-            product.clone(),
-            delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
-        )
-        .await
-    {
+    let edit = Edit::new(Actor::admin(), DateTime::UNIX_EPOCH);
+    match store.add_product(product.clone(), edit.clone()).await {
         Ok(added) => {
             prop_assert!(!taken);
-            let expected = delivery_core::product::Product::new(added.id(), product);
+            let expected = Product::new(added.id(), product);
             let found = store.product(added.id()).await.unwrap();
             prop_assert_eq!(found.as_deref(), Some(&expected));
         }
         Err(StoreError::Refused { .. }) => prop_assert!(taken),
         Err(error) => panic!("{error}"),
     }
-    let added = store
-        .add_post(
-            post.clone(),
-            delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
-        )
-        .await
-        .unwrap();
+    let added = store.add_post(post.clone(), edit).await.unwrap();
     // Of all until its own time it is the newest: the last of those that came at the same time.
     let query = PostQuery { category: None, until: added.published_at(), limit: 1 };
     let listed = store.posts(&query).await.unwrap();
-    prop_assert_eq!(&added, &delivery_core::post::Post::new(added.id(), post));
+    prop_assert_eq!(&added, &Post::new(added.id(), post));
     prop_assert_eq!(listed.first(), Some(&added));
     Ok(())
 }
 
-fn strategies_product() -> delivery_core::product::ProductId {
-    delivery_core::product::ProductId::new(1).unwrap()
-}
-
 #[test]
 fn what_the_strategies_make_every_store_keeps_as_it_is() {
-    let (runtime, folder) = (runtime(), tempfile::tempdir().unwrap());
-    let memory = MemoryStore::new();
-    let sqlite = runtime.block_on(SqliteStore::open(folder.path().join("x.db"))).unwrap();
+    let (_folder, runtime, memory, sqlite) = stores();
     let made = (strategies::new_product(), strategies::new_post());
     runner(100)
         .run(&made, |(product, post)| {
@@ -87,9 +79,7 @@ fn what_the_strategies_make_every_store_keeps_as_it_is() {
 
 #[test]
 fn searches_of_sqlite_are_those_in_memory() {
-    let (runtime, folder) = (runtime(), tempfile::tempdir().unwrap());
-    let memory = MemoryStore::new();
-    let sqlite = runtime.block_on(SqliteStore::open(folder.path().join("x.db"))).unwrap();
+    let (_folder, runtime, memory, sqlite) = stores();
     let mut keys = runner(1);
     for _ in 0..200 {
         let (key, changes) = strategies::history().new_tree(&mut keys).unwrap().current();
@@ -153,7 +143,7 @@ fn histories_to_expiry_are_refused_from_then_on_and_not_before() {
         .run(&strategies::history_to_expiry(), |(granted, changes)| {
             let mut key = Key::from(granted.clone());
             for change in changes {
-                let delivery_core::key::Change::Use { at, .. } = change else { panic!("only uses") };
+                let Change::Use { at, .. } = change else { panic!("only uses") };
                 match key.apply(&change) {
                     Ok(used) => {
                         prop_assert!(at < granted.expires_at);

@@ -3,23 +3,18 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use axum::body::Body;
-use axum::http::Request;
 use axum::routing::{any, get};
 use axum::{Extension, Router};
 use delivery_core::Delivery;
 use delivery_core::http::Endpoint;
-use delivery_core::key::{Actor, Keyring, Prefix};
-use delivery_core::product::{NewProduct, ProductId};
-use delivery_core::seller::{Head, Seller};
+use delivery_core::product::NewProduct;
 use delivery_core::store::MemoryStore;
-use delivery_core::terms::{OwnTerms, UseLimit};
+use delivery_rocket::DeliveryFairing;
 use delivery_testing::RecordingMailer;
-use http::{Method, header};
-use http_body_util::BodyExt;
-use rocket::local::asynchronous::Client;
-use tower::ServiceExt;
+use http::Method;
+use rocket::{Build, Rocket};
+
+use super::calls::{Axum, Host, OnRocket, Staff, product, quiet, uses};
 
 /// A service with two products, and a key for each: one of two uses, one that is used up.
 struct Shop {
@@ -28,74 +23,21 @@ struct Shop {
     used_up: String,
 }
 
-/// The host's own sign-in.
-#[derive(Debug)]
-struct Staff;
-
-#[async_trait]
-impl Seller for Staff {
-    async fn authenticate(&self, head: &Head<'_>) -> Option<Actor> {
-        let cookie = head.headers.get(header::COOKIE)?.to_str().ok()?;
-        cookie.strip_prefix("staff=").and_then(|name| name.parse().ok())
-    }
-}
-
-fn product(id: i64) -> ProductId {
-    ProductId::new(id).unwrap()
-}
-
 async fn shop() -> Shop {
-    let keyring = Keyring::new(Prefix::default(), &["a secret for guards".parse().unwrap()]).unwrap();
-    let store = Arc::new(MemoryStore::new());
-    let delivery =
-        Delivery::builder(store, Arc::new(RecordingMailer::default()), keyring).seller(Arc::new(Staff)).build();
+    let (mailer, keyring) = (Arc::new(RecordingMailer::default()), "a secret for guards".parse().unwrap());
+    let builder = Delivery::builder(Arc::new(MemoryStore::new()), mailer, keyring);
+    let delivery = builder.seller(Arc::new(Staff::default())).build();
     for name in ["Guide", "Map"] {
         delivery.add_product(NewProduct::new(name).unwrap().content("# x").unwrap()).await.unwrap();
     }
-    let issue = async |uses| {
-        let terms = OwnTerms { limit: UseLimit::from_count(uses).ok(), ..OwnTerms::default() };
-        let issued = delivery.issue_by_hand(product(1), "a@example.com".parse().unwrap(), terms, false).await.unwrap();
+    let issue = async |count| {
+        let email = "a@example.com".parse().unwrap();
+        let issued = delivery.issue_by_hand(product(1), email, uses(count), false).await.unwrap();
         (issued.key.id(), issued.text.expose().to_owned())
     };
     let ((_, key), (id, used_up)) = (issue(2).await, issue(1).await);
     delivery.count_use(id, product(1)).await.unwrap();
     Shop { delivery, key, used_up }
-}
-
-/// A request, and the status and body of its answer.
-#[async_trait]
-trait Host {
-    async fn ask(&self, method: Method, path: &str, headers: &[(&'static str, String)], body: &str) -> (u16, String);
-}
-
-struct Axum(Router);
-
-#[async_trait]
-impl Host for Axum {
-    async fn ask(&self, method: Method, path: &str, headers: &[(&'static str, String)], body: &str) -> (u16, String) {
-        let mut request = Request::builder().method(method).uri(path);
-        for (name, value) in headers {
-            request = request.header(*name, value);
-        }
-        let answer = self.0.clone().oneshot(request.body(Body::from(body.to_owned())).unwrap()).await.unwrap();
-        let status = answer.status().as_u16();
-        let body = answer.into_body().collect().await.unwrap().to_bytes();
-        (status, String::from_utf8(body.to_vec()).unwrap())
-    }
-}
-
-struct OnRocket(Client);
-
-#[async_trait]
-impl Host for OnRocket {
-    async fn ask(&self, method: Method, path: &str, headers: &[(&'static str, String)], body: &str) -> (u16, String) {
-        let mut request = self.0.req(method.as_str().parse().unwrap(), path.to_owned()).body(body);
-        for (name, value) in headers {
-            request.add_header(rocket::http::Header::new(*name, value.clone()));
-        }
-        let answer = request.dispatch().await;
-        (answer.status().code, answer.into_string().await.unwrap_or_default())
-    }
 }
 
 fn axum_app(delivery: &Delivery) -> Axum {
@@ -135,22 +77,25 @@ fn perhaps(grant: delivery_rocket::OptionalGrant) -> String {
     grant.0.map_or_else(|| "nobody".to_owned(), |grant| grant.key().email().to_string())
 }
 
+/// The API on Rocket.
+fn fairing(delivery: &Delivery) -> Rocket<Build> {
+    rocket::custom(quiet()).attach(DeliveryFairing::new(delivery.clone()))
+}
+
 async fn rocket_app(delivery: &Delivery) -> OnRocket {
-    use delivery_rocket::{DeliveryFairing, RequireKey};
-    let mut app =
-        rocket::custom(rocket::Config { log_level: rocket::config::LogLevel::Off, ..rocket::Config::default() })
-            .attach(DeliveryFairing::new(delivery.clone()))
-            .attach(RequireKey::at("/any"))
-            .attach(RequireKey::at("/guide").product(product(1)))
-            .attach(RequireKey::at("/map").product(product(2)))
-            .attach(RequireKey::at("/counted").product(product(1)).counting())
-            .attach(RequireKey::at("/open").counting())
-            .mount("/", rocket::routes![perhaps])
-            .mount("/open", rocket::routes![served]);
+    use delivery_rocket::RequireKey;
+    let mut app = fairing(delivery)
+        .attach(RequireKey::at("/any"))
+        .attach(RequireKey::at("/guide").product(product(1)))
+        .attach(RequireKey::at("/map").product(product(2)))
+        .attach(RequireKey::at("/counted").product(product(1)).counting())
+        .attach(RequireKey::at("/open").counting())
+        .mount("/", rocket::routes![perhaps])
+        .mount("/open", rocket::routes![served]);
     for base in ["/any", "/guide", "/map", "/counted"] {
         app = app.mount(base, rocket::routes![used]);
     }
-    OnRocket(Client::untracked(app).await.unwrap())
+    OnRocket::launch(app).await
 }
 
 /// Both frameworks, each with a shop of its own.
@@ -260,9 +205,8 @@ async fn only_the_endpoints_that_the_host_picks_are_mounted() {
     let (first, second) = (shop().await, shop().await);
     let picked = [Endpoint::Validate, Endpoint::Posts];
     let axum = Axum(delivery_axum::router_of(first.delivery.clone(), picked));
-    let fairing = delivery_rocket::DeliveryFairing::new(second.delivery.clone()).endpoints(picked);
-    let quiet = rocket::Config { log_level: rocket::config::LogLevel::Off, ..rocket::Config::default() };
-    let rocket = OnRocket(Client::untracked(rocket::custom(quiet).attach(fairing)).await.unwrap());
+    let fairing = DeliveryFairing::new(second.delivery.clone()).endpoints(picked);
+    let rocket = OnRocket::launch(rocket::custom(quiet()).attach(fairing)).await;
     let hosts: [(&str, Box<dyn Host>); 2] = [("axum", Box::new(axum)), ("rocket", Box::new(rocket))];
     for (framework, host) in hosts {
         for endpoint in Endpoint::ALL {
@@ -277,47 +221,34 @@ async fn only_the_endpoints_that_the_host_picks_are_mounted() {
     assert_eq!(Axum(elsewhere).ask(Method::GET, &path, &[], "").await.0, 200);
 }
 
-async fn does_launch(app: rocket::Rocket<rocket::Build>) -> bool {
+async fn does_launch(app: Rocket<Build>) -> bool {
     // An error that nobody looks at panics.
     app.ignite().await.inspect_err(|error| assert!(!error.kind().to_string().is_empty())).is_ok()
 }
 
-fn quiet() -> rocket::Rocket<rocket::Build> {
-    rocket::custom(rocket::Config { log_level: rocket::config::LogLevel::Off, ..rocket::Config::default() })
-}
-
 #[tokio::test]
 async fn on_rocket_a_guard_of_a_path_that_is_none_aborts_the_launch() {
-    use delivery_rocket::{DeliveryFairing, RequireKey};
+    use delivery_rocket::RequireKey;
     let shop = shop().await;
-    for (path, launches) in [
-        ("/downloads", true),
-        ("/downloads/", true),
-        ("/caf%C3%A9", true),
-        ("/", true),
-        ("downloads", false),
-        ("/downloads?x", false),
-        ("/downloads/<id>", false),
-        ("//downloads", false),
-        ("/a b", false),
-    ] {
-        let app = quiet().attach(DeliveryFairing::new(shop.delivery.clone())).attach(RequireKey::at(path));
+    let paths = ["/downloads", "/downloads/", "/caf%C3%A9", "/"].map(|path| (path, true));
+    let others = ["downloads", "/downloads?x", "/downloads/<id>", "//downloads", "/a b"].map(|path| (path, false));
+    for (path, launches) in paths.into_iter().chain(others) {
+        let app = fairing(&shop.delivery).attach(RequireKey::at(path));
         assert_eq!(does_launch(app).await, launches, "{path}");
     }
-    assert!(!does_launch(quiet().attach(RequireKey::at("/downloads"))).await, "without the API");
+    assert!(!does_launch(rocket::custom(quiet()).attach(RequireKey::at("/downloads"))).await, "without the API");
 }
 
 #[tokio::test]
 async fn on_rocket_a_path_that_two_guards_are_for_must_pass_both() {
-    use delivery_rocket::{DeliveryFairing, RequireKey};
+    use delivery_rocket::RequireKey;
     let shop = shop().await;
-    let app = quiet()
-        .attach(DeliveryFairing::new(shop.delivery.clone()))
+    let app = fairing(&shop.delivery)
         .attach(RequireKey::at("/caf%C3%A9"))
         .attach(RequireKey::at("/caf%C3%A9/guide").product(product(1)).counting())
         .attach(RequireKey::at("/caf%C3%A9/map").product(product(2)))
         .mount("/", rocket::routes![used]);
-    let host = OnRocket(Client::untracked(app).await.unwrap());
+    let host = OnRocket::launch(app).await;
     let key = [("X-API-Key", shop.key.clone())];
     for (path, status, says) in [
         ("/caf%C3%A9/guide", 200, "1"),

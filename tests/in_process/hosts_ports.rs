@@ -11,15 +11,16 @@ use axum::http::Request;
 use delivery_core::Delivery;
 use delivery_core::delivery::Builder;
 use delivery_core::http::{Call, Endpoint};
-use delivery_core::key::{Keyring, Prefix};
 use delivery_core::mail::Templates;
 use delivery_core::product::{Listing, NewProduct, Product, ProductId};
-use delivery_core::store::{Catalog, MemoryStore, StoreError};
-use delivery_testing::{ManualClock, RecordingMailer};
+use delivery_core::store::{Catalog, StoreError};
+use delivery_testing::Shop;
 use http::Method;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
+
+use super::calls::{call, order, product, work};
 
 /// One book, until it is withdrawn.
 #[derive(Debug)]
@@ -45,55 +46,37 @@ impl Catalog for Books {
     }
 }
 
-fn host() -> (Delivery, Arc<Books>) {
-    let (builder, books, _) = builder();
-    (builder.build(), books)
-}
-
-fn builder() -> (Builder, Arc<Books>, Arc<RecordingMailer>) {
+/// A shop of a host that sells these books.
+async fn host(build: impl FnOnce(Builder) -> Builder) -> (Shop, Arc<Books>) {
     let book = NewProduct::new("The Book").unwrap().content("# Chapter 1").unwrap();
     let book = book.description("A novel").unwrap().price("12.50".parse().unwrap());
-    let book = Arc::new(Product::new(ProductId::new(42).unwrap(), book));
+    let book = Arc::new(Product::new(product(42), book));
     let books = Arc::new(Books { book, withdrawn: AtomicBool::default(), silent: AtomicBool::default() });
-    let keyring = Keyring::new(Prefix::default(), &["a secret of the host".parse().unwrap()]).unwrap();
-    let (webhook, admin) = ("the platform's secret".parse().unwrap(), "the-seller's-token".parse().unwrap());
-    let mailer = Arc::new(RecordingMailer::default());
-    let store = Arc::new(MemoryStore::new());
-    let builder = Delivery::builder(store, mailer.clone(), keyring)
-        .webhook_secret(webhook)
-        .admin_token(admin)
-        .catalog(books.clone());
-    (builder, books, mailer)
+    let catalog = books.clone();
+    (Shop::with(|builder| build(builder.catalog(catalog))).await, books)
 }
 
-async fn call(delivery: &Delivery, endpoint: Endpoint, call: Call) -> (u16, Value) {
-    let reply = endpoint.call(delivery, call).await;
-    (reply.status().as_u16(), serde_json::from_slice(reply.body()).unwrap())
-}
-
-fn order(id: &str) -> Call {
-    let secret = "the platform's secret";
-    let body = json!({ "order_id": id, "product_id": 42, "customer_email": "a@example.com", "secret": secret });
-    Call::new(Method::POST).json(body.to_string())
+async fn get(delivery: &Delivery, endpoint: Endpoint, query: &str) -> (u16, Value) {
+    call(delivery, endpoint, Call::new(Method::GET).query(query)).await
 }
 
 #[tokio::test]
 async fn an_order_of_a_withdrawn_product_is_still_answered_with_its_key() {
-    let (delivery, books) = host();
-    let (status, sold) = call(&delivery, Endpoint::Order, order("A")).await;
+    let (Shop { delivery, .. }, books) = host(|builder| builder).await;
+    let (status, sold) = order(&delivery, "A", 42).await;
     assert_eq!(status, 200);
     books.withdrawn.store(true, Ordering::Relaxed);
-    assert_eq!(call(&delivery, Endpoint::Order, order("A")).await, (200, sold.clone()), "a replay, however late");
-    assert_eq!(call(&delivery, Endpoint::Order, order("B")).await.0, 404, "nothing new is sold");
+    assert_eq!(order(&delivery, "A", 42).await, (200, sold.clone()), "a replay, however late");
+    assert_eq!(order(&delivery, "B", 42).await.0, 404, "nothing new is sold");
     let query = format!("product_id=42&key={}", sold["api_key"].as_str().unwrap());
-    assert_eq!(call(&delivery, Endpoint::Product, Call::new(Method::GET).query(&*query)).await.0, 404);
-    let (_, key) = call(&delivery, Endpoint::Validate, Call::new(Method::GET).query(query)).await;
+    assert_eq!(get(&delivery, Endpoint::Product, &query).await.0, 404);
+    let (_, key) = get(&delivery, Endpoint::Validate, &query).await;
     assert_eq!(key["used_count"], 0, "what is not served is not counted");
 }
 
 #[tokio::test]
 async fn products_managed_elsewhere_cannot_be_added_here() {
-    let (delivery, _) = host();
+    let (Shop { delivery, .. }, _) = host(|builder| builder).await;
     let token = "Bearer the-seller's-token".parse().unwrap();
     let add = Call::new(Method::POST).json(r#"{"name":"x","content":"y"}"#).header(http::header::AUTHORIZATION, token);
     assert_eq!(call(&delivery, Endpoint::AddProduct, add).await.0, 404);
@@ -103,26 +86,28 @@ async fn products_managed_elsewhere_cannot_be_added_here() {
 
 #[tokio::test]
 async fn a_host_may_show_description_and_price_in_the_list() {
-    let listed = async |delivery: Delivery| call(&delivery, Endpoint::Products, Call::new(Method::GET)).await.1;
+    let listed = async |show: bool| {
+        let (shop, _) = host(|builder| builder.list_details(show)).await;
+        call(&shop.delivery, Endpoint::Products, Call::new(Method::GET)).await.1
+    };
     let short = json!({ "id": 42, "name": "The Book", "type": "digital" });
-    assert_eq!(listed(host().0).await, json!({ "products": [short] }));
+    assert_eq!(listed(false).await, json!({ "products": [short] }));
     let whole = json!({ "id": 42, "name": "The Book", "type": "digital", "description": "A novel", "price": 12.5 });
-    assert_eq!(listed(builder().0.list_details(true).build()).await, json!({ "products": [whole] }));
+    assert_eq!(listed(true).await, json!({ "products": [whole] }));
 }
 
 #[tokio::test]
 async fn a_host_may_write_messages_of_its_own_from_an_address_of_its_own() {
-    let (builder, _, mailer) = builder();
     let mine = [
         ("purchase.subject", "{{ product.name }}\nis yours"),
         ("purchase.txt", "{{ key }} {{ max_uses }}"),
         ("purchase.html", "<b>{{ key }}</b>"),
     ];
     let templates = Templates::replacing(mine).unwrap();
-    let delivery = builder.templates(templates).sender("Books <books@shop.example>".parse().unwrap()).build();
-    let (_, sold) = call(&delivery, Endpoint::Order, order("A")).await;
-    delivery.outbox().work().await.unwrap();
-    let message = mailer.accepted().remove(0);
+    let sender = "Books <books@shop.example>".parse().unwrap();
+    let (shop, _) = host(|builder| builder.templates(templates).sender(sender)).await;
+    let (_, sold) = order(&shop.delivery, "A", 42).await;
+    let message = shop.messages().await.remove(0);
     let key = sold["api_key"].as_str().unwrap();
     assert_eq!(message.subject, "The Book is yours");
     assert_eq!(message.text, format!("{key} -1"));
@@ -133,22 +118,20 @@ async fn a_host_may_write_messages_of_its_own_from_an_address_of_its_own() {
 
 #[tokio::test(start_paused = true)]
 async fn an_e_mail_waits_a_minute_for_a_catalog_that_does_not_answer_and_not_for_hours() {
-    let (builder, books, mailer) = builder();
-    let clock = Arc::new(ManualClock::default());
-    let delivery = builder.clock(clock.clone()).build();
-    assert_eq!(call(&delivery, Endpoint::Order, order("A")).await.0, 200);
+    let (shop, books) = host(|builder| builder).await;
+    assert_eq!(order(&shop.delivery, "A", 42).await.0, 200);
     books.silent.store(true, Ordering::Relaxed);
-    assert_eq!(delivery.outbox().work().await.unwrap().deferred, 1);
-    assert_eq!(mailer.attempts(), 0);
+    assert_eq!(work(&shop.delivery).await.1, 1);
+    assert_eq!(shop.mailer.attempts(), 0);
     books.silent.store(false, Ordering::Relaxed);
-    clock.advance(Duration::from_mins(1));
-    assert_eq!(delivery.outbox().work().await.unwrap().sent, 1);
+    shop.clock.advance(Duration::from_mins(1));
+    assert_eq!(work(&shop.delivery).await.0, 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_body_that_never_comes_is_given_up_in_time() {
-    let (delivery, _) = host();
-    let router: Router = delivery_axum::router(delivery);
+    let (shop, _) = host(|builder| builder).await;
+    let router: Router = delivery_axum::router(shop.delivery);
     let request = Request::post("/api/webhook/order").header("content-type", "application/json");
     #[expect(clippy::disallowed_methods, reason = "the paused clock of the runtime")]
     let started = tokio::time::Instant::now();

@@ -1,41 +1,27 @@
 //! The desk behind the host's own sign-in, in place of a token of ours.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
-use async_trait::async_trait;
 use delivery_core::Delivery;
-use delivery_core::http::{Call, Endpoint, Page, Reply};
-use delivery_core::key::{Actor, Keyring, Prefix};
+use delivery_core::delivery::Builder;
+use delivery_core::http::{Call, Endpoint, Page};
+use delivery_core::key::Actor;
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::look::Look;
 use delivery_core::product::NewProduct;
-use delivery_core::seller::{Head, Seller};
 use delivery_core::store::{AuditQuery, MemoryStore};
 use delivery_testing::RecordingMailer;
 use http::{Method, StatusCode, header};
 
-/// The host's own sign-in, which counts how often it was asked.
-#[derive(Debug, Default)]
-struct Staff(AtomicUsize);
-
-#[async_trait]
-impl Seller for Staff {
-    async fn authenticate(&self, head: &Head<'_>) -> Option<Actor> {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        let cookie = head.headers.get(header::COOKIE)?.to_str().ok()?;
-        cookie.strip_prefix("staff=").and_then(|name| name.parse().ok())
-    }
-}
+use super::calls::Staff;
 
 fn shop(look: Option<Look>) -> (Delivery, Arc<Staff>) {
-    let keyring = Keyring::new(Prefix::default(), &["a secret for a host".parse().unwrap()]).unwrap();
-    let (store, staff) = (Arc::new(MemoryStore::new()), Arc::new(Staff::default()));
+    let (mailer, staff) = (Arc::new(RecordingMailer::default()), Arc::new(Staff::default()));
     let quotas = Quotas { desk: Quota::per_minute(5).unwrap(), ..Quotas::default() };
-    let builder = Delivery::builder(store, Arc::new(RecordingMailer::default()), keyring);
+    let builder = Delivery::builder(Arc::new(MemoryStore::new()), mailer, "a secret for a host".parse().unwrap());
     let builder = builder.seller(staff.clone()).quotas(quotas);
-    let builder = look.into_iter().fold(builder, delivery_core::delivery::Builder::pages);
-    (builder.build(), staff)
+    (look.into_iter().fold(builder, Builder::pages).build(), staff)
 }
 
 fn from(address: &str, cookie: &str) -> Call {
@@ -45,11 +31,20 @@ fn from(address: &str, cookie: &str) -> Call {
 
 async fn see(delivery: &Delivery, page: Page, call: Call) -> (StatusCode, String) {
     let reply = Endpoint::Page(page).call(delivery, call).await;
-    (reply.status(), text(&reply))
+    (reply.status(), String::from_utf8(reply.body().to_vec()).unwrap())
 }
 
-fn text(reply: &Reply) -> String {
-    String::from_utf8(reply.body().to_vec()).unwrap()
+/// Sends the form of the product from a page of this origin.
+async fn save(delivery: &Delivery, call: Call, origin: &str, form: String) -> (StatusCode, String) {
+    let call = Call { method: Method::POST, body: form.into(), ..call };
+    let call = call.header(header::ORIGIN, origin.parse().unwrap());
+    let call = call.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded".parse().unwrap());
+    see(delivery, Page::Product, call).await
+}
+
+/// What a hidden field of a form holds.
+fn field<'h>(html: &'h str, name: &str) -> &'h str {
+    html.split(&format!("name=\"{name}\" value=\"")).nth(1).unwrap().split('"').next().unwrap()
 }
 
 #[tokio::test]
@@ -71,17 +66,15 @@ async fn whoever_the_host_has_signed_in_is_at_the_desk() {
 async fn what_they_do_is_done_in_their_name_and_by_a_form_of_their_own() {
     let (delivery, _) = shop(Some(Look::default()));
     let (_, html) = see(&delivery, Page::Product, from("192.0.2.1", "staff=ada")).await;
-    let csrf = html.split("name=\"csrf\" value=\"").nth(1).unwrap().split('"').next().unwrap();
+    let csrf = field(&html, "csrf");
     for (cookie, origin, status) in [
         ("staff=bob", "http://localhost", StatusCode::FORBIDDEN),
         ("staff=ada", "https://evil.example", StatusCode::FORBIDDEN),
         ("staff=ada", "http://localhost", StatusCode::SEE_OTHER),
     ] {
-        let body = format!("name=Atlas&content=x&csrf={csrf}");
-        let call = Call { method: Method::POST, body: body.into(), ..from("192.0.2.2", cookie) };
-        let call = call.header(header::ORIGIN, origin.parse().unwrap());
-        let call = call.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded".parse().unwrap());
-        assert_eq!(see(&delivery, Page::Product, call).await.0, status, "{cookie} {origin}");
+        let form = format!("name=Atlas&content=x&csrf={csrf}");
+        let (answered, _) = save(&delivery, from("192.0.2.2", cookie), origin, form).await;
+        assert_eq!(answered, status, "{cookie} {origin}");
     }
     let all = AuditQuery { key: None, before: None, limit: 10 };
     let audit = delivery.desk(&Actor::system()).audit(&all).await.unwrap().items;
@@ -95,17 +88,10 @@ async fn a_product_that_somebody_else_changed_is_not_overwritten() {
     let facts = |content: &str| NewProduct::new("Atlas").unwrap().content(content).unwrap();
     let id = delivery.add_product(facts("one")).await.unwrap().id();
     let (_, html) = see(&delivery, Page::Product, from("192.0.2.1", "staff=ada").query(format!("id={id}"))).await;
-    let field = |name: &str| {
-        let value = html.split(&format!("name=\"{name}\" value=\"")).nth(1).unwrap();
-        value.split('"').next().unwrap().to_owned()
-    };
-    let (csrf, seen) = (field("csrf"), field("seen"));
+    let (csrf, seen) = (field(&html, "csrf"), field(&html, "seen"));
     let save = async |content: &str| {
-        let body = format!("id={id}&name=Atlas&content={content}&csrf={csrf}&seen={seen}");
-        let call = Call { method: Method::POST, body: body.into(), ..from("192.0.2.1", "staff=ada") };
-        let call = call.header(header::ORIGIN, "http://localhost".parse().unwrap());
-        let call = call.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded".parse().unwrap());
-        see(&delivery, Page::Product, call).await
+        let form = format!("id={id}&name=Atlas&content={content}&csrf={csrf}&seen={seen}");
+        save(&delivery, from("192.0.2.1", "staff=ada"), "http://localhost", form).await
     };
     let content = async || delivery.product(id).await.unwrap().unwrap().content().to_owned();
     assert_eq!((save("two").await.0, content().await.as_str()), (StatusCode::SEE_OTHER, "two"));

@@ -1,6 +1,7 @@
 //! Delivery inside this process, over memory: hosts, e-mails, platforms, observers, and what must hold of the code itself.
 
 mod bindings;
+mod calls;
 mod doubles;
 mod guards;
 mod hosts_ports;

@@ -3,17 +3,15 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
-use delivery_core::Delivery;
 use delivery_core::http::{Call, Endpoint};
-use delivery_core::key::{Keyring, Prefix};
 use delivery_core::observer::{Event, Observer, QUEUE};
-use delivery_core::order::{Order, OrderRef, Source};
-use delivery_core::product::{NewProduct, ProductId};
-use delivery_core::store::{MemoryStore, SqliteStore};
-use delivery_core::terms::{OwnTerms, UseLimit};
-use delivery_testing::{Behaviour, RecordingMailer};
+use delivery_core::store::SqliteStore;
+use delivery_core::terms::Terms;
+use delivery_testing::{Behaviour, Shop};
 use http::Method;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+
+use super::calls::uses;
 
 /// Writes down what it is told, and panics at refusals.
 #[derive(Debug, Default)]
@@ -52,71 +50,59 @@ impl Observer for Slow {
     }
 }
 
-async fn shop(observer: Arc<dyn Observer>) -> (Delivery, Arc<RecordingMailer>) {
-    let mailer = Arc::new(RecordingMailer::default());
-    let keyring = Keyring::new(Prefix::default(), &["a secret for observers".parse().unwrap()]).unwrap();
-    let delivery = Delivery::builder(Arc::new(MemoryStore::new()), mailer.clone(), keyring).observer(observer).build();
-    let terms = OwnTerms { limit: UseLimit::from_count(2).ok(), ..OwnTerms::default() };
-    let guide = NewProduct::new("Guide").unwrap().content("# x").unwrap().terms(terms);
-    delivery.add_product(guide).await.unwrap();
-    (delivery, mailer)
-}
-
-fn order(id: &str) -> Order {
-    let reference = OrderRef { source: Source::webhook(), id: id.parse().unwrap() };
-    Order { reference, product: ProductId::new(1).unwrap(), email: "a@example.com".parse().unwrap() }
+/// A shop whose keys have two uses.
+async fn shop(observer: Arc<dyn Observer>) -> Shop {
+    Shop::with(|builder| builder.observer(observer).terms(uses(2).unwrap_or(Terms::default()))).await
 }
 
 /// A sale, two uses and a third, a guess, a revocation, an e-mail that is sent and one that is given up.
-async fn story(delivery: &Delivery, mailer: &RecordingMailer) {
-    let product = ProductId::new(1).unwrap();
-    let issued = delivery.order(order("A")).await.unwrap();
-    let again = delivery.order(order("A")).await.unwrap();
+async fn story(shop: &Shop) {
+    let delivery = &shop.delivery;
+    let (issued, again) = (shop.paid("A").await, shop.paid("A").await);
     assert!(issued.new && !again.new);
-    delivery.outbox().work().await.unwrap();
+    shop.messages().await;
     for served in [true, true, false] {
-        assert_eq!(delivery.fetch(issued.key.id(), product).await.is_ok(), served);
+        assert_eq!(delivery.fetch(issued.key.id(), shop.product.id()).await.is_ok(), served);
     }
     let guess = Call::new(Method::GET).query("key=dlv_guess&product_id=1");
     assert_eq!(Endpoint::Product.call(delivery, guess).await.status(), 401);
     delivery.revoke(issued.key.id()).await.unwrap();
-    mailer.otherwise(Behaviour::FailPermanent);
-    delivery.order(order("B")).await.unwrap();
-    delivery.outbox().work().await.unwrap();
+    shop.mailer.otherwise(Behaviour::FailPermanent);
+    shop.paid("B").await;
+    shop.messages().await;
     delivery.flush_observers().await;
 }
 
 #[tokio::test]
 async fn an_observer_is_told_of_everything_in_order_even_after_its_own_panics() {
     let notes = Arc::new(Notes::default());
-    let (delivery, mailer) = shop(notes.clone()).await;
-    story(&delivery, &mailer).await;
+    let shop = shop(notes.clone()).await;
+    story(&shop).await;
     let told = notes.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
     let (failed, others) = told.split_last().unwrap();
     assert!(failed.starts_with("failed: "), "{failed}");
     assert_eq!(
         others,
         [
-            "issued to a@example.com",
+            "issued to buyer@example.com",
             "sent at attempt 1",
             "used 1",
             "used 2",
             "refused EXCEEDED_USES known: true",
             "refused INVALID_KEY known: false",
             "revoked",
-            "issued to a@example.com",
+            "issued to buyer@example.com",
         ]
     );
-    assert_eq!(delivery.dropped_events(), 0);
+    assert_eq!(shop.delivery.dropped_events(), 0);
 }
 
 #[tokio::test]
 async fn a_slow_observer_delays_nobody_and_what_it_misses_is_counted() {
     let (held, slow) = Slow::new();
-    let (delivery, _) = shop(slow).await;
-    let (product, terms) =
-        (ProductId::new(1).unwrap(), OwnTerms { limit: UseLimit::from_count(-1).ok(), ..OwnTerms::default() });
-    let issued = delivery.issue_by_hand(product, "a@example.com".parse().unwrap(), terms, false).await.unwrap();
+    let Shop { delivery, product, .. } = shop(slow).await;
+    let (product, email) = (product.id(), "a@example.com".parse().unwrap());
+    let issued = delivery.issue_by_hand(product, email, uses(-1), false).await.unwrap();
     let id = issued.key.id();
     for _ in 0..QUEUE + 100 {
         delivery.count_use(id, product).await.unwrap();
@@ -134,12 +120,8 @@ async fn a_slow_observer_delays_nobody_and_what_it_misses_is_counted() {
 async fn observers_are_told_of_what_a_caller_that_went_away_has_done() {
     let (notes, folder) = (Arc::new(Notes::default()), tempfile::tempdir().unwrap());
     let store = Arc::new(SqliteStore::open(folder.path().join("x.db")).await.unwrap());
-    let keyring = Keyring::new(Prefix::default(), &["a secret for observers".parse().unwrap()]).unwrap();
-    let delivery =
-        Delivery::builder(store, Arc::new(RecordingMailer::default()), keyring).observer(notes.clone()).build();
-    delivery.add_product(NewProduct::new("Guide").unwrap().content("# x").unwrap()).await.unwrap();
-    let product = ProductId::new(1).unwrap();
-    let id = delivery.order(order("A")).await.unwrap().key.id();
+    let shop = Shop::over(store, |builder| builder.observer(notes.clone())).await;
+    let (id, delivery, product) = (shop.paid("A").await.key.id(), shop.delivery, shop.product.id());
     for round in 0..100 {
         let caller = delivery.clone();
         let caller = tokio::spawn(async move { caller.count_use(id, product).await });
@@ -163,8 +145,8 @@ fn metrics_count_what_has_happened_and_no_label_names_a_key() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let counters = metrics::with_local_recorder(&recorder, || {
         runtime.block_on(async {
-            let (delivery, mailer) = shop(Slow::new().1).await;
-            story(&delivery, &mailer).await;
+            let shop = shop(Slow::new().1).await;
+            story(&shop).await;
         });
         seen.snapshot().into_vec()
     });

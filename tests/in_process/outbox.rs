@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use delivery_core::delivery::Expiry;
-use delivery_core::key::{Actor, Change, Keyring, Prefix};
-use delivery_core::mail::{MailError, Mailer, Message, Worked};
-use delivery_core::order::{Order, OrderRef, Source};
-use delivery_core::product::{NewProduct, ProductId};
+use delivery_core::key::{Actor, Change};
+use delivery_core::mail::{MailError, Mailer, Message};
+use delivery_core::product::NewProduct;
 use delivery_core::store::{MemoryStore, StoreError};
 use delivery_core::{Clock, Delivery};
 use delivery_testing::{Behaviour, Fault, Faulty, ManualClock, RecordingMailer, SeededEntropy};
 use tokio::sync::Semaphore;
+
+use super::calls::{paid, work};
 
 struct Post {
     delivery: Delivery,
@@ -29,12 +30,8 @@ impl Post {
 
     async fn open_with(sends: Arc<dyn Mailer>) -> Self {
         let (mailer, clock) = (Arc::new(RecordingMailer::default()), Arc::new(ManualClock::default()));
-        let keyring = Keyring::new(Prefix::default(), &["a secret for e-mails".parse().unwrap()]).unwrap();
-        let (webhook, admin) = ("the platform's secret".parse().unwrap(), "the-seller's-token".parse().unwrap());
         let store = Arc::new(Faulty::new(Arc::new(MemoryStore::new())));
-        let delivery = Delivery::builder(store.clone(), sends, keyring)
-            .webhook_secret(webhook)
-            .admin_token(admin)
+        let delivery = Delivery::builder(store.clone(), sends, "a secret for e-mails".parse().unwrap())
             .clock(clock.clone())
             .entropy(Arc::new(SeededEntropy::new(7)))
             .base_url("https://shop.example/")
@@ -44,15 +41,11 @@ impl Post {
     }
 
     async fn order(&self, id: &str) -> String {
-        let reference = OrderRef { source: Source::webhook(), id: id.parse().unwrap() };
-        let (product, email) = (ProductId::new(1).unwrap(), "buyer@example.com".parse().unwrap());
-        let issued = self.delivery.order(Order { reference, product, email }).await.unwrap();
-        issued.text.expose().to_owned()
+        self.delivery.order(paid(id)).await.unwrap().text.expose().to_owned()
     }
 
     async fn work(&self) -> (usize, usize, usize) {
-        let Worked { sent, deferred, failed, .. } = self.delivery.outbox().work().await.unwrap();
-        (sent, deferred, failed)
+        work(&self.delivery).await
     }
 }
 

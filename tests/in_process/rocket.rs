@@ -6,15 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use delivery_core::Delivery;
 use delivery_core::delivery::Settings;
-use delivery_core::http::{Call, Endpoint};
 use delivery_core::mail::{MailError, Mailer, Message};
 use delivery_core::product::NewProduct;
 use delivery_core::store::MemoryStore;
 use delivery_rocket::{DeliveryFairing, Grant};
 use delivery_testing::RecordingMailer;
-use rocket::config::{Config, LogLevel};
 use rocket::error::ErrorKind;
-use rocket::figment::Figment;
 use rocket::figment::providers::{Format, Toml};
 use rocket::http::Status;
 use rocket::local::asynchronous::Client;
@@ -22,22 +19,21 @@ use rocket::{Build, Rocket, State, catch, catchers, get, routes};
 use serde_json::json;
 use tokio::sync::Notify;
 
-const SECRET: &str = "the platform's secret";
-
-fn quiet() -> Figment {
-    Figment::from(Config { log_level: LogLevel::Off, ..Config::debug_default() })
-}
+use super::calls::{SECRET, order, quiet};
 
 fn delivery(store: &Arc<MemoryStore>, mailer: Arc<dyn Mailer>, key_secret: &str) -> Delivery {
-    let (keyring, webhook, admin) = (key_secret, SECRET, "the-seller's-token");
-    let (keyring, webhook, admin) = (keyring.parse().unwrap(), webhook.parse().unwrap(), admin.parse().unwrap());
-    Delivery::builder(store.clone(), mailer, keyring).webhook_secret(webhook).admin_token(admin).build()
+    let builder = Delivery::builder(store.clone(), mailer, key_secret.parse().unwrap());
+    builder.webhook_secret(SECRET.parse().unwrap()).admin_token("the-seller's-token".parse().unwrap()).build()
 }
 
-async fn sell(delivery: &Delivery, order: &str) -> u16 {
-    delivery.add_product(NewProduct::new("A").unwrap().content("a").unwrap()).await.unwrap();
-    let body = json!({ "order_id": order, "product_id": 1, "customer_email": "a@example.com", "secret": SECRET });
-    Endpoint::Order.call(delivery, Call::new(http::Method::POST).json(body.to_string())).await.status().as_u16()
+/// A service that sells nothing yet.
+fn service() -> Delivery {
+    delivery(&Arc::default(), Arc::new(RecordingMailer::default()), "a secret of the host")
+}
+
+/// A client of this host with that service.
+async fn client(rocket: Rocket<Build>) -> Client {
+    Client::untracked(rocket.attach(DeliveryFairing::new(service()))).await.unwrap()
 }
 
 #[get("/guarded")]
@@ -60,9 +56,7 @@ async fn a_guard_without_the_fairing_aborts_the_launch() {
 
 #[tokio::test]
 async fn the_service_is_managed_state_and_the_guard_has_it() {
-    let delivery = delivery(&Arc::default(), Arc::new(RecordingMailer::default()), "a secret of the host");
-    let rocket = rocket::custom(quiet()).mount("/", routes![guarded, managed]).attach(DeliveryFairing::new(delivery));
-    let client = Client::untracked(rocket).await.unwrap();
+    let client = client(rocket::custom(quiet()).mount("/", routes![guarded, managed])).await;
     assert_eq!(client.get("/managed").dispatch().await.into_string().await.unwrap(), "Delivery");
     assert_eq!(client.get("/guarded").dispatch().await.status(), Status::BadRequest);
 }
@@ -74,9 +68,8 @@ async fn catchers_of_the_host_do_not_hide_the_refusal() {
     fn page() -> &'static str {
         "<h1>Something went wrong</h1>"
     }
-    let delivery = delivery(&Arc::default(), Arc::new(RecordingMailer::default()), "a secret of the host");
     let rocket = rocket::custom(quiet()).mount("/app", routes![guarded]).register("/app", catchers![page]);
-    let client = Client::untracked(rocket.attach(DeliveryFairing::new(delivery))).await.unwrap();
+    let client = client(rocket).await;
     let answer = client.get("/app/guarded?key=nonsense").dispatch().await;
     assert_eq!(answer.status(), Status::Unauthorized);
     assert!(answer.into_string().await.unwrap().contains("INVALID_KEY"));
@@ -109,9 +102,8 @@ async fn the_hosts_routes_below_an_endpoint_are_its_own() {
     fn missing() -> &'static str {
         "the host's own page"
     }
-    let delivery = delivery(&Arc::default(), Arc::new(RecordingMailer::default()), "a secret of the host");
     let rocket = rocket::custom(quiet()).mount("/api/products", routes![one, below]).register("/", catchers![missing]);
-    let client = Client::untracked(rocket.attach(DeliveryFairing::new(delivery))).await.unwrap();
+    let client = client(rocket).await;
     for (path, status, body) in [
         ("/api/products", 200, "{\"products\":[]}"),
         ("/api/products/1", 200, "one"),
@@ -130,18 +122,10 @@ async fn the_hosts_routes_below_an_endpoint_are_its_own() {
 
 #[tokio::test]
 async fn a_base_that_is_no_path_aborts_the_launch_and_a_service_that_is_managed_already_does_not() {
-    let mailer = Arc::new(RecordingMailer::default());
-    let delivery = delivery(&Arc::default(), mailer, "a secret of the host");
-    for (base, good) in [
-        ("/shop", true),
-        ("/shop/", true),
-        ("/", true),
-        ("", true),
-        ("shop", false),
-        ("//shop", false),
-        ("/<x>", false),
-        ("/a?b", false),
-    ] {
+    let delivery = service();
+    let bases = ["/shop", "/shop/", "/", ""].map(|base| (base, true));
+    let others = ["shop", "//shop", "/<x>", "/a?b"].map(|base| (base, false));
+    for (base, good) in bases.into_iter().chain(others) {
         let rocket = rocket::custom(quiet()).manage(delivery.clone());
         let launched = rocket.attach(DeliveryFairing::new(delivery.clone()).at(base)).ignite().await;
         let refused = launched.as_ref().err().map(|error| matches!(error.kind(), ErrorKind::FailedFairings(_)));
@@ -156,12 +140,15 @@ fn configured(table: &serde_json::Value) -> Rocket<Build> {
     rocket::custom(quiet().merge(("delivery", table))).attach(fairing.at("/shop/"))
 }
 
+fn settings() -> serde_json::Value {
+    json!({ "webhook_secret": SECRET, "admin_token": "the-seller's-token", "key_secret": "a signing secret" })
+}
+
 #[tokio::test]
 async fn settings_come_from_rockets_configuration() {
-    let ring = ["the newer secret", "the older secret"];
-    let table = json!({
-        "webhook_secret": SECRET, "admin_token": "the-seller's-token", "key_secret": ring, "limit_validate": 1,
-    });
+    let mut table = settings();
+    table["key_secret"] = json!(["the newer secret", "the older secret"]);
+    table["limit_validate"] = json!(1);
     let client = Client::untracked(configured(&table)).await.unwrap();
     let mut answers = Vec::new();
     for _ in 0..2 {
@@ -183,9 +170,7 @@ async fn settings_come_from_rocket_toml() {
 
 #[tokio::test]
 async fn settings_that_make_no_sense_abort_the_launch() {
-    let good =
-        json!({ "webhook_secret": SECRET, "admin_token": "the-seller's-token", "key_secret": "a signing secret" });
-    assert!(configured(&good).ignite().await.is_ok());
+    assert!(configured(&settings()).ignite().await.is_ok());
     for (name, value) in [
         ("webhook_secret", json!(1_234_567_890_123_456_789_u64)),
         ("admin_token", json!("short")),
@@ -193,7 +178,7 @@ async fn settings_that_make_no_sense_abort_the_launch() {
         ("limit_validate", json!(0)),
         ("limit_valdate", json!(1)),
     ] {
-        let mut bad = good.clone();
+        let mut bad = settings();
         bad[name] = value;
         let refused = configured(&bad).ignite().await.unwrap_err();
         assert!(matches!(refused.kind(), ErrorKind::FailedFairings(_)), "{bad}: {refused}");
@@ -224,7 +209,8 @@ impl Mailer for SlowMailer {
 async fn messages_are_sent_from_lift_off_and_one_under_way_is_finished_at_shutdown() {
     let mailer = Arc::new(SlowMailer::default());
     let delivery = delivery(&Arc::default(), mailer.clone(), "a secret of the host");
-    assert_eq!(sell(&delivery, "A").await, 200);
+    delivery.add_product(NewProduct::new("A").unwrap().content("a").unwrap()).await.unwrap();
+    assert_eq!(order(&delivery, "A", 1).await.0, 200);
     let free = quiet().merge(("port", 0)).merge(("shutdown.ctrlc", false));
     let rocket = rocket::custom(free).attach(DeliveryFairing::new(delivery)).ignite().await.unwrap();
     let shutdown = rocket.shutdown();

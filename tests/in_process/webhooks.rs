@@ -9,21 +9,18 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
-use delivery_core::Delivery;
-use delivery_core::clock::Clock;
 use delivery_core::delivery::Stores;
-use delivery_core::key::{Actor, Change, Keyring, LimitChange, Prefix};
-use delivery_core::mail::Worked;
-use delivery_core::order::{Order, OrderRef, Source};
-use delivery_core::product::{NewProduct, ProductId};
+use delivery_core::key::{Actor, Change, LimitChange};
 use delivery_core::store::{MemoryStore, MessageKind, SqliteStore, StoreError};
 use delivery_core::terms::UseLimit;
 use delivery_core::webhook::{Webhook, Webhooks};
-use delivery_testing::{ManualClock, RecordingMailer, SeededEntropy};
+use delivery_testing::{SeededEntropy, Shop};
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+
+use super::calls::{paid, work};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const OLD_SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
@@ -39,15 +36,20 @@ impl Receiver {
     /// Listens, and returns its address.
     async fn start() -> (Self, String) {
         let receiver = Self::default();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/hooks?from=shop", listener.local_addr().unwrap());
-        let app = Router::new().fallback(receive).with_state(receiver.clone());
-        tokio::spawn(async move { axum::serve(listener, app).await });
+        let (listener, url) = listen().await;
+        serve(listener, Router::new().fallback(receive).with_state(receiver.clone()));
         (receiver, url)
     }
 
     fn answer(&self, statuses: &[u16]) {
         self.answers.lock().unwrap().extend(statuses);
+    }
+
+    /// The body of the only request since the last look.
+    fn told(&self) -> Value {
+        let told = self.received(SECRET);
+        let [(_, body)] = told.as_slice() else { panic!("{told:?}") };
+        body.clone()
     }
 
     /// The requests since the last look: webhook-id and body, each signed as the specification's own library signs it.
@@ -79,47 +81,24 @@ fn webhook(name: &str, url: &str) -> Webhook {
     Webhook::new(name.parse().unwrap(), url, SECRET.parse().unwrap()).unwrap()
 }
 
-struct Shop {
-    delivery: Delivery,
-    mailer: Arc<RecordingMailer>,
-    clock: Arc<ManualClock>,
-}
-
-impl Shop {
-    fn open(stores: impl Into<Stores>, webhooks: impl IntoIterator<Item = Webhook>) -> Self {
-        let (mailer, clock) = (Arc::new(RecordingMailer::default()), Arc::new(ManualClock::default()));
-        let keyring = Keyring::new(Prefix::default(), &["a secret for webhooks".parse().unwrap()]).unwrap();
-        let delivery = Delivery::builder(stores, mailer.clone(), keyring)
-            .webhooks(Webhooks::new(webhooks).unwrap())
-            .clock(clock.clone())
-            .entropy(Arc::new(SeededEntropy::new(7)))
-            .build();
-        Self { delivery, mailer, clock }
-    }
-
-    async fn sell(&self, id: &str) -> delivery_core::delivery::Issued {
-        self.delivery.order(order(id)).await.unwrap()
-    }
-
-    async fn work(&self) -> (usize, usize, usize) {
-        let Worked { sent, deferred, failed, .. } = self.delivery.outbox().work().await.unwrap();
-        (sent, deferred, failed)
-    }
+async fn open(stores: impl Into<Stores>, webhooks: impl IntoIterator<Item = Webhook>) -> Shop {
+    let webhooks = Webhooks::new(webhooks).unwrap();
+    Shop::over(stores, |builder| builder.webhooks(webhooks).entropy(Arc::new(SeededEntropy::new(7)))).await
 }
 
 async fn shop(webhooks: impl IntoIterator<Item = Webhook>) -> Shop {
-    let shop = Shop::open(Arc::new(MemoryStore::new()), webhooks);
-    shop.delivery.add_product(guide()).await.unwrap();
-    shop
+    open(Arc::new(MemoryStore::new()), webhooks).await
 }
 
-fn guide() -> NewProduct {
-    NewProduct::new("Guide").unwrap().content("# Guide").unwrap()
+/// A port, and the address of what listens there.
+async fn listen() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/hooks?from=shop", listener.local_addr().unwrap());
+    (listener, url)
 }
 
-fn order(id: &str) -> Order {
-    let reference = OrderRef { source: Source::webhook(), id: id.parse().unwrap() };
-    Order { reference, product: ProductId::new(1).unwrap(), email: "a@example.com".parse().unwrap() }
+fn serve(listener: TcpListener, app: Router) {
+    tokio::spawn(async move { axum::serve(listener, app).await });
 }
 
 #[tokio::test]
@@ -127,8 +106,8 @@ async fn every_receiver_is_told_of_a_sale_and_of_a_revocation() {
     let ((crm, crm_url), (stock, stock_url)) = (Receiver::start().await, Receiver::start().await);
     let rotated = webhook("stock", &stock_url).previous_secret(OLD_SECRET.parse().unwrap());
     let shop = shop([webhook("crm", &crm_url), rotated]).await;
-    let issued = shop.sell("A-1").await;
-    assert_eq!(shop.work().await, (3, 0, 0), "two webhooks and an e-mail");
+    let issued = shop.paid("A-1").await;
+    assert_eq!(work(&shop.delivery).await, (3, 0, 0), "two webhooks and an e-mail");
     let told = crm.received(SECRET);
     let [(id, body)] = told.as_slice() else { panic!("{told:?}") };
     assert!(id.starts_with("msg_") && !id.contains(['.', '@']), "{id}");
@@ -138,7 +117,7 @@ async fn every_receiver_is_told_of_a_sale_and_of_a_revocation() {
             "type": "key.issued",
             "timestamp": "2026-11-21T10:00:00Z",
             "data": {
-                "id": issued.key.id().to_string(), "product_id": 1, "customer_email": "a@example.com",
+                "id": issued.key.id().to_string(), "product_id": 1, "customer_email": "buyer@example.com",
                 "source": "webhook", "order_id": "A-1", "status": "valid", "issued_at": "2026-11-21T10:00:00Z",
                 "expires_at": "2027-11-21T10:00:00Z", "max_uses": -1, "used_count": 0, "remaining_uses": -1,
                 "revoked_at": null, "revoked_reason": null, "host_ref": null,
@@ -155,16 +134,15 @@ async fn every_receiver_is_told_of_a_sale_and_of_a_revocation() {
     shop.clock.advance(Duration::from_hours(1));
     shop.delivery.revoke(issued.key.id()).await.unwrap();
     shop.delivery.revoke(issued.key.id()).await.unwrap();
-    assert_eq!(shop.work().await, (2, 0, 0), "what changes nothing is told to nobody");
-    let told = crm.received(SECRET);
-    let [(_, body)] = told.as_slice() else { panic!("{told:?}") };
+    assert_eq!(work(&shop.delivery).await, (2, 0, 0), "what changes nothing is told to nobody");
+    let body = crm.told();
     assert_eq!(body["type"], "key.revoked");
     assert_eq!(
         (&body["data"]["status"], &body["data"]["revoked_at"]),
         (&json!("revoked"), &json!("2026-11-21T11:00:00Z"))
     );
 
-    let (at, by, id) = (shop.clock.now(), Actor::admin(), issued.key.id());
+    let (at, by, id) = (shop.now(), Actor::admin(), issued.key.id());
     let limit = UseLimit::from_count(3).ok().map(LimitChange::Set);
     let changes = [
         (Change::Restore { at, by: by.clone() }, "key.restored", -1),
@@ -172,9 +150,8 @@ async fn every_receiver_is_told_of_a_sale_and_of_a_revocation() {
     ];
     for (change, kind, uses) in changes {
         shop.delivery.change(id, change).await.unwrap();
-        assert_eq!(shop.work().await, (2, 0, 0));
-        let told = crm.received(SECRET);
-        let [(_, body)] = told.as_slice() else { panic!("{told:?}") };
+        assert_eq!(work(&shop.delivery).await, (2, 0, 0));
+        let body = crm.told();
         let data = &body["data"];
         assert_eq!((&body["type"], &data["status"], &data["max_uses"]), (&json!(kind), &json!("valid"), &json!(uses)));
     }
@@ -184,9 +161,9 @@ async fn every_receiver_is_told_of_a_sale_and_of_a_revocation() {
 async fn an_order_that_is_told_again_tells_nobody() {
     let (crm, url) = Receiver::start().await;
     let shop = shop([webhook("crm", &url)]).await;
-    let text = shop.sell("A-1").await.text.expose().to_owned();
-    shop.sell("A-1").await;
-    assert_eq!(shop.work().await, (2, 0, 0));
+    let text = shop.paid("A-1").await.text.expose().to_owned();
+    shop.paid("A-1").await;
+    assert_eq!(work(&shop.delivery).await, (2, 0, 0));
     assert_eq!(crm.requests.lock().unwrap().len(), 1);
     // A request names the key and does not open anything.
     let requests = crm.requests.lock().unwrap().clone();
@@ -198,15 +175,15 @@ async fn an_order_that_is_told_again_tells_nobody() {
 async fn what_did_not_arrive_is_sent_again_with_the_same_id() {
     let (crm, url) = Receiver::start().await;
     let shop = shop([webhook("crm", &url)]).await;
-    shop.sell("A-1").await;
+    shop.paid("A-1").await;
     crm.answer(&[500, 429, 404, 302, 301, 199]);
-    assert_eq!(shop.work().await, (1, 1, 0), "the e-mail does not wait for the webhook");
+    assert_eq!(work(&shop.delivery).await, (1, 1, 0), "the e-mail does not wait for the webhook");
     for _ in 0..5 {
         shop.clock.advance(Duration::from_hours(13));
-        assert_eq!(shop.work().await, (0, 1, 0));
+        assert_eq!(work(&shop.delivery).await, (0, 1, 0));
     }
     shop.clock.advance(Duration::from_hours(13));
-    assert_eq!(shop.work().await, (1, 0, 0));
+    assert_eq!(work(&shop.delivery).await, (1, 0, 0));
     let times: Vec<_> =
         crm.requests.lock().unwrap().iter().map(|(headers, _)| headers["webhook-timestamp"].clone()).collect();
     let told = crm.received(SECRET);
@@ -218,24 +195,16 @@ async fn what_did_not_arrive_is_sent_again_with_the_same_id() {
 #[tokio::test]
 async fn a_receiver_that_is_gone_or_unknown_fails_at_once_and_one_that_is_away_after_five_days() {
     let (crm, url) = Receiver::start().await;
-    let away = {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        format!("http://{}/", listener.local_addr().unwrap())
-    };
+    let (_, away) = listen().await;
     let store = Arc::new(MemoryStore::new());
-    let shop = Shop::open(store.clone(), [webhook("crm", &url), webhook("away", &away), webhook("removed", &url)]);
-    shop.delivery.add_product(guide()).await.unwrap();
-    shop.sell("A-1").await;
+    let shop = open(store.clone(), [webhook("crm", &url), webhook("away", &away), webhook("removed", &url)]).await;
+    shop.paid("A-1").await;
     // The host starts again without one of them.
-    let shop = Shop { clock: shop.clock.clone(), ..Shop::open(store, [webhook("crm", &url), webhook("away", &away)]) };
+    let shop = open(store, [webhook("crm", &url), webhook("away", &away)]).await;
     crm.answer(&[410]);
-    assert_eq!(shop.work().await, (1, 1, 2));
-    let now = async |hours| {
-        let failed = shop.delivery.failed_messages(10).await.unwrap();
-        let reasons: Vec<_> = failed.iter().map(|it| (it.kind, it.recipient.to_string(), it.reason.clone())).collect();
-        (hours, reasons)
-    };
-    let (_, failed) = now(0).await;
+    assert_eq!(work(&shop.delivery).await, (1, 1, 2));
+    let failed = shop.delivery.failed_messages(10).await.unwrap();
+    let failed: Vec<_> = failed.iter().map(|it| (it.kind, it.recipient.to_string(), it.reason.clone())).collect();
     for expected in [
         (MessageKind::KeyIssued, "webhook:crm".to_owned(), "the receiver is gone (410)".to_owned()),
         (MessageKind::KeyIssued, "webhook:removed".to_owned(), "there is no webhook called removed".to_owned()),
@@ -243,12 +212,11 @@ async fn a_receiver_that_is_gone_or_unknown_fails_at_once_and_one_that_is_away_a
         assert!(failed.contains(&expected), "{failed:?}");
     }
     // Its clock is its own.
-    let later = Shop::open(Arc::new(MemoryStore::new()), [webhook("away", &away)]);
-    later.delivery.add_product(guide()).await.unwrap();
-    later.sell("A-1").await;
+    let later = self::shop([webhook("away", &away)]).await;
+    later.paid("A-1").await;
     let mut worked = Vec::new();
     for _ in 0..=5 * 24 {
-        worked.push(later.work().await);
+        worked.push(work(&later.delivery).await);
         later.clock.advance(Duration::from_hours(1));
     }
     assert_eq!(worked.iter().map(|(_, _, failed)| failed).sum::<usize>(), 1);
@@ -261,49 +229,46 @@ async fn a_receiver_that_is_gone_or_unknown_fails_at_once_and_one_that_is_away_a
 #[tokio::test(start_paused = true)]
 #[expect(clippy::disallowed_methods, reason = "the runtime's time, which is measured here")]
 async fn a_receiver_that_does_not_answer_is_left_after_twenty_seconds() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let (_listener, url) = listen().await;
     let shop = shop([webhook("slow", &url)]).await;
-    shop.sell("A-1").await;
+    shop.paid("A-1").await;
     let started = tokio::time::Instant::now();
-    assert_eq!(shop.work().await, (1, 1, 0));
+    assert_eq!(work(&shop.delivery).await, (1, 1, 0));
     assert!((20..22).contains(&started.elapsed().as_secs()), "{:?}", started.elapsed());
 }
 
 /// It answers 200, and goes on talking.
 #[tokio::test]
 async fn an_answer_that_does_not_end_is_an_answer() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let (listener, url) = listen().await;
     let app = Router::new().fallback(|| async {
         let endless = futures_util::stream::pending::<Result<Bytes, std::convert::Infallible>>();
         axum::body::Body::from_stream(endless)
     });
-    tokio::spawn(async move { axum::serve(listener, app).await });
+    serve(listener, app);
     let shop = shop([webhook("talkative", &url)]).await;
-    shop.sell("A-1").await;
-    assert_eq!(shop.work().await, (2, 0, 0));
+    shop.paid("A-1").await;
+    assert_eq!(work(&shop.delivery).await, (2, 0, 0));
 }
 
 /// Its messages would take every place of those that are sent at once.
 #[tokio::test(start_paused = true)]
 #[expect(clippy::disallowed_methods, reason = "the runtime's time, which is measured here")]
 async fn a_receiver_that_does_not_answer_delays_no_email() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let (_listener, url) = listen().await;
     let shop = shop([webhook("slow", &url)]).await;
     let sell = async |from: u32| {
         for order in from..from + 40 {
-            shop.sell(&order.to_string()).await;
+            shop.paid(&order.to_string()).await;
         }
     };
     sell(0).await;
     let started = tokio::time::Instant::now();
-    assert_eq!(shop.work().await, (40, 40, 0));
+    assert_eq!(work(&shop.delivery).await, (40, 40, 0));
     assert!(started.elapsed().as_secs() < 25, "they wait together: {:?}", started.elapsed());
     let started = tokio::time::Instant::now();
     sell(100).await;
-    assert_eq!(shop.work().await, (40, 40, 0));
+    assert_eq!(work(&shop.delivery).await, (40, 40, 0));
     assert!(started.elapsed().as_secs() < 1, "it is left alone: {:?}", started.elapsed());
 }
 
@@ -312,17 +277,16 @@ async fn a_receiver_that_does_not_answer_delays_no_email() {
 async fn a_receiver_that_is_slow_gets_no_more_than_it_can_have_at_once_and_delays_no_email() {
     const PLACES: usize = 24;
     let (arrived, gate) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let (listener, url) = listen().await;
     let (count, held) = (arrived.clone(), gate.clone());
     let app = Router::new().fallback(move || async move {
         count.fetch_add(1, Ordering::SeqCst);
         held.acquire().await.unwrap().forget();
     });
-    tokio::spawn(async move { axum::serve(listener, app).await });
+    serve(listener, app);
     let shop = shop([webhook("slow", &url)]).await;
     for order in 0..60 {
-        shop.sell(&order.to_string()).await;
+        shop.paid(&order.to_string()).await;
     }
     let outbox = shop.delivery.outbox();
     let working = tokio::spawn(async move { outbox.work().await.unwrap() });
@@ -338,7 +302,7 @@ async fn a_receiver_that_is_slow_gets_no_more_than_it_can_have_at_once_and_delay
     shop.clock.advance(Duration::from_mins(1));
     let mut sent = worked.sent;
     while sent < 120 {
-        sent += shop.work().await.0;
+        sent += work(&shop.delivery).await.0;
         shop.clock.advance(Duration::from_mins(1));
     }
     assert_eq!(arrived.load(Ordering::SeqCst), 60);
@@ -348,14 +312,16 @@ async fn a_receiver_that_is_slow_gets_no_more_than_it_can_have_at_once_and_delay
 async fn what_waits_when_the_process_ends_is_sent_by_the_next() {
     let (crm, url) = Receiver::start().await;
     let folder = tempfile::tempdir().unwrap();
-    let open = async || Arc::new(SqliteStore::open(folder.path().join("shop.db")).await.unwrap());
-    let first = Shop::open(open().await, [webhook("crm", &url)]);
-    first.delivery.add_product(guide()).await.unwrap();
-    let key = first.sell("A-1").await.key.id();
+    let start = async || {
+        let store = Arc::new(SqliteStore::open(folder.path().join("shop.db")).await.unwrap());
+        open(store, [webhook("crm", &url)]).await
+    };
+    let first = start().await;
+    let key = first.paid("A-1").await.key.id();
     first.delivery.revoke(key).await.unwrap();
     first.delivery.close().await;
-    let second = Shop::open(open().await, [webhook("crm", &url)]);
-    assert_eq!(second.work().await, (3, 0, 0));
+    let second = start().await;
+    assert_eq!(work(&second.delivery).await, (3, 0, 0));
     let mut kinds: Vec<_> = crm.received(SECRET).into_iter().map(|(_, body)| body["type"].clone()).collect();
     kinds.sort_by_key(Value::to_string);
     assert_eq!(kinds, ["key.issued", "key.revoked"]);
@@ -367,18 +333,17 @@ async fn a_sale_in_a_transaction_of_the_host_is_told_once_it_is_committed() {
     let (crm, url) = Receiver::start().await;
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(SqliteStore::open(folder.path().join("shop.db")).await.unwrap());
-    let shop = Shop::open(store.clone(), [webhook("crm", &url)]);
-    shop.delivery.add_product(guide()).await.unwrap();
+    let shop = open(store.clone(), [webhook("crm", &url)]).await;
     for (commit, sent) in [(false, 0), (true, 1)] {
-        let sale = shop.delivery.prepare(order("A-1")).await.unwrap();
-        let work = store.transaction(move |mut transaction| {
+        let sale = shop.delivery.prepare(paid("A-1")).await.unwrap();
+        let sold = store.transaction(move |mut transaction| {
             Box::pin(async move {
                 let issue = transaction.issue(&sale).await?;
                 if commit { Ok(issue) } else { Err(StoreError::Unsupported) }
             })
         });
-        assert_eq!(work.await.is_ok(), commit);
-        shop.work().await;
+        assert_eq!(sold.await.is_ok(), commit);
+        work(&shop.delivery).await;
         assert_eq!((crm.received(SECRET).len(), shop.mailer.accepted().len()), (sent, sent));
     }
 }

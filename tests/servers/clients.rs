@@ -7,15 +7,14 @@ use std::time::Duration;
 use serde_json::json;
 use socket2::{Domain, Socket, Type};
 
-use support::process::{CONFIGURED, Site, TOKEN, read_answer, status};
+use support::process::{CONFIGURED, JSON, Site, TOKEN, by_token, configured, read_answer, status};
 use support::{free_port, wait_for};
 
-/// In real time: the server's deadlines, 15 s for a head and 10 s for an order's body, are no settings.
+/// In real time: five seconds for a head, and the ten that an order's body may take.
 pub fn five_hundred_slow_clients_keep_nobody_out_and_are_all_cut_off(site: &Site) {
     const HEAD: &[u8] =
         b"POST /api/webhook/order HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n";
-    let server = site.start(&[&CONFIGURED[..], &[("LIMIT_WEBHOOK", "100000")]].concat());
-    assert_eq!(server.add_product().0, 200);
+    let server = site.shop(&[("LIMIT_WEBHOOK", "100000"), ("HEAD_TIMEOUT", "5")]);
     let crowd = |sent: &[u8]| -> Vec<TcpStream> {
         let slow = (0..100).map(|_| {
             let mut stream = server.connect();
@@ -34,7 +33,7 @@ pub fn five_hundred_slow_clients_keep_nobody_out_and_are_all_cut_off(site: &Site
     #[expect(clippy::disallowed_methods, reason = "a slow client is slow in real time")]
     let (started, mut request) = (std::time::Instant::now(), request);
     let mut seconds = 0;
-    while started.elapsed() < Duration::from_secs(20) {
+    while started.elapsed() < Duration::from_secs(12) {
         assert_eq!(server.call("GET", "/healthz", "", "").0, 200);
         assert_eq!(server.order("while others are slow").0, 200);
         // A pause for the machine, not for the server.
@@ -97,8 +96,7 @@ pub fn connect_from(server: SocketAddr, source: [u8; 4]) -> TcpStream {
 const HEALTH: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
 pub fn one_address_keeps_no_other_out(site: &Site) {
-    let settings = [("MAX_CONNECTIONS_PER_ADDRESS", "5"), ("MAX_CONNECTIONS", "10")];
-    let server = site.start(&[&CONFIGURED[..], &settings].concat());
+    let server = site.start_with(&[("MAX_CONNECTIONS_PER_ADDRESS", "5"), ("MAX_CONNECTIONS", "10")]);
     // Five are served, and say nothing; the next five wait in line.
     let mut silent: Vec<TcpStream> = (0..5).map(|_| connect_from(server.address, [127, 0, 0, 1])).collect();
     let mut waiting: Vec<TcpStream> = (0..5).map(|_| connect_from(server.address, [127, 0, 0, 1])).collect();
@@ -118,9 +116,8 @@ pub fn one_address_keeps_no_other_out(site: &Site) {
         assert_eq!(status(&read_answer(stream).0), 200);
     }
     // A trusted proxy speaks for many.
-    let trusting = [("TRUSTED_PROXIES", "127.0.0.3"), ("MAX_CONNECTIONS_PER_ADDRESS", "2")];
     let site = Site::new(site.program);
-    let server = site.start(&[&CONFIGURED[..], &trusting].concat());
+    let server = site.start_with(&[("TRUSTED_PROXIES", "127.0.0.3"), ("MAX_CONNECTIONS_PER_ADDRESS", "2")]);
     let held: Vec<TcpStream> = (0..5).map(|_| connect_from(server.address, [127, 0, 0, 3])).collect();
     let mut proxy = connect_from(server.address, [127, 0, 0, 3]);
     proxy.write_all(HEALTH).unwrap();
@@ -128,13 +125,12 @@ pub fn one_address_keeps_no_other_out(site: &Site) {
     drop(held);
 }
 
-/// In real time: thirty seconds without taking anything.
+/// In real time: five seconds without taking anything.
 pub fn whoever_takes_no_answer_fills_no_memory_and_is_cut_off(site: &Site) {
-    let server = site.start(&[&CONFIGURED[..], &[("LIMIT_ADMIN", "1000")]].concat());
-    let admin = format!("Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n");
-    let post = json!({ "title": "Long", "category": "news", "content": "x".repeat(500_000) }).to_string();
+    let server = site.start_with(&[("LIMIT_ADMIN", "1000"), ("ANSWER_TIMEOUT", "5")]);
+    let post = json!({ "title": "Long", "category": "news", "content": "x".repeat(500_000) });
     for _ in 0..30 {
-        assert_eq!(server.call("POST", "/api/admin/post", &admin, &post).0, 200);
+        assert_eq!(server.admin("POST", "post", &post).0, 200);
     }
     let (_, list) = server.call("GET", "/api/posts?limit=100", "", "");
     assert_eq!(list["posts"].as_array().map(Vec::len), Some(2), "a mebibyte of content");
@@ -167,7 +163,7 @@ pub fn whoever_takes_no_answer_fills_no_memory_and_is_cut_off(site: &Site) {
 pub fn a_connection_made_while_the_server_starts_is_served(site: &Site) {
     for _ in 0..5 {
         let bind = format!("127.0.0.1:{}", free_port());
-        let mut command = site.command(&[&CONFIGURED[..], &[("BIND", &bind)]].concat());
+        let mut command = site.command(&configured(&[("BIND", &bind)]));
         let mut process = command.spawn().unwrap();
         let mut early = None;
         wait_for(Duration::from_secs(30), || {
@@ -186,18 +182,16 @@ pub fn a_connection_made_while_the_server_starts_is_served(site: &Site) {
 /// It has sent all of it before it reads, as proxies do.
 pub fn who_sends_too_long_a_body_is_told(site: &Site) {
     let server = site.start(&CONFIGURED);
-    let admin = format!("Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n");
+    let admin = by_token(TOKEN);
     for (target, headers, length, expected) in [
-        ("/api/webhook/order", "Content-Type: application/json\r\n", 100_000, 413),
-        ("/api/webhook/order", "Content-Type: application/json\r\n", 10_000_000, 413),
+        ("/api/webhook/order", JSON, 100_000, 413),
+        ("/api/webhook/order", JSON, 10_000_000, 413),
         ("/api/admin/product", &*admin, 10_000_000, 413),
-        ("/api/admin/product", "Content-Type: application/json\r\n", 10_000_000, 413),
+        ("/api/admin/product", JSON, 10_000_000, 413),
     ] {
-        let mut stream = server.connect();
         let head = format!("POST {target} HTTP/1.1\r\nHost: x\r\n{headers}Content-Length: {length}\r\n\r\n");
-        stream.write_all(head.as_bytes()).unwrap();
-        stream.write_all(&vec![b' '; length]).unwrap();
-        assert_eq!(status(&read_answer(&mut stream).0), expected, "{target} {length}");
+        let (answer, _) = server.send(&[head.as_bytes(), &vec![b' '; length]].concat());
+        assert_eq!(status(&answer), expected, "{target} {length}");
     }
     server.terminate();
 }
@@ -213,9 +207,7 @@ pub fn a_request_names_its_host_once(site: &Site) {
         ("GET /healthz HTTP/1.0\r\n", 200),
         ("GET /healthz HTTP/1.0\r\nHost: x\r\nHost: y\r\n", 400),
     ] {
-        let mut stream = server.connect();
-        stream.write_all(format!("{head}Connection: close\r\n\r\n").as_bytes()).unwrap();
-        let (answer, body) = read_answer(&mut stream);
+        let (answer, body) = server.send(format!("{head}Connection: close\r\n\r\n").as_bytes());
         assert_eq!(status(&answer), expected, "{head}");
         assert!(expected == 200 || body.contains("INVALID_PARAMS"), "{body}");
     }
@@ -224,17 +216,14 @@ pub fn a_request_names_its_host_once(site: &Site) {
 
 /// The second line ends the walk at the proxy, whatever bytes it has: the first is the client's own.
 pub fn who_forwards_in_two_lines_is_believed_in_none(site: &Site) {
-    let limited = [("TRUSTED_PROXIES", "127.0.0.1"), ("LIMIT_VALIDATE", "20")];
-    let server = site.start(&[&CONFIGURED[..], &limited].concat());
+    let server = site.start_with(&[("TRUSTED_PROXIES", "127.0.0.1"), ("LIMIT_VALIDATE", "20")]);
     for second in [&b"\xff"[..], b"\xc3\xa4", b"unknown"] {
         let statuses: Vec<u16> = (0..40)
             .map(|index| {
-                let mut stream = server.connect();
                 let head =
                     format!("GET /api/validate?key=x HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 10.0.0.{index}\r\n");
                 let head = [head.as_bytes(), b"X-Forwarded-For: ", second, b"\r\nConnection: close\r\n\r\n"].concat();
-                stream.write_all(&head).unwrap();
-                status(&read_answer(&mut stream).0)
+                status(&server.send(&head).0)
             })
             .collect();
         assert!(statuses.iter().filter(|status| **status == 401).count() <= 20, "{second:?}: {statuses:?}");

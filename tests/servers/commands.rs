@@ -2,23 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::process::Output;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use crate::Done;
+use crate::crash::clients::Done;
 use support::free_port;
 use support::postgres::postgres;
-use support::process::{CONFIGURED, Server, Site, TOKEN};
+use support::process::{CONFIGURED, PLENTY, Server, Site, TOKEN, configured};
 use support::redis::redis;
 use support::smtp::{Script, SmtpServer};
-
-/// What a command printed, and whether it succeeded.
-fn run(site: &Site, settings: &[(&str, &str)], arguments: &[&str]) -> (bool, String, String) {
-    let Output { status, stdout, stderr } = site.command(settings).args(arguments).output().unwrap();
-    (status.success(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
-}
 
 /// Every file of a folder with its content.
 fn files(site: &Site) -> BTreeMap<String, Vec<u8>> {
@@ -30,7 +23,7 @@ fn files(site: &Site) -> BTreeMap<String, Vec<u8>> {
 pub fn a_check_says_what_it_finds_and_changes_nothing(site: &Site) {
     let found = |settings: &[(&str, &str)], expected: &[&str]| {
         let before = files(site);
-        let (good, said, _) = run(site, settings, &["check"]);
+        let (good, said, _) = site.run(settings, &["check"]);
         for text in expected {
             assert!(said.contains(text), "{text}: {said}");
         }
@@ -44,11 +37,11 @@ pub fn a_check_says_what_it_finds_and_changes_nothing(site: &Site) {
     found(&[], &["no store yet", "KEY_SECRET not there yet", "become files", "each server counts for itself"]);
     site.start(&[]).terminate();
     found(&[], &["a store; KEY_SECRET fits", "KEY_SECRET in ./delivery-data/secrets.env"]);
-    let (good, said, _) = run(site, &[], &["check", "--data-dir", "elsewhere"]);
-    assert!(good && said.contains("elsewhere is not there yet"), "a flag may come behind the command: {said}");
+    // A flag may come behind the command.
+    site.says(&[], &["check", "--data-dir", "elsewhere"], "elsewhere is not there yet");
     fs::write(site.path().join("file"), "").unwrap();
     for folder in ["file", "file/data"] {
-        let (good, said, _) = run(site, &CONFIGURED, &["check", "--data-dir", folder]);
+        let (good, said, _) = site.run(&CONFIGURED, &["check", "--data-dir", folder]);
         assert!(!good && said.contains("data       PROBLEM: file"), "{said}");
     }
     let foreign = [CONFIGURED[0], CONFIGURED[1], ("KEY_SECRET", "quite-another-secret")];
@@ -62,41 +55,37 @@ pub fn a_check_says_what_it_finds_and_changes_nothing(site: &Site) {
     found(&[("REDIS_URL", &redis_url)], &["limits     PROBLEM: ", "Redis does not answer"]);
     // Beside a server that has the file open: its log is no business of the check's.
     let server = site.start(&[]);
-    let (good, said, _) = run(site, &[], &["check"]);
-    assert!(good && said.contains("a store; KEY_SECRET fits"), "{said}");
+    site.says(&[], &["check"], "a store; KEY_SECRET fits");
     server.terminate();
     found(&[], &["a store; KEY_SECRET fits"]);
     fs::remove_file(site.data().join("secrets.env")).unwrap();
     found(&[], &["database   PROBLEM: it was made with a KEY_SECRET (--key-secret), which is missing"]);
 
     let site = Site::new(site.program);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let mail = runtime.block_on(SmtpServer::start(Script::Accept));
-    let (good, said, _) = run(&site, &[("SMTP_URL", &mail.url)], &["check"]);
-    assert!(good && said.contains("the mail server answers"), "{said}");
+    let mail = SmtpServer::alone(Script::Accept);
+    site.says(&[("SMTP_URL", &mail.url)], &["check"], "the mail server answers");
     assert_eq!((mail.connections(), mail.quit(), mail.senders().len()), (1, 1, 0), "nothing is sent");
 }
 
 pub fn a_check_reads_a_shared_database_and_redis(site: &Site) {
     let (url, redis) = (postgres().database(), redis().url());
-    let settings = [&CONFIGURED[..], &[("DATABASE_URL", url.as_str()), ("REDIS_URL", redis.as_str())]].concat();
-    let (good, said, _) = run(site, &settings, &["check"]);
-    assert!(good && said.contains("no store yet") && said.contains("Redis answers"), "{said}");
-    let (good, said, _) = run(site, &settings, &["check"]);
-    assert!(good && said.contains("no store yet"), "the first check has made nothing: {said}");
+    let settings = configured(&[("DATABASE_URL", &url), ("REDIS_URL", &redis)]);
+    let said = site.says(&settings, &["check"], "no store yet");
+    assert!(said.contains("Redis answers"), "{said}");
+    // The first check has made nothing.
+    site.says(&settings, &["check"], "no store yet");
     site.start(&settings).terminate();
-    let (good, said, _) = run(site, &settings, &["check"]);
-    assert!(good && said.contains("PostgreSQL") && said.contains("a store; KEY_SECRET fits"), "{said}");
+    let said = site.says(&settings, &["check"], "a store; KEY_SECRET fits");
+    assert!(said.contains("PostgreSQL"), "{said}");
     let foreign = [&settings[..2], &[("KEY_SECRET", "quite-another-secret")], &settings[3..]].concat();
-    let (good, said, _) = run(site, &foreign, &["check"]);
+    let (good, said, _) = site.run(&foreign, &["check"]);
     assert!(!good && said.contains("none of the secrets in KEY_SECRET"), "{said}");
 }
 
 /// What clients were told before a moment is in every copy that begins after it.
 pub fn a_backup_beside_a_busy_server_has_all_that_was_answered(site: &Site) {
     const CLIENTS: usize = 64;
-    let server = site.start(&[&CONFIGURED[..], &[("LIMIT_PRODUCT", "1000000"), ("LIMIT_WEBHOOK", "1000000")]].concat());
-    assert_eq!(server.add_product().0, 200);
+    let server = site.shop(&PLENTY);
     // The key of each order, with the uses that were answered.
     let (told, done) = (Mutex::new(BTreeMap::<String, u64>::new()), AtomicBool::new(false));
     let client = |client: usize, server: &Server| {
@@ -104,9 +93,7 @@ pub fn a_backup_beside_a_busy_server_has_all_that_was_answered(site: &Site) {
             if done.load(Ordering::Relaxed) {
                 break;
             }
-            let (status, answer) = server.order(&format!("{client}-{order}"));
-            assert_eq!(status, 200, "{answer}");
-            let key = answer["api_key"].as_str().unwrap().to_owned();
+            let key = server.sell(&format!("{client}-{order}"));
             told.lock().unwrap().insert(key.clone(), 0);
             for uses in 1..=3 {
                 assert_eq!(server.fetch(&key), 200);
@@ -120,14 +107,13 @@ pub fn a_backup_beside_a_busy_server_has_all_that_was_answered(site: &Site) {
             let (client, server) = (&client, &server);
             scope.spawn(move || client(number, server));
         }
-        let rounds = support::rounds("BACKUP_ROUNDS", 1, 3);
+        let rounds = support::rounds_of("BACKUP_ROUNDS", 1, 3);
         for _ in 0..rounds {
             let sold = told.lock().unwrap().len();
             support::wait_for(std::time::Duration::from_mins(1), || told.lock().unwrap().len() > sold + 40);
             let before = told.lock().unwrap().clone();
             // The second takes the place of the first.
-            let (good, said, why) = run(site, &CONFIGURED, &["backup", "copy"]);
-            assert!(good && said.contains("read in whole"), "{said} {why}");
+            let said = site.says(&CONFIGURED, &["backup", "copy"], "read in whole");
             assert!(said.contains("Keep your KEY_SECRET"), "{said}");
             restored(site, &before);
         }
@@ -142,10 +128,9 @@ fn restored(site: &Site, told: &BTreeMap<String, u64>) {
     let other = Site::new(site.program);
     fs::create_dir(other.data()).unwrap();
     fs::copy(site.path().join("copy/delivery.db"), other.data().join("delivery.db")).unwrap();
-    let server = other.start(&[&CONFIGURED[..], &[("LIMIT_VALIDATE", "1000000")]].concat());
+    let server = other.start_with(&PLENTY);
     for (key, uses) in told {
-        let bearer = format!("Authorization: Bearer {key}\r\n");
-        let (status, answer) = server.call("GET", "/api/validate", &bearer, "");
+        let (status, answer) = server.validate(key);
         let used = answer["used_count"].as_u64();
         assert!(status == 200 && used >= Some(*uses), "{answer}: {uses} uses were answered");
     }
@@ -153,45 +138,38 @@ fn restored(site: &Site, told: &BTreeMap<String, u64>) {
 }
 
 pub fn a_backup_that_cannot_be_made_leaves_the_last_one(site: &Site) {
-    let refused = |settings: &[(&str, &str)], arguments: &[&str], why: &str| {
-        let (good, _, said) = run(site, settings, arguments);
-        assert!(!good && said.contains(why), "{said}");
-    };
-    refused(&[], &["backup", "copy"], "there is no database at");
+    site.refuses(&[], &["backup", "copy"], "there is no database at");
     assert!(!site.path().join("copy").exists());
     site.start(&[]).terminate();
-    let (good, said, _) = run(site, &[], &["backup", "copy"]);
-    assert!(good && said.contains("secrets.env too: without the KEY_SECRET in it"), "{said}");
+    site.says(&[], &["backup", "copy"], "secrets.env too: without the KEY_SECRET in it");
     let copy = site.path().join("copy/delivery.db");
     let last = fs::read(&copy).unwrap();
-    refused(&[("DATABASE_URL", "memory:")], &["backup", "copy"], "pg_dump");
-    refused(&[], &["backup", "delivery-data"], "there is a store, which is in use");
+    site.refuses(&[("DATABASE_URL", "memory:")], &["backup", "copy"], "pg_dump");
+    site.refuses(&[], &["backup", "delivery-data"], "there is a store, which is in use");
     // Half of it, as a crash of the disk leaves it.
     let store = site.data().join("delivery.db");
     let bytes = fs::read(&store).unwrap();
     fs::write(&store, &bytes[..bytes.len() / 2]).unwrap();
-    refused(&[], &["backup", "copy"], "is damaged");
+    site.refuses(&[], &["backup", "copy"], "is damaged");
     fs::write(&store, "no database at all, but some text that is long enough to be looked at").unwrap();
-    refused(&[], &["backup", "copy"], "is not a SQLite database");
+    site.refuses(&[], &["backup", "copy"], "is not a SQLite database");
     assert!(fs::read(&copy).unwrap() == last, "the last copy is as it was");
     // Nor does a copy take the place of another server's store.
     let other = Site::new(site.program);
     let server = other.start(&[]);
     fs::write(&store, &bytes).unwrap();
     let folder = other.data().display().to_string();
-    refused(&[], &["backup", &folder], "there is a store, which is in use");
+    site.refuses(&[], &["backup", &folder], "there is a store, which is in use");
     server.kill();
-    refused(&[], &["backup", &folder], "there is a store, which is in use");
+    site.refuses(&[], &["backup", &folder], "there is a store, which is in use");
     other.start(&[]).terminate();
     assert_eq!(fs::read_dir(site.path().join("copy")).unwrap().count(), 1);
 }
 
 pub fn a_test_mail_says_whether_the_mail_server_took_it(site: &Site) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let mail = runtime.block_on(SmtpServer::start(Script::KnowsSomeForCertain));
+    let mail = SmtpServer::alone(Script::KnowsSomeForCertain);
     let settings = [("SMTP_URL", mail.url.as_str()), ("MAIL_FROM", "Shop <shop@example.com>")];
-    let (good, said, _) = run(site, &settings, &["test-mail", "seller@example.com"]);
-    assert!(good && said.contains("the mail server took it"), "{said}");
+    site.says(&settings, &["test-mail", "seller@example.com"], "the mail server took it");
     let received = mail.received();
     assert!(received.len() == 1 && received[0].contains("To: seller@example.com"), "{received:?}");
     for (settings, address, why) in [
@@ -199,24 +177,20 @@ pub fn a_test_mail_says_whether_the_mail_server_took_it(site: &Site) {
         (&settings[..], "nobody", "must be an e-mail address"),
         (&[], "seller@example.com", "SMTP_URL (--smtp-url) is not set"),
     ] {
-        let (good, _, said) = run(site, settings, &["test-mail", address]);
-        assert!(!good && said.contains(why), "{said}");
+        site.refuses(settings, &["test-mail", address], why);
     }
     assert!(!site.data().exists(), "nothing is made");
 }
 
 pub fn a_health_check_asks_the_server_that_runs(site: &Site) {
     let bind = format!("0.0.0.0:{}", free_port());
-    let settings = [&CONFIGURED[..], &[("BIND", bind.as_str())]].concat();
-    let (good, _, said) = run(site, &settings, &["healthcheck"]);
-    assert!(!good && said.contains("cannot be reached"), "{said}");
-    let server = Server::start(site.command(&settings));
-    let (good, said, _) = run(site, &settings, &["healthcheck"]);
-    assert_eq!((good, said.as_str()), (true, "ready\n"));
+    let settings = configured(&[("BIND", &bind)]);
+    site.refuses(&settings, &["healthcheck"], "cannot be reached");
+    let server = site.start(&settings);
+    assert_eq!(site.says(&settings, &["healthcheck"], ""), "ready\n");
     server.terminate();
-    assert!(!run(site, &[], &["healthcheck"]).0, "port 0 is nobody's");
-    let (good, said, _) = run(site, &[], &["--version"]);
-    assert!(good && said.contains(env!("CARGO_PKG_VERSION")), "{said}");
+    assert!(!site.run(&[], &["healthcheck"]).0, "port 0 is nobody's");
+    site.says(&[], &["--version"], env!("CARGO_PKG_VERSION"));
 }
 
 /// The twin of each secret setting.
@@ -230,13 +204,13 @@ pub fn secrets_come_from_files_too(site: &Site) {
     // The greeting goes by the files.
     assert!(!site.data().join("secrets.env").exists() && server.printed.is_empty(), "{}", server.printed);
     assert_eq!(server.add_product().0, 200);
-    let key = server.order("1").1["api_key"].as_str().unwrap().to_owned();
+    let key = server.sell("1");
     server.terminate();
     let server = site.start(&CONFIGURED);
     assert_eq!(server.fetch(&key), 200, "they are the same secrets");
     server.terminate();
-    let by_flag = site.command(&names[1..]).args(["--webhook-secret-file", "webhook"]).arg("check").output().unwrap();
-    assert!(String::from_utf8_lossy(&by_flag.stdout).contains("WEBHOOK_SECRET configured"), "{by_flag:?}");
+    let (_, said, why) = site.run(&names[1..], &["--webhook-secret-file", "webhook", "check"]);
+    assert!(said.contains("WEBHOOK_SECRET configured"), "{said} {why}");
 
     for (content, settings, why) in [
         ("", [("KEY_SECRET_FILE", "file")], "KEY_SECRET_FILE (--key-secret-file) is an empty file"),
@@ -257,22 +231,20 @@ pub fn secrets_come_from_files_too(site: &Site) {
         let site = Site::new(site.program);
         fs::write(site.path().join("file"), content).unwrap();
         // Starts nothing, and refuses what a start refuses.
-        let (good, _, said) = run(&site, &settings, &["check"]);
-        assert!(!good && said.contains(why) && !said.contains("hunter2"), "{why}: {said}");
+        let said = site.refuses(&settings, &["check"], why);
+        assert!(!said.contains("hunter2"), "{why}: {said}");
         assert!(!site.data().exists());
     }
     let both = [CONFIGURED[0], ("WEBHOOK_SECRET_FILE", "webhook")];
-    let (good, _, said) = run(site, &both, &["check"]);
-    assert!(
-        !good && said.contains("WEBHOOK_SECRET_FILE (--webhook-secret-file) must not be set beside WEBHOOK_SECRET")
-    );
+    let why = "WEBHOOK_SECRET_FILE (--webhook-secret-file) must not be set beside WEBHOOK_SECRET";
+    site.refuses(&both, &["check"], why);
     // The file counts beside an empty variable.
     let beside = [("KEY_SECRET", ""), ("KEY_SECRET_FILE", "key")];
-    let (good, said, _) = run(site, &beside, &["check"]);
-    assert!(good && said.contains("KEY_SECRET configured") && said.contains("KEY_SECRET fits"), "{said}");
-    let (good, _, said) = run(site, &[("KEY_SECRET_FILE", "/dev/zero")], &["check"]);
-    assert!(!good && said.contains("KEY_SECRET_FILE (--key-secret-file) cannot be read"), "{said}");
+    let said = site.says(&beside, &["check"], "KEY_SECRET configured");
+    assert!(said.contains("KEY_SECRET fits"), "{said}");
+    let unread = "KEY_SECRET_FILE (--key-secret-file) cannot be read";
+    site.refuses(&[("KEY_SECRET_FILE", "/dev/zero")], &["check"], unread);
+    // Empty counts as not set.
     let empty = [CONFIGURED[0], ("WEBHOOK_SECRET_FILE", "")];
-    let (good, _, said) = run(&Site::new(site.program), &empty, &["check"]);
-    assert!(good, "empty counts as not set: {said}");
+    Site::new(site.program).says(&empty, &["check"], "");
 }

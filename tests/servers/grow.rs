@@ -15,10 +15,8 @@ fn move_store(site: &Site, url: &str) -> Output {
 fn keys_that_were_sold_before_a_move_work_after_it_and_the_old_server_starts_no_more() {
     let url = postgres().database();
     let mut site = Site::new("axum_server");
-    let server = site.start(&CONFIGURED);
-    assert_eq!(server.add_product().0, 200);
-    let keys: Vec<String> =
-        (0..20).map(|order| server.order(&order.to_string()).1["api_key"].as_str().unwrap().to_owned()).collect();
+    let server = site.shop(&[]);
+    let keys: Vec<String> = (0..20).map(|order| server.sell(&order.to_string())).collect();
     assert!(keys.iter().all(|key| server.fetch(key) == 200));
     // Nothing moves under a server's feet.
     let refused = move_store(&site, &url);
@@ -39,16 +37,13 @@ fn keys_that_were_sold_before_a_move_work_after_it_and_the_old_server_starts_no_
     let again = move_store(&site, &url);
     assert!(again.status.success() && again.stdout.starts_with(b"The store was moved here already"));
 
-    let old = site.command(&CONFIGURED).output().unwrap();
-    let said = String::from_utf8(old.stderr).unwrap();
-    assert!(!old.status.success() && said.contains("was moved to PostgreSQL"), "{said}");
+    site.refuses(&CONFIGURED, &[], "was moved to PostgreSQL");
     site.program = "rocket_server";
-    let server = site.start(&[&CONFIGURED[..], &[("DATABASE_URL", &url)]].concat());
+    let server = site.start_with(&[("DATABASE_URL", &url)]);
     for (order, key) in keys.iter().enumerate() {
-        let bearer = format!("Authorization: Bearer {key}\r\n");
-        assert_eq!(server.call("GET", "/api/validate", &bearer, "").1["used_count"], 1);
+        assert_eq!(server.validate(key).1["used_count"], 1);
         assert_eq!(server.fetch(key), 200);
-        assert_eq!(server.order(&order.to_string()).1["api_key"], **key);
+        assert_eq!(server.sell(&order.to_string()), *key);
     }
     server.terminate();
 }

@@ -3,15 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Output;
 
 use support::postgres::postgres;
-use support::process::{CONFIGURED, Server, Site};
-
-fn refusal(output: &Output) -> String {
-    assert!(!output.status.success());
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
+use support::process::{CONFIGURED, JSON, Server, Site, by_token, configured, key_of, order};
 
 pub fn a_file_of_secrets_is_only_ever_added_to(site: &Site) {
     site.start(&[]).terminate();
@@ -34,8 +28,8 @@ pub fn a_file_of_secrets_is_only_ever_added_to(site: &Site) {
     ] {
         fs::write(&file, &text).unwrap();
         if refused {
-            let said = refusal(&site.command(&[]).output().unwrap());
-            assert!(said.contains("KEY_SECRET") && said.contains("made with none"), "{text}: {said}");
+            let said = site.refuses(&[], &[], "made with none");
+            assert!(said.contains("KEY_SECRET"), "{text}: {said}");
             assert!(!said.contains(&key), "{said}");
         } else {
             let server = site.start(&[]);
@@ -55,8 +49,8 @@ pub fn a_file_of_secrets_is_only_ever_added_to(site: &Site) {
     assert!(added.starts_with("\nWEBHOOK_SECRET=") && added.contains("\nADMIN_TOKEN=") && !added.contains(&admin));
     // A quote that is not closed has a line.
     fs::write(&file, "A=1\nKEY_SECRET=\"x\n").unwrap();
-    let said = refusal(&site.command(&[]).output().unwrap());
-    assert!(said.contains("line 2") && said.contains("quote"), "{said}");
+    let said = site.refuses(&[], &[], "line 2");
+    assert!(said.contains("quote"), "{said}");
 }
 
 pub fn a_secret_that_a_crash_left_behind_is_found_again(site: &Site) {
@@ -80,8 +74,7 @@ pub fn files_are_for_their_owner_alone(site: &Site) {
             assert_eq!(mode & 0o077, 0, "{:o} {}", mode, entry.path().display());
         }
     };
-    let server = site.start(&CONFIGURED);
-    assert_eq!(server.add_product().0, 200);
+    let server = site.shop(&[]);
     assert_eq!(server.order("A").0, 200);
     check(&site.data());
     server.kill();
@@ -104,8 +97,7 @@ pub fn files_are_for_their_owner_alone(site: &Site) {
 
 /// Servers that share a database would each make another one, and each refuse the orders of the others.
 pub fn no_secret_is_made_for_a_database_that_has_keys(site: &Site) {
-    let server = site.start(&CONFIGURED);
-    assert_eq!(server.add_product().0, 200);
+    let server = site.shop(&[]);
     server.terminate();
     for missing in ["WEBHOOK_SECRET", "ADMIN_TOKEN"] {
         let rest: Vec<_> = CONFIGURED.into_iter().filter(|(name, _)| *name != missing).collect();
@@ -118,8 +110,8 @@ pub fn no_secret_is_made_for_a_database_that_has_keys(site: &Site) {
     server.terminate();
     for missing in CONFIGURED.map(|(name, _)| name) {
         let rest: Vec<_> = CONFIGURED.into_iter().filter(|(name, _)| *name != missing).collect();
-        let said = refusal(&site.command(&rest).output().unwrap());
-        assert!(said.contains(&format!("{missing} (--")) && said.contains("secrets.env"), "{said}");
+        let said = site.refuses(&rest, &[], &format!("{missing} (--"));
+        assert!(said.contains("secrets.env"), "{said}");
         let left: Vec<_> = fs::read_dir(site.data()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         let secret = |name: &str| name.starts_with("secrets.env") && name != "secrets.env.lock";
         assert!(!left.iter().any(|name| secret(name.to_str().unwrap())), "{left:?}");
@@ -138,8 +130,7 @@ pub fn one_process_owns_a_file_whatever_its_name(site: &Site) {
     }
     let url = format!("sqlite://{}", other.display());
     for database in ["", url.as_str()] {
-        let output = site.command(&[&CONFIGURED[..], &[("DATABASE_URL", database)]].concat()).output().unwrap();
-        assert!(refusal(&output).contains("in use by another process"));
+        site.refuses(&configured(&[("DATABASE_URL", database)]), &[], "in use by another process");
     }
     assert_eq!(server.add_product().0, 200);
     server.terminate();
@@ -148,8 +139,8 @@ pub fn one_process_owns_a_file_whatever_its_name(site: &Site) {
 pub fn a_parameter_of_the_database_address_that_nobody_knows_is_refused_and_not_repeated(site: &Site) {
     for parameter in ["sslpassword=hunter2", "hunter2", "sslmod=require", "sslmode=hunter2"] {
         let url = format!("postgres://user@127.0.0.1:1/shop?{parameter}");
-        let said = refusal(&site.command(&[("DATABASE_URL", &url), ("RUST_LOG", "trace")]).output().unwrap());
-        assert!(said.contains("DATABASE_URL") && !said.contains("hunter2"), "{said}");
+        let said = site.refuses(&[("DATABASE_URL", &url), ("RUST_LOG", "trace")], &[], "DATABASE_URL");
+        assert!(!said.contains("hunter2"), "{said}");
     }
 }
 
@@ -157,7 +148,7 @@ pub fn a_parameter_of_the_database_address_that_nobody_knows_is_refused_and_not_
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 fn two_first_starts_share_one_folder_and_one_new_database() {
     let site = Site::new("axum_server");
-    for round in 0..10 {
+    for round in 0..support::rounds(2, 10) {
         let url = postgres().database();
         let data = site.path().join(round.to_string());
         // A signing secret that is configured leaves two others to be made.
@@ -170,23 +161,23 @@ fn two_first_starts_share_one_folder_and_one_new_database() {
         });
         let text = fs::read_to_string(data.join("secrets.env")).unwrap();
         let secret = |name: &str| text.lines().find_map(|line| line.strip_prefix(&format!("{name}="))).unwrap();
-        let json = "Content-Type: application/json\r\n";
         for (index, server) in servers.iter().enumerate() {
-            let head = format!("Authorization: Bearer {}\r\n{json}", secret("ADMIN_TOKEN"));
-            assert_eq!(server.call("POST", "/api/admin/product", &head, r#"{"name":"A","content":"a"}"#).0, 200);
-            let order = format!(
-                r#"{{"order_id":"{index}","product_id":1,"customer_email":"a@example.com","secret":"{}"}}"#,
-                secret("WEBHOOK_SECRET")
-            );
-            let (status, answer) = server.call("POST", "/api/webhook/order", json, &order);
-            assert_eq!(status, 200, "{answer}");
-            let key = answer["api_key"].as_str().unwrap();
-            assert_eq!(servers.each_ref().map(|server| server.fetch(key)), [200, 200]);
+            let (head, product) = (by_token(secret("ADMIN_TOKEN")), r#"{"name":"A","content":"a"}"#);
+            assert_eq!(server.call("POST", "/api/admin/product", &head, product).0, 200);
+            let mut order = order(&index.to_string());
+            order["secret"] = secret("WEBHOOK_SECRET").into();
+            let key = key_of(server.call("POST", "/api/webhook/order", JSON, &order.to_string()));
+            assert_eq!(servers.each_ref().map(|server| server.fetch(&key)), [200, 200]);
         }
         let _logs = servers.map(Server::terminate);
         // What is in the file is what the database knows.
         site.start(settings).terminate();
     }
+}
+
+/// Settings of a server with these signing secrets.
+fn signing_by<'a>(ring: &'a str, url: &'a str) -> Vec<(&'a str, &'a str)> {
+    configured(&[("KEY_SECRET", ring), ("DATABASE_URL", url), ("LIMIT_WEBHOOK", "1000")])
 }
 
 #[test]
@@ -196,12 +187,7 @@ fn a_signing_secret_is_rotated_with_two_servers() {
     const NEW: &str = "the-second-signing-secret-of-a-shop";
     let url = postgres().database();
     let sites = [Site::new("axum_server"), Site::new("rocket_server")];
-    let (webhook, admin) = (CONFIGURED[0], CONFIGURED[1]);
-    let command = |site: &Site, ring: &str| {
-        site.command(&[webhook, admin, ("KEY_SECRET", ring), ("DATABASE_URL", &url), ("LIMIT_WEBHOOK", "1000")])
-    };
-    let start = |site: &Site, ring: &str| Server::start(command(site, ring));
-    let refused = |site: &Site, ring: &str| refusal(&command(site, ring).output().unwrap());
+    let start = |site: &Site, ring: &str| site.start(&signing_by(ring, &url));
     let (mut first, mut second) = (start(&sites[0], OLD), start(&sites[1], OLD));
     assert_eq!(first.add_product().0, 200);
     // Every key is good on both, and a replay on either answers with the same text, at every step.
@@ -209,12 +195,12 @@ fn a_signing_secret_is_rotated_with_two_servers() {
     let mut check = |first: &Server, second: &Server| {
         for server in [first, second] {
             let order = sold.len().to_string();
-            let key = server.order(&order).1["api_key"].as_str().unwrap().to_owned();
+            let key = server.sell(&order);
             sold.push((order, key));
         }
         for (order, key) in &sold {
             for server in [first, second] {
-                assert_eq!(server.order(order).1["api_key"], key.as_str());
+                assert_eq!(server.sell(order), *key);
                 assert_eq!(server.fetch(key), 200);
             }
         }
@@ -231,9 +217,9 @@ fn a_signing_secret_is_rotated_with_two_servers() {
     }
     // The new one signed most recently.
     second.terminate();
-    let said = refused(&sites[1], OLD);
-    assert!(said.contains("KEY_SECRET") && said.contains("most recently") && !said.contains(OLD), "{said}");
-    assert!(refused(&sites[1], "a-secret-of-some-other-shop").contains("made with none"));
+    let said = sites[1].refuses(&signing_by(OLD, &url), &[], "most recently");
+    assert!(said.contains("KEY_SECRET") && !said.contains(OLD), "{said}");
+    sites[1].refuses(&signing_by("a-secret-of-some-other-shop", &url), &[], "made with none");
     second = start(&sites[1], &signing);
     check(&first, &second);
     let _logs = [first, second].map(Server::terminate);

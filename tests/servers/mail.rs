@@ -2,38 +2,27 @@
 
 use std::time::Duration;
 
-use tokio::runtime::Runtime;
-
 use support::faketime;
 use support::postgres::postgres;
-use support::process::{CONFIGURED, Server, Site};
+use support::process::{Server, Site, configured};
 use support::smtp::{Script, SmtpServer};
 use support::{free_port, wait_for};
 
-fn mail_server(runtime: &Runtime, script: Script) -> SmtpServer {
-    runtime.block_on(SmtpServer::start(script))
-}
-
-fn runtime() -> Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
-}
-
 /// Settings of a server that sends by this one.
-fn by(mail: &SmtpServer) -> Vec<(&'static str, &str)> {
-    CONFIGURED.into_iter().chain([("SMTP_URL", mail.url.as_str())]).collect()
+fn by(mail: &SmtpServer) -> Vec<(&str, &str)> {
+    configured(&[("SMTP_URL", &mail.url)])
 }
 
 fn sell(server: &Server, orders: usize) {
     assert_eq!(server.add_product().0, 200);
     for order in 0..orders {
-        assert_eq!(server.order(&order.to_string()).0, 200);
+        server.sell(&order.to_string());
     }
 }
 
 pub fn what_failed_is_sent_when_the_settings_are_mended_and_by_hand(site: &Site) {
-    let runtime = runtime();
-    let strict = mail_server(&runtime, Script::At("RCPT", b"550 5.1.1 no such user\r\n"));
-    let server = Server::start(site.command(&by(&strict)));
+    let strict = SmtpServer::alone(Script::At("RCPT", b"550 5.1.1 no such user\r\n"));
+    let server = site.start(&by(&strict));
     sell(&server, 5);
     let failed = |server: Server| {
         // Each is refused once, for good.
@@ -45,29 +34,26 @@ pub fn what_failed_is_sent_when_the_settings_are_mended_and_by_hand(site: &Site)
     site.start(&by(&strict)).terminate();
     assert_eq!(strict.recipients(), 5);
     // By hand.
-    let mut retry = site.command(&by(&strict));
-    let said = retry.arg("retry").output().unwrap();
-    assert!(said.status.success() && String::from_utf8_lossy(&said.stdout).contains("5 e-mails"), "{said:?}");
+    site.says(&by(&strict), &["retry"], "5 e-mails");
     let server = site.start(&by(&strict));
     wait_for(Duration::from_secs(30), || strict.recipients() == 10);
     server.terminate();
     // Another mail server.
-    let kind = mail_server(&runtime, Script::Accept);
+    let kind = SmtpServer::alone(Script::Accept);
     let server = site.start(&by(&kind));
     wait_for(Duration::from_secs(30), || kind.received().len() == 5);
     server.terminate();
 }
 
 pub fn a_wrong_sender_gives_no_email_up(site: &Site) {
-    let runtime = runtime();
-    let strict = mail_server(&runtime, Script::At("MAIL", b"550 5.1.0 sender rejected\r\n"));
-    let server = site.start(&[&CONFIGURED[..], &[("SMTP_URL", &strict.url)]].concat());
+    let strict = SmtpServer::alone(Script::At("MAIL", b"550 5.1.0 sender rejected\r\n"));
+    let server = site.start(&by(&strict));
     sell(&server, 20);
     wait_for(Duration::from_secs(30), || strict.connections() >= 20);
     let log = server.terminate();
     assert!(log.contains("not sent yet") && !log.contains("failed"), "{log}");
-    let kind = mail_server(&runtime, Script::Accept);
-    let server = site.start(&[&CONFIGURED[..], &[("SMTP_URL", &kind.url)]].concat());
+    let kind = SmtpServer::alone(Script::Accept);
+    let server = site.start(&by(&kind));
     // In real time: those that waited for seconds come first, the others within a minute.
     wait_for(Duration::from_secs(90), || kind.received().len() == 20);
     server.terminate();
@@ -80,16 +66,16 @@ pub fn a_wrong_sender_gives_no_email_up(site: &Site) {
 fn a_server_with_a_wrong_clock_holds_no_email_back() {
     // The program itself would stand between the server and its end.
     let (url, library) = (postgres().database(), faketime::library());
-    let runtime = runtime();
-    let (silent, kind) = (mail_server(&runtime, Script::Silence), mail_server(&runtime, Script::Accept));
+    let (silent, kind) = (SmtpServer::alone(Script::Silence), SmtpServer::alone(Script::Accept));
     let sites = [Site::new("axum_server"), Site::new("rocket_server")];
-    let mut ahead = sites[0].command(&[&CONFIGURED[..], &[("DATABASE_URL", &url), ("SMTP_URL", &silent.url)]].concat());
+    let by = |smtp| [("DATABASE_URL", &*url), ("SMTP_URL", smtp), ("MAIL_LEASE", "6")];
+    let mut ahead = sites[0].command(&configured(&by(&silent.url)));
     ahead.env("LD_PRELOAD", library).env("FAKETIME", "+365d");
     let wrong = Server::start(ahead);
     sell(&wrong, 5);
     wait_for(Duration::from_secs(30), || silent.connections() >= 5);
     wrong.kill();
-    let right = sites[1].start(&[&CONFIGURED[..], &[("DATABASE_URL", &url), ("SMTP_URL", &kind.url)]].concat());
+    let right = sites[1].start_with(&by(&kind.url));
     wait_for(Duration::from_mins(1), || kind.received().len() == 5);
     right.terminate();
 }
@@ -104,16 +90,12 @@ pub fn buyers_are_not_sent_to_this_machine(site: &Site) {
         (smtp.as_str(), "", "", true),
         ("", "", "", true),
     ] {
-        let settings = [("SMTP_URL", url), ("BASE_URL", base), ("MAIL_FROM", from)];
-        let settings = [&CONFIGURED[..], &settings].concat();
+        let settings = configured(&[("SMTP_URL", url), ("BASE_URL", base), ("MAIL_FROM", from)]);
         if starts {
             let log = site.start(&settings).terminate();
             assert_eq!(log.contains("reach no buyer"), url.is_empty(), "{log}");
         } else {
-            let output = site.command(&settings).output().unwrap();
-            let said = String::from_utf8(output.stderr).unwrap();
-            let missing = if base.is_empty() { "BASE_URL" } else { "MAIL_FROM" };
-            assert!(!output.status.success() && said.contains(missing), "{said}");
+            site.refuses(&settings, &[], if base.is_empty() { "BASE_URL" } else { "MAIL_FROM" });
         }
     }
 }

@@ -1,7 +1,5 @@
 //! The servers as a seller starts them. Each test is two: on axum and on Rocket.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 mod bad_input;
 mod bookshops;
 mod clients;
@@ -18,15 +16,6 @@ mod secrets;
 mod start;
 mod two;
 mod watch;
-
-/// Ends the clients of a test when it is dropped, also where the test fails.
-struct Done<'a>(&'a AtomicBool);
-
-impl Drop for Done<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
 
 macro_rules! on_both {
     ($($(#[$needs:meta])* $module:ident :: $test:ident),* $(,)?) => {

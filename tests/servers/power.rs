@@ -8,29 +8,26 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
+use delivery_core::Delivery;
 use delivery_core::http::{Call, Endpoint};
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::store::SqliteStore;
-use delivery_core::{Clock, Delivery, SystemClock};
 use delivery_testing::RecordingMailer;
 use http::Method;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use serde_json::{Value, json};
-use support::process::{CONFIGURED, SECRET, Server, Site, TOKEN};
+use serde_json::Value;
+use support::process::{self, CONFIGURED, JSON, PLENTY, SECRET, Server, Site, TOKEN, key_of};
 
 const FILES: [&str; 2] = ["delivery.db", "delivery.db-wal"];
 /// What a disk writes as a whole, in bytes.
 const SECTOR: usize = 512;
 /// Clients at once.
 const CLIENTS: u32 = 4;
-/// How long they buy and fetch: several checkpoints long.
-const LOAD: Duration = Duration::from_secs(8);
 
 enum Event {
     Write {
@@ -55,23 +52,13 @@ enum Event {
 #[cfg_attr(without = "strace", ignore = "needs strace")]
 fn what_was_answered_survives_a_power_cut_at_any_moment() {
     let site = Site::new("axum_server");
-    let limits = ["LIMIT_PRODUCT", "LIMIT_WEBHOOK"].map(|name| (name, "1000000"));
-    let server = site.start(&[&CONFIGURED[..], &limits].concat());
-    assert_eq!(server.add_product().0, 200);
-    assert_eq!(server.order("before").0, 200);
+    let server = site.shop(&PLENTY);
+    server.sell("before");
     let record = site.path().join("record");
     let calls = "pwrite64,ftruncate,fdatasync,fsync,write,writev,sendto,sendmsg";
-    let mut tracer = Command::new("strace")
-        .args(["-f", "-y", "-xx", "-s", "1000000", "-e", &format!("trace={calls}"), "-o"])
-        .arg(&record)
-        .args(["-p", &server.id().to_string()])
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let status = format!("/proc/{}/status", server.id());
-    support::wait_for(Duration::from_secs(10), || {
-        fs::read_to_string(&status).unwrap().contains(&format!("TracerPid:\t{}", tracer.id()))
-    });
+    let mut strace = Command::new("strace");
+    strace.args(["-y", "-xx", "-s", "1000000", "-e", &format!("trace={calls}"), "-o"]).arg(&record);
+    let mut tracer = server.trace(&mut strace);
     // Nobody writes: this is what the disk has.
     let base = FILES.map(|file| fs::read(site.data().join(file)).unwrap());
     let keys = load(&server);
@@ -86,7 +73,7 @@ fn what_was_answered_survives_a_power_cut_at_any_moment() {
     let seed = number("POWER_SEED").unwrap_or(1);
     let mut chance = StdRng::seed_from_u64(seed);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    for round in 0..support::rounds("POWER_CUTS", 15, 50) {
+    for round in 0..support::rounds_of("POWER_CUTS", 15, 50) {
         let cut = chance.random_range(0..events.len());
         let folder = tempfile::tempdir().unwrap();
         for (file, bytes) in FILES.iter().zip(cut_off(&base, &events[..cut], &mut chance)) {
@@ -102,24 +89,26 @@ fn number(variable: &str) -> Option<u64> {
 
 /// Orders and fetches from several clients; the keys of the orders. Each request has a name that its answer repeats.
 fn load(server: &Server) -> HashMap<String, String> {
-    let (next, started) = (AtomicU32::new(0), SystemClock::default().monotonic());
+    let next = AtomicU32::new(0);
+    // Several checkpoints long.
+    let orders = support::rounds(100, 600);
     let client = || {
         let mut keys = Vec::new();
-        while SystemClock::default().monotonic().saturating_sub(started) < LOAD {
-            let order = next.fetch_add(1, Ordering::Relaxed).to_string();
-            let body =
-                json!({ "order_id": order, "product_id": 1, "customer_email": "a@example.com", "secret": SECRET });
-            let head = format!("Content-Type: application/json\r\nX-Request-Id: order.{order}\r\n");
-            let (status, answer) = server.call("POST", "/api/webhook/order", &head, &body.to_string());
-            assert_eq!(status, 200, "{answer}");
-            let key = answer["api_key"].as_str().unwrap().to_owned();
+        loop {
+            let order = next.fetch_add(1, Ordering::Relaxed);
+            if order >= orders {
+                return keys;
+            }
+            let order = order.to_string();
+            let head = format!("{JSON}X-Request-Id: order.{order}\r\n");
+            let body = process::order(&order).to_string();
+            let key = key_of(server.call("POST", "/api/webhook/order", &head, &body));
             for use_ in 0..3 {
                 let head = format!("X-API-Key: {key}\r\nX-Request-Id: use.{order}.{use_}\r\n");
                 assert_eq!(server.call("GET", "/api/product?product_id=1", &head, "").0, 200);
             }
             keys.push((order, key));
         }
-        keys
     };
     std::thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(client)).collect();
@@ -224,9 +213,7 @@ async fn check(folder: &Path, events: &[Event], keys: &HashMap<String, String>, 
     for event in events {
         let Event::Answered(name) = event else { continue };
         if let Some(order) = name.strip_prefix("order.") {
-            let body =
-                json!({ "order_id": order, "product_id": 1, "customer_email": "a@example.com", "secret": SECRET });
-            let call = Call::new(Method::POST).json(body.to_string());
+            let call = Call::new(Method::POST).json(process::order(order).to_string());
             let reply = Endpoint::Order.call(&delivery, call).await;
             let answer: Value = serde_json::from_slice(reply.body()).unwrap();
             assert_eq!(answer["api_key"], keys[order].as_str(), "{what}: order {order}");

@@ -13,10 +13,10 @@ use std::time::Duration;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::Done;
 use crate::clients::connect_from;
+use crate::crash::clients::Done;
 use support::postgres::postgres;
-use support::process::{CONFIGURED, SECRET, Server, Site, TOKEN, status};
+use support::process::{self, JSON, PLENTY, Site, TOKEN, key_of, status};
 use support::{free_port, programs, wait_for};
 
 /// How buyers see the shop.
@@ -125,6 +125,10 @@ fn caddy(folder: &Path, address: SocketAddr, upstreams: &[SocketAddr]) -> Comman
     command
 }
 
+fn bearer(token: &str) -> String {
+    format!("Authorization: Bearer {token}\r\n")
+}
+
 /// A client that keeps its connection.
 struct Client(BufReader<TcpStream>);
 
@@ -145,15 +149,11 @@ impl Client {
                 return None;
             }
         }
-        let field = |name: &str| {
-            let lines = head.lines().filter_map(|line| line.split_once(": "));
-            lines.filter(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, value)| value.to_owned()).next_back()
-        };
         let mut body = Vec::new();
-        if let Some(length) = field("content-length") {
+        if let Some(length) = field(&head, "content-length") {
             body.resize(length.parse().unwrap(), 0);
             self.0.read_exact(&mut body).ok()?;
-        } else if field("transfer-encoding").is_some() {
+        } else if field(&head, "transfer-encoding").is_some() {
             loop {
                 let mut size = String::new();
                 self.0.read_line(&mut size).ok()?;
@@ -169,8 +169,14 @@ impl Client {
         Some((head, body))
     }
 
+    /// Adds a product to sell.
+    fn add_guide(&mut self) {
+        let guide = json!({ "name": "Guide", "content": "# Guide" });
+        assert_eq!(self.json("/api/admin/product", &bearer(TOKEN), &guide).unwrap().0, 200);
+    }
+
     fn json(&mut self, target: &str, headers: &str, body: &serde_json::Value) -> Option<(u16, serde_json::Value)> {
-        let headers = format!("Content-Type: application/json\r\n{headers}");
+        let headers = format!("{JSON}{headers}");
         let (head, body) = self.ask("POST", target, &headers, body.to_string().as_bytes())?;
         Some((status(&head), serde_json::from_slice(&body).unwrap_or_default()))
     }
@@ -196,12 +202,10 @@ fn one(site: &Site, kind: Kind) {
     let base = format!("https://{HOST}");
     let settings =
         [("TRUSTED_PROXIES", "127.0.0.1"), ("BASE_URL", &base), ("LIMIT_VALIDATE", "20"), ("LIMIT_ADMIN", "1000")];
-    let server = site.start(&[&CONFIGURED[..], &settings].concat());
+    let server = site.start_with(&settings);
     let proxy = Proxy::start(kind, &[server.address]);
     let mut client = proxy.client();
-    let admin = format!("Authorization: Bearer {TOKEN}\r\n");
-    let guide = json!({ "name": "Guide", "content": "# Guide" });
-    assert_eq!(client.json("/api/admin/product", &admin, &guide).unwrap().0, 200);
+    client.add_guide();
 
     // Whatever a client says of its address, it is the one that the proxy sees.
     let admitted = |client: &mut Client| {
@@ -217,21 +221,26 @@ fn one(site: &Site, kind: Kind) {
 
     // Sellers sign in over HTTPS, as far as they see.
     let (head, page) = client.ask("GET", "/desk/sign-in", "", b"").unwrap();
-    let cookie = set_cookie(&head).split(';').next().unwrap().to_owned();
+    let cookie = field(&head, "set-cookie").expect(&head).split(';').next().unwrap();
     let page = String::from_utf8(page).unwrap();
     let csrf = page.split("name=\"csrf\" value=\"").nth(1).unwrap().split('"').next().unwrap();
     let form = format!("token={TOKEN}&csrf={csrf}");
     let headers =
         format!("Content-Type: application/x-www-form-urlencoded\r\nOrigin: https://{HOST}\r\nCookie: {cookie}\r\n");
     let (head, _) = client.ask("POST", "/desk/sign-in", &headers, form.as_bytes()).unwrap();
-    let cookie = set_cookie(&head);
+    let cookie = field(&head, "set-cookie").expect(&head);
     assert!(status(&head) == 303 && cookie.contains("; Secure") && cookie.contains("HttpOnly"), "{kind:?}: {head}");
     let foreign = headers.replace(&format!("https://{HOST}"), "https://evil.example");
     let (head, _) = client.ask("POST", "/desk/sign-in", &foreign, form.as_bytes()).unwrap();
     assert_eq!(status(&head), 403, "{kind:?}: a form of somebody else's");
 
     // What is too long is refused, by the server or before it.
-    let order = |length: usize| json!({ "order_id": "1", "product_id": 1, "customer_email": "a@example.com", "secret": SECRET, "x": "x".repeat(length) });
+    let order = |length: usize| {
+        let mut order = process::order("1");
+        order["x"] = "x".repeat(length).into();
+        order
+    };
+    let admin = bearer(TOKEN);
     let product = |length: usize| json!({ "name": "Long", "content": "x".repeat(length) });
     for (target, headers, body, expected) in [
         ("/api/webhook/order", "", order(10), 200),
@@ -241,32 +250,24 @@ fn one(site: &Site, kind: Kind) {
         ("/api/admin/product", &*admin, product(5_000_000), 413),
     ] {
         let length = body.to_string().len();
-        assert_eq!(
-            proxy.client().json(target, headers, &body).map(|answer| answer.0),
-            Some(expected),
-            "{kind:?}: {target} {length}"
-        );
-        assert_eq!(
-            proxy.client().get("/api/products"),
-            Some(200),
-            "{kind:?}: the server counts as failed after {length}"
-        );
+        let status = proxy.client().json(target, headers, &body).map(|answer| answer.0);
+        assert_eq!(status, Some(expected), "{kind:?}: {target} {length}");
+        let next = proxy.client().get("/api/products");
+        assert_eq!(next, Some(200), "{kind:?}: the server counts as failed after {length}");
     }
     // Nobody is there: what a proxy notes of it has no key.
-    let key = client.json("/api/webhook/order", "", &order(10)).unwrap().1["api_key"].as_str().unwrap().to_owned();
-    assert_eq!(client.get(&format!("/api/product?product_id=1&key={key}")), Some(200));
+    let key = key_of(client.json("/api/webhook/order", "", &order(10)).unwrap());
+    let target = format!("/api/product?product_id=1&key={key}");
+    assert_eq!(client.get(&target), Some(200));
     server.terminate();
-    let headers = format!("X-API-Key: {key}\r\nAuthorization: Bearer {key}\r\n");
-    let (head, body) =
-        proxy.client().ask("GET", &format!("/api/product?product_id=1&key={key}"), &headers, b"").unwrap();
+    let headers = format!("X-API-Key: {key}\r\n{}", bearer(&key));
+    let (head, body) = proxy.client().ask("GET", &target, &headers, b"").unwrap();
     match kind {
         Kind::Nginx => assert_eq!(status(&head), 502),
         Kind::Caddy => {
             assert_eq!(status(&head), 503);
-            assert!(
-                head.contains("Retry-After: 5") && String::from_utf8(body).unwrap().contains("UNAVAILABLE"),
-                "{head}"
-            );
+            let said = String::from_utf8(body).unwrap();
+            assert!(head.contains("Retry-After: 5") && said.contains("UNAVAILABLE"), "{head}");
         }
     }
     for name in ["said", "error", "access"] {
@@ -276,33 +277,26 @@ fn one(site: &Site, kind: Kind) {
     }
 }
 
-/// The cookie that an answer sets.
-fn set_cookie(head: &str) -> String {
-    let lines = head.lines().filter_map(|line| line.split_once(": "));
-    let mut cookies = lines.filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie")).map(|(_, value)| value);
-    cookies.next().expect(head).to_owned()
+/// The value of a field of an answer.
+fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    let mut fields = head.lines().filter_map(|line| line.split_once(": "));
+    fields.find(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, value)| value)
 }
 
 fn restart(site: &Site, kind: Kind) {
     let url = postgres().database();
     let sites = [site, &Site::new(site.program)];
     let binds = [0, 1].map(|_| format!("127.0.0.1:{}", free_port()));
-    let limits = ["LIMIT_PRODUCT", "LIMIT_VALIDATE", "LIMIT_WEBHOOK", "LIMIT_ADMIN"].map(|limit| (limit, "1000000"));
     let start = |server: usize| {
-        let settings = [
-            ("DATABASE_URL", url.as_str()),
-            ("BIND", &binds[server]),
-            ("TRUSTED_PROXIES", "127.0.0.1"),
-            ("STOP_DELAY", "4"),
-        ];
-        Server::start(sites[server].command(&[&CONFIGURED[..], &settings, &limits].concat()))
+        let bind: &str = &binds[server];
+        let settings =
+            [("DATABASE_URL", url.as_str()), ("BIND", bind), ("TRUSTED_PROXIES", "127.0.0.1"), ("STOP_DELAY", "4")];
+        sites[server].start_with(&[&settings[..], &PLENTY].concat())
     };
     let mut servers = [0, 1].map(|server| Some(start(server)));
     let addresses = [0, 1].map(|server: usize| servers[server].as_ref().unwrap().address);
     let proxy = Proxy::start(kind, &addresses);
-    let admin = format!("Authorization: Bearer {TOKEN}\r\n");
-    let product = json!({ "name": "Guide", "content": "# Guide" });
-    assert_eq!(proxy.client().json("/api/admin/product", &admin, &product).unwrap().0, 200);
+    proxy.client().add_guide();
     let (done, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
     thread::scope(|scope| {
         let _done = Done(&done);
@@ -314,10 +308,9 @@ fn restart(site: &Site, kind: Kind) {
                     if done.load(Ordering::Relaxed) {
                         break;
                     }
-                    let body = json!({ "order_id": format!("{number}-{order}"), "product_id": 1, "customer_email": "a@example.com", "secret": SECRET });
-                    let sold = client.json("/api/webhook/order", "", &body);
-                    assert_eq!(sold.as_ref().map(|answer| answer.0), Some(200), "{kind:?}: an order was answered {sold:?}");
-                    let key = sold.unwrap().1["api_key"].as_str().unwrap().to_owned();
+                    let order = process::order(&format!("{number}-{order}"));
+                    let sold = client.json("/api/webhook/order", "", &order);
+                    let key = key_of(sold.unwrap_or_else(|| panic!("{kind:?}: an order was not answered")));
                     let fetched = client.get(&format!("/api/product?product_id=1&key={key}"));
                     assert_eq!(fetched, Some(200), "{kind:?}: a fetch");
                     answered.fetch_add(2, Ordering::Relaxed);
@@ -328,7 +321,7 @@ fn restart(site: &Site, kind: Kind) {
             let before = answered.load(Ordering::Relaxed);
             wait_for(Duration::from_mins(1), || answered.load(Ordering::Relaxed) >= before + requests);
         };
-        for _ in 0..support::rounds("RESTARTS", 1, 4) {
+        for _ in 0..support::rounds(1, 4) {
             // Until the proxy has taken note that both are there.
             more(200);
             servers[1].take().unwrap().terminate();

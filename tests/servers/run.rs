@@ -5,34 +5,30 @@ use std::io::{Read, Write};
 use std::time::Duration;
 
 use delivery_core::http::{Endpoint, OPENAPI};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use support::process::{CONFIGURED, Server, Site, TOKEN, read_answer, status};
+use support::process::{CONFIGURED, JSON, Server, Site, TOKEN, by_token, configured, read_answer, status};
 use support::wait_for;
 
 pub fn a_kill_loses_nothing_and_nothing_secret_is_written_anywhere(site: &Site) {
-    let settings = [&CONFIGURED[..], &[("RUST_LOG", "trace"), ("LIMIT_WEBHOOK", "100")]].concat();
-    let server = site.start(&settings);
-    assert_eq!(server.add_product().0, 200);
+    let settings = [("RUST_LOG", "trace"), ("LIMIT_WEBHOOK", "100")];
+    let server = site.shop(&settings);
     let mut keys = Vec::new();
     for order in 0..20 {
-        let (status, answer) = server.order(&order.to_string());
-        assert_eq!(status, 200, "{answer}");
-        let key = answer["api_key"].as_str().unwrap().to_owned();
+        let key = server.sell(&order.to_string());
         assert_eq!(server.fetch(&key), 200);
         keys.push(key);
     }
     assert_eq!(server.fetch(&keys[0].replace("dlv_", "dlv_0")), 401);
     let mut log = server.kill();
 
-    let server = site.start(&settings);
+    let server = site.start_with(&settings);
     for (order, key) in keys.iter().enumerate() {
-        let (_, answer) = server.call("GET", "/api/validate", &format!("Authorization: Bearer {key}\r\n"), "");
+        let (_, answer) = server.validate(key);
         assert_eq!(answer["used_count"], 1, "{answer}");
-        assert_eq!(server.order(&order.to_string()).1["api_key"], key.as_str());
+        assert_eq!(server.sell(&order.to_string()), *key);
     }
-    let deadline = Duration::from_secs(30);
-    wait_for(deadline, || site.messages().len() == 20);
+    wait_for(Duration::from_secs(30), || site.messages().len() == 20);
     log.push_str(&server.terminate());
     let messages = site.messages().concat().replace("=\r\n", "");
     let data = site.data();
@@ -57,22 +53,18 @@ fn contains(bytes: &[u8], needle: &[u8]) -> bool {
 
 /// Asks again and again, without a pause of its own: the condition reads files.
 pub fn limits_and_terms_are_the_configured_ones(site: &Site) {
-    let settings = [&CONFIGURED[..], &[("LIMIT_VALIDATE", "2"), ("KEY_DAYS", "-1"), ("KEY_USES", "1")]].concat();
-    let server = site.start(&settings);
-    server.add_product();
-    let key = server.order("A").1["api_key"].as_str().unwrap().to_owned();
-    let validate = || server.call("GET", &format!("/api/validate?key={key}"), "", "");
-    let (status, answer) = validate();
+    let server = site.shop(&[("LIMIT_VALIDATE", "2"), ("KEY_DAYS", "-1"), ("KEY_USES", "1")]);
+    let key = server.sell("A");
+    let (status, answer) = server.validate(&key);
     assert_eq!((status, &answer["expires_at"]), (200, &json!("9999-12-31T23:59:59Z")));
     assert_eq!([server.fetch(&key), server.fetch(&key)], [200, 403]);
-    assert_eq!([validate().0, validate().0], [403, 429]);
+    assert_eq!([server.validate(&key).0, server.validate(&key).0], [403, 429]);
     server.terminate();
 }
 
 pub fn a_request_that_comes_again_counts_once_also_after_a_crash(site: &Site) {
-    let server = site.start(&CONFIGURED);
-    server.add_product();
-    let key = server.order("A").1["api_key"].as_str().unwrap().to_owned();
+    let server = site.shop(&[]);
+    let key = server.sell("A");
     let header = format!("Authorization: Bearer {key}\r\nIdempotency-Key: 8e03978e-40d5-43dd-bc93-6894a57f9324\r\n");
     let fetch = |server: &Server| server.call("GET", "/api/product?product_id=1", &header, "");
     let first = fetch(&server);
@@ -80,23 +72,20 @@ pub fn a_request_that_comes_again_counts_once_also_after_a_crash(site: &Site) {
     server.kill();
     let server = site.start(&CONFIGURED);
     assert_eq!(fetch(&server), first);
-    let (_, valid) = server.call("GET", &format!("/api/validate?key={key}"), "", "");
-    assert_eq!(valid["used_count"], 1);
+    assert_eq!(server.validate(&key).1["used_count"], 1);
     server.terminate();
 }
 
 pub fn an_erased_person_is_in_no_file(site: &Site) {
     const ADDRESSES: [&str; 2] = ["Ada.Lovelace@Example.com", "countess@example.org"];
-    let server = site.start(&[&CONFIGURED[..], &[("LIMIT_ADMIN", "100")]].concat());
-    server.add_product();
-    let headers = format!("Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n");
-    let post = |path: &str, body: serde_json::Value| {
-        let (status, answer) = server.call("POST", &format!("/api/admin/{path}"), &headers, &body.to_string());
+    let server = site.shop(&[("LIMIT_ADMIN", "100")]);
+    let post = |path: &str, body: Value| {
+        let (status, answer) = server.admin("POST", path, &body);
         assert_eq!(status, 200, "{path}: {answer}");
         answer
     };
     let sold = post("issue-key", json!({ "product_id": 1, "customer_email": ADDRESSES[0] }));
-    let (_, keys) = server.call("GET", "/api/admin/keys?email=ada.lovelace@example.com", &headers, "");
+    let (_, keys) = server.admin("GET", "keys?email=ada.lovelace@example.com", &Value::Null);
     let id = &keys["keys"][0]["id"];
     post("key/revoke", json!({ "id": id, "reason": format!("asked for by {}", ADDRESSES[0]) }));
     post("key/restore", json!({ "id": id }));
@@ -124,19 +113,16 @@ pub fn sellers_are_told_apart_by_their_tokens(site: &Site) {
     let alice = "a-token-of-alice-alone";
     let named = format!("alice:{alice},bob:another-token-of-bob");
     let same = format!("bob:{TOKEN}");
-    let taken = [&CONFIGURED[..], &[("ADMIN_TOKENS", &same)]].concat();
-    let refused = site.command(&taken).output().unwrap();
-    let said = String::from_utf8(refused.stderr).unwrap();
-    assert!(!refused.status.success() && said.contains("ADMIN_TOKENS") && !said.contains(TOKEN), "{said}");
+    let said = site.refuses(&configured(&[("ADMIN_TOKENS", &same)]), &[], "ADMIN_TOKENS");
+    assert!(!said.contains(TOKEN), "{said}");
 
-    let server = site.start(&[&CONFIGURED[..], &[("ADMIN_TOKENS", &named), ("RUST_LOG", "trace")]].concat());
-    let head = |token: &str| format!("Authorization: Bearer {token}\r\nContent-Type: application/json\r\n");
+    let server = site.start_with(&[("ADMIN_TOKENS", &named), ("RUST_LOG", "trace")]);
     for (token, expected) in [(TOKEN, 200), (alice, 200), ("another-token-of-bob", 200), ("alice", 401), (&named, 401)]
     {
         let body = r#"{"name":"A","content":"a"}"#;
-        assert_eq!(server.call("POST", "/api/admin/product", &head(token), body).0, expected, "{token}");
+        assert_eq!(server.call("POST", "/api/admin/product", &by_token(token), body).0, expected, "{token}");
     }
-    let (_, log) = server.call("GET", "/api/admin/events", &head(alice), "");
+    let (_, log) = server.call("GET", "/api/admin/events", &by_token(alice), "");
     let entries = log["events"].as_array().unwrap();
     let told: Vec<_> = entries.iter().map(|entry| (entry["actor"].as_str().unwrap(), &entry["product_id"])).collect();
     assert_eq!(told, [("bob", &json!(3)), ("alice", &json!(2)), ("admin", &json!(1))]);
@@ -185,7 +171,7 @@ pub fn the_api_describes_itself_to_programs_and_to_people(site: &Site) {
 }
 
 pub fn every_answer_has_a_name_that_the_log_knows_and_the_log_has_no_query(site: &Site) {
-    let server = site.start(&[&CONFIGURED[..], &[("RUST_LOG", "info,request=debug")]].concat());
+    let server = site.start_with(&[("RUST_LOG", "info,request=debug")]);
     let field = |head: &str, name: &str| {
         let found = head.lines().filter_map(|line| line.split_once(": ")).find(|(field, _)| *field == name);
         found.map(|(_, value)| value.to_owned())
@@ -219,8 +205,7 @@ pub fn a_body_that_breaks_off_is_incomplete(site: &Site) {
     let server = site.start(&CONFIGURED);
     for body in ["{}", r#"{"order_id":"A","product_id":1}"#] {
         let mut stream = server.connect();
-        let head =
-            "POST /api/webhook/order HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 90\r\n";
+        let head = format!("POST /api/webhook/order HTTP/1.1\r\nHost: x\r\n{JSON}Content-Length: 90\r\n");
         stream.write_all(format!("{head}\r\n{body}").as_bytes()).unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         let (head, said) = read_answer(&mut stream);
@@ -231,25 +216,34 @@ pub fn a_body_that_breaks_off_is_incomplete(site: &Site) {
 
 pub fn a_log_that_cannot_be_written_stops_nothing(site: &Site) {
     let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let mut command = site.command(&[&CONFIGURED[..], &[("RUST_LOG", "debug")]].concat());
+    let mut command = site.command(&configured(&[("RUST_LOG", "debug")]));
     command.stderr(full);
     let server = Server::start(command);
     assert_eq!(server.add_product().0, 200);
-    let orders: Vec<u16> = (0..6).map(|order| server.order(&order.to_string()).0).collect();
-    assert_eq!(orders, [200; 6]);
+    for order in 0..6 {
+        server.sell(&order.to_string());
+    }
     wait_for(Duration::from_secs(30), || site.messages().len() == 6);
     server.terminate();
 }
 
 /// A pipe that nobody reads from is full after some hundred lines.
 pub fn a_log_that_nobody_takes_stops_nothing(site: &Site) {
-    let server = site.start(&[&CONFIGURED[..], &[("RUST_LOG", "trace"), ("LIMIT_WEBHOOK", "100000")]].concat());
-    assert_eq!(server.add_product().0, 200);
+    const CLIENTS: usize = 8;
+    const ORDERS: usize = 100;
+    let server = site.shop(&[("RUST_LOG", "trace"), ("LIMIT_WEBHOOK", "100000")]);
     // At this level each is dozens of lines: more than the pipe and the line behind it hold.
-    for order in 0..1500 {
-        assert_eq!(server.order(&order.to_string()).0, 200);
-    }
-    wait_for(Duration::from_mins(1), || site.messages().len() == 1500);
+    std::thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let server = &server;
+            scope.spawn(move || {
+                for order in 0..ORDERS {
+                    assert_eq!(server.order(&format!("{client}-{order}")).0, 200);
+                }
+            });
+        }
+    });
+    wait_for(Duration::from_mins(1), || site.messages().len() == CLIENTS * ORDERS);
     assert_eq!(server.call("GET", "/healthz", "", "").0, 200);
     server.ask_to_stop();
     // Its log is read only now.
@@ -259,8 +253,7 @@ pub fn a_log_that_nobody_takes_stops_nothing(site: &Site) {
 pub fn an_open_request_is_finished_and_then_the_server_ends(site: &Site) {
     // In memory nothing takes time at the end.
     for database in ["", "memory:"] {
-        let server = site.start(&[&CONFIGURED[..], &[("DATABASE_URL", database)]].concat());
-        assert_eq!(server.add_product().0, 200);
+        let server = site.shop(&[("DATABASE_URL", database)]);
         let mut idle = server.connect();
         idle.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
         // Answered, and idle from then on. A request that was not read yet may be closed without an answer.
@@ -279,8 +272,7 @@ pub fn an_open_request_is_finished_and_then_the_server_ends(site: &Site) {
 
 /// Rocket waits out its grace for such a request, so the end itself is not waited for.
 pub fn a_request_of_which_only_the_head_came_is_finished_too(site: &Site) {
-    let mut server = site.start(&CONFIGURED);
-    assert_eq!(server.add_product().0, 200);
+    let mut server = site.shop(&[]);
     let (mut open, body) = server.half_an_order(0);
     server.ask_to_stop();
     // The listener is closed, or at least nothing is accepted, from here on.
@@ -291,8 +283,7 @@ pub fn a_request_of_which_only_the_head_came_is_finished_too(site: &Site) {
 }
 
 pub fn a_server_that_stops_says_so_and_a_second_signal_ends_its_delay(site: &Site) {
-    let server = site.start(&[&CONFIGURED[..], &[("STOP_DELAY", "20")]].concat());
-    assert_eq!(server.add_product().0, 200);
+    let server = site.shop(&[("STOP_DELAY", "20")]);
     server.ask_to_stop();
     let mut answer = Default::default();
     wait_for(Duration::from_secs(10), || {

@@ -6,7 +6,7 @@ use std::fs;
 
 use serde_json::json;
 
-use support::process::{CONFIGURED, Server, Site, TOKEN, status};
+use support::process::{CONFIGURED, JSON, PLENTY, Server, Site, TOKEN, by_token, status};
 use support::{free_port, wait_for};
 
 /// What an attacker or a mistaken client sends as a secret is as little for a log as a right one.
@@ -19,16 +19,13 @@ pub fn nothing_secret_is_told_logged_or_kept(site: &Site) {
     let smtp = format!("smtp://shop:{SMTP_PASSWORD}@127.0.0.1:{}", free_port());
     let platforms =
         [("GUMROAD_TOKEN", "a-token-in-gumroads-address"), ("STRIPE_SECRET", "whsec_what-stripe-signs-with")];
-    let plenty = ["LIMIT_PRODUCT", "LIMIT_VALIDATE", "LIMIT_WEBHOOK", "LIMIT_ADMIN"].map(|limit| (limit, "100000"));
-    let settings =
-        [&CONFIGURED[..], &platforms, &plenty, &[("RUST_LOG", "trace"), ("SMTP_URL", &smtp), ("KEY_USES", "1")]]
-            .concat();
-    let mut command = site.command(&settings);
+    let talkative = [("RUST_LOG", "trace"), ("SMTP_URL", &smtp), ("KEY_USES", "1")];
+    let mut command = site.command(&[&CONFIGURED[..], &platforms, &PLENTY, &talkative].concat());
     let log = site.path().join("log");
     command.stderr(fs::File::create(&log).unwrap());
     let server = Server::start(command);
     assert_eq!(server.add_product().0, 200);
-    let key = server.order("A").1["api_key"].as_str().unwrap().to_owned();
+    let key = server.sell("A");
     assert_eq!(server.call("GET", "/api/validate", &format!("X-API-Key: {key}\r\n"), "").0, 200);
     assert_eq!(server.fetch(&key), 200);
 
@@ -53,8 +50,7 @@ pub fn nothing_secret_is_told_logged_or_kept(site: &Site) {
 
 /// Puts each secret into each place; the statuses of what was refused.
 fn everywhere(server: &Server, secrets: &[&str]) -> BTreeSet<u16> {
-    let json = "Content-Type: application/json\r\n";
-    let admin = format!("Authorization: Bearer {TOKEN}\r\n{json}");
+    let (json, admin) = (JSON, by_token(TOKEN));
     let mut refused = BTreeSet::new();
     let mut ask = |method: &str, target: &str, headers: &str, body: &str| {
         let (head, body) = server.exchange(method, target, headers, body);

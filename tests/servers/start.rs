@@ -76,17 +76,18 @@ pub fn what_makes_no_sense_is_a_refusal_that_names_the_setting_and_repeats_no_se
         ("HISTORY_DAYS", "0", "1 to 36500"),
         ("STOP_DELAY", "21", "0 to 20 seconds"),
         ("MAX_CONNECTIONS", "0", "1 or more connections"),
+        ("MAIL_LEASE", "5", "6 to 300 seconds"),
+        ("HEAD_TIMEOUT", "0", "1 to 300 seconds"),
+        ("ANSWER_TIMEOUT", "301", "1 to 300 seconds"),
     ] {
         let site = Site::new(site.program);
-        let output = site.command(&[(name, value)]).output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(!output.status.success(), "{name}={value}");
+        let (good, printed, said) = site.run(&[(name, value)], &[]);
+        assert!(!good, "{name}={value}");
         assert!(said.contains(name) && said.contains(takes), "{name}={value}: {said}");
         assert!(!said.contains("hunter2"), "{said}");
         let touched = fs::read_dir(site.path()).unwrap().count();
         assert!(touched == 0 || name == "DATABASE_URL", "{name}={value}: nothing is made before every setting is good");
-        let listens = String::from_utf8(output.stdout).unwrap().contains("listening");
-        assert!(!listens);
+        assert!(!printed.contains("listening"));
     }
 }
 
@@ -100,15 +101,12 @@ pub fn an_empty_variable_counts_as_not_set(site: &Site) {
 
 pub fn a_second_server_and_a_foreign_secret_are_refused(site: &Site) {
     let server = site.start(&CONFIGURED);
-    let second = site.command(&CONFIGURED).output().unwrap();
-    let said = String::from_utf8(second.stderr).unwrap();
-    assert!(!second.status.success() && said.contains("in use by another process"), "{said}");
+    site.refuses(&CONFIGURED, &[], "in use by another process");
     server.terminate();
 
     let rotated = [CONFIGURED[0], CONFIGURED[1], ("KEY_SECRET", "the-second-secret-of-all,what-keys-are-signed-with")];
     site.start(&rotated).terminate();
     let foreign = [CONFIGURED[0], CONFIGURED[1], ("KEY_SECRET", "quite-another-secret")];
-    let refused = site.command(&foreign).output().unwrap();
-    let said = String::from_utf8(refused.stderr).unwrap();
-    assert!(!refused.status.success() && said.contains("KEY_SECRET") && said.contains("made with none"), "{said}");
+    let said = site.refuses(&foreign, &[], "made with none");
+    assert!(said.contains("KEY_SECRET"), "{said}");
 }

@@ -6,36 +6,19 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::json;
-use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 
-use crate::Done;
-use support::postgres::postgres;
-use support::process::{CONFIGURED, SECRET, Server, Site, TOKEN};
+use crate::crash::clients::Done;
+use support::postgres::{administer, column, postgres};
+use support::process::{PLENTY, SECRET, Server, Site, configured, key_of};
 use support::redis::redis;
 use support::wait_for;
-
-/// Runs a statement as the administrator of a database.
-fn administer(url: &str, statement: &str) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let mut session = PgConnection::connect(url).await.unwrap();
-        session.execute(AssertSqlSafe(statement.to_owned())).await.unwrap();
-    });
-}
 
 /// A database of its own, and a server of each kind over it.
 fn two() -> (String, [Site; 2], [Server; 2]) {
     let url = postgres().database();
     let sites = [Site::new("axum_server"), Site::new("rocket_server")];
-    let limits = [
-        ("LIMIT_PRODUCT", "100000"),
-        ("LIMIT_WEBHOOK", "100000"),
-        ("LIMIT_VALIDATE", "100000"),
-        ("GUMROAD_TOKEN", SECRET),
-    ];
-    let settings = [&CONFIGURED[..], &limits, &[("DATABASE_URL", &url)]].concat();
-    let servers = [sites[0].start(&settings), sites[1].start(&settings)];
-    assert_eq!(servers[0].add_product().0, 200);
+    let settings = [&PLENTY[..], &[("GUMROAD_TOKEN", SECRET), ("DATABASE_URL", &url), ("MAIL_LEASE", "6")]].concat();
+    let servers = [sites[0].shop(&settings), sites[1].start_with(&settings)];
     (url, sites, servers)
 }
 
@@ -52,15 +35,18 @@ fn storm<T: Send>(servers: &[Server; 2], count: usize, act: impl Fn(&Server, usi
     })
 }
 
+/// A key with so many uses.
+fn issue(server: &Server, uses: u32) -> String {
+    let terms = json!({ "product_id": 1, "customer_email": "a@example.com", "max_uses": uses });
+    key_of(server.admin("POST", "issue-key", &terms))
+}
+
 /// Forty requests, each sent eleven times to both in turn and at once: each counts once.
 #[test]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 fn requests_that_come_again_count_once_across_both() {
     let (_, _sites, servers) = two();
-    let headers = format!("Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n");
-    let terms = json!({ "product_id": 1, "customer_email": "a@example.com", "max_uses": 40 }).to_string();
-    let (_, issued) = servers[1].call("POST", "/api/admin/issue-key", &headers, &terms);
-    let key = issued["api_key"].as_str().unwrap();
+    let key = issue(&servers[1], 40);
     let fetch = |server: &Server, index: usize| {
         let header = format!("X-API-Key: {key}\r\nIdempotency-Key: request {}\r\n", index / 11);
         server.call("GET", "/api/product?product_id=1", &header, "").0
@@ -68,7 +54,7 @@ fn requests_that_come_again_count_once_across_both() {
     let statuses = storm(&servers, 440, fetch);
     assert!(statuses.iter().all(|status| *status == 200), "{statuses:?}");
     for server in &servers {
-        let (status, answer) = server.call("GET", &format!("/api/validate?key={key}"), "", "");
+        let (status, answer) = server.validate(&key);
         assert_eq!((status, &answer["used_count"]), (403, &json!(40)), "as many uses as requests");
     }
     assert_eq!(fetch(&servers[0], 0), 403, "the twelfth of its name");
@@ -78,16 +64,11 @@ fn requests_that_come_again_count_once_across_both() {
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 fn a_key_serves_exactly_its_uses_across_both() {
     let (_, _sites, servers) = two();
-    let headers = format!("Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n");
-    let terms = json!({ "product_id": 1, "customer_email": "a@example.com", "max_uses": 30 }).to_string();
-    let (_, issued) = servers[1].call("POST", "/api/admin/issue-key", &headers, &terms);
-    let key = issued["api_key"].as_str().unwrap();
-    let served =
-        storm(&servers, 100, |server, _| server.fetch(key)).into_iter().filter(|status| *status == 200).count();
-    assert_eq!(served, 30);
-    let bearer = format!("Authorization: Bearer {key}\r\n");
+    let key = issue(&servers[1], 30);
+    let statuses = storm(&servers, 100, |server, _| server.fetch(&key));
+    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 30);
     for server in &servers {
-        assert_eq!(server.call("GET", "/api/validate", &bearer, "").1["used_count"], 30);
+        assert_eq!(server.validate(&key).1["used_count"], 30);
     }
     let _logs = servers.map(Server::terminate);
 }
@@ -100,9 +81,8 @@ fn limits_are_shared_through_redis() {
     let (url, sites, servers) = two();
     let _logs = servers.map(Server::kill);
     let shared = redis.url();
-    let settings = [&CONFIGURED[..], &[("DATABASE_URL", &url), ("REDIS_URL", &shared)]].concat();
-    let servers = [sites[0].start(&settings), sites[1].start(&settings)];
-    let statuses = storm(&servers, 100, |server, _| server.call("GET", "/api/validate?key=x", "", "").0);
+    let servers = sites.each_ref().map(|site| site.start_with(&[("DATABASE_URL", &url), ("REDIS_URL", &shared)]));
+    let statuses = storm(&servers, 100, |server, _| server.validate("x").0);
     let admitted = statuses.iter().filter(|status| **status == 401).count();
     assert_eq!((admitted, statuses.len()), (60, 100), "{statuses:?}");
     let _logs = servers.map(Server::terminate);
@@ -122,13 +102,12 @@ fn the_same_order_sent_to_both_is_one_key_and_one_message() {
 
 #[test]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
-fn the_same_event_sent_to_both_at_once_a_thousand_times_is_one_key_and_one_message_each() {
-    const EVENTS: usize = 1000;
+fn the_same_event_sent_to_both_at_once_again_and_again_is_one_key_and_one_message_each() {
+    let events = support::rounds(200, 1000);
     let (url, sites, servers) = two();
-    let headers = format!("Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n");
-    let product = json!({ "name": "Guide", "content": "x", "refs": { "gumroad": ["guide"] } }).to_string();
-    assert_eq!(servers[0].call("POST", "/api/admin/product", &headers, &product).0, 200);
-    let told = storm(&servers, 2 * EVENTS, |server, index| {
+    let product = json!({ "name": "Guide", "content": "x", "refs": { "gumroad": ["guide"] } });
+    assert_eq!(servers[0].admin("POST", "product", &product).0, 200);
+    let told = storm(&servers, 2 * events, |server, index| {
         let sale = format!("sale_id={}&resource_name=sale&permalink=guide&email=a%40example.com", index / 2);
         server.call("POST", &format!("/api/webhook/gumroad?token={SECRET}"), "", &sale)
     });
@@ -136,23 +115,17 @@ fn the_same_event_sent_to_both_at_once_a_thousand_times_is_one_key_and_one_messa
     assert!(told.iter().all(|answer| *answer == (200, received.clone())), "{told:?}");
     // Those beyond the limit of a minute are applied by whichever server takes them.
     let counted = |what: &str| count(&url, what);
-    wait_for(Duration::from_mins(1), || counted("delivery_inbox WHERE outcome = 'issued'") == EVENTS);
-    assert_eq!([counted("delivery_inbox"), counted("delivery_key"), counted("delivery_message")], [EVENTS; 3]);
-    wait_for(Duration::from_mins(1), || sites.iter().flat_map(Site::messages).count() >= EVENTS);
+    wait_for(Duration::from_mins(1), || counted("delivery_inbox WHERE outcome = 'issued'") == events);
+    assert_eq!([counted("delivery_inbox"), counted("delivery_key"), counted("delivery_message")], [events; 3]);
+    wait_for(Duration::from_mins(1), || sites.iter().flat_map(Site::messages).count() >= events);
     let _logs = servers.map(Server::terminate);
-    assert_eq!(sites.iter().flat_map(Site::messages).count(), EVENTS);
+    assert_eq!(sites.iter().flat_map(Site::messages).count(), events);
 }
 
 /// How many rows there are.
 fn count(url: &str, of: &str) -> usize {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let rows: i64 = runtime.block_on(async {
-        let mut session = PgConnection::connect(url).await.unwrap();
-        session.execute("SET search_path = delivery").await.unwrap();
-        let count = AssertSqlSafe(format!("SELECT count(*) FROM {of}"));
-        sqlx::query_scalar(count).fetch_one(&mut session).await.unwrap()
-    });
-    rows.try_into().unwrap()
+    let rows: Vec<i64> = column(url, format!("SELECT count(*) FROM delivery.{of}"));
+    rows[0].try_into().unwrap()
 }
 
 /// What a release may do to the schema while servers of the release before run: `examples/deploy/README.md` has the rule.
@@ -171,11 +144,9 @@ fn servers_go_on_while_a_newer_one_adds_to_the_schema_and_do_not_start_on_it() {
                         break;
                     }
                     let server = &servers[(client + number) % 2];
-                    let (status, answer) = server.order(&format!("{client}-{number}"));
-                    assert_eq!(status, 200, "{answer}");
-                    let key = answer["api_key"].as_str().unwrap();
-                    assert_eq!(servers[number % 2].fetch(key), 200);
-                    let (status, answer) = server.call("GET", &format!("/api/validate?key={key}"), "", "");
+                    let key = server.sell(&format!("{client}-{number}"));
+                    assert_eq!(servers[number % 2].fetch(&key), 200);
+                    let (status, answer) = server.validate(&key);
                     assert_eq!((status, &answer["used_count"]), (200, &json!(1)), "{answer}");
                     answered.fetch_add(1, Ordering::Relaxed);
                 }
@@ -199,20 +170,14 @@ fn servers_go_on_while_a_newer_one_adds_to_the_schema_and_do_not_start_on_it() {
         more();
     });
     let _logs = servers.map(Server::terminate);
-    let old = sites[0].command(&[&CONFIGURED[..], &[("DATABASE_URL", &url)]].concat()).output().unwrap();
-    let said = String::from_utf8(old.stderr).unwrap();
-    assert!(!old.status.success() && said.contains("newer version of this software"), "{said}");
+    sites[0].refuses(&configured(&[("DATABASE_URL", &url)]), &[], "newer version of this software");
 }
 
 /// The tables of the store.
 fn tables(url: &str) -> Vec<String> {
     const TABLES: &str =
         r"SELECT tablename::text FROM pg_tables WHERE schemaname = 'delivery' AND tablename LIKE 'delivery\_%'";
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let tables: Vec<String> = runtime.block_on(async {
-        let mut session = PgConnection::connect(url).await.unwrap();
-        sqlx::query_scalar(TABLES).fetch_all(&mut session).await.unwrap()
-    });
+    let tables: Vec<String> = column(url, TABLES.to_owned());
     assert!(tables.len() > 10, "{tables:?}");
     tables
 }
@@ -221,11 +186,7 @@ fn tables(url: &str) -> Vec<String> {
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 fn when_one_is_killed_the_other_sends_its_messages() {
     let (_, sites, servers) = two();
-    let keys: Vec<String> = storm(&servers, 40, |server, order| {
-        let (status, answer) = server.order(&order.to_string());
-        assert_eq!(status, 200, "{answer}");
-        answer["api_key"].as_str().unwrap().to_owned()
-    });
+    let keys: Vec<String> = storm(&servers, 40, |server, order| server.sell(&order.to_string()));
     let [one, other] = servers;
     one.kill();
     let sent = || {

@@ -1,6 +1,6 @@
 //! Watching a server: metrics, the log as JSON, alerts, and how long records of uses are kept.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -9,21 +9,14 @@ use sqlx::Connection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 
 use support::faketime;
-use support::process::{CONFIGURED, SECRET, Server, Site, TOKEN, status};
+use support::process::{CONFIGURED, JSON, SECRET, Server, Site, configured, order_by, read_answer, status};
 use support::smtp::{Script, SmtpServer};
 use support::{free_port, wait_for};
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
-}
 
 fn get(address: &str, path: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.to_owned(), body.to_owned())
+    read_answer(&mut stream)
 }
 
 /// The number behind a name with its labels.
@@ -33,18 +26,15 @@ fn value(metrics: &str, name: &str) -> Option<f64> {
 
 pub fn metrics_count_what_happened_apart_from_the_api(site: &Site) {
     let metrics = format!("127.0.0.1:{}", free_port());
-    let runtime = runtime();
-    let mail = runtime.block_on(SmtpServer::start(Script::KnowsSomeForCertain));
+    let mail = SmtpServer::alone(Script::KnowsSomeForCertain);
     let settings = [("METRICS_BIND", metrics.as_str()), ("SMTP_URL", &mail.url), ("GUMROAD_TOKEN", SECRET)];
-    let server = site.start(&[&CONFIGURED[..], &settings].concat());
-    assert_eq!(server.add_product().0, 200);
-    let key = server.order("1").1["api_key"].as_str().unwrap().to_owned();
+    let server = site.shop(&settings);
+    let key = server.sell("1");
     assert_eq!(server.fetch(&key), 200);
     assert_eq!(server.fetch("forged"), 401);
     // One sale that nobody can be sent, and one of a product that is not known here.
-    let order = json!({ "order_id": "2", "product_id": 1, "customer_email": "no@example.com", "secret": SECRET });
-    let json = "Content-Type: application/json\r\n";
-    assert_eq!(server.call("POST", "/api/webhook/order", json, &order.to_string()).0, 200);
+    let order = order_by("2", "no@example.com").to_string();
+    assert_eq!(server.call("POST", "/api/webhook/order", JSON, &order).0, 200);
     let sale = "sale_id=3&resource_name=sale&permalink=unknown&email=a%40example.com";
     assert_eq!(server.call("POST", &format!("/api/webhook/gumroad?token={SECRET}"), "", sale).0, 200);
     let idle = server.connect();
@@ -89,51 +79,46 @@ pub fn metrics_count_what_happened_apart_from_the_api(site: &Site) {
     drop(idle);
     assert_eq!(server.call("GET", "/metrics", "", "").0, 404);
     assert_eq!(status(&get(&metrics, "/api/posts").0), 404);
-    let taken = site.command(&[&CONFIGURED[..], &[("METRICS_BIND", metrics.as_str())]].concat()).output().unwrap();
-    let said = String::from_utf8_lossy(&taken.stderr).into_owned();
-    assert!(!taken.status.success() && said.contains("METRICS_BIND (--metrics-bind)"), "{said}");
+    site.refuses(&configured(&[("METRICS_BIND", &metrics)]), &[], "METRICS_BIND (--metrics-bind)");
     server.terminate();
 }
 
 pub fn the_log_can_be_an_object_a_line(site: &Site) {
     let settings = [("LOG_FORMAT", "json"), ("RUST_LOG", "info,request=debug")];
-    let server = site.start(&[&CONFIGURED[..], &settings].concat());
+    let server = site.start_with(&settings);
     assert_eq!(server.call("GET", "/api/validate?key=forged", "X-Request-Id: one-of-mine\r\n", "").0, 401);
     let log = server.terminate();
-    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let lines = objects(&log);
     let request = lines.iter().find(|line| line["target"] == "request").expect(&log);
     assert_eq!((&request["level"], &request["fields"]["id"]), (&json!("DEBUG"), &json!("one-of-mine")));
     assert_eq!((&request["fields"]["path"], &request["fields"]["status"]), (&json!("/api/validate"), &json!(401)));
     assert!(lines.iter().all(|line| line["timestamp"].is_string() && line["level"].is_string()), "{log}");
     // Why it does not start, before there is a log and behind it.
     for (setting, value) in [("KEY_DAYS", "0"), ("BIND", "192.0.2.1:1")] {
-        let refused = site.command(&[&settings[..1], &[(setting, value)]].concat()).output().unwrap();
-        let log = String::from_utf8(refused.stderr).unwrap();
-        let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
-        let last = lines.last().expect("a line");
+        let (_, _, log) = site.run(&[settings[0], (setting, value)], &[]);
+        let last = objects(&log).pop().expect("a line");
         assert!(last["timestamp"].is_string() && last["level"] == "ERROR", "{log}");
         assert!(last["fields"]["message"].as_str().unwrap().contains(setting), "{log}");
     }
 }
 
+fn objects(log: &str) -> Vec<Value> {
+    log.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
 /// In real time: failures are gathered for ten seconds.
 pub fn the_seller_is_told_of_what_failed_for_good(site: &Site) {
-    let runtime = runtime();
-    let mail = runtime.block_on(SmtpServer::start(Script::KnowsSomeForCertain));
+    let mail = SmtpServer::alone(Script::KnowsSomeForCertain);
     let settings = [
         ("SMTP_URL", mail.url.as_str()),
         ("ALERT_EMAIL", "seller@example.com"),
         ("BASE_URL", "https://shop.example"),
         ("MAIL_FROM", "Shop <shop@example.com>"),
     ];
-    let server = site.start(&[&CONFIGURED[..], &settings].concat());
-    assert_eq!(server.add_product().0, 200);
+    let server = site.shop(&settings);
     for order in 1..=3 {
-        let order = json!({ "order_id": order.to_string(), "product_id": 1, "customer_email": "no@example.com", "secret": SECRET });
-        assert_eq!(
-            server.call("POST", "/api/webhook/order", "Content-Type: application/json\r\n", &order.to_string()).0,
-            200
-        );
+        let order = order_by(&order.to_string(), "no@example.com").to_string();
+        assert_eq!(server.call("POST", "/api/webhook/order", JSON, &order).0, 200);
     }
     wait_for(Duration::from_secs(30), || !mail.received().is_empty());
     let alerts = mail.received();
@@ -145,9 +130,8 @@ pub fn the_seller_is_told_of_what_failed_for_good(site: &Site) {
     assert!(alert.contains("knows no such recipient (550)"), "{alert}");
     assert!(alert.contains("https://shop.example/desk/messages?state=3Dfailed"), "{alert}");
     // Another one within the hour waits, but not longer than the server runs.
-    let headers = format!("Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n");
-    let terms = json!({ "product_id": 1, "customer_email": "noone@example.com" }).to_string();
-    assert_eq!(server.call("POST", "/api/admin/issue-key", &headers, &terms).0, 200);
+    let terms = json!({ "product_id": 1, "customer_email": "noone@example.com" });
+    assert_eq!(server.admin("POST", "issue-key", &terms).0, 200);
     wait_for(Duration::from_secs(30), || mail.recipients() >= 5);
     server.terminate();
     let alerts = mail.received();
@@ -162,33 +146,29 @@ pub fn old_records_of_uses_are_deleted_and_counts_stay(site: &Site) {
     past.env("LD_PRELOAD", library).env("FAKETIME", "-60d");
     let server = Server::start(past);
     assert_eq!(server.add_product().0, 200);
-    let key = server.order("1").1["api_key"].as_str().unwrap().to_owned();
+    let key = server.sell("1");
     for _ in 0..3 {
         assert_eq!(server.fetch(&key), 200);
     }
     server.terminate();
     for (days, left) in [("-1", 4), ("90", 5), ("30", 3)] {
-        let server = site.start(&[&CONFIGURED[..], &[("HISTORY_DAYS", days)]].concat());
+        let mut server = site.start_with(&[("HISTORY_DAYS", days)]);
         assert_eq!(server.fetch(&key), 200);
-        if days == "30" {
-            // At once, and then each day.
-            let mut server = server;
-            assert!(server.logged_within("old records of uses were deleted", Duration::from_secs(30)));
-            server.terminate();
-        } else {
-            server.terminate();
-        }
+        // At once, and then each day.
+        let deleted = "old records of uses were deleted";
+        assert!(days != "30" || server.logged_within(deleted, Duration::from_secs(30)));
+        server.terminate();
         assert_eq!(records(site), left, "{days}");
     }
     let server = site.start(&CONFIGURED);
-    let bearer = format!("Authorization: Bearer {key}\r\n");
-    assert_eq!(server.call("GET", "/api/validate", &bearer, "").1["used_count"], 6);
+    assert_eq!(server.validate(&key).1["used_count"], 6);
     server.terminate();
 }
 
 fn records(site: &Site) -> i64 {
     let options = SqliteConnectOptions::new().filename(site.data().join("delivery.db"));
-    runtime().block_on(async {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
         let mut file = SqliteConnection::connect_with(&options).await.unwrap();
         sqlx::query_scalar("SELECT count(*) FROM delivery_use").fetch_one(&mut file).await.unwrap()
     })

@@ -1,15 +1,17 @@
 //! Batches: however a history is cut into batches, it has the answers and the state of one operation at a time, over every
 //! store. Operations that are submitted together share batches, in the order in which they were submitted.
 
-use chrono::{DateTime, Utc};
+use chrono::DateTime;
 use delivery_core::key::{Change, Key, KeyId, NewKey};
-use delivery_core::store::{
-    Issue, KeyQuery, Ledger, MemoryStore, MessageId, Notice, PostgresStore, Refused, Sale, SqliteStore,
-};
+use delivery_core::store::{Issue, KeyQuery, Ledger, MemoryStore, Refused, Sale};
 use delivery_testing::strategies;
 use futures_util::future::join_all;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use support::postgres::unique;
+
+use super::fixtures::{self, e_mail, reference};
+use super::places::{postgresql, sqlite};
 
 const KEYS: u8 = 4;
 
@@ -50,22 +52,15 @@ fn id(key: u8) -> KeyId {
 }
 
 fn new_key(key: u8, order: Option<&str>) -> NewKey {
-    use delivery_core::order::{OrderRef, Source};
-    use delivery_core::terms::{Terms, UseLimit, Validity};
-
-    let at: DateTime<Utc> = DateTime::from_timestamp(1_900_000_000, 0).unwrap();
-    let terms = Terms { validity: Validity::Never, limit: UseLimit::from_count(3).unwrap() };
-    let identity = (id(key), delivery_core::key::SecretVersion::from_stored(1));
-    let product = delivery_core::product::ProductId::new(1).unwrap();
-    let key = NewKey::on_terms(identity, product, "a@example.com".parse().unwrap(), terms, at);
-    NewKey { order: order.map(|id| OrderRef { source: Source::webhook(), id: id.parse().unwrap() }), ..key }
+    let issued_at = DateTime::from_timestamp(1_900_000_000, 0).unwrap();
+    NewKey { id: id(key), issued_at, order: order.map(reference), ..fixtures::key(0, 3) }
 }
 
 async fn apply(store: &impl Ledger, step: Step) -> Answer {
     match step {
         Step::Issue(key, order) => {
-            let message = MessageId::new(format!("{key}@example.com")).unwrap();
-            Answer::Issued(store.issue(Sale::new(new_key(key, order), vec![Notice::purchase(message)])).await.unwrap())
+            let sale = Sale::new(new_key(key, order), e_mail(&key.to_string()));
+            Answer::Issued(store.issue(sale).await.unwrap())
         }
         Step::Change(key, change) => Answer::Changed(store.change(id(key), change, Vec::new()).await.unwrap()),
     }
@@ -123,25 +118,17 @@ fn check<S: Ledger, F: Future<Output = S>>(cases: u32, in_order: bool, open: imp
 
 #[test]
 fn batches_in_memory_come_to_what_one_operation_at_a_time_does() {
-    check(256, true, async || MemoryStore::new());
+    check(support::rounds(64, 256), true, async || MemoryStore::new());
 }
 
 #[test]
 fn batches_in_sqlite_come_to_what_one_operation_at_a_time_does() {
-    let folder = tempfile::tempdir().unwrap();
-    let number = std::sync::atomic::AtomicU32::new(0);
-    check(48, true, async || {
-        let number = number.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        SqliteStore::open(folder.path().join(format!("{number}.db"))).await.unwrap()
-    });
+    let folders = tempfile::tempdir().unwrap();
+    check(support::rounds(16, 48), true, async || sqlite(&tempfile::tempdir_in(&folders).unwrap().keep()).await);
 }
 
 #[test]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 fn batches_in_postgres_come_to_what_one_operation_at_a_time_does() {
-    let server = support::postgres::postgres();
-    let url = server.url();
-    check(24, false, async || {
-        PostgresStore::options().schema(support::postgres::unique()).connect(&url).await.unwrap()
-    });
+    check(support::rounds(8, 24), false, async || postgresql(&unique(), false).await);
 }

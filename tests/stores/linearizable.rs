@@ -6,14 +6,18 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use chrono::DateTime;
-use delivery_core::key::{Actor, Change, Key, KeyId, LimitChange, NewKey, SecretVersion};
+use chrono::TimeDelta;
+use delivery_core::key::{Actor, Change, Key, KeyId, LimitChange};
 use delivery_core::product::ProductId;
-use delivery_core::store::{Ledger, MemoryStore, PostgresStore, Sale, SqliteStore};
-use delivery_core::terms::{Terms, UseLimit};
+use delivery_core::store::{Ledger, MemoryStore, Sale};
+use delivery_core::terms::UseLimit;
+use delivery_testing::Fixture;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::task::JoinSet;
+
+use super::fixtures::{key, now, spend};
+use super::places::{in_a_folder, in_a_schema};
 
 /// Callers at once, and calls of each.
 const CALLERS: usize = 5;
@@ -71,18 +75,11 @@ fn is_linearizable(key: &Key, records: &[Record]) -> bool {
     false
 }
 
-fn new_key(number: u128) -> NewKey {
-    let terms = Terms { limit: UseLimit::from_count(4).unwrap(), ..Terms::default() };
-    let identity = (KeyId::from_bytes(number.to_be_bytes()), SecretVersion::from_stored(1));
-    let at = DateTime::from_timestamp(1_795_255_200, 0).unwrap();
-    NewKey::on_terms(identity, ProductId::new(1).unwrap(), "a@example.com".parse().unwrap(), terms, at)
-}
-
 fn call(random: &mut StdRng) -> Call {
-    let (at, by) = (DateTime::from_timestamp(1_795_255_260, 0).unwrap(), Actor::admin());
+    let (at, by) = (now() + TimeDelta::minutes(1), Actor::admin());
     let limit = |uses| UseLimit::from_count(uses).unwrap();
     Call::Change(match random.random_range(0..12) {
-        0..6 => Change::Use { product: ProductId::new(1).unwrap(), at },
+        0..6 => spend(60),
         6 => Change::Use { product: ProductId::new(2).unwrap(), at },
         7 => Change::Revoke { at, reason: None, by },
         8 => Change::Restore { at, by },
@@ -122,7 +119,7 @@ async fn record(store: &Arc<dyn Ledger>, key: KeyId, seed: u64) -> Vec<Record> {
 
 async fn are_linearizable(store: Arc<dyn Ledger>, histories: u64) {
     for seed in 0..histories {
-        let granted = new_key(u128::from(seed) + 1);
+        let granted = key(u128::from(seed) + 1, 4);
         let key = store.issue(Sale::new(granted, Vec::new())).await.unwrap().into_key();
         let records = record(&store, key.id(), seed).await;
         assert!(is_linearizable(&key, &records), "seed {seed}: {records:#?}");
@@ -136,34 +133,26 @@ async fn in_memory() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_sqlite() {
-    let folder = tempfile::tempdir().unwrap();
-    are_linearizable(Arc::new(SqliteStore::open(folder.path().join("x.db")).await.unwrap()), 300).await;
+    let place = in_a_folder();
+    are_linearizable(place.open().await, 300).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn over_postgres() {
-    let server = support::postgres::postgres();
-    let schema = support::postgres::unique();
-    are_linearizable(Arc::new(PostgresStore::options().schema(&schema).connect(&server.url()).await.unwrap()), 150)
-        .await;
+    are_linearizable(in_a_schema(false).open().await, 150).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn over_a_pool() {
-    let server = support::postgres::postgres();
-    let pool = sqlx::PgPool::connect(&server.url()).await.unwrap();
-    let store = PostgresStore::options().schema(support::postgres::unique()).with_pool(pool).await.unwrap();
-    are_linearizable(Arc::new(store), 50).await;
+    are_linearizable(in_a_schema(true).open().await, 50).await;
 }
 
 /// The checker itself: histories that no order explains are found.
 #[test]
 fn a_history_that_no_order_explains_is_found() {
-    let key = Key::from(new_key(1));
-    let at = DateTime::from_timestamp(1_795_255_260, 0).unwrap();
-    let spend = Change::Use { product: ProductId::new(1).unwrap(), at };
+    let (key, spend) = (Key::from(key(1, 4)), spend(60));
     let used = |times: usize| (0..times).fold(key.clone(), |key, _| key.apply(&spend).unwrap());
     let record = |call: &Call, (began, ended), times| {
         let key = used(times);

@@ -1,10 +1,14 @@
 //! What stores and limiters promise, beyond the cases of the conformance suite.
 
+#[macro_use]
+mod fixtures;
+
 mod batches;
 mod histories;
 mod host_transaction;
 mod linearizable;
 mod own_store;
+mod places;
 mod postgres;
 mod races;
 mod redis;

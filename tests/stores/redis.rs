@@ -13,6 +13,8 @@ use proptest::test_runner::{Config, TestRunner};
 use support::redis::{Redis, redis};
 use tokio::task::JoinSet;
 
+use super::fixtures::until;
+
 fn subject(address: [u8; 4]) -> Subject {
     Subject { policy: Policy::Validate, identity: Identity::from(std::net::IpAddr::from(address)) }
 }
@@ -79,12 +81,7 @@ async fn while_redis_is_away_each_server_limits_by_itself_and_comes_back_by_itse
     signal("-CONT");
     signal("-KILL");
     // It starts again, empty: the request passes once more as soon as limits are shared.
-    let back = async {
-        while !passes(&limiter, subject([192, 0, 2, 1]), 1).await {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(10), back).await.expect("limits are shared again");
+    until("limits are shared again", 10, async || passes(&limiter, subject([192, 0, 2, 1]), 1).await).await;
     assert!(ask(&server, &["KEYS", "*"]).contains("delivery:validate:"));
 }
 

@@ -25,11 +25,14 @@ pub fn supervise(mut shell: Command, script: &str, binaries: &Path, folder: &Pat
     shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// How often a test repeats what is long by nature: as often as the variable says, else `long` times with `CI_LONG` set, else
-/// `short` times.
-pub fn rounds(variable: &str, short: u32, long: u32) -> u32 {
-    let usual = if std::env::var_os("CI_LONG").is_some() { long } else { short };
-    std::env::var(variable).map_or(usual, |rounds| rounds.parse().unwrap())
+/// What is long by nature, such as rounds of crashes, is `short`, or `long` with `CI_LONG` set.
+pub fn rounds<T>(short: T, long: T) -> T {
+    if std::env::var_os("CI_LONG").is_some() { long } else { short }
+}
+
+/// The same, unless the variable says a number.
+pub fn rounds_of(variable: &str, short: u32, long: u32) -> u32 {
+    std::env::var(variable).map_or_else(|_| rounds(short, long), |number| number.parse().unwrap())
 }
 
 /// A port that nobody listens on.

@@ -9,7 +9,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+use sqlx::postgres::PgRow;
+use sqlx::{AssertSqlSafe, Connection, Executor, FromRow, PgConnection};
+use tokio::runtime::{Builder, Runtime};
 
 use crate::programs;
 use crate::{free_port, supervise, wait_for};
@@ -78,11 +80,7 @@ impl Postgres {
     /// The address of a new database.
     pub fn database(&self) -> String {
         let name = unique();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let mut session = PgConnection::connect(&self.url()).await.unwrap();
-            session.execute(AssertSqlSafe(format!("CREATE DATABASE {name}"))).await.unwrap();
-        });
+        administer(&self.url(), &format!("CREATE DATABASE {name}"));
         format!("postgres://postgres@{}/{name}", self.address())
     }
 
@@ -93,6 +91,30 @@ impl Postgres {
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.join("log")).unwrap_or_default()
     }
+}
+
+/// Runs a statement as the administrator of a database.
+pub fn administer(url: &str, statement: &str) {
+    runtime().block_on(async {
+        let mut session = PgConnection::connect(url).await.unwrap();
+        session.execute(AssertSqlSafe(statement.to_owned())).await.unwrap();
+    });
+}
+
+/// What a query of one column finds in a database.
+pub fn column<T>(url: &str, query: String) -> Vec<T>
+where
+    (T,): for<'row> FromRow<'row, PgRow>,
+    T: Send + Unpin,
+{
+    runtime().block_on(async {
+        let mut session = PgConnection::connect(url).await.unwrap();
+        sqlx::query_scalar::<sqlx::Postgres, T>(AssertSqlSafe(query)).fetch_all(&mut session).await.unwrap()
+    })
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 /// The name of a schema or database that nobody else has.

@@ -4,8 +4,8 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::Once;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -68,8 +68,40 @@ impl Site {
         command
     }
 
+    /// Whether the program succeeds, and what it writes to standard output and to standard error.
+    pub fn run(&self, settings: &[(&str, &str)], arguments: &[&str]) -> (bool, String, String) {
+        let Output { status, stdout, stderr } = self.command(settings).args(arguments).output().unwrap();
+        (status.success(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+    }
+
+    /// What it prints. It must succeed and say this.
+    pub fn says(&self, settings: &[(&str, &str)], arguments: &[&str], text: &str) -> String {
+        let (good, said, why) = self.run(settings, arguments);
+        assert!(good && said.contains(text), "{text}: {said} {why}");
+        said
+    }
+
+    /// What it writes to standard error. It must fail and say this.
+    pub fn refuses(&self, settings: &[(&str, &str)], arguments: &[&str], why: &str) -> String {
+        let (good, _, said) = self.run(settings, arguments);
+        assert!(!good && said.contains(why), "{why}: {said}");
+        said
+    }
+
     pub fn start(&self, settings: &[(&str, &str)]) -> Server {
         Server::start(self.command(settings))
+    }
+
+    /// Configured, with these settings too.
+    pub fn start_with(&self, more: &[(&str, &str)]) -> Server {
+        self.start(&configured(more))
+    }
+
+    /// The same, with a product to sell.
+    pub fn shop(&self, more: &[(&str, &str)]) -> Server {
+        let server = self.start_with(more);
+        assert_eq!(server.add_product().0, 200);
+        server
     }
 
     /// With no more than so many file descriptors.
@@ -91,6 +123,8 @@ pub struct Server {
     process: Child,
     pub address: SocketAddr,
     pub printed: String,
+    /// What it has printed since it listens.
+    pub later: Arc<Mutex<String>>,
 }
 
 impl Server {
@@ -106,7 +140,11 @@ impl Server {
             printed.push_str(&line);
             printed.push('\n');
         };
-        Self { process, address, printed }
+        let later = Arc::<Mutex<String>>::default();
+        let kept = later.clone();
+        let rest = lines.map_while(Result::ok);
+        std::thread::spawn(move || rest.for_each(|line| kept.lock().unwrap().extend([&*line, "\n"])));
+        Self { process, address, printed, later }
     }
 
     pub fn connect(&self) -> TcpStream {
@@ -144,9 +182,21 @@ impl Server {
         Some((status(&head), serde_json::from_str(&body).unwrap_or_default()))
     }
 
+    /// What these bytes are answered.
+    pub fn send(&self, request: &[u8]) -> (String, String) {
+        let mut stream = self.connect();
+        stream.write_all(request).unwrap();
+        read_answer(&mut stream)
+    }
+
+    /// By the seller, at a path below `/api/admin/`. Null stands for no body.
+    pub fn admin(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.call(method, &format!("/api/admin/{path}"), &by_token(TOKEN), &body)
+    }
+
     pub fn add_product(&self) -> (u16, Value) {
-        let headers = format!("Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n");
-        self.call("POST", "/api/admin/product", &headers, r##"{"name":"Guide","content":"# Guide"}"##)
+        self.admin("POST", "product", &json!({ "name": "Guide", "content": "# Guide" }))
     }
 
     pub fn order(&self, id: &str) -> (u16, Value) {
@@ -154,8 +204,16 @@ impl Server {
     }
 
     pub fn try_order(&self, id: &str) -> Option<(u16, Value)> {
-        let body = json!({ "order_id": id, "product_id": 1, "customer_email": "a@example.com", "secret": SECRET });
-        self.try_call("POST", "/api/webhook/order", "Content-Type: application/json\r\n", &body.to_string())
+        self.try_call("POST", "/api/webhook/order", JSON, &order(id).to_string())
+    }
+
+    /// The key of an order, which must be a good one.
+    pub fn sell(&self, id: &str) -> String {
+        key_of(self.order(id))
+    }
+
+    pub fn validate(&self, key: &str) -> (u16, Value) {
+        self.call("GET", &format!("/api/validate?key={key}"), "", "")
     }
 
     pub fn fetch(&self, key: &str) -> u16 {
@@ -180,8 +238,20 @@ impl Server {
     }
 
     pub fn ask_to_stop(&self) {
-        let id = self.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        self.signal("-TERM");
+    }
+
+    pub fn signal(&self, signal: &str) {
+        assert!(Command::new("kill").args([signal, &self.id().to_string()]).status().unwrap().success());
+    }
+
+    /// Lets `strace` follow the server.
+    pub fn trace(&self, strace: &mut Command) -> Child {
+        strace.args(["-f", "-p", &self.id().to_string()]).stdout(Stdio::null()).stderr(Stdio::null());
+        let tracer = strace.spawn().unwrap();
+        let (file, attached) = (format!("/proc/{}/status", self.id()), format!("TracerPid:\t{}", tracer.id()));
+        wait_for(Duration::from_secs(10), || fs::read_to_string(&file).unwrap().contains(&attached));
+        tracer
     }
 
     /// Waits for its end, which must be a good one.
@@ -201,11 +271,10 @@ impl Server {
 
     /// Sends the head of an order and `sent` bytes of its body, and answers what is left.
     pub fn half_an_order(&self, sent: usize) -> (TcpStream, String) {
-        let body = json!({ "order_id": "half", "product_id": 1, "customer_email": "a@example.com", "secret": SECRET });
-        let body = body.to_string();
+        let body = order("half").to_string();
         let (begin, end) = body.split_at(sent);
-        let (json, length) = ("Content-Type: application/json", body.len());
-        let head = format!("POST /api/webhook/order HTTP/1.1\r\nHost: x\r\n{json}\r\nContent-Length: {length}\r\n\r\n");
+        let length = body.len();
+        let head = format!("POST /api/webhook/order HTTP/1.1\r\nHost: x\r\n{JSON}Content-Length: {length}\r\n\r\n");
         let mut stream = self.connect();
         stream.write_all((head + begin).as_bytes()).unwrap();
         // Answered on a connection of its own once this one is accepted.
@@ -254,6 +323,40 @@ pub const SECRET: &str = "the-platforms-secret";
 pub const TOKEN: &str = "the-sellers-own-token";
 pub const CONFIGURED: [(&str, &str); 3] =
     [("WEBHOOK_SECRET", SECRET), ("ADMIN_TOKEN", TOKEN), ("KEY_SECRET", "what-keys-are-signed-with")];
+/// Limits that no test reaches.
+pub const PLENTY: [(&str, &str); 4] = [
+    ("LIMIT_PRODUCT", "1000000"),
+    ("LIMIT_VALIDATE", "1000000"),
+    ("LIMIT_WEBHOOK", "1000000"),
+    ("LIMIT_ADMIN", "1000000"),
+];
+pub const JSON: &str = "Content-Type: application/json\r\n";
+
+/// [`CONFIGURED`], with these settings too.
+pub fn configured<'a>(more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    [&CONFIGURED[..], more].concat()
+}
+
+/// The head of a request of a seller with this token.
+pub fn by_token(token: &str) -> String {
+    format!("Authorization: Bearer {token}\r\n{JSON}")
+}
+
+/// A good order.
+pub fn order(id: &str) -> Value {
+    order_by(id, "a@example.com")
+}
+
+/// A good order of this buyer.
+pub fn order_by(id: &str, email: &str) -> Value {
+    json!({ "order_id": id, "product_id": 1, "customer_email": email, "secret": SECRET })
+}
+
+/// The key in an answer, which must be a good one.
+pub fn key_of((status, answer): (u16, Value)) -> String {
+    assert_eq!(status, 200, "{answer}");
+    answer["api_key"].as_str().unwrap().to_owned()
+}
 
 /// Reads to the end of the connection.
 pub fn read_answer(stream: &mut TcpStream) -> (String, String) {

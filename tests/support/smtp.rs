@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
 
 /// What the server does at the point where it misbehaves.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +32,8 @@ pub enum Script {
 pub struct SmtpServer {
     pub url: String,
     seen: Arc<Seen>,
+    /// Its own, where a test has none.
+    _runtime: Option<Runtime>,
 }
 
 #[derive(Default)]
@@ -44,6 +47,13 @@ struct Seen {
 }
 
 impl SmtpServer {
+    /// With a runtime of its own.
+    pub fn alone(script: Script) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let server = runtime.block_on(Self::start(script));
+        Self { _runtime: Some(runtime), ..server }
+    }
+
     pub async fn start(script: Script) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("smtp://{}", listener.local_addr().unwrap());
@@ -55,7 +65,7 @@ impl SmtpServer {
                 tokio::spawn(converse(stream, script, kept.clone()));
             }
         });
-        Self { url, seen }
+        Self { url, seen, _runtime: None }
     }
 
     /// What came as data, each with its head.

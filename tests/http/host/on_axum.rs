@@ -50,7 +50,7 @@ impl Host {
         let address = listener.local_addr().unwrap();
         let service = self.0.into_make_service_with_connect_info::<SocketAddr>();
         let task = tokio::spawn(async move { axum::serve(listener, service).await.unwrap() });
-        (address, Stop::Axum(task.abort_handle()))
+        (address, Box::pin(async move { task.abort() }))
     }
 
     pub async fn send(&self, request: Request<String>, peer: Option<IpAddr>) -> Response<String> {

@@ -68,7 +68,11 @@ pub async fn serve(delivery: Delivery) -> (SocketAddr, Stop) {
     let rocket = app(delivery, "/", config.merge(("shutdown.mercy", 0))).attach(announce).ignite().await.unwrap();
     let shutdown = rocket.shutdown();
     let launched = tokio::spawn(async move { drop(rocket.launch().await.unwrap()) });
-    (told.await.unwrap(), Stop::Rocket(shutdown, launched))
+    let stop = async move {
+        shutdown.notify();
+        launched.await.unwrap();
+    };
+    (told.await.unwrap(), Box::pin(stop))
 }
 
 fn config() -> Figment {

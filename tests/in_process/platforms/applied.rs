@@ -10,12 +10,10 @@ use super::shop::{Shop, dispute, order, refunded, renewed, sale, subscribed};
 
 #[tokio::test]
 async fn a_subscription_renews_its_key_and_a_refund_gives_the_days_back() {
-    let shop = Shop::open();
-    shop.product("guide").await;
+    let shop = Shop::with_guide().await;
     let days = async || {
-        let keys = shop.keys().await;
-        assert_eq!(keys.len(), 1);
-        (keys[0].expires_at() - keys[0].granted().issued_at).num_days()
+        assert_eq!(shop.keys().await.len(), 1);
+        shop.days().await
     };
     assert_eq!(shop.tell(subscribed("A")).await, Some(Issued));
     assert_eq!((shop.tell(renewed("c1")).await, days().await), (Some(Renewed), 60));
@@ -38,23 +36,20 @@ async fn a_subscription_renews_its_key_and_a_refund_gives_the_days_back() {
 
 #[tokio::test]
 async fn the_first_sale_of_a_subscription_that_comes_late_has_the_key_of_its_renewal() {
-    let shop = Shop::open();
-    shop.product("guide").await;
+    let shop = Shop::with_guide().await;
     assert_eq!(shop.tell(renewed("c1")).await, Some(Issued));
     assert_eq!(shop.tell(subscribed("A")).await, Some(Issued));
     assert_eq!((shop.keys().await.len(), shop.sent().await), (1, 1));
-    let days = async || (shop.keys().await[0].expires_at() - shop.keys().await[0].granted().issued_at).num_days();
-    assert_eq!(days().await, 60, "two periods were paid");
+    assert_eq!(shop.days().await, 60, "two periods were paid");
     shop.tell(refunded("c1")).await;
-    assert_eq!((shop.statuses().await, days().await), (vec![Status::Valid], 30));
+    assert_eq!((shop.statuses().await, shop.days().await), (vec![Status::Valid], 30));
     shop.tell(refunded("A")).await;
     assert_eq!(shop.statuses().await, [Status::Revoked]);
 }
 
 #[tokio::test]
 async fn a_renewal_that_was_refunded_before_the_sale_came_leaves_the_sale_its_own_key() {
-    let shop = Shop::open();
-    shop.product("guide").await;
+    let shop = Shop::with_guide().await;
     shop.tell(renewed("c1")).await;
     shop.tell(refunded("c1")).await;
     assert_eq!(shop.tell(subscribed("A")).await, Some(Issued));
@@ -68,8 +63,7 @@ async fn a_restore_lifts_only_what_its_own_dispute_made() {
         ("refunded before", Some(refunded("A")), None, false),
         ("refunded meanwhile", None, Some(refunded("A")), false),
     ] {
-        let shop = Shop::open();
-        shop.product("guide").await;
+        let shop = Shop::with_guide().await;
         shop.tell(Event::Paid(sale("A", "guide"))).await;
         if let Some(event) = before {
             shop.tell(event).await;
@@ -84,8 +78,7 @@ async fn a_restore_lifts_only_what_its_own_dispute_made() {
     }
     // The seller's own revocation stays, before the dispute or meanwhile.
     for meanwhile in [false, true] {
-        let shop = Shop::open();
-        shop.product("guide").await;
+        let shop = Shop::with_guide().await;
         shop.tell(Event::Paid(sale("A", "guide"))).await;
         let key = shop.keys().await[0].id();
         let revoke = || shop.delivery.revoke(key);
@@ -104,8 +97,7 @@ async fn a_restore_lifts_only_what_its_own_dispute_made() {
 
 #[tokio::test]
 async fn what_is_disputed_before_it_is_paid_waits_for_the_end_of_the_dispute() {
-    let shop = Shop::open();
-    shop.product("guide").await;
+    let shop = Shop::with_guide().await;
     shop.tell(Event::Disputed(dispute("A"))).await;
     assert_eq!(shop.tell(Event::Paid(sale("A", "guide"))).await, Some(NeedsAttention));
     assert_eq!(shop.keys().await, []);
@@ -135,8 +127,7 @@ async fn a_buyer_is_told_of_a_refund_that_revoked_a_key_and_of_nothing_else() {
         (vec![paid(), Event::Disputed(dispute("A"))], &[BOUGHT]),
         (vec![paid(), Event::Disputed(dispute("A")), refunded("A")], &[BOUGHT, REVOKED]),
     ] {
-        let shop = Shop::open();
-        shop.product("guide").await;
+        let shop = Shop::with_guide().await;
         for event in events {
             shop.tell(event).await;
         }
@@ -149,8 +140,7 @@ async fn a_buyer_is_told_of_a_refund_that_revoked_a_key_and_of_nothing_else() {
 
 #[tokio::test]
 async fn a_refund_revokes_once_also_after_the_seller_restored_the_key() {
-    let shop = Shop::open();
-    shop.product("guide").await;
+    let shop = Shop::with_guide().await;
     shop.tell(Event::Paid(sale("A", "guide"))).await;
     assert_eq!(shop.tell(Event::Refunded(Refund::of(order("A"), false, None))).await, Some(PartialRefund));
     assert_eq!(shop.statuses().await, [Status::Valid]);

@@ -4,20 +4,15 @@ use std::time::Duration;
 
 use delivery_core::email::Email;
 use delivery_core::key::Status;
-use delivery_core::platform::{Buyer, Event, Notification, Platform, Sale};
+use delivery_core::platform::{Buyer, Event, Sale};
 use delivery_core::store::EventOutcome::{Ignored, Issued, NeedsAttention, Revoked};
 use delivery_core::store::InboxQuery;
 
-use super::shop::{Own, Shop, line, refunded, sale};
-
-fn told(id: &str, events: Vec<Event>) -> Notification {
-    Notification { id: id.to_owned(), kind: "sale".to_owned(), is_test: false, events: Ok(events) }
-}
+use super::shop::{Shop, line, refunded, sale};
 
 #[tokio::test]
 async fn a_refund_is_told_to_whoever_has_the_key_now() {
-    let shop = Shop::open();
-    shop.product("guide").await;
+    let shop = Shop::with_guide().await;
     shop.tell(Event::Paid(sale("A", "guide"))).await;
     assert_eq!(shop.sent().await, 1);
     let corrected: Email = "ada@example.org".parse().unwrap();
@@ -38,8 +33,7 @@ async fn a_refund_is_told_to_whoever_has_the_key_now() {
 
 #[tokio::test]
 async fn events_of_a_person_who_was_erased_leave_nothing_when_they_come_again() {
-    let shop = Shop::open();
-    shop.product("guide").await;
+    let shop = Shop::with_guide().await;
     let waits = Sale { lines: vec![line("mug")], ..sale("B", "") };
     let by_reference = Sale { buyer: Buyer { email: None, customer: Some("ctm_1".to_owned()) }, ..sale("C", "guide") };
     let events = [
@@ -58,7 +52,7 @@ async fn events_of_a_person_who_was_erased_leave_nothing_when_they_come_again() 
     // Apart in time, so that no limit is met.
     for (id, event, _) in &events {
         shop.clock.advance(Duration::from_mins(1));
-        let again = shop.delivery.receive(&Own.name(), told(id, vec![event.clone()])).await.unwrap();
+        let again = shop.receive(id, Ok(vec![event.clone()])).await.unwrap();
         assert!(!again.is_new, "{id}");
     }
     // The same sales, as events that nobody knows: pruned, or made again by hand.

@@ -4,6 +4,7 @@ use delivery_core::platform::{Cause, Dispute, Event, Extent, Reference, Referenc
 use serde_json::{Value, json};
 
 use super::hostile::read;
+use super::shop::order;
 
 fn events(name: &str, topic: &str, body: &Value) -> Vec<Event> {
     read(name, topic, body.to_string().as_bytes()).events.unwrap()
@@ -13,10 +14,6 @@ fn stripe(kind: &str, object: &Value) -> Vec<Event> {
     let event =
         json!({ "id": "evt_1", "object": "event", "livemode": true, "type": kind, "data": { "object": object } });
     events("stripe", "", &event)
-}
-
-fn order(number: &str) -> Reference {
-    Reference::Order(number.to_owned())
 }
 
 fn payment(number: &str) -> Reference {

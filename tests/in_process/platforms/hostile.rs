@@ -1,11 +1,10 @@
 //! Requests that somebody who knows the secret could send, and those of somebody who does not.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use delivery_core::platform::{Event, Notification, Received, Request, Unauthentic};
-use http::{HeaderMap, HeaderName};
+use delivery_core::platform::{Event, Notification, Received, Secrets, Unauthentic};
 use proptest::prelude::*;
 
-use super::signing::{PLATFORMS, SECRET, now, platform, signed};
+use super::signing::{PLATFORMS, SECRET, adapter, now, signed};
 
 fn read_at(
     name: &str,
@@ -14,11 +13,8 @@ fn read_at(
     body: &[u8],
     now: DateTime<Utc>,
 ) -> Result<Received, Unauthentic> {
-    let mut map = HeaderMap::new();
-    for (field, value) in headers {
-        map.append(field.parse::<HeaderName>().unwrap(), value.parse().unwrap());
-    }
-    platform(name).read(&Request { headers: &map, query, body, now })
+    let platform = adapter(name, &Secrets::new([SECRET]).unwrap()).unwrap();
+    super::signing::read(&*platform, headers.iter().map(|(field, value)| (*field, value)), query, body, now)
 }
 
 pub(crate) fn read(name: &str, topic: &str, body: &[u8]) -> Notification {

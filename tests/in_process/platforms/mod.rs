@@ -11,13 +11,10 @@ mod signing;
 mod waiting;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use chrono::DateTime;
-use delivery_core::platform::{
-    Event, Extent, Gumroad, LemonSqueezy, Line, Paddle, Platform, Polar, Received, Reference, Refund, Request, Sale,
-    Secrets, Shopify, Standard, Stripe, Unauthentic, WooCommerce,
-};
-use http::{HeaderMap, HeaderName};
+use chrono::{DateTime, Utc};
+use delivery_core::platform::{Event, Extent, Line, Platform, Received, Reference, Refund, Sale, Secrets, Unauthentic};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -49,36 +46,23 @@ fn vectors(text: &str) -> Vec<Vector> {
     serde_json::from_str(text).unwrap()
 }
 
-/// The adapter with the secrets that the receiver has; none where they are not accepted as secrets.
-fn platform(name: &str, vector: &Vector) -> Option<Box<dyn Platform>> {
-    let secrets = if vector.secrets.is_empty() { vec![vector.secret.clone()] } else { vector.secrets.clone() };
-    let secrets = Secrets::new(secrets).ok()?;
-    Some(match name {
-        "stripe" => Box::new(Stripe::new(&secrets)),
-        "shopify" => Box::new(Shopify::new(&secrets)),
-        "lemonsqueezy" => Box::new(LemonSqueezy::new(&secrets)),
-        "paddle" => Box::new(Paddle::new(&secrets)),
-        "gumroad" => Box::new(Gumroad::new(&secrets).ok()?),
-        "woocommerce" => Box::new(WooCommerce::new(&secrets)),
-        "polar" => Box::new(Polar::new(&secrets)),
-        "standard" => Box::new(Standard::new(&secrets).ok()?),
-        name => panic!("no platform is called {name}"),
-    })
+impl Vector {
+    /// The adapter with the secrets that the receiver has; none where they are not accepted as secrets.
+    fn adapter(&self, name: &str) -> Option<Arc<dyn Platform>> {
+        let secrets = if self.secrets.is_empty() { vec![self.secret.clone()] } else { self.secrets.clone() };
+        signing::adapter(name, &Secrets::new(secrets).ok()?)
+    }
+
+    fn now(&self) -> DateTime<Utc> {
+        DateTime::from_timestamp(self.now, 0).unwrap()
+    }
 }
 
 fn read(name: &str, vector: &Vector) -> Result<Received, Unauthentic> {
-    let mut headers = HeaderMap::new();
-    for (name, value) in &vector.headers {
-        headers.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
-    }
+    let fields = vector.headers.iter().map(|(name, value)| (name.as_str(), value));
     let query = vector.url.split_once('?').map_or("", |(_, query)| query);
-    let now = DateTime::from_timestamp(vector.now, 0).unwrap();
-    platform(name, vector).ok_or(Unauthentic)?.read(&Request {
-        headers: &headers,
-        query,
-        body: vector.body.as_bytes(),
-        now,
-    })
+    let platform = vector.adapter(name).ok_or(Unauthentic)?;
+    signing::read(&*platform, fields, query, vector.body.as_bytes(), vector.now())
 }
 
 /// What the events come to, in the words of the vectors.
@@ -214,12 +198,23 @@ fn check(platform: &str, text: &str) -> usize {
 }
 
 macro_rules! platforms {
-    ($($test:ident: $name:literal, $file:literal, $count:literal;)+) => { $(
-        #[test]
-        fn $test() {
-            assert_eq!(check($name, include_str!(concat!("vectors/", $file, ".json"))), $count);
+    ($($test:ident: $name:literal, $file:literal, $count:literal;)+) => {
+        $(
+            #[test]
+            fn $test() {
+                assert_eq!(check($name, include_str!(concat!("vectors/", $file, ".json"))), $count);
+            }
+        )+
+
+        mod over_http {
+            $(
+                #[tokio::test]
+                async fn $test() {
+                    super::served::check_all($name, include_str!(concat!("vectors/", $file, ".json"))).await;
+                }
+            )+
         }
-    )+ };
+    };
 }
 
 platforms! {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delivery_core::Delivery;
+use delivery_core::delivery::Error;
 use delivery_core::key::{Key, Status};
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::order::Source;
@@ -12,8 +13,8 @@ use delivery_core::platform::{
     Sale, Unauthentic, Unreadable,
 };
 use delivery_core::product::{NewProduct, Product, Refs};
-use delivery_core::store::{EventOutcome, InboxQuery, KeyQuery, MemoryStore};
-use delivery_core::terms::{OwnTerms, UseLimit, Validity};
+use delivery_core::store::{self, EventOutcome, InboxQuery, KeyQuery, MemoryStore};
+use delivery_core::terms::{OwnTerms, Validity};
 use delivery_testing::{Faulty, ManualClock, RecordingMailer};
 
 /// A platform of the host's own: it signs nothing, and speaks to the service directly.
@@ -51,6 +52,13 @@ impl Shop {
         Self { delivery, clock, store, mailer, next: std::cell::Cell::new(0) }
     }
 
+    /// A shop that sells what the platform calls guide.
+    pub async fn with_guide() -> Self {
+        let shop = Self::open();
+        shop.product("guide").await;
+        shop
+    }
+
     /// A product that the platform calls so, for 30 days.
     pub async fn product(&self, name: &str) -> Arc<Product> {
         self.add(name, OwnTerms { validity: Validity::from_days(30).ok(), ..OwnTerms::default() }).await
@@ -58,12 +66,11 @@ impl Shop {
 
     /// A product that the platform calls so, for so many uses.
     pub async fn limited(&self, name: &str, uses: i64) -> Arc<Product> {
-        self.add(name, OwnTerms { limit: UseLimit::from_count(uses).ok(), ..OwnTerms::default() }).await
+        self.add(name, crate::calls::uses(uses)).await
     }
 
     async fn add(&self, name: &str, terms: OwnTerms) -> Arc<Product> {
-        let refs = Refs::new([("own".parse().unwrap(), name.parse().unwrap())]).unwrap();
-        self.delivery.add_product(NewProduct::new("Guide").unwrap().refs(refs).terms(terms)).await.unwrap()
+        self.delivery.add_product(called(&[name]).terms(terms)).await.unwrap()
     }
 
     /// Tells of something, as an event of its own.
@@ -75,12 +82,22 @@ impl Shop {
     }
 
     pub async fn told(&self, id: &str, events: Result<Vec<Event>, Unreadable>) -> Option<EventOutcome> {
+        self.receive(id, events).await.unwrap().entry.outcome
+    }
+
+    pub async fn receive(&self, id: &str, events: Result<Vec<Event>, Unreadable>) -> Result<store::Received, Error> {
         let notification = Notification { id: id.to_owned(), kind: "sale".to_owned(), is_test: false, events };
-        self.delivery.receive(&Own.name(), notification).await.unwrap().entry.outcome
+        self.delivery.receive(&Own.name(), notification).await
     }
 
     pub async fn keys(&self) -> Vec<Key> {
         self.delivery.keys(&KeyQuery { limit: 100, ..KeyQuery::default() }).await.unwrap().items
+    }
+
+    /// For how many days the first key is valid.
+    pub async fn days(&self) -> i64 {
+        let key = self.keys().await.remove(0);
+        (key.expires_at() - key.granted().issued_at).num_days()
     }
 
     pub async fn statuses(&self) -> Vec<Status> {
@@ -97,6 +114,12 @@ impl Shop {
         let entries = self.delivery.events(&InboxQuery { limit: 100, ..InboxQuery::default() }).await.unwrap();
         entries.items.into_iter().map(|entry| entry.reason).collect()
     }
+}
+
+/// A guide that the platform calls so.
+pub fn called(names: &[&str]) -> NewProduct {
+    let refs = names.iter().map(|name| ("own".parse().unwrap(), name.parse().unwrap()));
+    NewProduct::new("Guide").unwrap().refs(Refs::new(refs).unwrap())
 }
 
 pub fn line(name: &str) -> Line {

@@ -1,11 +1,15 @@
 //! Signing as each platform does.
 
+use std::sync::Arc;
+
 use chrono::{DateTime, Utc};
 use data_encoding::{BASE64, HEXLOWER};
 use delivery_core::platform::{
-    Gumroad, LemonSqueezy, Paddle, Platform, Polar, Secrets, Shopify, Standard, Stripe, WooCommerce,
+    Gumroad, LemonSqueezy, Paddle, Platform, Polar, Received, Request, Secrets, Shopify, Standard, Stripe, Unauthentic,
+    WooCommerce,
 };
 use hmac::{Hmac, KeyInit, Mac};
+use http::{HeaderMap, HeaderName};
 use sha2::Sha256;
 
 /// Every platform signs with it.
@@ -19,19 +23,34 @@ pub fn now() -> DateTime<Utc> {
     DateTime::from_timestamp(1_767_261_846, 0).unwrap()
 }
 
-/// The adapter, with that secret.
-pub fn platform(name: &str) -> Box<dyn Platform> {
-    let secrets = Secrets::new([SECRET]).unwrap();
-    match name {
-        "stripe" => Box::new(Stripe::new(&secrets)),
-        "shopify" => Box::new(Shopify::new(&secrets)),
-        "lemonsqueezy" => Box::new(LemonSqueezy::new(&secrets)),
-        "paddle" => Box::new(Paddle::new(&secrets)),
-        "gumroad" => Box::new(Gumroad::new(&secrets).unwrap()),
-        "woocommerce" => Box::new(WooCommerce::new(&secrets)),
-        "polar" => Box::new(Polar::new(&secrets)),
-        _ => Box::new(Standard::new(&secrets).unwrap()),
+/// The adapter with these secrets; none where they are not accepted as secrets.
+pub fn adapter(name: &str, secrets: &Secrets) -> Option<Arc<dyn Platform>> {
+    Some(match name {
+        "stripe" => Arc::new(Stripe::new(secrets)),
+        "shopify" => Arc::new(Shopify::new(secrets)),
+        "lemonsqueezy" => Arc::new(LemonSqueezy::new(secrets)),
+        "paddle" => Arc::new(Paddle::new(secrets)),
+        "gumroad" => Arc::new(Gumroad::new(secrets).ok()?),
+        "woocommerce" => Arc::new(WooCommerce::new(secrets)),
+        "polar" => Arc::new(Polar::new(secrets)),
+        "standard" => Arc::new(Standard::new(secrets).ok()?),
+        name => panic!("no platform is called {name}"),
+    })
+}
+
+/// A request as an adapter reads it.
+pub fn read<'f>(
+    platform: &dyn Platform,
+    fields: impl IntoIterator<Item = (&'f str, &'f String)>,
+    query: &str,
+    body: &[u8],
+    now: DateTime<Utc>,
+) -> Result<Received, Unauthentic> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in fields {
+        headers.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
     }
+    platform.read(&Request { headers: &headers, query, body, now })
 }
 
 fn mac(key: &[u8], parts: &[&[u8]]) -> Vec<u8> {

@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use delivery_core::key::Key;
-use delivery_core::platform::{Buyer, Event, Line, Notification, Platform, Sale};
-use delivery_core::product::{NewProduct, Product, ProductId, Refs};
+use delivery_core::platform::{Buyer, Event, Line, Sale};
+use delivery_core::product::{Product, ProductId};
 use delivery_core::store::EventOutcome::{Ignored, Issued, NeedsAttention, Remembered};
 use delivery_core::store::{InboxQuery, StoreError};
-use delivery_core::terms::{MAX_USES, OwnTerms, UseLimit};
+use delivery_core::terms::MAX_USES;
 use delivery_testing::Fault;
 
-use super::shop::{Own, Shop, line, sale};
+use super::shop::{Shop, called, line, sale};
+use crate::calls::uses;
 
 #[tokio::test]
 async fn a_sale_whose_product_is_mapped_later_is_a_key_then() {
@@ -49,10 +50,7 @@ async fn lines_of_one_product_add_up_also_when_one_is_mapped_later() {
     assert_eq!(shop.tell(Event::Paid(both)).await, Some(NeedsAttention));
     let limit = async || shop.keys().await.iter().map(|key| key.state().limit.as_count()).collect::<Vec<_>>();
     assert_eq!(limit().await, [5]);
-    let names = ["guide", "second"].map(|name| ("own".parse().unwrap(), name.parse().unwrap()));
-    let terms = OwnTerms { limit: UseLimit::from_count(5).ok(), ..OwnTerms::default() };
-    let facts = NewProduct::new("Guide").unwrap().refs(Refs::new(names).unwrap()).terms(terms);
-    shop.delivery.update_product(guide.id(), facts).await.unwrap();
+    shop.delivery.update_product(guide.id(), called(&["guide", "second"]).terms(uses(5))).await.unwrap();
     shop.delivery.apply_events().await.unwrap();
     assert_eq!((limit().await, shop.sent().await), (vec![15], 1));
     assert_eq!(shop.reasons().await, [None]);
@@ -61,8 +59,7 @@ async fn lines_of_one_product_add_up_also_when_one_is_mapped_later() {
     let both = Sale { lines: vec![line("guide"), many], ..sale("B", "") };
     assert_eq!(shop.tell(Event::Paid(both)).await, Some(NeedsAttention));
     assert_eq!(limit().await, [5, 15]);
-    let names = ["guide", "second", "third"].map(|name| ("own".parse().unwrap(), name.parse().unwrap()));
-    let facts = NewProduct::new("Guide").unwrap().refs(Refs::new(names).unwrap()).terms(terms);
+    let facts = called(&["guide", "second", "third"]).terms(uses(5));
     shop.delivery.update_product(guide.id(), facts).await.unwrap();
     shop.delivery.apply_events().await.unwrap();
     assert_eq!(limit().await, [i64::from(MAX_USES), 15]);
@@ -74,22 +71,17 @@ async fn an_order_that_was_served_stays_served_when_its_line_is_mapped_anew_or_t
     let guide = shop.product("guide").await;
     assert_eq!(shop.tell(Event::Paid(sale("A", "guide"))).await, Some(Issued));
     let atlas = shop.product("atlas").await;
-    let facts = |refs: &[&str]| {
-        let names = refs.iter().map(|name| ("own".parse().unwrap(), name.parse().unwrap()));
-        NewProduct::new("x").unwrap().refs(Refs::new(names).unwrap())
-    };
-    shop.delivery.update_product(guide.id(), facts(&[])).await.unwrap();
-    shop.delivery.update_product(atlas.id(), facts(&["guide"])).await.unwrap();
+    shop.delivery.update_product(guide.id(), called(&[])).await.unwrap();
+    shop.delivery.update_product(atlas.id(), called(&["guide"])).await.unwrap();
     assert_eq!(shop.tell(Event::Paid(sale("A", "guide"))).await, Some(Ignored));
-    shop.delivery.update_product(atlas.id(), facts(&[])).await.unwrap();
+    shop.delivery.update_product(atlas.id(), called(&[])).await.unwrap();
     assert_eq!(shop.tell(Event::Paid(sale("A", "guide"))).await, Some(Ignored), "mapped to nothing");
     assert_eq!((shop.keys().await.len(), shop.sent().await), (1, 1));
 }
 
 #[tokio::test]
 async fn a_sale_waits_for_its_address() {
-    let shop = Shop::open();
-    shop.product("guide").await;
+    let shop = Shop::with_guide().await;
     let buyer = Buyer { email: None, customer: Some("ctm_1".to_owned()) };
     assert_eq!(shop.tell(Event::Paid(Sale { buyer, ..sale("A", "guide") })).await, Some(NeedsAttention));
     let told = Event::Customer { reference: "ctm_1".to_owned(), email: "ada@example.com".to_owned(), told_at: None };
@@ -100,8 +92,7 @@ async fn a_sale_waits_for_its_address() {
 
 #[tokio::test]
 async fn products_that_are_unknown_or_not_named_need_attention() {
-    let shop = Shop::open();
-    shop.product("guide").await;
+    let shop = Shop::with_guide().await;
     let unknown = Line { own: ProductId::new(99).ok(), ..line("atlas") };
     for (lines, reason) in [
         (vec![unknown], "there is no product 99"),
@@ -189,8 +180,7 @@ async fn sellers_who_add_something_at_once_lose_nothing() {
 
 #[tokio::test]
 async fn the_address_of_a_customer_can_be_added() {
-    let shop = Shop::open();
-    shop.product("guide").await;
+    let shop = Shop::with_guide().await;
     let told = Event::Customer { reference: "ctm_1".to_owned(), email: "nobody".to_owned(), told_at: None };
     assert_eq!(shop.tell(told).await, Some(NeedsAttention));
     assert!(apply(&shop, Some("ada@example.com"), None).await.unwrap());
@@ -228,8 +218,7 @@ async fn an_archived_product_is_sold_to_nobody() {
 
 #[tokio::test]
 async fn events_beyond_the_limit_are_kept_and_applied_later() {
-    let shop = Shop::open();
-    shop.product("guide").await;
+    let shop = Shop::with_guide().await;
     let event = |number: u32| Ok(vec![Event::Paid(sale(&number.to_string(), "guide"))]);
     // A copy does not count.
     for number in [1, 1, 1, 2, 3] {
@@ -248,8 +237,7 @@ async fn events_beyond_the_limit_are_kept_and_applied_later() {
 
 #[tokio::test]
 async fn what_cannot_be_applied_is_kept_and_what_cannot_be_kept_is_refused() {
-    let shop = Shop::open();
-    shop.product("guide").await;
+    let shop = Shop::with_guide().await;
     let event = || Ok(vec![Event::Paid(sale("A", "guide"))]);
     shop.told("evt_0", Ok(vec![])).await;
     shop.store.then(Fault::None);
@@ -258,8 +246,7 @@ async fn what_cannot_be_applied_is_kept_and_what_cannot_be_kept_is_refused() {
     shop.store.then(Fault::Before(StoreError::Conflict { source: None }));
     assert_eq!(shop.told("evt_1", event()).await, None);
     shop.store.otherwise(Fault::Before(StoreError::unavailable("switched off")));
-    let notification = Notification { id: "evt_2".to_owned(), kind: String::new(), is_test: false, events: event() };
-    assert!(shop.delivery.receive(&Own.name(), notification).await.is_err());
+    assert!(shop.receive("evt_2", event()).await.is_err());
     shop.store.heal();
     shop.clock.advance(Duration::from_secs(20));
     assert_eq!((shop.delivery.apply_events().await.unwrap(), shop.keys().await.len()), (1, 1));
@@ -267,8 +254,7 @@ async fn what_cannot_be_applied_is_kept_and_what_cannot_be_kept_is_refused() {
 
 #[tokio::test]
 async fn a_lost_answer_of_the_store_is_found_out_before_the_platform_is_answered() {
-    let shop = Shop::open();
-    shop.product("guide").await;
+    let shop = Shop::with_guide().await;
     shop.told("evt_0", Ok(vec![])).await;
     for _ in 0..2 {
         shop.store.then(Fault::None);
@@ -280,8 +266,7 @@ async fn a_lost_answer_of_the_store_is_found_out_before_the_platform_is_answered
 
 #[tokio::test]
 async fn a_catalog_that_panics_loses_no_event() {
-    let shop = Shop::open();
-    shop.product("guide").await;
+    let shop = Shop::with_guide().await;
     shop.told("evt_0", Ok(vec![])).await;
     for order in ["A", "B"] {
         shop.store.then(Fault::Panic);
@@ -298,8 +283,7 @@ async fn a_catalog_that_panics_loses_no_event() {
 
 #[tokio::test]
 async fn names_that_no_database_takes_are_kept_all_the_same() {
-    let shop = Shop::open();
-    shop.product("guide").await;
+    let shop = Shop::with_guide().await;
     let long = "x".repeat(10_000);
     assert_eq!(shop.told(&long, Ok(vec![Event::Paid(sale("A", "guide"))])).await, Some(Issued));
     assert_eq!(shop.told("evt\0", Ok(vec![Event::Paid(sale("A\0", "guide"))])).await, Some(NeedsAttention));

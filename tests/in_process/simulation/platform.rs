@@ -5,7 +5,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use delivery_core::Delivery;
 use delivery_core::key::{Key, Status};
-use delivery_core::order::Source;
+use delivery_core::order::{OrderRef, Source};
 use delivery_core::platform::{Buyer, Dispute, Event, Line, Notification, Reference, References, Refund, Sale};
 use delivery_core::product::{NewProduct, ProductId, Refs};
 use rand::RngExt;
@@ -99,13 +99,8 @@ impl Platform {
         assert!(self.mapped_at.is_none() && self.reports.iter().all(|report| report.is_answered));
         let (mut valid, mut revoked) = (Vec::new(), Vec::new());
         for sale in &self.sales {
-            let is_its = |key: &&Key| {
-                key.granted()
-                    .order
-                    .as_ref()
-                    .is_some_and(|order| order.source == source() && order.id.as_str() == sale.order)
-            };
-            let keys: Vec<&Key> = issued.iter().filter(is_its).collect();
+            let its = OrderRef { source: source(), id: sale.order.parse().unwrap() };
+            let keys: Vec<&Key> = issued.iter().filter(|key| key.granted().order.as_ref() == Some(&its)).collect();
             assert!(keys.len() <= 1, "{} has {} keys", sale.order, keys.len());
             let is_kept = !sale.is_refunded && sale.dispute != Some(false);
             let is_valid = keys.first().is_some_and(|key| key.status(now) == Status::Valid);

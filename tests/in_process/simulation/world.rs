@@ -7,24 +7,20 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::delivery::Running;
-use delivery_core::http::{Call, Endpoint};
-use delivery_core::key::{Keyring, Prefix};
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::mail::{MailError, Mailer, Message};
 use delivery_core::product::NewProduct;
 use delivery_core::store::{KeyQuery, MemoryStore};
 use delivery_core::{Clock, Delivery};
 use delivery_testing::{Faulty, SeededEntropy};
-use http::Method;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::Told;
 use super::platform::Platform;
+use crate::calls;
 
-const SECRET: &str = "the platform's secret";
 /// Orders are paid in the first two days.
 const SELLING: Duration = Duration::from_hours(48);
 /// The mail server is as it should be again from then on.
@@ -89,6 +85,14 @@ impl Mailer for Post {
     }
 }
 
+/// The copies of an e-mail: another is sent only if the server hung up after the last.
+fn sent_once<'t>(taken: &'t [Taken], of: &str, is_its: impl Fn(&Taken) -> bool) -> Vec<&'t Taken> {
+    let messages: Vec<&Taken> = taken.iter().filter(|taken| is_its(taken)).collect();
+    let hung_up = messages.iter().filter(|message| message.hung_up).count();
+    assert!(messages.len() <= hung_up + 1, "{of} has {} e-mails, {hung_up} unknown", messages.len());
+    messages
+}
+
 pub struct World {
     delivery: Delivery,
     running: Option<Running>,
@@ -117,25 +121,12 @@ impl World {
             failures: Mutex::default(),
         });
         let store = Arc::new(Faulty::new(Arc::new(MemoryStore::new())));
-        let keyring = Keyring::new(Prefix::default(), &["a secret for simulations".parse().unwrap()]).unwrap();
-        let (webhook, admin) = (SECRET.parse().unwrap(), "the-seller's-token".parse().unwrap());
         let plenty = Quota::per_minute(u32::MAX).unwrap();
-        let quotas = Quotas {
-            product: plenty,
-            validate: plenty,
-            webhook: plenty,
-            admin: plenty,
-            failures: plenty,
-            events: plenty,
-            resend: plenty,
-            desk: plenty,
-        };
-        let delivery = Delivery::builder(store.clone(), post.clone(), keyring)
-            .webhook_secret(webhook)
-            .admin_token(admin)
+        let delivery = Delivery::builder(store.clone(), post.clone(), "a secret for simulations".parse().unwrap())
+            .webhook_secret(calls::SECRET.parse().unwrap())
             .clock(Arc::new(Paused(started)))
             .entropy(Arc::new(SeededEntropy::new(seed)))
-            .quotas(quotas)
+            .quotas(Quotas { webhook: plenty, events: plenty, ..Quotas::default() })
             .build();
         delivery.add_product(NewProduct::new("Guide").unwrap().content("x").unwrap()).await.unwrap();
         delivery.register().await.unwrap();
@@ -162,14 +153,11 @@ impl World {
                 continue;
             }
             *again -= u32::from(known);
-            let body =
-                json!({ "secret": SECRET, "order_id": order, "product_id": 1, "customer_email": "a@example.com" });
-            let reply = Endpoint::Order.call(&self.delivery, Call::new(Method::POST).json(body.to_string())).await;
-            if reply.status() == 200 {
-                let body: Value = serde_json::from_slice(reply.body()).unwrap();
-                self.keys.entry(order.clone()).or_default().insert(body["api_key"].as_str().unwrap().to_owned());
+            let (status, answer) = calls::order(&self.delivery, order, 1).await;
+            if status == 200 {
+                self.keys.entry(order.clone()).or_default().insert(answer["api_key"].as_str().unwrap().to_owned());
             } else {
-                assert_eq!(reply.status(), 503);
+                assert_eq!(status, 503);
                 self.failures += 1;
             }
         }
@@ -207,18 +195,13 @@ impl World {
             let keys = self.keys.get(order).expect("an order that was acknowledged");
             assert_eq!(keys.len(), 1, "{order} has one key, however often it was sent");
             let key = keys.iter().next().unwrap();
-            let messages: Vec<&Taken> = taken.iter().filter(|taken| taken.text.contains(key)).collect();
+            let messages = sent_once(&taken, order, |taken| taken.text.contains(key));
             assert!(!messages.is_empty(), "no e-mail for {order}");
             assert!(messages.iter().all(|message| message.name == messages[0].name), "one name for an e-mail");
-            let hung_up = messages.iter().filter(|message| message.hung_up).count();
-            assert!(messages.len() <= hung_up + 1, "{order} has {} e-mails, {hung_up} unknown", messages.len());
         }
         for (key, is_valid) in valid.iter().map(|key| (key, true)).chain(revoked.iter().map(|key| (key, false))) {
-            let is_its = |taken: &&Taken| taken.name.contains(&key.id().to_string());
-            let messages: Vec<&Taken> = taken.iter().filter(is_its).collect();
-            let hung_up = messages.iter().filter(|message| message.hung_up).count();
+            let messages = sent_once(&taken, "a sale", |taken| taken.name.contains(&key.id().to_string()));
             assert!(!is_valid || !messages.is_empty(), "no e-mail for a sale");
-            assert!(messages.len() <= hung_up + 1, "{} e-mails of a sale, {hung_up} unknown", messages.len());
         }
         let (store_failures, mail_failures) = (self.failures, *self.post.failures.lock().unwrap());
         Told {

@@ -37,8 +37,7 @@ impl Wrong {
             KnowsRequestsForEver => fetch.at = *self.first_time.lock().unwrap().get_or_insert(fetch.at),
             _ => {}
         }
-        let fetched = inner.fetch(id, fetch).await?;
-        match fetched {
+        match inner.fetch(id, fetch).await? {
             Some(Err(Refused { refusal: Refusal::OtherRequest, key })) if self.is(ForgetsTheProductOfARequest) => {
                 Ok(Some(Ok(Fetched { key, is_repeat: true })))
             }
@@ -121,74 +120,37 @@ impl Records for Wrong {
     }
 }
 
-#[async_trait]
-impl ProductNames for Wrong {
-    async fn product_named(&self, source: &Source, name: &RefName) -> Result<Option<ProductId>, StoreError> {
-        self.inner.product_named(source, name).await
-    }
+/// Traits that a wrong store does right, but for who changes something: that argument is after the semicolon.
+macro_rules! right {
+    ($($trait:ident { $(fn $name:ident($($argument:ident: $type:ty),* $(; $edit:ident)?) -> $answer:ty;)+ })+) => { $(
+        #[async_trait]
+        impl $trait for Wrong { $(
+            async fn $name(&self, $($argument: $type,)* $($edit: Edit)?) -> Result<$answer, StoreError> {
+                self.inner.$name($($argument,)* $(self.edit($edit))?).await
+            }
+        )+ }
+    )+ };
 }
 
-#[async_trait]
-impl Catalog for Wrong {
-    async fn product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
-        self.inner.product(id).await
+right! {
+    ProductNames {
+        fn product_named(source: &Source, name: &RefName) -> Option<ProductId>;
     }
-
-    async fn products(&self) -> Result<Arc<Vec<Listing>>, StoreError> {
-        self.inner.products().await
+    Catalog {
+        fn product(id: ProductId) -> Option<Arc<Product>>;
+        fn products() -> Arc<Vec<Listing>>;
     }
-}
-
-#[async_trait]
-impl CatalogEditor for Wrong {
-    async fn add_product(&self, product: NewProduct, edit: Edit) -> Result<Arc<Product>, StoreError> {
-        self.inner.add_product(product, self.edit(edit)).await
+    CatalogEditor {
+        fn add_product(product: NewProduct; edit) -> Arc<Product>;
+        fn product_called(host_ref: &HostRef) -> Option<Arc<Product>>;
+        fn update_product(id: ProductId, product: NewProduct, was: Option<&NewProduct>; edit) -> Option<Arc<Product>>;
+        fn archive_product(id: ProductId; edit) -> Option<Arc<Product>>;
     }
-
-    async fn product_called(&self, host_ref: &HostRef) -> Result<Option<Arc<Product>>, StoreError> {
-        self.inner.product_called(host_ref).await
-    }
-
-    async fn update_product(
-        &self,
-        id: ProductId,
-        product: NewProduct,
-        was: Option<&NewProduct>,
-        edit: Edit,
-    ) -> Result<Option<Arc<Product>>, StoreError> {
-        self.inner.update_product(id, product, was, self.edit(edit)).await
-    }
-
-    async fn archive_product(&self, id: ProductId, edit: Edit) -> Result<Option<Arc<Product>>, StoreError> {
-        self.inner.archive_product(id, self.edit(edit)).await
-    }
-}
-
-#[async_trait]
-impl Posts for Wrong {
-    async fn posts(&self, query: &PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
-        self.inner.posts(query).await
-    }
-
-    async fn add_post(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError> {
-        self.inner.add_post(post, self.edit(edit)).await
-    }
-
-    async fn post(&self, id: PostId) -> Result<Option<Post>, StoreError> {
-        self.inner.post(id).await
-    }
-
-    async fn update_post(
-        &self,
-        id: PostId,
-        post: NewPost,
-        was: Option<&NewPost>,
-        edit: Edit,
-    ) -> Result<Option<Post>, StoreError> {
-        self.inner.update_post(id, post, was, self.edit(edit)).await
-    }
-
-    async fn delete_post(&self, id: PostId, edit: Edit) -> Result<bool, StoreError> {
-        self.inner.delete_post(id, self.edit(edit)).await
+    Posts {
+        fn posts(query: &PostQuery) -> Arc<Vec<Post>>;
+        fn add_post(post: NewPost; edit) -> Post;
+        fn post(id: PostId) -> Option<Post>;
+        fn update_post(id: PostId, post: NewPost, was: Option<&NewPost>; edit) -> Option<Post>;
+        fn delete_post(id: PostId; edit) -> bool;
     }
 }

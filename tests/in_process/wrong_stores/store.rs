@@ -40,7 +40,7 @@ impl Fixture for Place {
 }
 
 /// A store with a fault.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Wrong {
     pub fault: Fault,
     pub inner: Arc<MemoryStore>,
@@ -50,21 +50,6 @@ pub struct Wrong {
     leases: Mutex<HashMap<MessageNumber, Lease>>,
     seen: Mutex<HashMap<KeyId, Key>>,
     pub first_time: Mutex<Option<DateTime<Utc>>>,
-}
-
-impl Default for Wrong {
-    fn default() -> Self {
-        Self {
-            fault: None,
-            inner: Arc::default(),
-            closed: false.into(),
-            favours: 0.into(),
-            first: Mutex::default(),
-            leases: Mutex::default(),
-            seen: Mutex::default(),
-            first_time: Mutex::default(),
-        }
-    }
 }
 
 impl Wrong {
@@ -77,6 +62,17 @@ impl Wrong {
             return Err(StoreError::unavailable("closed"));
         }
         Ok(self.inner.as_ref())
+    }
+
+    /// Whether it does a favour for the first time.
+    fn is_first(&self) -> bool {
+        self.favours.fetch_add(1, Ordering::SeqCst) == 0
+    }
+
+    /// Answers as if it had changed the key.
+    async fn answer_only(&self, id: KeyId, change: &Change) -> Result<Option<Result<Key, Refused>>, StoreError> {
+        let found = self.open()?.find(id).await?;
+        Ok(found.map(|key| key.apply(change).map_err(|refusal| Refused { refusal, key })))
     }
 }
 
@@ -133,14 +129,10 @@ impl Ledger for Wrong {
         let is_use = matches!(change, Change::Use { .. });
         match (&change, self.fault) {
             (Change::Use { .. }, CountsTwice) => drop(inner.change(id, change.clone(), Vec::new()).await?),
-            (Change::Use { .. }, CountsWithoutKeeping) => {
-                let found = inner.find(id).await?;
-                return Ok(found.map(|key| key.apply(&change).map_err(|refusal| Refused { refusal, key })));
-            }
+            (Change::Use { .. }, CountsWithoutKeeping) => return self.answer_only(id, &change).await,
             // The last use before the store is closed is not there yet.
-            (Change::Use { .. }, AnswersBeforeTheCommit) if self.favours.fetch_add(1, Ordering::SeqCst) == 0 => {
-                let found = inner.find(id).await?;
-                return Ok(found.map(|key| key.apply(&change).map_err(|refusal| Refused { refusal, key })));
+            (Change::Use { .. }, AnswersBeforeTheCommit) if self.is_first() => {
+                return self.answer_only(id, &change).await;
             }
             (Change::Use { .. }, CountsForAnotherKey) => id = self.first.lock().unwrap().unwrap_or(id),
             (Change::Use { at, .. }, RestoresByItself) => {
@@ -164,24 +156,16 @@ impl Ledger for Wrong {
             return Ok(Some(Ok(key)));
         }
         if self.is(QueuesAMessageForARefusal) {
-            inner
-                .issue(Sale::new(
-                    NewKey { id: KeyId::from_bytes([0xff; 16]), ..key.granted().as_ref().clone() },
-                    messages,
-                ))
-                .await?;
+            let another = NewKey { id: KeyId::from_bytes([0xff; 16]), ..key.granted().as_ref().clone() };
+            inner.issue(Sale::new(another, messages)).await?;
             return Ok(Some(Err(Refused { refusal, key })));
         }
         let used_up = matches!(refusal, Refusal::Exhausted { .. });
-        if used_up && self.is(GrantsOneUseTooMany) && self.favours.fetch_add(1, Ordering::SeqCst) == 0 {
-            let one = match UseLimit::from_count(1).unwrap() {
-                UseLimit::Uses(one) => LimitChange::Add(one),
-                UseLimit::Unlimited => unreachable!("one is a limit"),
-            };
-            let (at, by) = (DateTime::UNIX_EPOCH, "nobody".parse().unwrap());
-            inner
-                .change(id, Change::SetTerms { at, by, expires_at: Option::None, limit: Some(one) }, Vec::new())
-                .await?;
+        if used_up && self.is(GrantsOneUseTooMany) && self.is_first() {
+            let UseLimit::Uses(one) = UseLimit::from_count(1).unwrap() else { unreachable!("one is a limit") };
+            let (at, by, limit) = (DateTime::UNIX_EPOCH, "nobody".parse().unwrap(), Some(LimitChange::Add(one)));
+            let more = Change::SetTerms { at, by, expires_at: Option::None, limit };
+            inner.change(id, more, Vec::new()).await?;
             return inner.change(id, change, messages).await;
         }
         Ok(Some(Err(Refused { refusal, key })))
@@ -201,8 +185,7 @@ impl Ledger for Wrong {
             let granted = NewKey { id, order: Option::None, ..key.granted().as_ref().clone() };
             return Ok(Some(Ok(inner.issue(Sale::new(granted, successor.messages)).await?)));
         }
-        let rotated = inner.rotate(id, successor).await?;
-        match rotated {
+        match inner.rotate(id, successor).await? {
             Some(Ok(Issue::New(key))) if self.is(CountsFromZeroAfterARotation) => {
                 Ok(Some(Ok(Issue::New(Key::from(key.granted().as_ref().clone())))))
             }
@@ -237,6 +220,15 @@ impl Ledger for Wrong {
         }
         inner.complete_message(lease, outcome).await
     }
+}
+
+/// Parts of a store, which the store itself is.
+macro_rules! parts {
+    ($($name:ident: $part:ident),+) => { $(
+        fn $name(&self) -> Option<&dyn $part> {
+            Some(self)
+        }
+    )+ };
 }
 
 #[async_trait]
@@ -311,29 +303,7 @@ impl Backend for Wrong {
         self.open()?.retry_messages(route.filter(|_| !self.is(RetriesTheSameRoute)), now).await
     }
 
-    fn uses(&self) -> Option<&dyn History> {
-        Some(self)
-    }
-
-    fn inbox(&self) -> Option<&dyn Inbox> {
-        Some(self)
-    }
-
-    fn requests(&self) -> Option<&dyn Requests> {
-        Some(self)
-    }
-
-    fn records(&self) -> Option<&dyn Records> {
-        Some(self)
-    }
-
-    fn sign_ins(&self) -> Option<&dyn SignIns> {
-        Some(self)
-    }
-
-    fn lost_keys(&self) -> Option<&dyn LostKeys> {
-        Some(self)
-    }
+    parts! { uses: History, inbox: Inbox, requests: Requests, records: Records, sign_ins: SignIns, lost_keys: LostKeys }
 
     async fn ping(&self) -> Result<(), StoreError> {
         if self.is(HasNoPulse) { Err(StoreError::unavailable("no pulse")) } else { self.open()?.ping().await }

@@ -182,5 +182,14 @@ impl Case {
 
 /// The text with its placeholders filled. What no value stands for is meant as it is, such as `{{7*7}}`.
 fn filled(text: &str, values: &HashMap<&'static str, String>) -> String {
-    values.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("{{{{{name}}}}}"), value))
+    let text = repeated(text);
+    values.iter().fold(text, |text, (name, value)| text.replace(&format!("{{{{{name}}}}}"), value))
+}
+
+/// With `{{repeat 3 ab}}` as `ababab`.
+fn repeated(text: &str) -> String {
+    let Some((before, rest)) = text.split_once("{{repeat ") else { return text.to_owned() };
+    let (repeated, after) = rest.split_once("}}").unwrap();
+    let (count, part) = repeated.split_once(' ').unwrap();
+    format!("{before}{}{}", part.repeat(count.parse().unwrap()), self::repeated(after))
 }

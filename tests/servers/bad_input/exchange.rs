@@ -1,12 +1,13 @@
 //! Bytes over a socket: client libraries tidy up what is to be tested.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use socket2::{Domain, Socket, Type};
+
+use crate::clients::connect_from;
 
 /// A server that has not answered by then hangs.
 const DEADLINE: Duration = Duration::from_secs(16);
@@ -60,10 +61,7 @@ impl Answer {
 /// Sends `request` from loopback address `source` and reads what comes back.
 #[expect(clippy::disallowed_methods, reason = "a server is waited for in real time")]
 pub fn exchange(server: SocketAddr, source: Ipv4Addr, request: &[u8], is_head: bool) -> Exchange {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-    socket.bind(&SocketAddr::V4(SocketAddrV4::new(source, 0)).into()).unwrap();
-    socket.connect(&server.into()).unwrap();
-    let mut stream = TcpStream::from(socket);
+    let mut stream = connect_from(server, source.octets());
     let started = Instant::now();
     let mut writer = stream.try_clone().unwrap();
     thread::scope(|threads| {

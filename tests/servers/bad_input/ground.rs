@@ -13,20 +13,11 @@ use tokio::runtime::Runtime;
 
 use super::case::{Case, Kind, MAX_USES, Setup};
 use super::exchange::exchange;
-use support::process::{CONFIGURED, SECRET, Server, Site, TOKEN};
+use support::process::{CONFIGURED, JSON, PLENTY, SECRET, Server, Site, TOKEN, order_by};
 use support::wait_for;
 
 /// Posts in each shop, of one category: a list that shows all of them was not limited, or matched what it should not.
 pub const POSTS: usize = 70;
-/// Requests a minute where quotas are not what is tested.
-const GENEROUS: [(&str, &str); 5] = [
-    ("LIMIT_PRODUCT", "100000"),
-    ("LIMIT_VALIDATE", "100000"),
-    ("LIMIT_WEBHOOK", "100000"),
-    ("LIMIT_ADMIN", "100000"),
-    ("LIMIT_FAILURES", "100000"),
-];
-
 const HEAD: &str = "Host: x\r\nConnection: close\r\n";
 
 /// What stands for `{{NAME}}`.
@@ -125,8 +116,7 @@ impl Ground {
             }
             Setup::Order => {
                 let (id, mail) = (format!("order-{uniq}"), format!("Orderer{uniq}@example.com"));
-                let body = json!({ "secret": SECRET, "order_id": id, "customer_email": mail, "product_id": 1 });
-                let ordered = post(&shop.server, source, "/api/webhook/order", "", &body);
+                let ordered = post(&shop.server, source, "/api/webhook/order", "", &order_by(&id, &mail));
                 values.insert("ORDER_MAIL_UPPER_DOMAIN", mail.replace("example.com", "EXAMPLE.COM"));
                 values.extend([("ORDER_ID", id), ("ORDER_MAIL", mail)]);
                 values.insert("ORDER_KEY", ordered["api_key"].as_str().unwrap().to_owned());
@@ -168,8 +158,8 @@ fn flipped(secret: &str) -> String {
 /// Sends a request of the shop's owner or platform, which must be a good one.
 fn post(server: &Server, source: Ipv4Addr, path: &str, headers: &str, body: &Value) -> Value {
     let body = body.to_string();
-    let (json, length) = ("Content-Type: application/json", body.len());
-    let request = format!("POST {path} HTTP/1.1\r\n{HEAD}{json}\r\n{headers}Content-Length: {length}\r\n\r\n{body}");
+    let length = body.len();
+    let request = format!("POST {path} HTTP/1.1\r\n{HEAD}{JSON}{headers}Content-Length: {length}\r\n\r\n{body}");
     let answer = exchange(server.address, source, request.as_bytes(), false).answers.remove(0);
     assert_eq!(answer.status, 200, "{path}: {}", answer.text());
     answer.json()
@@ -190,7 +180,8 @@ impl Shop {
             command.env("RUST_LOG", "trace").stderr(log);
             Server::start(command)
         };
-        let generous = [&CONFIGURED[..], &GENEROUS].concat();
+        // Where quotas are not what is tested.
+        let generous = [&CONFIGURED[..], &PLENTY, &[("LIMIT_FAILURES", "1000000")]].concat();
         let (server, here) = (start(&generous), Ipv4Addr::LOCALHOST);
         for name in ["Guide", "Other"] {
             admin(&server, here, "product", &json!({ "name": name, "content": format!("# {name}") }));
@@ -214,9 +205,9 @@ impl Shop {
 
     /// Buys the product that was just added.
     pub fn buy(&self, source: Ipv4Addr, product: &Value, email: &str) {
-        let order_id = format!("then-{email}");
-        let body = json!({ "secret": SECRET, "order_id": order_id, "customer_email": email, "product_id": product });
-        post(&self.server, source, "/api/webhook/order", "", &body);
+        let mut order = order_by(&format!("then-{email}"), email);
+        order["product_id"] = product.clone();
+        post(&self.server, source, "/api/webhook/order", "", &order);
     }
 
     pub fn counts(&mut self, runtime: &Runtime) -> Counts {

@@ -28,10 +28,10 @@ pub struct Book {
     outages: bool,
 }
 
-/// Ends the day when it is dropped.
-struct Closing<'a>(&'a AtomicBool);
+/// Ends the clients of a test when it is dropped, also where the test fails.
+pub struct Done<'a>(pub &'a AtomicBool);
 
-impl Drop for Closing<'_> {
+impl Drop for Done<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -67,7 +67,7 @@ impl Book {
                 });
             }
             // Also where that panics: clients that never end would hide it.
-            let _closed = Closing(&self.done);
+            let _done = Done(&self.done);
             crash();
         });
     }
@@ -140,8 +140,8 @@ impl Book {
             }
             let mut orders = self.orders.lock().unwrap();
             let known = orders.get_mut(&id).unwrap();
-            let bearer = format!("Authorization: Bearer {}\r\n", known.key.as_ref().expect("an answer"));
-            let used = server.call("GET", "/api/validate", &bearer, "").1["used_count"].as_u64().unwrap();
+            let (_, answer) = server.validate(known.key.as_ref().expect("an answer"));
+            let used = answer["used_count"].as_u64().unwrap();
             let possible = known.acknowledged..=known.attempted.min(USES);
             assert!(possible.contains(&used), "{id} has {used} uses of {possible:?}");
             (known.acknowledged, known.attempted) = (used, used);

@@ -9,12 +9,11 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::seq::IteratorRandom;
 use rand::{RngExt, SeedableRng};
-use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::runtime::Runtime;
 
 use super::clients::{Book, USES};
-use support::postgres::{Postgres, unique};
-use support::process::{CONFIGURED, Server, Site};
+use support::postgres::{Postgres, administer};
+use support::process::{PLENTY, Server, Site, configured};
 use support::smtp::{Script, SmtpServer};
 use support::wait_for;
 
@@ -44,17 +43,12 @@ impl Shop {
 
     pub fn over_postgres(database: &'static Postgres) -> Self {
         let sites = vec![Site::new("axum_server"), Site::new("rocket_server")];
-        let name = unique();
-        let mut shop = Self::new("both over PostgreSQL".to_owned(), sites, None);
-        let main = database.url();
-        shop.administer(&main, &format!("CREATE DATABASE {name}"));
-        shop.postgres = Some((database, format!("{}/{name}", main.rsplit_once('/').unwrap().0)));
-        shop
+        Self::new("both over PostgreSQL".to_owned(), sites, Some((database, database.database())))
     }
 
     fn new(name: String, sites: Vec<Site>, postgres: Option<(&'static Postgres, String)>) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let mail = runtime.block_on(SmtpServer::start(Script::Accept));
+        let runtime = Runtime::new().unwrap();
+        let mail = SmtpServer::alone(Script::Accept);
         #[expect(clippy::disallowed_methods, reason = "another crash each time; when it comes no seed could repeat")]
         let chance = StdRng::from_rng(&mut rand::rng());
         let (book, starts, servers) = (Book::new(Duration::ZERO, false), Vec::new(), Vec::new());
@@ -94,8 +88,7 @@ impl Shop {
             for (nth, moment) in moments.into_iter().enumerate() {
                 let answered = book.answered();
                 wait_for(Duration::from_mins(1), || book.answered() >= answered + moment);
-                let id = servers[(first + nth) % servers.len()].id().to_string();
-                assert!(Command::new("kill").args(["-KILL", &id]).status().unwrap().success());
+                servers[(first + nth) % servers.len()].signal("-KILL");
             }
         });
         for server in self.servers.drain(..) {
@@ -114,8 +107,7 @@ impl Shop {
     /// whatever was leased before its start is leased by nobody.
     pub fn release_messages(&self) {
         if let Some((_, url)) = &self.postgres {
-            let released = "UPDATE delivery.delivery_message SET due_at = 0, token = token + 1 WHERE state = 0";
-            self.administer(url, released);
+            administer(url, "UPDATE delivery.delivery_message SET due_at = 0, token = token + 1 WHERE state = 0");
         }
     }
 
@@ -128,18 +120,10 @@ impl Shop {
         self.runtime.block_on(future)
     }
 
-    fn administer(&self, url: &str, statement: &str) {
-        self.run(async {
-            let mut session = PgConnection::connect(url).await.unwrap();
-            session.execute(AssertSqlSafe(statement.to_owned())).await.unwrap();
-        });
-    }
-
     fn command(&self, site: usize) -> Command {
-        let (uses, plenty) = (USES.to_string(), "1000000");
-        let mut settings = CONFIGURED.to_vec();
+        let uses = USES.to_string();
+        let mut settings = configured(&PLENTY);
         settings.extend([("KEY_USES", uses.as_str()), ("SMTP_URL", &self.mail.url), ("RUST_LOG", "debug")]);
-        settings.extend(["LIMIT_PRODUCT", "LIMIT_VALIDATE", "LIMIT_WEBHOOK"].map(|limit| (limit, plenty)));
         settings.extend(self.postgres.iter().map(|(_, url)| ("DATABASE_URL", url.as_str())));
         let mut command = self.sites[site].command(&settings);
         let log: File = OpenOptions::new().create(true).append(true).open(&self.logs()[site]).unwrap();

@@ -6,14 +6,14 @@ use sqlx::{Connection, Executor, PgConnection};
 use super::{ChangedItsMind, Host, Transact, host as open, order};
 use support::postgres::{postgres, unique};
 
-impl Transact for Host<PostgresStore> {
-    async fn transact(&self, id: &'static str, commit: bool) -> Result<Issue, ChangedItsMind> {
-        let sale = self.delivery.prepare(order(id)).await.unwrap();
-        let mut connection = PgConnection::connect(&self.url).await.unwrap();
+impl Transact for PostgresStore {
+    async fn transact(host: &Host<Self>, id: &'static str, commit: bool) -> Result<Issue, ChangedItsMind> {
+        let sale = host.delivery.prepare(order(id)).await.unwrap();
+        let mut connection = PgConnection::connect(&host.url).await.unwrap();
         let mut transaction = connection.begin().await.unwrap();
         let insert = sqlx::query("INSERT INTO shop_order (id) VALUES ($1)").bind(id);
         insert.execute(&mut *transaction).await.unwrap();
-        let issue = self.store.issue_in(&mut transaction, &sale).await?;
+        let issue = host.store.issue_in(&mut transaction, &sale).await?;
         // The host's own tables are found as before.
         transaction.execute("SELECT count(*) FROM shop_order").await.unwrap();
         if !commit {
@@ -24,8 +24,8 @@ impl Transact for Host<PostgresStore> {
         Ok(issue)
     }
 
-    async fn orders(&self) -> i64 {
-        let mut connection = PgConnection::connect(&self.url).await.unwrap();
+    async fn orders(host: &Host<Self>) -> i64 {
+        let mut connection = PgConnection::connect(&host.url).await.unwrap();
         sqlx::query_scalar("SELECT count(*) FROM shop_order").fetch_one(&mut connection).await.unwrap()
     }
 }
@@ -45,7 +45,7 @@ pub async fn host(pooled: bool) -> Host<PostgresStore> {
     } else {
         options.connect_with(url.parse().unwrap()).await
     };
-    open(store.unwrap(), url).await
+    open(store.unwrap(), url, None).await
 }
 
 #[tokio::test]

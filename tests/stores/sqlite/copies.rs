@@ -3,16 +3,16 @@
 use delivery_core::key::{Acceptance, Fingerprint, Keyring};
 use delivery_core::store::{Backend, Ledger, Sale, Schema, SqliteError, SqliteStore};
 
-use super::{add_newer_migration, key, open, spend};
+use super::{add_newer_migration, open, opened};
+use crate::fixtures::{key, used};
 
 #[tokio::test]
 async fn a_copy_has_what_was_acknowledged_and_opens_in_the_place_of_the_store() {
-    let folder = tempfile::tempdir().unwrap();
+    let (folder, store) = opened().await;
     let (path, copy) = (folder.path().join("delivery.db"), folder.path().join("copy.db"));
-    let store = open(&folder).await;
     let id = store.issue(Sale::new(key(1, -1), Vec::new())).await.unwrap().into_key().id();
     for second in 0..5 {
-        store.change(id, spend(second), Vec::new()).await.unwrap().unwrap().unwrap();
+        used(&store, id, second).await;
         // While it is open, and each in the place of the last.
         let made = SqliteStore::back_up(&path, &copy).await.unwrap();
         assert_eq!(made.keys, 1);

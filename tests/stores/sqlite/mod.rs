@@ -6,32 +6,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
-use delivery_core::key::{Change, Key, KeyId, NewKey, SecretVersion, Status};
-use delivery_core::order::{OrderRef, Source};
-use delivery_core::product::{NewProduct, ProductId};
+use chrono::TimeDelta;
+use delivery_core::key::{Key, KeyId, Status};
 use delivery_core::store::{
-    Backend, CatalogEditor, Edit, History, Issue, KeyQuery, Ledger, MessageId, Notice, Sale, SqliteError, SqliteStore,
+    Backend, CatalogEditor, Edit, History, Issue, KeyQuery, Ledger, Sale, SqliteError, SqliteStore,
 };
-use delivery_core::terms::{Terms, UseLimit, Validity};
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Connection};
+use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-fn now() -> DateTime<Utc> {
-    DateTime::from_timestamp(1_795_255_200, 0).unwrap()
-}
-
-fn key(number: u128, uses: i64) -> NewKey {
-    let terms = Terms { validity: Validity::Never, limit: UseLimit::from_count(uses).unwrap() };
-    let identity = (KeyId::from_bytes(number.to_be_bytes()), SecretVersion::from_stored(1));
-    NewKey::on_terms(identity, ProductId::new(1).unwrap(), "a@example.com".parse().unwrap(), terms, now())
-}
-
-fn spend(second: i64) -> Change {
-    Change::Use { product: ProductId::new(1).unwrap(), at: now() + TimeDelta::seconds(second) }
-}
+use crate::fixtures::{by_admin, e_mail, facts, key, now, reference, spend, used};
 
 /// The writer of a store that was dropped lets go of the file at its next turn.
 async fn open(folder: &TempDir) -> SqliteStore {
@@ -43,11 +28,22 @@ async fn open(folder: &TempDir) -> SqliteStore {
     }
 }
 
+/// A new store, in a folder.
+async fn opened() -> (TempDir, SqliteStore) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder).await;
+    (folder, store)
+}
+
+/// A session by hand.
+async fn session(file: &Path) -> SqliteConnection {
+    SqliteConnectOptions::new().filename(file).connect().await.unwrap()
+}
+
 #[tokio::test]
 async fn one_store_owns_a_file_whatever_its_name() {
-    let folder = tempfile::tempdir().unwrap();
+    let (folder, first) = opened().await;
     let path = |name: &str| folder.path().join(name);
-    let first = open(&folder).await;
     std::fs::hard_link(path("delivery.db"), path("hard.db")).unwrap();
     std::os::unix::fs::symlink(path("delivery.db"), path("soft.db")).unwrap();
     for name in ["delivery.db", "hard.db", "soft.db"] {
@@ -79,8 +75,7 @@ async fn a_lock_that_is_let_go_within_a_moment_is_waited_for() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_loses_nothing_and_doubles_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let order = OrderRef { source: Source::webhook(), id: "A".parse().unwrap() };
-    let message = vec![Notice::purchase(MessageId::new("a@example.com").unwrap())];
+    let (order, message) = (reference("A"), e_mail("a"));
     for round in 0..50_u64 {
         let store = open(&folder).await;
         let granted = key(u128::from(round) + 1, -1).bought_with(order.clone());
@@ -88,7 +83,7 @@ async fn a_restart_loses_nothing_and_doubles_nothing() {
         assert_eq!(matches!(issued, Issue::New(_)), round == 0, "one key, however many restarts later");
         let issued = issued.into_key();
         assert_eq!(issued.used(), round);
-        store.change(issued.id(), spend(0), Vec::new()).await.unwrap().unwrap().unwrap();
+        used(&store, issued.id(), 0).await;
         if round % 2 == 0 {
             store.close().await;
         }
@@ -102,12 +97,11 @@ async fn a_restart_loses_nothing_and_doubles_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_same_order_a_thousand_restarts_later_is_the_same_key() {
+async fn the_same_order_many_restarts_later_is_the_same_key() {
     let folder = tempfile::tempdir().unwrap();
-    let order = OrderRef { source: Source::webhook(), id: "A".parse().unwrap() };
-    for round in 1..=1000 {
+    for round in 1..=support::rounds(100, 1000) {
         let store = open(&folder).await;
-        let issued = store.issue(Sale::new(key(round, -1).bought_with(order.clone()), Vec::new())).await.unwrap();
+        let issued = store.issue(Sale::new(key(round, -1).bought_with(reference("A")), Vec::new())).await.unwrap();
         assert_eq!(issued.into_key().id(), key(1, -1).id);
         store.close().await;
     }
@@ -127,7 +121,7 @@ async fn counts_stay_exact_across_flushing_and_restart() {
         let store = store.clone();
         users.spawn(async move {
             for count in 1..=USES {
-                let used = store.change(key(number, -1).id, spend(0), Vec::new()).await.unwrap().unwrap().unwrap();
+                let used = used(&*store, key(number, -1).id, 0).await;
                 assert_eq!(used.used(), count);
                 assert_eq!(store.find(used.id()).await.unwrap().unwrap().used(), count);
             }
@@ -147,14 +141,13 @@ async fn counts_stay_exact_across_flushing_and_restart() {
 /// Of some keys the uses are flushed, of others they are not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exhausted_keys_are_found_whether_their_uses_are_flushed_or_not() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(&folder).await;
+    let (folder, store) = opened().await;
     for number in 1..=2_500 {
         store.issue(Sale::new(key(number, 2), Vec::new())).await.unwrap();
     }
     let spend_each = async |store: &SqliteStore, of: &[u128]| {
         for number in (1..=2_500).filter(|number| of.contains(&(number % 3))) {
-            store.change(key(number, 2).id, spend(0), Vec::new()).await.unwrap().unwrap().unwrap();
+            used(store, key(number, 2).id, 0).await;
         }
     };
     spend_each(&store, &[0]).await;
@@ -181,11 +174,10 @@ async fn exhausted_keys_are_found_whether_their_uses_are_flushed_or_not() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crash_between_append_and_flush_changes_no_count() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(&folder).await;
+    let (folder, store) = opened().await;
     store.issue(Sale::new(key(1, 5), Vec::new())).await.unwrap();
     for _ in 0..3 {
-        store.change(key(1, 5).id, spend(0), Vec::new()).await.unwrap().unwrap().unwrap();
+        used(&store, key(1, 5).id, 0).await;
     }
     // What a crash leaves behind: the files as they are now, nothing flushed, nothing closed.
     let crashed = tempfile::tempdir().unwrap();
@@ -193,25 +185,19 @@ async fn a_crash_between_append_and_flush_changes_no_count() {
         std::fs::copy(folder.path().join(file), crashed.path().join(file)).unwrap();
     }
     let store = open(&crashed).await;
-    for used in [4, 5] {
-        let changed = store.change(key(1, 5).id, spend(0), Vec::new()).await.unwrap().unwrap().unwrap();
-        assert_eq!(changed.used(), used);
+    for count in [4, 5] {
+        assert_eq!(used(&store, key(1, 5).id, 0).await.used(), count);
     }
     assert!(store.change(key(1, 5).id, spend(0), Vec::new()).await.unwrap().unwrap().is_err());
 }
 
 #[tokio::test]
 async fn a_message_that_was_under_way_at_a_crash_is_due_at_the_next_start() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(&folder).await;
-    store.issue(Sale::new(key(1, 1), vec![Notice::purchase(MessageId::new("a@example.com").unwrap())])).await.unwrap();
+    let (folder, store) = opened().await;
+    store.issue(Sale::new(key(1, 1), e_mail("a"))).await.unwrap();
     let claim = async |store: &SqliteStore| {
-        store
-            .claim_messages(now(), now() + TimeDelta::minutes(5), 10)
-            .await
-            .unwrap()
-            .pop()
-            .map(|message| message.attempt)
+        let claimed = store.claim_messages(now(), now() + TimeDelta::minutes(5), 10).await.unwrap();
+        claimed.first().map(|message| message.attempt)
     };
     assert_eq!(claim(&store).await, Some(1));
     assert_eq!(claim(&store).await, None);
@@ -223,63 +209,48 @@ async fn a_message_that_was_under_way_at_a_crash_is_due_at_the_next_start() {
 async fn every_way_opening_can_fail_has_its_own_words() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    let error = |result: Result<SqliteStore, SqliteError>| result.err().unwrap().to_string();
-
-    let missing = error(SqliteStore::open(path("none/delivery.db")).await);
-    assert!(missing.contains("does not exist"), "{missing}");
-
-    std::fs::write(path("text.db"), "this is no database, but a text of more than a hundred bytes. ".repeat(20))
-        .unwrap();
-    let text = error(SqliteStore::open(path("text.db")).await);
-    assert!(text.contains("not a SQLite database"), "{text}");
-
+    let text = "this is no database, but a text of more than a hundred bytes. ".repeat(20);
+    std::fs::write(path("text.db"), text).unwrap();
     let _open = SqliteStore::open(path("used.db")).await.unwrap();
-    let used = error(SqliteStore::open(path("used.db")).await);
-    assert!(used.contains("in use by another process") && used.contains("PostgreSQL"), "{used}");
-
     SqliteStore::open(path("newer.db")).await.unwrap().close().await;
     add_newer_migration(&path("newer.db")).await;
-    let newer = error(SqliteStore::open(path("newer.db")).await);
-    assert!(newer.contains("newer version") && newer.contains("9999"), "{newer}");
+    for (name, words) in [
+        ("none/delivery.db", "does not exist"),
+        ("text.db", "not a SQLite database"),
+        ("used.db", "in use by another process"),
+        ("used.db", "PostgreSQL"),
+        ("newer.db", "newer version"),
+        ("newer.db", "9999"),
+    ] {
+        let error = SqliteStore::open(path(name)).await.unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
 }
 
 async fn add_newer_migration(path: &Path) {
-    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path);
-    let mut connection = sqlx::ConnectOptions::connect(&options).await.unwrap();
+    let mut connection = session(path).await;
     sqlx::query("INSERT INTO _delivery_migrations (version, description, success, checksum, execution_time) VALUES (9999, 'later', 1, x'00', 0)")
         .execute(&mut connection)
         .await
         .unwrap();
-    sqlx::Connection::close(connection).await.unwrap();
+    connection.close().await.unwrap();
 }
 
 #[tokio::test]
 async fn the_tables_are_prefixed_and_hold_no_key() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(&folder).await;
-    store
-        .add_product(
-            NewProduct::new("x").unwrap(),
-            delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
-        )
-        .await
-        .unwrap();
+    let (folder, store) = opened().await;
+    store.add_product(facts("x"), by_admin()).await.unwrap();
     store.close().await;
-    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(folder.path().join("delivery.db"));
-    let mut connection = sqlx::ConnectOptions::connect(&options).await.unwrap();
-    let tables: Vec<String> =
-        sqlx::query_scalar("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
-            .fetch_all(&mut connection)
-            .await
-            .unwrap();
+    let mut connection = session(&folder.path().join("delivery.db")).await;
+    let tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'";
+    let tables: Vec<String> = sqlx::query_scalar(tables).fetch_all(&mut connection).await.unwrap();
     assert!(tables.len() > 5);
     assert!(tables.iter().all(|table| table.starts_with("delivery_") || table == "_delivery_migrations"), "{tables:?}");
 }
 
 #[tokio::test]
 async fn a_closed_store_says_so() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(&folder).await;
+    let (folder, store) = opened().await;
     store.close().await;
     assert!(store.ping().await.is_err());
     assert!(store.issue(Sale::new(key(1, 1), Vec::new())).await.is_err());
@@ -293,7 +264,7 @@ async fn whoever_reads_the_file_delays_no_customer_while_a_person_is_erased() {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(open(&folder).await);
     let id = store.issue(Sale::new(key(1, -1), Vec::new())).await.unwrap().into_key().id();
-    let mut reader = SqliteConnectOptions::new().filename(folder.path().join("delivery.db")).connect().await.unwrap();
+    let mut reader = session(&folder.path().join("delivery.db")).await;
     sqlx::raw_sql("BEGIN; SELECT * FROM delivery_key").execute(&mut reader).await.unwrap();
     let erase = || {
         let erasing = store.clone();
@@ -309,7 +280,7 @@ async fn whoever_reads_the_file_delays_no_customer_while_a_person_is_erased() {
         }
         #[expect(clippy::disallowed_methods, reason = "how long a customer waits, in real time")]
         let since = std::time::Instant::now();
-        store.change(id, spend(second), Vec::new()).await.unwrap().unwrap().unwrap();
+        used(&*store, id, second).await;
         slowest = slowest.max(since.elapsed());
         tokio::task::yield_now().await;
     }

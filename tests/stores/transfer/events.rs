@@ -10,7 +10,8 @@ use delivery_core::store::{
     Offer, Receipt, Report, RequestId, Sale,
 };
 
-use super::sold::{KEYS, id, message, now, order};
+use super::sold::{KEYS, id, message, order};
+use crate::fixtures::now;
 
 /// Sales, each with a reference of its order and of its payment.
 pub const SALES: u64 = 60;

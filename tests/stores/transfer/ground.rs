@@ -17,7 +17,9 @@ use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
 use super::events::{events, receive_events};
-use super::sold::{KEYS, USES, clock, id, keyring, message, now, order, product};
+use super::sold::{KEYS, USES, clock, id, keyring, message, order, product};
+use crate::fixtures::{self, by_admin, facts, now, spend};
+use crate::places::sqlite;
 use support::postgres::{postgres, unique};
 
 /// A file to move from and a schema to move into.
@@ -37,7 +39,7 @@ pub async fn filled() -> Ground {
     let (name, ground) = ("delivery.db", ground());
     let make = async || {
         let folder = tempfile::tempdir().unwrap();
-        let store = SqliteStore::open(folder.path().join(name)).await.unwrap();
+        let store = sqlite(&folder).await;
         fill(&store).await;
         store.close().await;
         folder
@@ -57,6 +59,18 @@ impl Ground {
 
     pub async fn target(&self) -> Result<PostgresStore, PostgresError> {
         PostgresStore::options().schema(&self.schema).connect(&self.url).await
+    }
+
+    /// Adds a product to the source.
+    pub async fn add_product(&self, name: &str) {
+        let source = self.source().await.unwrap();
+        source.add_product(facts(name), by_admin()).await.unwrap();
+        source.close().await;
+    }
+
+    /// Whether the target is refused because the move into it has not ended.
+    pub async fn is_unfinished(&self) -> bool {
+        matches!(self.target().await, Err(PostgresError::Moving { .. } | PostgresError::Busy))
     }
 
     pub async fn open(&self) -> Result<Transfer, TransferError> {
@@ -98,31 +112,18 @@ pub async fn fill(store: &SqliteStore) {
     store.register(&keyring("a secret that signs keys").fingerprints()).await.unwrap();
     for index in 0..40 {
         let named = NewProduct::new(format!("Book {index}")).unwrap().content("# Ünïcode\n".repeat(index + 1)).unwrap();
-        store
-            .add_product(
-                named.price("9.99".parse().unwrap()),
-                delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
-            )
-            .await
-            .unwrap();
+        store.add_product(named.price("9.99".parse().unwrap()), by_admin()).await.unwrap();
         let post = NewPost::new("News", Category::new(["a", "b"][index % 2]).unwrap(), now()).unwrap();
-        store
-            .add_post(
-                post.content("Text").unwrap(),
-                delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
-            )
-            .await
-            .unwrap();
+        store.add_post(post.content("Text").unwrap(), by_admin()).await.unwrap();
     }
     // As many at once as a ledger lets wait.
-    let change = Change::Use { product: product(1), at: now() };
     for some in (0..KEYS).collect::<Vec<_>>().chunks(10_000) {
         let issued = join_all(some.iter().map(|index| store.issue(Sale::new(order(*index), message(*index))))).await;
         assert!(issued.iter().all(|issue| matches!(issue, Ok(Issue::New(_)))));
     }
     for some in (0..USES).collect::<Vec<_>>().chunks(10_000) {
         let keys = some.iter().map(|index| id(u128::from(index.unsigned_abs()) % 999));
-        let used = join_all(keys.map(|key| store.change(key, change.clone(), Vec::new()))).await;
+        let used = join_all(keys.map(|key| store.change(key, spend(0), Vec::new()))).await;
         assert!(used.iter().all(|used| matches!(used, Ok(Some(Ok(_))))));
     }
     for index in 0..50 {
@@ -175,6 +176,13 @@ pub async fn picture(store: &(impl Backend + CatalogEditor + Posts)) -> Vec<Stri
     told
 }
 
+/// All that a store tells before it is closed.
+pub async fn closing_picture(store: SqliteStore) -> Vec<String> {
+    let told = picture(&store).await;
+    store.close().await;
+    told
+}
+
 #[track_caller]
 pub fn assert_same(one: &[String], other: &[String]) {
     assert_eq!(one.len(), other.len());
@@ -184,6 +192,5 @@ pub fn assert_same(one: &[String], other: &[String]) {
 }
 
 pub async fn used(store: &impl Ledger, index: u128) -> Key {
-    let change = Change::Use { product: product(1), at: now() };
-    store.change(id(index), change, Vec::new()).await.unwrap().unwrap().unwrap()
+    fixtures::used(store, id(index), 0).await
 }

@@ -11,24 +11,23 @@ use std::sync::Arc;
 
 use chrono::TimeDelta;
 use delivery_core::key::{Actor, Change, NewKey};
-use delivery_core::product::NewProduct;
 use delivery_core::store::{
     Backend, Catalog, CatalogEditor, History, Issue, Ledger, Outcome, PostgresError, Progress, Sale, SqliteError,
     StoreError, Transfer, TransferError,
 };
 use events::{ROWS, SALES, refunds_are_found};
-use ground::{Ground, assert_same, filled, ground, picture, used};
-use sold::{KEYS, USES, clock, id, keyring, message, now, order, product};
+use ground::{Ground, assert_same, closing_picture, filled, ground, picture, used};
+use sold::{KEYS, USES, clock, id, keyring, message, order, product};
 use sqlx::{Connection, Executor, PgConnection, SqliteConnection};
 use support::postgres::unique;
+
+use crate::fixtures::{by_admin, facts, now};
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn all_that_was_sold_arrives_and_selling_goes_on() {
     let ground = filled().await;
-    let source = ground.source().await.unwrap();
-    let before = picture(&source).await;
-    source.close().await;
+    let before = closing_picture(ground.source().await.unwrap()).await;
     let moved = ground.run().await.unwrap();
     let counts: Vec<_> = moved.iter().map(|moved| (moved.what, moved.rows)).collect();
     let keys = u64::try_from(KEYS).unwrap() + SALES;
@@ -54,13 +53,7 @@ async fn all_that_was_sold_arrives_and_selling_goes_on() {
     assert_eq!(used(&target, 100).await.used(), was + 1);
     assert_eq!(target.history(id(100), None, 1_000).await.unwrap().items.len(), history + 1);
     let Issue::New(_) = target.issue(Sale::new(order(KEYS), message(1))).await.unwrap() else { panic!("no new key") };
-    let new = target
-        .add_product(
-            NewProduct::new("New").unwrap().content("x").unwrap(),
-            delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
-        )
-        .await
-        .unwrap();
+    let new = target.add_product(facts("New"), by_admin()).await.unwrap();
     assert_eq!(new.id(), product(41));
     // Those that were leased are due; those that were sent are not.
     let due = target.claim_messages(now(), now() + TimeDelta::minutes(5), 100_000).await.unwrap();
@@ -76,24 +69,19 @@ async fn a_move_that_is_interrupted_anywhere_goes_on_and_catches_up() {
     let ground = filled().await;
     for (round, reports) in [1, 3, 4, 6, 7, 8, 9, 11, 12, 15, 18, 21, 24].into_iter().enumerate() {
         assert!(!ground.run_until(reports).await, "{reports}");
-        assert!(matches!(ground.target().await, Err(PostgresError::Moving { .. } | PostgresError::Busy)));
+        assert!(ground.is_unfinished().await);
         // The seller goes on for a while after all.
         let source = ground.source().await.unwrap();
         used(&source, 200).await;
-        source
-            .change(id(300 + round as u128), Change::Revoke { at: now(), reason: None, by: Actor::admin() }, Vec::new())
-            .await
-            .unwrap()
-            .unwrap()
-            .unwrap();
+        let revoke = Change::Revoke { at: now(), reason: None, by: Actor::admin() };
+        source.change(id(300 + round as u128), revoke, Vec::new()).await.unwrap().unwrap().unwrap();
         source.issue(Sale::new(order(KEYS + round as u128), message(1))).await.unwrap();
         source.prune_history(now() - TimeDelta::days(1)).await.unwrap();
         source.close().await;
     }
     let source = ground.source().await.unwrap();
     source.prune_history(now() + TimeDelta::days(1)).await.unwrap();
-    let before = picture(&source).await;
-    source.close().await;
+    let before = closing_picture(source).await;
     let moved = ground.run().await.unwrap();
     assert_eq!(moved.iter().find(|moved| moved.what == "uses").map(|moved| moved.rows), Some(0));
     let target = ground.target().await.unwrap();
@@ -112,9 +100,7 @@ async fn a_move_that_is_interrupted_anywhere_goes_on_and_catches_up() {
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn a_copy_that_differs_is_noticed_and_the_next_run_mends_it() {
     let original = filled().await;
-    let source = original.source().await.unwrap();
-    let before = picture(&source).await;
-    source.close().await;
+    let before = closing_picture(original.source().await.unwrap()).await;
     for damage in [
         "UPDATE delivery_key SET used = used + 1 WHERE number = (SELECT max(number) FROM delivery_key)",
         "DELETE FROM delivery_use WHERE number = (SELECT max(number) FROM delivery_use)",
@@ -135,7 +121,7 @@ async fn a_copy_that_differs_is_noticed_and_the_next_run_mends_it() {
             }
         });
         assert!(matches!(moved.await, Err(TransferError::Differs { .. })), "{damage}");
-        assert!(matches!(ground.target().await, Err(PostgresError::Moving { .. } | PostgresError::Busy)));
+        assert!(ground.is_unfinished().await);
         ground.run().await.unwrap();
         assert_same(&picture(&ground.target().await.unwrap()).await, &before);
     }
@@ -210,15 +196,7 @@ async fn at_most_one_of_the_two_can_be_sold_from() {
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn a_crash_at_the_very_end_leaves_neither_to_sell_from_until_the_move_is_run_again() {
     let ground = ground();
-    let source = ground.source().await.unwrap();
-    source
-        .add_product(
-            NewProduct::new("Book").unwrap().content("x").unwrap(),
-            delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
-        )
-        .await
-        .unwrap();
-    source.close().await;
+    ground.add_product("Book").await;
     let older_copy =
         Ground { folder: tempfile::tempdir().unwrap(), url: ground.url.clone(), schema: ground.schema.clone() };
     assert!(!ground.run_until(1).await);
@@ -227,7 +205,7 @@ async fn a_crash_at_the_very_end_leaves_neither_to_sell_from_until_the_move_is_r
     // The target's mark is the last thing to go.
     ground.execute("UPDATE delivery_transfer SET finished_at = NULL").await;
     assert!(matches!(ground.source().await, Err(SqliteError::Moved { .. })));
-    assert!(matches!(ground.target().await, Err(PostgresError::Moving { .. } | PostgresError::Busy)));
+    assert!(ground.is_unfinished().await);
     ground.run().await.unwrap();
     assert_eq!(ground.target().await.unwrap().products().await.unwrap().len(), 1);
     // What was copied in between knows nothing of the end.
@@ -284,15 +262,7 @@ async fn what_makes_no_sense_is_refused_and_changes_nothing() {
         assert_eq!(std::fs::read(ground.file()).unwrap(), foreign, "it is as it was");
         std::fs::remove_file(ground.file()).unwrap();
     }
-    let source = ground.source().await.unwrap();
-    source
-        .add_product(
-            NewProduct::new("Book").unwrap().content("x").unwrap(),
-            delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
-        )
-        .await
-        .unwrap();
-    source.close().await;
+    ground.add_product("Book").await;
     for (url, refusal) in [
         ("mysql://x/y", "must be an address such as postgres://"),
         ("postgres://postgres@127.0.0.1:1/x", "cannot be connected to"),
@@ -302,27 +272,13 @@ async fn what_makes_no_sense_is_refused_and_changes_nothing() {
     }
     // A schema with something of its own, or with another store that was moved, or is being moved.
     let target = ground.target().await.unwrap();
-    target
-        .add_product(
-            NewProduct::new("Other").unwrap().content("x").unwrap(),
-            delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
-        )
-        .await
-        .unwrap();
+    target.add_product(facts("Other"), by_admin()).await.unwrap();
     target.close().await;
     assert!(matches!(ground.open().await, Err(TransferError::Occupied { .. })));
     assert_eq!(ground.target().await.unwrap().products().await.unwrap().len(), 1);
     let other = Ground { folder: tempfile::tempdir().unwrap(), schema: unique(), ..ground };
     let ground = Ground { folder: ground.folder, url: other.url.clone(), schema: other.schema.clone() };
-    let source = other.source().await.unwrap();
-    source
-        .add_product(
-            NewProduct::new("Other").unwrap().content("x").unwrap(),
-            delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
-        )
-        .await
-        .unwrap();
-    source.close().await;
+    other.add_product("Other").await;
     assert!(!other.run_until(1).await);
     assert!(matches!(ground.open().await, Err(TransferError::Occupied { .. })));
     other.run().await.unwrap();

@@ -1,12 +1,13 @@
 //! What a store sells.
 
-use chrono::{DateTime, Utc};
 use delivery_core::key::{KeyId, Keyring, NewKey};
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::product::ProductId;
-use delivery_core::store::{MessageId, Notice};
+use delivery_core::store::Notice;
 use delivery_core::terms::{Terms, UseLimit, Validity};
 use delivery_testing::ManualClock;
+
+use crate::fixtures::{e_mail, now};
 
 /// More than one chunk of keys and of uses, so that there are borders to fall at.
 pub const KEYS: u128 = 10_050;
@@ -14,10 +15,6 @@ pub const USES: i64 = 21_000;
 
 pub fn clock() -> ManualClock {
     ManualClock::at(now())
-}
-
-pub fn now() -> DateTime<Utc> {
-    DateTime::from_timestamp(1_795_255_200, 0).unwrap()
 }
 
 pub fn keyring(secret: &str) -> Keyring {
@@ -46,6 +43,5 @@ pub fn order(index: u128) -> NewKey {
 }
 
 pub fn message(index: u128) -> Vec<Notice> {
-    let id = MessageId::new(format!("e-mail-{index}@example.com")).unwrap();
-    if index % 2 == 1 { vec![Notice::purchase(id)] } else { Vec::new() }
+    if index % 2 == 1 { e_mail(&format!("e-mail-{index}")) } else { Vec::new() }
 }

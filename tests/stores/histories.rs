@@ -1,0 +1,113 @@
+//! Histories: whatever happens in whatever order, the service answers as a naive model of it does, over every store.
+//!
+//! A failure shrinks to a shorter history that still fails, for two minutes at most. Once its cause is mended, the history becomes
+//! one of those that once failed.
+//! `PROPTEST_CASES=10000 cargo test --test stores histories` looks longer.
+
+use std::sync::Arc;
+
+use delivery_core::store::{CatalogEditor, Ledger, MemoryStore, Posts};
+use delivery_testing::histories::{Step, Told};
+use delivery_testing::{Fixture, histories};
+
+use super::places::{in_a_folder, in_a_schema};
+
+/// Outlives a restart here as the others do.
+struct InMemory(Arc<MemoryStore>);
+
+impl Fixture for InMemory {
+    type Store = MemoryStore;
+
+    async fn open(&self) -> Arc<MemoryStore> {
+        self.0.clone()
+    }
+}
+
+#[test]
+fn the_service_is_its_model_in_memory() {
+    check((64, 256), || InMemory(Arc::default()));
+}
+
+/// As somebody proves a store that keeps keys and nothing else.
+#[test]
+fn the_service_is_its_model_over_a_ledger_beside_other_products() {
+    histories::check_ledger(|| InMemory(Arc::default()), support::rounds_of("PROPTEST_CASES", 16, 32));
+}
+
+#[test]
+fn the_service_is_its_model_over_a_sqlite_file() {
+    check((16, 64), in_a_folder);
+}
+
+#[test]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
+fn the_service_is_its_model_over_postgres() {
+    check((8, 32), || in_a_schema(false));
+}
+
+/// Fewer cases, or more with `CI_LONG`.
+fn check<F>((few, many): (u32, u32), fixture: impl Fn() -> F)
+where
+    F: Fixture<Store: Ledger + CatalogEditor + Posts + Sized>,
+{
+    histories::check(fixture, support::rounds_of("PROPTEST_CASES", few, many));
+}
+
+#[test]
+fn histories_that_once_failed_over_memory() {
+    check_once_failed(|| InMemory(Arc::default()));
+}
+
+#[test]
+fn histories_that_once_failed_over_a_sqlite_file() {
+    check_once_failed(in_a_folder);
+}
+
+#[test]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
+fn histories_that_once_failed_over_postgres() {
+    check_once_failed(|| in_a_schema(false));
+}
+
+fn check_once_failed<F>(fixture: impl Fn() -> F)
+where
+    F: Fixture<Store: Ledger + CatalogEditor + Posts + Sized>,
+{
+    for steps in once_failed() {
+        histories::play(fixture(), steps);
+    }
+}
+
+fn once_failed() -> [Vec<Step>; 4] {
+    use delivery_testing::Behaviour::{FailPermanent, FailTransient};
+    const TWO_DAYS: i64 = 172_800_000;
+    let issue = |message| Step::Issue { product: 1, buyer: 0, days: None, uses: None, message };
+    let order = |order, product, buyer| Step::Order { order, product, buyer };
+    let event = |order, told, buyer, copy| Step::Event { order, told, buyer, copy };
+    let restart = || Step::Restart { crash: false };
+    [
+        vec![issue(true), Step::Mailer(FailPermanent), Step::Work, Step::Resend],
+        vec![
+            Step::Clock { milliseconds: TWO_DAYS },
+            Step::Mailer(FailTransient),
+            order(0, 1, 0),
+            Step::Work,
+            restart(),
+            Step::Work,
+        ],
+        vec![restart(), issue(false), Step::Revoke { key: 0 }],
+        vec![
+            order(2, 2, 1),
+            issue(false),
+            Step::Clock { milliseconds: -1 },
+            order(0, 1, 0),
+            event(2, Told::Paid, 1, 1),
+            event(1, Told::Paid, 0, 0),
+            order(1, 1, 1),
+            order(0, 2, 1),
+            event(1, Told::Refunded, 0, 0),
+            restart(),
+            Step::Revoke { key: 0 },
+        ],
+    ]
+}
