@@ -1,4 +1,4 @@
-//! What things cost: `cargo bench -p delivery-benches --profile dist --bench delivery`. Compare ratios inside one run; absolute figures are the machine's.
+//! What things cost: `cargo bench -p delivery-benches --bench delivery`. Compare ratios inside one run; absolute figures are the machine's.
 
 use std::future::Future;
 use std::hint::black_box;

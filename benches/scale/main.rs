@@ -1,4 +1,4 @@
-//! What a store of ten million keys costs, beside one of ten thousand: `cargo bench -p delivery-benches --profile dist
+//! What a store of ten million keys costs, beside one of ten thousand: `cargo bench -p delivery-benches
 //! --bench scale -- 10000 1000000 10000000`
 //! takes some ten minutes and 12 GB of disk. Ten thousand keys fit into memory and into few pages; from a million on, the
 //! columns differ by the depth of an index, or something is wrong.

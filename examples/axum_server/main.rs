@@ -1,4 +1,4 @@
-//! The complete server on axum: `cargo run --release --example axum_server`. `--help` lists its settings.
+//! The complete server on axum: `cargo run --example axum_server`. `--help` lists its settings.
 
 use std::future::Future;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! The complete server on Rocket: `cargo run --release --example rocket_server`. `--help` lists its settings.
+//! The complete server on Rocket: `cargo run --example rocket_server`. `--help` lists its settings.
 //!
 //! Rocket 0.5 sets no deadline on the head of a request, the first bytes of its body, or an idle connection, and counts no
 //! connections. So this server accepts connections in the loop that it shares with `axum_server`, and hands each request
