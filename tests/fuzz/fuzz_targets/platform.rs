@@ -2,13 +2,12 @@
 
 #![no_main]
 
-#[path = "../../platforms/signing.rs"]
+#[path = "../../in_process/platforms/signing.rs"]
 mod signing;
 
-use delivery_core::platform::{Received, Request};
-use http::{HeaderMap, HeaderName};
+use delivery_core::platform::{Received, Secrets};
 use libfuzzer_sys::fuzz_target;
-use signing::{PLATFORMS, now, platform, signed};
+use signing::{PLATFORMS, SECRET, adapter, now, signed};
 
 const TOPICS: [&str; 5] = ["orders/paid", "orders/cancelled", "refunds/create", "order.updated", "order.deleted"];
 
@@ -16,11 +15,9 @@ fuzz_target!(|input: (u8, u8, &[u8])| {
     let (which, topic, body) = input;
     let name = PLATFORMS[usize::from(which) % PLATFORMS.len()];
     let (fields, query) = signed(name, TOPICS[usize::from(topic) % TOPICS.len()], body);
-    let mut headers = HeaderMap::new();
-    for (field, value) in fields {
-        headers.append(HeaderName::from_static(field), value.parse().unwrap());
-    }
-    let read = || platform(name).read(&Request { headers: &headers, query: &query, body, now: now() });
+    let platform = adapter(name, &Secrets::new([SECRET]).unwrap()).unwrap();
+    let fields = || fields.iter().map(|(field, value)| (*field, value));
+    let read = || signing::read(&*platform, fields(), &query, body, now());
     match read() {
         Ok(Received::Notification(notification)) => assert!(!notification.id.is_empty()),
         Ok(Received::Ping) => panic!("a ping is not signed"),
