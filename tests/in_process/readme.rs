@@ -9,9 +9,7 @@ const README: &str = include_str!("../../README.md");
 const SERVERS: &str = include_str!("../../examples/README.md");
 
 fn help(program: &str) -> String {
-    let test = std::env::current_exe().unwrap();
-    let examples = test.parent().and_then(std::path::Path::parent).unwrap().join("examples");
-    let output = Command::new(examples.join(program)).arg("--help").env_clear().output().unwrap();
+    let output = Command::new(support::process::example(program)).arg("--help").env_clear().output().unwrap();
     String::from_utf8(output.stdout).unwrap().replace(program, "SERVER")
 }
 
@@ -29,6 +27,16 @@ fn every_setting_has_a_line() {
     let settings = settings.into_iter().map(|setting| setting.strip_suffix("_FILE").unwrap_or(setting));
     for setting in settings {
         assert!(names(SERVERS, &format!("`{setting}`")), "examples/README.md says nothing of {setting}");
+    }
+}
+
+/// Tests of the servers shorten these.
+#[test]
+fn deadlines_have_the_defaults_that_are_documented() {
+    let help = help("axum_server").split_whitespace().collect::<Vec<_>>().join(" ");
+    for (setting, seconds) in [("HEAD_TIMEOUT", 15), ("ANSWER_TIMEOUT", 30), ("MAIL_LEASE", 45)] {
+        assert!(help.contains(&format!("[env: {setting}=] [default: {seconds}]")), "{setting}: {help}");
+        assert!(SERVERS.contains(&format!("| `{setting}` | {seconds} |")), "{setting}");
     }
 }
 

@@ -107,7 +107,7 @@ pub fn a_backup_beside_a_busy_server_has_all_that_was_answered(site: &Site) {
             let (client, server) = (&client, &server);
             scope.spawn(move || client(number, server));
         }
-        let rounds = support::rounds_of("BACKUP_ROUNDS", 1, 3);
+        let rounds = support::rounds_of("BACKUP_ROUNDS", 2, 3);
         for _ in 0..rounds {
             let sold = told.lock().unwrap().len();
             support::wait_for(std::time::Duration::from_mins(1), || told.lock().unwrap().len() > sold + 40);

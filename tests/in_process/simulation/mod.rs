@@ -1,5 +1,5 @@
 //! Simulation: five days of a mail server that fails, hangs and hangs up, of a commerce platform that reports in any order, and
-//! of a store that fails now and then, in milliseconds, for thousands of seeds. Time, chance and faults come from the seed
+//! of a store that fails now and then, in milliseconds, for a hundred seeds or more. Time, chance and faults come from the seed
 //! alone.
 //!
 //! `SIMULATION_SEEDS=100000 cargo test --test in_process simulation` looks longer; `SIMULATION_SEED=7` runs one again.

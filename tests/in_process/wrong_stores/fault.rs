@@ -10,7 +10,7 @@ macro_rules! faults {
             $($fault,)+
         }
 
-        /// The fault, and the case that it must fail.
+        /// Each fault with each case that it must fail.
         pub const WRONG: &[(Fault, &str)] = &[$($((Fault::$fault, $case),)+)+];
     };
 }
