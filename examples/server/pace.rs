@@ -49,7 +49,8 @@ struct Answer {
 }
 
 impl Paced {
-    /// For a client that may take nothing of an answer for so long. `lingers` becomes true once a request is refused whose body may not have been read.
+    /// `patience` is how long the client may take nothing of an answer. `lingers` becomes true once a request is refused
+    /// whose body may not have been read.
     pub(crate) fn new(stream: TcpStream, patience: Duration, lingers: Arc<AtomicBool>) -> Self {
         // Answers are single writes: waiting to fill a packet would only delay them.
         let _ = stream.set_nodelay(true);

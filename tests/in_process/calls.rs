@@ -114,7 +114,7 @@ pub fn product(id: i64) -> ProductId {
     ProductId::new(id).unwrap()
 }
 
-/// Terms of a product or key for so many uses.
+/// Terms of a product or key with this number of uses.
 pub fn uses(count: i64) -> OwnTerms {
     OwnTerms { limit: UseLimit::from_count(count).ok(), ..OwnTerms::default() }
 }

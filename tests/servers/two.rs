@@ -35,7 +35,7 @@ fn storm<T: Send>(servers: &[Server; 2], count: usize, act: impl Fn(&Server, usi
     })
 }
 
-/// A key with so many uses.
+/// A key with this number of uses.
 fn issue(server: &Server, uses: u32) -> String {
     let terms = json!({ "product_id": 1, "customer_email": "a@example.com", "max_uses": uses });
     key_of(server.admin("POST", "issue-key", &terms))

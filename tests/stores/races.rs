@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use super::fixtures::{by_key, call, order, product, shop, storm};
 use super::places::{in_a_folder, in_a_schema};
 
-/// A key with so many uses, or with the product's own terms.
+/// A key with this number of uses, or with the product's own terms.
 async fn by_hand(delivery: &Delivery, uses: Option<i64>) -> Issued {
     let limit = uses.map(|uses| UseLimit::from_count(uses).unwrap());
     let terms = OwnTerms { limit, ..OwnTerms::default() };

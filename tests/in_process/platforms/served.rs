@@ -67,7 +67,7 @@ async fn entries(shop: &Shop) -> Vec<Entry> {
     shop.delivery.events(&InboxQuery { limit: 100, ..InboxQuery::default() }).await.unwrap().items
 }
 
-/// What an action comes to in a shop that knows nothing of the order yet.
+/// The result of an action in a shop that knows nothing of the order yet.
 fn outcome(platform: &str, vector: &Vector) -> Option<EventOutcome> {
     Some(match vector.parsed["action"].as_str().unwrap() {
         "issue" | "renewal" => EventOutcome::Issued,

@@ -45,7 +45,7 @@ async fn server_of(database: &Postgres, role: &str, setting: &str) -> Delivery {
     server(&url, &unique()).await.delivery
 }
 
-/// The keys of so many orders, which have numbers from 0.
+/// The keys of `count` orders, which are numbered from 0.
 async fn sell(delivery: &Delivery, count: usize) -> Vec<String> {
     let mut keys = Vec::new();
     for number in 0..count {
