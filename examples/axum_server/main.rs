@@ -11,7 +11,7 @@ use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use delivery_core::Delivery;
-use hyper::body::Incoming;
+use server::heard::Heard;
 use server::serve::{Application, serve};
 use server::{docs, health};
 use tower::ServiceExt;
@@ -43,7 +43,7 @@ impl Application for App {
 
     fn answer(
         &self,
-        request: hyper::Request<Incoming>,
+        request: hyper::Request<Heard>,
         peer: SocketAddr,
     ) -> impl Future<Output = Response> + Send + 'static {
         let mut request = request.map(Body::new);

@@ -18,7 +18,7 @@ use delivery_rocket::{DeliveryFairing, RequestBody};
 use futures_util::TryStreamExt;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyDataStream, BodyExt, Full, StreamBody};
-use hyper::body::{Frame, Incoming};
+use hyper::body::Frame;
 use hyper::header::{CONTENT_LENGTH, HeaderName, HeaderValue};
 use rocket::config::{Config, Ident, LogLevel};
 use rocket::http::uri::Origin;
@@ -27,6 +27,7 @@ use rocket::local::asynchronous::{Client, LocalResponse};
 use rocket::route::{self, Outcome};
 use rocket::shield::{NoSniff, Shield};
 use rocket::{Build, Data, Request, Response, Rocket, Route};
+use server::heard::Heard;
 use server::serve::{Application, serve};
 use server::{docs, health};
 use tokio::io::AsyncReadExt;
@@ -63,7 +64,7 @@ impl Application for App {
 
     fn answer(
         &self,
-        request: hyper::Request<Incoming>,
+        request: hyper::Request<Heard>,
         peer: SocketAddr,
     ) -> impl Future<Output = hyper::Response<Self::Body>> + Send + 'static {
         let client = self.0;

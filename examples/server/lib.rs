@@ -10,6 +10,7 @@ pub mod docs;
 mod dotenv;
 mod files;
 pub mod health;
+pub mod heard;
 mod history;
 mod listen;
 mod log;

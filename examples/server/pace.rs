@@ -19,8 +19,8 @@ const BYTES_A_SECOND: u64 = 8 << 10;
 /// What the kernel may hold of an answer, in bytes; Linux doubles it for its own use.
 const KERNEL: usize = 128 << 10;
 
-/// How long the rest of a body that was refused is read, so that its client gets the answer: a connection that is closed with
-/// unread bytes is reset.
+/// How long the rest of a body is read that was answered before its end, so that its client gets the answer: a connection that
+/// is closed with unread bytes is reset.
 const LINGER: Duration = Duration::from_secs(5);
 /// How much of it is read, in bytes.
 const REST: usize = 16 << 20;
@@ -49,8 +49,8 @@ struct Answer {
 }
 
 impl Paced {
-    /// `patience` is how long the client may take nothing of an answer. `lingers` becomes true once a request is refused
-    /// whose body may not have been read.
+    /// `patience` is how long the client may take nothing of an answer. `lingers` is true while the last
+    /// request was answered before the end of its body.
     pub(crate) fn new(stream: TcpStream, patience: Duration, lingers: Arc<AtomicBool>) -> Self {
         // Answers are single writes: waiting to fill a packet would only delay them.
         let _ = stream.set_nodelay(true);

@@ -28,6 +28,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::alarm::Timer;
+use super::heard::Heard;
 use super::listen::Listen;
 use super::pace::Paced;
 use super::places::Places;
@@ -54,7 +55,7 @@ pub trait Application: Clone + Send + Sync + 'static {
     /// Answers a request from `peer`.
     fn answer(
         &self,
-        request: Request<Incoming>,
+        request: Request<Heard>,
         peer: SocketAddr,
     ) -> impl Future<Output = Response<Self::Body>> + Send + 'static;
 }
@@ -138,13 +139,13 @@ impl<A: Application> Server<A> {
                 let (app, draining, lingers) = (app.clone(), draining.clone(), lingers.clone());
                 async move {
                     let stops = draining.load(Ordering::Relaxed);
-                    let has_body = !request.body().is_end_stream();
-                    let mut response = respond(app, request, peer, stops).await;
-                    let status = response.status();
-                    if has_body && (status.is_client_error() || status.is_server_error()) {
-                        lingers.store(true, Ordering::Relaxed);
-                    }
-                    if stops || draining.load(Ordering::Relaxed) {
+                    let (head, body) = request.into_parts();
+                    let (body, unread) = Heard::new(body);
+                    let mut response = respond(app, Request::from_parts(head, body), peer, stops).await;
+                    // A proxy that is still sending must be told, or it takes the closed connection for a broken server.
+                    let unread = unread.is_unread();
+                    lingers.store(unread, Ordering::Relaxed);
+                    if unread || stops || draining.load(Ordering::Relaxed) {
                         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
                     }
                     Ok::<_, Infallible>(response)
@@ -199,7 +200,7 @@ async fn accept(listener: &TcpListener, places: &Places) -> (TcpStream, SocketAd
 /// Answers a request: gives it a name, tells the log how it was answered, and answers for a handler that panics.
 async fn respond<A: Application>(
     app: A,
-    mut request: Request<Incoming>,
+    mut request: Request<Heard>,
     peer: SocketAddr,
     stops: bool,
 ) -> Response<Either<A::Body, Full<Bytes>>> {

@@ -1,5 +1,6 @@
 //! The servers as a seller starts them. Each test is two: on axum and on Rocket.
 
+mod attack;
 mod bad_input;
 mod bookshops;
 mod clients;
@@ -69,6 +70,11 @@ on_both! {
     #[cfg_attr(without = "caddy", ignore = "needs caddy")]
     #[cfg_attr(without = "postgres", ignore = "needs postgres")]
     proxy::behind_caddy_one_of_two_servers_restarts_without_a_failed_request,
+    #[cfg_attr(without = "nginx", ignore = "needs nginx")]
+    attack::bodies_that_nobody_reads_fail_no_order_behind_nginx,
+    #[cfg_attr(without = "caddy", ignore = "needs caddy")]
+    attack::bodies_that_nobody_reads_fail_no_order_behind_caddy,
+    attack::an_answer_before_the_end_of_a_body_is_the_last_of_its_connection,
     #[cfg_attr(without = "strace", ignore = "needs strace")]
     disk::a_disk_that_hangs_keeps_nobody_waiting,
     #[cfg_attr(without = "mount", ignore = "needs mount")]

@@ -23,21 +23,21 @@ use support::{free_port, programs, wait_for};
 const HOST: &str = "shop.example";
 
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+pub enum Kind {
     Nginx,
     Caddy,
 }
 
 /// A proxy that ends with the test.
-struct Proxy {
+pub struct Proxy {
     process: Child,
-    address: SocketAddr,
+    pub address: SocketAddr,
     folder: TempDir,
 }
 
 impl Proxy {
     /// In front of these servers.
-    fn start(kind: Kind, upstreams: &[SocketAddr]) -> Self {
+    pub fn start(kind: Kind, upstreams: &[SocketAddr]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let mut command = match kind {
@@ -58,7 +58,20 @@ impl Proxy {
         proxy
     }
 
-    fn client(&self) -> Client {
+    /// What it has said of failures.
+    pub fn said(&self) -> String {
+        ["said", "error"].map(|name| fs::read_to_string(self.folder.path().join(name)).unwrap_or_default()).concat()
+    }
+
+    /// The key of an order, which must be answered with one.
+    pub fn sell(&self, client: &mut Client, id: &str) -> String {
+        match client.json("/api/webhook/order", "", &process::order(id)) {
+            Some(sold) if sold.0 == 200 => key_of(sold),
+            other => panic!("order {id} was answered {other:?}: {}", self.said()),
+        }
+    }
+
+    pub fn client(&self) -> Client {
         Client(BufReader::new(TcpStream::connect(self.address).unwrap()))
     }
 }
@@ -85,9 +98,9 @@ fn nginx(folder: &Path, address: SocketAddr, upstreams: &[SocketAddr]) -> Comman
     let program = programs::folder("nginx").join("nginx");
     let mut servers = String::new();
     for upstream in upstreams {
-        writeln!(servers, "server {upstream} max_fails=1 fail_timeout=2s;").unwrap();
+        writeln!(servers, "server {upstream} max_fails=0;").unwrap();
     }
-    let text = with(&sample("nginx.conf"), "server 127.0.0.1:8080 max_fails=1 fail_timeout=2s;", &servers);
+    let text = with(&sample("nginx.conf"), "server 127.0.0.1:8080 max_fails=0;", &servers);
     // Certificates are nginx's business.
     let text = with(&text, "listen 443 ssl;", &format!("listen {address};"));
     let text = with(&text, "ssl_certificate ", "# ").replace("ssl_certificate_key", "#");
@@ -130,7 +143,7 @@ fn bearer(token: &str) -> String {
 }
 
 /// A client that keeps its connection.
-struct Client(BufReader<TcpStream>);
+pub struct Client(BufReader<TcpStream>);
 
 impl Client {
     fn get(&mut self, target: &str) -> Option<u16> {
@@ -308,9 +321,7 @@ fn restart(site: &Site, kind: Kind) {
                     if done.load(Ordering::Relaxed) {
                         break;
                     }
-                    let order = process::order(&format!("{number}-{order}"));
-                    let sold = client.json("/api/webhook/order", "", &order);
-                    let key = key_of(sold.unwrap_or_else(|| panic!("{kind:?}: an order was not answered")));
+                    let key = proxy.sell(&mut client, &format!("{number}-{order}"));
                     let fetched = client.get(&format!("/api/product?product_id=1&key={key}"));
                     assert_eq!(fetched, Some(200), "{kind:?}: a fetch");
                     answered.fetch_add(2, Ordering::Relaxed);
