@@ -22,7 +22,7 @@ pub(crate) fn answer(
     let (call, body) = (call(head), body.into_data_stream());
     async move {
         let reply = endpoint.serve(&delivery, &call, body).await;
-        Ok(reply.into_response_in(call.headers).map(Body::from))
+        Ok(reply.into_response_in(call.headers).map(Body::new))
     }
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn call(head: Parts) -> Call {
 }
 
 pub(crate) fn response(reply: Reply) -> Response {
-    reply.into_response().map(Body::from)
+    reply.into_response().map(Body::new)
 }
 
 /// Where the request came from, if the server passes that on.

@@ -6,6 +6,7 @@ mod colour;
 mod markdown;
 mod ours;
 mod plot;
+mod shelf;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,8 +18,9 @@ use minijinja::{Environment, UndefinedBehavior, Value, context};
 use sha2::{Digest, Sha256};
 
 pub use self::colour::Colour;
-pub(crate) use self::markdown::rendered;
+use self::markdown::rendered;
 pub(crate) use self::plot::plot;
+pub(crate) use self::shelf::{Shelf, Shown};
 use crate::email::Email;
 use crate::mail::TemplateError;
 use crate::text::{Invalid, line};

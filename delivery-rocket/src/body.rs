@@ -1,12 +1,15 @@
-//! The body of a request that Rocket did not accept itself.
+//! Bodies: of a request that Rocket did not accept itself, and of an answer.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use delivery_core::http::ReplyBody;
 use rocket::Request;
 use rocket::futures::Stream;
+use rocket::tokio::io::{AsyncRead, AsyncSeek, ReadBuf};
 
 /// A request's body as a stream, for a host that accepts connections in a loop of its own and dispatches requests by
 /// [`Client`](rocket::local::asynchronous::Client).
@@ -27,5 +30,29 @@ impl RequestBody {
     /// The attached body, once.
     pub(crate) fn take(request: &Request<'_>) -> Option<Pieces> {
         request.local_cache(Self::default).0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// The body of an answer, as Rocket reads it, and what is left of the piece at hand. Rocket knows its length, and never seeks.
+pub(crate) struct Answer(pub ReplyBody, pub Bytes);
+
+impl AsyncRead for Answer {
+    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.1.is_empty() {
+            self.1 = self.0.next_piece().unwrap_or_default();
+        }
+        let fits = self.1.len().min(into.remaining());
+        into.put_slice(&self.1.split_to(fits));
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncSeek for Answer {
+    fn start_seek(self: Pin<&mut Self>, _: io::SeekFrom) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn poll_complete(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<u64>> {
+        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
     }
 }

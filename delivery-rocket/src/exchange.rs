@@ -1,7 +1,6 @@
 //! Between Rocket's requests and responses and the core's values.
 
-use std::io::Cursor;
-
+use bytes::Bytes;
 use delivery_core::Delivery;
 use delivery_core::http::{Call, Endpoint, Reply};
 use http::{HeaderName, HeaderValue};
@@ -13,7 +12,7 @@ use rocket::route::Outcome;
 use rocket::{Request, Response, route};
 use tokio_util::io::ReaderStream;
 
-use crate::body::RequestBody;
+use crate::body::{Answer, RequestBody};
 
 /// The service that this application mounts.
 pub(crate) struct Mounted(pub(crate) Delivery);
@@ -94,9 +93,9 @@ pub(crate) fn write(reply: Reply, response: &mut Response<'_>) {
     }
     // Rocket sends this size as `Content-Length`, even for HEAD, which has no body. The chunk is one byte larger than
     // the body, because Rocket would start another chunk after a full one.
-    let piece = (reply.body().len() + 1).min(64 << 10);
-    response.set_sized_body(reply.length(), Cursor::new(reply.into_body()));
-    response.set_max_chunk_size(piece);
+    let length = reply.length();
+    response.set_sized_body(length, Answer(reply.into_body(), Bytes::new()));
+    response.set_max_chunk_size((length + 1).min(64 << 10));
 }
 
 /// Restores the method of a posted form, which Rocket replaces by the form's `_method` field. A form that was really

@@ -82,6 +82,7 @@ async fn build<S: Ledger + CatalogEditor + Posts>(
     builder = builder
         .templates(settings.templates.clone())
         .mail_lease(settings.mail_lease)
+        .body_budget(settings.body_budget)
         .pages(settings.look.clone())
         .platforms(settings.platforms.clone());
     builder = builder.mail_route(settings.smtp_url.clone().unwrap_or_default());

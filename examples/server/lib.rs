@@ -47,6 +47,10 @@ use self::places::Places;
 use self::settings::{Arguments, Settings};
 use self::signal::Signals;
 
+/// Gives memory back to the system once a flood of requests is over, which the allocator of glibc does not.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// How long open requests may take once the server is asked to stop.
 pub const GRACE: Duration = Duration::from_secs(25);
 /// How long files that are being written may take after that.

@@ -19,6 +19,9 @@ const BYTES_A_SECOND: u64 = 8 << 10;
 /// What the kernel may hold of an answer, in bytes; Linux doubles it for its own use.
 const KERNEL: usize = 128 << 10;
 
+/// How much is read at once, in bytes: below the buffer of 8 KiB that hyper begins with, so that it never grows for a body.
+const PIECE: usize = (8 << 10) - 1;
+
 /// How long the rest of a body is read that was answered before its end, so that its client gets the answer: a connection that
 /// is closed with unread bytes is reset.
 const LINGER: Duration = Duration::from_secs(5);
@@ -91,13 +94,16 @@ impl AsyncRead for Paced {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let most = buffer.remaining().min(PIECE);
+        let mut piece = ReadBuf::new(buffer.initialize_unfilled_to(most));
+        ready!(Pin::new(&mut self.stream).poll_read(context, &mut piece))?;
+        let bytes = piece.filled().len();
+        buffer.advance(bytes);
         // This is the next request, unless the client sent it ahead while it is still reading an answer.
-        if read.is_ready() && buffer.filled().len() > before && self.deadline.is_none() {
+        if bytes > 0 && self.deadline.is_none() {
             self.answer = None;
         }
-        read
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use delivery_core::Delivery;
-use delivery_core::http::Reply;
+use delivery_core::http::{Reply, ReplyBody};
 use futures_util::FutureExt;
-use http_body_util::{Either, Full};
+use http_body_util::Either;
 use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::server::conn::http1;
@@ -203,15 +203,14 @@ async fn respond<A: Application>(
     mut request: Request<Heard>,
     peer: SocketAddr,
     stops: bool,
-) -> Response<Either<A::Body, Full<Bytes>>> {
+) -> Response<Either<A::Body, ReplyBody>> {
     let given = request.headers().get(&ID).and_then(|id| id.to_str().ok());
     let open = Open::new(given, request.method().as_str(), request.uri().path());
     let id = HeaderValue::from_str(open.id()).unwrap_or(HeaderValue::from_static("unknown"));
     request.headers_mut().insert(&ID, id.clone());
-    let ours = |response: Response<Bytes>| response.map(|body| Either::Right(Full::new(body)));
-    let own = |reply: Reply| ours(reply.into_response());
+    let own = |reply: Reply| reply.into_response().map(Either::Right);
     let mut response = if stops && request.uri().path() == health::READY {
-        ours(stopping())
+        stopping().map(Either::Right)
     } else if has_host(request.version(), request.headers()) {
         // What a panic leaves behind is dropped with the request.
         let answered = AssertUnwindSafe(app.answer(request, peer)).catch_unwind().await;
@@ -226,8 +225,8 @@ async fn respond<A: Application>(
 }
 
 /// What a server that stops says at `/readyz`.
-fn stopping() -> Response<Bytes> {
-    let mut response = Response::new(Bytes::from_static(br#"{"status":"stopping"}"#));
+fn stopping() -> Response<ReplyBody> {
+    let mut response = Response::new(Bytes::from_static(br#"{"status":"stopping"}"#).into());
     *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response

@@ -72,6 +72,9 @@ pub(crate) struct Arguments {
     /// Seconds, 6 to 300, after which another server sends the e-mails of one that crashed
     #[arg(long, env, default_value = "45")]
     mail_lease: String,
+    /// MiB, 4 to 4096, that the bodies of requests may hold while nobody knows yet who sends them
+    #[arg(long, env, default_value = "32")]
+    body_budget: String,
     /// Networks whose X-Forwarded-For is believed, comma-separated
     #[arg(long, env)]
     trusted_proxies: Option<String>,
@@ -135,6 +138,8 @@ pub(crate) struct Settings {
     pub smtp_url: Option<String>,
     pub templates: Templates,
     pub mail_lease: Duration,
+    /// In bytes.
+    pub body_budget: usize,
     pub look: Look,
     pub options: Options,
     pub platforms: PlatformSettings,
@@ -237,6 +242,10 @@ impl Arguments {
             .admin_tokens
             .as_deref()
             .map_or(Ok(AdminTokens::default()), |text| read("ADMIN_TOKENS", text, str::parse))?;
+        let body_budget = read("BODY_BUDGET", &self.body_budget, |text| {
+            let mib = text.parse().ok().filter(|mib: &usize| (4..=4096).contains(mib));
+            mib.map(|mib| mib << 20).ok_or("must be 4 to 4096 MiB")
+        })?;
         let mail_lease = read("MAIL_LEASE", &self.mail_lease, |text| {
             let seconds = text.parse().ok().filter(|seconds| (6..=300).contains(seconds));
             seconds.map(Duration::from_secs).ok_or("must be 6 to 300 seconds")
@@ -270,6 +279,7 @@ impl Arguments {
             smtp_url,
             templates,
             mail_lease,
+            body_budget,
             look,
             options,
             platforms,

@@ -153,7 +153,8 @@ fn cookie(reply: &Reply) -> String {
 
 /// What the forms of a page carry.
 fn csrf(reply: &Reply) -> String {
-    let page = std::str::from_utf8(reply.body()).unwrap();
+    let page = reply.body();
+    let page = std::str::from_utf8(&page).unwrap();
     page.split("name=\"csrf\" value=\"").nth(1).expect("a form").split('"').next().unwrap().to_owned()
 }
 

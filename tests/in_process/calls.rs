@@ -89,7 +89,7 @@ impl Seller for Staff {
 /// The status and the JSON of an answer.
 pub async fn call(delivery: &Delivery, endpoint: Endpoint, call: Call) -> (u16, Value) {
     let reply = endpoint.call(delivery, call).await;
-    (reply.status().as_u16(), serde_json::from_slice(reply.body()).unwrap())
+    (reply.status().as_u16(), serde_json::from_slice(&reply.body()).unwrap())
 }
 
 /// The platform sends an order.

@@ -1,11 +1,13 @@
 //! What a stranger sends to take a shop down.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use support::process::{JSON, PLENTY, Server, Site, read_answer, status};
+use serde_json::json;
+use support::process::{JSON, PLENTY, SECRET, Server, Site, read_answer, status};
 
 use crate::clients::connect_from;
 use crate::crash::clients::Done;
@@ -107,4 +109,64 @@ pub fn an_answer_before_the_end_of_a_body_is_the_last_of_its_connection(site: &S
         let answer = String::from_utf8_lossy(&head[..read]);
         assert!(answer.starts_with("HTTP/1.1 400") && !answer.to_lowercase().contains("connection: close"), "{answer}");
     }
+}
+
+/// The most memory that the server has had, in MB.
+fn peak(server: &Server) -> usize {
+    let status = fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() / 1024
+}
+
+/// Bodies of a mebibyte that end never, from one address and from many behind a proxy; a platform's events are taken meanwhile.
+pub fn bodies_of_strangers_fill_no_memory(site: &Site) {
+    const HEAD: &str = "POST /api/webhook/stripe HTTP/1.1\r\nHost: x\r\nStripe-Signature: t=1,v1=00\r\n";
+    const LENGTH: usize = (1 << 20) - 1;
+    let settings =
+        [("STRIPE_SECRET", "a-secret-of-stripe-s"), ("GUMROAD_TOKEN", SECRET), ("TRUSTED_PROXIES", "127.0.0.3")];
+    let server = site.start_with(&[&settings[..], &PLENTY].concat());
+    let product = json!({ "name": "Guide", "content": "x", "refs": { "gumroad": ["guide"] } });
+    assert_eq!(server.admin("POST", "product", &product).0, 200);
+    let mut held = Vec::new();
+    for stranger in 0..support::rounds(300, 1_000) {
+        let from = [127, 0, 0, 2 + u8::from(stranger % 2 == 0)];
+        let mut stream = connect_from(server.address, from);
+        stream.set_write_timeout(Some(Duration::from_secs(10))).unwrap();
+        let address = format!("X-Forwarded-For: 10.0.{}.{}\r\n", stranger / 250, stranger % 250);
+        stream.write_all(format!("{HEAD}{address}Content-Length: {LENGTH}\r\n\r\n").as_bytes()).unwrap();
+        // One that had to give way is closed in the middle.
+        let _ = stream.write_all(&vec![b'x'; LENGTH - 1]);
+        held.push(stream);
+        if stranger % 10 == 0 {
+            let pad = "x".repeat(20_000);
+            let sale = format!("sale_id={stranger}&resource_name=sale&permalink=guide&email=a%40example.com&pad={pad}");
+            let told = server.call("POST", &format!("/api/webhook/gumroad?token={SECRET}"), "", &sale);
+            assert_eq!(told.0, 200, "beside {stranger} strangers: {told:?}");
+        }
+    }
+    assert!(peak(&server) <= 250, "{} MB", peak(&server));
+}
+
+/// A hundred times at once, the longest content that there may be, in the form that takes the most.
+pub fn one_key_fills_no_memory_and_keeps_nobody_waiting(site: &Site) {
+    let server = site.start_with(&[("LIMIT_ADMIN", "100")]);
+    let table = format!("|a|b|\n|-|-|\n{}", "|x|y|\n".repeat(170_000));
+    assert_eq!(server.admin("POST", "product", &json!({ "name": "Table", "content": table })).0, 200);
+    let key = server.sell("1");
+    let opened = thread::scope(|scope| {
+        let open = |request: usize| {
+            let (server, key) = (&server, &key);
+            scope.spawn(move || {
+                let form = format!("do=open&request=r{request}&key={key}");
+                server.exchange("POST", "/key", "Content-Type: application/x-www-form-urlencoded\r\n", &form)
+            })
+        };
+        let opening: Vec<_> = (0..100).map(open).collect();
+        assert_eq!(server.order("beside them").0, 200);
+        opening.into_iter().map(|opening| opening.join().unwrap()).collect::<Vec<_>>()
+    });
+    let pages =
+        opened.iter().filter(|(head, page)| status(head) == 200 && page.contains("|x|y|") && page.ends_with("</html>"));
+    assert_eq!(pages.count(), 100);
+    assert!(peak(&server) <= 200, "{} MB", peak(&server));
 }

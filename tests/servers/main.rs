@@ -75,6 +75,8 @@ on_both! {
     #[cfg_attr(without = "caddy", ignore = "needs caddy")]
     attack::bodies_that_nobody_reads_fail_no_order_behind_caddy,
     attack::an_answer_before_the_end_of_a_body_is_the_last_of_its_connection,
+    attack::bodies_of_strangers_fill_no_memory,
+    attack::one_key_fills_no_memory_and_keeps_nobody_waiting,
     #[cfg_attr(without = "strace", ignore = "needs strace")]
     disk::a_disk_that_hangs_keeps_nobody_waiting,
     #[cfg_attr(without = "mount", ignore = "needs mount")]

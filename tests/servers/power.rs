@@ -215,7 +215,7 @@ async fn check(folder: &Path, events: &[Event], keys: &HashMap<String, String>, 
         if let Some(order) = name.strip_prefix("order.") {
             let call = Call::new(Method::POST).json(process::order(order).to_string());
             let reply = Endpoint::Order.call(&delivery, call).await;
-            let answer: Value = serde_json::from_slice(reply.body()).unwrap();
+            let answer: Value = serde_json::from_slice(&reply.body()).unwrap();
             assert_eq!(answer["api_key"], keys[order].as_str(), "{what}: order {order}");
             uses.insert(order, 0);
         } else if let Some((order, _)) = name.strip_prefix("use.").and_then(|name| name.split_once('.')) {

@@ -72,7 +72,7 @@ pub async fn shop(stores: impl Into<Stores>) -> Shop {
 
 pub async fn call(delivery: &Delivery, endpoint: Endpoint, call: Call) -> (u16, Value) {
     let reply = endpoint.call(delivery, call).await;
-    (reply.status().as_u16(), serde_json::from_slice(reply.body()).unwrap())
+    (reply.status().as_u16(), serde_json::from_slice(&reply.body()).unwrap())
 }
 
 /// The platform tells of an order of the first product.

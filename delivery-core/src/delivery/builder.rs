@@ -14,6 +14,7 @@ use super::expiry::ExpiryNotice;
 use super::{Delivery, Inner, Options, Settings, Stores};
 use crate::clock::{Clock, SystemClock};
 use crate::entropy::{Entropy, SystemEntropy};
+use crate::http::budget::BodyBudget;
 use crate::key::Keyring;
 use crate::language::Language;
 use crate::limit::{MemoryLimiter, Quotas, RateLimiter};
@@ -30,6 +31,9 @@ use {super::platforms::Platforms, crate::platform::Platform};
 
 /// How long a lease of the outbox lasts where the host says nothing.
 const MAIL_LEASE: Duration = Duration::from_secs(45);
+
+/// The least that the bodies of strangers may hold, in bytes.
+const LEAST_BODY_BUDGET: usize = 4 << 20;
 
 /// Builds a [`Delivery`]. The required values are arguments of [`Delivery::builder`]; all others have defaults.
 ///
@@ -54,6 +58,7 @@ pub struct Builder {
     quotas: Quotas,
     terms: Terms,
     trusted_proxies: Vec<IpNet>,
+    body_budget: usize,
     list_details: bool,
     observers: Vec<Arc<dyn Observer>>,
     #[cfg(feature = "pages")]
@@ -103,6 +108,7 @@ impl Delivery {
             quotas: Quotas::default(),
             terms: Terms::default(),
             trusted_proxies: Vec::new(),
+            body_budget: BodyBudget::DEFAULT,
             list_details: false,
             observers: Vec::new(),
             #[cfg(feature = "pages")]
@@ -220,6 +226,14 @@ impl Builder {
     #[must_use]
     pub fn mail_lease(mut self, lease: Duration) -> Self {
         self.mail_lease = lease;
+        self
+    }
+
+    /// How many bytes the bodies of requests may hold while nobody knows yet who sends them: 32 MiB. Beyond that, the body that has
+    /// been open longest is answered 503. At least 4 MiB, since one body may hold 1 MiB.
+    #[must_use]
+    pub fn body_budget(mut self, bytes: usize) -> Self {
+        self.body_budget = bytes.max(LEAST_BODY_BUDGET);
         self
     }
 
@@ -367,6 +381,7 @@ impl Builder {
             terms: self.terms,
             expiry_notice: self.expiry_notice,
             trusted_proxies: self.trusted_proxies,
+            bodies: BodyBudget::new(self.body_budget),
             list_details: self.list_details,
             outbox: Arc::new(outbox),
             wake,
@@ -375,6 +390,8 @@ impl Builder {
             asked: Notify::new(),
             #[cfg(feature = "pages")]
             look: self.look.map(Arc::new),
+            #[cfg(feature = "pages")]
+            shelf: crate::look::Shelf::default(),
             #[cfg(feature = "pages")]
             counted: std::sync::Mutex::default(),
             #[cfg(feature = "pages")]

@@ -42,6 +42,7 @@ pub use self::stores::Stores;
 use crate::clock::Clock;
 use crate::entropy::Entropy;
 use crate::error::ErrorCode;
+use crate::http::budget::BodyBudget;
 use crate::key::{Key, KeyId, Keyring, Refusal};
 use crate::limit::{Quotas, RateLimiter};
 use crate::mail::Outbox;
@@ -79,6 +80,7 @@ pub(crate) struct Inner {
     pub(crate) expiry_notice: ExpiryNotice,
     pub(crate) terms: Terms,
     pub(crate) trusted_proxies: Vec<IpNet>,
+    pub(crate) bodies: BodyBudget,
     pub(crate) list_details: bool,
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) wake: Arc<Notify>,
@@ -89,6 +91,8 @@ pub(crate) struct Inner {
     /// `None` if there are no pages.
     #[cfg(feature = "pages")]
     pub(crate) look: Option<Arc<crate::look::Look>>,
+    #[cfg(feature = "pages")]
+    pub(crate) shelf: crate::look::Shelf,
     /// The tokens that open the desk; `None` if the host signs its sellers in.
     #[cfg(feature = "pages")]
     pub(crate) tokens: Option<crate::seller::AdminTokens>,

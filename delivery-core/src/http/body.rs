@@ -8,6 +8,8 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt};
 use tokio::time::timeout;
 
+use super::budget::{BodyBudget, GaveWay};
+
 /// What is read of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyRule {
@@ -32,17 +34,37 @@ pub(super) enum Body {
     TooLarge,
     /// The connection broke off, the body's framing is broken, or it did not come in time.
     Broken,
+    /// It had to give way to those of other strangers.
+    GaveWay,
+}
+
+/// What is kept of a body.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Keep<'a> {
+    /// Nothing: it is read only to check its length.
+    Nothing,
+    /// All of it, because somebody sends it who is known.
+    All,
+    /// All of it, within what strangers may hold.
+    Within(&'a BodyBudget),
+}
+
+impl Keep<'_> {
+    /// What is kept of a body that only somebody who is known may send.
+    pub(super) fn all_if(is_known: bool) -> Self {
+        if is_known { Self::All } else { Self::Nothing }
+    }
 }
 
 /// Reads a body according to the rule of its endpoint.
 ///
 /// If `Content-Length` exceeds the limit, the body is refused without reading it. For an endpoint without a body,
-/// nothing is read. If `keep` is false, the body is read to check its length, and its bytes are dropped.
+/// nothing is read.
 pub(super) async fn read<E>(
     rule: BodyRule,
     headers: &HeaderMap,
     body: Pin<&mut impl Stream<Item = Result<Bytes, E>>>,
-    keep: bool,
+    keep: Keep<'_>,
 ) -> Body {
     let (limit, deadline) = match rule {
         BodyRule::None => return Body::Complete(Bytes::new()),
@@ -57,7 +79,7 @@ pub(super) async fn read<E>(
         return Body::TooLarge;
     }
     // Boxed, because most calls have no body and would still pay for the size of this future.
-    match Box::pin(timeout(deadline, collect(body, limit, keep))).await {
+    match Box::pin(timeout(deadline, collect(body, announced, limit, keep))).await {
         Ok(Ok((length, _))) if announced.is_some_and(|announced| announced != length as u64) => Body::Broken,
         Ok(Ok((_, bytes))) => Body::Complete(bytes),
         Ok(Err(body)) => body,
@@ -67,28 +89,38 @@ pub(super) async fn read<E>(
 
 async fn collect<E>(
     mut body: Pin<&mut impl Stream<Item = Result<Bytes, E>>>,
+    announced: Option<u64>,
     limit: usize,
-    keep: bool,
+    keep: Keep<'_>,
 ) -> Result<(usize, Bytes), Body> {
     // Most bodies come in one piece, which needs no copy.
     let mut whole = Bytes::new();
     let mut pieces = BytesMut::new();
+    let mut stranger = None;
     let mut length = 0;
     while let Some(piece) = body.next().await {
         let piece = piece.map_err(|_| Body::Broken)?;
-        let first = length == 0;
         length += piece.len();
         if length > limit {
             return Err(Body::TooLarge);
         }
-        if keep && first {
-            whole = piece;
-        } else if keep {
-            pieces.extend_from_slice(&std::mem::take(&mut whole));
-            pieces.extend_from_slice(&piece);
+        match keep {
+            Keep::Nothing => {}
+            _ if announced == Some(piece.len() as u64) => whole = piece,
+            Keep::All => pieces.extend_from_slice(&piece),
+            Keep::Within(budget) => stranger.get_or_insert_with(|| budget.begin()).push(&piece)?,
         }
     }
-    Ok((length, if pieces.is_empty() { whole } else { pieces.freeze() }))
+    Ok(match stranger {
+        Some(kept) => (length, kept.finish()?),
+        None => (length, if pieces.is_empty() { whole } else { pieces.freeze() }),
+    })
+}
+
+impl From<GaveWay> for Body {
+    fn from(_: GaveWay) -> Self {
+        Self::GaveWay
+    }
 }
 
 #[cfg(test)]
@@ -104,20 +136,24 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_read_and_for_how_long() {
+        let budget = BodyBudget::new(MIB);
+        let (known, nobody) = (Keep::All, Keep::Nothing);
+        let stranger = Keep::Within(&budget);
         let complete = |bytes: &[u8]| Body::Complete(Bytes::copy_from_slice(bytes));
         for (endpoint, announced, pieces, seconds, keep, expected) in [
-            (Endpoint::Order, None, vec![2], 0, true, complete(b"xx")),
-            (Endpoint::Order, Some("2"), vec![1, 0, 1], 3, true, complete(b"xx")),
-            (Endpoint::Order, Some("3"), vec![2], 0, true, Body::Broken),
-            (Endpoint::Order, Some("65537"), vec![], 0, true, Body::TooLarge),
-            (Endpoint::Order, None, vec![65_536, 1], 0, true, Body::TooLarge),
-            (Endpoint::Order, None, vec![1, 1, 1], 4, true, Body::Broken),
-            (Endpoint::AddProduct, Some("2097153"), vec![], 0, true, Body::TooLarge),
-            (Endpoint::AddProduct, None, vec![MIB, MIB, 1], 0, false, Body::TooLarge),
-            (Endpoint::AddProduct, None, vec![MIB, MIB], 0, false, complete(b"")),
-            (Endpoint::AddProduct, None, vec![1, 1, 1], 9, true, complete(b"xxx")),
-            (Endpoint::AddProduct, None, vec![1, 1, 1], 11, true, Body::Broken),
-            (Endpoint::Validate, Some("2"), vec![2], 99, true, complete(b"")),
+            (Endpoint::Order, None, vec![2], 0, stranger, complete(b"xx")),
+            (Endpoint::Order, Some("2"), vec![1, 0, 1], 3, stranger, complete(b"xx")),
+            (Endpoint::Order, Some("3"), vec![2], 0, stranger, Body::Broken),
+            (Endpoint::Order, Some("65537"), vec![], 0, stranger, Body::TooLarge),
+            (Endpoint::Order, None, vec![65_536, 1], 0, stranger, Body::TooLarge),
+            (Endpoint::Order, None, vec![1, 1, 1], 4, stranger, Body::Broken),
+            (Endpoint::AddProduct, Some("2097153"), vec![], 0, stranger, Body::TooLarge),
+            (Endpoint::AddProduct, None, vec![MIB, MIB, 1], 0, nobody, Body::TooLarge),
+            (Endpoint::AddProduct, None, vec![MIB, MIB], 0, nobody, complete(b"")),
+            (Endpoint::AddProduct, None, vec![1, 1, 1], 9, known, complete(b"xxx")),
+            (Endpoint::AddProduct, None, vec![1, 1, 1], 11, known, Body::Broken),
+            (Endpoint::AddProduct, None, vec![MIB, 1], 0, stranger, Body::GaveWay),
+            (Endpoint::Validate, Some("2"), vec![2], 99, known, complete(b"")),
         ] {
             let headers =
                 announced.map(|length| (header::CONTENT_LENGTH, length.parse().unwrap())).into_iter().collect();
@@ -126,13 +162,13 @@ mod tests {
                 Ok::<_, ()>(Bytes::from(vec![b'x'; length]))
             });
             let read = read(endpoint.row().body, &headers, pin!(body), keep).await;
-            assert_eq!(read, expected, "{endpoint:?} {announced:?} {pieces:?} {seconds} s {keep}");
+            assert_eq!(read, expected, "{endpoint:?} {announced:?} {pieces:?} {seconds} s {keep:?}");
         }
     }
 
     #[tokio::test]
     async fn what_breaks_off_is_broken() {
         let body = stream::iter([Ok(Bytes::from_static(b"{")), Err(())]);
-        assert_eq!(read(Endpoint::Order.row().body, &HeaderMap::new(), pin!(body), true).await, Body::Broken);
+        assert_eq!(read(Endpoint::Order.row().body, &HeaderMap::new(), pin!(body), Keep::All).await, Body::Broken);
     }
 }

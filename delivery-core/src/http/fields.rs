@@ -139,6 +139,7 @@ pub(super) fn whole(body: &Body) -> Result<&Bytes, Fault> {
     match body {
         Body::Complete(bytes) => Ok(bytes),
         Body::TooLarge => Err(ErrorCode::PayloadTooLarge.into()),
+        Body::GaveWay => Err(ErrorCode::Unavailable.into()),
         Body::Broken => Err(Fault::invalid("The body is incomplete, or did not come in time.")),
     }
 }

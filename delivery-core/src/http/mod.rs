@@ -25,6 +25,7 @@
 mod address;
 mod admin;
 mod body;
+pub(crate) mod budget;
 mod buyer;
 mod call;
 mod credential;
@@ -38,6 +39,7 @@ mod openapi;
 mod order;
 #[cfg(feature = "pages")]
 mod pages;
+mod pieces;
 mod pipeline;
 #[cfg(feature = "platforms")]
 mod platform;
@@ -56,6 +58,7 @@ pub use self::openapi::OPENAPI;
 pub use self::openapi::openapi;
 #[cfg(feature = "pages")]
 pub use self::pages::Page;
+pub use self::pieces::ReplyBody;
 #[cfg(feature = "platforms")]
 pub use self::platform::PlatformPath;
 pub use self::reply::Reply;

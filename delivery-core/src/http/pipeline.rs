@@ -14,7 +14,7 @@ use std::pin::{Pin, pin};
 use bytes::Bytes;
 use futures_util::{FutureExt, Stream, stream};
 
-use super::body::read;
+use super::body::{Keep, read};
 use super::fields::{Fault, Fields};
 use super::limits::{admit, client, forged};
 #[cfg(feature = "pages")]
@@ -102,10 +102,11 @@ async fn answer<E>(
     body: Pin<&mut impl Stream<Item = Result<Bytes, E>>>,
 ) -> Result<Reply, Fault> {
     let row = endpoint.row();
+    let strangers = Keep::Within(&delivery.inner.bodies);
     match row.handler {
         Handler::Public(handler) => Ok(handler(delivery, call).await),
         Handler::Anybody(handler) => {
-            let body = read(row.body, &call.headers, body, true).await;
+            let body = read(row.body, &call.headers, body, strangers).await;
             Ok(handler(delivery, Fields::parse(Fields::text(call, &body)?)?).await)
         }
         #[cfg(feature = "pages")]
@@ -129,7 +130,7 @@ async fn answer<E>(
             })
         }
         Handler::Platform(handler) => {
-            let body = read(row.body, &call.headers, body, true).await;
+            let body = read(row.body, &call.headers, body, strangers).await;
             // The secret is checked before the other fields, so that an unauthenticated caller learns nothing about
             // them.
             let fields = Fields::parse(Fields::text(call, &body)?)?;
@@ -140,8 +141,10 @@ async fn answer<E>(
         #[cfg(feature = "platforms")]
         Handler::Event(handler) => {
             let Endpoint::Platform(path) = endpoint else { return Ok(Reply::not_found()) };
-            let body = read(row.body, &call.headers, body, true).await;
-            Ok(match Event::judge(delivery, path.name(), call, whole(&body)?) {
+            let body = read(row.body, &call.headers, body, strangers).await;
+            let judged = Event::judge(delivery, path.name(), call, whole(&body)?);
+            drop(body);
+            Ok(match judged {
                 Judged::Event(event) => handler(delivery, event).await,
                 Judged::Ping => counted(delivery, call, platform::received()).await,
                 Judged::Unauthentic => counted(delivery, call, Reply::error(ErrorCode::Unauthorized)).await,
@@ -150,7 +153,7 @@ async fn answer<E>(
         Handler::Seller(handler) => {
             let seller = Seller::of(delivery, call).await;
             // A stranger's megabytes are not kept.
-            let body = read(row.body, &call.headers, body, seller.is_some()).await;
+            let body = read(row.body, &call.headers, body, Keep::all_if(seller.is_some())).await;
             let text = Fields::text(call, &body)?;
             let Some(seller) = seller else {
                 return Ok(Reply::error(ErrorCode::Unauthorized).challenge());

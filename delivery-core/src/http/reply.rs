@@ -1,5 +1,6 @@
 //! An answer as a value.
 
+use std::borrow::Cow;
 use std::error::Error as Cause;
 use std::fmt;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use ::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use bytes::Bytes;
 
 use super::fields::Fault;
+use super::pieces::ReplyBody;
 use super::{names, wire};
 use crate::delivery::Error;
 use crate::error::ErrorCode;
@@ -28,6 +30,8 @@ pub struct Reply {
     status: StatusCode,
     headers: Vec<(&'static HeaderName, HeaderValue)>,
     body: Bytes,
+    /// What follows, some of it shared with other answers.
+    rest: Vec<Bytes>,
     /// Length of the body in bytes. An answer to HEAD keeps it although it has no body.
     length: usize,
     /// Why it is a 500 or a 503, until that is logged.
@@ -81,8 +85,11 @@ impl Reply {
 
     /// The body.
     #[must_use]
-    pub fn body(&self) -> &Bytes {
-        &self.body
+    pub fn body(&self) -> Cow<'_, [u8]> {
+        match &*self.rest {
+            [] => Cow::Borrowed(&self.body),
+            rest => Cow::Owned([std::slice::from_ref(&self.body), rest].concat().concat()),
+        }
     }
 
     /// The length to send as `Content-Length`, in bytes. For HEAD it is the length of the body that GET would send.
@@ -93,20 +100,20 @@ impl Reply {
 
     /// The body alone.
     #[must_use]
-    pub fn into_body(self) -> Bytes {
-        self.body
+    pub fn into_body(self) -> ReplyBody {
+        ReplyBody::new(std::iter::once(self.body).chain(self.rest))
     }
 
     /// The answer as the `http` crate's type.
     #[must_use]
-    pub fn into_response(self) -> Response<Bytes> {
+    pub fn into_response(self) -> Response<ReplyBody> {
         self.into_response_in(HeaderMap::new())
     }
 
     /// Like [`into_response`](Self::into_response), but reuses the allocation of `headers`, whose fields are discarded.
     /// A server passes the request's header map, which it would otherwise drop while allocating another one.
     #[must_use]
-    pub fn into_response_in(self, mut headers: HeaderMap) -> Response<Bytes> {
+    pub fn into_response_in(self, mut headers: HeaderMap) -> Response<ReplyBody> {
         headers.clear();
         if headers.capacity() > ROOMY {
             headers = HeaderMap::new();
@@ -116,7 +123,7 @@ impl Reply {
         for (name, value) in self.headers {
             headers.insert(name, value);
         }
-        let mut response = Response::new(self.body);
+        let mut response = Response::new(ReplyBody::new(std::iter::once(self.body).chain(self.rest)));
         *response.status_mut() = self.status;
         *response.headers_mut() = headers;
         response
@@ -130,7 +137,7 @@ impl Reply {
         let mut headers = Vec::with_capacity(HEADERS);
         headers.push((&names::CONTENT_TYPE, HeaderValue::from_static("application/json")));
         let length = body.len();
-        Self { status: StatusCode::OK, headers, body, length, fault: None }
+        Self { status: StatusCode::OK, headers, body, rest: Vec::new(), length, fault: None }
     }
 
     /// Something else than JSON.
@@ -138,7 +145,7 @@ impl Reply {
     pub(super) fn text(kind: &'static str, body: Bytes) -> Self {
         let length = body.len();
         let headers = vec![(&names::CONTENT_TYPE, HeaderValue::from_static(kind))];
-        Self { status: StatusCode::OK, headers, body, length, fault: None }
+        Self { status: StatusCode::OK, headers, body, rest: Vec::new(), length, fault: None }
     }
 
     /// The same answer, as a page.
@@ -146,7 +153,14 @@ impl Reply {
     pub(super) fn with_html(self, html: String) -> Self {
         let (length, body) = (html.len(), Bytes::from(html));
         let kind = HeaderValue::from_static("text/html; charset=utf-8");
-        Self { body, length, ..self.header(&names::CONTENT_TYPE, kind) }
+        Self { body, rest: Vec::new(), length, ..self.header(&names::CONTENT_TYPE, kind) }
+    }
+
+    /// The same answer, followed by this.
+    #[cfg(feature = "pages")]
+    pub(super) fn followed_by(mut self, rest: Vec<Bytes>) -> Self {
+        self.length += rest.iter().map(Bytes::len).sum::<usize>();
+        Self { rest, ..self }
     }
 
     /// Sends the browser on, to be asked for by GET.
@@ -242,7 +256,7 @@ impl Reply {
     /// Converts the answer for HEAD: drops the body, and sends its length.
     pub(super) fn without_body(self) -> Self {
         let length = HeaderValue::from(self.length);
-        Self { body: Bytes::new(), ..self.header(&names::CONTENT_LENGTH, length) }
+        Self { body: Bytes::new(), rest: Vec::new(), ..self.header(&names::CONTENT_LENGTH, length) }
     }
 
     /// `value` is put together from our own names and numbers, which are all visible ASCII.
@@ -265,6 +279,9 @@ impl Reply {
 
 impl From<Fault> for Reply {
     fn from(fault: Fault) -> Self {
+        if fault.code() == ErrorCode::Unavailable {
+            return Self::unavailable();
+        }
         Self::json(&wire::Error::new(fault.code(), fault.message())).with_status(fault.code())
     }
 }

@@ -9,8 +9,8 @@ use pulldown_cmark::{CowStr, Event, HeadingLevel, LinkType, Options, Parser, Tag
 pub(crate) fn rendered(markdown: &str) -> String {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
     let mut parsed = String::with_capacity(markdown.len() * 3 / 2);
-    let (mut depth, mut tamer) = (Depth::default(), Tamer::default());
-    let events = Parser::new_ext(markdown, options).filter(move |event| depth.admits(event));
+    let (mut bounds, mut tamer) = (Bounds::default(), Tamer::default());
+    let events = Parser::new_ext(markdown, options).filter_map(move |event| bounds.admit(event));
     html::push_html(&mut parsed, events.flat_map(move |event| tamer.tame(event)));
     let tags: HashSet<&str> = [
         "a",
@@ -55,31 +55,44 @@ pub(crate) fn rendered(markdown: &str) -> String {
 /// to be cleaned, and to be shown, grows with its size times its depth.
 const DEEPEST: usize = 24;
 
-/// Leaves out what is too deep in other things, but not the text in it.
+/// How many elements a page may have of one content. What comes after them stands there without its form. A book of a mebibyte has
+/// some twenty thousand; a table of that size has half a million, and takes 130 MB to be cleaned.
+const MOST: usize = 50_000;
+
+/// Leaves out elements that are too many, or too deep in others, but not the text in them.
 #[derive(Default)]
-struct Depth {
+struct Bounds {
+    begun: usize,
     /// Of those that are open: how many were let through, and how many were not.
     inside: usize,
     left_out: usize,
 }
 
-impl Depth {
-    fn admits(&mut self, event: &Event<'_>) -> bool {
+impl Bounds {
+    fn admit<'m>(&mut self, event: Event<'m>) -> Option<Event<'m>> {
+        let is_full = self.begun >= MOST;
         match event {
-            Event::Start(_) if self.inside == DEEPEST => self.left_out += 1,
+            Event::Start(_) if is_full || self.inside == DEEPEST => {
+                self.left_out += 1;
+                return None;
+            }
             Event::Start(_) => {
+                self.begun += 1;
                 self.inside += 1;
-                return true;
             }
             // Whatever was left out is inside all that was let through.
-            Event::End(_) if self.left_out > 0 => self.left_out -= 1,
-            Event::End(_) => {
-                self.inside = self.inside.saturating_sub(1);
-                return true;
+            Event::End(_) if self.left_out > 0 => {
+                self.left_out -= 1;
+                // Words of two cells, or of two paragraphs, stay apart.
+                return Some(Event::Text(CowStr::Borrowed(" ")));
             }
-            _ => return true,
+            Event::End(_) => self.inside = self.inside.saturating_sub(1),
+            Event::Code(text) if is_full => return Some(Event::Text(text)),
+            Event::HardBreak | Event::Rule if is_full => return Some(Event::SoftBreak),
+            Event::Code(_) | Event::HardBreak | Event::Rule => self.begun += 1,
+            _ => {}
         }
-        false
+        Some(event)
     }
 }
 
@@ -206,6 +219,36 @@ mod tests {
             });
             assert!(depth.0 == 0 && depth.1 <= DEEPEST, "{depth:?} in {html}");
         }
+    }
+
+    #[test]
+    fn what_is_too_much_loses_its_form_and_not_its_words() {
+        let mebibyte = |unit: &str| unit.repeat((1 << 20) / unit.len() - 1);
+        for markdown in [
+            format!("|a|b|\n|-|-|\n{}", mebibyte("|x|y|\n")),
+            format!("|{}\n|{}\n{}", "a|".repeat(1_000), "-|".repeat(1_000), "|".repeat(900_000)),
+            mebibyte("- x\n"),
+            mebibyte("x\n\n"),
+            mebibyte("`x` "),
+            mebibyte("*x* "),
+            mebibyte("x  \n"),
+            mebibyte("---\n\n"),
+            mebibyte("[x](y) "),
+            format!("[x]: https://e.com/{}\n\n{}", "y".repeat(500), mebibyte("[x]")),
+            mebibyte("&"),
+            mebibyte("\""),
+            mebibyte("<"),
+            mebibyte("![x"),
+            mebibyte("**x "),
+        ] {
+            let html = rendered(&markdown);
+            let elements = html.matches('<').count();
+            let shown = &markdown[markdown.len().min(40)..markdown.len().min(60)];
+            assert!(elements <= 2 * MOST + 2 * DEEPEST + 4_000, "{elements} of {shown:?}");
+            assert!(html.len() <= 12 << 20, "{} bytes of {shown:?}", html.len());
+        }
+        let html = rendered(&mebibyte("**word**\n\n"));
+        assert_eq!(html.matches("word").count(), (1 << 20) / 10 - 1, "no word is lost");
     }
 
     #[test]

@@ -91,7 +91,7 @@ impl Shop {
         let status = reply.status().as_u16();
         let documented = endpoint.codes().iter().map(|code| code.status()).chain([200]).any(|known| known == status);
         assert!(documented && status < 500, "{status}");
-        let answer: serde_json::Value = serde_json::from_slice(reply.body()).unwrap();
+        let answer: serde_json::Value = serde_json::from_slice(&reply.body()).unwrap();
         assert_eq!(answer["error"].is_null(), status == 200, "{answer}");
         (reply, answer)
     }

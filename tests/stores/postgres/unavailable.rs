@@ -50,7 +50,7 @@ struct Load {
 /// The status, which is 200, or 503 with a word on when to come again; and the answer.
 async fn asked(delivery: &Delivery, endpoint: Endpoint, call: delivery_core::http::Call) -> (bool, Value) {
     let reply = endpoint.call(delivery, call).await;
-    let body: Value = serde_json::from_slice(reply.body()).unwrap();
+    let body: Value = serde_json::from_slice(&reply.body()).unwrap();
     if reply.status() == 503 {
         let after = reply.headers().iter().find(|(name, _)| *name == http::header::RETRY_AFTER);
         let seconds = after.and_then(|(_, value)| value.to_str().ok()?.parse::<u64>().ok());

@@ -114,7 +114,7 @@ async fn ask(delivery: &Delivery, endpoint: Endpoint, key: &str) -> Value {
         Endpoint::Platform(_) => Endpoint::Platform(PlatformPath::new("/api/webhook/gumroad").unwrap()),
         endpoint => endpoint,
     };
-    serde_json::from_slice(endpoint.call(delivery, call).await.body()).unwrap()
+    serde_json::from_slice(&endpoint.call(delivery, call).await.body()).unwrap()
 }
 
 fn id_of(delivery: &Delivery, key: &str) -> String {

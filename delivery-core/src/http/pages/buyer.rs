@@ -1,17 +1,19 @@
 //! The buyer's page: what a key is good for, the product, and keys that were lost.
 
+use std::sync::Arc;
+
 use ::http::HeaderValue;
+use bytes::Bytes;
 use minijinja::{Value, context};
 
 use super::form::Form;
-use super::shown::{day, end};
+use super::shown::{CONTENT, SOURCE, day, end};
 use super::{Answering, Trouble, Visit};
 use crate::delivery::Error;
 use crate::http::limits::{admit, client, forged};
 use crate::http::{Reply, names};
 use crate::key::{Key, KeyId, Refusal};
 use crate::limit::{Identity, Policy};
-use crate::look::rendered;
 use crate::product::Product;
 use crate::store::{MOST_REPEATS, RequestId};
 
@@ -95,33 +97,30 @@ async fn opened(visit: &Visit<'_>, form: &Form) -> Result<Reply, Trouble> {
         return Err(Trouble::Malformed);
     }
     match fetch(visit, id, request).await {
-        Ok(product) if form.text("do") == "download" => Ok(file(&product)),
+        Ok(product) if form.text("do") == "download" => Ok(file(product)),
         Ok(product) => {
-            let shown = product.clone();
-            // A megabyte takes a tenth of a second: other requests do not wait for it.
-            let content = tokio::task::spawn_blocking(move || rendered(shown.content()));
-            let content = content.await.map_err(|_| Trouble::from(Reply::panicked()))?;
+            let shown = delivery.inner.shelf.shown(&product).await.ok_or_else(|| Trouble::from(Reply::panicked()))?;
             let values = context! {
                 key => text, request,
-                content => Value::from_safe_string(content),
-                markdown => product.content(),
+                content => Value::from_safe_string(CONTENT.to_owned()),
+                markdown => Value::from_safe_string(SOURCE.to_owned()),
                 product => context! { name => product.name() },
                 repeats => delivery.inner.ledger.requests().map(|_| MOST_REPEATS),
             };
-            visit.page_with_script("opened.html", values)
+            visit.page_of_product("opened.html", values, &shown)
         }
         Err(error) => refused(visit, text, &error),
     }
 }
 
-async fn fetch(visit: &Visit<'_>, id: KeyId, request: &str) -> Result<std::sync::Arc<Product>, Error> {
+async fn fetch(visit: &Visit<'_>, id: KeyId, request: &str) -> Result<Arc<Product>, Error> {
     let delivery = visit.delivery;
     let key = delivery.inner.ledger.find(id).await?.ok_or(Error::UnknownKey)?;
     delivery.fetch_once(id, key.product(), RequestId::of(request.as_bytes())).await
 }
 
 /// The product as a file. Its name has no letter that a header could not have.
-fn file(product: &Product) -> Reply {
+fn file(product: Arc<Product>) -> Reply {
     let name: String = product
         .name()
         .chars()
@@ -130,11 +129,21 @@ fn file(product: &Product) -> Reply {
         .collect();
     let name = name.trim_matches('-');
     let name = if name.is_empty() { "product" } else { name };
-    Reply::text("text/markdown; charset=utf-8", product.content().to_owned().into())
-        .text_header(&names::CONTENT_DISPOSITION, &format!("attachment; filename=\"{name}.md\""))
+    let disposition = format!("attachment; filename=\"{name}.md\"");
+    Reply::text("text/markdown; charset=utf-8", Bytes::from_owner(Content(product)))
+        .text_header(&names::CONTENT_DISPOSITION, &disposition)
         .with_header(&names::CACHE_CONTROL, HeaderValue::from_static("no-store"))
         .with_header(&names::REFERRER_POLICY, HeaderValue::from_static("same-origin"))
         .with_header(&names::CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))
+}
+
+/// The content of a product, which its downloads share.
+struct Content(Arc<Product>);
+
+impl AsRef<[u8]> for Content {
+    fn as_ref(&self) -> &[u8] {
+        self.0.content().as_bytes()
+    }
 }
 
 /// Why the key cannot be used, in plain words.

@@ -34,12 +34,13 @@ use self::form::Form;
 use self::shows::{Answering, Shows};
 use self::trouble::Trouble;
 use self::visit::{SignedIn, Visit, base, check_csrf};
-use super::body::{BodyRule, read};
+use super::body::{BodyRule, Keep, read};
+use super::fields::Fault;
 use super::row::{Handler, Row, Verb, Words};
 use super::{Call, Reply, names};
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
-use crate::look::script_hash;
+use crate::look::{Shown, script_hash};
 
 /// A page of the desk, or of the buyer's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -182,11 +183,15 @@ pub(super) async fn answer<E>(
     };
     if visit.is_form() {
         // What is not kept is read nevertheless: a browser shows no answer to a form that it could not send.
-        let body = read(rule, &call.headers, body, seller.is_ok()).await;
+        let keep = match seller {
+            Ok(None) => Keep::Within(&delivery.inner.bodies),
+            _ => Keep::all_if(seller.is_ok()),
+        };
+        let body = read(rule, &call.headers, body, keep).await;
         if seller.is_ok() {
             match Form::read(call, &body) {
                 Ok(form) => visit.form = Some(form),
-                Err(code) => return Reply::error(code),
+                Err(code) => return Fault::from(code).into(),
             }
         }
     }
@@ -273,9 +278,31 @@ impl Visit<'_> {
     }
 
     fn page_with(&self, template: &str, values: Value, policy: &str) -> Result<Reply, Trouble> {
-        let rendered = self.look.render(template, base(self.delivery), values);
-        let html = rendered.map_err(|error| Trouble::from(Reply::internal().because(error)))?;
+        let html = self.html(template, values)?;
         Ok(Reply::text("text/html; charset=utf-8", html.into()).guarded(policy))
+    }
+
+    /// A page with the script, whose [`CONTENT`](shown::CONTENT) and [`SOURCE`](shown::SOURCE) are those of a product.
+    fn page_of_product(&self, template: &str, values: Value, product: &Shown) -> Result<Reply, Trouble> {
+        let html = Bytes::from(self.html(template, values)?);
+        let place = |text: &str, mark: &str| text.split_once(mark).map(|(before, _)| before.len());
+        let text = std::str::from_utf8(&html).unwrap_or_default();
+        let (Some(content), Some(source)) = (place(text, shown::CONTENT), place(text, shown::SOURCE)) else {
+            return Err(Reply::internal().because("the template shows no product").into());
+        };
+        let rest = vec![
+            product.html.clone(),
+            html.slice(content + shown::CONTENT.len()..source),
+            product.source.clone(),
+            html.slice(source + shown::SOURCE.len()..),
+        ];
+        let reply = Reply::text("text/html; charset=utf-8", html.slice(..content)).followed_by(rest);
+        Ok(reply.guarded(&format!("; script-src {}", script_hash())))
+    }
+
+    fn html(&self, template: &str, values: Value) -> Result<String, Trouble> {
+        let rendered = self.look.render(template, base(self.delivery), values);
+        rendered.map_err(|error| Trouble::from(Reply::internal().because(error)))
     }
 
     /// Goes on elsewhere, after a form was sent.

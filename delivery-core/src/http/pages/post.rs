@@ -135,7 +135,7 @@ async fn add(visit: &Visit<'_>, seller: &SignedIn, facts: NewPost) -> Result<Pos
 }
 
 async fn page(visit: &Visit<'_>, seller: &SignedIn, typed: &Typed, fault: Option<&Fault>) -> Result<Reply, Trouble> {
-    let preview = if typed.preview { Some(preview(&typed.content).await?) } else { None };
+    let preview = if typed.preview { Some(preview(visit.delivery, &typed.content).await?) } else { None };
     let post = typed.value();
     visit.page("post.html", context! { post, preview, ..said(fault, desk(visit, seller, "/desk/posts")) })
 }

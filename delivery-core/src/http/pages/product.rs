@@ -243,7 +243,7 @@ async fn add(visit: &Visit<'_>, seller: &SignedIn, name: &str, facts: NewProduct
 }
 
 async fn page(visit: &Visit<'_>, seller: &SignedIn, typed: &Typed, fault: Option<&Fault>) -> Result<Reply, Trouble> {
-    let preview = if typed.preview { Some(preview(&typed.content).await?) } else { None };
+    let preview = if typed.preview { Some(preview(visit.delivery, &typed.content).await?) } else { None };
     let product = typed.value();
     visit.page("product.html", context! { product, preview, ..said(fault, desk(visit, seller, "/desk/products")) })
 }

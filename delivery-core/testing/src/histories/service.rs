@@ -112,7 +112,7 @@ where
                 let call = Call::new(Method::GET).header(name, HeaderValue::from(u16::from(request)));
                 let call = call.query(format!("key={}&product_id={product}", self.texts[key]));
                 let reply = Endpoint::Product.call(&self.delivery, call).await;
-                answer(reply.status().as_u16(), serde_json::from_slice(reply.body()).unwrap_or_default())
+                answer(reply.status().as_u16(), serde_json::from_slice(&reply.body()).unwrap_or_default())
             }
             Step::Restore { key } => self.desk(Endpoint::RestoreKey, json!({ "id": self.id(key) })).await,
             Step::Change { key, days, limit } => {
@@ -217,7 +217,7 @@ where
 
     async fn issued(&mut self, endpoint: Endpoint, call: Call) -> Answer {
         let reply = endpoint.call(&self.delivery, call).await;
-        let body: Value = serde_json::from_slice(reply.body()).expect("it is well");
+        let body: Value = serde_json::from_slice(&reply.body()).expect("it is well");
         let Some(text) = body["api_key"].as_str() else { return answer(reply.status().as_u16(), body) };
         assert_eq!(reply.status(), 200);
         Answer::Key(self.texts.iter().position(|known| known == text).unwrap_or_else(|| {
@@ -231,7 +231,7 @@ where
         let reply = endpoint.call(&self.delivery, seller(&body)).await;
         match reply.status().as_u16() {
             200 => Answer::Http(200, Value::Null),
-            status => answer(status, serde_json::from_slice(reply.body()).expect("it is well")),
+            status => answer(status, serde_json::from_slice(&reply.body()).expect("it is well")),
         }
     }
 
@@ -241,7 +241,7 @@ where
 
     async fn http(&self, endpoint: Endpoint, method: Method, query: String) -> Answer {
         let reply = endpoint.call(&self.delivery, Call::new(method).query(query)).await;
-        answer(reply.status().as_u16(), serde_json::from_slice(reply.body()).unwrap_or_default())
+        answer(reply.status().as_u16(), serde_json::from_slice(&reply.body()).unwrap_or_default())
     }
 
     async fn resend(&self) -> Answer {

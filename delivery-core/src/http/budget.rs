@@ -1,0 +1,172 @@
+//! Memory for the bodies of strangers.
+//!
+//! Whether a body is authentic is known once all of it is there. Until then it counts against one budget, and where that is
+//! exceeded, the body that has been open longest gives way. A body that comes as fast as platforms send it is read long before
+//! that; one that is held open to fill memory is what gives way.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+
+/// How many bytes the bodies of strangers may hold, and what they hold.
+#[derive(Debug)]
+pub(crate) struct BodyBudget {
+    limit: usize,
+    open: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    /// In the order in which they were begun.
+    bodies: BTreeMap<u64, Blocks>,
+    begun: u64,
+    /// The memory of all of them, in bytes.
+    held: usize,
+}
+
+/// A body in blocks of one size: one buffer that grows would be copied again and again, and leave holes in the memory.
+#[derive(Debug, Default)]
+struct Blocks(Vec<Vec<u8>>);
+
+/// A body that is being read. Its memory is given back when this is dropped.
+#[derive(Debug)]
+pub(super) struct Kept<'a> {
+    budget: &'a BodyBudget,
+    number: u64,
+}
+
+/// The body had to give way to younger ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct GaveWay;
+
+/// The length of a block, in bytes.
+const BLOCK: usize = 4 << 10;
+
+impl Blocks {
+    fn push(&mut self, mut piece: &[u8]) {
+        while !piece.is_empty() {
+            let last = match self.0.last_mut() {
+                Some(last) if last.len() < BLOCK => last,
+                _ => {
+                    self.0.push(Vec::with_capacity(BLOCK));
+                    continue;
+                }
+            };
+            let (fits, rest) = piece.split_at(piece.len().min(BLOCK - last.len()));
+            last.extend_from_slice(fits);
+            piece = rest;
+        }
+    }
+
+    fn memory(&self) -> usize {
+        self.0.len() * BLOCK
+    }
+}
+
+impl BodyBudget {
+    /// What bodies may hold where the host says nothing, in bytes: five hundred orders of the longest kind.
+    pub(crate) const DEFAULT: usize = 32 << 20;
+
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { limit, open: Mutex::default() }
+    }
+
+    pub(super) fn begin(&self) -> Kept<'_> {
+        let mut open = self.open();
+        let number = open.begun;
+        open.begun += 1;
+        open.bodies.insert(number, Blocks::default());
+        Kept { budget: self, number }
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept<'_> {
+    /// Adds what has come.
+    pub(super) fn push(&self, piece: &[u8]) -> Result<(), GaveWay> {
+        let mut open = self.budget.open();
+        let Some(body) = open.bodies.get_mut(&self.number) else { return Err(GaveWay) };
+        let before = body.memory();
+        body.push(piece);
+        let grown = body.memory() - before;
+        open.held += grown;
+        while open.held > self.budget.limit {
+            let Some((number, oldest)) = open.bodies.pop_first() else { break };
+            open.held -= oldest.memory();
+            if number == self.number {
+                return Err(GaveWay);
+            }
+        }
+        Ok(())
+    }
+
+    /// The whole body.
+    pub(super) fn finish(self) -> Result<Bytes, GaveWay> {
+        self.take().map(|body| body.0.concat().into()).ok_or(GaveWay)
+    }
+
+    fn take(&self) -> Option<Blocks> {
+        let mut open = self.budget.open();
+        let body = open.bodies.remove(&self.number)?;
+        open.held -= body.memory();
+        Some(body)
+    }
+}
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        drop(self.take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_gives_way_and_what_is_read_is_whole() {
+        let budget = BodyBudget::new(4 * BLOCK);
+        let old = budget.begin();
+        old.push(&[1; BLOCK + 1]).unwrap();
+        let young = budget.begin();
+        young.push(&[2; 300]).unwrap();
+        young.push(&[3; 2 * BLOCK]).unwrap();
+        assert_eq!(old.push(&[1; 1]), Err(GaveWay), "the older one");
+        assert_eq!(young.finish().unwrap(), [vec![2; 300], vec![3; 2 * BLOCK]].concat());
+        assert_eq!(old.finish(), Err(GaveWay));
+        assert_eq!(budget.open().held, 0);
+    }
+
+    #[test]
+    fn one_that_is_longer_than_all_may_be_gives_way_itself() {
+        let budget = BodyBudget::new(4 * BLOCK);
+        let (long, next) = (budget.begin(), budget.begin());
+        assert_eq!(long.push(&vec![0; 4 * BLOCK + 1]), Err(GaveWay));
+        next.push(&vec![0; 4 * BLOCK]).unwrap();
+        assert!(next.finish().is_ok());
+        assert_eq!(budget.open().held, 0);
+    }
+
+    #[test]
+    fn what_is_held_never_exceeds_the_budget_and_is_given_back() {
+        let limit = 16 * BLOCK;
+        let budget = BodyBudget::new(limit);
+        let mut bodies = Vec::new();
+        for _ in 0..200 {
+            let body = budget.begin();
+            for _ in 0..10 {
+                // Those that gave way have nothing to hold.
+                let _ = body.push(&[0; 1_000]);
+                assert!(budget.open().held <= limit);
+            }
+            bodies.push(body);
+        }
+        let whole = bodies.into_iter().filter_map(|body| body.finish().ok()).count();
+        assert_eq!(whole, 5, "the youngest, of three blocks each");
+        assert_eq!(budget.open().held, 0);
+    }
+}
