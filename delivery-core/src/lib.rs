@@ -83,6 +83,8 @@ pub mod limit;
 #[cfg(feature = "pages")]
 pub mod look;
 pub mod mail;
+#[cfg(any(feature = "postgres", feature = "smtp"))]
+mod net;
 pub mod observer;
 pub mod order;
 #[cfg(feature = "platforms")]

@@ -23,6 +23,9 @@ use crate::store::{LeasedMessage, WebhookName};
 
 /// How long a receiver may take; the specification recommends 15 to 30 seconds.
 const TIMEOUT: Duration = Duration::from_secs(20);
+/// How long all addresses of a receiver's host may take to be connected to. Each has its share, and IPv4 and IPv6 are tried
+/// beside each other.
+const CONNECT: Duration = Duration::from_secs(10);
 /// How long a connection is kept for the next request.
 const IDLE: Duration = Duration::from_secs(15);
 /// How much of an answer is read, so that its connection can be used again. What it says means nothing.
@@ -74,7 +77,10 @@ impl Client {
                 config.map_err(io::Error::other)?.with_root_certificates(RootCertStore::empty()).with_no_client_auth(),
             )
         };
-        let connector = builder.https_or_http().enable_http1().build();
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_connect_timeout(Some(CONNECT));
+        let connector = builder.https_or_http().enable_http1().wrap_connector(http);
         let mut client = legacy::Client::builder(TokioExecutor::new());
         client.pool_idle_timeout(IDLE).pool_timer(TokioTimer::new());
         Ok(Self(client.build(connector)))

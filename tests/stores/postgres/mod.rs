@@ -282,6 +282,15 @@ async fn a_server_that_says_nothing_is_not_waited_for_for_ever() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
+async fn a_host_that_is_dead_or_silent_is_passed_over() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let dead = format!("@127.0.0.1:1,{},", silent.local_addr().unwrap());
+    let server = server(&postgres().url().replace('@', &dead), &unique()).await;
+    sold(&server.delivery, "A").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn a_closed_store_answers_nothing() {
     let store = postgresql(&unique(), false).await;
     store.ping().await.unwrap();

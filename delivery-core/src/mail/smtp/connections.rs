@@ -13,7 +13,6 @@ use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};
 use lettre::transport::smtp::client::AsyncSmtpConnection;
 use lettre::transport::smtp::commands::Starttls;
 use lettre::transport::smtp::extension::{ClientId, Extension};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
@@ -21,6 +20,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::exchange::{self, BEFORE, SendError};
 use super::wire::Wire;
 use crate::mail::running_time::within;
+use crate::net;
 
 /// How long a server may take to confirm that it is still there.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -173,8 +173,7 @@ impl Connections {
 
 impl Server {
     async fn connect(&self, hello: &ClientId) -> Result<Open, Box<dyn std::error::Error + Send + Sync>> {
-        // A URL has an IPv6 address in brackets.
-        let stream = TcpStream::connect((self.host.trim_matches(['[', ']']), self.port)).await?;
+        let stream = net::connect(&self.host, self.port).await?;
         // lettre writes an e-mail and its final dot separately. Without this option the dot would wait until the e-mail
         // is acknowledged, which the server may delay by 40 ms.
         stream.set_nodelay(true)?;

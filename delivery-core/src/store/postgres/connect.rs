@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use super::PostgresError;
 use super::error::store_error;
+use super::hosts::{Hosts, Setting};
 use super::schema::{PATIENCE, Place, check, check_migrated, keeps, origin, prepare, prepare_schema};
 use super::schema_lock::{LockState, Origin, leave, share, share_for_transaction};
 use super::session::{Lent, Session};
@@ -52,7 +53,7 @@ pub(super) const AT_LENGTH: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE R
 
 /// Who finds and changes keys asks the same few questions over and over, each for a few rows by their index: they are planned
 /// once, which takes longer than answering them, and so that a table that was small then may grow.
-const SERVING: [(&str, &str); 5] = [
+const SERVING: [Setting; 5] = [
     ("plan_cache_mode", "force_generic_plan"),
     ("enable_seqscan", "off"),
     // A table of one row has no index, and is read all the same, but at a price at which its query would be compiled first:
@@ -83,20 +84,19 @@ struct Shared {
     origin: Origin,
 }
 
-#[expect(clippy::large_enum_variant, reason = "a store has one")]
 enum Source {
     /// Sessions of ours: four that write and find, and a pool of readers.
-    Own { options: RwLock<PgConnectOptions>, readers: PgPool },
+    Own { hosts: RwLock<Arc<Hosts>>, readers: PgPool },
     /// The host's pool, and how a transaction begins there.
     Lent { pool: PgPool, begin: String },
 }
 
 impl Sessions {
     /// Sessions of ours, in a schema that is prepared for this server.
-    pub(super) async fn own(options: PgConnectOptions, place: Place) -> Result<Self, PostgresError> {
-        let options = in_schema(options, &place.schema);
-        let origin = prepare(&options, &place).await?;
-        let (readers_options, known) = (options.clone(), origin.clone());
+    pub(super) async fn own(hosts: Hosts, place: Place) -> Result<Self, PostgresError> {
+        let hosts = hosts.map(|options| in_schema(options, &place.schema));
+        let (origin, readers_options) = prepare(&hosts, &place).await?;
+        let known = origin.clone();
         let readers = PgPoolOptions::new().max_connections(READERS).acquire_timeout(ACQUIRE);
         let readers = readers.after_connect(move |session, _| {
             let known = known.clone();
@@ -106,14 +106,14 @@ impl Sessions {
             })
         });
         let readers = readers.connect_lazy_with(readers_options);
-        let source = Source::Own { options: RwLock::new(options), readers };
+        let source = Source::Own { hosts: RwLock::new(Arc::new(hosts)), readers };
         Ok(Self(Arc::new(Shared { source, schema: place.schema, is_closed: AtomicBool::new(false), origin })))
     }
 
     /// Transactions on connections from the host's pool.
     pub(super) async fn lent(pool: PgPool, place: Place) -> Result<Self, PostgresError> {
         if place.migrates {
-            Self::migrate(pool.connect_options().as_ref().clone(), &place).await?;
+            Self::migrate(pool.connect_options().as_ref().clone().into(), &place).await?;
         }
         let mut begin = String::from("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
         for (name, value) in LENT.into_iter().chain([("search_path", place.schema.as_str())]) {
@@ -138,8 +138,8 @@ impl Sessions {
     }
 
     /// Brings the schema up to date.
-    pub(super) async fn migrate(options: PgConnectOptions, place: &Place) -> Result<(), PostgresError> {
-        let session = prepare_schema(&in_schema(options, &place.schema), place).await?;
+    pub(super) async fn migrate(hosts: Hosts, place: &Place) -> Result<(), PostgresError> {
+        let (session, _) = prepare_schema(&hosts.map(|options| in_schema(options, &place.schema)), place).await?;
         leave(session).await.map_err(|source| PostgresError::while_opening(&place.schema, source))
     }
 
@@ -150,10 +150,11 @@ impl Sessions {
 
     /// Connects with these options from now on.
     pub(super) fn set_options(&self, new: PgConnectOptions) {
-        if let Source::Own { options, readers } = &self.0.source {
+        if let Source::Own { hosts, readers } = &self.0.source {
             let new = in_schema(new, &self.0.schema);
+            let mut hosts = hosts.write().unwrap_or_else(PoisonError::into_inner);
             readers.set_connect_options(new.clone());
-            *options.write().unwrap_or_else(PoisonError::into_inner) = new;
+            *hosts = Arc::new(new.into());
         }
     }
 
@@ -161,10 +162,18 @@ impl Sessions {
     pub(super) async fn serve(&self) -> Result<Session<'static>, StoreError> {
         let silent = |_| StoreError::unavailable("the database does not answer");
         let (mut session, state) = match &self.0.source {
-            Source::Own { options, .. } => {
-                let options = options.read().unwrap_or_else(PoisonError::into_inner).clone().options(SERVING);
-                let connected = timeout(ACQUIRE, options.connect()).await.map_err(silent)?;
-                let mut session = Session::Own(connected.map_err(store_error)?);
+            Source::Own { hosts, readers } => {
+                let tried = hosts.read().unwrap_or_else(PoisonError::into_inner).clone();
+                let connected = timeout(ACQUIRE, tried.connect(&SERVING)).await.map_err(silent)?;
+                let (session, options) = connected.map_err(store_error)?;
+                // Readers follow to the host and address that answers, unless other options were set meanwhile.
+                {
+                    let current = hosts.read().unwrap_or_else(PoisonError::into_inner);
+                    if Arc::ptr_eq(&tried, &current) {
+                        readers.set_connect_options(options);
+                    }
+                }
+                let mut session = Session::Own(session);
                 let state = timeout(ACQUIRE, share(&mut session)).await.map_err(silent)?;
                 (session, state)
             }
@@ -242,9 +251,7 @@ fn may_serve(state: LockState, known: &Origin) -> Result<(), StoreError> {
 
 /// Prepares the schema for a transfer into it.
 #[cfg(feature = "sqlite")]
-pub(super) async fn prepare_transfer(
-    options: PgConnectOptions,
-    place: &Place,
-) -> Result<sqlx::PgConnection, PostgresError> {
-    prepare_schema(&in_schema(options, &place.schema), place).await
+pub(super) async fn prepare_transfer(hosts: Hosts, place: &Place) -> Result<sqlx::PgConnection, PostgresError> {
+    let (session, _) = prepare_schema(&hosts.map(|options| in_schema(options, &place.schema)), place).await?;
+    Ok(session)
 }

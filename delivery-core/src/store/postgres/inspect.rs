@@ -2,32 +2,28 @@
 
 use std::cmp::Ordering;
 
-use sqlx::postgres::PgConnectOptions;
-use sqlx::{ConnectOptions, Connection, Executor};
+use sqlx::{Connection, Executor};
 use tokio::time::timeout;
 
 use super::PostgresError;
 use super::connect::in_schema;
+use super::hosts::Hosts;
 use super::keyring::acceptance;
 use super::schema::{PATIENCE, Place, check, compare, newest_migration};
 use super::session::Session;
 use crate::key::Fingerprint;
 use crate::store::Inspection;
 
-/// Looks at the schema `place` of the database at `options`.
-pub(super) async fn inspect(
-    options: PgConnectOptions,
-    place: &Place,
-    keyring: &[Fingerprint],
-) -> Result<Inspection, PostgresError> {
-    let options = in_schema(options, &place.schema);
-    timeout(PATIENCE, look(&options, &place.schema, keyring)).await.map_err(|_| PostgresError::Silent)?
+/// Looks at the schema `place` of the database at `hosts`.
+pub(super) async fn inspect(hosts: Hosts, place: &Place, keyring: &[Fingerprint]) -> Result<Inspection, PostgresError> {
+    let hosts = hosts.map(|options| in_schema(options, &place.schema));
+    timeout(PATIENCE, look(&hosts, &place.schema, keyring)).await.map_err(|_| PostgresError::Silent)?
 }
 
-async fn look(options: &PgConnectOptions, schema: &str, keyring: &[Fingerprint]) -> Result<Inspection, PostgresError> {
+async fn look(hosts: &Hosts, schema: &str, keyring: &[Fingerprint]) -> Result<Inspection, PostgresError> {
     const ENGINE: &str = "SELECT 'PostgreSQL ' || split_part(current_setting('server_version'), ' ', 1)";
     let failed = |source| PostgresError::while_opening(schema, source);
-    let mut connection = options.connect().await.map_err(failed)?;
+    let (mut connection, _) = hosts.connect(&[]).await.map_err(failed)?;
     connection.execute("SET default_transaction_read_only = on").await.map_err(failed)?;
     let mut session = Session::Host(&mut connection);
     check(&mut session).await?;

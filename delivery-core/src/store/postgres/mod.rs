@@ -19,6 +19,7 @@ mod connect;
 mod error;
 mod history;
 mod host;
+mod hosts;
 mod inbox;
 mod inspect;
 mod keyring;

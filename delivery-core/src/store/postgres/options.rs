@@ -2,11 +2,13 @@
 
 use std::str::FromStr;
 
+use percent_encoding::percent_decode_str;
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 use url::Url;
 
 use super::connect::Sessions;
+use super::hosts::Hosts;
 use super::inspect::inspect;
 use super::schema::Place;
 use super::{PostgresError, PostgresStore, SCHEMA};
@@ -105,11 +107,16 @@ impl PostgresOptions {
 
     /// Connects to the database at `url`, `postgres://user:password@host:5432/database`.
     ///
+    /// Several hosts, `host1:5432,host2:5432`, are tried as all addresses of a name are: the next one half a second after the
+    /// one before it. A standby is passed over. With `sslmode=verify-full`, an address of a name that says nothing at all
+    /// holds up the addresses behind it.
+    ///
     /// # Errors
     ///
     /// [`PostgresError`] says which of the many ways to fail it was, in a sentence for the operator.
     pub async fn connect(self, url: &str) -> Result<PostgresStore, PostgresError> {
-        self.connect_with(address(url)?).await
+        let sessions = Sessions::own(address(url)?, self.checked()?).await?;
+        Ok(PostgresStore::start(sessions))
     }
 
     /// Connects with the driver's own options: certificates, sockets, passwords from elsewhere. Settings of the session
@@ -121,7 +128,7 @@ impl PostgresOptions {
     ///
     /// As [`connect`](Self::connect).
     pub async fn connect_with(self, options: PgConnectOptions) -> Result<PostgresStore, PostgresError> {
-        let sessions = Sessions::own(options, self.checked()?).await?;
+        let sessions = Sessions::own(options.into(), self.checked()?).await?;
         Ok(PostgresStore::start(sessions))
     }
 
@@ -147,7 +154,7 @@ impl PostgresOptions {
     ///
     /// As [`connect`](Self::connect).
     pub async fn migrate(self, options: PgConnectOptions) -> Result<(), PostgresError> {
-        Sessions::migrate(options, &Self { migrates: true, ..self }.checked()?).await
+        Sessions::migrate(options.into(), &Self { migrates: true, ..self }.checked()?).await
     }
 
     /// Looks at the schema without changing it: whether it has a store, and whether that may be used with secrets of these
@@ -169,19 +176,117 @@ impl PostgresOptions {
     }
 }
 
-/// The options that an address says.
-pub(super) fn address(url: &str) -> Result<PgConnectOptions, PostgresError> {
-    let known = ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme));
-    let parsed = Url::parse(url).ok().filter(|_| known).ok_or(PostgresError::Malformed)?;
-    // The driver would log it with its value, and go on without it.
-    if parsed.query_pairs().any(|(name, _)| !PARAMETERS.contains(&&*name) && !name.starts_with("options[")) {
-        return Err(PostgresError::Parameter);
+/// The hosts and options that an address says.
+pub(super) fn address(url: &str) -> Result<Hosts, PostgresError> {
+    let known = ["postgres://", "postgresql://"].iter().find_map(|scheme| url.strip_prefix(scheme));
+    let rest = known.ok_or(PostgresError::Malformed)?;
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let (user, listed) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
+    // The driver knows one host. It is told each of them as a parameter, which takes the place of the one before the path.
+    let mut base = Url::parse(&format!("postgres://{user}localhost{path}")).map_err(|_| PostgresError::Malformed)?;
+    let words = words(&base)?;
+    let listed: Option<(Vec<_>, Vec<_>)> = listed.split(',').map(host_and_port).collect();
+    let (mut hosts, mut ports) = listed.ok_or(PostgresError::Malformed)?;
+    if !words.hosts.is_empty() {
+        hosts = words.hosts;
     }
-    PgConnectOptions::from_str(url).map_err(|_| PostgresError::Malformed)
+    if !words.ports.is_empty() {
+        ports = words.ports;
+    }
+    // One port is for all hosts.
+    if let [port] = ports.as_slice() {
+        ports = vec![port.clone(); hosts.len()];
+    }
+    if ports.len() != hosts.len() {
+        return Err(PostgresError::Malformed);
+    }
+    base.set_query(None);
+    let options = |(host, port): (String, String)| {
+        let mut url = base.clone();
+        let host = if host.is_empty() { PgConnectOptions::new_without_pgpass().get_host().to_owned() } else { host };
+        url.query_pairs_mut().extend_pairs(&words.driver).append_pair("host", &host);
+        if !port.is_empty() {
+            url.query_pairs_mut().append_pair("port", &port);
+        }
+        PgConnectOptions::from_str(url.as_str()).map_err(|_| PostgresError::Malformed)
+    };
+    let mut all = hosts.into_iter().zip(ports).map(options);
+    let first = all.next().ok_or(PostgresError::Malformed)??;
+    Ok(Hosts::new(first, all.collect::<Result<_, _>>()?, None))
+}
+
+/// What the parameters of an address say.
+#[derive(Default)]
+struct Words {
+    hosts: Vec<String>,
+    ports: Vec<String>,
+    /// For the driver.
+    driver: Vec<(String, String)>,
+}
+
+fn words(url: &Url) -> Result<Words, PostgresError> {
+    let list = |value: &str| value.split(',').map(str::to_owned).collect();
+    let mut words = Words::default();
+    for (name, value) in url.query_pairs() {
+        match &*name {
+            "host" | "hostaddr" => words.hosts = list(&value),
+            "port" => words.ports = list(&value),
+            // The driver would log another one with its value, and go on without it.
+            _ if PARAMETERS.contains(&&*name) || name.starts_with("options[") => {
+                words.driver.push((name.into_owned(), value.into_owned()));
+            }
+            _ => return Err(PostgresError::Parameter),
+        }
+    }
+    Ok(words)
+}
+
+/// One of the hosts of an authority. Either part may be empty.
+fn host_and_port(text: &str) -> Option<(String, String)> {
+    let (host, port) = text.rsplit_once(':').filter(|(_, port)| !port.contains(']')).unwrap_or((text, ""));
+    let host = percent_decode_str(host.trim_matches(['[', ']'])).decode_utf8().ok()?;
+    Some((host.into_owned(), port.to_owned()))
 }
 
 /// The place that a transfer fills.
 #[cfg(feature = "sqlite")]
 pub(super) fn place(schema: &str) -> Result<Place, PostgresError> {
     PostgresOptions::new().schema(schema).checked()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The hosts of an address, each with its port.
+    fn hosts(url: &str) -> Option<String> {
+        let shown = |options: &PgConnectOptions| {
+            let socket = options.get_socket().map(|folder| folder.display().to_string());
+            format!("{}:{}", socket.as_deref().unwrap_or(options.get_host()), options.get_port())
+        };
+        Some(address(url).ok()?.all().map(shown).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn an_address_has_one_host_or_several_or_the_folder_of_a_socket() {
+        for (url, expected) in [
+            ("postgres://shop:secret@db.example:5433/shop", Some("db.example:5433")),
+            ("postgresql://[::1]:5433/shop", Some("::1:5433")),
+            ("postgres://shop@one:1,[::1]:2,three:3/shop", Some("one:1 ::1:2 three:3")),
+            ("postgres://shop@one,two/shop?port=5433", Some("one:5433 two:5433")),
+            ("postgres://shop@/shop?host=one,two&port=1,2", Some("one:1 two:2")),
+            ("postgres://shop@:5433/shop?host=/var/run/postgresql", Some("/var/run/postgresql:5433")),
+            ("postgres://shop@%2Fvar%2Frun%2Fpostgresql:5433/shop", Some("/var/run/postgresql:5433")),
+            ("postgres://shop@one,two/shop?port=1,2,3", None),
+            ("postgres://shop@one:http/shop", None),
+            ("mysql://shop@one/shop", None),
+        ] {
+            assert_eq!(hosts(url).as_deref(), expected, "{url}");
+        }
+        let url = "postgres://us%40er:secret@one,two/shop?user=x&options=-c%20a%3Db";
+        for options in address(url).unwrap().all() {
+            assert_eq!((options.get_username(), options.get_database()), ("x", Some("shop")));
+            assert_eq!(options.get_options(), Some("-c a=b"));
+        }
+    }
 }

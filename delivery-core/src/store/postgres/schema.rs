@@ -4,11 +4,12 @@ use std::cmp::Ordering;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgConnection};
-use sqlx::{ConnectOptions, Connection, Row};
+use sqlx::{Connection, Row};
 use tokio::time::timeout;
 
 use super::PostgresError;
 use super::error::store_error;
+use super::hosts::Hosts;
 use super::schema_lock::{LockState, Origin, leave, share};
 use super::session::Session;
 use crate::store::StoreError;
@@ -26,14 +27,14 @@ pub(super) struct Place {
     pub(super) migrates: bool,
 }
 
-/// Prepares the schema for this server.
-pub(super) async fn prepare(options: &PgConnectOptions, place: &Place) -> Result<Origin, PostgresError> {
+/// Prepares the schema for this server. Also says by which options the database was reached.
+pub(super) async fn prepare(hosts: &Hosts, place: &Place) -> Result<(Origin, PgConnectOptions), PostgresError> {
     let failed = |source| PostgresError::while_opening(&place.schema, source);
-    let mut session = prepare_schema(options, place).await?;
+    let (mut session, options) = prepare_schema(hosts, place).await?;
     let state = timeout(PATIENCE, share(&mut session)).await.map_err(|_| PostgresError::Silent)?;
     let origin = origin(state.map_err(failed)?, &place.schema)?;
     leave(session).await.map_err(failed)?;
-    Ok(origin)
+    Ok((origin, options))
 }
 
 pub(super) fn origin(state: LockState, schema: &str) -> Result<Origin, PostgresError> {
@@ -46,10 +47,13 @@ pub(super) fn origin(state: LockState, schema: &str) -> Result<Origin, PostgresE
 
 /// Makes sure that the server keeps what it acknowledges, and that the schema is up to date, which it brings about unless the
 /// host does. Any number of servers may do so at once. Statements of the session may take as long as they like.
-pub(super) async fn prepare_schema(options: &PgConnectOptions, place: &Place) -> Result<PgConnection, PostgresError> {
+pub(super) async fn prepare_schema(
+    hosts: &Hosts,
+    place: &Place,
+) -> Result<(PgConnection, PgConnectOptions), PostgresError> {
     let failed = |source| PostgresError::while_opening(&place.schema, source);
     let silent = |_| PostgresError::Silent;
-    let mut session = timeout(PATIENCE, options.connect()).await.map_err(silent)?.map_err(failed)?;
+    let (mut session, options) = timeout(PATIENCE, hosts.connect(&[])).await.map_err(silent)?.map_err(failed)?;
     timeout(PATIENCE, check(&mut Session::Host(&mut session))).await.map_err(silent)??;
     // Waits for another server's migration for as long as that takes.
     sqlx::raw_sql("SET statement_timeout = 0; SET lock_timeout = 0").execute(&mut session).await.map_err(failed)?;
@@ -60,7 +64,7 @@ pub(super) async fn prepare_schema(options: &PgConnectOptions, place: &Place) ->
     } else {
         check_migrated(&mut Session::Host(&mut session), &place.schema).await?;
     }
-    Ok(session)
+    Ok((session, options))
 }
 
 /// The newest migration of the schema; 0 if there is none.
