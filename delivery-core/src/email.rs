@@ -120,8 +120,8 @@ fn is_international_dot_atom(local: &str) -> bool {
         && is_dot_atom(&local.replace(|c: char| !c.is_ascii(), "x"))
 }
 
-/// A host name with a dot whose last label is not a number (that would be an IP address).
-fn host_name(domain: &str) -> Result<String, Invalid> {
+/// The ASCII form of a host name with a dot whose last label is not a number (that would be an IP address).
+pub(crate) fn host_name(domain: &str) -> Result<String, Invalid> {
     let ascii = ascii_domain(domain).ok_or(EXPECTED)?;
     let (_, top) = ascii.rsplit_once('.').ok_or(EXPECTED)?;
     if top.bytes().all(|byte| byte.is_ascii_digit()) { Err(EXPECTED) } else { Ok(ascii) }

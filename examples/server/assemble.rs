@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use delivery_core::limit::RedisLimiter;
-use delivery_core::mail::{FolderMailer, Mailer, SmtpMailer};
+use delivery_core::mail::{FolderMailer, Mailer};
 use delivery_core::store::{CatalogEditor, Ledger, MemoryStore, PostgresStore, Posts, SqliteStore};
 use delivery_core::{Delivery, explain};
 
@@ -33,8 +33,8 @@ pub(crate) async fn assemble(settings: &Settings, address: SocketAddr) -> Result
         )
     })?;
     make_database_private(&settings.data_dir);
-    let mailer: Arc<dyn Mailer> = if let Some(url) = &settings.smtp_url {
-        Arc::new(url.parse::<SmtpMailer>()?)
+    let mailer: Arc<dyn Mailer> = if let Some(mailer) = &settings.smtp {
+        Arc::new(mailer.clone())
     } else {
         let folder = settings.data_dir.join("mail");
         tracing::warn!("SMTP_URL is not set: e-mails become files in {}, and reach no buyer", folder.display());

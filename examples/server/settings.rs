@@ -57,6 +57,9 @@ pub(crate) struct Arguments {
     /// Sender of e-mails; required with SMTP_URL [default: Digital Delivery <delivery@localhost>]
     #[arg(long, env)]
     mail_from: Option<String>,
+    /// DNS name that mail servers are greeted with, in HELO [default: the domain of MAIL_FROM, else of BASE_URL]
+    #[arg(long, env)]
+    mail_helo: Option<String>,
     /// Address that buyers see; required with SMTP_URL [default: http://BIND]
     #[arg(long, env)]
     base_url: Option<String>,
@@ -136,6 +139,8 @@ pub(crate) struct Settings {
     /// The files that secrets were read from.
     pub files: Files,
     pub smtp_url: Option<String>,
+    /// Sends by `SMTP_URL`.
+    pub smtp: Option<SmtpMailer>,
     pub templates: Templates,
     pub mail_lease: Duration,
     /// In bytes.
@@ -177,6 +182,7 @@ impl Arguments {
             &mut read.key_secret,
             &mut read.smtp_url,
             &mut read.mail_from,
+            &mut read.mail_helo,
             &mut read.base_url,
             &mut read.mail_templates,
         ] {
@@ -192,9 +198,7 @@ impl Arguments {
             None => Database::Sqlite(data_dir.join("delivery.db")),
             Some(url) => database(url)?,
         };
-        if let Some(url) = &self.smtp_url {
-            read("SMTP_URL", url, str::parse::<SmtpMailer>)?;
-        }
+        let smtp = self.smtp_url.as_deref().map(|url| read("SMTP_URL", url, str::parse::<SmtpMailer>)).transpose()?;
         if let Some(url) = &self.redis_url {
             read("REDIS_URL", url, |url| RedisLimiter::new(url, [0; 32]))?;
         }
@@ -238,6 +242,7 @@ impl Arguments {
             _ => None,
         };
         let options = delivery::Settings::read(text).map_err(|error| refusal(error.name(), error.expected()))?.options;
+        let smtp = smtp.map(|mailer| greeting(mailer, self.mail_helo.as_deref(), &options)).transpose()?;
         let admin_tokens = self
             .admin_tokens
             .as_deref()
@@ -277,6 +282,7 @@ impl Arguments {
             key_secret,
             files,
             smtp_url,
+            smtp,
             templates,
             mail_lease,
             body_budget,
@@ -307,6 +313,17 @@ impl Settings {
 
 /// Stands for a secret that is not there yet, while the others are checked.
 const PLACEHOLDER: &str = "not-made-until-the-folder-is-there";
+
+/// The mailer, which greets with `helo`, else with the domain of `MAIL_FROM` or of `BASE_URL`, whichever is a DNS name.
+fn greeting(mailer: SmtpMailer, helo: Option<&str>, options: &Options) -> Result<SmtpMailer, Refusal> {
+    if let Some(name) = helo {
+        return read("MAIL_HELO", name, |name| mailer.helo(name));
+    }
+    let site = options.base_url.as_deref().and_then(|url| url.parse::<hyper::Uri>().ok());
+    let names = [Some(options.sender.domain()), site.as_ref().and_then(hyper::Uri::host)];
+    let named = names.into_iter().flatten().find_map(|name| mailer.clone().helo(name).ok());
+    Ok(named.unwrap_or(mailer))
+}
 
 fn database(url: &str) -> Result<Database, Refusal> {
     let parse = |url: &str| match url.strip_prefix("sqlite://") {

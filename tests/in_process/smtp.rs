@@ -167,6 +167,33 @@ async fn what_a_refusal_means_for_the_message() {
 }
 
 #[tokio::test]
+async fn a_refusal_is_told_as_what_it_is() {
+    for (at, reply, told) in [
+        ("", "421 4.7.0 too many connections", "the mail server is busy (421)"),
+        ("", "554 no service here", "the mail server takes no connections from here (554)"),
+        ("EHLO", "421 later", "the mail server is busy (421)"),
+        ("EHLO", "504 5.5.2 need a name", "the mail server refuses the name that HELO gives (504)"),
+        ("EHLO", "250 no login here", "the mail server offers no login that is known here"),
+        ("AUTH", "454 4.7.0 later", "the mail server is busy (454)"),
+        ("AUTH", "535 5.7.8 wrong password", "the mail server refuses the login (535)"),
+        ("MAIL", "421 later", "the mail server is busy (421)"),
+        ("MAIL", "530 5.7.0 log in first", "the mail server wants a login (530)"),
+    ] {
+        let server = SmtpServer::start(Script::At(at, format!("{reply}\r\n").leak().as_bytes())).await;
+        let mailer: SmtpMailer = server.url.replace("://", "://user:password@").parse().unwrap();
+        assert_eq!(mailer.send(&message()).await.unwrap_err().to_string(), told, "{at} {reply}");
+    }
+}
+
+#[tokio::test]
+async fn the_server_is_greeted_with_a_dns_name() {
+    let (mailer, server) = serve(Script::HangUpBetweenLetters).await;
+    mailer.send(&message()).await.unwrap();
+    mailer.helo("mail.shop.example").unwrap().send(&message()).await.unwrap();
+    assert_eq!(server.greeted(), ["EHLO example.com", "EHLO mail.shop.example"]);
+}
+
+#[tokio::test]
 async fn a_server_that_accepts_others_is_believed_when_it_refuses_one() {
     let (mailer, _) = serve(Script::KnowsSome).await;
     let send = async |to: &str| mailer.send(&Message { to: to.parse().unwrap(), ..message() }).await;

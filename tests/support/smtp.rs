@@ -39,6 +39,7 @@ pub struct SmtpServer {
 #[derive(Default)]
 struct Seen {
     received: Mutex<Vec<String>>,
+    greeted: Mutex<Vec<String>>,
     senders: Mutex<Vec<String>>,
     recipients: AtomicUsize,
     connections: AtomicUsize,
@@ -71,6 +72,11 @@ impl SmtpServer {
     /// What came as data, each with its head.
     pub fn received(&self) -> Vec<String> {
         self.seen.received.lock().unwrap().clone()
+    }
+
+    /// The EHLO commands.
+    pub fn greeted(&self) -> Vec<String> {
+        self.seen.greeted.lock().unwrap().clone()
     }
 
     /// The MAIL commands.
@@ -108,6 +114,9 @@ async fn converse(stream: TcpStream, script: Script, seen: Arc<Seen>) -> std::io
     while let Some(line) = lines.next_line().await? {
         let command = line.split(' ').next().unwrap().to_ascii_uppercase();
         seen.recipients.fetch_add(usize::from(command == "RCPT"), Ordering::Relaxed);
+        if command == "EHLO" {
+            seen.greeted.lock().unwrap().push(line.clone());
+        }
         if let Some(reply) = at(&command) {
             write.write_all(reply).await?;
             continue;

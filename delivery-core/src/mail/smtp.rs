@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use lettre::transport::smtp::authentication::Credentials;
+use lettre::transport::smtp::extension::ClientId;
 use percent_encoding::percent_decode_str;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::ring;
@@ -21,6 +22,8 @@ use url::{Host, Url};
 use self::connections::{Connections, Security, Server, Tls};
 use self::exchange::SendError;
 use super::{MailError, Mailer, Message, mime};
+use crate::email::host_name;
+use crate::text::Invalid;
 
 /// Sends through one SMTP server, over connections that stay open for some seconds for the next e-mail.
 ///
@@ -28,9 +31,13 @@ use super::{MailError, Mailer, Message, mime};
 /// for STARTTLS, `smtp://host:port` without TLS for this machine only, `smtp://host:port?tls=none` without TLS for any
 /// host. Reserved characters in the user name and the password must be percent-encoded. Certificates are verified
 /// against the system's roots.
+///
+/// Mail servers are greeted with the domain of the sender if that is a DNS name, else with the name of this machine. Give a
+/// [name](Self::helo) to servers that refuse both.
 #[derive(Clone)]
 pub struct SmtpMailer {
     connections: Arc<Connections>,
+    helo: Option<ClientId>,
 }
 
 /// The URL is not that of an SMTP server. The error repeats no part of the URL, which may contain a password.
@@ -98,7 +105,7 @@ impl FromStr for SmtpMailer {
             credentials = Some(Credentials::new(user.into_owned(), password.into_owned()));
         }
         let server = Server { host: host.to_owned(), port, security, credentials };
-        Ok(Self { connections: Connections::to(server) })
+        Ok(Self { connections: Connections::to(server), helo: None })
     }
 }
 
@@ -109,13 +116,23 @@ impl SmtpMailer {
         Url::parse(url).is_ok_and(|url| is_this_machine(&url))
     }
 
+    /// Greets the mail server with this name, in EHLO.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] unless `name` is a DNS name with a dot, such as `shop.example`.
+    pub fn helo(self, name: &str) -> Result<Self, Invalid> {
+        let name = host_name(name).map_err(|_| Invalid::expected("must be a DNS name such as shop.example"))?;
+        Ok(Self { helo: Some(ClientId::Domain(name)), ..self })
+    }
+
     /// Connects, secures the connection and signs in as for an e-mail, and sends none.
     ///
     /// # Errors
     ///
     /// [`MailError`] whose source says what the server or the system replied.
     pub async fn check(&self) -> Result<(), MailError> {
-        self.connections.check().await.map_err(SendError::meaning)
+        self.connections.check(&self.helo.clone().unwrap_or_default()).await.map_err(SendError::meaning)
     }
 }
 
@@ -123,7 +140,9 @@ impl SmtpMailer {
 impl Mailer for SmtpMailer {
     async fn send(&self, message: &Message) -> Result<(), MailError> {
         let mime = mime::compose(message)?;
-        self.connections.send(&mime).await.map_err(SendError::meaning)
+        let of_sender = || host_name(message.from.domain()).map_or_else(|_| ClientId::default(), ClientId::Domain);
+        let helo = self.helo.clone().unwrap_or_else(of_sender);
+        self.connections.send(&mime, &helo).await.map_err(SendError::meaning)
     }
 }
 
@@ -170,6 +189,23 @@ mod tests {
             let mailer = url.parse::<SmtpMailer>().ok();
             let server = mailer.map(|mailer| mailer.connections.server().to_string());
             assert_eq!(server.as_deref(), accepted, "{url}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_helo_name_is_a_dns_name() {
+        for (name, accepted) in [
+            ("shop.example", Some("shop.example")),
+            ("Bücher.example", Some("xn--bcher-kva.example")),
+            ("localhost", None),
+            ("15b0717dc4c2", None),
+            ("192.0.2.1", None),
+            ("shop.example\r\nMAIL", None),
+            ("", None),
+        ] {
+            let mailer: SmtpMailer = "smtp://localhost".parse().unwrap();
+            let helo = mailer.helo(name).ok().and_then(|mailer| mailer.helo).map(|helo| helo.to_string());
+            assert_eq!(helo.as_deref(), accepted, "{name}");
         }
     }
 

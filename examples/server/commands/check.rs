@@ -7,7 +7,6 @@ use std::path::Path;
 use delivery_core::explain;
 use delivery_core::key::{Acceptance, Fingerprint};
 use delivery_core::limit::RedisLimiter;
-use delivery_core::mail::SmtpMailer;
 use delivery_core::store::{Inspection, PostgresStore, Schema, SqliteStore};
 #[cfg(unix)]
 use rustix::fs::{Access, access};
@@ -109,9 +108,9 @@ async fn limits(settings: &Settings) -> Result<String, Refusal> {
 }
 
 async fn mail(settings: &Settings) -> Result<String, Refusal> {
-    let Some(url) = &settings.smtp_url else {
+    let Some(mailer) = &settings.smtp else {
         return Ok("become files, and reach no buyer: SMTP_URL is not set".to_owned());
     };
-    read("SMTP_URL", url, str::parse::<SmtpMailer>)?.check().await?;
+    mailer.check().await?;
     Ok(format!("from {}: the mail server answers", settings.options.sender.address()))
 }

@@ -2,19 +2,17 @@
 
 use delivery_core::email::Email;
 use delivery_core::explain;
-use delivery_core::mail::{Mailer, SmtpMailer};
+use delivery_core::mail::Mailer;
 
 use super::super::alert::message;
-use super::super::refusal::read;
 use super::super::settings::Settings;
 use super::super::{Refusal, say};
 
 pub(super) async fn run(settings: &Settings, address: &str) -> Result<(), Refusal> {
     let to: Email = address.parse().map_err(|expected| format!("ADDRESS {expected}"))?;
-    let Some(url) = &settings.smtp_url else {
+    let Some(mailer) = &settings.smtp else {
         return Err("SMTP_URL (--smtp-url) is not set: e-mails become files, and reach no buyer".into());
     };
-    let mailer = read("SMTP_URL", url, str::parse::<SmtpMailer>)?;
     let from = settings.options.sender.clone();
     let text = "This e-mail was sent by the command test-mail. Keys that you sell reach their buyers the same way.\n";
     let html = format!("<p>{}</p>\n", text.trim_end());

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use super::exchange::{self, BEFORE, SendError};
+use super::exchange::{self, BEFORE, ConnectError, SendError};
 use super::wire::Wire;
 use crate::mail::running_time::within;
 use crate::net;
@@ -56,7 +56,6 @@ pub(super) struct Server {
 /// The idle connections to a mail server.
 pub(super) struct Connections {
     server: Server,
-    hello: ClientId,
     kept: Mutex<Kept>,
 }
 
@@ -79,17 +78,17 @@ struct Open {
 
 impl Connections {
     pub(super) fn to(server: Server) -> Arc<Self> {
-        Arc::new(Self { server, hello: ClientId::default(), kept: Mutex::default() })
+        Arc::new(Self { server, kept: Mutex::default() })
     }
 
     pub(super) fn server(&self) -> &Server {
         &self.server
     }
 
-    /// Sends a message over an idle connection or, if there is none, over a new one.
-    pub(super) async fn send(self: &Arc<Self>, message: &Message) -> Result<(), SendError> {
+    /// Sends a message over an idle connection or, if there is none, over a new one, which begins with `hello`.
+    pub(super) async fn send(self: &Arc<Self>, message: &Message, hello: &ClientId) -> Result<(), SendError> {
         let text = message.formatted();
-        let mut open = within(BEFORE, self.ready_for(message, &text)).await.ok_or(SendError::Slow)??;
+        let mut open = within(BEFORE, self.ready_for(message, &text, hello)).await.ok_or(SendError::Slow)??;
         exchange::message(&mut open.connection, &open.wire, &text).await?;
         open.messages += 1;
         if open.messages < MESSAGES {
@@ -101,14 +100,14 @@ impl Connections {
     }
 
     /// Opens a connection, and ends it.
-    pub(super) async fn check(&self) -> Result<(), SendError> {
-        let open = within(BEFORE, self.server.connect(&self.hello)).await.ok_or(SendError::Slow)?;
+    pub(super) async fn check(&self, hello: &ClientId) -> Result<(), SendError> {
+        let open = within(BEFORE, self.server.connect(hello)).await.ok_or(SendError::Slow)?;
         quit(open.map_err(SendError::Connect)?).await;
         Ok(())
     }
 
     /// A connection whose server has accepted sender and recipient.
-    async fn ready_for(self: &Arc<Self>, message: &Message, text: &[u8]) -> Result<Open, SendError> {
+    async fn ready_for(self: &Arc<Self>, message: &Message, text: &[u8], hello: &ClientId) -> Result<Open, SendError> {
         if let Some(mut open) = self.idle().await {
             match self.name(&mut open, message, text).await {
                 Ok(()) => return Ok(open),
@@ -116,7 +115,7 @@ impl Connections {
                 Err(error) => return Err(error),
             }
         }
-        let mut open = self.server.connect(&self.hello).await.map_err(SendError::Connect)?;
+        let mut open = self.server.connect(hello).await.map_err(SendError::Connect)?;
         // A refusal ends the connection too.
         self.name(&mut open, message, text).await?;
         Ok(open)
@@ -172,7 +171,7 @@ impl Connections {
 }
 
 impl Server {
-    async fn connect(&self, hello: &ClientId) -> Result<Open, Box<dyn std::error::Error + Send + Sync>> {
+    async fn connect(&self, hello: &ClientId) -> Result<Open, ConnectError> {
         let stream = net::connect(&self.host, self.port).await?;
         // lettre writes an e-mail and its final dot separately. Without this option the dot would wait until the e-mail
         // is acknowledged, which the server may delay by 40 ms.
@@ -180,23 +179,36 @@ impl Server {
         let mut wire = Wire::new(stream);
         match &self.security {
             Security::None => {}
-            Security::Implicit(tls) => wire = wire.secured(&tls.connector, tls.host.clone(), "").await?,
+            Security::Implicit(tls) => wire = tls.over(wire, "").await?,
             Security::StartTls(tls) => {
-                let mut clear = AsyncSmtpConnection::connect_with_transport(Box::new(wire.clone()), hello).await?;
+                let mut clear = greeted(&wire, hello).await?;
                 if !clear.server_info().supports_feature(Extension::StartTls) {
-                    return Err("the mail server does not offer STARTTLS".into());
+                    return Err(ConnectError::NoStartTls);
                 }
-                clear.command(Starttls).await?;
+                clear.command(Starttls).await.map_err(ConnectError::StartTls)?;
                 // Unencrypted data that the server sent after its reply is dropped together with `clear`.
-                wire = wire.secured(&tls.connector, tls.host.clone(), "220 secured\r\n").await?;
+                wire = tls.over(wire, "220 secured\r\n").await?;
             }
         }
-        let mut connection = AsyncSmtpConnection::connect_with_transport(Box::new(wire.clone()), hello).await?;
+        let mut connection = greeted(&wire, hello).await?;
         if let Some(credentials) = &self.credentials {
-            connection.auth(DEFAULT_MECHANISMS, credentials).await?;
+            connection.auth(DEFAULT_MECHANISMS, credentials).await.map_err(ConnectError::Login)?;
         }
         Ok(Open { connection, wire, messages: 0, unused: false })
     }
+}
+
+impl Tls {
+    /// Upgrades a connection, over which lettre then reads `greeting`.
+    async fn over(&self, wire: Wire, greeting: &str) -> Result<Wire, ConnectError> {
+        wire.secured(&self.connector, self.host.clone(), greeting).await.map_err(ConnectError::Tls)
+    }
+}
+
+/// Reads the greeting, and says EHLO.
+async fn greeted(wire: &Wire, hello: &ClientId) -> Result<AsyncSmtpConnection, ConnectError> {
+    let greeted = AsyncSmtpConnection::connect_with_transport(Box::new(wire.clone()), hello).await;
+    greeted.map_err(if wire.is_written() { ConnectError::Hello } else { ConnectError::Greeting })
 }
 
 /// Closes idle connections until none is left.

@@ -1,5 +1,6 @@
 //! One e-mail over one connection, and what a refusal at each step means.
 
+use std::io;
 use std::time::Duration;
 
 use lettre::address::Envelope;
@@ -8,6 +9,7 @@ use lettre::transport::smtp::client::AsyncSmtpConnection;
 use lettre::transport::smtp::commands::{Data, Mail, Rcpt};
 use lettre::transport::smtp::extension::{Extension, MailBodyParameter, MailParameter};
 use thiserror::Error;
+use tokio_rustls::rustls;
 
 use super::wire::Wire;
 use crate::mail::MailError;
@@ -29,9 +31,9 @@ const BROKEN_OFF: &str = "the mail server cannot be reached or broke off";
 /// The e-mail was not accepted, or its acceptance was not confirmed.
 #[derive(Debug, Error)]
 pub(super) enum SendError {
-    /// The server cannot be reached, or refuses the connection. This says nothing about the e-mail.
+    /// There is no connection. This says nothing about the e-mail.
     #[error("connection error")]
-    Connect(#[source] Box<dyn std::error::Error + Send + Sync>),
+    Connect(#[source] ConnectError),
     /// A refusal of the sender or of e-mails as such.
     #[error("refused before the recipient was named")]
     Sender(#[source] SmtpError),
@@ -57,6 +59,63 @@ pub(super) enum SendError {
     /// The server took too long before the message was sent.
     #[error("the server did not answer in time")]
     Slow,
+}
+
+/// Why there is no connection over which an e-mail could be sent.
+#[derive(Debug, Error)]
+pub(super) enum ConnectError {
+    /// No address of the server answers.
+    #[error("no connection")]
+    Unreachable(#[from] io::Error),
+    /// TLS does not come about: the certificate is not trusted, or the connection ended.
+    #[error("no TLS")]
+    Tls(#[source] io::Error),
+    /// The server greets with a refusal.
+    #[error("refused by the greeting")]
+    Greeting(#[source] SmtpError),
+    /// The server refuses EHLO, or the name in it.
+    #[error("EHLO was refused")]
+    Hello(#[source] SmtpError),
+    /// The server knows no STARTTLS.
+    #[error("STARTTLS is not offered")]
+    NoStartTls,
+    /// The server refuses STARTTLS.
+    #[error("STARTTLS was refused")]
+    StartTls(#[source] SmtpError),
+    /// The server refuses the login.
+    #[error("the login was refused")]
+    Login(#[source] SmtpError),
+}
+
+impl ConnectError {
+    /// What the operator is told.
+    fn told(&self) -> String {
+        let (error, refused) = match self {
+            Self::Unreachable(_) => return BROKEN_OFF.to_owned(),
+            Self::Tls(error) => {
+                let said = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
+                return match said {
+                    Some(rustls::Error::InvalidCertificate(_)) => "the mail server's certificate is not trusted",
+                    Some(_) => "the mail server and this program agree on no TLS",
+                    None => BROKEN_OFF,
+                }
+                .to_owned();
+            }
+            Self::NoStartTls => return "the mail server does not offer STARTTLS".to_owned(),
+            Self::Login(error) if error.is_client() => {
+                return "the mail server offers no login that is known here".to_owned();
+            }
+            Self::Greeting(error) => (error, "the mail server takes no connections from here"),
+            Self::Hello(error) => (error, "the mail server refuses the name that HELO gives"),
+            Self::StartTls(error) => (error, "the mail server refuses STARTTLS"),
+            Self::Login(error) => (error, "the mail server refuses the login"),
+        };
+        match error.status().map(u16::from) {
+            None => BROKEN_OFF.to_owned(),
+            Some(code) if error.is_transient() => busy(code),
+            Some(code) => format!("{refused} ({code})"),
+        }
+    }
 }
 
 /// Names sender and recipient to the server. Nothing is delivered before [`message`] is called.
@@ -145,14 +204,22 @@ impl SendError {
                 None => MailError::transient(BROKEN_OFF),
             },
             Self::OutOfStep => MailError::transient("the mail server's replies do not match what it was asked"),
-            Self::Connect(_) => MailError::transient(BROKEN_OFF),
+            Self::Connect(ref error) => MailError::transient(error.told()),
         }
         .because(self)
     }
 }
 
 fn refused(code: u16) -> String {
-    format!("the mail server did not take the message ({code})")
+    match code {
+        421 => busy(code),
+        530 => format!("the mail server wants a login ({code})"),
+        _ => format!("the mail server did not take the message ({code})"),
+    }
+}
+
+fn busy(code: u16) -> String {
+    format!("the mail server is busy ({code})")
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -195,5 +262,26 @@ fn about_the_recipient(code: u16, said: &str) -> Certainty {
         None if !matches!(code, 550 | 551 | 553) => Certainty::No,
         None if ABOUT_US.iter().any(|word| said.contains(word)) => Certainty::No,
         None => Certainty::Likely,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_rustls::rustls::{AlertDescription, CertificateError, Error};
+
+    use super::*;
+
+    #[test]
+    fn a_certificate_that_is_not_trusted_is_told_as_that() {
+        let tls = |error: Error| io::Error::new(io::ErrorKind::InvalidData, error);
+        for (error, told) in [
+            (tls(Error::InvalidCertificate(CertificateError::UnknownIssuer)), "certificate is not trusted"),
+            (tls(Error::InvalidCertificate(CertificateError::Expired)), "certificate is not trusted"),
+            (tls(Error::AlertReceived(AlertDescription::HandshakeFailure)), "agree on no TLS"),
+            (io::ErrorKind::UnexpectedEof.into(), BROKEN_OFF),
+        ] {
+            let meant = SendError::Connect(ConnectError::Tls(error)).meaning();
+            assert!(meant.to_string().contains(told), "{meant}");
+        }
     }
 }

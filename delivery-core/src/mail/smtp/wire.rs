@@ -29,6 +29,7 @@ const READ: usize = 2048;
 #[derive(Debug, Clone)]
 pub(super) struct Wire {
     inner: Arc<Mutex<Inner>>,
+    written: Arc<AtomicBool>,
     dot_sent: Arc<AtomicBool>,
 }
 
@@ -62,7 +63,7 @@ impl Wire {
     fn over(stream: Stream, greeting: &str) -> Self {
         let replies = Replies { column: 0, ready: greeting.bytes().collect() };
         let inner = Inner { stream: Some(stream), replies };
-        Self { inner: Arc::new(Mutex::new(inner)), dot_sent: Arc::default() }
+        Self { inner: Arc::new(Mutex::new(inner)), written: Arc::default(), dot_sent: Arc::default() }
     }
 
     /// Upgrades the connection to TLS. lettre reads `greeting` before any byte of the server: it waits for a greeting,
@@ -78,6 +79,11 @@ impl Wire {
             Some(Stream::Tls(_)) | None => return Err(io::ErrorKind::NotConnected.into()),
         };
         Ok(Self::over(Stream::Tls(Box::new(tls.connect(host, stream).await?)), greeting))
+    }
+
+    /// Whether a command was sent. Until then the server has only greeted.
+    pub(super) fn is_written(&self) -> bool {
+        self.written.load(Ordering::Relaxed)
     }
 
     /// Whether the dot that ends a message was sent since the last call. Once the dot was sent, the server may have
@@ -146,6 +152,7 @@ impl AsyncRead for Wire {
 impl AsyncWrite for Wire {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = ready!(self.with_stream(|stream| stream.poll_write(context, bytes)))?;
+        self.written.store(true, Ordering::Relaxed);
         if bytes == DOT {
             self.dot_sent.store(true, Ordering::Relaxed);
         }
