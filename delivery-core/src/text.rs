@@ -23,6 +23,18 @@ pub(crate) fn line(text: &str, min: usize, max: usize) -> bool {
     text.len() <= max * 4 && (min..=max).contains(&text.chars().count()) && !text.chars().any(char::is_control)
 }
 
+/// What is said of a URL that [is cut short](is_cut_short).
+#[cfg(any(feature = "postgres", feature = "redis", feature = "smtp"))]
+pub(crate) const UNESCAPED: &str = "has a user name or a password with a character that must be percent-encoded: \
+    / is %2F, ? is %3F, # is %23, @ is %40";
+
+/// Whether the password in a URL seems to have a `/`, `?` or `#` in it. The host would end there, and an `@` comes later.
+#[cfg(any(feature = "postgres", feature = "redis", feature = "smtp"))]
+pub(crate) fn is_cut_short(url: &str) -> bool {
+    let cut = url.split_once("://").and_then(|(_, rest)| rest.split_once(['/', '?', '#']));
+    cut.is_some_and(|(before, after)| !before.is_empty() && after.contains('@'))
+}
+
 /// Accepts `text` whose only control characters are line breaks and tabs.
 pub(crate) fn prose(text: &str) -> bool {
     !text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))

@@ -1,6 +1,6 @@
 //! The settings of connections: where they come from, how many there may be, and how they end.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use clap::Args;
@@ -16,9 +16,12 @@ const LONGEST_TIMEOUT: u64 = 300;
 #[derive(Args)]
 #[command(next_help_heading = "Connections")]
 pub(crate) struct ListenArguments {
-    /// Address and port to listen on; port 0 takes a free one
-    #[arg(long, env, default_value = "127.0.0.1:8080")]
-    bind: String,
+    /// Address and port to listen on; port 0 takes a free one [default: 127.0.0.1:8080]
+    #[arg(long, env)]
+    bind: Option<String>,
+    /// Port to listen on at every address where BIND is not set, as hosting platforms set it
+    #[arg(long, env)]
+    port: Option<String>,
     /// Connections served at once; more wait in line
     #[arg(long, env, default_value = "10000")]
     max_connections: String,
@@ -63,7 +66,7 @@ impl ListenArguments {
         };
         let per_address = &self.max_connections_per_address;
         Ok(Listen {
-            bind: read("BIND", &self.bind, address)?,
+            bind: self.bound()?,
             max_connections: read("MAX_CONNECTIONS", &self.max_connections, connections)?,
             max_connections_per_address: read("MAX_CONNECTIONS_PER_ADDRESS", per_address, connections)?,
             head_timeout: read("HEAD_TIMEOUT", &self.head_timeout, timeout)?,
@@ -73,6 +76,19 @@ impl ListenArguments {
                 seconds.map(Duration::from_secs).ok_or("must be 0 to 20 seconds")
             })?,
         })
+    }
+
+    /// Where to listen.
+    fn bound(&self) -> Result<SocketAddr, Refusal> {
+        let given = |value: &Option<String>| value.clone().filter(|value| !value.is_empty());
+        match (given(&self.bind), given(&self.port)) {
+            (Some(bind), _) => read("BIND", &bind, address),
+            (None, Some(port)) => read("PORT", &port, |port| {
+                let port = port.parse::<u16>().map_err(|_| "must be a port such as 8080");
+                port.map(|port| (Ipv4Addr::UNSPECIFIED, port).into())
+            }),
+            (None, None) => Ok((Ipv4Addr::LOCALHOST, 8080).into()),
+        }
     }
 }
 

@@ -33,6 +33,7 @@ on_both! {
     #[cfg_attr(without = "curl", ignore = "needs curl")]
     start::the_first_start_prints_three_lines_that_work_and_later_starts_are_silent,
     start::what_makes_no_sense_is_a_refusal_that_names_the_setting_and_repeats_no_secret,
+    start::a_port_alone_is_listened_on_at_every_address,
     start::an_empty_variable_counts_as_not_set,
     start::a_second_server_and_a_foreign_secret_are_refused,
     mail::what_failed_is_sent_when_the_settings_are_mended_and_by_hand,

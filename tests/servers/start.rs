@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::Command;
 
+use support::free_port;
 use support::process::{CONFIGURED, Site};
 
 pub fn the_first_start_prints_three_lines_that_work_and_later_starts_are_silent(site: &Site) {
@@ -33,7 +34,10 @@ pub fn what_makes_no_sense_is_a_refusal_that_names_the_setting_and_repeats_no_se
         ("BIND", "nowhere", "address and a port"),
         ("DATABASE_URL", "mysql://x", "sqlite://PATH"),
         ("DATABASE_URL", "postgres://user:hunter2@127.0.0.1:1/shop", "cannot be connected to"),
+        ("DATABASE_URL", "postgres://user:12/hunter2@127.0.0.1:1/shop", "/ is %2F"),
+        ("DATABASE_URL", "postgres://user:hunter2@127.0.0.1:1/shop?sslmod=require", "unknown parameter sslmod"),
         ("REDIS_URL", "http://user:hunter2@localhost", "redis://"),
+        ("REDIS_URL", "redis://user:12#hunter2@localhost", "# is %23"),
         ("WEBHOOK_SECRET", "hunter2", "16 characters"),
         ("ADMIN_TOKEN", "hunter2", "16 characters"),
         ("ADMIN_TOKEN", "sixteen characters", "without spaces"),
@@ -43,6 +47,7 @@ pub fn what_makes_no_sense_is_a_refusal_that_names_the_setting_and_repeats_no_se
         ("ADMIN_TOKENS", "system:hunter2-hunter2-hunter2", "not admin, buyer or system"),
         ("KEY_SECRET", "long-enough-for-one,hunter2", "16 characters"),
         ("SMTP_URL", "http://user:hunter2@mail.example.com", "smtp://"),
+        ("SMTP_URL", "smtps://user:12/hunter2@mail.example.com", "/ is %2F"),
         ("SMTP_URL", "smtp://user:hunter2@mail.example.com", "tls=required"),
         ("SMTP_URL", "smtps://user:hunter2@mail.example.com", "BASE_URL (--base-url) must be set"),
         ("MAIL_FROM", "nobody", "address"),
@@ -89,6 +94,16 @@ pub fn what_makes_no_sense_is_a_refusal_that_names_the_setting_and_repeats_no_se
         assert!(touched == 0 || name == "DATABASE_URL", "{name}={value}: nothing is made before every setting is good");
         assert!(!printed.contains("listening"));
     }
+}
+
+pub fn a_port_alone_is_listened_on_at_every_address(site: &Site) {
+    let port = free_port().to_string();
+    let server = site.start_with(&[("BIND", ""), ("PORT", &port)]);
+    assert_eq!(server.address.to_string(), format!("0.0.0.0:{port}"));
+    server.terminate();
+    site.refuses(&[("BIND", ""), ("PORT", "http")], &["check"], "PORT (--port) must be a port");
+    // A platform sets it whatever the seller sets.
+    site.start_with(&[("PORT", "http")]).terminate();
 }
 
 pub fn an_empty_variable_counts_as_not_set(site: &Site) {

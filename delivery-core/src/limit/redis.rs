@@ -16,6 +16,7 @@ use tokio::time::timeout;
 
 use super::{Decision, Identity, LimitError, MemoryLimiter, Quota, RateLimiter, Subject};
 use crate::clock::{Clock, SystemClock};
+use crate::text::{UNESCAPED, is_cut_short};
 
 /// How long a request waits for an answer from Redis.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -56,10 +57,11 @@ const WINDOW: &str = r"
 
 /// The address is not a `redis://` URL.
 #[derive(Debug, Error)]
-#[error("must be an address such as redis://user:password@host:6379/0")]
+#[error("{expected}")]
 pub struct RedisUrlError {
+    expected: &'static str,
     #[source]
-    source: RedisError,
+    source: Option<RedisError>,
 }
 
 /// Limits shared by all servers that use the same Redis.
@@ -94,7 +96,11 @@ impl RedisLimiter {
     ///
     /// [`RedisUrlError`] if `url` is not the address of a Redis server. Whether the server answers is not checked yet.
     pub fn new(url: &str, pepper: [u8; 32]) -> Result<Self, RedisUrlError> {
-        let failed = |source| RedisUrlError { source };
+        const EXPECTED: &str = "must be an address such as redis://user:password@host:6379/0";
+        if is_cut_short(url) {
+            return Err(RedisUrlError { expected: UNESCAPED, source: None });
+        }
+        let failed = |source| RedisUrlError { expected: EXPECTED, source: Some(source) };
         let client = Client::open(url).map_err(failed)?;
         let connection = Mutex::new(connection(&client, PATIENCE).map_err(failed)?);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);

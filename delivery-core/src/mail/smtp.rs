@@ -23,7 +23,7 @@ use self::connections::{Connections, Security, Server, Tls};
 use self::exchange::SendError;
 use super::{MailError, Mailer, Message, mime};
 use crate::email::host_name;
-use crate::text::Invalid;
+use crate::text::{Invalid, UNESCAPED, is_cut_short};
 
 /// Sends through one SMTP server, over connections that stay open for some seconds for the next e-mail.
 ///
@@ -49,6 +49,9 @@ pub enum SmtpError {
         "must be smtp://user:password@host:587?tls=required, smtps://user:password@host:465 or, on this machine, smtp://localhost:25"
     )]
     Malformed,
+    /// The password has a character that ends the host of a URL.
+    #[error("{UNESCAPED}")]
+    Unescaped,
     /// With this URL, keys and the password would be sent over a network without encryption.
     #[error("smtp:// to another machine needs ?tls=required, or ?tls=none if keys and password may travel in clear")]
     Clear,
@@ -78,6 +81,9 @@ impl FromStr for SmtpMailer {
     type Err = SmtpError;
 
     fn from_str(url: &str) -> Result<Self, SmtpError> {
+        if is_cut_short(url) {
+            return Err(SmtpError::Unescaped);
+        }
         let url = Url::parse(url).map_err(|_| SmtpError::Malformed)?;
         let host = url.host_str().filter(|host| !host.is_empty()).ok_or(SmtpError::Malformed)?;
         if !matches!(url.path(), "" | "/") || url.fragment().is_some() {
@@ -184,6 +190,7 @@ mod tests {
             ("http://mail.example.com", None),
             ("smtp://", None),
             ("mail.example.com:25", None),
+            ("smtp://user:12/34@localhost", None),
             ("", None),
         ] {
             let mailer = url.parse::<SmtpMailer>().ok();

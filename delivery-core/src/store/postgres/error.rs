@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use crate::store::StoreError;
 use crate::store::sql::rows::columns;
+use crate::text::UNESCAPED;
 
 columns!(PgRow);
 
@@ -18,13 +19,26 @@ pub enum PostgresError {
     /// The address is no `postgres://` URL.
     #[error("must be an address such as postgres://user:password@host:5432/database")]
     Malformed,
-    /// The address has a parameter that nobody knows. Neither its name nor its value is repeated: a mistyped address may
-    /// have a password in either.
+    /// The address has a parameter that nobody knows.
     #[error(
-        "the address has an unknown parameter: known are sslmode, sslrootcert, sslcert, sslkey, host, hostaddr, port, \
-         dbname, user, password, application_name and options"
+        "the address has the unknown parameter {name}: known are sslmode, sslrootcert, sslcert, sslkey, channel_binding, \
+         host, hostaddr, port, dbname, user, password, application_name, options, connect_timeout and target_session_attrs"
     )]
-    Parameter,
+    Parameter {
+        /// Its name, which is no piece of a password.
+        name: String,
+    },
+    /// A parameter of the address has a value that cannot be used.
+    #[error("the parameter {name} of the address {expected}")]
+    Value {
+        /// The parameter.
+        name: &'static str,
+        /// What it takes.
+        expected: &'static str,
+    },
+    /// The password has a character that ends the host of an address.
+    #[error("the address {UNESCAPED}")]
+    Unescaped,
     /// The schema's name has other characters.
     #[error(
         "the name of the schema must be 1 to 63 lower-case letters, digits and underscores, and begin with a letter"

@@ -66,6 +66,11 @@ impl Hosts {
     pub(super) fn all(&self) -> impl Iterator<Item = &PgConnectOptions> {
         std::iter::once(&self.first).chain(&self.others)
     }
+
+    #[cfg(test)]
+    pub(super) fn patience(&self) -> Option<Duration> {
+        self.patience
+    }
 }
 
 /// A session on one host, at whichever of its addresses connects first.

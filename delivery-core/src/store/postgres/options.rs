@@ -1,6 +1,7 @@
 //! How a store is connected: which schema, whose connections, and whether it is migrated.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 use sqlx::PgPool;
@@ -14,22 +15,11 @@ use super::schema::Place;
 use super::{PostgresError, PostgresStore, SCHEMA};
 use crate::key::Fingerprint;
 use crate::store::Inspection;
+use crate::text::is_cut_short;
 
-/// The parameters of an address that the driver knows, without their other spellings.
-const PARAMETERS: [&str; 12] = [
-    "sslmode",
-    "sslrootcert",
-    "sslcert",
-    "sslkey",
-    "host",
-    "hostaddr",
-    "port",
-    "dbname",
-    "user",
-    "password",
-    "application_name",
-    "options",
-];
+/// The parameters of an address that are the driver's, without their other spellings.
+const PARAMETERS: [&str; 9] =
+    ["sslmode", "sslrootcert", "sslcert", "sslkey", "dbname", "user", "password", "application_name", "options"];
 
 /// How to connect a [`PostgresStore`]: by default to the schema `delivery`, which is made and migrated as needed.
 ///
@@ -111,6 +101,11 @@ impl PostgresOptions {
     /// one before it. A standby is passed over. With `sslmode=verify-full`, an address of a name that says nothing at all
     /// holds up the addresses behind it.
     ///
+    /// Parameters are those of libpq: `sslmode`, `sslrootcert` (also `system`), `sslcert`, `sslkey`, `channel_binding`, `host`
+    /// (also the folder of a socket), `hostaddr`, `port`, `dbname`, `user`, `password`, `application_name`, `options`,
+    /// `connect_timeout` (of each host, within the store's own limits) and `target_session_attrs`. The driver binds no
+    /// channels: `channel_binding=require` means `sslmode=verify-full`.
+    ///
     /// # Errors
     ///
     /// [`PostgresError`] says which of the many ways to fail it was, in a sentence for the operator.
@@ -180,11 +175,15 @@ impl PostgresOptions {
 pub(super) fn address(url: &str) -> Result<Hosts, PostgresError> {
     let known = ["postgres://", "postgresql://"].iter().find_map(|scheme| url.strip_prefix(scheme));
     let rest = known.ok_or(PostgresError::Malformed)?;
+    // A parameter may have an `@`.
+    if url.contains('#') || is_cut_short(url.split('?').next().unwrap_or_default()) {
+        return Err(PostgresError::Unescaped);
+    }
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     let (user, listed) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
     // The driver knows one host. It is told each of them as a parameter, which takes the place of the one before the path.
     let mut base = Url::parse(&format!("postgres://{user}localhost{path}")).map_err(|_| PostgresError::Malformed)?;
-    let words = words(&base)?;
+    let words = words(&base).map_err(|error| if is_cut_short(url) { PostgresError::Unescaped } else { error })?;
     let listed: Option<(Vec<_>, Vec<_>)> = listed.split(',').map(host_and_port).collect();
     let (mut hosts, mut ports) = listed.ok_or(PostgresError::Malformed)?;
     if !words.hosts.is_empty() {
@@ -212,7 +211,7 @@ pub(super) fn address(url: &str) -> Result<Hosts, PostgresError> {
     };
     let mut all = hosts.into_iter().zip(ports).map(options);
     let first = all.next().ok_or(PostgresError::Malformed)??;
-    Ok(Hosts::new(first, all.collect::<Result<_, _>>()?, None))
+    Ok(Hosts::new(first, all.collect::<Result<_, _>>()?, words.patience))
 }
 
 /// What the parameters of an address say.
@@ -220,23 +219,52 @@ pub(super) fn address(url: &str) -> Result<Hosts, PostgresError> {
 struct Words {
     hosts: Vec<String>,
     ports: Vec<String>,
+    /// How long one host may take.
+    patience: Option<Duration>,
     /// For the driver.
     driver: Vec<(String, String)>,
 }
 
 fn words(url: &Url) -> Result<Words, PostgresError> {
     let list = |value: &str| value.split(',').map(str::to_owned).collect();
+    let wrong = |name, expected| PostgresError::Value { name, expected };
     let mut words = Words::default();
+    let mut verifies = false;
     for (name, value) in url.query_pairs() {
         match &*name {
             "host" | "hostaddr" => words.hosts = list(&value),
             "port" => words.ports = list(&value),
+            "connect_timeout" => {
+                let seconds: i64 =
+                    value.parse().map_err(|_| wrong("connect_timeout", "must be a number of seconds"))?;
+                // As libpq has it: 0 is no limit, and 1 is too short.
+                let limit = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0);
+                words.patience = limit.map(|seconds| Duration::from_secs(seconds.max(2)));
+            }
+            "channel_binding" => match &*value {
+                "require" => verifies = true,
+                "prefer" | "disable" => {}
+                _ => return Err(wrong("channel_binding", "must be require, prefer or disable")),
+            },
+            "target_session_attrs" if !matches!(&*value, "any" | "read-write" | "primary") => {
+                return Err(wrong("target_session_attrs", "must be read-write, primary or any: the store writes"));
+            }
+            "target_session_attrs" => {}
+            // The roots of the system are always trusted.
+            "sslrootcert" if value == "system" => verifies = true,
             // The driver would log another one with its value, and go on without it.
             _ if PARAMETERS.contains(&&*name) || name.starts_with("options[") => {
                 words.driver.push((name.into_owned(), value.into_owned()));
             }
-            _ => return Err(PostgresError::Parameter),
+            _ if words.driver.iter().any(|(name, _)| name == "password") => return Err(PostgresError::Unescaped),
+            _ if name.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_' || byte == b'-') => {
+                return Err(PostgresError::Parameter { name: name.into_owned() });
+            }
+            _ => return Err(PostgresError::Malformed),
         }
+    }
+    if verifies {
+        words.driver.push(("sslmode".to_owned(), "verify-full".to_owned()));
     }
     Ok(words)
 }
@@ -256,6 +284,8 @@ pub(super) fn place(schema: &str) -> Result<Place, PostgresError> {
 
 #[cfg(test)]
 mod tests {
+    use sqlx::postgres::PgSslMode;
+
     use super::*;
 
     /// The hosts of an address, each with its port.
@@ -287,6 +317,41 @@ mod tests {
         for options in address(url).unwrap().all() {
             assert_eq!((options.get_username(), options.get_database()), ("x", Some("shop")));
             assert_eq!(options.get_options(), Some("-c a=b"));
+        }
+    }
+
+    #[test]
+    fn words_of_libpq_are_understood_and_others_are_named() {
+        use PgSslMode::{Prefer, Require, VerifyFull};
+        for (words, mode, seconds) in [
+            ("sslmode=require", Require, None),
+            ("sslrootcert=system", VerifyFull, None),
+            ("sslmode=require&channel_binding=require", VerifyFull, None),
+            ("sslmode=prefer&channel_binding=prefer&target_session_attrs=read-write", Prefer, None),
+            ("sslmode=prefer&connect_timeout=0", Prefer, None),
+            ("sslmode=prefer&connect_timeout=1", Prefer, Some(2)),
+            ("sslmode=prefer&connect_timeout=10", Prefer, Some(10)),
+        ] {
+            let hosts = address(&format!("postgres://shop@db.example/shop?{words}")).unwrap();
+            let found = hosts.all().next().unwrap().get_ssl_mode();
+            assert_eq!(std::mem::discriminant(&found), std::mem::discriminant(&mode), "{words}");
+            assert_eq!(hosts.patience(), seconds.map(Duration::from_secs), "{words}");
+        }
+        for (url, told) in [
+            ("postgres://shop:hunter2@db.example/shop?sslmod=require", "the unknown parameter sslmod:"),
+            ("postgres://shop@db.example/shop?connect_timeout=soon", "connect_timeout of the address must be"),
+            ("postgres://shop@db.example/shop?channel_binding=yes", "channel_binding of the address must be"),
+            ("postgres://shop@db.example/shop?target_session_attrs=standby", "the store writes"),
+            ("postgres://shop:hunter2/x@db.example/shop", "/ is %2F"),
+            ("postgres://shop:12/hunter@db.example/shop", "/ is %2F"),
+            ("postgres://shop:12#hunter@db.example/shop", "# is %23"),
+            ("postgres://shop:12?hunter=2@db.example/shop", "? is %3F"),
+            ("postgres://db.example/shop?password=12&hunter", "percent-encoded"),
+            ("postgres://db.example/shop?password=12#hunter", "percent-encoded"),
+            ("postgres://db.example/shop?hunter2=x", "must be an address"),
+        ] {
+            let said = address(url).err().unwrap().to_string();
+            assert!(said.contains(told) && !said.contains("hunter"), "{url}: {said}");
         }
     }
 }
