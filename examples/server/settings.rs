@@ -321,8 +321,8 @@ fn greeting(mailer: SmtpMailer, helo: Option<&str>, options: &Options) -> Result
     }
     let site = options.base_url.as_deref().and_then(|url| url.parse::<hyper::Uri>().ok());
     let names = [Some(options.sender.domain()), site.as_ref().and_then(hyper::Uri::host)];
-    let named = names.into_iter().flatten().find_map(|name| mailer.clone().helo(name).ok());
-    Ok(named.unwrap_or(mailer))
+    let known = names.into_iter().flatten().find_map(|name| mailer.clone().helo(name).ok());
+    Ok(known.unwrap_or(mailer))
 }
 
 fn database(url: &str) -> Result<Database, Refusal> {
