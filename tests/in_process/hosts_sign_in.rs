@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use delivery_core::Delivery;
 use delivery_core::delivery::Builder;
 use delivery_core::http::{Call, Endpoint, Page};
 use delivery_core::key::Actor;
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::look::Look;
 use delivery_core::product::NewProduct;
-use delivery_core::store::{AuditQuery, MemoryStore};
-use delivery_testing::RecordingMailer;
+use delivery_core::store::{Action, AuditQuery, MemoryStore};
+use delivery_core::{Clock, Delivery};
+use delivery_testing::{ManualClock, RecordingMailer};
 use http::{Method, StatusCode, header};
 
 use super::calls::Staff;
@@ -36,10 +37,14 @@ async fn see(delivery: &Delivery, page: Page, call: Call) -> (StatusCode, String
 
 /// Sends the form of the product from a page of this origin.
 async fn save(delivery: &Delivery, call: Call, origin: &str, form: String) -> (StatusCode, String) {
+    send(delivery, Page::Product, call, origin, form).await
+}
+
+async fn send(delivery: &Delivery, page: Page, call: Call, origin: &str, form: String) -> (StatusCode, String) {
     let call = Call { method: Method::POST, body: form.into(), ..call };
     let call = call.header(header::ORIGIN, origin.parse().unwrap());
     let call = call.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded".parse().unwrap());
-    see(delivery, Page::Product, call).await
+    see(delivery, page, call).await
 }
 
 /// What a hidden field of a form holds.
@@ -140,4 +145,33 @@ async fn there_is_nothing_of_it_unless_the_host_turns_it_on() {
             assert_eq!(answered.as_u16(), status, "{page:?}");
         }
     }
+}
+
+/// However often a stranger tries, one entry tells of it.
+#[tokio::test]
+async fn wrong_tokens_are_told_of_together() {
+    let (mailer, clock) = (Arc::new(RecordingMailer::default()), Arc::new(ManualClock::default()));
+    let builder = Delivery::builder(Arc::new(MemoryStore::new()), mailer, "a secret for a host".parse().unwrap());
+    let builder = builder.admin_token("the-token-of-the-seller".parse().unwrap()).clock(clock.clone());
+    let delivery = builder.pages(Look::default()).build();
+    for authorization in
+        ["Bearer another-token", "Bearer yet-another-token", "Basic bm9ib2R5", "Bearer the-token-of-the-seller"]
+    {
+        let call = from("192.0.2.1", "x=y").header(header::AUTHORIZATION, authorization.parse().unwrap());
+        Endpoint::Keys.call(&delivery, call).await;
+    }
+    let page = Endpoint::Page(Page::SignIn).call(&delivery, from("192.0.2.1", "x=y")).await;
+    let (_, cookie) = page.headers().iter().find(|(name, _)| **name == header::SET_COOKIE).unwrap();
+    let call = from("192.0.2.1", cookie.to_str().unwrap().split(';').next().unwrap());
+    let form = format!("token=wrong&csrf={}", field(std::str::from_utf8(page.body()).unwrap(), "csrf"));
+    let (status, _) = send(&delivery, Page::SignIn, call, "http://localhost", form).await;
+    assert_eq!(status, StatusCode::UNAUTHORIZED);
+    clock.advance(Duration::from_mins(1));
+    for count in [3, 0] {
+        assert_eq!(delivery.report_wrong_sign_ins().await.unwrap(), count);
+    }
+    let all = AuditQuery { key: None, before: None, limit: 10 };
+    let audit = delivery.desk(&Actor::system()).audit(&all).await.unwrap().items;
+    let told: Vec<_> = audit.iter().map(|it| (it.at, it.actor.as_str(), it.action, it.detail.as_deref())).collect();
+    assert_eq!(told, [(clock.now(), "system", Action::SignInRefused, Some("attempts 3"))]);
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -397,6 +398,7 @@ impl Builder {
             #[cfg(feature = "pages")]
             adding: Mutex::default(),
             counting: Mutex::default(),
+            wrong_sign_ins: AtomicU64::default(),
             observers,
             webhooks,
         };

@@ -22,6 +22,7 @@ mod stores;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ipnet::IpNet;
 use thiserror::Error;
@@ -103,6 +104,8 @@ pub(crate) struct Inner {
     pub(crate) adding: Mutex<()>,
     /// Held by whoever counts all keys.
     pub(crate) counting: Mutex<()>,
+    /// Sign-ins with a wrong token that nobody was told of yet.
+    pub(crate) wrong_sign_ins: AtomicU64,
     pub(crate) observers: Observers,
     /// The names of the host's webhooks.
     pub(crate) webhooks: Vec<WebhookName>,
@@ -166,6 +169,11 @@ impl Inner {
             telemetry::refused(code);
             self.observers.tell(|| Event::Refused { key, code });
         }
+    }
+
+    /// Takes note of a token that is nobody's.
+    pub(crate) fn note_wrong_sign_in(&self) {
+        self.wrong_sign_ins.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -78,7 +78,12 @@ impl Platform {
 impl Seller {
     pub(super) async fn of(delivery: &Delivery, call: &Call) -> Option<Self> {
         let head = Head::new(&call.headers, &call.extensions, call.peer);
-        delivery.inner.seller.as_ref()?.authenticate(&head).await.map(Self)
+        let seller = delivery.inner.seller.as_ref()?.authenticate(&head).await.map(Self);
+        // Whoever presents nothing does not try to sign in.
+        if seller.is_none() && head.bearer().is_some() {
+            delivery.inner.note_wrong_sign_in();
+        }
+        seller
     }
 
     /// Who it is, for the audit log.

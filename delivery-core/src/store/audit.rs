@@ -46,6 +46,8 @@ pub enum Action {
     CustomerErased,
     /// An event of a platform that waited was applied.
     EventApplied,
+    /// Sign-ins with a wrong token were refused, counted over a minute.
+    SignInRefused,
 }
 
 /// Who changes something that is no key, and when: what the audit log says of it.
@@ -61,7 +63,7 @@ pub struct Edit {
 }
 
 impl Action {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 18] = [
         Self::Issued,
         Self::Revoked,
         Self::Restored,
@@ -79,6 +81,7 @@ impl Action {
         Self::PostDeleted,
         Self::CustomerErased,
         Self::EventApplied,
+        Self::SignInRefused,
     ];
 
     /// The name on the wire and in a store.
@@ -102,6 +105,7 @@ impl Action {
             Self::PostDeleted => "post_deleted",
             Self::CustomerErased => "customer_erased",
             Self::EventApplied => "event_applied",
+            Self::SignInRefused => "sign_in_refused",
         }
     }
 }

@@ -29,6 +29,13 @@ pub trait Records: Send + Sync {
     /// [`StoreError`] if the store cannot be read.
     async fn audit(&self, query: &AuditQuery) -> Result<Page<AuditEntry, i64>, StoreError>;
 
+    /// Adds an entry to the audit log that is about no key and no product, durably.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if it was possibly not added.
+    async fn log(&self, action: Action, edit: Edit) -> Result<(), StoreError>;
+
     /// How many keys there are, by product and status, at `now`; and what happened on each day, in UTC, from the day of `since`
     /// to that of `now`. It may read every key. The keys of a day may be found by the time in their ids, which is that of
     /// [`KeyId::random`](crate::key::KeyId::random).

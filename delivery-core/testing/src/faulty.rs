@@ -19,8 +19,8 @@ use delivery_core::order::{OrderId, Source};
 use delivery_core::post::{NewPost, Post, PostId};
 use delivery_core::product::{Listing, NewProduct, Product, ProductId, RefName};
 use delivery_core::store::{
-    AuditEntry, AuditQuery, Backend, Backlog, Catalog, CatalogEditor, Edit, Entry, ExpiryScan, FailedMessage, Fetch,
-    Fetched, Figures, History, Inbox, InboxQuery, Issue, KeyQuery, Lease, LeasedMessage, Ledger, LostKeys,
+    Action, AuditEntry, AuditQuery, Backend, Backlog, Catalog, CatalogEditor, Edit, Entry, ExpiryScan, FailedMessage,
+    Fetch, Fetched, Figures, History, Inbox, InboxQuery, Issue, KeyQuery, Lease, LeasedMessage, Ledger, LostKeys,
     MessageNumber, MessageQuery, Notice, Outcome, Page, PostQuery, Posts, ProductNames, Receipt, Received, Records,
     Refused, Requests, Resend, Route, Sale, SignIns, StoreError, StoredMessage, Successor, Use, UseId,
 };
@@ -311,6 +311,10 @@ impl<S: Ledger> Records for Faulty<S> {
 
     async fn audit(&self, query: &AuditQuery) -> Result<Page<AuditEntry, i64>, StoreError> {
         self.call(self.on_record()?.audit(query)).await
+    }
+
+    async fn log(&self, action: Action, edit: Edit) -> Result<(), StoreError> {
+        self.call(self.on_record()?.log(action, edit)).await
     }
 
     async fn figures(&self, since: DateTime<Utc>, now: DateTime<Utc>) -> Result<Figures, StoreError> {

@@ -11,9 +11,9 @@ use delivery_core::order::Source;
 use delivery_core::post::{NewPost, Post, PostId};
 use delivery_core::product::{Listing, NewProduct, Product, ProductId, RefName};
 use delivery_core::store::{
-    AuditEntry, AuditQuery, Backlog, Catalog, CatalogEditor, Edit, ExpiryScan, Fetch, Fetched, Figures, MessageNumber,
-    MessageQuery, MessageState, Page, PostQuery, Posts, ProductNames, Records, Refused, RequestId, Requests,
-    StoreError, StoredMessage,
+    Action, AuditEntry, AuditQuery, Backlog, Catalog, CatalogEditor, Edit, ExpiryScan, Fetch, Fetched, Figures,
+    MessageNumber, MessageQuery, MessageState, Page, PostQuery, Posts, ProductNames, Records, Refused, RequestId,
+    Requests, StoreError, StoredMessage,
 };
 
 use super::fault::Fault::*;
@@ -82,6 +82,10 @@ impl Records for Wrong {
             page.items.iter_mut().for_each(|entry| entry.detail = Option::None);
         }
         Ok(page)
+    }
+
+    async fn log(&self, action: Action, edit: Edit) -> Result<(), StoreError> {
+        self.on_record()?.log(action, edit).await
     }
 
     async fn figures(&self, since: DateTime<Utc>, now: DateTime<Utc>) -> Result<Figures, StoreError> {

@@ -55,6 +55,7 @@ async fn submitted(visit: &Visit<'_>) -> Result<Reply, Trouble> {
         }
     }
     let Some((actor, token)) = found else {
+        delivery.inner.note_wrong_sign_in();
         let page = form(visit, Some("This token is not right."))?;
         return Ok(page.with_code(::http::StatusCode::UNAUTHORIZED));
     };

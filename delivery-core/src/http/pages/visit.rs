@@ -7,11 +7,12 @@ use super::form::Form;
 use super::trouble::Trouble;
 use crate::delivery::Delivery;
 use crate::http::limits::{admit, client};
+use crate::http::proof::Seller;
 use crate::http::{Call, Reply};
 use crate::key::Actor;
 use crate::limit::{Identity, Policy};
 use crate::look::Look;
-use crate::seller::{AdminTokens, Head};
+use crate::seller::AdminTokens;
 use crate::store::{SignIn, SignInId};
 
 /// The longest that a session lasts, in seconds: 12 hours.
@@ -88,9 +89,11 @@ impl SignedIn {
     /// Counted by the address, since what the host does to sign somebody in may be dear.
     async fn by_host(visit: &Visit<'_>) -> Result<Option<Self>, Trouble> {
         let (delivery, call) = (visit.delivery, visit.call);
-        let Some(seller) = &delivery.inner.seller else { return Ok(None) };
+        if delivery.inner.seller.is_none() {
+            return Ok(None);
+        }
         admit(delivery, Policy::Desk, client(delivery, call)).await.map_err(Trouble::Answered)?;
-        let found = seller.authenticate(&Head::new(&call.headers, &call.extensions, call.peer)).await;
+        let found = Seller::of(delivery, call).await.map(|seller| seller.actor().clone());
         Ok(found.map(|actor| Self { csrf: visit.csrf(actor.as_str().as_bytes()), actor, session: None }))
     }
 }

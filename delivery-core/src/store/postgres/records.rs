@@ -62,6 +62,11 @@ impl Records for PostgresStore {
         .await
     }
 
+    async fn log(&self, action: Action, edit: Edit) -> Result<(), StoreError> {
+        let queue = self.maintenance()?;
+        queue.run(move |session| Box::pin(async move { log(session, (None, None), action, &edit).await })).await
+    }
+
     async fn figures(&self, since: DateTime<Utc>, now: DateTime<Utc>) -> Result<Figures, StoreError> {
         let (sessions, from) = (self.sessions.clone(), day_of(since));
         detached_for(FIGURES, async move {

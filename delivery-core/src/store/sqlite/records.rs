@@ -50,6 +50,10 @@ impl Records for SqliteStore {
         audit_page(&found, query.page_size())
     }
 
+    async fn log(&self, action: Action, edit: Edit) -> Result<(), StoreError> {
+        self.writer()?.run(move |writer| Box::pin(async move { log(writer, action, &edit).await })).await
+    }
+
     async fn figures(&self, since: DateTime<Utc>, now: DateTime<Utc>) -> Result<Figures, StoreError> {
         let from = day_of(since);
         // One snapshot: a key that is marked or replaced meanwhile counts once.
@@ -130,6 +134,12 @@ async fn first_use(reader: &mut SqliteConnection, since: i64) -> Result<i64, Sto
         }
     }
     Ok(low)
+}
+
+async fn log(writer: &mut Writer, action: Action, edit: &Edit) -> Result<(), StoreError> {
+    let number = writer.next_number().await?;
+    let log = bind_log!(sqlx::query(LOG), number, (None, None), action, edit);
+    log.execute(&mut writer.connection).await.map(drop).map_err(store_error)
 }
 
 async fn notify_expiring(writer: &mut Writer, scan: ExpiryScan) -> Result<usize, StoreError> {

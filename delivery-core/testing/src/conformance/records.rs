@@ -155,12 +155,15 @@ async fn every_change_is_in_the_audit_log_with_who_made_it(store: Port) {
     for minutes in [14, 15] {
         store.delete_post(post, made(minutes)).await.expect("deleted");
     }
+    let refused = Edit { detail: Some("attempts 3".to_owned()), ..made(16) };
+    records(&store).log(Action::SignInRefused, refused).await.expect("added");
     let audit = records(&store).audit(&AuditQuery { limit: 99, ..AuditQuery::default() }).await.expect("read").items;
     assert!(audit.iter().all(|entry| entry.actor == by()));
     let was = format!("was {}", key(2, 1).email);
     let told: Vec<_> = audit.iter().map(|it| (it.at, it.action, it.key, it.product, it.detail.as_deref())).collect();
     let detail = |text: &str| Some(text.to_owned());
     let expected = [
+        (16, Action::SignInRefused, None, None, detail("attempts 3")),
         (14, Action::PostDeleted, None, None, detail(&format!("post {}", post.get()))),
         (13, Action::PostUpdated, None, None, detail(&format!("post {}", post.get()))),
         (12, Action::PostAdded, None, None, detail(&format!("post {}", post.get()))),
