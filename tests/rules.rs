@@ -104,7 +104,7 @@ fn an_expiry_beyond_the_last_day_is_the_last_day() {
     let (product, email) = (ProductId::new(2).unwrap(), "a@b.example".parse().unwrap());
     let granted = NewKey::on_terms((id, version), product, email, terms, at("2095-05-03T01:28:37Z"));
     let beyond = DateTime::from_timestamp_millis(253_402_346_125_714).unwrap();
-    let by = "platform:stripe".parse().unwrap();
+    let by = Actor::platform(&"stripe".parse().unwrap());
     let change = Change::SetTerms { at: at("2095-05-03T01:28:36.002Z"), by, expires_at: Some(beyond), limit: None };
     agree(granted, &[change]).unwrap();
 }

@@ -41,9 +41,9 @@ pub(crate) fn prose(text: &str) -> bool {
 }
 
 /// Defines a type for a line of text of 1 to `$max` characters without control characters, kept as it was written and
-/// compared exactly.
+/// compared exactly. `but` adds what else is refused: the words for the error, and a function.
 macro_rules! line_type {
-    ($(#[$doc:meta])* $name:ident, $max:literal) => {
+    ($(#[$doc:meta])* $name:ident, $max:literal $(, but $unless:literal, $is_refused:path)?) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub struct $name(std::sync::Arc<str>);
@@ -64,8 +64,10 @@ macro_rules! line_type {
                     "must be 1 to ",
                     stringify!($max),
                     " characters without control characters"
+                    $(, $unless)?
                 ));
-                crate::text::line(text, 1, $max).then(|| Self(text.into())).ok_or(EXPECTED)
+                let is_read = crate::text::line(text, 1, $max) $(&& !$is_refused(text))?;
+                is_read.then(|| Self(text.into())).ok_or(EXPECTED)
             }
         }
 

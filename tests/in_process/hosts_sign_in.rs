@@ -58,6 +58,7 @@ async fn whoever_the_host_has_signed_in_is_at_the_desk() {
     for (cookie, page, status) in [
         ("staff=ada", Page::Overview, StatusCode::OK),
         ("guest=ada", Page::Overview, StatusCode::UNAUTHORIZED),
+        ("staff=platform:stripe", Page::Overview, StatusCode::UNAUTHORIZED),
         ("staff=ada", Page::SignIn, StatusCode::NOT_FOUND),
         ("guest=ada", Page::Buyer, StatusCode::OK),
     ] {

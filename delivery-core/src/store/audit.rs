@@ -57,6 +57,7 @@ pub struct Edit {
     /// When.
     pub at: DateTime<Utc>,
     /// Who.
+    #[serde(deserialize_with = "Actor::deserialize_stored")]
     pub by: Actor,
     /// What else there is to say; no secrets, and no addresses of buyers.
     pub detail: Option<String>,

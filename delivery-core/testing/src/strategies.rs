@@ -76,7 +76,8 @@ pub fn own_terms() -> impl Strategy<Value = OwnTerms> {
 
 /// One of few who change something.
 pub fn actor() -> impl Strategy<Value = Actor> {
-    prop::sample::select(vec!["admin", "alice", "platform:stripe"]).prop_map(|name| name.parse().expect("a name"))
+    let stripe = Actor::platform(&"stripe".parse().expect("a platform"));
+    prop::sample::select(vec![Actor::admin(), "alice".parse().expect("a name"), stripe])
 }
 
 /// One of few reasons.

@@ -117,6 +117,7 @@ pub struct NewEvent {
     /// When, to the millisecond.
     pub at: DateTime<Utc>,
     /// Who did it.
+    #[serde(deserialize_with = "Actor::deserialize_stored")]
     pub actor: Actor,
     /// What was done.
     pub action: Action,

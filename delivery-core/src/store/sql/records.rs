@@ -6,7 +6,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 
 use super::rows::{Columns, key_id, milliseconds, parsed, product_id};
 use crate::email::Email;
-use crate::key::{KeyId, Status};
+use crate::key::{Actor, KeyId, Status};
 use crate::product::ProductId;
 use crate::store::inbox::names_buyer;
 use crate::store::{
@@ -85,7 +85,7 @@ fn entry(row: &impl Columns) -> Result<AuditEntry, StoreError> {
     Ok(AuditEntry {
         number: row.integer("number")?,
         at: milliseconds(row.integer("at")?)?,
-        actor: parsed(row.text("actor")?.parse(), "actor")?,
+        actor: parsed(Actor::from_stored(row.text("actor")?), "actor")?,
         action: parsed(row.text("action")?.parse(), "action")?,
         key: row.bytes_or_null("id")?.map(|_| key_id(row)).transpose()?,
         product: row.integer_or_null("product")?.map(product_id).transpose()?,

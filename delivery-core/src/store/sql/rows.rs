@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 
 use crate::email::Email;
 use crate::host_ref::HostRef;
-use crate::key::{Fingerprint, Key, KeyId, KeyState, NewKey, Revocation, SecretVersion};
+use crate::key::{Actor, Fingerprint, Key, KeyId, KeyState, NewKey, Revocation, SecretVersion};
 use crate::language::Language;
 use crate::order::OrderRef;
 use crate::post::{Category, NewPost, Post, PostId};
@@ -113,7 +113,7 @@ fn host_ref(row: &impl Columns) -> Result<Option<HostRef>, StoreError> {
 fn revocation(row: &impl Columns) -> Result<Option<Revocation>, StoreError> {
     let Some(at) = row.integer_or_null("revoked_at")? else { return Ok(None) };
     let reason = row.text_or_null("revoked_reason")?.map(str::parse).transpose();
-    let by = row.text_or_null("revoked_by")?.unwrap_or("system").parse();
+    let by = Actor::from_stored(row.text_or_null("revoked_by")?.unwrap_or("system"));
     let (reason, by) = (parsed(reason, "reason")?, parsed(by, "actor")?);
     let successor = row.text_or_null("successor")?.map(str::parse).transpose();
     Ok(Some(Revocation { at: milliseconds(at)?, reason, by, successor: parsed(successor, "successor")? }))
