@@ -46,6 +46,8 @@ const DRAIN: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(20);
 /// How long the outbox and the store may take once connections are closed: the outbox takes ten seconds at most.
 const CLOSING: Duration = Duration::from_secs(12);
+/// How long all of this may take, so that the process has ended before a service manager kills it after 30 s.
+const LONGEST: Duration = Duration::from_secs(27);
 
 /// An application of either framework.
 pub trait Application: Clone + Send + Sync + 'static {
@@ -84,6 +86,7 @@ pub async fn serve(opened: Opened, app: impl Application) -> Result<(), super::R
     }
     server.accept_the_last(listener);
     let Server { places, connections, .. } = server;
+    let end = tokio::time::sleep(LONGEST);
     places.close();
     running.stop_sending();
     let answered = async {
@@ -97,7 +100,11 @@ pub async fn serve(opened: Opened, app: impl Application) -> Result<(), super::R
         running.stop().await;
         beside.stop().await;
     };
-    if tokio::time::timeout(CLOSING, closed).await.is_err() {
+    let is_closed = tokio::select! {
+        closed = tokio::time::timeout(CLOSING, closed) => closed.is_ok(),
+        () = end => false,
+    };
+    if !is_closed {
         tracing::warn!("the outbox or the store did not end in time and is cut off");
     }
     Ok(())

@@ -164,7 +164,7 @@ async fn wrong_tokens_are_told_of_together() {
     let page = Endpoint::Page(Page::SignIn).call(&delivery, from("192.0.2.1", "x=y")).await;
     let (_, cookie) = page.headers().iter().find(|(name, _)| **name == header::SET_COOKIE).unwrap();
     let call = from("192.0.2.1", cookie.to_str().unwrap().split(';').next().unwrap());
-    let form = format!("token=wrong&csrf={}", field(std::str::from_utf8(page.body()).unwrap(), "csrf"));
+    let form = format!("token=wrong&csrf={}", field(std::str::from_utf8(&page.body()).unwrap(), "csrf"));
     let (status, _) = send(&delivery, Page::SignIn, call, "http://localhost", form).await;
     assert_eq!(status, StatusCode::UNAUTHORIZED);
     clock.advance(Duration::from_mins(1));
