@@ -45,18 +45,13 @@ pub use self::grant::Grant;
 pub use self::refused::Refused;
 pub use self::require_key::{Guarded, RequireKey};
 
-/// Every endpoint that the service [has what it needs for](Endpoint::is_served_by), as a router that merges into or nests
+/// Every endpoint that the service [has what it needs for](Endpoint::served_by), as a router that merges into or nests
 /// under the host's.
 ///
 /// Other paths are left to the host; [`not_found`] is the fallback that the example servers use.
 pub fn router<S: Clone + Send + Sync + 'static>(delivery: Delivery) -> Router<S> {
-    let served: Vec<Endpoint> = all().filter(|endpoint| endpoint.is_served_by(&delivery)).collect();
+    let served: Vec<Endpoint> = Endpoint::served_by(&delivery).collect();
     router_of(delivery, served)
-}
-
-/// Every endpoint and page.
-fn all() -> impl Iterator<Item = Endpoint> {
-    Endpoint::ALL.iter().copied().chain(Endpoint::pages())
 }
 
 /// Some endpoints, as a router that merges into or nests under the host's.

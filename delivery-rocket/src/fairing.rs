@@ -1,5 +1,6 @@
 //! The API as a fairing: mounted at ignition, sending e-mails from lift-off, finishing at shutdown.
 
+use std::collections::HashSet;
 use std::error::Error;
 use std::future::{Future, ready};
 use std::time::Duration;
@@ -77,7 +78,7 @@ impl DeliveryFairing {
     }
 
     /// Mounts these endpoints alone. By default those are mounted that the service
-    /// [has what it needs for](Endpoint::is_served_by).
+    /// [has what it needs for](Endpoint::served_by).
     pub fn endpoints(self, endpoints: impl IntoIterator<Item = Endpoint>) -> Self {
         Self { endpoints: Some(endpoints.into_iter().collect()), ..self }
     }
@@ -98,10 +99,8 @@ impl DeliveryFairing {
     }
 }
 
-/// Every endpoint and page.
-fn all() -> impl Iterator<Item = Endpoint> {
-    Endpoint::ALL.iter().copied().chain(Endpoint::pages())
-}
+/// The paths of the endpoints that this application mounts.
+struct Paths(HashSet<String>);
 
 #[rocket::async_trait]
 impl Fairing for DeliveryFairing {
@@ -118,12 +117,14 @@ impl Fairing for DeliveryFairing {
                 return Err(rocket);
             }
         };
-        let is_mounted = |endpoint: &Endpoint| match &self.endpoints {
-            Some(endpoints) => endpoints.contains(endpoint),
-            None => endpoint.is_served_by(&delivery),
-        };
-        for endpoint in all().filter(is_mounted) {
+        let endpoints = self.endpoints.clone().unwrap_or_else(|| Endpoint::served_by(&delivery).collect());
+        let mut paths = HashSet::new();
+        for endpoint in endpoints {
             let path = format!("{}{}", self.base, endpoint.path());
+            // A host may name an endpoint twice.
+            if !paths.insert(path.clone()) {
+                continue;
+            }
             let api = Api { endpoint, path: path.clone(), delivery: delivery.clone() };
             // Wrong methods are answered by the API too: those Rocket knows by routes, others by a catcher.
             let routes = [Get, Put, Post, Delete, Options, Head, Trace, Connect, Patch]
@@ -134,7 +135,7 @@ impl Fairing for DeliveryFairing {
         if rocket.state::<Delivery>().is_none() {
             rocket = rocket.manage(delivery.clone());
         }
-        Ok(rocket.manage(Mounted(delivery)))
+        Ok(rocket.manage(Mounted(delivery)).manage(Paths(paths)))
     }
 
     async fn on_liftoff(&self, rocket: &Rocket<Orbit>) {
@@ -151,8 +152,8 @@ impl Fairing for DeliveryFairing {
     async fn on_request(&self, request: &mut Request<'_>, data: &mut Data<'_>) {
         // Kept with the request until its answer is sent.
         request.local_cache(|| self.open.token());
-        let path = request.uri().path().as_str().strip_prefix(self.base.as_str());
-        if all().any(|endpoint| Some(endpoint.path()) == path) {
+        let path = request.uri().path().as_str();
+        if request.rocket().state().is_some_and(|Paths(ours)| ours.contains(path)) {
             exchange::restore_method(request, data).await;
         }
     }

@@ -83,8 +83,7 @@ async fn build<S: Ledger + CatalogEditor + Posts>(
         .templates(settings.templates.clone())
         .mail_lease(settings.mail_lease)
         .body_budget(settings.body_budget)
-        .pages(settings.look.clone())
-        .platforms(settings.platforms.clone());
+        .pages(settings.look.clone());
     builder = builder.mail_route(settings.smtp_url.clone().unwrap_or_default());
     if let Some(observer) = observer {
         builder = builder.observer(Arc::new(observer));

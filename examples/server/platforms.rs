@@ -1,7 +1,6 @@
 //! The settings of commerce platforms: a platform without a secret does not exist.
 
 use clap::Args;
-use delivery_core::delivery::{PlatformSettings, SettingError};
 
 #[derive(Args)]
 #[command(next_help_heading = "Commerce platforms")]
@@ -67,8 +66,9 @@ pub(crate) struct PlatformArguments {
 }
 
 impl PlatformArguments {
-    pub(crate) fn check(&self) -> Result<PlatformSettings, SettingError> {
-        let text = |name| match name {
+    /// What was given for this setting.
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        match name {
             "STRIPE_SECRET" => self.stripe_secret.clone(),
             "STRIPE_SECRET_OLD" => self.stripe_secret_old.clone(),
             "SHOPIFY_SECRET" => self.shopify_secret.clone(),
@@ -89,7 +89,6 @@ impl PlatformArguments {
             "STANDARD_SECRET_OLD" => self.standard_secret_old.clone(),
             "ACCEPT_TEST_EVENTS" => self.accept_test_events.clone(),
             _ => None,
-        };
-        PlatformSettings::read(text)
+        }
     }
 }

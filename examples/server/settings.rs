@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::builder::Resettable;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser};
-use delivery_core::delivery::{self, Options, PlatformSettings};
+use delivery_core::delivery::{self, Options};
 use delivery_core::explain;
 use delivery_core::limit::RedisLimiter;
 use delivery_core::look::Look;
@@ -147,7 +147,6 @@ pub(crate) struct Settings {
     pub body_budget: usize,
     pub look: Look,
     pub options: Options,
-    pub platforms: PlatformSettings,
     pub watch: Watch,
 }
 
@@ -239,7 +238,7 @@ impl Arguments {
             "LIMIT_DESK" => Some(self.limit_desk.clone()),
             "KEY_DAYS" => Some(self.key_days.clone()),
             "KEY_USES" => Some(self.key_uses.clone()),
-            _ => None,
+            name => self.platforms.text(name),
         };
         let options = delivery::Settings::read(text).map_err(|error| refusal(error.name(), error.expected()))?.options;
         let smtp = smtp.map(|mailer| greeting(mailer, self.mail_helo.as_deref(), &options)).transpose()?;
@@ -269,7 +268,6 @@ impl Arguments {
             ));
         }
         let look = self.pages.check()?;
-        let platforms = self.platforms.check().map_err(|error| refusal(error.name(), error.expected()))?;
         let Self { redis_url, webhook_secret, admin_token, key_secret, smtp_url, files, .. } = self;
         Ok(Settings {
             listen,
@@ -288,7 +286,6 @@ impl Arguments {
             body_budget,
             look,
             options,
-            platforms,
             watch,
         })
     }

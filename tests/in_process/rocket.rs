@@ -149,7 +149,10 @@ async fn settings_come_from_rockets_configuration() {
     let mut table = settings();
     table["key_secret"] = json!(["the newer secret", "the older secret"]);
     table["limit_validate"] = json!(1);
+    table["stripe_secret"] = json!("whsec_1");
+    table["accept_test_events"] = json!(true);
     let client = Client::untracked(configured(&table)).await.unwrap();
+    assert_eq!(client.post("/shop/api/webhook/stripe").dispatch().await.status(), Status::Unauthorized);
     let mut answers = Vec::new();
     for _ in 0..2 {
         answers.push(client.get("/shop/api/validate?key=nonsense").dispatch().await.status().code);
@@ -162,10 +165,13 @@ async fn settings_come_from_rockets_configuration() {
 async fn settings_come_from_rocket_toml() {
     let toml = Toml::string(
         "[default.delivery]\nwebhook_secret = \"the platform's secret\"\nadmin_token = \"the-seller's-token\"\n\
-         key_secret = \"a signing secret\"\ntrusted_proxies = [\"10.0.0.0/8\"]\nlimit_validate = 7\n",
+         key_secret = \"a signing secret\"\ntrusted_proxies = [\"10.0.0.0/8\"]\nlimit_validate = 7\nlimit_resend = 2\n\
+         limit_desk = 9\npaddle_secret = \"pdl_1\"\naccept_test_events = true\n",
     );
     let read: Settings = quiet().merge(toml.nested()).extract_inner("delivery").unwrap();
-    assert_eq!(read.options.quotas.validate.limit().get(), 7);
+    let quotas = read.options.quotas;
+    assert_eq!([quotas.validate, quotas.resend, quotas.desk].map(|quota| quota.limit().get()), [7, 2, 9]);
+    assert_eq!(read.options.platforms.platforms.len(), 1);
 }
 
 #[tokio::test]

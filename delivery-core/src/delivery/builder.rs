@@ -1,8 +1,8 @@
 //! Putting a service together.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -264,9 +264,23 @@ impl Builder {
     /// Sets everything that `options` has.
     #[must_use]
     pub fn options(self, options: Options) -> Self {
-        let Options { sender, base_url, language, expiry_notice, trusted_proxies, quotas, terms } = options;
+        let Options {
+            sender,
+            base_url,
+            language,
+            expiry_notice,
+            trusted_proxies,
+            quotas,
+            terms,
+            #[cfg(feature = "platforms")]
+            platforms,
+        } = options;
         let base_url = base_url.unwrap_or_else(|| self.base_url.clone());
-        self.sender(sender)
+        #[cfg(feature = "platforms")]
+        let this = self.platforms(platforms);
+        #[cfg(not(feature = "platforms"))]
+        let this = self;
+        this.sender(sender)
             .base_url(base_url)
             .language(language)
             .expiry_notice(expiry_notice)
@@ -388,6 +402,7 @@ impl Builder {
             wake,
             registered: OnceCell::new(),
             encoded: EncodedLists::default(),
+            described: OnceLock::new(),
             asked: Notify::new(),
             #[cfg(feature = "pages")]
             look: self.look.map(Arc::new),

@@ -21,9 +21,10 @@ mod settings;
 mod stores;
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
 use ipnet::IpNet;
 use thiserror::Error;
 use tokio::sync::{Mutex, Notify, OnceCell};
@@ -87,6 +88,8 @@ pub(crate) struct Inner {
     pub(crate) wake: Arc<Notify>,
     pub(crate) registered: OnceCell<()>,
     pub(crate) encoded: EncodedLists,
+    /// What the API says of itself.
+    pub(crate) described: OnceLock<Bytes>,
     /// Told of buyers who have lost their keys.
     pub(crate) asked: Notify,
     /// `None` if there are no pages.

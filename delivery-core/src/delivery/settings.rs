@@ -5,6 +5,8 @@
 mod platforms;
 mod table;
 
+use std::cell::RefCell;
+
 use ipnet::IpNet;
 use thiserror::Error;
 use url::Url;
@@ -65,11 +67,14 @@ pub struct Options {
     pub expiry_notice: ExpiryNotice,
     /// `TRUSTED_PROXIES`: networks or addresses, separated by commas.
     pub trusted_proxies: Vec<IpNet>,
-    /// `LIMIT_PRODUCT`, `LIMIT_VALIDATE`, `LIMIT_WEBHOOK`, `LIMIT_ADMIN`, `LIMIT_FAILURES`: requests per minute.
-    /// `LIMIT_EVENTS`: events per minute and platform.
+    /// `LIMIT_PRODUCT`, `LIMIT_VALIDATE`, `LIMIT_WEBHOOK`, `LIMIT_ADMIN`, `LIMIT_FAILURES`, `LIMIT_RESEND`, `LIMIT_DESK`:
+    /// requests per minute. `LIMIT_EVENTS`: events per minute and platform.
     pub quotas: Quotas,
     /// `KEY_DAYS`, 1 to 36500 or -1 for ever, and `KEY_USES`, 1 to 2147483647 or -1 without limit.
     pub terms: Terms,
+    /// The commerce platforms that there are secrets for.
+    #[cfg(feature = "platforms")]
+    pub platforms: PlatformSettings,
 }
 
 /// A setting makes no sense, or is missing. Displays as its name and what it takes; never repeats its value.
@@ -94,22 +99,8 @@ impl SettingError {
     }
 }
 
+/// The settings that no host can do without, and `ADMIN_TOKENS`.
 const SECRETS: [&str; 4] = ["WEBHOOK_SECRET", "ADMIN_TOKEN", "ADMIN_TOKENS", "KEY_SECRET"];
-const OPTIONS: [&str; 13] = [
-    "MAIL_FROM",
-    "BASE_URL",
-    "LANGUAGE",
-    "EXPIRY_NOTICE_DAYS",
-    "TRUSTED_PROXIES",
-    "LIMIT_PRODUCT",
-    "LIMIT_VALIDATE",
-    "LIMIT_WEBHOOK",
-    "LIMIT_ADMIN",
-    "LIMIT_FAILURES",
-    "LIMIT_EVENTS",
-    "KEY_DAYS",
-    "KEY_USES",
-];
 
 impl Settings {
     /// Reads every setting by calling `setting` with its name. A setting that is absent or empty has its default.
@@ -118,16 +109,28 @@ impl Settings {
     ///
     /// [`SettingError`] names the first setting that is invalid, or the secret that is missing.
     pub fn read(setting: impl Fn(&'static str) -> Option<String>) -> Result<Self, SettingError> {
-        let webhook_secret = required(&setting, "WEBHOOK_SECRET", str::parse)?;
-        let admin_token: AdminToken = required(&setting, "ADMIN_TOKEN", str::parse)?;
-        let named: AdminTokens = read(&setting, "ADMIN_TOKENS", str::parse)?.unwrap_or_default();
-        let admin_tokens = named.with_admin(admin_token);
+        let [webhook, admin, named, keys] = SECRETS;
+        let webhook_secret = required(&setting, webhook, str::parse)?;
+        let admin_token: AdminToken = required(&setting, admin, str::parse)?;
+        let admin_tokens: AdminTokens = read(&setting, named, str::parse)?.unwrap_or_default();
+        let admin_tokens = admin_tokens.with_admin(admin_token);
         Ok(Self {
             webhook_secret,
-            admin_tokens: admin_tokens.map_err(|expected| SettingError { name: "ADMIN_TOKENS", expected })?,
-            keyring: required(&setting, "KEY_SECRET", str::parse)?,
+            admin_tokens: admin_tokens.map_err(|expected| SettingError { name: named, expected })?,
+            keyring: required(&setting, keys, str::parse)?,
             options: Options::read(setting)?,
         })
+    }
+
+    /// The names of all: the secrets, and whatever [`Options::read`] asks for.
+    fn names() -> Vec<&'static str> {
+        let names = RefCell::new(Vec::from(SECRETS));
+        // It asks for every one, since a setting that is absent is never wrong.
+        let _ = Options::read(|name| {
+            names.borrow_mut().push(name);
+            None
+        });
+        names.into_inner()
     }
 }
 
@@ -168,6 +171,8 @@ impl Options {
                 validity: read(&setting, "KEY_DAYS", days)?.unwrap_or(terms.validity),
                 limit: read(&setting, "KEY_USES", uses)?.unwrap_or(terms.limit),
             },
+            #[cfg(feature = "platforms")]
+            platforms: PlatformSettings::read(&setting)?,
         })
     }
 }

@@ -7,8 +7,8 @@
 //!
 //! # Writing a binding
 //!
-//! For each endpoint of [`Endpoint::ALL`] and of [`Endpoint::pages`], mount its [`path`](Endpoint::path) for *every* method, because wrong methods
-//! are answered here too. Convert the head of the request into a [`Call`], and pass it to [`Endpoint::serve`] with the
+//! For each endpoint that is [served by](Endpoint::served_by) the service, mount its [`path`](Endpoint::path) for *every* method,
+//! because wrong methods are answered here too. Convert the head of the request into a [`Call`], and pass it to [`Endpoint::serve`] with the
 //! body as a stream, which is read only as far as necessary. Then convert the [`Reply`] into a response. Answer a path
 //! below `/api/` that is not an endpoint with [`Reply::not_found`].
 //!

@@ -1,5 +1,7 @@
 //! `POST /api/webhook/{platform}`: what commerce platforms report.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::body::BodyRule;
@@ -8,6 +10,7 @@ use super::row::{Answering, Handler, Row, Verb, Words};
 use super::{Reply, wire};
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
+use crate::order::Source;
 
 /// Where the names of platforms stand.
 const BASE: &str = "/api/webhook/";
@@ -33,9 +36,27 @@ impl PlatformPath {
     /// hyphens follow `/api/webhook/`, and for the path of another endpoint.
     #[must_use]
     pub fn new(path: &'static str) -> Option<Self> {
-        let name = path.strip_prefix(BASE).filter(|name| !matches!(*name, "" | "order"))?;
-        let is_name = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
-        is_name.then_some(Self(path))
+        is_path(path).then_some(Self(path))
+    }
+
+    /// Those of the platforms that the host has added, as far as their names can end a path.
+    pub(super) fn of_host(delivery: &Delivery) -> impl Iterator<Item = Self> {
+        delivery.inner.platforms.names().filter_map(Self::named).filter(|path| !Self::BUILT_IN.contains(path))
+    }
+
+    /// The path of a platform with this name.
+    fn named(name: &Source) -> Option<Self> {
+        // A path lasts as long as the program: the program has few names of platforms, and may build many services.
+        static PATHS: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+        let path = format!("{BASE}{name}");
+        if !is_path(&path) {
+            return None;
+        }
+        let mut paths = PATHS.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = paths.get(path.as_str()).copied();
+        let path = known.unwrap_or_else(|| path.leak());
+        paths.insert(path);
+        Some(Self(path))
     }
 
     /// The path, relative to where the API is mounted.
@@ -49,6 +70,12 @@ impl PlatformPath {
     pub fn name(self) -> &'static str {
         self.0.strip_prefix(BASE).unwrap_or(self.0)
     }
+}
+
+fn is_path(path: &str) -> bool {
+    let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let name = path.strip_prefix(BASE).filter(|name| !matches!(*name, "" | "order"));
+    name.is_some_and(|name| name.bytes().all(is_name))
 }
 
 pub(super) static EVENT: Row = Row {

@@ -87,7 +87,7 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// Every endpoint, but for platforms of the host's own.
+    /// Every endpoint, but for platforms of the host's own: see [`served_by`](Self::served_by).
     pub const ALL: &'static [Self] = &[
         Self::Validate,
         Self::Product,
@@ -144,6 +144,15 @@ impl Endpoint {
         #[cfg(not(feature = "pages"))]
         let pages = std::iter::empty();
         pages
+    }
+
+    /// Every endpoint and page that `delivery` [has what it needs for](Self::is_served_by), platforms of the host's own among
+    /// them: what bindings mount.
+    pub fn served_by(delivery: &Delivery) -> impl Iterator<Item = Self> {
+        let known = Self::ALL.iter().copied().chain(Self::pages());
+        #[cfg(feature = "platforms")]
+        let known = known.chain(PlatformPath::of_host(delivery).map(Self::Platform));
+        known.filter(move |endpoint| endpoint.is_served_by(delivery))
     }
 
     pub(super) fn row(self) -> &'static Row {

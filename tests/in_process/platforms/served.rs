@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use delivery_core::delivery::PlatformSettings;
+use delivery_core::Delivery;
+use delivery_core::delivery::{PlatformSettings, Settings};
+use delivery_core::http::{Endpoint, PlatformPath};
 use delivery_core::product::{NewProduct, Refs};
-use delivery_core::store::{Entry, EventOutcome, InboxQuery, KeyQuery};
+use delivery_core::store::{Entry, EventOutcome, InboxQuery, KeyQuery, MemoryStore};
 use delivery_rocket::DeliveryFairing;
-use delivery_testing::{ManualClock, Shop};
+use delivery_testing::{ManualClock, RecordingMailer, Shop};
 use http::Method;
+use serde_json::{Value, json};
 
-use super::{Expect, Vector, vectors};
+use super::{Expect, Vector, shop, vectors};
 use crate::calls::{Axum, Host, OnRocket, quiet, uses};
 
 const NAMES: [(&str, &str); 6] = [
@@ -29,7 +32,7 @@ enum Framework {
 
 /// A shop at the time of a vector, with its secrets; `None` where they are no secrets. The seventh of its twelve products has a
 /// name on each platform. All but the first have 5 uses a piece.
-async fn shop(platform: &str, vector: &Vector) -> Option<Shop> {
+async fn shop_of(platform: &str, vector: &Vector) -> Option<Shop> {
     let mut settings = PlatformSettings::default();
     settings.platforms.push(vector.adapter(platform)?);
     settings.accept_test_events = vector.parsed["action"] != "ignore";
@@ -44,8 +47,8 @@ async fn shop(platform: &str, vector: &Vector) -> Option<Shop> {
     Some(shop)
 }
 
-async fn host(shop: &Shop, framework: Framework) -> Box<dyn Host> {
-    let delivery = shop.delivery.clone();
+async fn host(delivery: &Delivery, framework: Framework) -> Box<dyn Host> {
+    let delivery = delivery.clone();
     match framework {
         Framework::Axum => Box::new(Axum(delivery_axum::router(delivery))),
         Framework::Rocket => {
@@ -86,10 +89,10 @@ fn outcome(platform: &str, vector: &Vector) -> Option<EventOutcome> {
 async fn check(framework: Framework, platform: &str, vector: &Vector) {
     let case = format!("{framework:?} {platform}: {}", vector.name);
     // A receiver has two secrets at most.
-    let Some(shop) = shop(platform, vector).await.filter(|_| vector.secrets.len() <= 2 && !vector.optional) else {
+    let Some(shop) = shop_of(platform, vector).await.filter(|_| vector.secrets.len() <= 2 && !vector.optional) else {
         return;
     };
-    let host = host(&shop, framework).await;
+    let host = host(&shop.delivery, framework).await;
     if vector.expect == Expect::Reject {
         assert_eq!(send(&*host, platform, vector).await.0, 401, "{case}");
         assert_eq!(entries(&shop).await, [], "{case}");
@@ -124,6 +127,59 @@ pub async fn check_all(platform: &str, text: &str) {
     for vector in vectors(text) {
         for framework in [Framework::Axum, Framework::Rocket] {
             check(framework, platform, &vector).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_platform_of_the_hosts_own_is_served_and_described() {
+    for framework in [Framework::Axum, Framework::Rocket] {
+        let shop = shop::Shop::with_guide().await;
+        let host = host(&shop.delivery, framework).await;
+        let token = ("x-own-token", "from us".to_owned());
+        let form = ("content-type", "application/x-www-form-urlencoded".to_owned());
+        for (method, path, headers, expected) in [
+            (Method::POST, "own", vec![], 401),
+            (Method::POST, "own", vec![token.clone()], 200),
+            // Rocket would take the form's method for the request's.
+            (Method::POST, "own", vec![token, form], 200),
+            (Method::GET, "own", vec![], 405),
+            (Method::POST, "stripe", vec![], 404),
+        ] {
+            let (status, body) = host.ask(method, &format!("/api/webhook/{path}"), &headers, "_method=delete").await;
+            assert_eq!(status, expected, "{framework:?} {path} {headers:?}: {body}");
+        }
+        assert_eq!(shop.keys().await.len(), 1, "{framework:?}: one order, twice");
+        let (_, described) = host.ask(Method::GET, "/api/openapi.json", &[], "").await;
+        let described: Value = serde_json::from_str(&described).unwrap();
+        let operation = &described["paths"]["/api/webhook/own"]["post"];
+        assert_eq!(operation["operationId"], "ownEvent", "{framework:?}");
+        assert!(operation["parameters"].is_null(), "its headers are not known: {operation}");
+    }
+}
+
+#[tokio::test]
+async fn platforms_that_settings_name_and_the_host_picks_are_served() {
+    let table = json!({
+        "webhook_secret": crate::calls::SECRET, "admin_token": "the-seller's-token", "key_secret": "a signing secret",
+        "stripe_secret": "whsec_1", "accept_test_events": true, "limit_resend": 1, "limit_desk": 1,
+    });
+    let settings: Settings = serde_json::from_value(table).unwrap();
+    let builder = settings.builder(Arc::new(MemoryStore::new()), Arc::new(RecordingMailer::default()));
+    let delivery = builder.platform(shop::Own).build();
+    let own = Endpoint::Platform(PlatformPath::new("/api/webhook/own").unwrap());
+    let picked = DeliveryFairing::new(delivery.clone()).endpoints([own, own]);
+    let picked: [Box<dyn Host>; 2] = [
+        Box::new(Axum(delivery_axum::router_of(delivery.clone(), [own]))),
+        Box::new(OnRocket::launch(rocket::custom(quiet()).attach(picked)).await),
+    ];
+    let all = [host(&delivery, Framework::Axum).await, host(&delivery, Framework::Rocket).await];
+    for (hosts, stripe) in [(picked, 404), (all, 401)] {
+        for host in hosts {
+            for (path, expected) in [("own", 401), ("stripe", stripe), ("shopify", 404)] {
+                let (status, _) = host.ask(Method::POST, &format!("/api/webhook/{path}"), &[], "{}").await;
+                assert_eq!(status, expected, "{path}");
+            }
         }
     }
 }

@@ -69,13 +69,19 @@ impl Platforms {
         accept_test_events: bool,
         names: Option<Arc<dyn ProductNames>>,
     ) -> Self {
-        let mounted = platforms.into_iter().map(|platform| Mounted {
-            name: platform.name(),
-            platform,
-            room: Mutex::default(),
-            refused: AtomicI64::new(0),
-        });
-        Self { mounted: mounted.rev().collect(), accept_test_events, names, wake: Arc::default() }
+        let mut mounted: Vec<Mounted> = Vec::new();
+        for platform in platforms.into_iter().rev() {
+            let name = platform.name();
+            if mounted.iter().all(|later| later.name != name) {
+                mounted.push(Mounted { name, platform, room: Mutex::default(), refused: AtomicI64::new(0) });
+            }
+        }
+        Self { mounted, accept_test_events, names, wake: Arc::default() }
+    }
+
+    /// What they are called.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &Source> {
+        self.mounted.iter().map(|mounted| &mounted.name)
     }
 
     /// Whether there are any.

@@ -25,7 +25,8 @@ pub struct PlatformSettings {
 
 impl Builder {
     /// Takes events of this commerce platform, at [`Endpoint::Platform`](crate::http::Endpoint::Platform) with its name. Of two
-    /// platforms with one name, the later counts.
+    /// platforms with one name, the later counts. A name that [cannot end a path](crate::http::PlatformPath::new) has no
+    /// endpoint: its events come by [`Delivery::receive`](crate::Delivery::receive).
     #[must_use]
     pub fn platform(mut self, platform: impl Platform) -> Self {
         self.platforms.push(Arc::new(platform));

@@ -1,32 +1,33 @@
-//! Settings from a table that serde reads: texts, numbers, and lists for what else is separated by commas.
+//! Settings from a table that serde reads: texts, numbers, true or false, and lists for what else is separated by commas.
 
 use std::collections::BTreeMap;
 
 use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
 
-use super::{OPTIONS, SECRETS, Settings};
+use super::Settings;
 
 impl<'de> Deserialize<'de> for Settings {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let table = BTreeMap::<String, Value>::deserialize(deserializer)?;
-        let known = |name: &str| SECRETS.iter().chain(&OPTIONS).any(|known| known.to_ascii_lowercase() == name);
+        let names = Self::names();
+        let known = |name: &str| names.iter().any(|known| known.to_ascii_lowercase() == name);
         if let Some(name) = table.keys().find(|name| !known(name)) {
             return Err(D::Error::custom(format!("there is no setting {name}")));
         }
         let value = |name: &str| table.get(&name.to_ascii_lowercase());
-        for (name, takes_list) in SECRETS.into_iter().zip([false, false, true, true]) {
+        for name in names.iter().filter(|name| name.contains("SECRET") || name.contains("TOKEN")) {
             // A number would lose its leading zeros.
             let fits = value(name).is_none_or(|value| match value {
                 Value::Text(_) => true,
-                Value::Number(_) => false,
-                Value::List(_) => takes_list,
+                Value::Bare(_) => false,
+                Value::List(_) => matches!(*name, "ADMIN_TOKENS" | "KEY_SECRET"),
             });
             if !fits {
                 return Err(D::Error::custom(format!("{name} must be a text in quotes")));
             }
         }
         let text = |name: &str| match value(name)? {
-            Value::Text(text) | Value::Number(text) => Some(text.clone()),
+            Value::Text(text) | Value::Bare(text) => Some(text.clone()),
             Value::List(entries) => Some(entries.join(",")),
         };
         Self::read(text).map_err(D::Error::custom)
@@ -36,7 +37,8 @@ impl<'de> Deserialize<'de> for Settings {
 /// A value in a table of settings. Errors name the expected type, but not the value, because it may be a secret.
 enum Value {
     Text(String),
-    Number(String),
+    /// A number, or true or false.
+    Bare(String),
     List(Vec<String>),
 }
 
@@ -48,7 +50,7 @@ impl<'de> Deserialize<'de> for Value {
 
 struct AnyValue;
 
-const EXPECTED: &str = "a text, a number, or a list of texts";
+const EXPECTED: &str = "a text, a number, true or false, or a list of texts";
 
 impl<'de> Visitor<'de> for AnyValue {
     type Value = Value;
@@ -62,27 +64,27 @@ impl<'de> Visitor<'de> for AnyValue {
     }
 
     fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
-        Ok(Value::Number(number.to_string()))
+        Ok(Value::Bare(number.to_string()))
     }
 
     fn visit_i64<E>(self, number: i64) -> Result<Value, E> {
-        Ok(Value::Number(number.to_string()))
+        Ok(Value::Bare(number.to_string()))
     }
 
     fn visit_i128<E>(self, number: i128) -> Result<Value, E> {
-        Ok(Value::Number(number.to_string()))
+        Ok(Value::Bare(number.to_string()))
     }
 
     fn visit_u128<E>(self, number: u128) -> Result<Value, E> {
-        Ok(Value::Number(number.to_string()))
+        Ok(Value::Bare(number.to_string()))
     }
 
     fn visit_f64<E>(self, number: f64) -> Result<Value, E> {
-        Ok(Value::Number(number.to_string()))
+        Ok(Value::Bare(number.to_string()))
     }
 
-    fn visit_bool<E: serde::de::Error>(self, _: bool) -> Result<Value, E> {
-        Err(E::custom(format!("a setting is {EXPECTED}")))
+    fn visit_bool<E>(self, flag: bool) -> Result<Value, E> {
+        Ok(Value::Bare(flag.to_string()))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
@@ -97,6 +99,8 @@ impl<'de> Visitor<'de> for AnyValue {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use serde_json::{Value as Json, json};
 
     use super::*;
@@ -120,10 +124,10 @@ mod tests {
         let read = settings(json!({
             "trusted_proxies": ["10.0.0.0/8", "192.0.2.1"], "limit_admin": 3, "limit_product": "7", "key_uses": -1,
             "key_days": 30, "base_url": "https://shop.example/api", "mail_from": "",
-            "language": "de-AT", "expiry_notice_days": 0,
+            "language": "de-AT", "expiry_notice_days": 0, "limit_resend": 2, "limit_desk": 9,
         }))
         .unwrap();
-        let Options { sender, base_url, language, expiry_notice, trusted_proxies, quotas, terms } = read.options;
+        let Options { sender, base_url, language, expiry_notice, trusted_proxies, quotas, terms, .. } = read.options;
         assert_eq!(sender, Sender::default());
         assert_eq!(base_url.as_deref(), Some("https://shop.example/api"));
         assert_eq!((language.as_str(), expiry_notice.days()), ("de-at", 0));
@@ -131,11 +135,60 @@ mod tests {
         let expected = Quotas {
             admin: Quota::per_minute(3).unwrap(),
             product: Quota::per_minute(7).unwrap(),
+            resend: Quota::per_minute(2).unwrap(),
+            desk: Quota::per_minute(9).unwrap(),
             ..Quotas::default()
         };
         assert_eq!(quotas, expected);
         assert_eq!(terms, Terms { validity: Validity::from_days(30).unwrap(), limit: UseLimit::Unlimited });
         assert_eq!(read.keyring.fingerprints().len(), 2);
+    }
+
+    #[test]
+    fn every_setting_that_is_read_may_stand_in_a_table() {
+        let asked = std::cell::RefCell::new(BTreeSet::new());
+        let read = Settings::read(|name| {
+            asked.borrow_mut().insert(name);
+            matches!(name, "WEBHOOK_SECRET" | "ADMIN_TOKEN" | "KEY_SECRET").then(|| SECRET.to_owned())
+        });
+        assert!(read.is_ok());
+        let asked = asked.into_inner();
+        assert_eq!(asked, Settings::names().into_iter().collect());
+        for name in asked {
+            let refused = settings(json!({ (name.to_ascii_lowercase()): "" })).err().unwrap_or_default();
+            assert!(!refused.contains("there is no setting"), "{refused}");
+        }
+    }
+
+    #[cfg(feature = "platforms")]
+    #[test]
+    fn platforms_may_stand_in_a_table() {
+        use crate::delivery::PlatformSettings;
+
+        let asked = std::cell::RefCell::new(BTreeSet::new());
+        let none = PlatformSettings::read(|name| {
+            asked.borrow_mut().insert(name);
+            None
+        });
+        assert!(none.unwrap().platforms.is_empty());
+        assert_eq!(asked.into_inner(), PlatformSettings::NAMES.iter().copied().collect());
+        let all = json!({
+            "stripe_secret": "whsec_1", "paddle_secret": "pdl_1", "paddle_tolerance": 7, "accept_test_events": true,
+        });
+        for (more, expected) in [
+            (all, "stripe paddle true"),
+            (json!({ "polar_secret": "polar_whs_1", "accept_test_events": "false" }), "polar false"),
+            (json!({ "stripe_secret": 123 }), "STRIPE_SECRET must be a text in quotes"),
+            (json!({ "stripe_secret": ["whsec_1", "whsec_2"] }), "STRIPE_SECRET must be a text in quotes"),
+            (json!({ "accept_test_events": 1 }), "ACCEPT_TEST_EVENTS must be true or false"),
+        ] {
+            let read = settings(more.clone()).map(|read| {
+                let PlatformSettings { platforms, accept_test_events } = read.options.platforms;
+                let names: Vec<_> = platforms.iter().map(|platform| platform.name().to_string()).collect();
+                format!("{} {accept_test_events}", names.join(" "))
+            });
+            assert_eq!(read.unwrap_or_else(|refused| refused), expected, "{more}");
+        }
     }
 
     #[test]
@@ -145,13 +198,14 @@ mod tests {
             (json!({ "webhook_secret": null }), "a list of texts"),
             (json!({ "webhook_secret": "" }), "WEBHOOK_SECRET must be set"),
             (json!({ "webhook_secret": 12_345_678_901_234_567_u64 }), "WEBHOOK_SECRET must be a text in quotes"),
-            (json!({ "admin_token": true }), "a list of texts"),
+            (json!({ "admin_token": true }), "ADMIN_TOKEN must be a text in quotes"),
             (json!({ "admin_token": { "hunter2": 1 } }), "a list of texts"),
             (json!({ "webhook_secret": [SECRET, SECRET] }), "WEBHOOK_SECRET must be a text in quotes"),
             (json!({ "key_secret": [SECRET, "hunter2"] }), "KEY_SECRET"),
             (json!({ "key_secret": [SECRET, 12_345_678_901_234_567_u64] }), "a list of settings holds texts"),
             (json!({ "limit_admin": 0 }), "LIMIT_ADMIN must be 1 or more"),
             (json!({ "limit_admin": 1.5 }), "LIMIT_ADMIN must be 1 or more"),
+            (json!({ "limit_admin": true }), "LIMIT_ADMIN must be 1 or more"),
             (json!({ "key_days": 36_501 }), "KEY_DAYS must be 1 to 36500"),
             (json!({ "trusted_proxies": ["hunter2"] }), "TRUSTED_PROXIES must be networks"),
             (json!({ "base_url": "https://user:hunter2@shop.example" }), "BASE_URL must be an address"),

@@ -23,16 +23,21 @@ mod sample;
 mod value;
 
 use bytes::Bytes;
+use serde_json::{Value, json};
 
 #[cfg(feature = "utoipa")]
 pub use self::value::openapi;
 
-use super::Reply;
 use super::body::BodyRule;
-use super::row::{Handler, Row, Verb, Words};
+#[cfg(feature = "platforms")]
+use super::platform::PlatformPath;
+use super::row::{Answering, Handler, Row, Verb, Words};
+use super::{Call, Reply};
+use crate::delivery::Delivery;
 use crate::error::ErrorCode;
 
-/// The description of the API: an OpenAPI 3.1 document in JSON, as `GET /api/openapi.json` answers it.
+/// The description of the API: an OpenAPI 3.1 document in JSON, as `GET /api/openapi.json` answers it where the host has no
+/// platforms of its own.
 ///
 /// The paths in it are relative to where the API is mounted: its server is `..`, as seen from the document.
 pub const OPENAPI: &str = include_str!("openapi.json");
@@ -42,7 +47,7 @@ pub(super) static DESCRIBE: Row = Row {
     verb: Verb::Get,
     body: BodyRule::None,
     limit: None,
-    handler: Handler::Public(|_, _| Box::pin(async { Reply::encoded(Bytes::from_static(OPENAPI.as_bytes())) })),
+    handler: Handler::Public(describe),
     codes: &[ErrorCode::MethodNotAllowed],
     openapi: Words {
         tag: "public",
@@ -54,3 +59,33 @@ pub(super) static DESCRIBE: Row = Row {
         success: None,
     },
 };
+
+fn describe<'c>(delivery: &'c Delivery, _: &'c Call) -> Answering<'c> {
+    let document = delivery.inner.described.get_or_init(|| {
+        #[cfg(feature = "platforms")]
+        let own: Vec<&str> = PlatformPath::of_host(delivery).map(PlatformPath::path).collect();
+        #[cfg(not(feature = "platforms"))]
+        let own: Vec<&str> = Vec::new();
+        if own.is_empty() { Bytes::from_static(OPENAPI.as_bytes()) } else { with_own(own).to_string().into() }
+    });
+    Box::pin(async move { Reply::encoded(document.clone()) })
+}
+
+/// The description with the paths of platforms of the host's own, which are answered like the others. How such a platform signs
+/// and what it sends is not known here.
+fn with_own<'p>(own: impl IntoIterator<Item = &'p str>) -> Value {
+    let mut document: Value = serde_json::from_str(OPENAPI).unwrap_or_default();
+    let Some(Value::Object(paths)) = document.get_mut("paths") else { return document };
+    let known = paths.get("/api/webhook/standard").cloned().unwrap_or_default();
+    for path in own {
+        let mut item = known.clone();
+        if let Some(Value::Object(operation)) = item.get_mut("post") {
+            let name = path.rsplit('/').next().unwrap_or_default();
+            operation.remove("parameters");
+            operation.insert("operationId".to_owned(), format!("{name}Event").into());
+            operation.insert("requestBody".to_owned(), json!({ "content": { "*/*": {} }, "required": true }));
+        }
+        paths.entry(path).or_insert(item);
+    }
+    document
+}

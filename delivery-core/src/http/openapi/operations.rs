@@ -75,11 +75,13 @@ fn signed(operation: OperationBuilder, endpoint: Endpoint) -> OperationBuilder {
             ("X-WC-Webhook-Signature", "The HMAC-SHA256 of the body in base64."),
             ("X-WC-Webhook-Topic", "What happened, such as `order.updated`."),
         ],
-        _ => &[
+        "polar" | "standard" => &[
             ("webhook-id", "The same for each copy of an event."),
             ("webhook-timestamp", "The time, in seconds since 1970."),
             ("webhook-signature", "`v1,` and the HMAC-SHA256 of id, `.`, time, `.` and body in base64."),
         ],
+        // How others sign, they alone know.
+        _ => &[],
     };
     fields.iter().fold(operation, |operation, (name, description)| {
         let field = ParameterBuilder::new()

@@ -2,11 +2,11 @@
 
 use utoipa::openapi::OpenApi;
 
-use super::OPENAPI;
+use super::with_own;
 use crate::http::Endpoint;
 
 /// The description of these endpoints, without a server, to nest into the host's own document under the path where they are
-/// mounted.
+/// mounted. Of a platform of the host's own it does not say how it signs.
 ///
 /// ```
 /// use delivery_core::http::{Endpoint, openapi};
@@ -19,8 +19,9 @@ use crate::http::Endpoint;
 #[must_use]
 pub fn openapi(endpoints: impl IntoIterator<Item = Endpoint>) -> OpenApi {
     let paths: Vec<&str> = endpoints.into_iter().map(Endpoint::path).collect();
+    let own = paths.iter().copied().filter(|path| path.starts_with("/api/webhook/"));
     // The document is the same in every build: a test reads it.
-    let mut document: OpenApi = serde_json::from_str(OPENAPI).unwrap_or_default();
+    let mut document: OpenApi = serde_json::from_value(with_own(own)).unwrap_or_default();
     document.servers = None;
     document.paths.paths.retain(|path, _| paths.contains(&path.as_str()));
     document
@@ -29,6 +30,7 @@ pub fn openapi(endpoints: impl IntoIterator<Item = Endpoint>) -> OpenApi {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::OPENAPI;
 
     #[test]
     fn the_value_has_the_endpoints_that_were_asked_for_and_all_that_they_refer_to() {
@@ -43,5 +45,15 @@ mod tests {
         let all = openapi(Endpoint::ALL.iter().copied());
         let known: serde_json::Value = serde_json::from_str(OPENAPI).unwrap();
         assert_eq!(serde_json::to_value(&all.paths).unwrap(), known["paths"], "nothing is lost");
+    }
+
+    #[cfg(feature = "platforms")]
+    #[test]
+    fn of_a_platform_of_the_hosts_own_only_the_answers_are_known() {
+        let path = crate::http::PlatformPath::new("/api/webhook/kiosk").unwrap();
+        let document = serde_json::to_value(openapi([Endpoint::Platform(path)])).unwrap();
+        let operation = &document["paths"]["/api/webhook/kiosk"]["post"];
+        assert_eq!(operation["operationId"], "kioskEvent");
+        assert!(operation["parameters"].is_null() && operation["responses"]["200"].is_object(), "{operation}");
     }
 }

@@ -58,7 +58,7 @@ async fn platforms(visit: &Visit<'_>) -> Result<Vec<Value>, Trouble> {
     };
     let (events, faults) = (newest(None).await?, newest(Some(EventOutcome::NeedsAttention)).await?);
     let of = |events: &[Entry], name: &str| events.iter().find(|entry| entry.id.source.as_str() == name).cloned();
-    let platform = |path: &PlatformPath| {
+    let platform = |path: PlatformPath| {
         let setting = match path.name() {
             "gumroad" => "GUMROAD_TOKEN".to_owned(),
             name => format!("{}_SECRET", name.to_ascii_uppercase()),
@@ -77,7 +77,7 @@ async fn platforms(visit: &Visit<'_>) -> Result<Vec<Value>, Trouble> {
             fault => of(&faults, path.name()).and_then(|entry| entry.reason),
         }
     };
-    Ok(PlatformPath::BUILT_IN.iter().map(platform).collect())
+    Ok(PlatformPath::BUILT_IN.into_iter().chain(PlatformPath::of_host(visit.delivery)).map(platform).collect())
 }
 
 pub(super) fn erase(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
