@@ -114,7 +114,7 @@ impl Shop {
         let parsed: Vec<_> = messages.iter().map(|text| MessageParser::default().parse(text).unwrap()).collect();
         let newest = parsed.iter().max_by_key(|message| message.date().map(mail_parser::DateTime::to_timestamp));
         let newest = newest.unwrap();
-        let html = newest.body_html(0).unwrap().replace("&#x2f;", "/");
+        let html = newest.body_html(0).unwrap();
         let button =
             html.split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).find(|to| to.contains("/key#"));
         let path = button.expect("a button").trim_start_matches(&self.site()).to_owned();

@@ -87,6 +87,25 @@ fn an_email_of_each_kind_says_what_happened() {
 }
 
 #[test]
+fn links_are_written_plainly_and_left_alone_by_who_counts_clicks() {
+    for kind in KINDS {
+        for language in ["en", "de"] {
+            let html = message(kind, &["A/B &#x2f; C"], Terms::default(), 0, Some(language)).html;
+            assert!(html.contains("A/B &amp;#x2f; C") && !html.contains("&#x2f;"), "{html}");
+            let links: Vec<&str> = html.split("<a ").skip(1).filter_map(|rest| rest.split('>').next()).collect();
+            assert_eq!(links.len(), usize::from(kind != MessageKind::Revoked), "{html}");
+            for link in links {
+                let (marks, address) = link.split_once(" href=\"").unwrap();
+                assert!(address.starts_with("https://shop.example/key#dlv_"), "{link}");
+                for mark in ["clicktracking=\"off\"", "data-disable-tracking=\"true\"", "ses:no-track"] {
+                    assert!(marks.contains(mark), "{mark} in {link}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn several_keys_come_in_one_email() {
     let message = message(MessageKind::Resend, &["Field Guide", "Atlas"], terms(30, 5), 2, None);
     assert_eq!(message.subject, "Your 2 keys");
