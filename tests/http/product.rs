@@ -11,6 +11,12 @@ const REQUEST_OF_256: &str = "0123456789abcdef0123456789abcdef0123456789abcdef01
 pub fn rows() -> Vec<Row> {
     let get = query("product", "/api/product");
     let fetch = |name: &str, key: &str| get(name, &format!("?key={key}&product_id=1"));
+    // A fetch that was counted under the name "a", and then a command of the seller.
+    let counted_then = |name: &str, command: &str, body: &str| {
+        let first = "GET /api/product?key={VALID}&product_id=1";
+        fetch(name, "{VALID}").after_request(first, "idempotency-key", "a").after_command(command, body)
+    };
+    let expire = r#"{"id":"{VALID_ID}","expires_at":"2000-01-01T00:00:00Z"}"#;
     vec![
         fetch("fetch_counts_a_use", "{VALID}"),
         get("key_in_bearer", "?product_id=1").header("authorization", "Bearer {VALID}").like("fetch_counts_a_use"),
@@ -70,6 +76,18 @@ pub fn rows() -> Vec<Row> {
             .named("a")
             .after_request("GET /api/product?key={VALID}&product_id=1", "idempotency-key", "a")
             .invalid("Idempotency-Key names a request for another product.")
+            .within("product")
+            .left(98)
+            .leaves(6, 3, 0),
+        counted_then("the_same_request_after_the_key_was_made_to_expire", "key/change", expire).named("a"),
+        counted_then("another_request_after_the_key_was_made_to_expire", "key/change", expire)
+            .named("b")
+            .refused("EXPIRED_KEY")
+            .left(98)
+            .leaves(6, 3, 0),
+        counted_then("the_same_request_after_the_key_was_revoked", "key/revoke", r#"{"id":"{VALID_ID}"}"#)
+            .named("a")
+            .refused("INVALID_KEY")
             .within("product")
             .left(98)
             .leaves(6, 3, 0),

@@ -26,7 +26,7 @@ pub struct Row {
     pub headers: Vec<(&'static str, &'static str)>,
     pub body: String,
     pub times: usize,
-    pub before: Option<Before>,
+    pub before: Vec<Before>,
     pub peer: &'static str,
     pub wait: Duration,
     pub last_header: Option<(&'static str, &'static str)>,
@@ -65,7 +65,7 @@ pub fn row(name: impl Into<String>, line: impl Into<String>) -> Row {
         headers: Vec::new(),
         body: String::new(),
         times: 1,
-        before: None,
+        before: Vec::new(),
         peer: "192.0.2.1",
         wait: Duration::ZERO,
         last_header: None,
@@ -168,14 +168,15 @@ impl Row {
     }
 
     /// After this request, with this header.
-    pub fn after_request(self, line: &str, name: &'static str, value: &'static str) -> Self {
-        let line = line.to_owned();
-        Self { before: Some(Before { line, headers: vec![(name, value)], body: String::new() }), ..self }
+    pub fn after_request(mut self, line: &str, name: &'static str, value: &'static str) -> Self {
+        self.before.push(Before { line: line.to_owned(), headers: vec![(name, value)], body: String::new() });
+        self
     }
 
-    fn after(self, line: &str, content_type: &'static str, body: impl Into<String>) -> Self {
+    fn after(mut self, line: &str, content_type: &'static str, body: impl Into<String>) -> Self {
         let headers = vec![("content-type", content_type), ("authorization", "Bearer {ADMIN}")];
-        Self { before: Some(Before { line: line.to_owned(), headers, body: body.into() }), ..self }
+        self.before.push(Before { line: line.to_owned(), headers, body: body.into() });
+        self
     }
 
     pub fn from(self, peer: &'static str) -> Self {
@@ -224,7 +225,7 @@ impl Row {
         if self.signs_in {
             shop.sign_in().await;
         }
-        if let Some(Before { line, headers, body }) = &self.before {
+        for Before { line, headers, body } in &self.before {
             shop.send(request(&shop, line, headers, body), self.peer).await;
             shop.look().await;
         }

@@ -69,8 +69,9 @@ impl Delivery {
     }
 
     /// The same, for a request that its client may send again because the answer was lost: within 24 hours the next ten of the same
-    /// name with the same key return the product too, and count nothing, also if the key is expired or used up meanwhile. After
-    /// that each counts. Where the store knows no [requests](crate::store::Requests), each counts.
+    /// name with the same key return the product too, and count nothing. After that each counts. A key that has expired or was used
+    /// up meanwhile, also because the seller changed its terms, takes no counted fetch back: that use was had while the key was
+    /// good. A revocation does, as the money went back. Where the store knows no [requests](crate::store::Requests), each counts.
     ///
     /// # Errors
     ///

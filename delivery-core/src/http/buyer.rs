@@ -67,7 +67,8 @@ pub(super) static PRODUCT: Row = Row {
         id: "fetchProduct",
         summary: "Fetch a product with a key",
         description: "A 200 counts as one use, and nothing else does. With an `Idempotency-Key`, a request that is sent again because \
-            its answer was lost counts once. The key comes as `Authorization: Bearer`, as `X-API-Key`, \
+            its answer was lost counts once, and is answered also if the key has expired or was used up meanwhile, but not if it was \
+            revoked. The key comes as `Authorization: Bearer`, as `X-API-Key`, \
             or in the query: prefer a header, for addresses end in logs.",
         parameters: &[Parameter::Key, Parameter::Product, Parameter::IdempotencyKey],
         body: None,

@@ -109,8 +109,9 @@ fn described(parameter: Parameter) -> path::Parameter {
             .required(Required::False)
             .description(Some(
                 "A name for the request that nobody guesses, such as a UUID. Within 24 hours the next ten requests of this name \
-                 with the same key are answered like the first and count nothing, so whoever gets no answer asks again. After \
-                 that each counts. With the name of a request for another product: 400.",
+                 with the same key are answered like the first and count nothing, so whoever gets no answer asks again: also \
+                 if the key has expired or was used up meanwhile, but not if it was revoked. After that each counts. With the name \
+                 of a request for another product: 400.",
             ))
             .schema(Some(
                 ObjectBuilder::new()

@@ -19,6 +19,8 @@ impl Planner<'_> {
         // Either way: servers' clocks differ, and clocks are set back.
         let is_known = |row: &RequestRow| at.signed_duration_since(row.at).abs() < KNOWN_FOR;
         let last = known.as_ref().filter(|row| is_known(row));
+        // The use was counted while the key was good: that the key has expired or was used up since, whoever brought that about,
+        // does not take the answer back. A revocation does, as the money went back.
         if let (Some(last), Some(row)) = (last, self.loaded.key(id)?)
             && row.key.revoked_at().is_none()
             && (last.product != product || last.repeats < MOST_REPEATS)
