@@ -1,5 +1,6 @@
 //! A buyer's e-mail address, parsed once.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -23,10 +24,12 @@ const EXPECTED: Invalid = Invalid::expected("must be an e-mail address such as b
 /// An e-mail address a key can be sent to.
 ///
 /// An address has at most 254 bytes and one `@`. The local part is a dot-atom of at most 64 bytes, which may also
-/// contain letters, marks and digits of any script (RFC 6531). It is kept as written, except that it is normalised to
+/// contain letters, marks and digits of any script (RFC 6531). Its dots may also follow each other or stand at its end,
+/// as in addresses that Japanese carriers gave out. It is kept as written, except that it is normalised to
 /// NFC. The domain is a DNS host name with at least one dot, in lower case and with its labels in ASCII form
 /// (`bücher.example` becomes `xn--bcher-kva.example`). Display names, quoted local parts, IP addresses, control and
 /// format characters are refused, so that an address cannot inject a header, a second recipient or an SMTP command.
+/// White space around an address is dropped, except line breaks, which are refused.
 ///
 /// `Debug` shows only the domain, since logs are often kept for longer than they are needed.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -62,6 +65,13 @@ impl Email {
         self.0.rsplit_once('@').map_or("", |(local, _)| local)
     }
 
+    /// The part before the `@` as SMTP commands and e-mails have it: in quotes if its dots need them (RFC 5321, 4.1.2).
+    #[must_use]
+    pub fn quoted_local(&self) -> Cow<'_, str> {
+        let local = self.local();
+        if local.split('.').any(str::is_empty) { format!("\"{local}\"").into() } else { local.into() }
+    }
+
     /// The part behind the `@`, lower-case ASCII.
     #[must_use]
     pub fn domain(&self) -> &str {
@@ -73,12 +83,13 @@ impl FromStr for Email {
     type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Invalid> {
+        let text = text.trim_matches(|c: char| c.is_whitespace() && !matches!(c, '\r' | '\n'));
         if text.len() > MAX_BYTES {
             return Err(EXPECTED);
         }
         let (local, domain) = text.split_once('@').ok_or(EXPECTED)?;
         let local = Nfc::new_nfc().normalize(local);
-        if !is_international_dot_atom(&local) {
+        if !is_local_part(&local) {
             return Err(EXPECTED);
         }
         let address = format!("{local}@{}", host_name(domain)?);
@@ -99,15 +110,19 @@ impl fmt::Debug for Email {
     }
 }
 
+/// `atext` of RFC 5322, 3.2.3.
+fn is_atext(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(c)
+}
+
 /// `dot-atom-text` of RFC 5322, 3.2.3.
 pub(crate) fn is_dot_atom(local: &str) -> bool {
-    let atext = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~".contains(&byte);
-    local.len() <= MAX_LOCAL && local.split('.').all(|atom| !atom.is_empty() && atom.bytes().all(atext))
+    local.len() <= MAX_LOCAL && local.split('.').all(|atom| !atom.is_empty() && atom.chars().all(is_atext))
 }
 
 /// Like [`is_dot_atom`], but allows letters, marks and digits beyond ASCII (RFC 6531, 3.3, which also allows symbols
-/// and spaces: these are refused).
-fn is_international_dot_atom(local: &str) -> bool {
+/// and spaces: these are refused), and dots anywhere but at the beginning.
+fn is_local_part(local: &str) -> bool {
     let word = |c: char| {
         let category = CodePointMapData::<GeneralCategory>::new().get(c);
         GeneralCategoryGroup::Letter
@@ -115,9 +130,9 @@ fn is_international_dot_atom(local: &str) -> bool {
             .union(GeneralCategoryGroup::DecimalNumber)
             .contains(category)
     };
-    local.len() <= MAX_LOCAL
-        && local.chars().all(|c| c.is_ascii() || word(c))
-        && is_dot_atom(&local.replace(|c: char| !c.is_ascii(), "x"))
+    (1..=MAX_LOCAL).contains(&local.len())
+        && !local.starts_with('.')
+        && local.chars().all(|c| c == '.' || is_atext(c) || !c.is_ascii() && word(c))
 }
 
 /// The ASCII form of a host name with a dot whose last label is not a number (that would be an IP address).
@@ -183,6 +198,11 @@ mod tests {
             ("用户.名@例え.jp", "用户.名@xn--r8jz45g.jp"),
             ("मेल१२@example.com", "मेल१२@example.com"),
             ("\u{e3a}ก@example.com", "\u{e3a}ก@example.com"),
+            (" ada@example.com ", "ada@example.com"),
+            ("\u{a0}ada@example.com\t\u{3000}\u{a0}", "ada@example.com"),
+            ("a..b@docomo.ne.jp", "a..b@docomo.ne.jp"),
+            ("a.b..@ezweb.ne.jp", "a.b..@ezweb.ne.jp"),
+            ("ä..b@example.com", "ä..b@example.com"),
         ] {
             assert_eq!(text.parse::<Email>().map(|email| email.to_string()), Ok(stored.to_owned()));
         }
@@ -201,9 +221,10 @@ mod tests {
             "@example.com",
             "a@b@example.com",
             "a b@example.com",
-            "a..b@example.com",
             ".a@example.com",
-            "a.@example.com",
+            "..@example.com",
+            "a @example.com",
+            "a@ example.com",
             "\"a\"@example.com",
             "Eve <eve@example.com>",
             "a@example.com,b@example.com",
@@ -218,8 +239,9 @@ mod tests {
             "a\u{3000}b@example.com",
             "a€@example.com",
             "🐦@example.com",
-            "ä..b@example.com",
             "\"ä\"@example.com",
+            "\"a..b\"@example.com",
+            "\u{feff}a@example.com",
             "用户＠example.com",
             &long_script,
             "a@localhost",
@@ -240,6 +262,15 @@ mod tests {
             &long_domain,
         ] {
             assert_eq!(text.parse::<Email>(), Err(EXPECTED), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_local_part_is_quoted_if_its_dots_need_it() {
+        for (text, quoted) in
+            [("a.b@example.com", "a.b"), ("a..b@example.com", "\"a..b\""), ("a.@example.com", "\"a.\"")]
+        {
+            assert_eq!(text.parse::<Email>().unwrap().quoted_local(), quoted);
         }
     }
 

@@ -57,6 +57,8 @@ pub fn rows() -> Vec<Row> {
         sent("product_with_leading_zero", order(":1", ":01")).invalid(ONE_OBJECT),
         sent("email_with_a_header_in_it", order("Buyer@EXAMPLE.com", "a@example.com\\r\\nBcc: b@example.com"))
             .invalid(EMAIL),
+        sent("white_space_around_the_email_is_dropped", order("Buyer@EXAMPLE.com", " Buyer@EXAMPLE.com\u{a0}"))
+            .like("paid_order"),
         sent("email_with_a_display_name", order("Buyer@EXAMPLE.com", "Ada <a@example.com>")).invalid(EMAIL),
         sent("two_emails", order("Buyer@EXAMPLE.com", "a@example.com, b@example.com")).invalid(EMAIL),
         sent("email_at_an_ip_address", order("Buyer@EXAMPLE.com", "a@127.0.0.1")).invalid(EMAIL),

@@ -245,9 +245,24 @@ async fn an_address_beyond_ascii_goes_by_smtputf8_or_fails_with_that_reason() {
     }
     let (mailer, server) = serve(Script::Accept).await;
     let error = mailer.send(&sent).await.unwrap_err();
-    assert_eq!(server.recipients(), 0);
+    assert!(server.recipients().is_empty());
     assert!(error.is_permanent() && error.to_string().contains("SMTPUTF8"), "{error}");
     assert!(server.senders().is_empty());
+}
+
+#[tokio::test]
+async fn dots_that_follow_each_other_or_stand_at_the_end_are_sent_in_quotes() {
+    let (mailer, server) = serve(Script::Accept).await;
+    for (to, written) in [
+        ("a..b@docomo.ne.jp", "\"a..b\"@docomo.ne.jp"),
+        ("a.@ezweb.ne.jp", "\"a.\"@ezweb.ne.jp"),
+        ("a.b@example.com", "a.b@example.com"),
+    ] {
+        mailer.send(&Message { to: to.parse().unwrap(), ..message() }).await.unwrap();
+        assert_eq!(server.recipients().pop(), Some(format!("RCPT TO:<{written}>")));
+        let received = server.received().pop().unwrap();
+        assert!(received.contains(&format!("\r\nTo: {written}\r\n")), "{received}");
+    }
 }
 
 #[tokio::test]

@@ -132,7 +132,7 @@ pub fn the_seller_is_told_of_what_failed_for_good(site: &Site) {
     // Another one within the hour waits, but not longer than the server runs.
     let terms = json!({ "product_id": 1, "customer_email": "noone@example.com" });
     assert_eq!(server.admin("POST", "issue-key", &terms).0, 200);
-    wait_for(Duration::from_secs(30), || mail.recipients() >= 5);
+    wait_for(Duration::from_secs(30), || mail.recipients().len() >= 5);
     server.terminate();
     let alerts = mail.received();
     assert_eq!(alerts.len(), 2, "{alerts:?}");

@@ -41,7 +41,7 @@ struct Seen {
     received: Mutex<Vec<String>>,
     greeted: Mutex<Vec<String>>,
     senders: Mutex<Vec<String>>,
-    recipients: AtomicUsize,
+    recipients: Mutex<Vec<String>>,
     connections: AtomicUsize,
     /// Connections that were closed in order.
     quit: AtomicUsize,
@@ -84,9 +84,9 @@ impl SmtpServer {
         self.seen.senders.lock().unwrap().clone()
     }
 
-    /// How many RCPT commands came.
-    pub fn recipients(&self) -> usize {
-        self.seen.recipients.load(Ordering::Relaxed)
+    /// The RCPT commands.
+    pub fn recipients(&self) -> Vec<String> {
+        self.seen.recipients.lock().unwrap().clone()
     }
 
     /// How many connections were closed in order.
@@ -113,9 +113,11 @@ async fn converse(stream: TcpStream, script: Script, seen: Arc<Seen>) -> std::io
     write.write_all(at("").unwrap_or(b"220 test\r\n")).await?;
     while let Some(line) = lines.next_line().await? {
         let command = line.split(' ').next().unwrap().to_ascii_uppercase();
-        seen.recipients.fetch_add(usize::from(command == "RCPT"), Ordering::Relaxed);
         if command == "EHLO" {
             seen.greeted.lock().unwrap().push(line.clone());
+        }
+        if command == "RCPT" {
+            seen.recipients.lock().unwrap().push(line.clone());
         }
         if let Some(reply) = at(&command) {
             write.write_all(reply).await?;

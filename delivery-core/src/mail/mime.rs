@@ -15,8 +15,7 @@ pub(super) fn compose(message: &Message) -> Result<Mime, MailError> {
         message.from.address().parse().map_err(|error| {
             MailError::transient("the sender's address cannot be written in a message").because(error)
         })?;
-    // lettre's own check rejects a combining mark after a letter. The address was checked when it was parsed.
-    let to = Address::new_dangerous(message.to.local(), message.to.domain());
+    let to = address(&message.to);
     // Set the envelope explicitly: to derive it from the headers, lettre would parse the address.
     let envelope = Envelope::new(Some(from.clone()), vec![to.clone()])
         .map_err(|error| MailError::permanent("the message cannot be put together").because(error))?;
@@ -38,11 +37,16 @@ pub(super) fn compose(message: &Message) -> Result<Mime, MailError> {
         .map_err(|error| MailError::permanent("the message cannot be put together").because(error))
 }
 
-/// Whether a composed message goes to `address`, in any case of its ASCII letters.
-pub(super) fn is_to(composed: &[u8], address: &Email) -> bool {
+/// An address as it is written in the envelope and in the header.
+fn address(email: &Email) -> Address {
+    // lettre's own check rejects a combining mark after a letter. The address was checked when it was parsed.
+    Address::new_dangerous(email.quoted_local(), email.domain())
+}
+
+/// Whether a composed message goes to `email`, in any case of its ASCII letters.
+pub(super) fn is_to(composed: &[u8], email: &Email) -> bool {
     let mut expected = Headers::new();
-    expected
-        .set(To::from(Mailboxes::from(Mailbox::new(None, Address::new_dangerous(address.local(), address.domain())))));
+    expected.set(To::from(Mailboxes::from(Mailbox::new(None, address(email)))));
     let (expected, composed) = (expected.to_string(), String::from_utf8_lossy(composed));
     let header = composed.split("\r\n\r\n").next().unwrap_or_default();
     // A line that is folded goes on with a space.
@@ -73,6 +77,8 @@ mod tests {
             ("ada@example.com", "bada@example.com", false),
             ("ada@example.com", "ada@example.co", false),
             ("jürgen@example.com", "jürgen@example.com", true),
+            ("a..b@example.com", "A..b@example.com", true),
+            ("a..b@example.com", "b@example.com", false),
             (&long, &long, true),
         ] {
             let message = Message {

@@ -92,7 +92,7 @@ pub trait Mailer: fmt::Debug + Send + Sync + 'static {
 pub struct Message {
     /// Who sends it.
     pub from: Sender,
-    /// Who gets it.
+    /// Who gets it. SMTP and headers have its [local part in quotes](Email::quoted_local) if its dots need them.
     pub to: Email,
     /// The subject, one line.
     pub subject: String,

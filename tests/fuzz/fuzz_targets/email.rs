@@ -16,9 +16,10 @@ fuzz_target!(|text: String| {
     assert_eq!(domain, email.domain());
     assert_eq!(address.parse::<Email>().as_ref(), Ok(&email), "one spelling");
     assert_eq!((email.local(), email.domain()), (local, domain));
-    // lettre does not know marks, which follow letters in many scripts.
-    if local.is_ascii() {
-        let understood: lettre::Address = address.parse().expect("lettre accepts it");
-        assert_eq!((understood.user(), understood.domain()), (local, domain));
+    // lettre does not know marks, which follow letters in many scripts, and counts the quotes.
+    let quoted = email.quoted_local();
+    if local.is_ascii() && quoted.len() <= 64 {
+        let understood: lettre::Address = format!("{quoted}@{domain}").parse().expect("lettre accepts it");
+        assert_eq!((understood.user(), understood.domain()), (&*quoted, domain));
     }
 });

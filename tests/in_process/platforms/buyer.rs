@@ -32,6 +32,14 @@ async fn a_refund_is_told_to_whoever_has_the_key_now() {
 }
 
 #[tokio::test]
+async fn an_address_with_white_space_around_it_gets_its_key() {
+    let shop = Shop::with_guide().await;
+    let typed = Sale { buyer: Buyer::by_email(Some(" ada@example.com\u{a0}")), ..sale("A", "guide") };
+    assert_eq!(shop.tell(Event::Paid(typed)).await, Some(Issued));
+    assert_eq!(shop.keys().await[0].email().as_str(), "ada@example.com");
+}
+
+#[tokio::test]
 async fn events_of_a_person_who_was_erased_leave_nothing_when_they_come_again() {
     let shop = Shop::with_guide().await;
     let waits = Sale { lines: vec![line("mug")], ..sale("B", "") };

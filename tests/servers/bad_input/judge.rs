@@ -263,7 +263,9 @@ fn message(text: &str, sold: &Sold) -> Vec<String> {
         ["From", "To", "Subject", "Date", "Message-ID", "MIME-Version", "Content-Type", "Auto-Submitted", "Reply-To"];
     let message = MessageParser::default().parse(text).expect("an e-mail");
     let mut wrong = Vec::new();
-    let to: Vec<_> = message.to().into_iter().flat_map(|to| to.iter()).filter_map(mail_parser::Addr::address).collect();
+    // The parser takes a local part in quotes for a name.
+    let address = |to: &mail_parser::Addr<'_>| [to.name(), to.address()].into_iter().flatten().collect::<String>();
+    let to: Vec<String> = message.to().into_iter().flat_map(|to| to.iter()).map(address).collect();
     wrong.extend((to != [sold.email.as_str()]).then(|| format!("extra_recipient: it goes to {to:?}")));
     let others = message.headers().iter().map(mail_parser::Header::name).filter(|name| !HEADERS.contains(name));
     wrong.extend(others.map(|name| format!("header_split: {name}")));
