@@ -73,11 +73,7 @@ impl<'c> Head<'c> {
     /// apart.
     #[must_use]
     pub fn bearer(&self) -> Option<&'c str> {
-        let mut values = self
-            .headers
-            .get_all(header::AUTHORIZATION)
-            .iter()
-            .filter(|value| std::str::from_utf8(value.as_bytes()).is_ok());
+        let mut values = self.headers.get_all(header::AUTHORIZATION).iter();
         let value = values.next().filter(|_| values.next().is_none())?.to_str().ok()?;
         let (scheme, token) = value.split_once(' ')?;
         let token = token.trim_matches(' ');

@@ -64,7 +64,18 @@ const NO_CHANGE: &str = r#"{"id":"00000000-0000-0000-0000-000000000000","max_use
 pub fn rows() -> Vec<Row> {
     let open = OPEN.into_iter().flat_map(|(name, line, body, other)| open(name, line, body, other));
     let lists = LISTS.into_iter().flat_map(|(name, line)| list(name, line));
-    open.chain(lists).chain(COMMANDS.into_iter().flat_map(command)).collect()
+    open.chain(lists).chain(COMMANDS.into_iter().flat_map(command)).chain(unreadable()).collect()
+}
+
+/// A key in a header field that cannot be read is not left out.
+fn unreadable() -> impl Iterator<Item = Row> {
+    OPEN.into_iter().filter(|(_, line, ..)| line.contains("?key=")).flat_map(|(name, line, ..)| {
+        ["authorization", "x-api-key"].map(|field| {
+            row(format!("{name}::{field}_that_is_no_utf_8"), line)
+                .header(field, "\u{ff}")
+                .invalid(&format!("{field} must be visible ASCII."))
+        })
+    })
 }
 
 fn open(name: &str, line: &str, body: &str, other: &str) -> Vec<Row> {
@@ -88,6 +99,10 @@ fn list(name: &str, line: &str) -> Vec<Row> {
         row(format!("{name}::wrong_method"), post).by_seller("{}").refused("METHOD_NOT_ALLOWED"),
         named("no_token").refused("UNAUTHORIZED"),
         named("a_buyers_key_is_no_token").header("authorization", "Bearer {VALID}").refused("UNAUTHORIZED"),
+        named("a_token_beside_one_that_is_no_utf_8")
+            .with_token()
+            .header("authorization", "Bearer \u{ff}")
+            .refused("UNAUTHORIZED"),
         named("limit_exceeded").with_token().times(11).limited(),
         named("store_away").with_token().store_away().refused("UNAVAILABLE"),
         named("store_corrupt").with_token().store_corrupt().refused("INTERNAL"),

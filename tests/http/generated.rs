@@ -100,10 +100,7 @@ async fn exchange(served: &Served, sent: &Sent) -> Answer {
         body.len()
     );
     let mut stream = TcpStream::connect(served.address).await.unwrap();
-    // A byte that is no UTF-8 stands for itself.
-    let request = request.replace('\u{ff}', "\u{1}").into_bytes();
-    let whole: Vec<u8> = request.into_iter().map(|byte| if byte == 1 { 0xff } else { byte }).collect();
-    stream.write_all(&whole).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).await.unwrap();
     let answer = String::from_utf8(bytes).unwrap();
@@ -181,14 +178,16 @@ fn key() -> impl Strategy<Value = &'static str> {
     select(&["{VALID}", "{LIMITED}", "{SPENT}", "{EXPIRED}", "{EXPIRED_SPENT}", "{REVOKED}", "{FORGED}"][..])
 }
 
+/// No value is bytes other than UTF-8: Rocket drops such a field before the API sees it.
 fn header() -> impl Strategy<Value = (String, String)> {
-    let bearer = prop_oneof![3 => Just("Bearer {ADMIN}"), 1 => select(&["Bearer {VALID}", "bearer {LIMITED}", "Basic x", "Bearer", "ü", "Bearer \u{ff}"][..])];
+    let bearer = prop_oneof![3 => Just("Bearer {ADMIN}"), 1 => select(&["Bearer {VALID}", "bearer {LIMITED}", "Basic x", "Bearer", "ü", "Bearer ü"][..])];
     let named = prop_oneof![
         4 => bearer.prop_map(|value| ("Authorization", value)),
         2 => key().prop_map(|key| ("X-API-Key", key)),
-        1 => Just(("X-API-Key", "\u{ff}")),
-        1 => Just(("Content-Type", "\u{ff}")),
-        1 => Just(("Content-Encoding", "\u{ff}")),
+        1 => Just(("X-API-Key", "ü")),
+        1 => Just(("Idempotency-Key", "ü")),
+        1 => Just(("Content-Type", "ü")),
+        1 => Just(("Content-Encoding", "ü")),
         1 => Just(("X-Forwarded-For", "203.0.113.7")),
         1 => Just(("X-Real-IP", "203.0.113.8")),
         1 => Just(("Content-Encoding", "gzip")),

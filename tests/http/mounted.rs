@@ -43,6 +43,9 @@ pub fn rows() -> Vec<Row> {
         row("guard::refuses_two_keys", "GET /guarded?key={VALID}")
             .header("authorization", "Bearer {LIMITED}")
             .invalid(KEY_ONCE),
+        row("guard::refuses_a_key_that_is_no_utf_8", "GET /guarded?key={VALID}")
+            .header("x-api-key", "\u{ff}")
+            .invalid("x-api-key must be visible ASCII."),
         row("guard::refuses_a_forged_key", "GET /guarded?key={FORGED}").refused("INVALID_KEY"),
         row("guard::refuses_an_expired_key", "GET /guarded?key={EXPIRED}").refused("EXPIRED_KEY"),
         row("guard::limits_failures", "GET /guarded?key={FORGED}").times(61).limited(),

@@ -225,6 +225,9 @@ fn setup() -> Vec<Row> {
             .leaves(6, 2, 1),
         row("setup::a_test_mail_to_nobody", "POST /desk/setup").sends("email=me"),
         row("desk_erase::asked_for", "GET /desk/erase").at_desk(),
+        row("desk_erase::beside_cookies_that_are_no_text", "GET /desk/erase")
+            .at_desk_with("a=\u{fc}; b=\u{ff}; desk={SESSION}")
+            .like("asked_for"),
         row("desk_erase::done", "POST /desk/erase")
             .sends("email=BUYER%40example.com&sure=yes")
             .leads_to("/desk/setup?done=erased"),

@@ -71,6 +71,8 @@ pub fn rows() -> Vec<Row> {
             "a",
         ),
         fetch("name_with_a_tab", "{VALID}").named("a\tb").invalid(REQUEST),
+        fetch("name_that_is_no_utf_8", "{VALID}").named("\u{ff}").invalid(REQUEST),
+        fetch("name_beside_one_that_is_no_utf_8", "{VALID}").named("a").named("\u{ff}").invalid(REQUEST),
         fetch("request_with_a_spent_key", "{SPENT}").named("a").refused("EXCEEDED_USES"),
         get("request_for_another_product", "?key={VALID}&product_id=2")
             .named("a")

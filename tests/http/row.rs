@@ -251,7 +251,12 @@ fn request(shop: &Shop, line: &str, headers: &[(&str, &str)], body: &str) -> Req
     let (method, target) = line.split_once(' ').unwrap();
     let mut request = Request::builder().method(method).uri(shop.fill(target));
     for (name, value) in headers {
-        request = request.header(*name, shop.fill(value));
+        request = request.header(*name, bytes(&shop.fill(value)));
     }
     request.body(shop.fill(body)).unwrap()
+}
+
+/// A header's value, in which `\u{ff}` stands for the byte, which is no UTF-8.
+fn bytes(value: &str) -> Vec<u8> {
+    value.split('\u{ff}').map(str::as_bytes).collect::<Vec<_>>().join(&0xff_u8)
 }

@@ -91,6 +91,9 @@ pub fn rows() -> Vec<Row> {
         row("webhook::another_charset", LINE)
             .typed("application/json; charset=latin1", good())
             .refused("UNSUPPORTED_MEDIA_TYPE"),
+        sent("type_beside_one_that_is_no_utf_8", good())
+            .header("content-type", "\u{ff}")
+            .refused("UNSUPPORTED_MEDIA_TYPE"),
         sent("compressed", good()).header("content-encoding", "gzip").refused("UNSUPPORTED_MEDIA_TYPE"),
         sent("body_of_64_kib", padded(64 << 10)).like("paid_order"),
         sent("body_over_64_kib", padded((64 << 10) + 1)).refused("PAYLOAD_TOO_LARGE"),

@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-use ::http::header::AsHeaderName;
 use ::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, header};
 use bytes::Bytes;
 
@@ -19,7 +18,8 @@ pub struct Call {
     pub method: Method,
     /// The query as sent, without `?`, still percent-encoded.
     pub query: Option<String>,
-    /// The header fields, in the order sent.
+    /// The header fields, in the order sent. A value that is not UTF-8 belongs here too: without it a request would be taken
+    /// for one that has no such field.
     pub headers: HeaderMap,
     /// The body, if it was already read. [`Endpoint::serve`](super::Endpoint::serve) takes the body as a stream
     /// instead.
@@ -68,12 +68,6 @@ impl Call {
     #[must_use]
     pub fn from(self, peer: IpAddr) -> Self {
         Self { peer: Some(peer), ..self }
-    }
-
-    /// The values of a header field. A value that is not UTF-8 counts as absent, because not every framework exposes
-    /// it.
-    pub(super) fn values(&self, name: impl AsHeaderName) -> impl Iterator<Item = &HeaderValue> {
-        self.headers.get_all(name).iter().filter(|value| std::str::from_utf8(value.as_bytes()).is_ok())
     }
 
     /// The request id for the log, if the client sent one that [may be logged](is_request_id).

@@ -162,11 +162,11 @@ pub(super) fn integer<T>(field: &str, text: &str, read: impl FnOnce(i64) -> Resu
 /// `application/json`, with no charset or UTF-8, and no content coding.
 fn is_json(call: &Call) -> bool {
     let one = |name| {
-        let mut values = call.values(name);
+        let mut values = call.headers.get_all(name).iter();
         let first = values.next().and_then(|value| value.to_str().ok());
         first.filter(|_| values.next().is_none())
     };
-    if call.values(header::CONTENT_ENCODING).next().is_some()
+    if call.headers.contains_key(header::CONTENT_ENCODING)
         && !one(header::CONTENT_ENCODING).is_some_and(|coding| coding.trim().eq_ignore_ascii_case("identity"))
     {
         return false;

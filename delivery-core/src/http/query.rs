@@ -76,7 +76,7 @@ pub(super) fn asked(call: &Call) -> Result<(Cow<'_, str>, Asked), Fault> {
 /// The request that `Idempotency-Key` names.
 fn request(call: &Call) -> Result<Option<RequestId>, Fault> {
     const EXPECTED: Invalid = Invalid::expected("must be 1 to 255 visible ASCII characters, once");
-    let mut names = call.values(&names::IDEMPOTENCY_KEY);
+    let mut names = call.headers.get_all(&names::IDEMPOTENCY_KEY).iter();
     let Some(name) = names.next() else { return Ok(None) };
     // The draft has a string in quotes; many clients send none.
     let name = name.as_bytes();
@@ -103,12 +103,13 @@ fn api_key(call: &Call) -> Result<Option<Cow<'_, str>>, Fault> {
 }
 
 fn single<'a>(call: &'a Call, name: &header::HeaderName) -> Result<Option<&'a str>, Fault> {
-    let mut values = call.values(name);
+    const EXPECTED: Invalid = Invalid::expected("must be visible ASCII");
+    let mut values = call.headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
         return Err(Fault::invalid(ONE_KEY));
     }
-    value.to_str().map(Some).map_err(|_| Fault::invalid(ONE_KEY))
+    value.to_str().map(Some).map_err(|_| Fault::malformed(name.as_str(), EXPECTED))
 }
 
 /// `application/x-www-form-urlencoded`, strictly UTF-8.

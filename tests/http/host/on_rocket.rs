@@ -33,7 +33,9 @@ impl Host {
         let method: Method = request.method().as_str().parse().unwrap();
         let mut local = client.req(method, request.uri().to_string());
         for (name, value) in request.headers() {
-            local.add_header(Header::new(name.to_string(), value.to_str().unwrap().to_owned()));
+            // As in the complete server on Rocket, which has strings for values.
+            let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+            local.add_header(Header::new(name.to_string(), value));
         }
         if let Some(peer) = peer {
             local = local.remote(SocketAddr::new(peer, 50_000));

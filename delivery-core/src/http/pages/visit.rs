@@ -129,11 +129,11 @@ impl Visit<'_> {
     /// The secret of a cookie that we made.
     pub(super) fn cookie(&self, cookie: Cookie) -> Option<[u8; SECRET]> {
         let name = self.cookie_name(cookie);
-        let mut found = self.call.headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let text = found.find_map(|all| {
-            all.split(';')
-                .find_map(|pair| pair.trim().split_once('=').filter(|(of, _)| *of == name).map(|(_, text)| text))
-        })?;
+        // Cookies of others, which stand beside ours, need not be text.
+        let lines = self.call.headers.get_all(header::COOKIE).iter();
+        let pairs = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b';'));
+        let mut pairs = pairs.filter_map(|pair| std::str::from_utf8(pair).ok()?.trim().split_once('='));
+        let (_, text) = pairs.find(|(of, _)| *of == name)?;
         let (secret, tag) = text.split_at_checked(SECRET * 4 / 3)?;
         let decode = |text: &str| data_encoding::BASE64URL_NOPAD.decode(text.as_bytes()).ok();
         let secret: [u8; SECRET] = decode(secret)?.try_into().ok()?;
