@@ -89,6 +89,10 @@ fn one_key() -> Vec<Row> {
         |name: &str, query: &str| row(format!("change_key::{name}"), format!("GET /desk/key/change{query}")).at_desk();
     let post = |name: &str| row(format!("change_key::{name}"), "POST /desk/key/change").at_desk();
     let from = |name: &str, origin| post(name).form_from(origin, REVOKED);
+    let by_http_2 = |name: &str, origin| {
+        let line = "POST http://shop.example:8080/desk/key/change";
+        row(format!("change_key::{name}"), line).at_desk().form_from(origin, REVOKED)
+    };
     let change = |name: &str, body: &str| post(name).form(format!("{body}&csrf={{CSRF}}"));
     vec![
         get("desk_key::with_its_history", "GET /desk/key?id={SPENT_ID}&done=changed"),
@@ -138,6 +142,9 @@ fn one_key() -> Vec<Row> {
         from("from_the_host_that_was_called", "http://shop.example:8080")
             .header("host", "shop.example:8080")
             .leads_to("/desk/key?id={VALID_ID}&done=revoked"),
+        by_http_2("from_the_host_in_the_uri", "http://shop.example:8080")
+            .leads_to("/desk/key?id={VALID_ID}&done=revoked"),
+        by_http_2("from_another_host_than_in_the_uri", "http://evil.example").like("without_csrf"),
     ]
 }
 

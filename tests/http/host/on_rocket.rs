@@ -5,10 +5,12 @@ use std::sync::Mutex;
 
 use delivery_core::Delivery;
 use delivery_rocket::{DeliveryFairing, Grant, Refused};
+use http::uri::PathAndQuery;
 use http::{Request, Response};
 use rocket::config::{Config, LogLevel};
 use rocket::fairing::AdHoc;
 use rocket::figment::Figment;
+use rocket::http::uri::Host as Authority;
 use rocket::http::{Header, Method};
 use rocket::local::asynchronous::Client;
 use rocket::shield::Shield;
@@ -31,7 +33,12 @@ impl Host {
         let nested = request.uri().path().contains("ested/");
         let client = if nested { &self.nested } else { &self.root };
         let method: Method = request.method().as_str().parse().unwrap();
-        let mut local = client.req(method, request.uri().to_string());
+        let target = request.uri().path_and_query().map_or("/", PathAndQuery::as_str);
+        let mut local = client.req(method, target.to_owned());
+        // HTTP/2 has the host in the URI, and Rocket takes it from there.
+        if let Some(authority) = request.uri().authority() {
+            local.inner_mut().set_host(Authority::parse_owned(authority.to_string()).unwrap());
+        }
         for (name, value) in request.headers() {
             // As in the complete server on Rocket, which has strings for values.
             let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
