@@ -88,6 +88,8 @@ pub fn rows() -> Vec<Row> {
         row("webhook::form_instead_of_json", LINE).typed(FORM, "order_id=1").refused("UNSUPPORTED_MEDIA_TYPE"),
         row("webhook::no_content_type", LINE).body(good()).refused("UNSUPPORTED_MEDIA_TYPE"),
         row("webhook::charset_utf_8", LINE).typed("application/json; charset=\"utf-8\"", good()).like("paid_order"),
+        row("webhook::charset_utf8", LINE).typed("application/json; charset=UTF8", good()).like("paid_order"),
+        sent("a_byte_order_mark_is_skipped", "\u{feff}".to_owned() + &good()).like("paid_order"),
         row("webhook::another_charset", LINE)
             .typed("application/json; charset=latin1", good())
             .refused("UNSUPPORTED_MEDIA_TYPE"),

@@ -62,9 +62,11 @@ impl<'a> Fields<'a> {
         if is_json(call) { Ok(bytes) } else { Err(ErrorCode::UnsupportedMediaType.into()) }
     }
 
-    /// Reads one object: broken JSON, anything but an object, and a name that comes twice are faults.
+    /// Reads one object, with or without a byte order mark before it: broken JSON, anything but an object, and a name that
+    /// comes twice are faults.
     pub(super) fn parse(body: &'a [u8]) -> Result<Self, Fault> {
         const EXPECTED: &str = "The body must be one JSON object in which no name comes twice.";
+        let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
         let text = std::str::from_utf8(body).map_err(|_| Fault::invalid(EXPECTED))?;
         serde_json::from_str(text).map_err(|_| Fault::invalid(EXPECTED))
     }
@@ -177,7 +179,8 @@ fn is_json(call: &Call) -> bool {
     essence
         && parts.filter(|parameter| !parameter.is_empty()).all(|parameter| match parameter.split_once('=') {
             Some((name, value)) if name.trim().eq_ignore_ascii_case("charset") => {
-                value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
+                let charset = value.trim().trim_matches('"');
+                ["utf-8", "utf8"].iter().any(|utf_8| charset.eq_ignore_ascii_case(utf_8))
             }
             _ => false,
         })
@@ -220,7 +223,10 @@ mod tests {
         for (content_type, accepted) in [
             ("application/json", true),
             ("Application/JSON; charset=\"UTF-8\"", true),
+            ("application/json; charset=utf8", true),
+            ("application/json;charset=\"Utf8\"", true),
             ("application/json;", true),
+            ("application/json; charset=utf-16", false),
             ("application/json; charset=iso-8859-1", false),
             ("application/json; version=1", false),
             ("application/json-patch+json", false),
@@ -266,7 +272,8 @@ mod tests {
             ("{} x", false),
             ("{", false),
             ("", false),
-            ("\u{feff}{}", false),
+            ("\u{feff}{}", true),
+            ("\u{feff}\u{feff}{}", false),
         ] {
             assert_eq!(Fields::parse(body.as_bytes()).is_ok(), accepted, "{body}");
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ::http::HeaderValue;
 use bytes::Bytes;
 use minijinja::{Value, context};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::form::Form;
 use super::shown::{CONTENT, SOURCE, day, end};
@@ -119,17 +120,9 @@ async fn fetch(visit: &Visit<'_>, id: KeyId, request: &str) -> Result<Arc<Produc
     delivery.fetch_once(id, key.product(), RequestId::of(request.as_bytes())).await
 }
 
-/// The product as a file. Its name has no letter that a header could not have.
+/// The product as a file.
 fn file(product: Arc<Product>) -> Reply {
-    let name: String = product
-        .name()
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
-        .take(60)
-        .collect();
-    let name = name.trim_matches('-');
-    let name = if name.is_empty() { "product" } else { name };
-    let disposition = format!("attachment; filename=\"{name}.md\"");
+    let disposition = disposition(product.name());
     Reply::text("text/markdown; charset=utf-8", Bytes::from_owner(Content(product)))
         .text_header(&names::CONTENT_DISPOSITION, &disposition)
         .with_header(&names::CACHE_CONTROL, HeaderValue::from_static("no-store"))
@@ -144,6 +137,20 @@ impl AsRef<[u8]> for Content {
     fn as_ref(&self) -> &[u8] {
         self.0.content().as_bytes()
     }
+}
+
+/// How a product's file is named (RFC 6266): `filename*` has its letters of any script, without what file systems do not allow.
+/// `filename` is for programs that do not know `filename*`.
+fn disposition(product: &str) -> String {
+    let name = |letter: fn(char) -> char| {
+        let name: String = product.chars().map(letter).take(60).collect();
+        let name = name.trim_matches(['-', '.', ' ']);
+        if name.is_empty() { "product".to_owned() } else { name.to_owned() }
+    };
+    let plain = name(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' });
+    let whole = name(|c| if "/\\:*?\"<>|".contains(c) { '-' } else { c });
+    let whole = utf8_percent_encode(&whole, NON_ALPHANUMERIC);
+    format!("attachment; filename=\"{plain}.md\"; filename*=UTF-8''{whole}.md")
 }
 
 /// Why the key cannot be used, in plain words.
@@ -187,4 +194,25 @@ pub(super) fn lost(visit: Visit<'_>) -> Answering<'_> {
         delivery.ask_for_keys(&email).await?;
         page("", None, Some(crate::http::lost::SAID))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_named_after_its_product() {
+        let long = "ä".repeat(200);
+        for (product, plain, whole) in [
+            ("Field Guide", "field-guide", "Field%20Guide"),
+            ("Führer", "f-hrer", "F%C3%BChrer"),
+            ("日本語", "product", "%E6%97%A5%E6%9C%AC%E8%AA%9E"),
+            ("../etc/\"passwd\"; x=y", "etc--passwd---x-y", "etc%2D%2Dpasswd%2D%3B%20x%3Dy"),
+            ("...", "product", "product"),
+            (&long, "product", &"%C3%A4".repeat(60)),
+        ] {
+            let expected = format!("attachment; filename=\"{plain}.md\"; filename*=UTF-8''{whole}.md");
+            assert_eq!(disposition(product), expected);
+        }
+    }
 }
