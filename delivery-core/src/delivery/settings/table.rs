@@ -153,7 +153,7 @@ mod tests {
         });
         assert!(read.is_ok());
         let asked = asked.into_inner();
-        assert_eq!(asked, Settings::names().into_iter().collect());
+        assert_eq!(asked, Settings::names().into_iter().collect::<BTreeSet<_>>());
         for name in asked {
             let refused = settings(json!({ (name.to_ascii_lowercase()): "" })).err().unwrap_or_default();
             assert!(!refused.contains("there is no setting"), "{refused}");
@@ -171,7 +171,7 @@ mod tests {
             None
         });
         assert!(none.unwrap().platforms.is_empty());
-        assert_eq!(asked.into_inner(), PlatformSettings::NAMES.iter().copied().collect());
+        assert_eq!(asked.into_inner(), PlatformSettings::NAMES.iter().copied().collect::<BTreeSet<_>>());
         let all = json!({
             "stripe_secret": "whsec_1", "paddle_secret": "pdl_1", "paddle_tolerance": 7, "accept_test_events": true,
         });
