@@ -12,6 +12,7 @@ mod files;
 pub mod health;
 pub mod heard;
 mod history;
+mod idle;
 mod listen;
 mod log;
 mod metrics;

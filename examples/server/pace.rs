@@ -12,6 +12,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::idle::Conversation;
+
 /// How long a client may take to read an answer, without the time that [`BYTES_A_SECOND`] adds.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// How many bytes a client must read to get one more second: 1 MiB may take three minutes.
@@ -44,6 +46,8 @@ pub(crate) struct Paced {
     lingering: Option<Pin<Box<Sleep>>>,
     /// Bytes that nobody wanted.
     discarded: usize,
+    /// Told when an answer is sent.
+    conversation: Arc<Conversation>,
 }
 
 struct Answer {
@@ -54,13 +58,18 @@ struct Answer {
 impl Paced {
     /// `patience` is how long the client may take nothing of an answer. `lingers` is true while the last
     /// request was answered before the end of its body.
-    pub(crate) fn new(stream: TcpStream, patience: Duration, lingers: Arc<AtomicBool>) -> Self {
+    pub(crate) fn new(
+        stream: TcpStream,
+        patience: Duration,
+        lingers: Arc<AtomicBool>,
+        conversation: Arc<Conversation>,
+    ) -> Self {
         // Answers are single writes: waiting to fill a packet would only delay them.
         let _ = stream.set_nodelay(true);
         // Otherwise the kernel buffers megabytes for a client that reads nothing, and the server cannot see how slow it
         // is.
         let _ = SockRef::from(&stream).set_send_buffer_size(KERNEL);
-        Self { stream, patience, answer: None, deadline: None, lingers, lingering: None, discarded: 0 }
+        Self { stream, patience, answer: None, deadline: None, lingers, lingering: None, discarded: 0, conversation }
     }
 
     /// Judges what a write came to.
@@ -127,7 +136,11 @@ impl AsyncWrite for Paced {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        if flushed.is_ready() && !self.lingers.load(Ordering::Relaxed) {
+            self.conversation.flushed();
+        }
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -3,10 +3,13 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use delivery_core::limit::Identity;
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+use super::idle::{Conversation, Idle};
 
 /// Descriptors for everything else: the database, e-mails, connections to the mail server.
 const RESERVED: u64 = 64;
@@ -25,6 +28,9 @@ struct Inner {
     /// What the operating system allows: a connection that waits in line needs a descriptor too.
     sockets: Arc<Semaphore>,
     served: Arc<Semaphore>,
+    idle: Idle,
+    /// Told when nobody who waits is served any more.
+    closed: Notify,
     /// Served at once for one address.
     most: usize,
     /// Served and in line for one address.
@@ -49,6 +55,7 @@ pub(crate) struct Accepted {
 
 /// The right to be served, until it is dropped.
 pub(crate) struct Place {
+    pub(crate) conversation: Arc<Conversation>,
     _own: Option<OwnedSemaphorePermit>,
     _shared: OwnedSemaphorePermit,
 }
@@ -64,7 +71,8 @@ impl Places {
         let longest = (most + LINE.max(most.saturating_mul(4))).min(sockets - sockets / 4).max(most);
         let semaphore = |permits: usize| Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)));
         let (sockets, served) = (semaphore(sockets), semaphore(served));
-        Self(Arc::new(Inner { descriptors, sockets, served, most, longest, addresses: Mutex::default() }))
+        let (idle, closed, addresses) = (Idle::default(), Notify::new(), Mutex::default());
+        Self(Arc::new(Inner { descriptors, sockets, served, idle, closed, most, longest, addresses }))
     }
 
     /// How many connections are open: those that are served, and those in line.
@@ -75,7 +83,16 @@ impl Places {
 
     /// Waits until a connection may be accepted.
     pub(crate) async fn socket(&self) -> Option<OwnedSemaphorePermit> {
-        self.0.sockets.clone().acquire_owned().await.ok()
+        self.permit(&self.0.sockets).await
+    }
+
+    /// Waits for a permit. If there is none, the connection that has been idle longest makes room.
+    async fn permit(&self, permits: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+        if let Ok(permit) = permits.clone().try_acquire_owned() {
+            return Some(permit);
+        }
+        let _wish = self.0.idle.make_room();
+        permits.clone().acquire_owned().await.ok()
     }
 
     /// Registers an accepted connection; `None` if its address has too many in line. A trusted proxy connects on behalf
@@ -96,15 +113,26 @@ impl Places {
         }
         // Now, in the order in which they came.
         let own = accepted.line.clone().map(Semaphore::try_acquire_owned).transpose().ok();
-        accepted.place =
-            own.and_then(|own| Some(Place { _own: own, _shared: self.0.served.clone().try_acquire_owned().ok()? }));
+        accepted.place = own.and_then(|own| Some(self.place(own, self.0.served.clone().try_acquire_owned().ok()?)));
         Some(accepted)
+    }
+
+    fn place(&self, own: Option<OwnedSemaphorePermit>, shared: OwnedSemaphorePermit) -> Place {
+        Place { conversation: self.0.idle.begin(), _own: own, _shared: shared }
     }
 
     /// From now on nobody who waits is served.
     pub(crate) fn close(&self) {
         self.0.served.close();
         self.addresses().values().for_each(|address| address.served.close());
+        self.0.closed.notify_waiters();
+    }
+
+    async fn closed(&self) {
+        let closed = self.0.closed.notified();
+        if !self.0.served.is_closed() {
+            closed.await;
+        }
     }
 
     fn addresses(&self) -> MutexGuard<'_, HashMap<Identity, Address>> {
@@ -113,23 +141,27 @@ impl Places {
 }
 
 impl Accepted {
-    /// Waits in line for a place; none if the client leaves the line or the server stops.
-    pub(crate) async fn place(&mut self, stream: &TcpStream) -> Option<Place> {
+    /// Waits for a place. There is none if the client sends nothing for so long, or leaves, or the server stops.
+    pub(crate) async fn place(&mut self, stream: &TcpStream, patience: Duration) -> Option<Place> {
         if self.place.is_some() {
             return self.place.take();
         }
-        let place = async {
-            let own = match &self.line {
-                Some(line) => Some(line.clone().acquire_owned().await.ok()?),
-                None => None,
-            };
-            Some(Place { _own: own, _shared: self.places.0.served.clone().acquire_owned().await.ok()? })
-        };
-        tokio::select! {
+        // Whoever has sent nothing does not stand in line before those who have.
+        let mut first = [0];
+        let sent = tokio::select! {
             biased;
-            place = place => place,
-            () = left(stream) => None,
+            sent = tokio::time::timeout(patience, stream.peek(&mut first)) => sent,
+            () = self.places.closed() => return None,
+        };
+        if !matches!(sent, Ok(Ok(1..))) {
+            return None;
         }
+        let own = match &self.line {
+            Some(line) => Some(line.clone().acquire_owned().await.ok()?),
+            None => None,
+        };
+        let shared = self.places.permit(&self.places.0.served).await?;
+        Some(self.places.place(own, shared))
     }
 }
 
@@ -143,14 +175,6 @@ impl Drop for Accepted {
                 addresses.remove(&identity);
             }
         }
-    }
-}
-
-/// Resolves when the client closes a connection on which it has sent nothing.
-async fn left(stream: &TcpStream) {
-    if !matches!(stream.peek(&mut [0]).await, Ok(0) | Err(_)) {
-        // It has sent its request, and waits for the answer.
-        std::future::pending::<()>().await;
     }
 }
 

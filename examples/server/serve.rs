@@ -16,7 +16,7 @@ use bytes::Bytes;
 use delivery_core::Delivery;
 use delivery_core::http::{Reply, ReplyBody};
 use futures_util::FutureExt;
-use http_body_util::Either;
+use http_body_util::{BodyExt, Either};
 use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::server::conn::http1;
@@ -139,11 +139,12 @@ impl<A: Application> Server<A> {
         let (app, listen) = (self.app.clone(), self.listen);
         let (watcher, draining) = (self.connections.watcher(), self.draining.clone());
         tokio::spawn(async move {
-            let Some(_place) = accepted.place(&stream).await else { return };
-            let lingers = Arc::new(AtomicBool::new(false));
-            let paced = Paced::new(stream, listen.answer_timeout, lingers.clone());
+            let Some(place) = accepted.place(&stream, listen.head_timeout).await else { return };
+            let (lingers, conversation) = (Arc::new(AtomicBool::new(false)), place.conversation.clone());
+            let paced = Paced::new(stream, listen.answer_timeout, lingers.clone(), conversation.clone());
             let service = service_fn(move |request: Request<Incoming>| {
                 let (app, draining, lingers) = (app.clone(), draining.clone(), lingers.clone());
+                let mut answering = conversation.answer();
                 async move {
                     let stops = draining.load(Ordering::Relaxed);
                     let (head, body) = request.into_parts();
@@ -152,17 +153,27 @@ impl<A: Application> Server<A> {
                     // A proxy that is still sending must be told, or it takes the closed connection for a broken server.
                     let unread = unread.is_unread();
                     lingers.store(unread, Ordering::Relaxed);
-                    if unread || stops || draining.load(Ordering::Relaxed) {
+                    if unread || stops || draining.load(Ordering::Relaxed) || answering.is_last() {
                         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
                     }
-                    Ok::<_, Infallible>(response)
+                    // The request is answered when its body is dropped.
+                    Ok::<_, Infallible>(response.map(|body| {
+                        body.map_err(move |error| {
+                            let _ = &answering;
+                            error
+                        })
+                    }))
                 }
             });
             let mut http = http1::Builder::new();
             http.header_read_timeout(listen.head_timeout).max_buf_size(BUFFER).timer(Timer::new());
             let connection = http.serve_connection(TokioIo::new(Box::pin(paced)), service);
-            // Clients break off as they like.
-            let _ = watcher.watch(connection).await;
+            tokio::select! {
+                biased;
+                // Clients break off as they like.
+                _ = watcher.watch(connection) => {}
+                () = place.conversation.closed() => {}
+            }
         });
     }
 

@@ -63,23 +63,66 @@ pub fn five_hundred_slow_clients_keep_nobody_out_and_are_all_cut_off(site: &Site
     server.terminate();
 }
 
-pub fn with_all_places_taken_a_client_waits_for_the_next_that_is_free(site: &Site) {
+pub fn with_all_places_busy_a_client_waits_for_the_next_that_is_free(site: &Site) {
     // 64 are for the database and the like, which leaves 32.
     let server = site.start_with_descriptors(96, &CONFIGURED);
     // No address takes more than three quarters of them.
-    let mut taken: Vec<_> = (0..24).map(|_| server.connect()).collect();
+    let mut taken: Vec<_> = (0..24).map(|_| busy(server.address, [127, 0, 0, 1])).collect();
     let mut refused = server.connect();
     assert!(matches!(refused.read(&mut [0; 1]), Ok(0) | Err(_)), "it is closed, and does not wait for us to ask");
-    taken.extend((0..8).map(|_| connect_from(server.address, [127, 0, 0, 2])));
+    taken.extend((0..8).map(|_| busy(server.address, [127, 0, 0, 2])));
     let mut waiting = connect_from(server.address, [127, 0, 0, 3]);
-    waiting.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    waiting.write_all(HEALTH).unwrap();
     waiting.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
     let early = waiting.read(&mut [0; 1]).unwrap_err().kind();
     assert!(matches!(early, ErrorKind::WouldBlock | ErrorKind::TimedOut), "{early}");
-    taken.pop();
+    // One is answered, which makes room.
+    let mut answered = taken.pop().unwrap();
+    answered.write_all(&[b' '; 99]).unwrap();
+    let (head, _) = read_answer(&mut answered);
+    assert!(status(&head) == 400 && head.contains("connection: close"), "{head}");
     waiting.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     assert_eq!(status(&read_answer(&mut waiting).0), 200);
     drop(taken);
+    server.terminate();
+}
+
+/// A connection on which a request is being answered: the server waits for its body.
+fn busy(server: SocketAddr, source: [u8; 4]) -> TcpStream {
+    const HEAD: &[u8] = b"POST /api/webhook/order HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
+        Content-Length: 99\r\nExpect: 100-continue\r\n\r\n";
+    const GO_ON: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+    let mut stream = connect_from(server, source);
+    stream.write_all(HEAD).unwrap();
+    let mut answer = [0; GO_ON.len()];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, GO_ON);
+    stream
+}
+
+/// Nobody waits until a connection has been idle for 15 seconds.
+pub fn who_is_idle_longest_makes_room_for_who_asks(site: &Site) {
+    let server = site.start_with(&[("MAX_CONNECTIONS", "10")]);
+    let mut idle: Vec<TcpStream> = Vec::new();
+    for source in [[127, 0, 0, 1], [127, 0, 0, 2]] {
+        idle.extend((0..5).map(|_| connect_from(server.address, source)));
+    }
+    // The first has just been answered, so the second has been idle longest.
+    idle[0].write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    assert_ne!(idle[0].read(&mut [0; 4096]).unwrap(), 0);
+    // They say nothing, and get nobody's place.
+    let silent: Vec<TcpStream> = (0..3).map(|_| connect_from(server.address, [127, 0, 0, 2])).collect();
+    let mut third = connect_from(server.address, [127, 0, 0, 3]);
+    third.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    third.write_all(HEALTH).unwrap();
+    assert_eq!(status(&read_answer(&mut third).0), 200);
+    let mut closed = idle.remove(1);
+    assert_eq!(closed.read(&mut [0; 1]).unwrap(), 0);
+    for stream in &mut idle {
+        stream.write_all(HEALTH).unwrap();
+        assert_eq!(status(&read_answer(stream).0), 200, "it is served as ever");
+    }
+    drop(silent);
     server.terminate();
 }
 
