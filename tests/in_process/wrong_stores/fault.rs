@@ -23,6 +23,7 @@ faults! {
     TakesTheAddressForTheOrder: "a_key_issued_by_hand_has_no_order_and_is_always_new";
     QueuesAMessageForAReplay: "a_replayed_order_answers_with_its_key_as_it_stands_and_queues_no_message";
     AnswersAReplayWithTheKeyAsItWasIssued: "a_replayed_order_answers_with_its_key_as_it_stands_and_queues_no_message";
+    RefusesARepeatedSale: "a_sale_that_is_repeated_is_one_key_and_new_each_time";
     CountsTwice: "a_use_is_counted_and_answered_with_the_key_as_it_stands";
     CountsWithoutKeeping: "a_use_is_counted_and_answered_with_the_key_as_it_stands";
     GrantsWhatIsRefused: "a_refused_change_changes_nothing";

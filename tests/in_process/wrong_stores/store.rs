@@ -91,6 +91,9 @@ impl Ledger for Wrong {
             LosesTheMessage => messages.clear(),
             _ => {}
         }
+        if self.is(RefusesARepeatedSale) && inner.find(key.id).await?.is_some() {
+            return Err(StoreError::Refused { source: Option::None });
+        }
         self.first.lock().unwrap().get_or_insert(key.id);
         let again = (key.clone(), messages.clone());
         let issue = inner.issue(Sale { key, messages, by }).await?;

@@ -104,7 +104,12 @@ impl Writer {
         numbers: &mut Numbers,
     ) -> Result<Plan, StoreError> {
         let (mut loaded, mut missing) = (Loaded::absent(needs), Vec::new());
-        for id in &needs.keys {
+        // No purchase tells whether an earlier attempt has made a sale by hand: its key does.
+        let by_hand = operations.iter().filter_map(|operation| match operation {
+            Operation::Issue(sale, _) if sale.key.order.is_none() => Some(&sale.key.id),
+            _ => None,
+        });
+        for id in needs.keys.iter().chain(by_hand) {
             match self.cache.keys.get(id) {
                 Some(row) => loaded.insert(row),
                 None => missing.push(*id),

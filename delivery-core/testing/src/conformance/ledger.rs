@@ -18,7 +18,7 @@ use super::messages::{
 use super::orders::{
     a_key_issued_by_hand_has_no_order_and_is_always_new,
     a_replayed_order_answers_with_its_key_as_it_stands_and_queues_no_message,
-    an_order_and_product_have_one_key_however_many_calls_race,
+    a_sale_that_is_repeated_is_one_key_and_new_each_time, an_order_and_product_have_one_key_however_many_calls_race,
     an_order_whose_caller_goes_away_has_a_key_and_a_message_or_neither,
     another_product_source_or_order_is_another_purchase,
 };
@@ -57,6 +57,7 @@ cases![
     a_replayed_order_answers_with_its_key_as_it_stands_and_queues_no_message,
     another_product_source_or_order_is_another_purchase,
     a_key_issued_by_hand_has_no_order_and_is_always_new,
+    a_sale_that_is_repeated_is_one_key_and_new_each_time,
     keys_are_searched_by_every_field_newest_first_in_pages,
     keys_are_searched_by_their_ids_in_whatever_order_they_were_issued,
     history_has_every_use_newest_first_in_pages,

@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 use super::fixtures::{Port, RACERS, e_mail, issue, key, now, order, product, use_at};
 use delivery_core::key::{KeyId, NewKey};
 use delivery_core::order::OrderRef;
-use delivery_core::store::{Issue, KeyQuery, Sale};
+use delivery_core::store::{Issue, KeyQuery, Sale, StoreError};
 
 pub(super) async fn an_order_and_product_have_one_key_however_many_calls_race(ledger: Port) {
     let mut racers = JoinSet::new();
@@ -54,6 +54,19 @@ pub(super) async fn a_key_issued_by_hand_has_no_order_and_is_always_new(ledger: 
         assert_eq!(issue(&ledger, key(index, 1)).await.granted().order, None);
     }
     assert_eq!(messages(&ledger).await, 0, "no e-mail was asked for");
+}
+
+pub(super) async fn a_sale_that_is_repeated_is_one_key_and_new_each_time(ledger: Port) {
+    for (name, granted) in [("hand", key(1, 5)), ("order", key(2, 5).bought_with(order("A")))] {
+        let other = NewKey { product: product(2), ..granted.clone() };
+        let sale = Sale::new(granted, e_mail(name));
+        let issued = ledger.issue(sale.clone()).await.expect("issued");
+        assert!(matches!(issued, Issue::New(_)), "{name}");
+        assert_eq!(ledger.issue(sale).await.expect("issued again"), issued, "{name}");
+        let refused = ledger.issue(Sale::new(other, Vec::new())).await;
+        assert!(matches!(refused, Err(StoreError::Refused { .. })), "another key of the same id: {refused:?}");
+    }
+    assert_eq!(messages(&ledger).await, 2, "each has one e-mail");
 }
 
 pub(super) async fn an_order_whose_caller_goes_away_has_a_key_and_a_message_or_neither(ledger: Port) {

@@ -167,13 +167,14 @@ async fn a_single_order_that_is_there_already_is_answered_while_nothing_can_be_w
 async fn one_operation_that_the_database_refuses_takes_no_other_down() {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(crate::store::sqlite::SqliteStore::open(folder.path().join("x.db")).await.unwrap());
-    let issue = |number: u128| {
+    let issue = |key: NewKey| {
         let store = store.clone();
-        async move { Ledger::issue(store.as_ref(), Sale::new(new_key(number), Vec::new())).await }
+        async move { Ledger::issue(store.as_ref(), Sale::new(key, Vec::new())).await }
     };
-    issue(1).await.unwrap();
-    // The same id again breaks a unique index; its neighbours in the batch are committed all the same.
-    let (one, twice, two) = tokio::join!(issue(2), issue(1), issue(3));
+    issue(new_key(1)).await.unwrap();
+    let other = NewKey { email: "b@example.com".parse().unwrap(), ..new_key(1) };
+    // Another key of the same id is refused; its neighbours in the batch are committed all the same.
+    let (one, twice, two) = tokio::join!(issue(new_key(2)), issue(other), issue(new_key(3)));
     assert!(one.is_ok() && two.is_ok());
     assert!(matches!(twice, Err(StoreError::Refused { .. })));
 }
