@@ -8,7 +8,8 @@
 //! Two things can delay a batch. A row may be locked by another transaction: the operations that need it are deferred and
 //! tried again a little later, so that other operations do not wait until it is released. And a database or disk may not answer: then
 //! all callers get an error after [`STALLED`], and so does every new one until it answers. An operation that was under way
-//! may have been applied: its caller gets [`StoreError::Unknown`].
+//! may have been applied: its caller gets [`StoreError::Unknown`]. So does the caller of an operation over which the handler
+//! panics; the handler then starts anew.
 
 mod deferred;
 #[cfg(all(test, shuttle))]
@@ -19,6 +20,7 @@ mod parts;
 mod tests;
 
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -77,6 +79,10 @@ pub(super) trait BatchHandler: Send + 'static {
     /// Called before each batch is taken, and so after each: maintenance that must not race with a commit.
     fn maintain(&mut self) -> impl Future<Output = ()> + Send;
 
+    /// Called after it panicked: it begins anew, from what the database has. One that takes out what it works with has nothing to
+    /// forget.
+    fn restart(&mut self) {}
+
     /// Called once, after the last batch.
     fn finish(self) -> impl Future<Output = ()> + Send;
 }
@@ -85,6 +91,8 @@ pub(super) trait BatchHandler: Send + 'static {
 #[derive(Debug)]
 pub(super) struct BatchQueue<O, A> {
     queue: mpsc::Sender<Job<O, A>>,
+    /// [`BatchHandler::WRITES`].
+    writes: bool,
 }
 
 #[derive(Debug)]
@@ -108,7 +116,10 @@ type Caller<A> = oneshot::Sender<Result<A, StoreError>>;
 
 impl<O: Send + 'static, A: Send + 'static> BatchQueue<O, A> {
     /// Starts the task; the receiver resolves when it has ended.
-    pub(super) fn start(handler: impl BatchHandler<Operation = O, Answer = A>) -> (Self, oneshot::Receiver<()>) {
+    pub(super) fn start<H>(handler: H) -> (Self, oneshot::Receiver<()>)
+    where
+        H: BatchHandler<Operation = O, Answer = A>,
+    {
         let (queue, jobs) = mpsc::channel(QUEUE);
         let (ended, end) = oneshot::channel();
         spawn(async move {
@@ -116,7 +127,7 @@ impl<O: Send + 'static, A: Send + 'static> BatchQueue<O, A> {
             // Nobody may be waiting for the end.
             let _ = ended.send(());
         });
-        (Self { queue }, end)
+        (Self { queue, writes: H::WRITES }, end)
     }
 
     /// Hands `operation` over and waits for its commit.
@@ -126,13 +137,14 @@ impl<O: Send + 'static, A: Send + 'static> BatchQueue<O, A> {
             mpsc::error::TrySendError::Full(_) => StoreError::unavailable("too many operations wait for the database"),
             mpsc::error::TrySendError::Closed(_) => StoreError::unavailable("closed"),
         })?;
-        committed.await.unwrap_or_else(|_| Err(StoreError::unavailable("the writer stopped")))
+        // Without an answer the task has ended, and nobody knows how far it came.
+        committed.await.unwrap_or_else(|_| Err(unanswered(self.writes)))
     }
 }
 
 impl<O, A> Clone for BatchQueue<O, A> {
     fn clone(&self) -> Self {
-        Self { queue: self.queue.clone() }
+        Self { queue: self.queue.clone(), writes: self.writes }
     }
 }
 
@@ -150,11 +162,13 @@ async fn run<W: BatchHandler>(mut handler: W, mut jobs: Jobs<W>) {
     let mut answers = Answers::default();
     loop {
         let next = async {
-            within(handler.maintain(), &mut jobs, || {
+            let maintained = within(AssertUnwindSafe(handler.maintain()).catch_unwind(), &mut jobs, || {
                 deferred.refuse();
                 waiting.drain(..).for_each(Job::refuse);
-            })
-            .await;
+            });
+            if maintained.await.is_err() {
+                restart(&mut handler);
+            }
             if waiting.is_empty() {
                 if !deferred.receive(&mut jobs, &mut waiting).await {
                     return None;
@@ -246,6 +260,17 @@ async fn within<T, O, A>(
 
 fn silent() -> StoreError {
     StoreError::unavailable("the database does not answer")
+}
+
+/// What becomes of an operation whose handler was asked and has not answered.
+fn unanswered(writes: bool) -> StoreError {
+    if writes { StoreError::Unknown { source: None } } else { silent() }
+}
+
+/// Has a handler that panicked begin anew.
+fn restart(handler: &mut impl BatchHandler) {
+    tracing::error!("a writer or reader of the store panicked, and starts anew");
+    handler.restart();
 }
 
 /// Callers and their answers, given on drop: what is committed is answered even if the handler panics over the next batch.

@@ -1,10 +1,12 @@
 //! One batch: committed in several parts if some operations conflict, are refused, or need what is locked.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use tokio::time::Instant;
 
-use super::{Answers, BatchHandler, Caller, Job, silent};
+use super::{Answers, BatchHandler, Caller, Job, restart, silent, unanswered};
 use crate::store::attempt::MAX_ATTEMPTS;
 use crate::store::{Attempt, StoreError};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
@@ -119,7 +121,12 @@ impl<O, A> Batch<O, A> {
                 continue;
             }
             self.callers.lock().running = part.places.iter().map(|place| place.caller).collect();
-            match handler.commit(&part.operations, part.attempt, part.after_lock).await {
+            let committed = handler.commit(&part.operations, part.attempt, part.after_lock);
+            let committed = AssertUnwindSafe(committed).catch_unwind().await.unwrap_or_else(|_| {
+                restart(handler);
+                Err(unanswered(H::WRITES))
+            });
+            match committed {
                 Ok(done) => {
                     let (attempt, tries) = (part.attempt.next(), part.tries + 1);
                     let mut left = Part { attempt, tries, after_lock: part.after_lock, ..Part::default() };
@@ -231,8 +238,7 @@ impl<A> Callers<A> {
         waiting.refused = true;
         let running = std::mem::take(&mut waiting.running);
         for (place, caller) in waiting.callers.iter_mut().enumerate() {
-            let unknown = writes && running.contains(&place);
-            let error = if unknown { StoreError::Unknown { source: None } } else { silent() };
+            let error = unanswered(writes && running.contains(&place));
             if let Some(caller) = caller.take() {
                 // It may have gone away.
                 let _ = caller.send(Err(error));

@@ -13,14 +13,17 @@ use tokio::time::timeout;
 use super::*;
 
 /// Commits a batch each time it is let: without the shy operation, which it leaves once. Panics over one with the cursed
-/// operation. A batch with the locked operation meets a lock while that is held.
+/// operation, and after the commit of one with the doomed operation; it is of no use then until it starts anew. A batch with
+/// the locked operation meets a lock while that is held.
 struct Gated {
     gate: Arc<Semaphore>,
     left: bool,
     held: Arc<AtomicBool>,
+    is_broken: bool,
 }
 
 const CURSED: u32 = 13;
+const DOOMED: u32 = 23;
 const SHY: u32 = 7;
 const LOCKED: u32 = 17;
 const ALONE: u32 = 19;
@@ -33,7 +36,8 @@ impl Gated {
 
     fn start_locked(held: bool) -> (Arc<Semaphore>, Arc<AtomicBool>, BatchQueue<u32, u32>) {
         let (gate, held) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicBool::new(held)));
-        let (queue, _end) = BatchQueue::start(Self { gate: gate.clone(), left: false, held: held.clone() });
+        let (queue, _end) =
+            BatchQueue::start(Self { gate: gate.clone(), left: false, held: held.clone(), is_broken: false });
         (gate, held, queue)
     }
 }
@@ -50,9 +54,12 @@ impl BatchHandler for Gated {
 
     async fn commit(&mut self, operations: &[u32], _: Attempt, _: bool) -> Result<Vec<Option<u32>>, StoreError> {
         assert!(!operations.contains(&ALONE) || operations.len() == 1, "{operations:?}");
+        assert!(!self.is_broken, "it has to start anew");
+        self.is_broken = operations.iter().any(|operation| [CURSED, DOOMED].contains(operation));
         assert!(!operations.contains(&CURSED), "a fault of the writer's");
         assert!(operations.len() <= BATCH, "{} operations in one transaction", operations.len());
         self.gate.acquire().await.unwrap().forget();
+        assert!(!operations.contains(&DOOMED), "a fault after the commit");
         if operations.contains(&LOCKED) && self.held.load(Ordering::Relaxed) {
             return Err(StoreError::Conflict { source: None });
         }
@@ -67,6 +74,10 @@ impl BatchHandler for Gated {
     fn met_lock(&mut self, _: &u32) {}
 
     async fn maintain(&mut self) {}
+
+    fn restart(&mut self) {
+        self.is_broken = false;
+    }
 
     async fn finish(self) {}
 }
@@ -96,7 +107,20 @@ async fn a_batch_is_answered_while_the_next_one_is_committed() {
 async fn what_is_committed_is_answered_although_the_writer_panics_over_the_next_batch() {
     let (first, second) = one_after_the_other(1, CURSED).await;
     assert_eq!(first.unwrap(), 10);
-    assert!(matches!(second, Some(Err(StoreError::Unavailable { .. }))), "nobody waits for a writer that is gone");
+    assert!(matches!(second, Some(Err(StoreError::Unknown { .. }))), "nobody waits for a writer that is gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_knows_what_a_writer_that_panicked_has_done_and_it_starts_anew() {
+    for fault in [CURSED, DOOMED] {
+        let (gate, queue) = Gated::start();
+        gate.add_permits(2);
+        let (one, other) = join(queue.submit(1), queue.submit(fault)).await;
+        for answer in [one, other] {
+            assert!(matches!(answer, Err(StoreError::Unknown { .. })), "{fault}: {answer:?}");
+        }
+        assert_eq!(queue.submit(2).await.unwrap(), 20);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -243,6 +243,10 @@ impl BatchHandler for Writer {
         }
     }
 
+    fn restart(&mut self) {
+        *self = Self::new(self.sessions.clone());
+    }
+
     async fn finish(self) {
         if let Some(session) = self.session {
             // Whatever was acknowledged is committed.

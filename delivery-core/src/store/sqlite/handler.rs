@@ -65,6 +65,7 @@ impl Writer {
         self.prune_until = None;
         // After a lost connection nobody knows whether the last batch was committed: the rows tell.
         self.cache.keys.clear();
+        self.cache.products.clear();
         Ok(())
     }
 
@@ -255,6 +256,11 @@ impl BatchHandler for Writer {
                 "the write-ahead log grows; will be tried again"
             );
         }
+    }
+
+    /// On another connection, with what is in the file.
+    fn restart(&mut self) {
+        self.is_lost = true;
     }
 
     async fn finish(mut self) {

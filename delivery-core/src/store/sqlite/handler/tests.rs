@@ -179,6 +179,23 @@ async fn one_operation_that_the_database_refuses_takes_no_other_down() {
     assert!(matches!(twice, Err(StoreError::Refused { .. })));
 }
 
+async fn count_and_panic(writer: &mut Writer) -> Result<(), StoreError> {
+    commit(writer, &[spend(1)]).await.unwrap();
+    panic!("a fault of the writer's");
+}
+
+#[tokio::test]
+async fn a_writer_that_panics_after_a_commit_goes_on_from_what_is_in_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = crate::store::sqlite::SqliteStore::open(folder.path().join("x.db")).await.unwrap();
+    store.issue(Sale::new(new_key(1), Vec::new())).await.unwrap();
+    let counted = store.writer().unwrap().run(|writer| Box::pin(count_and_panic(writer))).await;
+    assert!(matches!(counted, Err(StoreError::Unknown { .. })), "{counted:?}");
+    let change = Change::Use { product: crate::product::ProductId::new(1).unwrap(), at: DateTime::UNIX_EPOCH };
+    let used = store.change(id(1), change, Vec::new()).await.unwrap().unwrap().unwrap().used();
+    assert_eq!(used, 2);
+}
+
 /// Two changes that cancel out leave the state as it was, and two audit entries.
 #[tokio::test]
 async fn changes_that_cancel_out_are_audited() {
