@@ -4,6 +4,7 @@ mod backlog;
 mod catalog;
 mod locks;
 mod pool;
+mod trips;
 mod unavailable;
 mod unknown;
 mod versions;

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use delivery_core::email::Email;
 use delivery_core::key::{Key, KeyId, Status};
 use delivery_core::store::{
-    Backend, CatalogEditor, Edit, History, Issue, KeyQuery, Ledger, Sale, SqliteError, SqliteStore,
+    Backend, CatalogEditor, Edit, History, Issue, KeyQuery, Ledger, LostKeys, LostScan, Sale, SqliteError, SqliteStore,
 };
+use futures_util::future::join_all;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use tempfile::TempDir;
@@ -203,6 +205,22 @@ async fn a_message_that_was_under_way_at_a_crash_is_due_at_the_next_start() {
     assert_eq!(claim(&store).await, None);
     store.close().await;
     assert_eq!(claim(&open(&folder).await).await, Some(2));
+}
+
+/// Else anybody could have sales wait for as many commits.
+#[tokio::test]
+async fn strangers_who_ask_for_keys_at_once_share_a_commit() {
+    let (folder, store) = opened().await;
+    let log = || std::fs::metadata(folder.path().join("delivery.db-wal")).unwrap().len();
+    let before = log();
+    let emails: Vec<Email> = (0..100).map(|index| format!("stranger{index}@example.com").parse().unwrap()).collect();
+    let asked = join_all(emails.iter().map(|email| store.ask(email, now()))).await;
+    assert!(asked.iter().all(Result::is_ok), "{asked:?}");
+    // Each commit adds a page of 4 KiB at least.
+    assert!(log() - before < 20 << 12);
+    let scan = LostScan { now: now(), limit: 1_000, domain: "shop.example".to_owned() };
+    assert_eq!(store.answer_lost(scan).await.unwrap(), 100);
+    store.close().await;
 }
 
 #[tokio::test]

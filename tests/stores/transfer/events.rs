@@ -54,11 +54,11 @@ fn receipt(event: &str, step: Handling) -> Receipt {
     Receipt { entry, is_kept: false, step: Some(step), at: now(), notices: Arc::new(|_| Ok(Vec::new())), by: None }
 }
 
-fn sold_id(index: u64) -> KeyId {
+pub fn sold_id(index: u64) -> KeyId {
     id(KEYS + 1_000 + u128::from(index))
 }
 
-fn sale(index: u64) -> Receipt {
+pub fn sale(index: u64) -> Receipt {
     let reference = name(&format!("sale {index}"));
     let sold = NewKey { id: sold_id(index), order: None, ..order(1) };
     let sold = sold.bought_with(OrderRef { source: shop(), id: reference.clone() });
@@ -80,7 +80,7 @@ fn sale(index: u64) -> Receipt {
     receipt(&format!("sold {index}"), Handling::Apply(vec![Report::Charged(charged)]))
 }
 
-fn refund(index: u64) -> Receipt {
+pub fn refund(index: u64) -> Receipt {
     let of = Of::Payment(name(&format!("payment {index}")));
     let report = Report::Refunded { of, extent: Extent::Full, cause: Cause::Refund };
     receipt(&format!("refunded {index}"), Handling::Apply(vec![report]))

@@ -1,7 +1,7 @@
 //! A store moves from its SQLite file into PostgreSQL: everything arrives, from wherever it was interrupted, and never can
 //! both be sold from.
 
-mod events;
+pub mod events;
 mod ground;
 mod sold;
 

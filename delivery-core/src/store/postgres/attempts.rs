@@ -92,17 +92,19 @@ impl Writer {
             if after_lock {
                 session.execute(HURRY).await.map_err(store_error)?;
             }
-            let mut rows = load::locked_keys(&mut session, &needs.keys).await?;
+            let mut loaded = Loaded::absent(&needs);
+            let mut rows = if operations.iter().any(|operation| operation.is_of_several()) {
+                inbox::lock(&mut session, &needs, &mut loaded, &mut self.versions).await?;
+                request::load(&mut session, &needs, &mut loaded).await?;
+                Vec::new()
+            } else {
+                load::locked_keys(&mut session, &needs.keys).await?
+            };
             rows.extend(load::keys(&mut session, &needs.new).await?);
             rows.extend(load::purchases(&mut session, &needs.purchases).await?);
             reserve(&mut self.numbers, &mut session, wanted(operations)).await?;
-            let mut loaded = Loaded::absent(&needs);
             for row in rows {
                 loaded.insert(row);
-            }
-            if operations.iter().any(|operation| operation.is_of_several()) {
-                inbox::lock(&mut session, &needs, &mut loaded, &mut self.versions).await?;
-                request::load(&mut session, &needs, &mut loaded).await?;
             }
             let planned = plan(operations.iter().copied(), loaded, &mut self.numbers)?;
             let persisted = if inbox::persist(&mut session, &planned.writes.inbox).await?

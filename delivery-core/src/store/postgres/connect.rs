@@ -44,9 +44,6 @@ const SESSION: [(&str, &str); 10] = [
 /// For statements that no customer waits for: they wait for a lock as long as a deferred operation does.
 pub(super) const PATIENT: &str = "SET LOCAL lock_timeout = '3s'";
 
-/// The longest that figures may take.
-pub(super) const FIGURES: Duration = Duration::from_mins(5);
-
 /// For figures, which read every key, in one snapshot: a key that is marked or replaced meanwhile counts once.
 pub(super) const AT_LENGTH: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = '60s'; SET LOCAL enable_seqscan = on; \
     SET LOCAL plan_cache_mode = force_custom_plan";

@@ -22,7 +22,8 @@ use crate::store::sql::rows::{Columns, parsed};
 use crate::store::sql::statements::limit;
 use crate::store::{Action, Edit, Entry, FARTHEST, Inbox, InboxQuery, Page, StoreError};
 
-/// Adds the rows that `needs` names, and those that they lead to. Deals and keys are locked.
+/// Adds the rows that `needs` names, and those that they lead to, but for new keys and purchases. Events, deals and keys are
+/// locked, in this order.
 pub(super) async fn lock(
     session: &mut Session<'_>,
     needs: &Needs,
@@ -40,13 +41,15 @@ pub(super) async fn lock(
         JOIN delivery_reference r ON r.source = w.source AND r.kind = w.kind AND r.name = w.name";
     const DEALS: &str =
         "SELECT number, version, facts FROM delivery_deal WHERE number = ANY($1) ORDER BY number FOR UPDATE";
-    let wanted = || needs.entries.iter();
-    let found = session
-        .query(FOUND)
-        .bind(wanted().map(|id| id.source.as_str().to_owned()).collect::<Vec<_>>())
-        .bind(wanted().map(|id| id.name.as_str().to_owned()).collect::<Vec<_>>());
-    for row in &found.fetch_all(&mut **session).await.map_err(store_error)? {
-        loaded.insert_entry(entry(row)?);
+    if !needs.entries.is_empty() {
+        let wanted = || needs.entries.iter();
+        let found = session
+            .query(FOUND)
+            .bind(wanted().map(|id| id.source.as_str().to_owned()).collect::<Vec<_>>())
+            .bind(wanted().map(|id| id.name.as_str().to_owned()).collect::<Vec<_>>());
+        for row in &found.fetch_all(&mut **session).await.map_err(store_error)? {
+            loaded.insert_entry(entry(row)?);
+        }
     }
     if !needs.references.is_empty() {
         let wanted = || needs.references.iter();
@@ -60,22 +63,27 @@ pub(super) async fn lock(
             loaded.insert_reference(reference, deal);
         }
     }
+    let mut keys = needs.keys.clone();
     loop {
         let missing = loaded.missing();
-        if missing.is_empty() {
-            return Ok(());
-        }
         loaded.expect(&missing);
-        let numbers: Vec<i64> = missing.deals.iter().copied().collect();
+        keys.extend(missing.keys);
+        let numbers: Vec<i64> = missing.deals.into_iter().collect();
         if !numbers.is_empty() {
+            // Deals lead to keys: all deals come first.
             let found = session.query(DEALS).bind(numbers).fetch_all(&mut **session).await;
             for row in &found.map_err(store_error)? {
                 loaded.insert_deal(deal(row)?);
             }
-        }
-        for row in load::locked_keys(session, &missing.keys).await? {
-            versions.invalidate(&row.key.id());
-            loaded.insert(row);
+        } else if keys.is_empty() {
+            return Ok(());
+        } else {
+            // Another time only if a key was replaced meanwhile.
+            for row in load::locked_lines(session, &keys).await? {
+                versions.invalidate(&row.key.id());
+                loaded.insert(row);
+            }
+            keys.clear();
         }
     }
 }

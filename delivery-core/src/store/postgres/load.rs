@@ -36,6 +36,23 @@ pub(super) async fn locked_keys(
     ask(session, LOCK, ids).await?.iter().map(rows::key).collect()
 }
 
+/// The rows of keys and of all their successors, locked in the order of their numbers.
+pub(super) async fn locked_lines(
+    session: &mut Session<'_>,
+    ids: impl IntoIterator<Item = &KeyId>,
+) -> Result<Vec<Row>, StoreError> {
+    const LOCK: &str = concat!(
+        "WITH RECURSIVE line (id, successor) AS ( \
+            SELECT id, successor FROM delivery_key WHERE id = ANY($1) \
+            UNION SELECT k.id, k.successor FROM line l \
+                JOIN delivery_key k ON k.id = decode(replace(l.successor, '-', ''), 'hex')) \
+        SELECT ",
+        rows::key_columns!(),
+        " FROM line l JOIN delivery_key k ON k.id = l.id ORDER BY k.number FOR UPDATE OF k"
+    );
+    ask(session, LOCK, ids).await?.iter().map(rows::key).collect()
+}
+
 /// The rows of the keys that purchases have.
 pub(super) async fn purchases(
     session: &mut Session<'_>,

@@ -10,7 +10,7 @@ use super::messages::{machine, skew};
 use super::numbers::next_block;
 use super::session::Session;
 use crate::email::Email;
-use crate::store::sql::lost::{ASK, DONE, NEWEST, RECENT, WAITING};
+use crate::store::sql::lost::{DONE, NEWEST, RECENT, WAITING};
 use crate::store::sql::rows::Columns;
 use crate::store::sql::statements::limit;
 use crate::store::{LOST_PAUSE, LostKeys, LostScan, MessageKind, StoreError};
@@ -18,6 +18,7 @@ use crate::store::{LOST_PAUSE, LostKeys, LostScan, MessageKind, StoreError};
 #[async_trait]
 impl LostKeys for PostgresStore {
     async fn ask(&self, email: &Email, at: DateTime<Utc>) -> Result<(), StoreError> {
+        const ASK: &str = "INSERT INTO delivery_lost (email, at) VALUES ($1, $2)";
         let (email, at) = (email.as_str().to_owned(), at.timestamp_millis());
         let ask = async move |session: &mut Session<'_>| {
             let ask = session.query(ASK).bind(email).bind(at);

@@ -5,8 +5,9 @@
 //! each statement is one by itself, so persisting a batch of uses, or of orders, is one trip.
 //!
 //! Within a statement, locks are taken in one order on every server: messages by number, purchases by name, keys by number. A
-//! transaction that locks keys first takes them by number too, and waits for no key after that. A batch that receives events
-//! locks events, then deals, then keys, each by number, before it writes.
+//! transaction that locks keys first takes them by number too, and waits for no key after that. A batch that receives events,
+//! rotates keys or has requests that may come again locks events, then deals, then keys with their successors, each by number, before
+//! it writes.
 
 use std::collections::HashSet;
 

@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use sqlx::{AssertSqlSafe, Executor};
 
 use super::audit::log;
-use super::connect::{AT_LENGTH, FIGURES, PATIENT};
+use super::connect::{AT_LENGTH, PATIENT};
 use super::error::store_error;
 use super::messages::{machine, skew};
 use super::numbers::next_block;
@@ -15,8 +15,9 @@ use crate::email::Email;
 use crate::key::KeyId;
 use crate::store::plan::number_at;
 use crate::store::sql::records::{
-    BACKLOG, COUNTED, Counts, ERASE, ERASE_REASONS, EXPIRING, FORGET_EVENT, ISSUED, REPLACED, REVOCATIONS, USES,
-    WAITING, audit, audit_page, backlog, day_of, figures, first_id, is_about, message_page, messages, unmarked_keys,
+    BACKLOG, COUNTED, Counts, ERASE, ERASE_REASONS, EXPIRING, FIGURES, FORGET_EVENT, ISSUED, REPLACED, REVOCATIONS,
+    USES, WAITING, audit, audit_page, backlog, day_of, figures, first_id, is_about, message_page, messages,
+    unmarked_keys,
 };
 use crate::store::sql::rows::{self, Columns, seconds};
 use crate::store::sql::search::unmarked;

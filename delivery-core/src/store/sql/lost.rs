@@ -1,8 +1,5 @@
 //! Requests of buyers who have lost their keys, as rows.
 
-/// Keeps a request of address `$1` at millisecond `$2`.
-pub(in crate::store) const ASK: &str = "INSERT INTO delivery_lost (email, at) VALUES ($1, $2)";
-
 /// The oldest requests, at most `$1`.
 pub(in crate::store) const WAITING: &str = "SELECT number, email FROM delivery_lost ORDER BY number LIMIT $1";
 

@@ -1,6 +1,7 @@
 //! Messages, the audit log and figures as rows.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use chrono::{DateTime, NaiveDate, Utc};
 
@@ -13,6 +14,9 @@ use crate::store::{
     AuditEntry, AuditQuery, Backlog, Day, Figures, MessageNumber, MessageQuery, MessageState, Page, StoreError,
     StoredMessage,
 };
+
+/// The longest that figures may take, which read every key.
+pub(in crate::store) const FIGURES: Duration = Duration::from_mins(5);
 
 /// Milliseconds of a day.
 pub(in crate::store) const DAY: i64 = 86_400_000;

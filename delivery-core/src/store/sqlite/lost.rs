@@ -3,23 +3,62 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use sqlx::Connection;
+use tokio::sync::oneshot;
 
 use super::error::store_error;
+use super::json::json;
 use super::writer::Writer;
 use super::{SqliteStore, timely};
 use crate::email::Email;
+use crate::store::batch::{BatchHandler, BatchQueue};
 use crate::store::plan::number_at;
-use crate::store::sql::lost::{ASK, DONE, NEWEST, RECENT, WAITING};
+use crate::store::sql::WorkQueue;
+use crate::store::sql::lost::{DONE, NEWEST, RECENT, WAITING};
 use crate::store::sql::rows::Columns;
 use crate::store::sql::statements::limit;
-use crate::store::{LOST_PAUSE, LostKeys, LostScan, MessageKind, StoreError};
+use crate::store::{Attempt, LOST_PAUSE, LostKeys, LostScan, MessageKind, StoreError};
+
+/// Requests, each an address and a time in milliseconds.
+pub(super) type Asks = BatchQueue<(String, i64), ()>;
+
+/// Keeps requests that come together in one commit. Whoever buys is in line with that, and not with each stranger.
+pub(super) fn gather(writer: WorkQueue<Writer>) -> (Asks, oneshot::Receiver<()>) {
+    BatchQueue::start(Gathering(writer))
+}
+
+struct Gathering(WorkQueue<Writer>);
+
+impl BatchHandler for Gathering {
+    type Operation = (String, i64);
+    type Answer = ();
+
+    const WRITES: bool = true;
+
+    async fn commit(&mut self, asks: &[(String, i64)], _: Attempt, _: bool) -> Result<Vec<Option<()>>, StoreError> {
+        const ASK: &str =
+            "INSERT INTO delivery_lost (email, at) SELECT value->>0, value->>1 FROM json_each(?) ORDER BY key";
+        let ask = sqlx::query(ASK).bind(json(&asks)?);
+        let work = async move |writer: &mut Writer| ask.execute(&mut writer.connection).await.map_err(store_error);
+        self.0.run(move |writer| Box::pin(work(writer))).await?;
+        Ok(vec![Some(()); asks.len()])
+    }
+
+    /// It reads nothing that somebody could hold.
+    fn is_locked(&self, _: &(String, i64), _: bool) -> bool {
+        false
+    }
+
+    fn met_lock(&mut self, _: &(String, i64)) {}
+
+    async fn maintain(&mut self) {}
+
+    async fn finish(self) {}
+}
 
 #[async_trait]
 impl LostKeys for SqliteStore {
     async fn ask(&self, email: &Email, at: DateTime<Utc>) -> Result<(), StoreError> {
-        let ask = sqlx::query(ASK).bind(email.as_str().to_owned()).bind(at.timestamp_millis());
-        let work = async move |writer: &mut Writer| ask.execute(&mut writer.connection).await.map_err(store_error);
-        self.writer()?.run(move |writer| Box::pin(work(writer))).await.map(drop)
+        self.task(|tasks| &tasks.asks)?.submit((email.as_str().to_owned(), at.timestamp_millis())).await
     }
 
     async fn answer_lost(&self, scan: LostScan) -> Result<usize, StoreError> {

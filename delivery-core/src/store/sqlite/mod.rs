@@ -44,6 +44,7 @@ use std::fmt;
 use std::future::Future;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -56,6 +57,7 @@ pub use self::error::SqliteError;
 pub use self::host::SqliteTransaction;
 use self::load::Loaders;
 use self::lock::Lock;
+use self::lost::Asks;
 #[cfg(all(test, feature = "postgres"))]
 pub(in crate::store) use self::open::migrate;
 #[cfg(feature = "postgres")]
@@ -100,6 +102,7 @@ pub struct SqliteStore {
 
 struct Tasks {
     writer: WorkQueue<Writer>,
+    asks: Asks,
     loaders: Loaders,
 }
 
@@ -133,7 +136,12 @@ impl SqliteStore {
 
 /// Gives up on a read from a disk that hangs: the read ends by itself when the disk answers.
 async fn timely<T>(read: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-    let read = tokio::time::timeout(STALLED, read).await;
+    timely_for(STALLED, read).await
+}
+
+/// The same, after this long.
+async fn timely_for<T>(limit: Duration, read: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    let read = tokio::time::timeout(limit, read).await;
     read.unwrap_or_else(|_| Err(StoreError::unavailable("the disk does not answer")))
 }
 

@@ -12,7 +12,7 @@ use super::cache::Cache;
 use super::load::Loaders;
 use super::lock::Lock;
 use super::writer::Writer;
-use super::{SqliteError, SqliteStore, Tasks};
+use super::{SqliteError, SqliteStore, Tasks, lost};
 use crate::store::batch::BatchQueue;
 use crate::store::clock::SteadyClock;
 use crate::store::sql::statements::TRANSFER;
@@ -59,9 +59,11 @@ pub(super) async fn open(path: &Path) -> Result<SqliteStore, SqliteError> {
     let readers = pool.connect_with(reading).await.map_err(failed)?;
     let writer = Writer::start(writer, options, cache.clone(), lock.clone()).await.map_err(other)?;
     let (queue, ended) = BatchQueue::start(writer);
+    let writer = WorkQueue::new(queue);
+    let (asks, asks_end) = lost::gather(writer.clone());
     Ok(SqliteStore {
-        tasks: Mutex::new(Some(Tasks { writer: WorkQueue::new(queue), loaders })),
-        ended: Mutex::new(vec![first_end, second_end, ended]),
+        tasks: Mutex::new(Some(Tasks { writer, asks, loaders })),
+        ended: Mutex::new(vec![first_end, second_end, asks_end, ended]),
         readers,
         cache,
         clock: SteadyClock::default(),

@@ -6,19 +6,20 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection};
-use sqlx::{AssertSqlSafe, Connection, Executor, Sqlite};
+use sqlx::{AssertSqlSafe, Connection, Executor, Sqlite, SqlitePool};
 
 use super::error::store_error;
 use super::load;
 use super::open::BUSY;
 use super::writer::Writer;
-use super::{SqliteStore, timely};
+use super::{SqliteStore, timely, timely_for};
 use crate::email::Email;
 use crate::key::KeyId;
 use crate::store::plan::number_at;
 use crate::store::sql::records::{
-    BACKLOG, COUNTED, Counts, ERASE, ERASE_REASONS, EXPIRING, FORGET_EVENT, ISSUED, REPLACED, REVOCATIONS, USES,
-    WAITING, audit, audit_page, backlog, day_of, figures, first_id, is_about, message_page, messages, unmarked_keys,
+    BACKLOG, COUNTED, Counts, ERASE, ERASE_REASONS, EXPIRING, FIGURES, FORGET_EVENT, ISSUED, REPLACED, REVOCATIONS,
+    USES, WAITING, audit, audit_page, backlog, day_of, figures, first_id, is_about, message_page, messages,
+    unmarked_keys,
 };
 use crate::store::sql::rows::{self, Columns, seconds};
 use crate::store::sql::search::unmarked;
@@ -55,22 +56,7 @@ impl Records for SqliteStore {
     }
 
     async fn figures(&self, since: DateTime<Utc>, now: DateTime<Utc>) -> Result<Figures, StoreError> {
-        let from = day_of(since);
-        // One snapshot: a key that is marked or replaced meanwhile counts once.
-        let mut snapshot = self.readers.begin().await.map_err(store_error)?;
-        let first_use = first_use(&mut snapshot, from).await?;
-        let first_entry = DateTime::from_timestamp_millis(from).map_or(0, |from| number_at(from, 0));
-        let mut all = async |find: Query<'static, Sqlite, SqliteArguments>| {
-            find.fetch_all(&mut *snapshot).await.map_err(store_error)
-        };
-        figures(&Counts {
-            keys: all(sqlx::query(COUNTED)).await?,
-            replaced: all(sqlx::query(REPLACED)).await?,
-            unmarked: all(sqlx::query(unmarked_keys!("exhausted = 1")).bind(now.timestamp())).await?,
-            issued: all(sqlx::query(ISSUED).bind(from / 1000).bind(first_id(from))).await?,
-            uses: all(sqlx::query(USES).bind(from).bind(first_use)).await?,
-            revocations: all(sqlx::query(REVOCATIONS).bind(from).bind(first_entry)).await?,
-        })
+        timely_for(FIGURES, count(&self.readers, since, now)).await
     }
 
     async fn backlog(&self) -> Result<Backlog, StoreError> {
@@ -117,6 +103,24 @@ impl Records for SqliteStore {
             "the person is forgotten, but another program reads the file, whose log has the old pages",
         ))
     }
+}
+
+async fn count(readers: &SqlitePool, since: DateTime<Utc>, now: DateTime<Utc>) -> Result<Figures, StoreError> {
+    let from = day_of(since);
+    // One snapshot: a key that is marked or replaced meanwhile counts once.
+    let mut snapshot = readers.begin().await.map_err(store_error)?;
+    let first_use = first_use(&mut snapshot, from).await?;
+    let first_entry = DateTime::from_timestamp_millis(from).map_or(0, |from| number_at(from, 0));
+    let mut all =
+        async |find: Query<'static, Sqlite, SqliteArguments>| find.fetch_all(&mut *snapshot).await.map_err(store_error);
+    figures(&Counts {
+        keys: all(sqlx::query(COUNTED)).await?,
+        replaced: all(sqlx::query(REPLACED)).await?,
+        unmarked: all(sqlx::query(unmarked_keys!("exhausted = 1")).bind(now.timestamp())).await?,
+        issued: all(sqlx::query(ISSUED).bind(from / 1000).bind(first_id(from))).await?,
+        uses: all(sqlx::query(USES).bind(from).bind(first_use)).await?,
+        revocations: all(sqlx::query(REVOCATIONS).bind(from).bind(first_entry)).await?,
+    })
 }
 
 /// The number of the first use at `since` or later. Uses are recorded one after another.
@@ -222,6 +226,21 @@ async fn leave_nothing(connection: &mut SqliteConnection) -> Result<bool, StoreE
 mod tests {
     use super::*;
     use crate::store::MessageState;
+
+    #[tokio::test]
+    async fn figures_that_do_not_come_are_given_up_and_those_after_them_come() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(folder.path().join("x.db")).await.unwrap();
+        let mut held = Vec::new();
+        for _ in 0..store.readers.options().get_max_connections() {
+            held.push(store.readers.acquire().await.unwrap());
+        }
+        let (readers, now) = (&store.readers, DateTime::UNIX_EPOCH);
+        let given_up = timely_for(Duration::ZERO, count(readers, now, now)).await.unwrap_err();
+        assert!(given_up.to_string().contains("the disk does not answer"), "{given_up}");
+        drop(held);
+        assert!(store.figures(now, now).await.unwrap().keys.is_empty());
+    }
 
     /// How SQLite goes about a statement.
     async fn explained(connection: &mut SqliteConnection, sql: &str) -> String {
