@@ -80,7 +80,7 @@ impl Delivery {
         static NOT_READY: Throttle = Throttle::new();
         self.inner.ledger.ping().await.inspect_err(|error| {
             if let Some(more) = NOT_READY.admit() {
-                tracing::warn!(error = error as &dyn std::error::Error, more, "not ready: the store does not answer");
+                tracing::warn!(error = error as &dyn std::error::Error, more, "not ready: the store cannot be used");
             }
         })
     }

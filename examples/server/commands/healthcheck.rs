@@ -36,7 +36,7 @@ pub(super) async fn run(settings: &Settings) -> Result<(), Refusal> {
             Ok(())
         }
         Some("503") if answer.contains("stopping") => Err(format!("the server at {address} stops").into()),
-        Some("503") => Err(format!("the server at {address} is not ready: its database does not answer").into()),
+        Some("503") => Err(format!("the server at {address} is not ready: its log says why").into()),
         _ => Err(format!("at {address} there is another server").into()),
     }
 }

@@ -304,10 +304,14 @@ async fn a_closed_store_answers_nothing() {
 async fn a_server_that_keeps_nothing_through_a_crash_is_refused() {
     let database = Postgres::start();
     let mut administrator = administrator(&database).await;
-    for setting in ["fsync", "full_page_writes"] {
-        for statement in [format!("ALTER SYSTEM SET {setting} = off"), "SELECT pg_reload_conf()".to_owned()] {
+    let mut set = async |setting: &str, to: &str| {
+        for statement in [format!("ALTER SYSTEM SET {setting} = {to}"), "SELECT pg_reload_conf()".to_owned()] {
             administrator.execute(AssertSqlSafe(statement)).await.unwrap();
         }
+    };
+    let opened_before = PostgresStore::options().schema("before").connect(&database.url()).await.unwrap();
+    for setting in ["fsync", "full_page_writes"] {
+        set(setting, "off").await;
         // The server reads its settings in its own time.
         let said = format!("{setting} = off");
         let is_refused = async || match PostgresStore::connect(&database.url()).await {
@@ -318,7 +322,12 @@ async fn a_server_that_keeps_nothing_through_a_crash_is_refused() {
             Err(refused) => refused.to_string().contains(&said),
         };
         until(setting, 30, is_refused).await;
-        let back = format!("ALTER SYSTEM SET {setting} = on");
-        administrator.execute(AssertSqlSafe(back)).await.unwrap();
+        // Nothing can be sold from now on, and readiness says so.
+        let is_not_ready = async || {
+            opened_before.ping().await.is_err_and(|error| error.to_string().contains("fsync or full_page_writes off"))
+        };
+        until("not ready", 30, is_not_ready).await;
+        set(setting, "on").await;
+        until("ready again", 30, async || opened_before.ping().await.is_ok()).await;
     }
 }
