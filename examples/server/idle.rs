@@ -4,9 +4,13 @@
 //! request has come. A head that comes slowly keeps no place.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::Notify;
 
 /// The idle connections of a server. Clones share them.
@@ -140,5 +144,34 @@ impl Drop for Conversation {
     fn drop(&mut self) {
         let number = *self.number.get_mut();
         self.idle.lock().connections.remove(&number);
+    }
+}
+
+/// The body of an answer: the request is answered when this is dropped.
+pub(crate) struct Answered<B> {
+    body: Pin<Box<B>>,
+    _answering: Answering,
+}
+
+impl<B> Answered<B> {
+    pub(crate) fn new(body: B, answering: Answering) -> Self {
+        Self { body: Box::pin(body), _answering: answering }
+    }
+}
+
+impl<B: Body<Data = Bytes>> Body for Answered<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        self.body.as_mut().poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use delivery_core::Delivery;
 use delivery_core::http::{Reply, ReplyBody};
 use futures_util::FutureExt;
-use http_body_util::{BodyExt, Either};
+use http_body_util::Either;
 use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::server::conn::http1;
@@ -29,6 +29,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::alarm::Timer;
 use super::heard::Heard;
+use super::idle::Answered;
 use super::listen::Listen;
 use super::pace::Paced;
 use super::places::Places;
@@ -156,13 +157,7 @@ impl<A: Application> Server<A> {
                     if unread || stops || draining.load(Ordering::Relaxed) || answering.is_last() {
                         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
                     }
-                    // The request is answered when its body is dropped.
-                    Ok::<_, Infallible>(response.map(|body| {
-                        body.map_err(move |error| {
-                            let _ = &answering;
-                            error
-                        })
-                    }))
+                    Ok::<_, Infallible>(response.map(|body| Answered::new(body, answering)))
                 }
             });
             let mut http = http1::Builder::new();

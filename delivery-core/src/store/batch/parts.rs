@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use tokio::time::Instant;
 
-use super::{Answers, BatchHandler, Caller, Job, restart, silent, unanswered};
+use super::{Answers, BatchHandler, Caller, Job, restart, unanswered};
 use crate::store::attempt::MAX_ATTEMPTS;
 use crate::store::{Attempt, StoreError};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
