@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, header};
+use axum::http::uri::Authority;
 use axum::response::Response;
 use delivery_core::Delivery;
 use delivery_core::http::{Call, Endpoint, Reply};
@@ -28,20 +28,15 @@ pub(crate) fn answer(
 }
 
 /// The head of a request as the core sees it.
-pub(crate) fn call(mut head: Parts) -> Call {
-    // HTTP/2 has no `Host`: the host is part of the URI.
-    if let Some(authority) = head.uri.authority()
-        && let Ok(host) = HeaderValue::from_str(authority.as_str())
-    {
-        head.headers.entry(header::HOST).or_insert(host);
-    }
-    Call {
+pub(crate) fn call(head: Parts) -> Call {
+    let call = Call {
         query: head.uri.query().map(str::to_owned),
         headers: head.headers,
         peer: peer(&head.extensions),
         extensions: head.extensions,
         ..Call::new(head.method)
-    }
+    };
+    call.to_host(head.uri.authority().map(Authority::as_str))
 }
 
 pub(crate) fn response(reply: Reply) -> Response {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use delivery_core::Delivery;
 use delivery_core::http::{Call, Endpoint, Reply};
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{HeaderName, HeaderValue};
 use rocket::catcher::{self, Catcher};
 use rocket::data::{Data, ToByteUnit};
 use rocket::form::Form;
@@ -74,14 +74,9 @@ pub(crate) fn call(request: &Request<'_>, method: Method) -> Call {
         // Values that are not ASCII are kept: if such a field were left out, the field before it would count instead.
         Some((name, HeaderValue::from_bytes(field.value().as_bytes()).ok()?))
     };
-    let mut headers: HeaderMap = request.headers().iter().filter_map(convert).collect();
-    // HTTP/2 has no `Host`: Rocket takes the host from the URI.
-    if let Some(host) = request.host()
-        && let Ok(host) = HeaderValue::from_str(&host.to_string())
-    {
-        headers.entry(header::HOST).or_insert(host);
-    }
-    Call { query, headers, peer, ..Call::new(method) }
+    let headers = request.headers().iter().filter_map(convert).collect();
+    let host = request.host().map(ToString::to_string);
+    Call { query, headers, peer, ..Call::new(method) }.to_host(host.as_deref())
 }
 
 pub(crate) fn response(reply: Reply) -> Response<'static> {

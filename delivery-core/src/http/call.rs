@@ -44,6 +44,15 @@ impl Call {
         }
     }
 
+    /// The same call, to this host if it names none: a request of HTTP/2 has the host in its URI, and no `Host`.
+    #[must_use]
+    pub fn to_host(mut self, host: Option<&str>) -> Self {
+        if let Some(Ok(host)) = host.map(HeaderValue::from_str) {
+            self.headers.entry(header::HOST).or_insert(host);
+        }
+        self
+    }
+
     /// The same call with a query, percent-encoded.
     #[must_use]
     pub fn query(self, query: impl Into<String>) -> Self {
