@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use chrono::DateTime;
 use delivery_core::delivery::Builder;
 use delivery_core::http::{Call, Endpoint, Page};
 use delivery_core::key::Actor;
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::look::Look;
+use delivery_core::post::{Category, NewPost};
 use delivery_core::product::NewProduct;
 use delivery_core::store::{Action, AuditQuery, MemoryStore};
 use delivery_core::{Clock, Delivery};
@@ -35,12 +37,8 @@ async fn see(delivery: &Delivery, page: Page, call: Call) -> (StatusCode, String
     (reply.status(), String::from_utf8(reply.body().to_vec()).unwrap())
 }
 
-/// Sends the form of the product from a page of this origin.
-async fn save(delivery: &Delivery, call: Call, origin: &str, form: String) -> (StatusCode, String) {
-    send(delivery, Page::Product, call, origin, form).await
-}
-
-async fn send(delivery: &Delivery, page: Page, call: Call, origin: &str, form: String) -> (StatusCode, String) {
+/// Sends the form of a page from a page of this origin.
+async fn save(delivery: &Delivery, page: Page, call: Call, origin: &str, form: String) -> (StatusCode, String) {
     let call = Call { method: Method::POST, body: form.into(), ..call };
     let call = call.header(header::ORIGIN, origin.parse().unwrap());
     let call = call.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded".parse().unwrap());
@@ -79,7 +77,7 @@ async fn what_they_do_is_done_in_their_name_and_by_a_form_of_their_own() {
         ("staff=ada", "http://localhost", StatusCode::SEE_OTHER),
     ] {
         let form = format!("name=Atlas&content=x&csrf={csrf}");
-        let (answered, _) = save(&delivery, from("192.0.2.2", cookie), origin, form).await;
+        let (answered, _) = save(&delivery, Page::Product, from("192.0.2.2", cookie), origin, form).await;
         assert_eq!(answered, status, "{cookie} {origin}");
     }
     let all = AuditQuery { key: None, before: None, limit: 10 };
@@ -97,7 +95,7 @@ async fn a_product_that_somebody_else_changed_is_not_overwritten() {
     let (csrf, seen) = (field(&html, "csrf"), field(&html, "seen"));
     let save = async |content: &str| {
         let form = format!("id={id}&name=Atlas&content={content}&csrf={csrf}&seen={seen}");
-        save(&delivery, from("192.0.2.1", "staff=ada"), "http://localhost", form).await
+        save(&delivery, Page::Product, from("192.0.2.1", "staff=ada"), "http://localhost", form).await
     };
     let content = async || delivery.product(id).await.unwrap().unwrap().content().to_owned();
     assert_eq!((save("two").await.0, content().await.as_str()), (StatusCode::SEE_OTHER, "two"));
@@ -106,6 +104,29 @@ async fn a_product_that_somebody_else_changed_is_not_overwritten() {
     let (status, html) = save("four").await;
     assert_eq!((status, content().await.as_str()), (StatusCode::OK, "three"));
     assert!(html.contains("Somebody else changed this product") && html.contains("four"), "{html}");
+}
+
+#[tokio::test]
+async fn a_post_that_somebody_else_changed_is_not_overwritten() {
+    let (delivery, _) = shop(Some(Look::default()));
+    let actor = Actor::system();
+    let desk = delivery.desk(&actor);
+    let news = NewPost::new("News", Category::new("tips").unwrap(), DateTime::UNIX_EPOCH).unwrap();
+    let facts = |content: &str| news.clone().content(content).unwrap();
+    let id = desk.add_post(facts("one")).await.unwrap().id();
+    let (_, html) = see(&delivery, Page::Post, from("192.0.2.1", "staff=ada").query(format!("id={}", id.get()))).await;
+    let (csrf, seen) = (field(&html, "csrf"), field(&html, "seen"));
+    let save = async |content: &str| {
+        let form = format!("id={}&title=News&category=tips&content={content}&csrf={csrf}&seen={seen}", id.get());
+        save(&delivery, Page::Post, from("192.0.2.1", "staff=ada"), "http://localhost", form).await
+    };
+    let said = async || desk.post(id).await.unwrap().unwrap().facts().clone();
+    assert_eq!((save("two").await.0, said().await), (StatusCode::SEE_OTHER, facts("two")));
+    assert_eq!(save("two").await.0, StatusCode::SEE_OTHER, "a form that is sent twice");
+    desk.update_post(id, facts("three")).await.unwrap();
+    let (status, html) = save("four").await;
+    assert_eq!((status, said().await), (StatusCode::OK, facts("three")));
+    assert!(html.contains("Somebody else changed this post") && html.contains("four"), "{html}");
 }
 
 /// What a host does to sign somebody in may be dear.
@@ -165,7 +186,7 @@ async fn wrong_tokens_are_told_of_together() {
     let (_, cookie) = page.headers().iter().find(|(name, _)| **name == header::SET_COOKIE).unwrap();
     let call = from("192.0.2.1", cookie.to_str().unwrap().split(';').next().unwrap());
     let form = format!("token=wrong&csrf={}", field(std::str::from_utf8(&page.body()).unwrap(), "csrf"));
-    let (status, _) = send(&delivery, Page::SignIn, call, "http://localhost", form).await;
+    let (status, _) = save(&delivery, Page::SignIn, call, "http://localhost", form).await;
     assert_eq!(status, StatusCode::UNAUTHORIZED);
     clock.advance(Duration::from_mins(1));
     for count in [3, 0] {

@@ -3,6 +3,7 @@
 use ::http::header;
 use minijinja::{Value, context};
 
+use super::Visit;
 use crate::error::ErrorCode;
 use crate::http::Call;
 use crate::http::body::Body;
@@ -51,6 +52,13 @@ impl Fault {
     pub(super) fn new(field: &'static str, sentence: impl Into<String>) -> Self {
         Self { field, sentence: sentence.into() }
     }
+}
+
+/// What a form showed when it was opened, as it carries that to tell whether somebody else changed it meanwhile.
+pub(super) fn digest(visit: &Visit<'_>, shown: &[&str]) -> String {
+    // Each text has its length before it: two lists that differ are never the same bytes.
+    let bytes = shown.iter().flat_map(|text| format!("{} {text}", text.len()).into_bytes());
+    data_encoding::BASE64URL_NOPAD.encode(&visit.mac("desk form shown", &bytes.collect::<Vec<u8>>()))
 }
 
 /// The values of a page whose form may have had a fault.

@@ -3,12 +3,12 @@
 use chrono::DateTime;
 use minijinja::{Value, context};
 
-use super::form::{Fault, Form, said};
+use super::form::{Fault, Form, digest, said};
 use super::shown::{desk, next, parameter, preview, time};
 use super::{Answering, SignedIn, Trouble, Visit, base};
 use crate::http::Reply;
 use crate::post::{Category, NewPost, Post, PostId};
-use crate::store::PostQuery;
+use crate::store::{PostQuery, StoreError};
 use crate::terms::NEVER;
 use crate::text::Invalid;
 
@@ -49,12 +49,17 @@ struct Typed {
     category: String,
     content: String,
     preview: bool,
+    /// What the post said when the form was opened.
+    seen: String,
 }
 
 impl Typed {
     fn value(&self) -> Value {
-        let Self { id, title, category, content, .. } = self;
-        context! { id => id.clone(), title => title.clone(), category => category.clone(), content => content.clone() }
+        let Self { id, title, category, content, seen, .. } = self;
+        context! {
+            id => id.clone(), title => title.clone(), category => category.clone(), content => content.clone(),
+            seen => seen.clone(),
+        }
     }
 }
 
@@ -72,6 +77,7 @@ pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
                     category: post.category().as_str().to_owned(),
                     content: post.content().to_owned(),
                     preview: false,
+                    seen: shown(&visit, &post),
                 }
             }
             None => Typed::default(),
@@ -86,9 +92,14 @@ async fn found(visit: &Visit<'_>, seller: &SignedIn, id: PostId) -> Result<Post,
 
 async fn submitted(visit: &Visit<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, Trouble> {
     let text = |name| form.text(name).to_owned();
-    let preview = form.text("do") == "preview";
-    let typed =
-        Typed { id: text("id"), title: text("title"), category: text("category"), content: text("content"), preview };
+    let typed = Typed {
+        id: text("id"),
+        title: text("title"),
+        category: text("category"),
+        content: text("content"),
+        preview: form.text("do") == "preview",
+        seen: text("seen"),
+    };
     let id = match form.given("id") {
         Some(id) => Some(id.parse().ok().and_then(|id| PostId::new(id).ok()).ok_or(Trouble::NotFound)?),
         None => None,
@@ -114,23 +125,51 @@ async fn submitted(visit: &Visit<'_>, seller: &SignedIn, form: &Form) -> Result<
     if typed.preview {
         return page(visit, seller, &typed, None).await;
     }
-    let seller_desk = visit.delivery.desk(&seller.actor);
     let saved = match id {
-        Some(id) => seller_desk.update_post(id, facts).await?.ok_or(Trouble::NotFound)?,
-        None => add(visit, seller, facts).await?,
+        Some(id) => save(visit, seller, (id, &typed.seen), &facts).await,
+        None => add(visit, seller, facts).await.map(Some),
     };
-    Ok(visit.go_to(&format!("/desk/post?id={}&done=saved", saved.id().get())))
+    match saved {
+        Ok(Some(post)) => Ok(visit.go_to(&format!("/desk/post?id={}&done=saved", post.id().get()))),
+        Ok(None) => Err(Trouble::NotFound),
+        Err(StoreError::Conflict { .. }) => {
+            let fault = "Somebody else changed this post since you opened it. Open it again, and repeat your change.";
+            page(visit, seller, &typed, Some(&Fault::new("", fault))).await
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Saves what the form says, if the post still is what it was when the form was opened, or is what the form says already.
+async fn save(
+    visit: &Visit<'_>,
+    seller: &SignedIn,
+    (id, seen): (PostId, &str),
+    facts: &NewPost,
+) -> Result<Option<Post>, StoreError> {
+    let seller_desk = visit.delivery.desk(&seller.actor);
+    let revised = seller_desk.revise_post(id, |post| {
+        let facts = facts.clone().published_at(post.published_at());
+        let is_known = seen.is_empty() || *post.facts() == facts || shown(visit, post) == seen;
+        if is_known { Ok(facts) } else { Err(()) }
+    });
+    revised.await?.map_err(|()| StoreError::Conflict { source: None })
+}
+
+/// The [`digest`] of what the form shows of a post.
+fn shown(visit: &Visit<'_>, post: &Post) -> String {
+    digest(visit, &[post.title(), post.category().as_str(), post.content()])
 }
 
 /// Adds a post, unless the form was sent before: the newest one that says the same is the one meant.
-async fn add(visit: &Visit<'_>, seller: &SignedIn, facts: NewPost) -> Result<Post, Trouble> {
+async fn add(visit: &Visit<'_>, seller: &SignedIn, facts: NewPost) -> Result<Post, StoreError> {
     let delivery = visit.delivery;
     let _turn = delivery.inner.adding.lock().await;
     let newest = delivery.posts(&PostQuery { category: None, until: NEVER, limit: 1 }).await?;
     let newest = newest.first().filter(|post| *post.facts() == facts.clone().published_at(post.published_at()));
     match newest {
         Some(post) => Ok(post.clone()),
-        None => Ok(delivery.desk(&seller.actor).add_post(facts).await?),
+        None => delivery.desk(&seller.actor).add_post(facts).await,
     }
 }
 

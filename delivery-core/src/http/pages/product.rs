@@ -2,7 +2,7 @@
 
 use minijinja::{Value, context};
 
-use super::form::{Fault, Form, said};
+use super::form::{Fault, Form, digest, said};
 use super::shown::{PAGE, archived, desk, next, preview, product_id};
 use super::{Answering, SignedIn, Trouble, Visit, base};
 use crate::http::Reply;
@@ -44,7 +44,7 @@ pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
             None => None,
         };
         let mut typed = Typed::of(product.as_deref());
-        typed.seen = product.as_deref().map(|product| digest(&visit, product)).unwrap_or_default();
+        typed.seen = product.as_deref().map(|product| shown(&visit, product)).unwrap_or_default();
         page(&visit, &seller, &typed, None).await
     })
 }
@@ -215,7 +215,7 @@ async fn save(
 ) -> Result<Option<()>, StoreError> {
     let seller_desk = visit.delivery.desk(&seller.actor);
     let revised = seller_desk.revise_product(id, |product| {
-        let is_known = seen.is_empty() || *product.facts() == facts || digest(visit, product) == seen;
+        let is_known = seen.is_empty() || *product.facts() == facts || shown(visit, product) == seen;
         if is_known { Ok(facts.clone()) } else { Err(()) }
     });
     match revised.await? {
@@ -224,10 +224,10 @@ async fn save(
     }
 }
 
-/// What a product says, as a form carries it to tell whether somebody else changed it meanwhile.
-fn digest(visit: &Visit<'_>, product: &Product) -> String {
-    let facts = format!("{:?}", product.facts());
-    data_encoding::BASE64URL_NOPAD.encode(&visit.mac("desk product", facts.as_bytes()))
+/// The [`digest`] of what the form shows of a product.
+fn shown(visit: &Visit<'_>, product: &Product) -> String {
+    let Typed { name, description, content, kind, price, days, uses, language, refs, .. } = Typed::of(Some(product));
+    digest(visit, &[&name, &description, &content, &kind, &price, &days, &uses, &language, &refs])
 }
 
 /// Adds a product, unless the form was sent before: one that is alike in everything is the one meant.
