@@ -129,6 +129,11 @@ impl NewProduct {
         })
     }
 
+    /// Whether this is its name.
+    pub(crate) fn is_called(&self, name: &str) -> bool {
+        self.name == name
+    }
+
     /// Sets the name, by the rule of [`new`](Self::new).
     ///
     /// # Errors

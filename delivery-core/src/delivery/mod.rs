@@ -102,7 +102,8 @@ pub(crate) struct Inner {
     pub(crate) tokens: Option<crate::seller::AdminTokens>,
     #[cfg(feature = "pages")]
     pub(crate) counted: std::sync::Mutex<recent::Counted>,
-    /// Held by whoever adds a product or a post by a form: one that is sent twice adds one.
+    /// Held by whoever adds a product or a post by a form: one that is sent twice adds one. Several servers take turns in the store
+    /// that they share.
     #[cfg(feature = "pages")]
     pub(crate) adding: Mutex<()>,
     /// Held by whoever counts all keys.

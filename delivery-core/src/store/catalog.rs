@@ -11,6 +11,7 @@ use crate::HostRef;
 use crate::order::Source;
 use crate::post::{Category, NewPost, Post, PostId};
 use crate::product::{Listing, NewProduct, Product, ProductId, RefName};
+use crate::terms::NEVER;
 
 /// The products that are sold. See the [module documentation](super) for how to implement it.
 #[async_trait]
@@ -43,6 +44,23 @@ pub trait CatalogEditor: Catalog + ProductNames {
     /// [`StoreError::Refused`] if another product has the host's name for it, or a platform's; another [`StoreError`] if nothing
     /// was added.
     async fn add_product(&self, product: NewProduct, edit: Edit) -> Result<Arc<Product>, StoreError>;
+
+    /// Adds a product as [`add_product`](Self::add_product), unless one that is not archived says the same in everything: that
+    /// one is returned then. A form that is sent twice adds one. A service does not call this twice at a time; a store that
+    /// several servers share has them take turns.
+    ///
+    /// # Errors
+    ///
+    /// As [`add_product`](Self::add_product).
+    async fn add_product_once(&self, product: NewProduct, edit: Edit) -> Result<Arc<Product>, StoreError> {
+        for listed in self.products().await?.iter().filter(|listed| product.is_called(&listed.name)) {
+            let found = self.product(listed.id).await?;
+            if let Some(found) = found.filter(|found| *found.facts() == product) {
+                return Ok(found);
+            }
+        }
+        self.add_product(product, edit).await
+    }
 
     /// The product that the host [calls](crate::HostRef) so, archived or not.
     ///
@@ -104,6 +122,20 @@ pub trait Posts: Debug + Send + Sync + 'static {
     /// [`StoreError`] if nothing was added.
     async fn add_post(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError>;
 
+    /// Adds a post as [`add_post`](Self::add_post), unless the newest one says the same but for its time: that one is returned
+    /// then. Servers take turns as with [`add_product_once`](CatalogEditor::add_product_once).
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if nothing was added.
+    async fn add_post_once(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError> {
+        let newest = self.posts(&PostQuery { category: None, until: NEVER, limit: 1 }).await?;
+        match newest.first().filter(|newest| are_alike(newest, &post)) {
+            Some(newest) => Ok(newest.clone()),
+            None => self.add_post(post, edit).await,
+        }
+    }
+
     /// The post with this number, published or not; `None` if there is none.
     ///
     /// # Errors
@@ -142,6 +174,11 @@ pub struct PostQuery {
     pub until: DateTime<Utc>,
     /// At most so many.
     pub limit: usize,
+}
+
+/// Whether two posts say the same but for their times.
+pub(super) fn are_alike(post: &Post, other: &NewPost) -> bool {
+    *post.facts() == other.clone().published_at(post.published_at())
 }
 
 /// Refuses if there is something else than what `was` there.

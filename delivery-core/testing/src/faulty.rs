@@ -362,6 +362,10 @@ impl<S: CatalogEditor> CatalogEditor for Faulty<S> {
         self.call(self.inner.add_product(product, edit)).await
     }
 
+    async fn add_product_once(&self, product: NewProduct, edit: Edit) -> Result<Arc<Product>, StoreError> {
+        self.call(self.inner.add_product_once(product, edit)).await
+    }
+
     async fn product_called(&self, host_ref: &HostRef) -> Result<Option<Arc<Product>>, StoreError> {
         self.call(self.inner.product_called(host_ref)).await
     }
@@ -389,6 +393,10 @@ impl<S: Posts> Posts for Faulty<S> {
 
     async fn add_post(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError> {
         self.call(self.inner.add_post(post, edit)).await
+    }
+
+    async fn add_post_once(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError> {
+        self.call(self.inner.add_post_once(post, edit)).await
     }
 
     async fn post(&self, id: PostId) -> Result<Option<Post>, StoreError> {

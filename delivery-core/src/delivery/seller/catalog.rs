@@ -24,6 +24,17 @@ impl Desk<'_> {
         Ok(added)
     }
 
+    /// Adds a product, unless one says the same: a form that was sent twice adds one.
+    #[cfg(feature = "pages")]
+    pub(crate) async fn add_product_once(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {
+        let editor = self.editor()?;
+        let _turn = self.delivery.inner.adding.lock().await;
+        let added = editor.add_product_once(product, self.edit()).await?;
+        #[cfg(feature = "platforms")]
+        self.delivery.retry_events(None, None).await;
+        Ok(added)
+    }
+
     /// Replaces what a product says; `None` if there is no such product. Sales that waited for its names are applied.
     ///
     /// # Errors
@@ -85,6 +96,14 @@ impl Desk<'_> {
     /// [`StoreError::Unsupported`] if there are no posts; another [`StoreError`] if nothing was added.
     pub async fn add_post(&self, post: NewPost) -> Result<Post, StoreError> {
         self.posts()?.add_post(post, self.edit()).await
+    }
+
+    /// Adds a post, unless the newest one says the same: a form that was sent twice adds one.
+    #[cfg(feature = "pages")]
+    pub(crate) async fn add_post_once(&self, post: NewPost) -> Result<Post, StoreError> {
+        let posts = self.posts()?;
+        let _turn = self.delivery.inner.adding.lock().await;
+        posts.add_post_once(post, self.edit()).await
     }
 
     /// The post with this number, published or not; `None` if there is none.

@@ -127,7 +127,7 @@ async fn submitted(visit: &Visit<'_>, seller: &SignedIn, form: &Form) -> Result<
     }
     let saved = match id {
         Some(id) => save(visit, seller, (id, &typed.seen), &facts).await,
-        None => add(visit, seller, facts).await.map(Some),
+        None => visit.delivery.desk(&seller.actor).add_post_once(facts).await.map(Some),
     };
     match saved {
         Ok(Some(post)) => Ok(visit.go_to(&format!("/desk/post?id={}&done=saved", post.id().get()))),
@@ -159,18 +159,6 @@ async fn save(
 /// The [`digest`] of what the form shows of a post.
 fn shown(visit: &Visit<'_>, post: &Post) -> String {
     digest(visit, &[post.title(), post.category().as_str(), post.content()])
-}
-
-/// Adds a post, unless the form was sent before: the newest one that says the same is the one meant.
-async fn add(visit: &Visit<'_>, seller: &SignedIn, facts: NewPost) -> Result<Post, StoreError> {
-    let delivery = visit.delivery;
-    let _turn = delivery.inner.adding.lock().await;
-    let newest = delivery.posts(&PostQuery { category: None, until: NEVER, limit: 1 }).await?;
-    let newest = newest.first().filter(|post| *post.facts() == facts.clone().published_at(post.published_at()));
-    match newest {
-        Some(post) => Ok(post.clone()),
-        None => delivery.desk(&seller.actor).add_post(facts).await,
-    }
 }
 
 async fn page(visit: &Visit<'_>, seller: &SignedIn, typed: &Typed, fault: Option<&Fault>) -> Result<Reply, Trouble> {

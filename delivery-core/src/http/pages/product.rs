@@ -188,7 +188,10 @@ async fn submitted(visit: &Visit<'_>, seller: &SignedIn, form: &Form) -> Result<
     }
     let saved = match id {
         Some(id) => save(visit, seller, (id, form.text("seen")), facts).await.map(|saved| saved.map(|()| id)),
-        None => add(visit, seller, typed.name.trim(), facts).await.map(Some),
+        None => {
+            let added = visit.delivery.desk(&seller.actor).add_product_once(facts).await;
+            added.map(|product| Some(product.id()))
+        }
     };
     match saved {
         Ok(Some(id)) => Ok(visit.go_to(&format!("/desk/product?id={id}&done=saved"))),
@@ -228,18 +231,6 @@ async fn save(
 fn shown(visit: &Visit<'_>, product: &Product) -> String {
     let Typed { name, description, content, kind, price, days, uses, language, refs, .. } = Typed::of(Some(product));
     digest(visit, &[&name, &description, &content, &kind, &price, &days, &uses, &language, &refs])
-}
-
-/// Adds a product, unless the form was sent before: one that is alike in everything is the one meant.
-async fn add(visit: &Visit<'_>, seller: &SignedIn, name: &str, facts: NewProduct) -> Result<ProductId, StoreError> {
-    let delivery = visit.delivery;
-    let _turn = delivery.inner.adding.lock().await;
-    for listed in delivery.products().await?.iter().filter(|listed| listed.name == name) {
-        if delivery.product(listed.id).await?.is_some_and(|product| *product.facts() == facts) {
-            return Ok(listed.id);
-        }
-    }
-    delivery.desk(&seller.actor).add_product(facts).await.map(|product| product.id())
 }
 
 async fn page(visit: &Visit<'_>, seller: &SignedIn, typed: &Typed, fault: Option<&Fault>) -> Result<Reply, Trouble> {

@@ -25,6 +25,7 @@ cases![
     products_are_listed_by_number,
     an_updated_product_is_served_at_once,
     an_archived_product_is_not_listed_and_still_found,
+    what_is_added_once_is_not_added_again,
     a_product_is_found_by_what_the_host_calls_it,
     a_product_is_found_by_what_platforms_call_it,
     posts_are_listed_newest_first_by_category_and_time,
@@ -110,6 +111,28 @@ async fn an_archived_product_is_not_listed_and_still_found(catalog: Port) {
         catalog.update_product(old.id(), facts("newer"), None, edit()).await.expect("updated").expect("known");
     assert!(updated.is_archived(), "an update does not sell it again");
     assert_eq!(catalog.archive_product(ProductId::new(99).expect("1 or more"), edit()).await.expect("answered"), None);
+}
+
+async fn what_is_added_once_is_not_added_again(catalog: Port) {
+    let product = async |content: &str| {
+        let facts = NewProduct::new("Atlas").expect("a name").content(content).expect("content");
+        catalog.add_product_once(facts, edit()).await.expect("added").id()
+    };
+    let first = product("one").await;
+    assert_eq!(product("one").await, first);
+    assert_ne!(product("two").await, first, "it says something else");
+    catalog.archive_product(first, edit()).await.expect("archived");
+    assert_ne!(product("one").await, first, "it is sold no more");
+    assert_eq!(catalog.products().await.expect("listed").len(), 2);
+    let post = async |content: &str, minutes| {
+        let category = Category::new("news").expect("a category");
+        let post = NewPost::new("Atlas", category, now() + TimeDelta::minutes(minutes)).expect("a title");
+        catalog.add_post_once(post.content(content).expect("content"), edit()).await.expect("added").id()
+    };
+    let first = post("one", 1).await;
+    assert_eq!(post("one", 2).await, first);
+    assert_ne!(post("two", 3).await, first, "it says something else");
+    assert_ne!(post("one", 4).await, first, "it is not the newest");
 }
 
 async fn a_product_is_found_by_what_platforms_call_it(catalog: Port) {
