@@ -186,12 +186,11 @@ async fn submitted(visit: &Visit<'_>, seller: &SignedIn, form: &Form) -> Result<
     if typed.preview {
         return page(visit, seller, &typed, None).await;
     }
-    let saved = match id {
-        Some(id) => save(visit, seller, (id, form.text("seen")), facts).await.map(|saved| saved.map(|()| id)),
-        None => {
-            let added = visit.delivery.desk(&seller.actor).add_product_once(facts).await;
-            added.map(|product| Some(product.id()))
-        }
+    let saved = if let Some(id) = id {
+        save(visit, seller, (id, form.text("seen")), facts).await.map(|saved| saved.map(|()| id))
+    } else {
+        let added = visit.delivery.desk(&seller.actor).add_product_once(facts).await;
+        added.map(|product| Some(product.id()))
     };
     match saved {
         Ok(Some(id)) => Ok(visit.go_to(&format!("/desk/product?id={id}&done=saved"))),
