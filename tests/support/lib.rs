@@ -14,6 +14,7 @@ use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 /// Starts a shell that runs `script` with the folder of programs, the server's own folder and its port. It learns that this
@@ -35,9 +36,13 @@ pub fn rounds_of(variable: &str, short: u32, long: u32) -> u32 {
     std::env::var(variable).map_or_else(|_| rounds(short, long), |number| number.parse().unwrap())
 }
 
-/// A port that nobody listens on.
+/// A port that nobody listens on, each time another one. It is below those that the system gives to whoever asks for any: a server
+/// or a client beside the test, or a client that knocks until somebody listens, might be given it meanwhile.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let begin = u16::try_from(std::process::id() % 20_000).unwrap();
+    let mut ports = std::iter::repeat_with(|| 10_000 + (begin + NEXT.fetch_add(1, Ordering::Relaxed)) % 20_000);
+    ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
 }
 
 /// Looks again and again until it is so.
