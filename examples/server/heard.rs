@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
-/// The body of a request. Who holds [`Unread`] learns whether its end was reached.
+/// The body of a request, which tells its connection whether the end was reached.
 pub struct Heard {
     body: Incoming,
     unread: Unread,
