@@ -91,6 +91,7 @@ pub mod order;
 pub mod platform;
 pub mod post;
 pub mod product;
+mod redact;
 pub mod secret;
 pub mod seller;
 pub mod store;

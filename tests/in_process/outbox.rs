@@ -122,17 +122,29 @@ struct Quoting;
 #[async_trait::async_trait]
 impl Mailer for Quoting {
     async fn send(&self, message: &Message) -> Result<(), MailError> {
-        Err(MailError::permanent(format!("refused: {}", message.text)))
+        // The e-mail about lost keys has others than that of its message.
+        let quote = format!("refused <{}>: {} dlv_{}", message.to, message.text, "0".repeat(48));
+        Err(MailError::permanent(quote.clone()).because(std::io::Error::other(quote)))
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_mail_server_that_quotes_the_message_puts_no_key_into_the_store() {
     let post = Post::open_with(Arc::new(Quoting)).await;
-    let key = post.order("A").await;
+    post.order("A").await;
     assert_eq!(post.work().await, (0, 0, 1));
     let reason = post.delivery.failed_messages(10).await.unwrap().remove(0).reason;
-    assert!(reason.starts_with("refused: Thank you") && !reason.contains(&key), "{reason}");
+    assert!(reason.starts_with("refused <…>: Thank you") && reason.ends_with(" …"), "{reason}");
+    assert!(!reason.contains("dlv_") && !reason.contains('@'), "{reason}");
+}
+
+/// Nor into the log, which has the causes too.
+#[test]
+fn what_a_mail_error_quotes_is_nowhere_in_it() {
+    let quote = format!("<buyer@example.com>: dlv_{}", "0".repeat(48));
+    let error = MailError::transient("refused").because(std::io::Error::other(quote));
+    assert_eq!(delivery_core::explain(&error), "refused: <…>: …");
+    assert!(!format!("{error:?}").contains("buyer"));
 }
 
 #[tokio::test(start_paused = true)]

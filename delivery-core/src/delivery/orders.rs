@@ -5,6 +5,7 @@ use crate::key::{Key, KeyId, KeyText, NewKey};
 use crate::observer::Event;
 use crate::order::{Order, OrderRef};
 use crate::product::ProductId;
+use crate::redact::redacted;
 use crate::store::{Issue, KeyQuery, MessageKind, Notice, Sale};
 use crate::telemetry;
 use crate::terms::OwnTerms;
@@ -32,7 +33,7 @@ impl Delivery {
     /// # Errors
     ///
     /// [`Error::UnknownProduct`], or [`Error::Store`]; nothing was issued then.
-    #[cfg_attr(feature = "spans", tracing::instrument(name = "order", skip_all, fields(order = %order.reference.id, product = %order.product)))]
+    #[cfg_attr(feature = "spans", tracing::instrument(name = "order", skip_all, fields(order = %redacted(order.reference.id.as_str()), product = %order.product)))]
     pub async fn order(&self, order: Order) -> Result<Issued, Error> {
         static OTHER_ADDRESS: Throttle = Throttle::new();
         let Order { reference, product, email } = order;
@@ -41,7 +42,7 @@ impl Delivery {
         if issued.key.email() != &email
             && let Some(more) = OTHER_ADDRESS.admit()
         {
-            let order = issued.key.granted().order.as_ref().map(|order| order.id.as_str());
+            let order = issued.key.granted().order.as_ref().map(|order| redacted(order.id.as_str()));
             tracing::warn!(order, key = %issued.key.id(), more, "a repeated order names another e-mail address; its key stays with the first address");
         }
         Ok(issued)

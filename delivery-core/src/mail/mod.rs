@@ -58,6 +58,8 @@ pub use self::sender::Sender;
 pub use self::smtp::{SmtpError, SmtpMailer};
 pub use self::templates::{TemplateError, Templates};
 use crate::email::Email;
+use crate::error::explain;
+use crate::redact::redacted;
 use crate::store::MessageId;
 
 /// How long one attempt to send may take: the ten minutes that a mail server has for its last reply (RFC 5321,
@@ -108,16 +110,21 @@ pub struct Message {
 
 /// The message was not accepted, or its acceptance was not confirmed.
 ///
-/// The text of the error is stored with the e-mail and logged. It must contain neither secrets nor the body, and may
-/// quote the mail server's reply.
+/// The text of the error is stored with the e-mail and logged. It may quote the mail server's reply: keys and e-mail
+/// addresses are removed from it, and from what its cause says. It must contain neither other secrets nor the body.
 #[derive(Debug, Error)]
 #[error("{reason}")]
 pub struct MailError {
     kind: Failure,
     reason: String,
     #[source]
-    source: Option<Box<dyn Error + Send + Sync>>,
+    source: Option<Cause>,
 }
+
+/// What an error and its causes say.
+#[derive(Debug, Error)]
+#[error("{0}")]
+struct Cause(String);
 
 /// What a failure means for the next attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -167,18 +174,18 @@ impl MailError {
     }
 
     fn new(kind: Failure, reason: impl Into<String>) -> Self {
-        Self { kind, reason: reason.into(), source: None }
+        let reason: String = reason.into();
+        Self { kind, reason: redacted(&reason), source: None }
     }
 
     /// The same failure with its cause, for the log.
     #[must_use]
     pub fn because(self, source: impl Error + Send + Sync + 'static) -> Self {
-        Self { source: Some(Box::new(source)), ..self }
+        self.because_of(&source)
     }
 
-    #[cfg(feature = "webhooks")]
-    pub(crate) fn because_of(self, source: Box<dyn Error + Send + Sync>) -> Self {
-        Self { source: Some(source), ..self }
+    pub(crate) fn because_of(self, source: &(dyn Error + 'static)) -> Self {
+        Self { source: Some(Cause(redacted(&explain(source)))), ..self }
     }
 
     /// What it means for the next attempt.

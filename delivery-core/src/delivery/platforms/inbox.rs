@@ -11,6 +11,7 @@ use crate::delivery::{Delivery, Error};
 use crate::email::Email;
 use crate::key::Actor;
 use crate::product::ProductId;
+use crate::redact::redacted;
 use crate::store::{Entry, Handling, InboxQuery, Receipt, Report, StoreError};
 use crate::throttle::Throttle;
 
@@ -122,8 +123,8 @@ impl Delivery {
             if let Err(error) = self.apply_again(entry).await
                 && let Some(more) = NOT_APPLIED.admit()
             {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, more, platform = %id.source, event = %id.name, "an event is applied later");
+                let (error, event) = (&error as &dyn std::error::Error, redacted(id.name.as_str()));
+                tracing::warn!(error, more, platform = %id.source, event, "an event is applied later");
             }
         }
         Ok(count)

@@ -23,6 +23,7 @@ use crate::limit::{Decision, Identity, Policy, Subject};
 use crate::observer::Event as Observed;
 use crate::order::Source;
 use crate::platform::{Notification, Platform};
+use crate::redact::redacted;
 use crate::store::{
     Entry, EventOutcome, Handling, InboxQuery, MessageKind, Notice, Page, ProductNames, Receipt, Received, StoreError,
 };
@@ -193,7 +194,7 @@ impl Delivery {
             Err(_) => "the catalog does not answer".to_owned(),
         };
         if let Some(more) = DELAYED.admit() {
-            let (platform, event) = (entry.id.source.as_str(), entry.id.name.as_str());
+            let (platform, event) = (entry.id.source.as_str(), redacted(entry.id.name.as_str()));
             tracing::warn!(platform, event, why, more, "an event is applied later: its products cannot be looked up");
         }
         None
@@ -229,8 +230,8 @@ impl Delivery {
             }
             if received.is_new && received.entry.outcome == Some(EventOutcome::NeedsAttention) {
                 let Entry { id, order, reason, .. } = &received.entry;
-                let (platform, event, reason) = (id.source.as_str(), id.name.as_str(), reason.as_deref());
-                let order = order.as_ref().map(crate::order::OrderId::as_str);
+                let (platform, event, reason) = (id.source.as_str(), redacted(id.name.as_str()), reason.as_deref());
+                let order = order.as_ref().map(|order| redacted(order.as_str()));
                 tracing::warn!(platform, event, order, reason, "an event of a platform waits for the seller");
             }
             // An event that waits is tried each hour, and counts again when it is done.

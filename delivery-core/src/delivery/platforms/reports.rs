@@ -12,6 +12,7 @@ use crate::key::KeyId;
 use crate::order::{OrderId, OrderRef, Source};
 use crate::platform::{self, Buyer, Event, Line, Reference, References, Unreadable};
 use crate::product::{Product, ProductId, RefName};
+use crate::redact::redacted;
 use crate::store::{
     Cause, Charged, Customer, End, Entry, Extent, Handling, Links, MOST_PRODUCTS, MessageKind, Notice, Of, Offer,
     Report, Returned, Sale,
@@ -224,7 +225,7 @@ impl Delivery {
             }
         }
         let Some(product) = product.or(line.own) else {
-            let shown = |name: &String| name.chars().filter(|c| !c.is_control()).take(SHOWN).collect::<String>();
+            let shown = |name: &String| redacted(name).chars().take(SHOWN).collect::<String>();
             let named = line.names.iter().map(shown).collect::<Vec<_>>().join(", ");
             let named = if named.is_empty() { "a line without a name".to_owned() } else { named };
             return Ok(Err(NotSold::Unknown(format!("no product has the reference {named}"))));

@@ -49,7 +49,9 @@ impl Outbox {
         // What a receiver may have got is sent again soon: it knows the message by its id.
         sent.map_err(|error| match error {
             SendError::Unknown(_) | SendError::Gone => MailError::permanent(error.to_string()),
-            SendError::Unreachable(source) => MailError::transient("the receiver cannot be reached").because_of(source),
+            SendError::Unreachable(source) => {
+                MailError::transient("the receiver cannot be reached").because_of(source.as_ref())
+            }
             SendError::Busy => MailError::not_tried(error.to_string()),
             SendError::Refused(_) | SendError::TooSlow | SendError::LeftAlone => {
                 MailError::transient(error.to_string())

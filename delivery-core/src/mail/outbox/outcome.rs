@@ -39,12 +39,8 @@ impl Outbox {
             }
             Err(error) => error,
         };
-        // A mail server may quote the e-mail in its reply. Remove the key: neither the log nor the store may contain
-        // it.
-        let text = self.keyring.text(key, message.key.granted().secret);
-        // Not every database keeps control characters.
-        let reason = error.to_string().replace(text.expose(), "…").replace(char::is_control, " ");
-        let said = explain(&error).replace(text.expose(), "…");
+        // A `MailError` quotes neither keys nor addresses: they may be in the log and in the store.
+        let (reason, said) = (error.to_string(), explain(&error));
         if error.kind() == Failure::NotTried {
             let due = now.checked_add_signed(SOON).unwrap_or(now);
             tracing::warn!(%key, kind, error = said, "message not tried yet");
