@@ -83,20 +83,30 @@ async fn connect(
     is_one: bool,
 ) -> Result<(PgConnection, PgConnectOptions), sqlx::Error> {
     let others = other_addresses(&options).await;
-    let attempt = |options: PgConnectOptions| async move {
-        let connected = options.clone().options(settings.iter().copied()).connect().await;
-        match connected {
-            Ok(session) => Ok(Ok((session, options))),
-            // The server's own words: it would say the same at another address.
-            Err(refused @ sqlx::Error::Database(_)) => Ok(Err(refused)),
-            Err(error) => Err(error),
-        }
-    };
-    let (mut session, options) = race(HEAD_START, options, others, attempt).await??;
+    let (mut session, options) = first_of(options, others, settings).await?;
     if !is_one && is_standby(&mut session).await? {
         return Err(sqlx::Error::Configuration("the server is a standby, which takes no orders".into()));
     }
     Ok((session, options))
+}
+
+/// A session by the host's name, or at whichever of its `others` connects first.
+async fn first_of(
+    by_name: PgConnectOptions,
+    others: Vec<PgConnectOptions>,
+    settings: &'static [Setting],
+) -> Result<(PgConnection, PgConnectOptions), sqlx::Error> {
+    let attempt = |(options, has_name): (PgConnectOptions, bool)| async move {
+        let connected = options.clone().options(settings.iter().copied()).connect().await;
+        match connected {
+            Ok(session) => Ok(Ok((session, options))),
+            // The server's own words: it would say the same at another address. To whoever does not say the name, a server that
+            // stands for many may say what it says to nobody else.
+            Err(refused @ sqlx::Error::Database(_)) if has_name => Ok(Err(refused)),
+            Err(error) => Err(error),
+        }
+    };
+    race(HEAD_START, (by_name, true), others.into_iter().map(|options| (options, false)), attempt).await?
 }
 
 /// The same options for each address of the host but its first.
@@ -113,4 +123,35 @@ async fn other_addresses(options: &PgConnectOptions) -> Vec<PgConnectOptions> {
 
 async fn is_standby(session: &mut PgConnection) -> Result<bool, sqlx::Error> {
     session.fetch_one("SELECT pg_is_in_recovery()").await?.try_get(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// As a server does that finds a tenant by the name that the client says, in TLS.
+    #[tokio::test]
+    async fn who_is_refused_by_address_is_still_let_in_by_name() {
+        const REFUSED: &[u8] = b"E\x00\x00\x00\x23SFATAL\0C08004\0Mno such tenant\0\0";
+        const LET_IN: &[u8] = b"R\x00\x00\x00\x08\x00\x00\x00\x00Z\x00\x00\x00\x05I";
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let by_name = PgConnectOptions::new_without_pgpass().host("localhost").username("delivery");
+        let by_name = by_name.port(listener.local_addr().unwrap().port()).ssl_mode(PgSslMode::Disable);
+        let by_address = by_name.clone().host("127.0.0.1");
+        let server = async {
+            let (mut named, _) = listener.accept().await.unwrap();
+            // It comes after the head start, since the first one is not answered.
+            let (mut unnamed, _) = listener.accept().await.unwrap();
+            unnamed.write_all(REFUSED).await.unwrap();
+            // Until it has left.
+            let _ = unnamed.read_to_end(&mut Vec::new()).await;
+            let _ = named.write_all(LET_IN).await;
+            named
+        };
+        let (connected, _) = tokio::join!(first_of(by_name, vec![by_address], &[]), server);
+        assert_eq!(connected.unwrap().1.get_host(), "localhost");
+    }
 }
