@@ -3,7 +3,7 @@
 //! A connection is idle until the head of its first request has come, and from the end of an answer until the head of the next
 //! request has come. A head that comes slowly keeps no place.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,20 +23,19 @@ struct Inner {
     last: u64,
     /// How each is told to close.
     connections: BTreeMap<u64, Arc<Notify>>,
-    /// Those who need room and found no connection idle.
-    wishes: BTreeSet<u64>,
+    /// How many need room.
+    wishes: usize,
+    /// For how many of them a connection that was idle closes.
+    granted: usize,
 }
 
 /// Somebody needs room, until this is dropped.
-pub(crate) struct Wish {
-    idle: Idle,
-    number: u64,
-}
+pub(crate) struct Wish(Idle);
 
 /// What goes on over a connection.
 pub(crate) struct Conversation {
     idle: Idle,
-    /// Its number among the idle connections; 0 while a request is answered.
+    /// Its number among the idle connections; 0 while it is none.
     number: AtomicU64,
     /// Whether there is no more of the answer to come, though perhaps to send.
     answered: AtomicBool,
@@ -51,24 +50,21 @@ pub(crate) struct Answering {
 }
 
 impl Idle {
-    /// Has the connection closed that has been idle longest. If none is idle, the next that becomes idle is closed.
+    /// Has the connection closed that has been idle longest. If none is idle, the next that becomes idle is closed, and those are
+    /// whose answers begin until there is room.
     pub(crate) fn make_room(&self) -> Wish {
         let mut inner = self.lock();
-        let number = inner.number();
-        if let Some((_, close)) = inner.connections.pop_first() {
-            close.notify_one();
-        } else {
-            inner.wishes.insert(number);
-        }
-        Wish { idle: self.clone(), number }
+        inner.wishes += 1;
+        inner.grant();
+        Wish(self.clone())
     }
 
     /// A connection that begins now.
     pub(crate) fn begin(&self) -> Arc<Conversation> {
-        let (number, answered, close) = (AtomicU64::new(0), AtomicBool::new(true), Arc::default());
-        let conversation = Conversation { idle: self.clone(), number, answered, close };
-        conversation.flushed();
-        Arc::new(conversation)
+        let (number, answered, close) = (AtomicU64::new(0), AtomicBool::new(false), Arc::default());
+        let conversation = Arc::new(Conversation { idle: self.clone(), number, answered, close });
+        conversation.rest();
+        conversation
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -81,30 +77,60 @@ impl Inner {
         self.last += 1;
         self.last
     }
+
+    /// Whether somebody needs room for whom no idle connection closes. One that closes with its answer does not count: its client
+    /// may take its time over that.
+    fn lacks_room(&self) -> bool {
+        self.wishes > self.granted
+    }
+
+    fn grant(&mut self) {
+        while self.lacks_room()
+            && let Some((_, close)) = self.connections.pop_first()
+        {
+            self.granted += 1;
+            close.notify_one();
+        }
+    }
 }
 
 impl Conversation {
     /// The head of a request has come.
     pub(crate) fn answer(self: &Arc<Self>) -> Answering {
-        let number = self.number.swap(0, Ordering::Relaxed);
+        self.wake();
         self.answered.store(false, Ordering::Relaxed);
-        // It came after the connection was chosen, and is answered all the same.
-        let is_last = number != 0 && self.idle.lock().connections.remove(&number).is_none();
-        Answering { conversation: self.clone(), is_last }
+        Answering { conversation: self.clone(), is_last: false }
     }
 
     /// All that was written is sent: the connection is idle if that was the whole answer.
     pub(crate) fn flushed(&self) {
-        if !self.answered.swap(false, Ordering::Relaxed) {
+        if self.answered.swap(false, Ordering::Relaxed) {
+            self.rest();
+        }
+    }
+
+    /// It is idle, if it was not before.
+    fn rest(&self) {
+        if self.number.load(Ordering::Relaxed) != 0 {
             return;
         }
         let mut inner = self.idle.lock();
         let number = inner.number();
         self.number.store(number, Ordering::Relaxed);
-        if inner.wishes.pop_first().is_some() {
-            self.close.notify_one();
-        } else {
-            inner.connections.insert(number, self.close.clone());
+        inner.connections.insert(number, self.close.clone());
+        inner.grant();
+    }
+
+    /// It is idle no more. If it was to be closed, another one is in its place.
+    fn wake(&self) {
+        if self.number.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut inner = self.idle.lock();
+        let number = self.number.swap(0, Ordering::Relaxed);
+        if inner.connections.remove(&number).is_none() {
+            inner.granted = inner.granted.saturating_sub(1);
+            inner.grant();
         }
     }
 
@@ -112,24 +138,32 @@ impl Conversation {
     pub(crate) async fn closed(&self) {
         loop {
             self.close.notified().await;
-            if self.number.load(Ordering::Relaxed) != 0 {
+            if self.is_closing() {
                 return;
             }
         }
+    }
+
+    fn is_closing(&self) -> bool {
+        let inner = self.idle.lock();
+        let number = self.number.load(Ordering::Relaxed);
+        number != 0 && !inner.connections.contains_key(&number)
     }
 }
 
 impl Answering {
     /// Whether the answer is the last of its connection, because somebody needs the place.
     pub(crate) fn is_last(&mut self) -> bool {
-        self.is_last = self.is_last || self.conversation.idle.lock().wishes.pop_first().is_some();
+        self.is_last = self.is_last || self.conversation.idle.lock().lacks_room();
         self.is_last
     }
 }
 
 impl Drop for Wish {
     fn drop(&mut self) {
-        self.idle.lock().wishes.remove(&self.number);
+        let mut inner = self.0.lock();
+        inner.wishes = inner.wishes.saturating_sub(1);
+        inner.granted = inner.granted.saturating_sub(1);
     }
 }
 
@@ -173,5 +207,67 @@ impl<B: Body<Data = Bytes>> Body for Answered<B> {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    fn is_closed(conversation: &Conversation) -> bool {
+        conversation.closed().now_or_never().is_some()
+    }
+
+    #[test]
+    fn who_is_idle_longest_makes_room_for_one() {
+        let idle = Idle::default();
+        let all: Vec<_> = (0..3).map(|_| idle.begin()).collect();
+        drop(all[0].answer());
+        all[0].flushed();
+        let _wish = idle.make_room();
+        assert_eq!(all.iter().map(|one| is_closed(one)).collect::<Vec<_>>(), [false, true, false]);
+        assert!(!all[0].answer().is_last(), "no other is closed too");
+    }
+
+    #[test]
+    fn while_none_is_idle_every_answer_is_the_last_until_there_is_room() {
+        let idle = Idle::default();
+        let all: Vec<_> = (0..3).map(|_| idle.begin()).collect();
+        let mut answers: Vec<_> = all.iter().map(Conversation::answer).collect();
+        let wish = idle.make_room();
+        // The client of the first may take its time.
+        assert!(answers[0].is_last() && answers[1].is_last());
+        drop(wish);
+        assert!(!answers[2].is_last());
+        drop(answers);
+        all.iter().for_each(|one| one.flushed());
+        let _wish = idle.make_room();
+        assert_eq!(all.iter().map(|one| is_closed(one)).collect::<Vec<_>>(), [false, false, true]);
+    }
+
+    #[test]
+    fn who_was_to_be_closed_and_asks_is_answered_and_another_makes_room() {
+        let idle = Idle::default();
+        let (oldest, other) = (idle.begin(), idle.begin());
+        let _wish = idle.make_room();
+        let mut answer = oldest.answer();
+        assert!(!answer.is_last() && !is_closed(&oldest) && is_closed(&other));
+        // Now there is none but the other, which asks too.
+        assert!(other.answer().is_last() && !is_closed(&other) && answer.is_last());
+    }
+
+    #[test]
+    fn a_wish_that_comes_true_or_is_given_up_closes_no_more() {
+        let idle = Idle::default();
+        let (first, second) = (idle.begin(), idle.begin());
+        let wish = idle.make_room();
+        assert!(is_closed(&first));
+        drop((first, wish));
+        drop(idle.make_room());
+        assert!(is_closed(&second), "it was chosen for whoever left");
+        let third = idle.begin();
+        assert!(!is_closed(&third) && !third.answer().is_last());
     }
 }

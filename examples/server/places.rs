@@ -2,12 +2,15 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use delivery_core::limit::Identity;
+use futures_util::FutureExt;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::task::coop::unconstrained;
 
 use super::idle::{Conversation, Idle};
 
@@ -88,11 +91,13 @@ impl Places {
 
     /// Waits for a permit. If there is none, the connection that has been idle longest makes room.
     async fn permit(&self, permits: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
-        if let Ok(permit) = permits.clone().try_acquire_owned() {
-            return Some(permit);
+        let mut permit = pin!(unconstrained(permits.clone().acquire_owned()));
+        // In line before there is room, which whoever comes meanwhile would take otherwise.
+        if let Some(permit) = permit.as_mut().now_or_never() {
+            return permit.ok();
         }
         let _wish = self.0.idle.make_room();
-        permits.clone().acquire_owned().await.ok()
+        permit.await.ok()
     }
 
     /// Registers an accepted connection; `None` if its address has too many in line. A trusted proxy connects on behalf
