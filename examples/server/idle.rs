@@ -1,7 +1,7 @@
 //! Which connections are idle: when all places are taken, the one that has been idle longest makes room.
 //!
-//! A connection is idle until the head of its first request has come, and from the end of an answer until the head of the next
-//! request has come. A head that comes slowly keeps no place.
+//! A connection is idle until the head of its first request has come, from the end of an answer until the head of the next
+//! request has come, and while next to nothing comes of the body of a request. A client that is slow keeps no place.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -110,7 +110,7 @@ impl Conversation {
     }
 
     /// It is idle, if it was not before.
-    fn rest(&self) {
+    pub(crate) fn rest(&self) {
         if self.number.load(Ordering::Relaxed) != 0 {
             return;
         }
@@ -122,7 +122,7 @@ impl Conversation {
     }
 
     /// It is idle no more. If it was to be closed, another one is in its place.
-    fn wake(&self) {
+    pub(crate) fn wake(&self) {
         if self.number.load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -152,6 +152,10 @@ impl Conversation {
 }
 
 impl Answering {
+    pub(crate) fn conversation(&self) -> Arc<Conversation> {
+        self.conversation.clone()
+    }
+
     /// Whether the answer is the last of its connection, because somebody needs the place.
     pub(crate) fn is_last(&mut self) -> bool {
         self.is_last = self.is_last || self.conversation.idle.lock().lacks_room();

@@ -149,7 +149,7 @@ impl<A: Application> Server<A> {
                 async move {
                     let stops = draining.load(Ordering::Relaxed);
                     let (head, body) = request.into_parts();
-                    let (body, unread) = Heard::new(body);
+                    let (body, unread) = Heard::new(body, answering.conversation());
                     let mut response = respond(app, Request::from_parts(head, body), peer, stops).await;
                     // A proxy that is still sending must be told, or it takes the closed connection for a broken server.
                     let unread = unread.is_unread();

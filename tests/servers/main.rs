@@ -42,6 +42,7 @@ on_both! {
     clients::five_hundred_slow_clients_keep_nobody_out_and_are_all_cut_off,
     clients::with_all_places_busy_a_client_waits_for_the_next_that_is_free,
     clients::who_is_idle_longest_makes_room_for_who_asks,
+    clients::who_sends_no_body_makes_room_for_who_asks,
     clients::one_address_keeps_no_other_out,
     clients::whoever_takes_no_answer_fills_no_memory_and_is_cut_off,
     clients::a_connection_made_while_the_server_starts_is_served,
