@@ -258,9 +258,11 @@ impl BatchHandler for Writer {
         }
     }
 
-    /// On another connection, with what is in the file.
+    /// On another connection, with what is in the file. Whoever reads meanwhile finds that, and not what was known before.
     fn restart(&mut self) {
         self.is_lost = true;
+        self.cache.keys.clear();
+        self.cache.products.clear();
     }
 
     async fn finish(mut self) {

@@ -196,6 +196,24 @@ async fn a_writer_that_panics_after_a_commit_goes_on_from_what_is_in_the_file() 
     assert_eq!(used, 2);
 }
 
+async fn readdress_and_panic(writer: &mut Writer) -> Result<(), StoreError> {
+    let readdress = "UPDATE delivery_key SET email = 'b@example.com'";
+    sqlx::query(readdress).execute(&mut writer.connection).await.unwrap();
+    panic!("a fault of the writer's");
+}
+
+#[tokio::test]
+async fn after_a_panic_nobody_reads_what_was_known_before_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = crate::store::sqlite::SqliteStore::open(folder.path().join("x.db")).await.unwrap();
+    store.issue(Sale::new(new_key(1), Vec::new())).await.unwrap();
+    let email = async || store.find(id(1)).await.unwrap().unwrap().email().to_string();
+    assert_eq!(email().await, "a@example.com");
+    let written = store.writer().unwrap().run(|writer| Box::pin(readdress_and_panic(writer))).await;
+    assert!(matches!(written, Err(StoreError::Unknown { .. })), "{written:?}");
+    assert_eq!(email().await, "b@example.com");
+}
+
 /// Two changes that cancel out leave the state as it was, and two audit entries.
 #[tokio::test]
 async fn changes_that_cancel_out_are_audited() {
