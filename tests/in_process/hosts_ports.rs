@@ -1,4 +1,4 @@
-//! Inside a host: a catalog, e-mails and a list of its own, and a body that never comes.
+//! Inside a host: a catalog, e-mails and a list of its own, and a body and figures that never come.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,10 +11,11 @@ use axum::http::Request;
 use delivery_core::Delivery;
 use delivery_core::delivery::Builder;
 use delivery_core::http::{Call, Endpoint};
+use delivery_core::key::Actor;
 use delivery_core::mail::Templates;
 use delivery_core::product::{Listing, NewProduct, Product, ProductId};
-use delivery_core::store::{Catalog, StoreError};
-use delivery_testing::Shop;
+use delivery_core::store::{Catalog, MemoryStore, StoreError};
+use delivery_testing::{Fault, Faulty, Shop};
 use http::Method;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -155,4 +156,18 @@ impl http_body::Body for Never {
     ) -> std::task::Poll<Option<Result<http_body::Frame<Self::Data>, Self::Error>>> {
         std::task::Poll::Pending
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn figures_that_never_come_are_given_up_by_who_waits_in_line_too() {
+    let store = Arc::new(Faulty::new(Arc::new(MemoryStore::new())));
+    let Shop { delivery, .. } = Shop::over(store.clone(), |builder| builder).await;
+    let actor = Actor::admin();
+    let desk = delivery.desk(&actor);
+    store.otherwise(Fault::Hang);
+    let both = async { tokio::join!(desk.figures(7), desk.figures(7)) };
+    let (first, second) = tokio::time::timeout(Duration::from_mins(6), both).await.expect("both are given up");
+    assert!(first.is_err() && second.is_err());
+    store.heal();
+    assert!(desk.figures(7).await.is_ok());
 }

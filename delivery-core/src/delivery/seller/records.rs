@@ -1,6 +1,9 @@
 //! Messages, the audit log, figures, and forgetting a person.
 
+use std::time::Duration;
+
 use chrono::TimeDelta;
+use tokio::time::timeout;
 
 use super::Desk;
 #[cfg(feature = "platforms")]
@@ -12,6 +15,9 @@ use crate::product::ProductId;
 use crate::store::{
     AuditEntry, AuditQuery, Figures, MessageNumber, MessageQuery, Page, Records, StoreError, StoredMessage,
 };
+
+/// How long figures are waited for, from when they are asked for. They read every key.
+const FIGURES: Duration = Duration::from_mins(5);
 
 impl Desk<'_> {
     /// Messages that match `query`, newest first.
@@ -47,13 +53,16 @@ impl Desk<'_> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] if the store keeps no records; another [`StoreError`] if it cannot tell.
+    /// [`StoreError::Unsupported`] if the store keeps no records; another [`StoreError`] if it cannot tell within five minutes.
     pub async fn figures(&self, days: u32) -> Result<Figures, StoreError> {
         let now = self.delivery.inner.clock.now();
         let since = now.checked_sub_signed(TimeDelta::days(i64::from(days.max(1)) - 1)).unwrap_or(now);
-        // One at a time: it may read every key.
-        let _turn = self.delivery.inner.counting.lock().await;
-        self.records()?.figures(since, now).await
+        // One at a time. Who waits for a turn waits no longer than who has it: behind a disk that hangs, that may be many.
+        let counted = async {
+            let _turn = self.delivery.inner.counting.lock().await;
+            self.records()?.figures(since, now).await
+        };
+        timeout(FIGURES, counted).await.map_err(|_| StoreError::unavailable("the figures do not come"))?
     }
 
     /// Forgets a person: the address becomes `erased-RANDOM@erased.invalid` in keys, messages and the audit log, and what waits to
