@@ -16,6 +16,7 @@ use delivery_core::mail::Templates;
 use delivery_core::product::{Listing, NewProduct, Product, ProductId};
 use delivery_core::store::{Catalog, MemoryStore, StoreError};
 use delivery_testing::{Fault, Faulty, Shop};
+use futures_util::{FutureExt, stream};
 use http::Method;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -156,6 +157,33 @@ impl http_body::Body for Never {
     ) -> std::task::Poll<Option<Result<http_body::Frame<Self::Data>, Self::Error>>> {
         std::task::Poll::Pending
     }
+}
+
+/// What was sent, and who holds it.
+struct Sent {
+    body: &'static str,
+    _held: Arc<()>,
+}
+
+impl AsRef<[u8]> for Sent {
+    fn as_ref(&self) -> &[u8] {
+        self.body.as_bytes()
+    }
+}
+
+#[tokio::test]
+async fn what_a_stranger_sent_is_not_held_while_the_store_takes_its_time() {
+    let store = Arc::new(Faulty::new(Arc::new(MemoryStore::new())));
+    let Shop { delivery, .. } = Shop::over(store.clone(), |builder| builder).await;
+    store.otherwise(Fault::Hang);
+    let (body, held) = (r#"{"customer_email":"ada@example.com","more":"…"}"#, Arc::new(()));
+    let length = body.len().to_string().parse().unwrap();
+    let call = Call::new(Method::POST).json("").header(http::header::CONTENT_LENGTH, length);
+    let body = bytes::Bytes::from_owner(Sent { body, _held: held.clone() });
+    let body = stream::iter([Ok::<_, std::convert::Infallible>(body)]);
+    let mut asked = std::pin::pin!(Endpoint::SendKeys.serve(&delivery, &call, body));
+    assert!(asked.as_mut().now_or_never().is_none(), "the store does not answer");
+    assert_eq!(Arc::strong_count(&held), 1);
 }
 
 #[tokio::test(start_paused = true)]

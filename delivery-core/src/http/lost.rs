@@ -7,6 +7,7 @@ use super::fields::{Fault, Fields};
 use super::row::{Answering, Handler, Row, Verb, Words};
 use super::{Reply, wire};
 use crate::delivery::Delivery;
+use crate::email::Email;
 use crate::error::ErrorCode;
 use crate::limit::Policy;
 
@@ -19,7 +20,7 @@ pub(super) static SEND_KEYS: Row = Row {
     verb: Verb::Post,
     body: BodyRule::Json { limit: 64 << 10, deadline: Duration::from_secs(10) },
     limit: Some(Policy::Resend),
-    handler: Handler::Anybody(send_keys),
+    handler: Handler::Anybody(address, send_keys),
     codes: &[
         ErrorCode::MissingParams,
         ErrorCode::InvalidParams,
@@ -43,14 +44,15 @@ pub(super) static SEND_KEYS: Row = Row {
     },
 };
 
-fn send_keys<'c>(delivery: &'c Delivery, fields: Fields<'c>) -> Answering<'c> {
-    Box::pin(async move { answered(delivery, fields).await.unwrap_or_else(Reply::from) })
+fn address(fields: &Fields<'_>) -> Result<Email, Fault> {
+    fields.parsed("customer_email")?.ok_or_else(|| Fault::missing("customer_email"))
 }
 
-async fn answered(delivery: &Delivery, fields: Fields<'_>) -> Result<Reply, Fault> {
-    let email = fields.parsed("customer_email")?.ok_or_else(|| Fault::missing("customer_email"))?;
-    Ok(match delivery.ask_for_keys(&email).await {
-        Ok(()) => Reply::json(&wire::Asked { success: true, message: SAID }),
-        Err(error) => error.into(),
+fn send_keys(delivery: &Delivery, email: Email) -> Answering<'_> {
+    Box::pin(async move {
+        match delivery.ask_for_keys(&email).await {
+            Ok(()) => Reply::json(&wire::Asked { success: true, message: SAID }),
+            Err(error) => error.into(),
+        }
     })
 }

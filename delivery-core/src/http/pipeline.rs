@@ -105,9 +105,12 @@ async fn answer<E>(
     let strangers = Keep::Within(&delivery.inner.bodies);
     match row.handler {
         Handler::Public(handler) => Ok(handler(delivery, call).await),
-        Handler::Anybody(handler) => {
+        Handler::Anybody(address, handler) => {
             let body = read(row.body, &call.headers, body, strangers).await;
-            Ok(handler(delivery, Fields::parse(Fields::text(call, &body)?)?).await)
+            let email = address(&Fields::parse(Fields::text(call, &body)?)?)?;
+            // It counts against no budget any more, and the store may take its time.
+            drop(body);
+            Ok(handler(delivery, email).await)
         }
         #[cfg(feature = "pages")]
         Handler::Page(shows) => Ok(pages::answer(shows, delivery, call, row.body, body).await),

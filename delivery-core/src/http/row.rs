@@ -4,11 +4,12 @@ use ::http::Method;
 use futures_util::future::BoxFuture;
 
 use super::body::BodyRule;
-use super::fields::Fields;
+use super::fields::{Fault, Fields};
 use super::proof::{Platform, Seller, VerifiedKey};
 use super::query::Asked;
 use super::{Call, Reply};
 use crate::delivery::Delivery;
+use crate::email::Email;
 use crate::error::ErrorCode;
 use crate::limit::Policy;
 
@@ -43,8 +44,8 @@ pub(super) enum Verb {
 pub(super) enum Handler {
     /// Anybody.
     Public(for<'c> fn(&'c Delivery, &'c Call) -> Answering<'c>),
-    /// Anybody, with a body.
-    Anybody(for<'c> fn(&'c Delivery, Fields<'c>) -> Answering<'c>),
+    /// Anybody, with the address of a buyer in a body. Nobody vouches for the body: it is gone before the store is asked.
+    Anybody(fn(&Fields<'_>) -> Result<Email, Fault>, for<'c> fn(&'c Delivery, Email) -> Answering<'c>),
     /// A page, for people.
     #[cfg(feature = "pages")]
     Page(super::pages::shows::Shows),

@@ -42,7 +42,7 @@ pub(super) fn of(endpoint: Endpoint) -> OperationBuilder {
             operation.securities(Some([SecurityRequirement::default(), with(KEY_AS_TOKEN), with(KEY_AS_HEADER)]))
         }
         Handler::Event(_) => signed(operation, endpoint),
-        Handler::Public(_) | Handler::Anybody(_) | Handler::Platform(_) => operation,
+        Handler::Public(_) | Handler::Anybody(..) | Handler::Platform(_) => operation,
         #[cfg(feature = "pages")]
         Handler::Page(_) => operation,
     }

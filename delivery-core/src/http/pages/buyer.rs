@@ -178,12 +178,13 @@ fn refused(visit: &Visit<'_>, text: &str, error: &Error) -> Result<Reply, Troubl
     Ok(asked(visit, text, Some(&fault))?.with_code(status))
 }
 
-pub(super) fn lost(visit: Visit<'_>) -> Answering<'_> {
+pub(super) fn lost(mut visit: Visit<'_>) -> Answering<'_> {
     Box::pin(async move {
+        let form = visit.form.take();
         let page = |typed: &str, fault: Option<&str>, said: Option<&str>| {
             visit.page("lost.html", context! { typed, fault, said })
         };
-        let Some(form) = &visit.form else { return page("", None, None) };
+        let Some(form) = form else { return page("", None, None) };
         let delivery = visit.delivery;
         visit.check_origin_if_any()?;
         admit(delivery, Policy::Resend, client(delivery, visit.call)).await.map_err(Trouble::Answered)?;
@@ -191,6 +192,8 @@ pub(super) fn lost(visit: Visit<'_>) -> Answering<'_> {
         let Ok(email) = typed.parse() else {
             return page(typed, Some("This is not an e-mail address."), None);
         };
+        // What else a stranger has sent counts against no budget any more, and the store may take its time.
+        drop(form);
         delivery.ask_for_keys(&email).await?;
         page("", None, Some(crate::http::lost::SAID))
     })
