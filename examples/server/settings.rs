@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     /// Sender of e-mails; required with SMTP_URL [default: Digital Delivery <delivery@localhost>]
     #[arg(long, env)]
     mail_from: Option<String>,
-    /// DNS name that mail servers are greeted with, in HELO [default: the domain of MAIL_FROM, else of BASE_URL]
+    /// DNS name that mail servers are greeted with, in HELO [default: the host of BASE_URL, else the domain of MAIL_FROM]
     #[arg(long, env)]
     mail_helo: Option<String>,
     /// Address that buyers see; required with SMTP_URL [default: http://BIND]
@@ -311,13 +311,13 @@ impl Settings {
 /// Stands for a secret that is not there yet, while the others are checked.
 const PLACEHOLDER: &str = "not-made-until-the-folder-is-there";
 
-/// The mailer, which greets with `helo`, else with the domain of `MAIL_FROM` or of `BASE_URL`, whichever is a DNS name.
+/// The mailer, which greets with `helo`, else with the host of `BASE_URL`, or the domain of `MAIL_FROM` if that is no DNS name.
 fn greeting(mailer: SmtpMailer, helo: Option<&str>, options: &Options) -> Result<SmtpMailer, Refusal> {
     if let Some(name) = helo {
         return read("MAIL_HELO", name, |name| mailer.helo(name));
     }
     let site = options.base_url.as_deref().and_then(|url| url.parse::<hyper::Uri>().ok());
-    let names = [Some(options.sender.domain()), site.as_ref().and_then(hyper::Uri::host)];
+    let names = [site.as_ref().and_then(hyper::Uri::host), Some(options.sender.domain())];
     let known = names.into_iter().flatten().find_map(|name| mailer.clone().helo(name).ok());
     Ok(known.unwrap_or(mailer))
 }

@@ -172,10 +172,16 @@ pub fn a_test_mail_says_whether_the_mail_server_took_it(site: &Site) {
     site.says(&settings, &["test-mail", "seller@example.com"], "the mail server took it");
     let received = mail.received();
     assert!(received.len() == 1 && received[0].contains("To: seller@example.com"), "{received:?}");
-    for (name, value) in [("MAIL_HELO", "mx.shop.example"), ("BASE_URL", "https://shop.example:8443/keys")] {
-        site.says(&[settings[0], (name, value)], &["test-mail", "seller@example.com"], "the mail server took it");
+    for more in [
+        &[("MAIL_HELO", "mx.shop.example"), ("BASE_URL", "https://shop.example")][..],
+        &[("BASE_URL", "https://shop.example:8443/keys"), settings[1]],
+        &[("BASE_URL", "http://127.0.0.1:8080"), settings[1]],
+    ] {
+        let settings = [&settings[..1], more].concat();
+        site.says(&settings, &["test-mail", "seller@example.com"], "the mail server took it");
     }
-    assert_eq!(mail.greeted(), ["EHLO example.com", "EHLO mx.shop.example", "EHLO shop.example"]);
+    let greeted = ["EHLO example.com", "EHLO mx.shop.example", "EHLO shop.example", "EHLO example.com"];
+    assert_eq!(mail.greeted(), greeted);
     site.refuses(&[settings[0], ("MAIL_HELO", "localhost")], &["check"], "MAIL_HELO (--mail-helo) must be a DNS name");
     for (settings, address, why) in [
         (&settings[..], "nobody@example.com", "knows no such recipient (550)"),
