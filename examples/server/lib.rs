@@ -52,7 +52,7 @@ use self::signal::Signals;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How long open requests may take once the server is asked to stop.
+/// How long open requests may take once the server is asked to stop, from the signal on.
 pub const GRACE: Duration = Duration::from_secs(25);
 /// How long files that are being written may take after that.
 const LINGER: Duration = Duration::from_secs(1);

@@ -35,7 +35,8 @@ pub(crate) struct ListenArguments {
     /// Seconds, 1 to 300, that a client may take nothing of an answer
     #[arg(long, env, default_value = "30")]
     answer_timeout: String,
-    /// Seconds, 0 to 20, that a server which is asked to stop still takes connections while /readyz answers 503, for a load balancer
+    /// Seconds, 0 to 20 of the 30 in which it ends, that a server which is asked to stop still takes connections while /readyz answers
+    /// 503, for a load balancer
     #[arg(long, env, default_value = "0")]
     stop_delay: String,
 }

@@ -47,7 +47,7 @@ const DRAIN: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(20);
 /// How long the outbox and the store may take once connections are closed: the outbox takes ten seconds at most.
 const CLOSING: Duration = Duration::from_secs(12);
-/// How long all of this may take, so that the process has ended before a service manager kills it after 30 s.
+/// How long all of this may take from the signal on, so that the process has ended before a service manager kills it after 30 s.
 const LONGEST: Duration = Duration::from_secs(27);
 
 /// An application of either framework.
@@ -76,26 +76,30 @@ pub async fn serve(opened: Opened, app: impl Application) -> Result<(), super::R
     let server = Server { app, delivery, places, listen, connections, draining };
     super::announce(address);
     server.accept_until(&listener, pin!(signals.clone().asked(1))).await;
-    tracing::info!("stopping: finishing open requests");
+    // From now on, whatever the delay takes of it.
+    let (grace, end) = (tokio::time::sleep(GRACE), tokio::time::sleep(LONGEST));
     server.draining.store(true, Ordering::Relaxed);
     if !listen.stop_delay.is_zero() {
+        tracing::info!(seconds = listen.stop_delay.as_secs(), "stopping: still taking connections, for STOP_DELAY");
         // Whoever asks again does not want to wait.
         let delay = async {
             let _ = tokio::time::timeout(listen.stop_delay, signals.asked(2)).await;
         };
         server.accept_until(&listener, pin!(delay)).await;
     }
+    tracing::info!("stopping: finishing open requests");
     server.accept_the_last(listener);
     let Server { places, connections, .. } = server;
-    let end = tokio::time::sleep(LONGEST);
     places.close();
     running.stop_sending();
     let answered = async {
         drain(&connections).await;
         connections.shutdown().await;
     };
-    if tokio::time::timeout(GRACE, answered).await.is_err() {
-        tracing::warn!("some requests did not end in time and are cut off");
+    tokio::select! {
+        biased;
+        () = answered => {}
+        () = grace => tracing::warn!("some requests did not end in time and are cut off"),
     }
     let closed = async {
         running.stop().await;
