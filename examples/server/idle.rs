@@ -246,7 +246,9 @@ mod tests {
         drop(wish);
         assert!(!answers[2].is_last());
         drop(answers);
-        all.iter().for_each(|one| one.flushed());
+        for one in &all {
+            one.flushed();
+        }
         let _wish = idle.make_room();
         assert_eq!(all.iter().map(|one| is_closed(one)).collect::<Vec<_>>(), [false, false, true]);
     }
