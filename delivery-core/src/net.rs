@@ -13,9 +13,14 @@ use tokio::time::sleep;
 /// Connects to a host. Each of its addresses is tried, the next one a moment after the one before it: RFC 8305.
 #[cfg(feature = "smtp")]
 pub(crate) async fn connect(host: &str, port: u16) -> io::Result<tokio::net::TcpStream> {
+    connect_to_any(addresses(host, port).await?).await
+}
+
+#[cfg(feature = "smtp")]
+async fn connect_to_any(addresses: Vec<SocketAddr>) -> io::Result<tokio::net::TcpStream> {
     /// RFC 8305, 8: the recommended delay.
     const HEAD_START: Duration = Duration::from_millis(250);
-    let mut addresses = addresses(host, port).await?.into_iter();
+    let mut addresses = addresses.into_iter();
     let nowhere = || io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
     let first = addresses.next().ok_or_else(nowhere)?;
     race(HEAD_START, first, addresses, tokio::net::TcpStream::connect).await
@@ -108,6 +113,21 @@ mod tests {
             let waited = begin.elapsed().as_millis();
             assert!((after..after + 10).contains(&waited), "{expected:?} after {waited} ms");
         }
+    }
+
+    #[cfg(feature = "smtp")]
+    #[tokio::test]
+    async fn a_host_is_reached_at_whichever_of_its_addresses_listens() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let there = listener.local_addr().unwrap();
+        // Nobody listens at this one.
+        let dead = SocketAddr::from(([127, 0, 0, 2], there.port()));
+        for addresses in [vec![there], vec![there, dead], vec![dead, there], vec![dead, dead, there]] {
+            let reached = connect_to_any(addresses).await.unwrap();
+            assert_eq!(reached.peer_addr().unwrap(), there);
+        }
+        assert_eq!(connect_to_any(vec![dead]).await.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        assert_eq!(connect_to_any(Vec::new()).await.unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
