@@ -75,7 +75,8 @@ pub(crate) struct Arguments {
     /// Seconds, 6 to 300, after which another server sends the e-mails of one that crashed
     #[arg(long, env, default_value = "45")]
     mail_lease: String,
-    /// MiB, 4 to 4096, that the bodies of requests may hold while nobody knows yet who sends them
+    /// MiB, 4 to 4096, that the bodies of requests may hold together while nobody knows yet who sends them; beyond that the one that
+    /// has been open longest gives way
     #[arg(long, env, default_value = "32")]
     body_budget: String,
     /// Networks whose X-Forwarded-For is believed, comma-separated

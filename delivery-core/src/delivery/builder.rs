@@ -230,8 +230,12 @@ impl Builder {
         self
     }
 
-    /// How many bytes the bodies of requests may hold while nobody knows yet who sends them: 32 MiB. Beyond that, the body that has
-    /// been open longest is answered 503. At least 4 MiB, since one body may hold 1 MiB.
+    /// How many bytes the bodies of requests may hold together while nobody knows yet who sends them: by default 32 MiB, and at
+    /// least 4 MiB, since one body may hold 1 MiB. Beyond that, the body that has been open longest gives way to younger ones: it is
+    /// answered 503.
+    ///
+    /// So a genuine event whose body takes several round trips can lose to a stranger who sends all of the budget meanwhile; its
+    /// platform sends it again. The larger the budget, the more that takes.
     #[must_use]
     pub fn body_budget(mut self, bytes: usize) -> Self {
         self.body_budget = bytes.max(LEAST_BODY_BUDGET);

@@ -1,8 +1,8 @@
 //! Memory for the bodies of strangers.
 //!
 //! Whether a body is authentic is known once all of it is there. Until then it counts against one budget, and where that is
-//! exceeded, the body that has been open longest gives way. A body that comes as fast as platforms send it is read long before
-//! that; one that is held open to fill memory is what gives way.
+//! exceeded, the body that has been open longest gives way: one that is held open to fill memory. A body that comes as fast as
+//! platforms send it is read before that, unless a stranger sends all of the budget within its few round trips.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
