@@ -109,6 +109,7 @@ pub use self::entropy::{Entropy, SystemEntropy};
 pub use self::error::{ErrorCode, explain};
 pub use self::host_ref::HostRef;
 pub use self::language::Language;
+pub use self::redact::redacted;
 #[cfg(feature = "metrics")]
 pub use self::telemetry::describe_metrics;
 pub use self::text::Invalid;

@@ -1,5 +1,7 @@
 //! Words from outside, such as a mail server's reply, without what they may quote: keys and e-mail addresses.
 
+use tokio::task::JoinError;
+
 use crate::key::SYMBOLS;
 
 /// A key that is cut off before this symbol tells next to nothing of its signature: version and number take 29 symbols.
@@ -7,11 +9,25 @@ const CUT_OFF: usize = 32;
 
 /// `text` with `…` in the place of each key, whatever its prefix, and of each e-mail address. Control characters become spaces,
 /// since not every database keeps them.
-pub(crate) fn redacted(text: &str) -> String {
+///
+/// For what comes from outside, such as a mail server's reply or a panic's message, on its way to a log:
+///
+/// ```
+/// use delivery_core::redacted;
+///
+/// assert_eq!(redacted("550 <ada@example.com>: unknown"), "550 <…>: unknown");
+/// ```
+#[must_use]
+pub fn redacted(text: &str) -> String {
     let text = hide(text, key);
     let text = hide(&text, |text| address(text, "@"));
     // An address in a link.
     hide(&text, |text| address(text, "%40")).replace(char::is_control, " ")
+}
+
+/// Why a task has ended. A panic's message may quote anything.
+pub(crate) fn why(ended: &JoinError) -> String {
+    redacted(&ended.to_string())
 }
 
 /// Replaces what lies between the two parts that `find` returns, again and again.
@@ -65,6 +81,16 @@ fn address<'t>(text: &'t str, at_sign: &str) -> Option<(&'t str, &'t str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_panic_tells_nobodys_address() {
+        fn panics() {
+            // Without the hook, which would print it.
+            std::panic::resume_unwind(Box::new("no row of ada@example.com"));
+        }
+        let said = why(&tokio::spawn(async { panics() }).await.unwrap_err());
+        assert!(said.contains("no row of …") && !said.contains("ada"), "{said}");
+    }
 
     #[test]
     fn neither_keys_nor_addresses_are_left() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use delivery_core::limit::RedisLimiter;
 use delivery_core::mail::{FolderMailer, Mailer};
 use delivery_core::store::{CatalogEditor, Ledger, MemoryStore, PostgresStore, Posts, SqliteStore};
-use delivery_core::{Delivery, explain};
+use delivery_core::{Delivery, explain, redacted};
 
 use super::Refusal;
 use super::alert::{AlertWorker, alerts};
@@ -102,8 +102,8 @@ async fn report_failed(delivery: &Delivery) {
     match delivery.failed_messages(100).await {
         Ok(failed) => {
             for message in failed.into_iter().filter(|message| message.kind.brings_key()) {
-                let (key, order) =
-                    (message.key.id(), message.key.granted().order.as_ref().map(|order| order.id.as_str()));
+                let key = message.key.id();
+                let order = message.key.granted().order.as_ref().map(|order| redacted(order.id.as_str()));
                 tracing::warn!(%key, order, reason = message.reason, "an e-mail was never sent: the buyer has no key");
             }
         }

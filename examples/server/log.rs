@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use delivery_core::{Clock, SystemClock};
+use delivery_core::{Clock, SystemClock, redacted};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
@@ -47,7 +47,7 @@ pub(crate) fn start(format: LogFormat) -> Result<WorkerGuard, super::Refusal> {
         LogFormat::Json => tracing::subscriber::set_global_default(log.with(lines.json().with_ansi(false)))?,
     }
     // Panic messages go to the log as well, because writing to standard error may block.
-    std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
+    std::panic::set_hook(Box::new(|panic| tracing::error!("{}", redacted(&panic.to_string()))));
     tokio::spawn(count(dropped));
     Ok(guard)
 }

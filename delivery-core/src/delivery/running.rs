@@ -8,6 +8,7 @@ use tokio::task::JoinHandle;
 
 use super::Delivery;
 use crate::mail::Outbox;
+use crate::redact::why;
 use crate::store::{Backlog, StoreError};
 use crate::telemetry;
 use crate::throttle::Throttle;
@@ -148,7 +149,8 @@ impl Delivery {
 /// unnoticed.
 async fn supervise(outbox: Arc<Outbox>, stop: watch::Receiver<bool>) {
     while let Err(error) = tokio::spawn(outbox.clone().run(stop.clone())).await {
-        tracing::error!(%error, "the outbox panicked and starts again; its e-mails are sent once their leases are over");
+        let error = why(&error);
+        tracing::error!(error, "the outbox panicked and starts again; its e-mails are sent once their leases are over");
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
@@ -157,7 +159,11 @@ async fn supervise(outbox: Arc<Outbox>, stop: watch::Receiver<bool>) {
 #[cfg(feature = "platforms")]
 async fn supervise_inbox(delivery: Delivery, stop: watch::Receiver<bool>) {
     while let Err(error) = tokio::spawn(delivery.clone().apply_all(stop.clone())).await {
-        tracing::error!(%error, "the inbox panicked and starts again; its events are applied once their leases are over");
+        let error = why(&error);
+        tracing::error!(
+            error,
+            "the inbox panicked and starts again; its events are applied once their leases are over"
+        );
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
@@ -165,7 +171,8 @@ async fn supervise_inbox(delivery: Delivery, stop: watch::Receiver<bool>) {
 /// Restarts the worker that does what is to be done now and then, if it panics.
 async fn supervise_chores(delivery: Delivery, stop: watch::Receiver<bool>) {
     while let Err(error) = tokio::spawn(delivery.clone().do_chores(stop.clone())).await {
-        tracing::error!(%error, "the worker that tells buyers of keys that expire panicked and starts again");
+        let error = why(&error);
+        tracing::error!(error, "the worker that tells buyers of keys that expire panicked and starts again");
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }

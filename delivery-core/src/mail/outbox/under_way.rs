@@ -8,6 +8,7 @@ use tokio::task::{self, JoinError, JoinSet};
 
 use crate::clock::{Clock, SystemClock};
 use crate::mail::MailError;
+use crate::redact::why;
 use crate::store::{Lease, LeasedMessage, Outcome, Recipient};
 
 /// E-mails in progress at once, not counting those in progress for longer than [`LONG`]. Webhooks do not count: a receiver that
@@ -79,7 +80,8 @@ impl UnderWay {
         let id = completed.as_ref().map_or_else(JoinError::id, |(id, ())| *id);
         self.incomplete.remove(&id);
         if let Err(error) = completed {
-            tracing::error!(%error, "the store panicked: an e-mail's outcome is lost, and it will be sent again");
+            let error = why(&error);
+            tracing::error!(error, "the store panicked: an e-mail's outcome is lost, and it will be sent again");
         }
     }
 
