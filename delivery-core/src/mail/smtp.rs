@@ -14,7 +14,7 @@ use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::extension::ClientId;
 use percent_encoding::percent_decode_str;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use url::{Host, Url};
@@ -69,7 +69,7 @@ fn secured(host: &str) -> Result<Tls, SmtpError> {
     if roots.add_parsable_certificates(found.certs).0 == 0 {
         return Err(refused(found.errors.into_iter().next().map_or_else(|| "no root certificates".into(), Into::into)));
     }
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| refused(error.into()))?
         .with_root_certificates(roots)
@@ -196,6 +196,21 @@ mod tests {
             let mailer = url.parse::<SmtpMailer>().ok();
             let server = mailer.map(|mailer| mailer.connections.server().to_string());
             assert_eq!(server.as_deref(), accepted, "{url}");
+        }
+    }
+
+    #[test]
+    fn signatures_of_every_curve_that_authorities_use_are_known() {
+        use tokio_rustls::rustls::SignatureScheme;
+        let known = aws_lc_rs::default_provider().signature_verification_algorithms.supported_schemes();
+        for scheme in [
+            SignatureScheme::ECDSA_NISTP256_SHA256,
+            SignatureScheme::ECDSA_NISTP384_SHA384,
+            SignatureScheme::ECDSA_NISTP521_SHA512,
+            SignatureScheme::ED25519,
+            SignatureScheme::RSA_PSS_SHA512,
+        ] {
+            assert!(known.contains(&scheme), "{scheme:?}");
         }
     }
 

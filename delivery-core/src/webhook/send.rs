@@ -13,7 +13,7 @@ use hyper_util::client::legacy::{self, connect::HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use thiserror::Error;
 use tokio::time::timeout;
-use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::body::body;
@@ -67,7 +67,7 @@ pub(crate) enum SendError {
 impl Client {
     pub(super) fn new(needs_roots: bool) -> io::Result<Self> {
         // The provider is named: a host whose other crates bring another one would have two, and no default.
-        let provider = ring::default_provider();
+        let provider = aws_lc_rs::default_provider();
         let builder = HttpsConnectorBuilder::new();
         let builder = if needs_roots {
             builder.with_provider_and_native_roots(provider)?
