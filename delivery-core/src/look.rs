@@ -2,6 +2,7 @@
 //!
 //! Everything here turns values into text and does nothing else; [`http`](crate::http) decides what is shown, to whom.
 
+mod bounds;
 mod colour;
 mod markdown;
 mod ours;

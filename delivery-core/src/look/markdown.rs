@@ -4,6 +4,8 @@ use std::collections::HashSet;
 
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, HeadingLevel, LinkType, Options, Parser, Tag, TagEnd, html};
 
+use super::bounds::{Bounds, RUN, Runs};
+
 /// The content of a product or a post as HTML. Raw HTML and scripts do nothing, images are links, since a page loads nothing from
 /// elsewhere, and headings begin at the second level, below the page's own, and skip none.
 pub(crate) fn rendered(markdown: &str) -> String {
@@ -48,7 +50,7 @@ pub(crate) fn rendered(markdown: &str) -> String {
 
 /// HTML that is yet to be cleaned: of bounded depth, with a bounded number of elements, and without a text or an attribute that is
 /// long.
-fn written(markdown: &str) -> String {
+pub(super) fn written(markdown: &str) -> String {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
     let mut written = String::with_capacity(markdown.len() * 3 / 2);
     let (mut bounds, mut tamer, mut runs) = (Bounds::default(), Tamer::default(), Runs::default());
@@ -58,103 +60,6 @@ fn written(markdown: &str) -> String {
         events.flat_map(move |event| tamer.tame(event)).flat_map(move |event| runs.cut(event)),
     );
     written
-}
-
-/// How deep quotes, lists and the like may be in each other. What is deeper stands at that depth: the time that a page of HTML takes
-/// to be cleaned, and to be shown, grows with its size times its depth.
-const DEEPEST: usize = 24;
-
-/// How many elements a page may have of one content. What comes after them stands there without its form. A book of a mebibyte has
-/// some twenty thousand; a table of that size has half a million, and takes 130 MB to be cleaned.
-const MOST: usize = 50_000;
-
-/// Leaves out elements that are too many, or too deep in others, but not the text in them.
-#[derive(Default)]
-struct Bounds {
-    begun: usize,
-    /// Of those that are open: how many were let through, and how many were not.
-    inside: usize,
-    left_out: usize,
-}
-
-impl Bounds {
-    fn admit<'m>(&mut self, event: Event<'m>) -> Option<Event<'m>> {
-        let is_full = self.begun >= MOST;
-        match event {
-            Event::Start(_) if is_full || self.inside == DEEPEST => {
-                self.left_out += 1;
-                return None;
-            }
-            Event::Start(_) => {
-                self.begun += 1;
-                self.inside += 1;
-            }
-            // Whatever was left out is inside all that was let through.
-            Event::End(_) if self.left_out > 0 => {
-                self.left_out -= 1;
-                // Words of two cells, or of two paragraphs, stay apart.
-                return Some(Event::Text(CowStr::Borrowed(" ")));
-            }
-            Event::End(_) => self.inside = self.inside.saturating_sub(1),
-            Event::Code(text) if is_full => return Some(Event::Text(text)),
-            Event::HardBreak | Event::Rule if is_full => return Some(Event::SoftBreak),
-            Event::Code(_) | Event::HardBreak | Event::Rule => self.begun += 1,
-            _ => {}
-        }
-        Some(event)
-    }
-}
-
-/// How long text without an element in it, or the address of a link, may be, in bytes. html5ever 0.40 takes time that grows with the
-/// square of it: minutes for a mebibyte of `&`.
-const RUN: usize = 8 << 10;
-
-/// Breaks text that is too long into lines.
-#[derive(Default)]
-struct Runs {
-    /// How long the text is that no element has ended yet.
-    length: usize,
-}
-
-impl Runs {
-    fn cut<'m>(&mut self, event: Event<'m>) -> Vec<Event<'m>> {
-        match event {
-            Event::Text(text) => self.lines(text, Event::Text),
-            // An element of its own, and so is each of its lines.
-            Event::Code(text) => {
-                self.length = 0;
-                Self::default().lines(text, Event::Code)
-            }
-            event => {
-                self.length = 0;
-                vec![event]
-            }
-        }
-    }
-
-    fn lines<'m>(&mut self, text: CowStr<'m>, form: fn(CowStr<'m>) -> Event<'m>) -> Vec<Event<'m>> {
-        if self.length + text.len() <= RUN {
-            self.length += text.len();
-            return vec![form(text)];
-        }
-        let (mut rest, mut events) = (&*text, Vec::new());
-        while self.length + rest.len() > RUN {
-            let most = rest.floor_char_boundary(RUN - self.length);
-            // The line ends where a word does, if one does.
-            let end = rest[..most].rfind([' ', '\n']);
-            let (line, next) = match end {
-                Some(end) => (&rest[..end], &rest[end + 1..]),
-                None if self.length > 0 => ("", rest),
-                None => rest.split_at(most),
-            };
-            events.push(form(line.to_owned().into()));
-            events.push(Event::InlineHtml("<br>".into()));
-            (rest, self.length) = (next, 0);
-        }
-        self.length = rest.len();
-        events.push(form(rest.to_owned().into()));
-        events
-    }
 }
 
 /// Makes of each event what a page can show.
@@ -271,78 +176,6 @@ mod tests {
         ] {
             assert_eq!(rendered(markdown), format!("<p>{to}{text}</a></p>\n"), "{markdown}");
         }
-    }
-
-    #[test]
-    fn what_is_too_deep_stands_less_deep() {
-        for markdown in [">".repeat(500) + "deep", "* ".repeat(500) + "deep", "**a *b ".repeat(300) + "deep"] {
-            let html = rendered(&markdown);
-            assert!(html.contains("deep"), "{html}");
-            let depth = html.match_indices('<').fold((0_usize, 0), |(deep, deepest), (at, _)| {
-                let deep = if html[at..].starts_with("</") { deep - 1 } else { deep + 1 };
-                (deep, deepest.max(deep))
-            });
-            assert!(depth.0 == 0 && depth.1 <= DEEPEST, "{depth:?} in {html}");
-        }
-    }
-
-    #[test]
-    fn what_is_too_much_loses_its_form_and_not_its_words() {
-        // A quarter of the longest content: the time of a debug build.
-        const LENGTH: usize = 1 << 18;
-        let long = |unit: &str| unit.repeat(LENGTH / unit.len() - 1);
-        for markdown in [
-            format!("|a|b|\n|-|-|\n{}", long("|x|y|\n")),
-            format!("|{}\n|{}\n{}", "a|".repeat(1_000), "-|".repeat(1_000), "|".repeat(LENGTH)),
-            long("- x\n"),
-            long("x\n\n"),
-            long("`x` "),
-            long("*x* "),
-            long("x  \n"),
-            long("---\n\n"),
-            long("[x](y) "),
-            format!("[x]: https://e.com/{}\n\n{}", "y".repeat(500), long("[x]")),
-            long("&"),
-            long("\u{ab}"),
-            long("& "),
-            format!("`{}`", long("&")),
-            format!("```\n{}\n```", long("&&\n")),
-            format!("[x](https://e.com/{})", long("&")),
-            long("\""),
-            long("<"),
-            long("![x"),
-            long("**x "),
-        ] {
-            let html = rendered(&markdown);
-            let elements = html.matches('<').count();
-            let shown = &markdown[markdown.len().min(40)..markdown.len().min(60)];
-            assert!(elements <= 2 * MOST + 2 * DEEPEST + 4_000, "{elements} of {shown:?}");
-            let longest = html.split('<').map(str::len).max().unwrap();
-            assert!(longest <= 6 * RUN + 200, "{longest} bytes at once of {shown:?}");
-            assert!(html.len() <= 12 << 20, "{} bytes of {shown:?}", html.len());
-        }
-        let html = rendered(&long("**word**\n\n"));
-        assert_eq!(html.matches("word").count(), LENGTH / 10 - 1, "no word is lost");
-    }
-
-    #[test]
-    fn no_text_is_long_wherever_it_stands() {
-        // The longest content; what it is written as is not cleaned, which takes a debug build seconds.
-        let long = "&".repeat((1 << 20) - 100);
-        for markdown in [
-            format!("`{long}`"),
-            format!("```{long}\nx\n```"),
-            format!("[x](y \"{long}\")"),
-            format!("![{long}](y)"),
-            format!("<p title=\"{long}\">"),
-        ] {
-            let html = written(&markdown);
-            let longest = html.split('<').map(str::len).max().unwrap();
-            assert!(longest <= 6 * RUN + 200, "{longest} bytes at once of {:?}", &markdown[..20]);
-        }
-        let code = rendered(&format!("`{}`", "x ".repeat(RUN)));
-        assert_eq!(code.matches('x').count(), RUN, "no word is lost");
-        assert_eq!(code.matches("<code>").count(), 2, "each line is code");
     }
 
     #[test]
