@@ -1,34 +1,30 @@
 //! Putting a service together.
 
 use std::fmt;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use sha2::{Digest, Sha256};
-use tokio::sync::{Mutex, Notify, OnceCell};
 use zeroize::Zeroizing;
 
-use super::encoded::EncodedLists;
 use super::expiry::ExpiryNotice;
-use super::{Delivery, Inner, Options, Settings, Stores};
+use super::{Delivery, Options, Settings, Stores};
 use crate::clock::{Clock, SystemClock};
 use crate::entropy::{Entropy, SystemEntropy};
-use crate::http::budget::BodyBudget;
 use crate::key::Keyring;
 use crate::language::Language;
-use crate::limit::{MemoryLimiter, Quotas, RateLimiter};
-use crate::mail::{Mailer, Outbox, Sender, Templates};
-use crate::observer::{Observer, Observers};
+use crate::limit::bodies::BodyBudget;
+use crate::limit::{Quotas, RateLimiter};
+use crate::mail::{Mailer, Sender, Templates};
+use crate::observer::Observer;
+#[cfg(feature = "platforms")]
+use crate::platform::Platform;
 use crate::secret::{AdminToken, WebhookSecret};
 use crate::seller::Seller;
-use crate::store::{Catalog, Posts, Route};
+use crate::store::{Catalog, Posts};
 use crate::terms::Terms;
 #[cfg(feature = "webhooks")]
 use crate::webhook::Webhooks;
-#[cfg(feature = "platforms")]
-use {super::platforms::Platforms, crate::platform::Platform};
 
 /// How long a lease of the outbox lasts where the host says nothing.
 const MAIL_LEASE: Duration = Duration::from_secs(45);
@@ -41,31 +37,31 @@ const LEAST_BODY_BUDGET: usize = 4 << 20;
 /// Every value was checked when it was parsed, so [`build`](Self::build) cannot fail.
 #[derive(Debug)]
 pub struct Builder {
-    stores: Stores,
-    mailer: Arc<dyn Mailer>,
-    keyring: Keyring,
-    webhook_secret: Option<WebhookSecret>,
-    seller: Option<Arc<dyn Seller>>,
-    limiter: Option<Arc<dyn RateLimiter>>,
-    clock: Arc<dyn Clock>,
-    entropy: Arc<dyn Entropy>,
-    templates: Templates,
-    sender: Sender,
-    base_url: String,
-    language: Language,
-    expiry_notice: ExpiryNotice,
-    mail_lease: Duration,
-    mail_route: Hidden,
-    quotas: Quotas,
-    terms: Terms,
-    trusted_proxies: Vec<IpNet>,
-    body_budget: usize,
-    list_details: bool,
-    observers: Vec<Arc<dyn Observer>>,
+    pub(super) stores: Stores,
+    pub(super) mailer: Arc<dyn Mailer>,
+    pub(super) keyring: Keyring,
+    pub(super) webhook_secret: Option<WebhookSecret>,
+    pub(super) seller: Option<Arc<dyn Seller>>,
+    pub(super) limiter: Option<Arc<dyn RateLimiter>>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) entropy: Arc<dyn Entropy>,
+    pub(super) templates: Templates,
+    pub(super) sender: Sender,
+    pub(super) base_url: String,
+    pub(super) language: Language,
+    pub(super) expiry_notice: ExpiryNotice,
+    pub(super) mail_lease: Duration,
+    pub(super) mail_route: Hidden,
+    pub(super) quotas: Quotas,
+    pub(super) terms: Terms,
+    pub(super) trusted_proxies: Vec<IpNet>,
+    pub(super) body_budget: usize,
+    pub(super) list_details: bool,
+    pub(super) observers: Vec<Arc<dyn Observer>>,
     #[cfg(feature = "pages")]
-    look: Option<crate::look::Look>,
+    pub(super) look: Option<crate::look::Look>,
     #[cfg(feature = "webhooks")]
-    webhooks: Option<Webhooks>,
+    pub(super) webhooks: Option<Webhooks>,
     #[cfg(feature = "platforms")]
     pub(super) platforms: Vec<Arc<dyn Platform>>,
     #[cfg(feature = "platforms")]
@@ -74,7 +70,7 @@ pub struct Builder {
 
 /// A text that may hold a password.
 #[derive(Default)]
-struct Hidden(Zeroizing<String>);
+pub(super) struct Hidden(pub(super) Zeroizing<String>);
 
 impl fmt::Debug for Hidden {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -342,96 +338,5 @@ impl Builder {
     pub fn entropy(mut self, entropy: Arc<dyn Entropy>) -> Self {
         self.entropy = entropy;
         self
-    }
-
-    /// The service. E-mails are sent once it is [started](Delivery::start).
-    #[must_use]
-    pub fn build(self) -> Delivery {
-        let route = self.route(&self.keyring.pepper());
-        let Stores { ledger, catalog, editor, posts, names } = self.stores;
-        #[cfg(not(feature = "platforms"))]
-        drop(names);
-        let keyring = Arc::new(self.keyring);
-        let wake = Arc::new(Notify::new());
-        let observers = Observers::new(self.observers);
-        #[cfg(feature = "webhooks")]
-        let webhooks = self.webhooks.iter().flat_map(Webhooks::names).cloned().collect();
-        #[cfg(not(feature = "webhooks"))]
-        let webhooks = Vec::new();
-        let outbox = Outbox {
-            ledger: ledger.clone(),
-            catalog: catalog.clone(),
-            mailer: self.mailer,
-            lease: self.mail_lease,
-            keyring: keyring.clone(),
-            clock: self.clock.clone(),
-            entropy: self.entropy.clone(),
-            templates: self.templates,
-            sender: self.sender,
-            base_url: self.base_url,
-            #[cfg(feature = "pages")]
-            has_page: self.look.as_ref().is_some_and(crate::look::Look::has_buyer),
-            #[cfg(not(feature = "pages"))]
-            has_page: false,
-            language: self.language,
-            route,
-            wake: wake.clone(),
-            observers: observers.clone(),
-            #[cfg(feature = "webhooks")]
-            webhooks: self.webhooks,
-        };
-        let limiter = self.limiter.unwrap_or_else(|| Arc::new(MemoryLimiter::new(self.clock.clone())));
-        let inner = Inner {
-            ledger,
-            catalog,
-            editor,
-            posts,
-            #[cfg(feature = "platforms")]
-            platforms: Platforms::new(self.platforms, self.accept_test_events, names),
-            limiter,
-            clock: self.clock,
-            entropy: self.entropy,
-            keyring,
-            webhook_secret: self.webhook_secret,
-            #[cfg(feature = "pages")]
-            tokens: self.seller.as_ref().and_then(|seller| seller.tokens()),
-            seller: self.seller,
-            quotas: self.quotas,
-            terms: self.terms,
-            expiry_notice: self.expiry_notice,
-            trusted_proxies: self.trusted_proxies,
-            bodies: BodyBudget::new(self.body_budget),
-            list_details: self.list_details,
-            outbox: Arc::new(outbox),
-            wake,
-            registered: OnceCell::new(),
-            encoded: EncodedLists::default(),
-            described: OnceLock::new(),
-            asked: Notify::new(),
-            #[cfg(feature = "pages")]
-            look: self.look.map(Arc::new),
-            #[cfg(feature = "pages")]
-            shelf: crate::look::Shelf::default(),
-            #[cfg(feature = "pages")]
-            counted: std::sync::Mutex::default(),
-            #[cfg(feature = "pages")]
-            adding: Mutex::default(),
-            counting: Mutex::default(),
-            wrong_sign_ins: AtomicU64::default(),
-            observers,
-            webhooks,
-        };
-        Delivery { inner: Arc::new(inner) }
-    }
-
-    /// The way that e-mails go. Keyed, so that a password in them cannot be guessed from what the store keeps.
-    fn route(&self, pepper: &[u8]) -> Route {
-        let digest = Sha256::new_with_prefix(pepper)
-            .chain_update(self.sender.to_string())
-            .chain_update([0])
-            .chain_update(self.mail_route.0.as_bytes());
-        let mut route = [0; 16];
-        route.iter_mut().zip(digest.finalize()).for_each(|(to, from)| *to = from);
-        Route::from_bytes(route)
     }
 }

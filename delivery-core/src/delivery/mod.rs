@@ -3,6 +3,7 @@
 //! [`Delivery`] is the handle that a host keeps and clones. It knows no HTTP; [`http`](crate::http) puts it on the wire,
 //! and a host may call it directly.
 
+mod build;
 mod builder;
 mod buyer;
 mod chores;
@@ -44,8 +45,8 @@ pub use self::stores::Stores;
 use crate::clock::Clock;
 use crate::entropy::Entropy;
 use crate::error::ErrorCode;
-use crate::http::budget::BodyBudget;
 use crate::key::{Key, KeyId, Keyring, Refusal};
+use crate::limit::bodies::BodyBudget;
 use crate::limit::{Quotas, RateLimiter};
 use crate::mail::Outbox;
 use crate::observer::{Event, Observers};
@@ -102,7 +103,7 @@ pub(crate) struct Inner {
     pub(crate) tokens: Option<crate::seller::AdminTokens>,
     #[cfg(feature = "pages")]
     pub(crate) counted: std::sync::Mutex<recent::Counted>,
-    /// Held by whoever adds a product or a post by a form: one that is sent twice adds one. Several servers take turns in the store
+    /// Held while a form adds a product or a post: one that is sent twice adds one. Several servers take turns in the store
     /// that they share.
     #[cfg(feature = "pages")]
     pub(crate) adding: Mutex<()>,

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt};
 use tokio::time::timeout;
 
-use super::budget::{BodyBudget, GaveWay};
+use crate::limit::bodies::{BodyBudget, GaveWay};
 
 /// What is read of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -25,7 +25,6 @@
 mod address;
 mod admin;
 mod body;
-pub(crate) mod budget;
 mod buyer;
 mod call;
 mod credential;

@@ -24,6 +24,7 @@
 //! }
 //! ```
 
+pub(crate) mod bodies;
 mod memory;
 #[cfg(feature = "redis")]
 mod redis;

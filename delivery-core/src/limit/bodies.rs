@@ -31,14 +31,14 @@ struct Blocks(Vec<Vec<u8>>);
 
 /// A body that is being read. Its memory is given back when this is dropped.
 #[derive(Debug)]
-pub(super) struct Kept<'a> {
+pub(crate) struct Kept<'a> {
     budget: &'a BodyBudget,
     number: u64,
 }
 
 /// The body had to give way to younger ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct GaveWay;
+pub(crate) struct GaveWay;
 
 /// The length of a block, in bytes.
 const BLOCK: usize = 4 << 10;
@@ -72,7 +72,7 @@ impl BodyBudget {
         Self { limit, open: Mutex::default() }
     }
 
-    pub(super) fn begin(&self) -> Kept<'_> {
+    pub(crate) fn begin(&self) -> Kept<'_> {
         let mut open = self.open();
         let number = open.begun;
         open.begun += 1;
@@ -87,7 +87,7 @@ impl BodyBudget {
 
 impl Kept<'_> {
     /// Adds what has come.
-    pub(super) fn push(&self, piece: &[u8]) -> Result<(), GaveWay> {
+    pub(crate) fn push(&self, piece: &[u8]) -> Result<(), GaveWay> {
         let mut open = self.budget.open();
         let Some(body) = open.bodies.get_mut(&self.number) else { return Err(GaveWay) };
         let before = body.memory();
@@ -105,7 +105,7 @@ impl Kept<'_> {
     }
 
     /// The whole body.
-    pub(super) fn finish(self) -> Result<Bytes, GaveWay> {
+    pub(crate) fn finish(self) -> Result<Bytes, GaveWay> {
         self.take().map(|body| body.0.concat().into()).ok_or(GaveWay)
     }
 

@@ -1,0 +1,112 @@
+//! From what a builder was told to a service.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
+
+use sha2::{Digest, Sha256};
+use tokio::sync::{Mutex, Notify, OnceCell};
+
+use super::encoded::EncodedLists;
+#[cfg(feature = "platforms")]
+use super::platforms::Platforms;
+use super::{Builder, Delivery, Inner, Stores};
+use crate::limit::MemoryLimiter;
+use crate::limit::bodies::BodyBudget;
+use crate::mail::Outbox;
+use crate::observer::Observers;
+use crate::store::Route;
+#[cfg(feature = "webhooks")]
+use crate::webhook::Webhooks;
+
+impl Builder {
+    /// The service. E-mails are sent once it is [started](Delivery::start).
+    #[must_use]
+    pub fn build(self) -> Delivery {
+        let route = self.route(&self.keyring.pepper());
+        let Stores { ledger, catalog, editor, posts, names } = self.stores;
+        #[cfg(not(feature = "platforms"))]
+        drop(names);
+        let keyring = Arc::new(self.keyring);
+        let wake = Arc::new(Notify::new());
+        let observers = Observers::new(self.observers);
+        #[cfg(feature = "webhooks")]
+        let webhooks = self.webhooks.iter().flat_map(Webhooks::names).cloned().collect();
+        #[cfg(not(feature = "webhooks"))]
+        let webhooks = Vec::new();
+        let outbox = Outbox {
+            ledger: ledger.clone(),
+            catalog: catalog.clone(),
+            mailer: self.mailer,
+            lease: self.mail_lease,
+            keyring: keyring.clone(),
+            clock: self.clock.clone(),
+            entropy: self.entropy.clone(),
+            templates: self.templates,
+            sender: self.sender,
+            base_url: self.base_url,
+            #[cfg(feature = "pages")]
+            has_page: self.look.as_ref().is_some_and(crate::look::Look::has_buyer),
+            #[cfg(not(feature = "pages"))]
+            has_page: false,
+            language: self.language,
+            route,
+            wake: wake.clone(),
+            observers: observers.clone(),
+            #[cfg(feature = "webhooks")]
+            webhooks: self.webhooks,
+        };
+        let limiter = self.limiter.unwrap_or_else(|| Arc::new(MemoryLimiter::new(self.clock.clone())));
+        let inner = Inner {
+            ledger,
+            catalog,
+            editor,
+            posts,
+            #[cfg(feature = "platforms")]
+            platforms: Platforms::new(self.platforms, self.accept_test_events, names),
+            limiter,
+            clock: self.clock,
+            entropy: self.entropy,
+            keyring,
+            webhook_secret: self.webhook_secret,
+            #[cfg(feature = "pages")]
+            tokens: self.seller.as_ref().and_then(|seller| seller.tokens()),
+            seller: self.seller,
+            quotas: self.quotas,
+            terms: self.terms,
+            expiry_notice: self.expiry_notice,
+            trusted_proxies: self.trusted_proxies,
+            bodies: BodyBudget::new(self.body_budget),
+            list_details: self.list_details,
+            outbox: Arc::new(outbox),
+            wake,
+            registered: OnceCell::new(),
+            encoded: EncodedLists::default(),
+            described: OnceLock::new(),
+            asked: Notify::new(),
+            #[cfg(feature = "pages")]
+            look: self.look.map(Arc::new),
+            #[cfg(feature = "pages")]
+            shelf: crate::look::Shelf::default(),
+            #[cfg(feature = "pages")]
+            counted: std::sync::Mutex::default(),
+            #[cfg(feature = "pages")]
+            adding: Mutex::default(),
+            counting: Mutex::default(),
+            wrong_sign_ins: AtomicU64::default(),
+            observers,
+            webhooks,
+        };
+        Delivery { inner: Arc::new(inner) }
+    }
+
+    /// The way that e-mails go. Keyed, so that a password in them cannot be guessed from what the store keeps.
+    fn route(&self, pepper: &[u8]) -> Route {
+        let digest = Sha256::new_with_prefix(pepper)
+            .chain_update(self.sender.to_string())
+            .chain_update([0])
+            .chain_update(self.mail_route.0.as_bytes());
+        let mut route = [0; 16];
+        route.iter_mut().zip(digest.finalize()).for_each(|(to, from)| *to = from);
+        Route::from_bytes(route)
+    }
+}
