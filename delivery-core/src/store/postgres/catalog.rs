@@ -1,4 +1,4 @@
-//! Products and posts: reading and changing them, and noticing what other servers change.
+//! Products: reading and changing them, and noticing what other servers change.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,16 +16,14 @@ use super::session::Session;
 use super::{PostgresStore, detached};
 use crate::HostRef;
 use crate::order::Source;
-use crate::post::{NewPost, Post, PostId};
 use crate::product::{Listing, NewProduct, Product, ProductId, RefName};
-use crate::store::cache::{PostCache, ProductCache};
-use crate::store::catalog::{are_alike, unchanged};
+use crate::store::cache::ProductCache;
+use crate::store::catalog::unchanged;
 use crate::store::sql::rows;
 use crate::store::sql::statements::{
-    ADD_POST, ADD_PRODUCT, ARCHIVE_PRODUCT, DELETE_POST, POST, POSTS, POSTS_OF_CATEGORY, PRODUCT, PRODUCT_CALLED,
-    PRODUCT_NAMED, PRODUCTS, UPDATE_POST, UPDATE_PRODUCT, bind_post, bind_product, limit, listed,
+    ADD_PRODUCT, ARCHIVE_PRODUCT, PRODUCT, PRODUCT_CALLED, PRODUCT_NAMED, PRODUCTS, UPDATE_PRODUCT, bind_product,
 };
-use crate::store::{Action, Catalog, CatalogEditor, Edit, PostQuery, Posts, ProductNames, StoreError};
+use crate::store::{Action, Catalog, CatalogEditor, Edit, ProductNames, StoreError};
 
 /// How often to look whether another server has changed a product: the promise is a second.
 const WATCH: Duration = Duration::from_millis(500);
@@ -38,7 +36,7 @@ async fn add_product(session: &mut Session<'_>, facts: &NewProduct, edit: &Edit)
 }
 
 /// Who adds something once holds this row: servers take turns, and each sees what the one before has added.
-const TURN: &str = "SET LOCAL lock_timeout = '3s'; SELECT version FROM delivery_catalog FOR UPDATE";
+pub(super) const TURN: &str = "SET LOCAL lock_timeout = '3s'; SELECT version FROM delivery_catalog FOR UPDATE";
 
 async fn add_product_once(
     session: &mut Session<'_>,
@@ -90,7 +88,7 @@ async fn archive_product(
     row.map(|row| rows::product(&row).map(Arc::new)).transpose()
 }
 
-type Statement<'q> = Query<'q, Postgres, PgArguments>;
+pub(super) type Statement<'q> = Query<'q, Postgres, PgArguments>;
 
 /// Changes a product, and enters that into the audit log. A trigger counts the change, for the caches of other servers.
 async fn change(
@@ -114,81 +112,6 @@ async fn change(
     }
     transaction.commit().await.map_err(store_error)?;
     Ok(product)
-}
-
-async fn add_post(session: &mut Session<'_>, facts: &NewPost, edit: &Edit) -> Result<Post, StoreError> {
-    let draft = rows::draft_post(facts)?;
-    let add = bind_post!(session.query(ADD_POST), draft);
-    let added = change_post(session, (add, None), Action::PostAdded, edit).await?;
-    added.ok_or(StoreError::corrupt("a post that was added and is not there"))
-}
-
-async fn add_post_once(session: &mut Session<'_>, facts: &NewPost, edit: &Edit) -> Result<Post, StoreError> {
-    const NEWEST: &str = "SELECT id, title, category, content, published_at FROM delivery_post \
-        ORDER BY published_at DESC, id DESC LIMIT 1";
-    let mut transaction = session.begin().await.map_err(store_error)?;
-    transaction.execute(TURN).await.map_err(store_error)?;
-    let mut inside = Session::Host(&mut transaction);
-    let newest = inside.query(NEWEST).fetch_optional(&mut *inside).await.map_err(store_error)?;
-    let newest = newest.map(|row| rows::post(&row)).transpose()?;
-    let post = match newest.filter(|newest| are_alike(newest, facts)) {
-        Some(newest) => newest,
-        None => add_post(&mut inside, facts, edit).await?,
-    };
-    transaction.commit().await.map_err(store_error)?;
-    Ok(post)
-}
-
-async fn update_post(
-    session: &mut Session<'_>,
-    id: PostId,
-    (facts, was): (&NewPost, Option<&NewPost>),
-    edit: &Edit,
-) -> Result<Option<Post>, StoreError> {
-    let draft = rows::draft_post(facts)?;
-    let update = bind_post!(session.query(UPDATE_POST), draft).bind(id.get());
-    change_post(session, (update, was.map(|was| (id, was))), Action::PostUpdated, edit).await
-}
-
-async fn delete_post(session: &mut Session<'_>, id: PostId, edit: &Edit) -> Result<bool, StoreError> {
-    let delete = session.query(DELETE_POST).bind(id.get());
-    Ok(change_post(session, (delete, None), Action::PostDeleted, edit).await?.is_some())
-}
-
-/// Changes a post, and enters that into the audit log.
-async fn change_post(
-    session: &mut Session<'_>,
-    (statement, was): (Statement<'_>, Option<(PostId, &NewPost)>),
-    action: Action,
-    edit: &Edit,
-) -> Result<Option<Post>, StoreError> {
-    let mut transaction = session.begin().await.map_err(store_error)?;
-    if let Some((id, was)) = was {
-        let mut inside = Session::Host(&mut transaction);
-        let find = inside.query(AssertSqlSafe(format!("{POST} FOR UPDATE"))).bind(id.get());
-        let row = find.fetch_optional(&mut *inside).await.map_err(store_error)?;
-        let is = row.map(|row| rows::post(&row)).transpose()?;
-        unchanged(is.as_ref().map(Post::facts), Some(was))?;
-    }
-    let row: Option<PgRow> = statement.fetch_optional(&mut *transaction).await.map_err(store_error)?;
-    let post = row.map(|row| rows::post(&row)).transpose()?;
-    if let Some(post) = &post {
-        let detail = Some(format!("post {}", post.id().get()));
-        let edit = Edit { detail, ..edit.clone() };
-        log(&mut Session::Host(&mut transaction), (None, None), action, &edit).await?;
-    }
-    transaction.commit().await.map_err(store_error)?;
-    Ok(post)
-}
-
-async fn post(sessions: Sessions, id: PostId) -> Result<Option<Post>, StoreError> {
-    detached(async move {
-        let mut session = sessions.read().await?;
-        let row = session.query(POST).bind(id.get()).fetch_optional(&mut *session).await.map_err(store_error)?;
-        session.finish().await.map_err(store_error)?;
-        row.map(|row| rows::post(&row)).transpose()
-    })
-    .await
 }
 
 async fn product(sessions: Sessions, cache: &ProductCache, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
@@ -275,27 +198,12 @@ async fn products(sessions: Sessions) -> Result<Arc<Vec<Listing>>, StoreError> {
     .await
 }
 
-async fn posts(sessions: Sessions, lists: Arc<PostCache>, query: PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
-    const CONTENTS: &str = "SELECT id, title, category, content, published_at FROM delivery_post WHERE id = ANY($1) \
-                            ORDER BY published_at DESC, id DESC";
-    detached(async move {
-        let mut session = sessions.read().await?;
-        let statement = session.query(if query.category.is_some() { POSTS_OF_CATEGORY } else { POSTS });
-        let mut statement = statement.bind(query.until.timestamp()).bind(limit(query.limit));
-        if let Some(category) = &query.category {
-            statement = statement.bind(category.as_str().to_owned());
-        }
-        let ids = listed(&statement.fetch_all(&mut *session).await.map_err(store_error)?)?;
-        if let Some(held) = lists.get(&ids) {
-            session.finish().await.map_err(store_error)?;
-            return Ok(held);
-        }
-        let contents = session.query(CONTENTS).bind(ids.iter().map(|(id, _)| id.get()).collect::<Vec<_>>());
-        let found = contents.fetch_all(&mut *session).await.map_err(store_error)?;
-        session.finish().await.map_err(store_error)?;
-        Ok(lists.keep(ids, found.iter().map(rows::post).collect::<Result<_, _>>()?))
-    })
-    .await
+impl PostgresStore {
+    /// Forgets what was cached of products, which were changed or may have been.
+    fn cleared<T>(&self, changed: Result<T, StoreError>) -> Result<T, StoreError> {
+        self.products.clear();
+        changed
+    }
 }
 
 #[async_trait]
@@ -314,17 +222,13 @@ impl CatalogEditor for PostgresStore {
     async fn add_product(&self, product: NewProduct, edit: Edit) -> Result<Arc<Product>, StoreError> {
         let queue = self.maintenance()?;
         let add = queue.run(move |session| Box::pin(async move { add_product(session, &product, &edit).await }));
-        let added = add.await;
-        self.products.clear();
-        added
+        self.cleared(add.await)
     }
 
     async fn add_product_once(&self, product: NewProduct, edit: Edit) -> Result<Arc<Product>, StoreError> {
         let queue = self.maintenance()?;
         let add = queue.run(move |session| Box::pin(async move { add_product_once(session, &product, &edit).await }));
-        let added = add.await;
-        self.products.clear();
-        added
+        self.cleared(add.await)
     }
 
     async fn product_called(&self, host_ref: &HostRef) -> Result<Option<Arc<Product>>, StoreError> {
@@ -342,17 +246,13 @@ impl CatalogEditor for PostgresStore {
         let update = queue.run(move |session| {
             Box::pin(async move { update_product(session, id, (&product, was.as_ref()), &edit).await })
         });
-        let updated = update.await;
-        self.products.clear();
-        updated
+        self.cleared(update.await)
     }
 
     async fn archive_product(&self, id: ProductId, edit: Edit) -> Result<Option<Arc<Product>>, StoreError> {
         let queue = self.maintenance()?;
         let archive = queue.run(move |session| Box::pin(async move { archive_product(session, id, &edit).await }));
-        let archived = archive.await;
-        self.products.clear();
-        archived
+        self.cleared(archive.await)
     }
 }
 
@@ -360,47 +260,5 @@ impl CatalogEditor for PostgresStore {
 impl ProductNames for PostgresStore {
     async fn product_named(&self, source: &Source, name: &RefName) -> Result<Option<ProductId>, StoreError> {
         product_named(self.sessions.clone(), &self.products, source, name).await
-    }
-}
-
-#[async_trait]
-impl Posts for PostgresStore {
-    async fn posts(&self, query: &PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
-        posts(self.sessions.clone(), self.posts.clone(), query.clone()).await
-    }
-
-    async fn add_post(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError> {
-        let queue = self.maintenance()?;
-        let add = queue.run(move |session| Box::pin(async move { add_post(session, &post, &edit).await }));
-        add.await
-    }
-
-    async fn add_post_once(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError> {
-        let queue = self.maintenance()?;
-        let add = queue.run(move |session| Box::pin(async move { add_post_once(session, &post, &edit).await }));
-        add.await
-    }
-
-    async fn post(&self, id: PostId) -> Result<Option<Post>, StoreError> {
-        post(self.sessions.clone(), id).await
-    }
-
-    async fn update_post(
-        &self,
-        id: PostId,
-        post: NewPost,
-        was: Option<&NewPost>,
-        edit: Edit,
-    ) -> Result<Option<Post>, StoreError> {
-        let (queue, was) = (self.maintenance()?, was.cloned());
-        let update = queue
-            .run(move |session| Box::pin(async move { update_post(session, id, (&post, was.as_ref()), &edit).await }));
-        update.await
-    }
-
-    async fn delete_post(&self, id: PostId, edit: Edit) -> Result<bool, StoreError> {
-        let queue = self.maintenance()?;
-        let delete = queue.run(move |session| Box::pin(async move { delete_post(session, id, &edit).await }));
-        delete.await
     }
 }

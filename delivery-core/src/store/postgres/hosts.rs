@@ -100,7 +100,7 @@ async fn first_of(
         let connected = options.clone().options(settings.iter().copied()).connect().await;
         match connected {
             Ok(session) => Ok(Ok((session, options))),
-            // The server's own words: it would say the same at another address. To whoever does not say the name, a server that
+            // The server's own words: it would say the same at another address. To a client that does not say the name, a server that
             // stands for many may say what it says to nobody else.
             Err(refused @ sqlx::Error::Database(_)) if has_name => Ok(Err(refused)),
             Err(error) => Err(error),

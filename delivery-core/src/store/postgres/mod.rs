@@ -30,6 +30,7 @@ mod messages;
 mod numbers;
 mod options;
 mod persist;
+mod posts;
 mod read;
 mod records;
 mod request;
