@@ -179,6 +179,13 @@ async fn one_operation_that_the_database_refuses_takes_no_other_down() {
     assert!(matches!(twice, Err(StoreError::Refused { .. })));
 }
 
+async fn with_a_key() -> (tempfile::TempDir, crate::store::sqlite::SqliteStore) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = crate::store::sqlite::SqliteStore::open(folder.path().join("x.db")).await.unwrap();
+    store.issue(Sale::new(new_key(1), Vec::new())).await.unwrap();
+    (folder, store)
+}
+
 async fn count_and_panic(writer: &mut Writer) -> Result<(), StoreError> {
     commit(writer, &[spend(1)]).await.unwrap();
     panic!("a fault of the writer's");
@@ -186,9 +193,7 @@ async fn count_and_panic(writer: &mut Writer) -> Result<(), StoreError> {
 
 #[tokio::test]
 async fn a_writer_that_panics_after_a_commit_goes_on_from_what_is_in_the_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = crate::store::sqlite::SqliteStore::open(folder.path().join("x.db")).await.unwrap();
-    store.issue(Sale::new(new_key(1), Vec::new())).await.unwrap();
+    let (_folder, store) = with_a_key().await;
     let counted = store.writer().unwrap().run(|writer| Box::pin(count_and_panic(writer))).await;
     assert!(matches!(counted, Err(StoreError::Unknown { .. })), "{counted:?}");
     let change = Change::Use { product: crate::product::ProductId::new(1).unwrap(), at: DateTime::UNIX_EPOCH };
@@ -204,9 +209,7 @@ async fn readdress_and_panic(writer: &mut Writer) -> Result<(), StoreError> {
 
 #[tokio::test]
 async fn after_a_panic_nobody_reads_what_was_known_before_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = crate::store::sqlite::SqliteStore::open(folder.path().join("x.db")).await.unwrap();
-    store.issue(Sale::new(new_key(1), Vec::new())).await.unwrap();
+    let (_folder, store) = with_a_key().await;
     let email = async || store.find(id(1)).await.unwrap().unwrap().email().to_string();
     assert_eq!(email().await, "a@example.com");
     let written = store.writer().unwrap().run(|writer| Box::pin(readdress_and_panic(writer))).await;
