@@ -35,7 +35,7 @@ pub(crate) struct Wish(Idle);
 /// What goes on over a connection.
 pub(crate) struct Conversation {
     idle: Idle,
-    /// Its number among the idle connections; 0 while it is none.
+    /// Its number among the idle connections; 0 while it is not idle.
     number: AtomicU64,
     /// Whether there is no more of the answer to come, though perhaps to send.
     answered: AtomicBool,
@@ -260,7 +260,7 @@ mod tests {
         let _wish = idle.make_room();
         let mut answer = oldest.answer();
         assert!(!answer.is_last() && !is_closed(&oldest) && is_closed(&other));
-        // Now there is none but the other, which asks too.
+        // Now only the other is idle, and asks too.
         assert!(other.answer().is_last() && !is_closed(&other) && answer.is_last());
     }
 
@@ -272,7 +272,7 @@ mod tests {
         assert!(is_closed(&first));
         drop((first, wish));
         drop(idle.make_room());
-        assert!(is_closed(&second), "it was chosen for whoever left");
+        assert!(is_closed(&second), "it was chosen for the one that gave up");
         let third = idle.begin();
         assert!(!is_closed(&third) && !third.answer().is_last());
     }

@@ -89,10 +89,10 @@ impl Places {
         self.permit(&self.0.sockets).await
     }
 
-    /// Waits for a permit. If there is none, the connection that has been idle longest makes room.
+    /// Waits for a permit. If all are taken, the connection that has been idle longest makes room.
     async fn permit(&self, permits: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
         let mut permit = pin!(unconstrained(permits.clone().acquire_owned()));
-        // In line before there is room, which whoever comes meanwhile would take otherwise.
+        // It stands in line before there is room: a client that comes meanwhile would take that otherwise.
         if let Some(permit) = permit.as_mut().now_or_never() {
             return permit.ok();
         }
@@ -146,12 +146,12 @@ impl Places {
 }
 
 impl Accepted {
-    /// Waits for a place. There is none if the client sends nothing for so long, or leaves, or the server stops.
+    /// Waits for a place. `None` if the client sends nothing within `patience`, or leaves, or the server stops.
     pub(crate) async fn place(&mut self, stream: &TcpStream, patience: Duration) -> Option<Place> {
         if self.place.is_some() {
             return self.place.take();
         }
-        // Whoever has sent nothing does not stand in line before those who have.
+        // A client that has sent nothing does not stand in line before those that have.
         let mut first = [0];
         let sent = tokio::select! {
             biased;

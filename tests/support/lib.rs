@@ -36,7 +36,7 @@ pub fn rounds_of(variable: &str, short: u32, long: u32) -> u32 {
     std::env::var(variable).map_or_else(|_| rounds(short, long), |number| number.parse().unwrap())
 }
 
-/// A port that nobody listens on, each time another one. It is below those that the system gives to whoever asks for any: a server
+/// A port that nobody listens on, each time another one. It is below those that the system gives to programs that ask for any: a server
 /// or a client beside the test, or a client that knocks until somebody listens, might be given it meanwhile.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);

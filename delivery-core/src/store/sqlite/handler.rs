@@ -258,7 +258,7 @@ impl BatchHandler for Writer {
         }
     }
 
-    /// On another connection, with what is in the file. Whoever reads meanwhile finds that, and not what was known before.
+    /// On another connection, with what is in the file. Readers find that meanwhile, and not what was known before.
     fn restart(&mut self) {
         self.is_lost = true;
         self.cache.keys.clear();

@@ -21,7 +21,7 @@ use crate::store::{Attempt, LOST_PAUSE, LostKeys, LostScan, MessageKind, StoreEr
 /// Requests, each an address and a time in milliseconds.
 pub(super) type Asks = BatchQueue<(String, i64), ()>;
 
-/// Keeps requests that come together in one commit. Whoever buys is in line with that, and not with each stranger.
+/// Keeps requests that come together in one commit. A sale waits for that one commit, and not for one of each stranger.
 pub(super) fn gather(writer: WorkQueue<Writer>) -> (Asks, oneshot::Receiver<()>) {
     BatchQueue::start(Gathering(writer))
 }
