@@ -11,11 +11,14 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::{Sleep, sleep};
 
-use super::idle::Conversation;
+use super::idle::{Conversation, Spare};
 
 /// How much must come in a [`PERIOD`] of a body that is waited for, in bytes, or its connection counts as idle.
 const LEAST: usize = 4 << 10;
 const PERIOD: Duration = Duration::from_secs(1);
+/// After how many of them the connection makes room for another one if none is idle, however much comes: a client that sends a
+/// little more than [`LEAST`] keeps no place from the others. Most bodies come within a few milliseconds.
+const LONG: usize = 2;
 
 /// The body of a request, which tells its connection whether it comes, and whether the end was reached.
 pub struct Heard {
@@ -26,8 +29,10 @@ pub struct Heard {
     end: Option<Pin<Box<Sleep>>>,
     /// How many bytes have come in it.
     came: usize,
-    /// Whether the connection was told that it is idle.
-    is_slow: bool,
+    /// How many periods have ended.
+    periods: usize,
+    /// Why the connection may make room.
+    spare: Option<Spare>,
 }
 
 /// Whether the client may still be sending the body of its request.
@@ -37,7 +42,7 @@ pub(crate) struct Unread(Arc<AtomicBool>);
 impl Heard {
     pub(crate) fn new(body: Incoming, conversation: Arc<Conversation>) -> (Self, Unread) {
         let unread = Unread(Arc::new(AtomicBool::new(!body.is_end_stream())));
-        let heard = Self { body, unread: unread.clone(), conversation, end: None, came: 0, is_slow: false };
+        let heard = Self { body, unread: unread.clone(), conversation, end: None, came: 0, periods: 0, spare: None };
         (heard, unread)
     }
 
@@ -49,26 +54,26 @@ impl Heard {
                 return;
             }
             end.set(sleep(PERIOD));
-            if mem::take(&mut self.came) < LEAST {
-                self.is_slow = true;
-                self.conversation.rest();
-            } else {
-                self.goes_on();
-            }
+            self.periods += 1;
+            let is_slow = mem::take(&mut self.came) < LEAST;
+            self.become_spare(if is_slow { Some(Spare::Idle) } else { (self.periods >= LONG).then_some(Spare::Body) });
         }
     }
 
-    /// It comes, or nobody waits for it any more.
-    fn goes_on(&mut self) {
-        if mem::take(&mut self.is_slow) {
-            self.conversation.wake();
+    fn become_spare(&mut self, spare: Option<Spare>) {
+        if mem::replace(&mut self.spare, spare) == spare {
+            return;
+        }
+        self.conversation.wake();
+        if let Some(spare) = spare {
+            self.conversation.become_spare(spare);
         }
     }
 }
 
 impl Drop for Heard {
     fn drop(&mut self) {
-        self.goes_on();
+        self.become_spare(None);
     }
 }
 
@@ -95,7 +100,7 @@ impl Body for Heard {
         }
         if frame.is_none() || self.body.is_end_stream() {
             self.unread.0.store(false, Ordering::Relaxed);
-            self.goes_on();
+            self.become_spare(None);
         }
         Poll::Ready(frame)
     }

@@ -1,4 +1,5 @@
-//! Which connections are idle: when all places are taken, the one that has been idle longest makes room.
+//! Which connection makes room when all places are taken: the one that has been idle longest; if none is idle, the one whose
+//! request's body has been coming longest, once that is two seconds.
 //!
 //! A connection is idle until the head of its first request has come, from the end of an answer until the head of the next
 //! request has come, and while next to nothing comes of the body of a request. A client that is slow keeps no place.
@@ -13,7 +14,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::Notify;
 
-/// The idle connections of a server. Clones share them.
+/// The connections of a server that may make room. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Idle(Arc<Mutex<Inner>>);
 
@@ -21,12 +22,23 @@ pub(crate) struct Idle(Arc<Mutex<Inner>>);
 struct Inner {
     /// Numbers are given in the order of time.
     last: u64,
-    /// How each is told to close.
-    connections: BTreeMap<u64, Arc<Notify>>,
+    /// How each that is idle is told to close.
+    idle: BTreeMap<u64, Arc<Notify>>,
+    /// The same for those whose body has been coming for long.
+    bodies: BTreeMap<u64, Arc<Notify>>,
     /// How many need room.
     wishes: usize,
-    /// For how many of them a connection that was idle closes.
+    /// For how many of them a connection closes.
     granted: usize,
+}
+
+/// Why a connection may make room.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spare {
+    /// Nothing comes over it, or next to nothing.
+    Idle,
+    /// The body of its request has been coming for long. It makes room only if none is idle.
+    Body,
 }
 
 /// Somebody needs room, until this is dropped.
@@ -35,7 +47,7 @@ pub(crate) struct Wish(Idle);
 /// What goes on over a connection.
 pub(crate) struct Conversation {
     idle: Idle,
-    /// Its number among the idle connections; 0 while it is not idle.
+    /// Its number among the connections that may make room; 0 while it is none of them.
     number: AtomicU64,
     /// Whether there is no more of the answer to come, though perhaps to send.
     answered: AtomicBool,
@@ -50,8 +62,8 @@ pub(crate) struct Answering {
 }
 
 impl Idle {
-    /// Has the connection closed that has been idle longest. If none is idle, the next that becomes idle is closed, and those are
-    /// whose answers begin until there is room.
+    /// Has the connection closed that has been idle longest or, if none is idle, whose body has been coming longest. If there is
+    /// neither, the next of either kind is closed, and those are whose answers begin until there is room.
     pub(crate) fn make_room(&self) -> Wish {
         let mut inner = self.lock();
         inner.wishes += 1;
@@ -78,7 +90,7 @@ impl Inner {
         self.last
     }
 
-    /// Whether somebody needs room for whom no idle connection closes. One that closes with its answer does not count: its client
+    /// Whether somebody needs room for whom no such connection closes. One that closes with its answer does not count: its client
     /// may take its time over that.
     fn lacks_room(&self) -> bool {
         self.wishes > self.granted
@@ -86,11 +98,15 @@ impl Inner {
 
     fn grant(&mut self) {
         while self.lacks_room()
-            && let Some((_, close)) = self.connections.pop_first()
+            && let Some((_, close)) = self.idle.pop_first().or_else(|| self.bodies.pop_first())
         {
             self.granted += 1;
             close.notify_one();
         }
+    }
+
+    fn remove(&mut self, number: u64) -> bool {
+        self.idle.remove(&number).or_else(|| self.bodies.remove(&number)).is_some()
     }
 }
 
@@ -110,25 +126,34 @@ impl Conversation {
     }
 
     /// It is idle, if it was not before.
-    pub(crate) fn rest(&self) {
+    fn rest(&self) {
+        self.become_spare(Spare::Idle);
+    }
+
+    /// It may make room, if it might not before.
+    pub(crate) fn become_spare(&self, spare: Spare) {
         if self.number.load(Ordering::Relaxed) != 0 {
             return;
         }
         let mut inner = self.idle.lock();
         let number = inner.number();
         self.number.store(number, Ordering::Relaxed);
-        inner.connections.insert(number, self.close.clone());
+        let connections = match spare {
+            Spare::Idle => &mut inner.idle,
+            Spare::Body => &mut inner.bodies,
+        };
+        connections.insert(number, self.close.clone());
         inner.grant();
     }
 
-    /// It is idle no more. If it was to be closed, another one is in its place.
+    /// It may make room no more. If it was to be closed, another one is in its place.
     pub(crate) fn wake(&self) {
         if self.number.load(Ordering::Relaxed) == 0 {
             return;
         }
         let mut inner = self.idle.lock();
         let number = self.number.swap(0, Ordering::Relaxed);
-        if inner.connections.remove(&number).is_none() {
+        if !inner.remove(number) {
             inner.granted = inner.granted.saturating_sub(1);
             inner.grant();
         }
@@ -147,7 +172,7 @@ impl Conversation {
     fn is_closing(&self) -> bool {
         let inner = self.idle.lock();
         let number = self.number.load(Ordering::Relaxed);
-        number != 0 && !inner.connections.contains_key(&number)
+        number != 0 && !inner.idle.contains_key(&number) && !inner.bodies.contains_key(&number)
     }
 }
 
@@ -181,7 +206,7 @@ impl Drop for Answering {
 impl Drop for Conversation {
     fn drop(&mut self) {
         let number = *self.number.get_mut();
-        self.idle.lock().connections.remove(&number);
+        self.idle.lock().remove(number);
     }
 }
 
@@ -233,6 +258,21 @@ mod tests {
         let _wish = idle.make_room();
         assert_eq!(all.iter().map(|one| is_closed(one)).collect::<Vec<_>>(), [false, true, false]);
         assert!(!all[0].answer().is_last(), "no other is closed too");
+    }
+
+    #[test]
+    fn while_none_is_idle_the_body_that_has_been_coming_longest_makes_room() {
+        let idle = Idle::default();
+        let all: Vec<_> = (0..4).map(|_| idle.begin()).collect();
+        let bodies: Vec<_> = all[..3].iter().map(Conversation::answer).collect();
+        all[1].become_spare(Spare::Body);
+        all[0].become_spare(Spare::Body);
+        let _wishes = [idle.make_room(), idle.make_room()];
+        assert_eq!(all.iter().map(|one| is_closed(one)).collect::<Vec<_>>(), [false, true, false, true]);
+        // The end of the body comes before the connection is closed: the next one makes room.
+        all[1].wake();
+        assert!(is_closed(&all[0]));
+        drop(bodies);
     }
 
     #[test]

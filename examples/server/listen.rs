@@ -23,7 +23,8 @@ pub(crate) struct ListenArguments {
     #[arg(long, env)]
     port: Option<String>,
     /// Connections served at once; when all are taken, the one that has been idle longest, or has sent next to nothing of a body for
-    /// a second, makes room for a client that sends a request
+    /// a second, makes room for a client that sends a request; if there is none, the one that has been sending a body longest, once
+    /// that is two seconds
     #[arg(long, env, default_value = "10000")]
     max_connections: String,
     /// Connections served at once for one address, four thousand more wait in line; trusted proxies are exempt

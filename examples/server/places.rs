@@ -89,7 +89,7 @@ impl Places {
         self.permit(&self.0.sockets).await
     }
 
-    /// Waits for a permit. If all are taken, the connection that has been idle longest makes room.
+    /// Waits for a permit. If all are taken, a connection that is idle makes room, or one whose body has been coming for long.
     async fn permit(&self, permits: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
         let mut permit = pin!(unconstrained(permits.clone().acquire_owned()));
         // It stands in line before there is room: a client that comes meanwhile would take that otherwise.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use serde_json::json;
 use support::process::{JSON, PLENTY, SECRET, Server, Site, read_answer, status};
 use support::wait_for;
 
-use crate::clients::connect_from;
+use crate::clients::{HEALTH, begin_order, connect_from};
 use crate::crash::clients::Done;
 use crate::proxy::{Kind, Proxy};
 
@@ -110,6 +111,39 @@ pub fn an_answer_before_the_end_of_a_body_is_the_last_of_its_connection(site: &S
         let answer = String::from_utf8_lossy(&head[..read]);
         assert!(answer.starts_with("HTTP/1.1 400") && !answer.to_lowercase().contains("connection: close"), "{answer}");
     }
+}
+
+/// Bodies of orders, which may take ten seconds, from senders who send a little more than what counts as idle.
+pub fn bodies_that_drip_keep_nobody_out(site: &Site) {
+    const LENGTH: usize = 64 << 10;
+    /// Four of them are sent a second: 6,000 bytes.
+    const DROP: [u8; 1_500] = [b' '; 1_500];
+    let server = site.start_with(&[("MAX_CONNECTIONS", "10")]);
+    let mut bodies: Vec<TcpStream> = Vec::new();
+    for source in [[127, 0, 0, 2], [127, 0, 0, 3]] {
+        bodies.extend((0..5).map(|_| begin_order(server.address, source, LENGTH)));
+    }
+    let mut stranger = connect_from(server.address, [127, 0, 0, 4]);
+    stranger.write_all(HEALTH).unwrap();
+    // The attack takes time: whoever asks is waited for between two drops, for half of what their bodies may take.
+    stranger.set_read_timeout(Some(Duration::from_millis(250))).unwrap();
+    let drops = (1..=20).find(|_| {
+        for stream in &mut bodies {
+            // The one that makes room is closed.
+            let _ = stream.write_all(&DROP);
+        }
+        stranger.peek(&mut [0]).is_ok()
+    });
+    let drops = drops.expect("an answer while the bodies drip");
+    assert_eq!(status(&read_answer(&mut stranger).0), 200);
+    // No more than one was closed for it: the bodies of the others are waited for.
+    let rest = vec![b' '; LENGTH - drops * DROP.len()];
+    let answered = bodies.iter_mut().filter_map(|stream| {
+        let mut answer = [0; 12];
+        stream.write_all(&rest).and_then(|()| stream.read_exact(&mut answer)).ok().map(|()| answer)
+    });
+    assert_eq!(answered.collect::<Vec<_>>(), [*b"HTTP/1.1 400"; 9]);
+    server.terminate();
 }
 
 /// The most memory that the server has had.

@@ -112,23 +112,24 @@ fn busy(server: SocketAddr, source: [u8; 4]) -> TcpStream {
     stream
 }
 
+/// The head of an order whose body is waited for.
+pub fn begin_order(server: SocketAddr, source: [u8; 4], length: usize) -> TcpStream {
+    const GO_ON: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+    let mut stream = connect_from(server, source);
+    let head = format!("POST /api/webhook/order HTTP/1.1\r\nHost: x\r\n{JSON}Content-Length: {length}\r\n");
+    stream.write_all(format!("{head}Expect: 100-continue\r\n\r\n").as_bytes()).unwrap();
+    let mut answer = [0; GO_ON.len()];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, GO_ON);
+    stream
+}
+
 /// Heads of orders, whose bodies may take ten seconds: who has sent none for a second makes room.
 pub fn who_sends_no_body_makes_room_for_who_asks(site: &Site) {
-    const HEAD: &[u8] = b"POST /api/webhook/order HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
-        Content-Length: 99\r\nExpect: 100-continue\r\n\r\n";
-    const GO_ON: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
     let server = site.start_with(&[("MAX_CONNECTIONS", "10")]);
-    let bodiless = |source| {
-        let mut stream = connect_from(server.address, source);
-        stream.write_all(HEAD).unwrap();
-        let mut answer = [0; GO_ON.len()];
-        stream.read_exact(&mut answer).unwrap();
-        assert_eq!(answer, GO_ON);
-        stream
-    };
     let mut silent: Vec<TcpStream> = Vec::new();
     for source in [[127, 0, 0, 1], [127, 0, 0, 2]] {
-        silent.extend((0..5).map(|_| bodiless(source)));
+        silent.extend((0..5).map(|_| begin_order(server.address, source, 99)));
     }
     let mut stranger = connect_from(server.address, [127, 0, 0, 3]);
     stranger.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -180,7 +181,7 @@ pub fn connect_from(server: SocketAddr, source: [u8; 4]) -> TcpStream {
     stream
 }
 
-const HEALTH: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+pub const HEALTH: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
 pub fn one_address_keeps_no_other_out(site: &Site) {
     let server = site.start_with(&[("MAX_CONNECTIONS_PER_ADDRESS", "5"), ("MAX_CONNECTIONS", "10")]);

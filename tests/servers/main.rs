@@ -79,6 +79,7 @@ on_both! {
     attack::bodies_that_nobody_reads_fail_no_order_behind_caddy,
     attack::an_answer_before_the_end_of_a_body_is_the_last_of_its_connection,
     attack::bodies_of_strangers_fill_no_memory,
+    attack::bodies_that_drip_keep_nobody_out,
     attack::one_key_fills_no_memory_and_keeps_nobody_waiting,
     #[cfg_attr(without = "strace", ignore = "needs strace")]
     disk::a_disk_that_hangs_keeps_nobody_waiting,
