@@ -1,11 +1,17 @@
 //! Words from outside, such as a mail server's reply, without what they may quote: keys and e-mail addresses.
+//!
+//! What is quoted may have been altered on its way: encoded, spaced out, or in capitals. It is looked for in the text as people
+//! would read it ([`decoded`]), and hidden where it stands in the text as it came.
+
+mod address;
+mod decoded;
+mod key;
+
+use std::ops::Range;
 
 use tokio::task::JoinError;
 
-use crate::key::SYMBOLS;
-
-/// A key that is cut off before this symbol tells next to nothing of its signature: version and number take 29 symbols.
-const CUT_OFF: usize = 32;
+use self::decoded::Glyph;
 
 /// `text` with `…` in the place of each key, whatever its prefix, and of each e-mail address. Control characters become spaces,
 /// since not every database keeps them.
@@ -17,12 +23,29 @@ const CUT_OFF: usize = 32;
 ///
 /// assert_eq!(redacted("550 <ada@example.com>: unknown"), "550 <…>: unknown");
 /// ```
+///
+/// Also hidden are keys and addresses that were altered: in capitals, in quoted-printable, percent-encoded, with HTML's entities,
+/// with separators between groups of symbols or with characters that nobody sees, `ada at example.com`; and long runs of base64,
+/// which may be a whole e-mail. A word that stands before `at mail.example.com` is taken for a name. The digits of a digest stay.
 #[must_use]
 pub fn redacted(text: &str) -> String {
-    let text = hide(text, key);
-    let text = hide(&text, |text| address(text, "@"));
-    // An address in a link.
-    hide(&text, |text| address(text, "%40")).replace(char::is_control, " ")
+    let glyphs = decoded::glyphs(text);
+    let mut found = key::find(&glyphs);
+    found.extend(key::find_base64(&glyphs));
+    found.extend(address::find(&glyphs));
+    let mut hidden: Vec<_> = found.into_iter().filter_map(|range| place(&glyphs, range)).collect();
+    hidden.sort_unstable_by_key(|place| place.start);
+    let (mut shown, mut end) = (String::with_capacity(text.len()), 0);
+    for place in hidden {
+        // What overlaps is one.
+        if place.start >= end {
+            shown.push_str(text.get(end..place.start).unwrap_or_default());
+            shown.push('…');
+        }
+        end = end.max(place.end);
+    }
+    shown.push_str(text.get(end..).unwrap_or_default());
+    shown.replace(char::is_control, " ")
 }
 
 /// Why a task has ended. A panic's message may quote anything.
@@ -30,57 +53,21 @@ pub(crate) fn why(ended: &JoinError) -> String {
     redacted(&ended.to_string())
 }
 
-/// Replaces what lies between the two parts that `find` returns, again and again.
-fn hide(text: &str, find: impl Fn(&str) -> Option<(&str, &str)>) -> String {
-    let (mut shown, mut rest) = (String::with_capacity(text.len()), text);
-    while let Some((before, after)) = find(rest) {
-        shown.push_str(before);
-        shown.push('…');
-        rest = after;
-    }
-    shown.push_str(rest);
-    shown
-}
-
-/// What stands before and after the first key.
-fn key(text: &str) -> Option<(&str, &str)> {
-    text.match_indices('_').find_map(|(at, underscore)| {
-        let (head, rest) = text.split_at_checked(at)?;
-        let after = after_key(rest.strip_prefix(underscore)?)?;
-        Some((head.trim_end_matches(is_symbol), after))
-    })
-}
-
-/// What follows the symbols of a key. A quoted e-mail may have them on two lines.
-fn after_key(symbols: &str) -> Option<&str> {
-    let rest = symbols.trim_start_matches(is_symbol);
-    let count = symbols.len() - rest.len();
-    let next_line = rest.trim_start_matches(['=', ' ', '\t', '\r', '\n']);
-    let after = next_line.trim_start_matches(is_symbol);
-    if count < SYMBOLS && count + next_line.len() - after.len() == SYMBOLS {
-        return Some(after);
-    }
-    (count >= CUT_OFF).then_some(rest)
-}
-
-fn is_symbol(c: char) -> bool {
-    c.is_ascii_lowercase() || c.is_ascii_digit()
-}
-
-/// What stands before and after the first e-mail address, whose `@` is written like this.
-fn address<'t>(text: &'t str, at_sign: &str) -> Option<(&'t str, &'t str)> {
-    let of_address = |c: char| !c.is_whitespace() && !c.is_control() && !"<>()[],;:\"\\@".contains(c);
-    text.match_indices(at_sign).find_map(|(at, _)| {
-        let (local, rest) = text.split_at_checked(at)?;
-        let domain = rest.strip_prefix(at_sign)?;
-        let (before, after) = (local.trim_end_matches(of_address), domain.trim_start_matches(of_address));
-        (before.len() < local.len() && after.len() < domain.len()).then_some((before, after))
-    })
+/// The bytes of the text that stand for some of its characters.
+fn place(glyphs: &[Glyph], range: Range<usize>) -> Option<Range<usize>> {
+    let glyphs = glyphs.get(range)?;
+    Some(glyphs.first()?.at.start..glyphs.last()?.at.end)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write;
+
+    use data_encoding::{BASE64, BASE64_MIME, BASE64URL_NOPAD};
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::key::{KeyId, Keyring, Prefix};
 
     #[tokio::test]
     async fn a_panic_tells_nobodys_address() {
@@ -108,18 +95,98 @@ mod tests {
                 "on two lines: … or … or ….",
             ),
             (format!("cut off: dlv_{HEAD}{}", &TAIL[..9]), "cut off: …"),
-            (
-                format!("{key} txn_{HEAD} evt_1NG8Du2eZvKY"),
-                "0123456789abcdefghjkmnpqrstvwxyz0123456789abcdef txn_0123456789abcdefghjkmnpq evt_1NG8Du2eZvKY",
-            ),
+            (format!("{key} txn_{HEAD} evt_1NG8Du2eZvKY"), "… txn_0123456789abcdefghjkmnpq evt_1NG8Du2eZvKY"),
+            (format!("DLV_{} =64lv=5f{HEAD}=\r\n{TAIL}", key.to_uppercase()), "… …"),
             ("550 5.1.1 <Buyer@example.com>: o'brien+x@b.example; gone".to_owned(), "550 5.1.1 <…>: …; gone"),
             ("to:用户.名@例え.jp,{{7*7}}@xn--r8jz45g.jp.".to_owned(), "to:…,…"),
             ("https://mx.example/?to=buyer%40example.com refused".to_owned(), "https:… refused"),
+            ("ada=40example.com, ada=40163.com, &lt;ada&#64;host&gt; ada&commat;a.b".to_owned(), "…, …, &lt;…&gt; …"),
+            ("for ada at example.com: full; Ada (AT) example.co.uk".to_owned(), "for …: full; …"),
             ("meet @ 5 pm, a@ or @b, 40%40".to_owned(), "meet @ 5 pm, a@ or @b, 40%40"),
             ("two\r\nlines\u{85}".to_owned(), "two  lines "),
             (String::new(), ""),
         ] {
             assert_eq!(redacted(&said), left, "{said}");
+        }
+    }
+
+    #[test]
+    fn what_a_mail_server_says_otherwise_can_be_read() {
+        for said in [
+            "550-5.1.1 https://support.google.com/mail/?p=NoSuchUser 5b1f17b1804b1-4318a5e0d42si25411745e9.28 - gsmtp",
+            "421 4.7.28 Gmail has detected an unusual rate of mail at 10:22:33; see https://aka.ms/EXOSmtpErrors",
+            "550 8e03978e-40d5-43dd-bc93-6894a57f9324 rejected as spam, 8e03978e-40d5-43dd-bc93-6894a57f9325 kept",
+            "552 size=40960 exceeds limit=35882577; 100% full & closed at 5 p.m. [AM6PR07CA0023.eurprd07.prod.outlook.com]",
+            "451 4.7.1 Greylisted, try again in 00:05:00 at the earliest (9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d)",
+            "panicked at delivery-core/src/delivery/platforms/reports.rs:228:25: there were seven, the next were the rest",
+        ] {
+            assert_eq!(redacted(said), said);
+        }
+    }
+
+    /// Each character written by `write`.
+    fn each(key: &str, write: impl Fn(&mut String, char)) -> String {
+        key.chars().fold(String::new(), |mut text, c| {
+            write(&mut text, c);
+            text
+        })
+    }
+
+    /// The symbols in groups, with `separator` between them.
+    fn grouped(key: &str, length: usize, separator: &str) -> String {
+        let (prefix, symbols) = key.split_once('_').unwrap();
+        let symbols: Vec<char> = symbols.chars().collect();
+        let groups: Vec<String> = symbols.chunks(length).map(|group| group.iter().collect()).collect();
+        format!("{prefix}_{}", groups.join(separator))
+    }
+
+    /// What has been seen to become of a key that is quoted, and some more.
+    fn altered(key: &str) -> Vec<String> {
+        let mail = format!("Your key for the guide:\r\n\r\n{key}\r\n\r\nThank you.\r\n");
+        let mut all = vec![
+            key.to_owned(),
+            key.to_uppercase(),
+            key.replace("dlv_", ""),
+            key.replace("dlv_", "").to_uppercase(),
+            each(key, |text, c| text.push(if text.len().is_multiple_of(2) { c.to_ascii_uppercase() } else { c })),
+            each(key, |text, c| write!(text, "={:02X}", u32::from(c)).unwrap()),
+            each(key, |text, c| write!(text, "%{:02x}", u32::from(c)).unwrap()),
+            each(key, |text, c| write!(text, "&#{};", u32::from(c)).unwrap()),
+            each(key, |text, c| write!(text, "{c}\u{200b}").unwrap()),
+            each(key, |text, c| write!(text, "{c}=E2=80=8B").unwrap()),
+            BASE64.encode(mail.as_bytes()),
+            BASE64_MIME.encode(mail.as_bytes()),
+            BASE64URL_NOPAD.encode(mail.as_bytes()),
+        ];
+        let underscores = ["=5F", "=5f", "%5F", "%255F", "=3D5F", "&#95;", "&#x5f;", "&lowbar;", "&amp;#95;", "_=\r\n"];
+        all.extend(underscores.map(|underscore| key.replace('_', underscore)));
+        let separators = [" ", "-", " - ", "\u{ad}", "&shy;", "=\r\n", "= ", "\r\n> ", "&nbsp;", "\u{2011}", "+"];
+        all.extend(separators.iter().flat_map(|separator| [4, 6, 8, 20].map(|length| grouped(key, length, separator))));
+        all
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn no_piece_of_an_altered_key_is_left(id: [u8; 16], secret in "[a-z0-9]{20}") {
+            let keyring = Keyring::new(Prefix::default(), &[secret.parse().unwrap()]).unwrap();
+            let key = keyring.text(KeyId::from_bytes(id), keyring.newest());
+            let (_, symbols) = key.expose().split_once('_').unwrap();
+            for altered in altered(key.expose()) {
+                for said in [format!("554 spam: {altered}"), format!("554 {altered} was rejected"), altered.clone()] {
+                    let mut left = redacted(&said).to_lowercase();
+                    left.retain(|c| c.is_ascii_alphanumeric());
+                    for at in 0..=symbols.len() - 8 {
+                        prop_assert!(!left.contains(&symbols[at..at + 8]), "{said}: {left}");
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn what_is_left_is_no_longer(text in "(=|%|&#?|[0-9a-zA-Z_@;. \r\n…-]{1,9}){0,60}") {
+            prop_assert!(redacted(&text).len() <= text.len());
         }
     }
 }

@@ -23,6 +23,12 @@ pub(crate) fn line(text: &str, min: usize, max: usize) -> bool {
     text.len() <= max * 4 && (min..=max).contains(&text.chars().count()) && !text.chars().any(char::is_control)
 }
 
+/// Whether this is a character without width, which nobody sees: it comes along when text is copied, or says where a word may be
+/// broken, or in which direction it runs.
+pub(crate) fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2064}' | '\u{feff}')
+}
+
 /// What is said of a URL that [is cut short](is_cut_short).
 #[cfg(any(feature = "postgres", feature = "redis", feature = "smtp"))]
 pub(crate) const UNESCAPED: &str = "has a user name or a password with a character that must be percent-encoded: \

@@ -1,0 +1,122 @@
+//! A text as people would read it: quoted-printable, percent-encoding and HTML's entities decoded, without what nobody sees.
+
+use std::ops::Range;
+
+use crate::text::is_invisible;
+
+/// What is quoted may be encoded twice, such as a link in an e-mail.
+const TIMES: usize = 2;
+/// The longest entity, in characters.
+const LONGEST: usize = 16;
+/// Entities for what keys and addresses have, and for what may be put between their characters.
+const ENTITIES: [(&str, char); 16] = [
+    ("amp", '&'),
+    ("commat", '@'),
+    ("dash", '-'),
+    ("equals", '='),
+    ("gt", '>'),
+    ("hyphen", '-'),
+    ("lowbar", '_'),
+    ("lt", '<'),
+    ("nbsp", ' '),
+    ("percnt", '%'),
+    ("period", '.'),
+    ("shy", '\u{ad}'),
+    ("underbar", '_'),
+    ("zerowidthspace", '\u{200b}'),
+    ("zwj", '\u{200d}'),
+    ("zwnj", '\u{200c}'),
+];
+
+/// A character of the text, and the bytes that stand for it.
+#[derive(Debug, Clone)]
+pub(super) struct Glyph {
+    pub(super) c: char,
+    pub(super) at: Range<usize>,
+}
+
+/// The characters of `text`.
+pub(super) fn glyphs(text: &str) -> Vec<Glyph> {
+    let glyphs = text.char_indices().map(|(at, c)| Glyph { c, at: at..at + c.len_utf8() }).collect();
+    (0..TIMES).fold(glyphs, |glyphs: Vec<Glyph>, _| decode(&glyphs))
+}
+
+fn decode(encoded: &[Glyph]) -> Vec<Glyph> {
+    let (mut glyphs, mut rest) = (Vec::with_capacity(encoded.len()), encoded);
+    while let Some((first, others)) = rest.split_first() {
+        let (c, more) = read(first.c, others).unwrap_or((Some(first.c), 0));
+        let (used, left) = others.split_at_checked(more).unwrap_or((others, &[]));
+        if let Some(c) = c.filter(|c| !is_invisible(*c)) {
+            let end = used.last().unwrap_or(first).at.end;
+            glyphs.push(Glyph { c, at: first.at.start..end });
+        }
+        rest = left;
+    }
+    glyphs
+}
+
+/// What is encoded by `first` and so many of what follows it; no character if nobody sees it.
+fn read(first: char, rest: &[Glyph]) -> Option<(Option<char>, usize)> {
+    match first {
+        '=' => byte(rest).or_else(|| Some((None, line_break(rest)?))),
+        '%' => byte(rest),
+        '&' => entity(rest),
+        _ => None,
+    }
+}
+
+/// What two hexadecimal digits stand for. A byte that is not ASCII is part of a character that no key has.
+fn byte(rest: &[Glyph]) -> Option<(Option<char>, usize)> {
+    let [high, low, ..] = rest else { return None };
+    let byte = u8::try_from(high.c.to_digit(16)? * 16 + low.c.to_digit(16)?).ok()?;
+    Some((byte.is_ascii().then_some(char::from(byte)), 2))
+}
+
+/// The end of a line that quoted-printable broke, in characters.
+fn line_break(rest: &[Glyph]) -> Option<usize> {
+    let blanks = rest.iter().take_while(|glyph| matches!(glyph.c, ' ' | '\t' | '\r')).count();
+    (rest.get(blanks)?.c == '\n').then_some(blanks + 1)
+}
+
+/// What stands behind `&` in an entity.
+fn entity(rest: &[Glyph]) -> Option<(Option<char>, usize)> {
+    let of_entity = |c: &char| c.is_ascii_alphanumeric() || *c == '#';
+    let name: String = rest.iter().map(|glyph| glyph.c).take_while(of_entity).take(LONGEST).collect();
+    let name = name.to_ascii_lowercase();
+    if rest.get(name.len())?.c != ';' {
+        return None;
+    }
+    let c = match name.strip_prefix('#') {
+        Some(number) => {
+            let code =
+                number.strip_prefix('x').map_or_else(|| number.parse::<u32>(), |hex| u32::from_str_radix(hex, 16));
+            char::from_u32(code.ok()?)?
+        }
+        None => ENTITIES.iter().find(|(entity, _)| *entity == name)?.1,
+    };
+    Some((Some(c), name.len() + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_people_would_read() {
+        for (text, read) in [
+            ("dlv=5F0, dlv%5f0, dlv&#95;0, dlv&#x5F;0, dlv&lowbar;0", "dlv_0, dlv_0, dlv_0, dlv_0, dlv_0"),
+            ("a=\r\nb= \t\nc=", "abc="),
+            ("a=C3=A4b\u{200b}c&shy;d=E2=80=8Be", "abcde"),
+            ("%2540 =3D40 &amp;#64;", "@ @ @"),
+            ("100% & more; a=b &unknown; &#xfffffff; &", "100% & more; a=b &unknown; &#xfffffff; &"),
+        ] {
+            assert_eq!(glyphs(text).iter().map(|glyph| glyph.c).collect::<String>(), read, "{text}");
+        }
+    }
+
+    #[test]
+    fn each_character_knows_its_bytes() {
+        let places: Vec<_> = glyphs("ä=\r\n%2540").into_iter().map(|glyph| (glyph.c, glyph.at)).collect();
+        assert_eq!(places, [('ä', 0..2), ('@', 5..10)]);
+    }
+}
