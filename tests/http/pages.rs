@@ -139,6 +139,10 @@ fn one_key() -> Vec<Row> {
         from("from_another_site", "http://evil.example").like("without_csrf"),
         post("from_nowhere").typed(FORM, REVOKED).like("without_csrf"),
         from("from_a_page_without_origin", "null").like("without_csrf"),
+        from("from_an_origin_that_is_no_utf_8", "\u{ff}").like("desk_keys::status_made_up"),
+        from("to_a_host_that_is_no_utf_8", "http://localhost")
+            .header("host", "\u{ff}")
+            .like("desk_keys::status_made_up"),
         from("from_the_host_that_was_called", "http://shop.example:8080")
             .header("host", "shop.example:8080")
             .leads_to("/desk/key?id={VALID_ID}&done=revoked"),
@@ -266,6 +270,9 @@ fn buyer() -> Vec<Row> {
         row("buyer::from_another_site", KEY)
             .form_from("https://mail.example", "key={VALID}&do=show")
             .like("a_key_without_limit"),
+        row("buyer::from_an_origin_that_is_no_utf_8", KEY)
+            .form_from("\u{ff}", "key={VALID}&do=show")
+            .like("opened_without_a_request"),
         row("lost::the_form", "GET /key/lost"),
         row("lost::asked", "POST /key/lost").form("customer_email=BUYER%40example.com"),
         row("lost::asked_by_nobody", "POST /key/lost").form("customer_email=nobody%40example.com").like("asked"),

@@ -31,6 +31,10 @@ pub fn rows() -> Vec<Row> {
         row("platform::a_ping_does_nothing", "POST /api/webhook/woocommerce").body("webhook_id=7"),
         row("platform::a_ping_too_often", "POST /api/webhook/woocommerce").body("webhook_id=7").times(31).limited(),
         row("platform::no_signature", "POST /api/webhook/stripe").json("{}").refused("UNAUTHORIZED"),
+        row("platform::a_signature_that_is_no_utf_8", "POST /api/webhook/stripe")
+            .json("{}")
+            .header("stripe-signature", "\u{ff}")
+            .invalid("stripe-signature must be visible ASCII."),
         row("platform::without_a_secret", "POST /api/webhook/polar").json("{}").refused("NOT_FOUND"),
         row("platform::unknown", "POST /api/webhook/unknown").json("{}").refused("NOT_FOUND"),
         row("platform::below_a_platform", "POST /api/webhook/gumroad/x?token=the-platforms-token")

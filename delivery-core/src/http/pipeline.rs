@@ -31,6 +31,8 @@ use super::{
 use crate::delivery::{Delivery, Error};
 use crate::error::ErrorCode;
 use crate::limit::{Identity, Policy};
+#[cfg(feature = "platforms")]
+use crate::platform::is_read;
 use crate::telemetry;
 
 impl Endpoint {
@@ -144,6 +146,7 @@ async fn answer<E>(
         #[cfg(feature = "platforms")]
         Handler::Event(handler) => {
             let Endpoint::Platform(path) = endpoint else { return Ok(Reply::not_found()) };
+            call.headers.keys().filter(|name| is_read(name)).try_for_each(|name| query::check_text(call, name))?;
             let body = read(row.body, &call.headers, body, strangers).await;
             let judged = Event::judge(delivery, path.name(), call, whole(&body)?);
             drop(body);

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use ::http::header;
+use ::http::header::{self, HeaderName};
 use percent_encoding::percent_decode_str;
 
 use super::fields::{Fault, integer};
@@ -102,14 +102,21 @@ fn api_key(call: &Call) -> Result<Option<Cow<'_, str>>, Fault> {
     Ok(value.filter(|value| !value.is_empty()).map(Cow::Borrowed))
 }
 
-fn single<'a>(call: &'a Call, name: &header::HeaderName) -> Result<Option<&'a str>, Fault> {
+/// Refuses a header field that is not text: a request would be taken for one that has no such field.
+pub(super) fn check_text(call: &Call, name: &HeaderName) -> Result<(), Fault> {
     const EXPECTED: Invalid = Invalid::expected("must be visible ASCII");
+    let is_text = call.headers.get_all(name).iter().all(|value| value.to_str().is_ok());
+    if is_text { Ok(()) } else { Err(Fault::malformed(name.as_str(), EXPECTED)) }
+}
+
+fn single<'a>(call: &'a Call, name: &HeaderName) -> Result<Option<&'a str>, Fault> {
     let mut values = call.headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
         return Err(Fault::invalid(ONE_KEY));
     }
-    value.to_str().map(Some).map_err(|_| Fault::malformed(name.as_str(), EXPECTED))
+    check_text(call, name)?;
+    Ok(value.to_str().ok())
 }
 
 /// `application/x-www-form-urlencoded`, strictly UTF-8.

@@ -5,7 +5,7 @@ use std::fmt;
 use chrono::{DateTime, TimeDelta, Utc};
 use data_encoding::{BASE64, BASE64_NOPAD, HEXLOWER};
 use hmac::{Hmac, KeyInit, Mac};
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 use zeroize::Zeroizing;
@@ -92,6 +92,32 @@ impl fmt::Debug for Keys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Keys(…)")
     }
+}
+
+/// The header fields that adapters read.
+const READ: [&str; 17] = [
+    "paddle-signature",
+    "stripe-signature",
+    "svix-id",
+    "svix-signature",
+    "svix-timestamp",
+    "webhook-id",
+    "webhook-signature",
+    "webhook-timestamp",
+    "x-shopify-api-version",
+    "x-shopify-hmac-sha256",
+    "x-shopify-shop-domain",
+    "x-shopify-test",
+    "x-shopify-topic",
+    "x-shopify-webhook-id",
+    "x-signature",
+    "x-wc-webhook-signature",
+    "x-wc-webhook-topic",
+];
+
+/// Whether an adapter of ours reads this header field.
+pub(crate) fn is_read(name: &HeaderName) -> bool {
+    READ.contains(&name.as_str())
 }
 
 /// The value of a header field that is there once.

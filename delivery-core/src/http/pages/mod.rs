@@ -25,7 +25,7 @@ mod visit;
 use std::pin::Pin;
 use std::time::Duration;
 
-use ::http::{HeaderValue, Method, StatusCode};
+use ::http::{HeaderValue, Method, StatusCode, header};
 use bytes::Bytes;
 use futures_util::Stream;
 use minijinja::Value;
@@ -36,6 +36,7 @@ use self::trouble::Trouble;
 use self::visit::{SignedIn, Visit, base, check_csrf};
 use super::body::{BodyRule, Keep, read};
 use super::fields::Fault;
+use super::query::check_text;
 use super::row::{Handler, Row, Verb, Words};
 use super::{Call, Reply, names};
 use crate::delivery::Delivery;
@@ -176,6 +177,11 @@ pub(super) async fn answer<E>(
     body: Pin<&mut impl Stream<Item = Result<Bytes, E>>>,
 ) -> Reply {
     let Some(look) = delivery.inner.look.as_deref() else { return Reply::not_found() };
+    // Cookies of others need not be text.
+    let fields = [header::HOST, header::ORIGIN];
+    if let Err(fault) = fields.iter().try_for_each(|name| check_text(call, name)) {
+        return fault.into();
+    }
     let mut visit = Visit { delivery, look, call, form: None };
     let seller = match shows {
         Shows::Anybody(_) => Ok(None),
