@@ -46,7 +46,7 @@ pub fn rows() -> Vec<Row> {
             .refused("PAYLOAD_TOO_LARGE"),
         sent("half_a_body", SALE)
             .header("content-length", "1000")
-            .invalid("The body is incomplete, or did not come in time."),
+            .invalid("The body is incomplete, or is not framed as HTTP requires."),
         sent("store_panicking", SALE).store_panicking().refused("INTERNAL"),
     ]
 }

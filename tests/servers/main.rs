@@ -102,6 +102,7 @@ on_both! {
     run::the_api_describes_itself_to_programs_and_to_people,
     run::every_answer_has_a_name_that_the_log_knows_and_the_log_has_no_query,
     run::a_body_that_breaks_off_is_incomplete,
+    run::a_body_that_is_framed_wrongly_is_told_so,
     #[cfg_attr(without = "full", ignore = "needs full")]
     run::a_log_that_cannot_be_written_stops_nothing,
     run::an_open_request_is_finished_and_then_the_server_ends,

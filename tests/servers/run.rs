@@ -214,6 +214,18 @@ pub fn a_body_that_breaks_off_is_incomplete(site: &Site) {
     server.terminate();
 }
 
+/// An extension of a chunk is read over up to 16 KiB.
+pub fn a_body_that_is_framed_wrongly_is_told_so(site: &Site) {
+    let server = site.start(&CONFIGURED);
+    let extension = format!("2;{}", "x".repeat(20_000));
+    for chunk in ["-1", "2x", &extension] {
+        let head = format!("POST /api/webhook/order HTTP/1.1\r\nHost: x\r\n{JSON}Transfer-Encoding: chunked\r\n");
+        let (head, said) = server.send(format!("{head}\r\n{chunk}\r\n{{}}\r\n0\r\n\r\n").as_bytes());
+        assert!(status(&head) == 400 && said.contains("is not framed as HTTP requires"), "{chunk}: {head}\n{said}");
+    }
+    server.terminate();
+}
+
 pub fn a_log_that_cannot_be_written_stops_nothing(site: &Site) {
     let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let mut command = site.command(&configured(&[("RUST_LOG", "debug")]));

@@ -32,8 +32,10 @@ pub(super) enum Body {
     Complete(Bytes),
     /// It is larger than the endpoint's limit; the rest was not read.
     TooLarge,
-    /// The connection broke off, the body's framing is broken, or it did not come in time.
+    /// The connection broke off, or the body's framing is broken.
     Broken,
+    /// It did not come in time.
+    Late,
     /// It had to give way to those of other strangers.
     GaveWay,
 }
@@ -83,7 +85,7 @@ pub(super) async fn read<E>(
         Ok(Ok((length, _))) if announced.is_some_and(|announced| announced != length as u64) => Body::Broken,
         Ok(Ok((_, bytes))) => Body::Complete(bytes),
         Ok(Err(body)) => body,
-        Err(_) => Body::Broken,
+        Err(_) => Body::Late,
     }
 }
 
@@ -146,12 +148,12 @@ mod tests {
             (Endpoint::Order, Some("3"), vec![2], 0, stranger, Body::Broken),
             (Endpoint::Order, Some("65537"), vec![], 0, stranger, Body::TooLarge),
             (Endpoint::Order, None, vec![65_536, 1], 0, stranger, Body::TooLarge),
-            (Endpoint::Order, None, vec![1, 1, 1], 4, stranger, Body::Broken),
+            (Endpoint::Order, None, vec![1, 1, 1], 4, stranger, Body::Late),
             (Endpoint::AddProduct, Some("2097153"), vec![], 0, stranger, Body::TooLarge),
             (Endpoint::AddProduct, None, vec![MIB, MIB, 1], 0, nobody, Body::TooLarge),
             (Endpoint::AddProduct, None, vec![MIB, MIB], 0, nobody, complete(b"")),
             (Endpoint::AddProduct, None, vec![1, 1, 1], 9, known, complete(b"xxx")),
-            (Endpoint::AddProduct, None, vec![1, 1, 1], 11, known, Body::Broken),
+            (Endpoint::AddProduct, None, vec![1, 1, 1], 11, known, Body::Late),
             (Endpoint::AddProduct, None, vec![MIB, 1], 0, stranger, Body::GaveWay),
             (Endpoint::Validate, Some("2"), vec![2], 99, known, complete(b"")),
         ] {

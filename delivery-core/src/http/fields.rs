@@ -142,7 +142,8 @@ pub(super) fn whole(body: &Body) -> Result<&Bytes, Fault> {
         Body::Complete(bytes) => Ok(bytes),
         Body::TooLarge => Err(ErrorCode::PayloadTooLarge.into()),
         Body::GaveWay => Err(ErrorCode::Unavailable.into()),
-        Body::Broken => Err(Fault::invalid("The body is incomplete, or did not come in time.")),
+        Body::Broken => Err(Fault::invalid("The body is incomplete, or is not framed as HTTP requires.")),
+        Body::Late => Err(Fault::invalid("The body did not come in time.")),
     }
 }
 
