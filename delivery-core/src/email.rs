@@ -9,7 +9,7 @@ use icu_properties::CodePointMapData;
 use icu_properties::props::{GeneralCategory, GeneralCategoryGroup};
 use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 
-use crate::text::Invalid;
+use crate::text::{Invalid, is_invisible};
 
 /// The longest address SMTP can carry in a path of 256 octets with its angle brackets (RFC 5321, 4.5.3.1.3).
 const MAX_BYTES: usize = 254;
@@ -29,7 +29,7 @@ const EXPECTED: Invalid = Invalid::expected("must be an e-mail address such as b
 /// NFC. The domain is a DNS host name with at least one dot, in lower case and with its labels in ASCII form
 /// (`bücher.example` becomes `xn--bcher-kva.example`). Display names, quoted local parts, IP addresses, control and
 /// format characters are refused, so that an address cannot inject a header, a second recipient or an SMTP command.
-/// White space around an address is dropped, line breaks too.
+/// White space around an address is dropped, line breaks and characters without width too: they come along when it is copied.
 ///
 /// `Debug` shows only the domain, since logs are often kept for longer than they are needed.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -83,7 +83,7 @@ impl FromStr for Email {
     type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Invalid> {
-        let text = text.trim();
+        let text = text.trim_matches(|c: char| c.is_whitespace() || is_invisible(c));
         if text.len() > MAX_BYTES {
             return Err(EXPECTED);
         }
@@ -202,6 +202,9 @@ mod tests {
             ("\u{a0}ada@example.com\t\u{3000}\u{a0}", "ada@example.com"),
             ("ada@example.com\n", "ada@example.com"),
             ("\r\n ada@example.com\r\n", "ada@example.com"),
+            ("\u{feff}ada@example.com", "ada@example.com"),
+            ("\u{200b} \u{2060}ada@example.com\u{200c}\u{200d}\n\u{200b}", "ada@example.com"),
+            ("\u{202a}ada@example.com\u{202c}", "ada@example.com"),
             ("a..b@docomo.ne.jp", "a..b@docomo.ne.jp"),
             ("a.b..@ezweb.ne.jp", "a.b..@ezweb.ne.jp"),
             ("ä..b@example.com", "ä..b@example.com"),
@@ -245,7 +248,8 @@ mod tests {
             "🐦@example.com",
             "\"ä\"@example.com",
             "\"a..b\"@example.com",
-            "\u{feff}a@example.com",
+            "\u{feff}",
+            "a\u{feff}@example.com",
             "用户＠example.com",
             &long_script,
             "a@localhost",

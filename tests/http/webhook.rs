@@ -61,6 +61,8 @@ pub fn rows() -> Vec<Row> {
             .like("paid_order"),
         sent("email_with_a_display_name", order("Buyer@EXAMPLE.com", "Ada <a@example.com>")).invalid(EMAIL),
         sent("two_emails", order("Buyer@EXAMPLE.com", "a@example.com, b@example.com")).invalid(EMAIL),
+        sent("email_between_characters_without_width", order("Buyer@EXAMPLE.com", "\u{200b}Buyer@EXAMPLE.com\u{feff}"))
+            .like("paid_order"),
         sent("email_at_an_ip_address", order("Buyer@EXAMPLE.com", "a@127.0.0.1")).invalid(EMAIL),
         sent("email_at_an_international_domain", order("Buyer@EXAMPLE.com", "a@b\u{fc}cher.example")),
         sent("email_with_invisible_characters", order("Buyer@EXAMPLE.com", "a\u{200b}@example.com")).invalid(EMAIL),
