@@ -56,11 +56,15 @@ def map_body(context, body):
 @schemathesis.hook
 def filter_case(context, case):
     """Unknown parameters are ignored, empty ones are missing, lists on the way may be empty, a key must stand in one of three
-    places, a page begins where the one before ended, a number may be a text, a limit is set or added to, a request is about one
+    places, a page begins where the one before ended, a number may be a text, a limit is set or added to, an event or a product is dismissed, a request is about one
     product, and a platform's name for a product is no other product's: no schema says so."""
     if case.operation.path.endswith("/key/change") and isinstance(case.body, dict):
         given = {name for name, value in case.body.items() if value not in (None, "")}
         if not given & {*EITHER[0], *EITHER[1]} or any({*either} <= given for either in EITHER):
+            return False
+    if case.operation.path.endswith("/inbox/dismiss") and isinstance(case.body, dict):
+        given = {name for name in ("id", "platform", "product_ref") if case.body.get(name) not in (None, "")}
+        if given not in ({"id"}, {"platform", "product_ref"}):
             return False
     refs = case.body.get("refs") if isinstance(case.body, dict) else None
     if isinstance(refs, dict):

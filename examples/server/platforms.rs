@@ -63,6 +63,9 @@ pub(crate) struct PlatformArguments {
     /// Whether test purchases get real keys, true or false [default: false]
     #[arg(long, env)]
     accept_test_events: Option<String>,
+    /// Days that a key of a subscription lives longer than it is paid for, 0 to 60 [default: 3]
+    #[arg(long, env)]
+    subscription_grace_days: Option<String>,
 }
 
 impl PlatformArguments {
@@ -88,6 +91,7 @@ impl PlatformArguments {
             "STANDARD_SECRET" => self.standard_secret.clone(),
             "STANDARD_SECRET_OLD" => self.standard_secret_old.clone(),
             "ACCEPT_TEST_EVENTS" => self.accept_test_events.clone(),
+            "SUBSCRIPTION_GRACE_DAYS" => self.subscription_grace_days.clone(),
             _ => None,
         }
     }

@@ -140,7 +140,8 @@ fn changes() -> Vec<Row> {
 }
 
 fn inbox() -> Vec<Row> {
-    let apply = command("apply", "inbox/apply");
+    let (apply, dismiss) = (command("apply", "inbox/apply"), command("dismiss", "inbox/dismiss"));
+    let (event, product) = (r#"{"id":"{EVENT}"}"#, r#"{"platform":"gumroad","product_ref":"atlas"}"#);
     vec![
         apply("with_the_product", r#"{"id":"{EVENT}","product_id":1}"#)
             .after_event(SALE)
@@ -151,6 +152,27 @@ fn inbox() -> Vec<Row> {
             .like("retry::a_message_that_waits"),
         apply("without_what_is_missing", r#"{"id":"{EVENT}"}"#).after_event(SALE),
         apply("unknown_product", r#"{"id":"{EVENT}","product_id":99}"#).after_event(SALE).refused("NOT_FOUND"),
+        apply("what_was_dismissed", r#"{"id":"{EVENT}","product_id":1}"#)
+            .after_event(SALE)
+            .after_command("inbox/dismiss", event)
+            .like("again_changes_nothing"),
+        apply("of_a_product_that_was_dismissed", r#"{"id":"{EVENT}","product_id":1}"#)
+            .after_command("inbox/dismiss", product)
+            .after_event(SALE)
+            .like("again_changes_nothing"),
+        dismiss("an_event", event).after_event(SALE).then("GET /api/admin/inbox"),
+        dismiss("a_product", product).like("apply::without_what_is_missing"),
+        dismiss("an_event_that_is_done", event)
+            .after_event(SALE.replace("atlas", "map"))
+            .like("retry::a_message_that_waits"),
+        dismiss("both", r#"{"id":"1","platform":"gumroad","product_ref":"atlas"}"#)
+            .invalid("Send id, or platform and product_ref, not both."),
+        dismiss("a_product_of_no_platform", r#"{"product_ref":"atlas"}"#).missing("platform"),
+        dismiss("a_platform_without_a_product", r#"{"platform":"gumroad"}"#).missing("product_ref"),
+        dismiss("an_unknown_platform", r#"{"platform":"ebay","product_ref":"atlas"}"#)
+            .invalid("platform must be a platform such as stripe."),
+        dismiss("a_name_with_a_line_break", r#"{"platform":"gumroad","product_ref":"a\nb"}"#)
+            .invalid("product_ref must be 1 to 255 characters without control characters."),
         apply("id_of_another_kind", r#"{"id":"{VALID_ID}"}"#).invalid("id must be an id from a list."),
         apply("address_malformed", r#"{"id":"{EVENT}","customer_email":"<script>"}"#).after_event(SALE).invalid(EMAIL),
     ]

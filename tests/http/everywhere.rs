@@ -37,7 +37,7 @@ const LISTS: [(&str, &str); 6] = [
 ];
 
 /// The seller's commands.
-const COMMANDS: [Command; 15] = [
+const COMMANDS: [Command; 16] = [
     ("add_product", "product", r#"{"name":"x","content":"y"}"#, Id::New, None),
     ("issue_key", "issue-key", r#"{"product_id":1,"customer_email":"a@example.com"}"#, Id::New, None),
     ("add_post", "post", r#"{"title":"Hi","category":"news","content":"text"}"#, Id::New, None),
@@ -48,6 +48,7 @@ const COMMANDS: [Command; 15] = [
     ("rotate", "key/rotate", KEY, Id::Text, Some(NO_KEY)),
     ("retry", "message/retry", r#"{"id":"1"}"#, Id::Text, Some(r#"{"id":"1"}"#)),
     ("apply", "inbox/apply", r#"{"id":"1"}"#, Id::Text, Some(r#"{"id":"1"}"#)),
+    ("dismiss", "inbox/dismiss", r#"{"id":"1"}"#, Id::Text, Some(r#"{"id":"1"}"#)),
     ("update_product", "product/update", r#"{"id":1}"#, Id::Number, Some(r#"{"id":99,"price":1}"#)),
     ("archive", "product/archive", r#"{"id":1}"#, Id::Number, Some(r#"{"id":99}"#)),
     ("update_post", "post/update", r#"{"id":1}"#, Id::Number, Some(r#"{"id":99}"#)),

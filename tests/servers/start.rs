@@ -57,6 +57,7 @@ pub fn what_makes_no_sense_is_a_refusal_that_names_the_setting_and_repeats_no_se
         ("BASE_URL", "https://shop.example/#top", "https://"),
         ("LANGUAGE", "english", "such as en"),
         ("EXPIRY_NOTICE_DAYS", "-1", "0 to 365"),
+        ("SUBSCRIPTION_GRACE_DAYS", "61", "0 to 60 days"),
         ("LANGUAGE", "fr", "that there are templates in"),
         ("MAIL_TEMPLATES", "/nowhere/at/all", "cannot be read"),
         ("DATABASE_URL", "sqlite://nowhere/delivery.db", "does not exist"),

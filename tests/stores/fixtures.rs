@@ -12,12 +12,30 @@ use delivery_core::key::{Actor, Change, Key, KeyId, NewKey, SecretVersion};
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::product::{NewProduct, ProductId};
-use delivery_core::store::{Edit, Ledger, MessageId, Notice};
+use delivery_core::store::{Edit, Ledger, MemoryStore, MessageId, Notice};
 use delivery_core::terms::{Terms, UseLimit, Validity};
-use delivery_testing::Shop;
+use delivery_testing::{Fixture, Shop};
 use http::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
+
+/// Outlives a restart here as stores elsewhere do.
+pub struct InMemory(Arc<MemoryStore>);
+
+pub fn in_memory() -> InMemory {
+    InMemory(Arc::default())
+}
+
+impl Fixture for InMemory {
+    type Store = MemoryStore;
+
+    async fn open(&self) -> Arc<MemoryStore> {
+        self.0.clone()
+    }
+}
+
+/// What makes a database one of the first version.
+pub const FIRST_VERSION: &str = "DROP TABLE delivery_dismissed; DELETE FROM _delivery_migrations WHERE version > 1";
 
 /// When keys are issued.
 pub fn now() -> DateTime<Utc> {

@@ -4,34 +4,22 @@
 //! one of those that once failed.
 //! `PROPTEST_CASES=10000 cargo test --test stores histories` looks longer.
 
-use std::sync::Arc;
-
-use delivery_core::store::{CatalogEditor, Ledger, MemoryStore, Posts};
+use delivery_core::store::{CatalogEditor, Ledger, Posts};
 use delivery_testing::histories::{Step, Told};
 use delivery_testing::{Fixture, histories};
 
+use super::fixtures::in_memory;
 use super::places::{in_a_folder, in_a_schema};
-
-/// Outlives a restart here as the others do.
-struct InMemory(Arc<MemoryStore>);
-
-impl Fixture for InMemory {
-    type Store = MemoryStore;
-
-    async fn open(&self) -> Arc<MemoryStore> {
-        self.0.clone()
-    }
-}
 
 #[test]
 fn the_service_is_its_model_in_memory() {
-    check((64, 256), || InMemory(Arc::default()));
+    check((64, 256), in_memory);
 }
 
 /// As somebody proves a store that keeps keys and nothing else.
 #[test]
 fn the_service_is_its_model_over_a_ledger_beside_other_products() {
-    histories::check_ledger(|| InMemory(Arc::default()), support::rounds_of("PROPTEST_CASES", 16, 32));
+    histories::check_ledger(in_memory, support::rounds_of("PROPTEST_CASES", 16, 32));
 }
 
 #[test]
@@ -55,7 +43,7 @@ where
 
 #[test]
 fn histories_that_once_failed_over_memory() {
-    check_once_failed(|| InMemory(Arc::default()));
+    check_once_failed(in_memory);
 }
 
 #[test]

@@ -63,6 +63,8 @@ impl Builder {
             posts,
             #[cfg(feature = "platforms")]
             platforms: Platforms::new(self.platforms, self.accept_test_events, names),
+            #[cfg(feature = "platforms")]
+            subscription_grace: self.subscription_grace,
             limiter,
             clock: self.clock,
             entropy: self.entropy,

@@ -7,6 +7,8 @@ use std::time::Duration;
 use ipnet::IpNet;
 use zeroize::Zeroizing;
 
+#[cfg(feature = "platforms")]
+use super::SubscriptionGrace;
 use super::expiry::ExpiryNotice;
 use super::{Delivery, Options, Settings, Stores};
 use crate::clock::{Clock, SystemClock};
@@ -66,6 +68,8 @@ pub struct Builder {
     pub(super) platforms: Vec<Arc<dyn Platform>>,
     #[cfg(feature = "platforms")]
     pub(super) accept_test_events: bool,
+    #[cfg(feature = "platforms")]
+    pub(super) subscription_grace: SubscriptionGrace,
 }
 
 /// A text that may hold a password.
@@ -116,6 +120,8 @@ impl Delivery {
             platforms: Vec::new(),
             #[cfg(feature = "platforms")]
             accept_test_events: false,
+            #[cfg(feature = "platforms")]
+            subscription_grace: SubscriptionGrace::default(),
         }
     }
 }

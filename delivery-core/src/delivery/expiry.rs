@@ -1,4 +1,5 @@
-//! Keys that expire: buyers are told before, and searches find them after.
+//! Keys that expire: buyers are told before, searches find them after, and those of subscriptions live a little longer than they
+//! are paid for.
 
 use std::str::FromStr;
 
@@ -13,8 +14,10 @@ const AT_ONCE: usize = 32;
 /// Keys that are marked in one commit.
 const MARKED_AT_ONCE: usize = 256;
 const EXPECTED: Invalid = Invalid::expected("must be 0 to 365 days");
+const GRACE_EXPECTED: Invalid = Invalid::expected("must be 0 to 60 days");
 
-/// How many days before a key expires its buyer is told. A buyer of a key that is sold for fewer days is not told.
+/// How many days before a key expires its buyer is told. A buyer of a key that is sold for fewer days is not told, and neither is
+/// one whose key is renewed by a subscription.
 ///
 /// `FromStr` reads 0 to 365; 0 tells nobody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -52,9 +55,48 @@ impl FromStr for ExpiryNotice {
     }
 }
 
+/// How many days longer than it is paid for a key of a subscription lives, so that it works while the next charge is late.
+///
+/// `FromStr` reads 0 to 60.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SubscriptionGrace(u16);
+
+impl SubscriptionGrace {
+    /// Keys of subscriptions live so many days longer.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] beyond 60.
+    pub fn new(days: u16) -> Result<Self, Invalid> {
+        if days <= 60 { Ok(Self(days)) } else { Err(GRACE_EXPECTED) }
+    }
+
+    /// The days, 0 to 60.
+    #[must_use]
+    pub fn days(self) -> u16 {
+        self.0
+    }
+}
+
+impl Default for SubscriptionGrace {
+    /// 3 days.
+    fn default() -> Self {
+        Self(3)
+    }
+}
+
+impl FromStr for SubscriptionGrace {
+    type Err = Invalid;
+
+    fn from_str(days: &str) -> Result<Self, Invalid> {
+        Self::new(days.parse().map_err(|_| GRACE_EXPECTED)?)
+    }
+}
+
 impl Delivery {
     /// Queues an e-mail about each key that expires within the [days](super::Builder::expiry_notice) before that, once for each
-    /// time that a key is to expire. A [started](Self::start) service does that each minute. Returns how many keys were looked at.
+    /// time that a key is to expire; none about keys that a [subscription](Self::subscription_of) renews. A
+    /// [started](Self::start) service does that each minute. Returns how many keys were looked at.
     ///
     /// # Errors
     ///

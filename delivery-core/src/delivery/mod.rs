@@ -32,7 +32,7 @@ use tokio::sync::{Mutex, Notify, OnceCell};
 
 pub use self::builder::Builder;
 use self::encoded::EncodedLists;
-pub use self::expiry::ExpiryNotice;
+pub use self::expiry::{ExpiryNotice, SubscriptionGrace};
 pub use self::orders::Issued;
 #[cfg(feature = "pages")]
 pub(crate) use self::recent::Recent;
@@ -71,6 +71,8 @@ pub(crate) struct Inner {
     pub(crate) posts: Option<Arc<dyn Posts>>,
     #[cfg(feature = "platforms")]
     pub(crate) platforms: platforms::Platforms,
+    #[cfg(feature = "platforms")]
+    pub(crate) subscription_grace: SubscriptionGrace,
     pub(crate) limiter: Arc<dyn RateLimiter>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,

@@ -158,17 +158,22 @@ pub(super) fn refs_of(delivery: &Delivery, fields: &Fields<'_>) -> Result<Option
     let Some(given) = fields.value::<Strict>("refs", EXPECTED)? else { return Ok(None) };
     let mut names = Vec::new();
     for (platform, called) in given.0 {
-        let is_known = PlatformPath::BUILT_IN.iter().any(|known| known.name() == platform)
-            || delivery.inner.platforms.named(&platform).is_some();
-        let source = platform.parse::<Source>().ok().filter(|_| is_known);
-        let source =
-            source.ok_or_else(|| Fault::malformed("refs", Invalid::expected("must name platforms such as stripe")))?;
+        let source = platform_named(delivery, &platform)
+            .ok_or_else(|| Fault::malformed("refs", Invalid::expected("must name platforms such as stripe")))?;
         for name in called {
             let name = name.parse::<RefName>().map_err(|_| Fault::malformed("refs", EXPECTED))?;
             names.push((source.clone(), name));
         }
     }
     Refs::new(names).map(Some).map_err(|expected| Fault::malformed("refs", expected))
+}
+
+/// A platform that is known.
+#[cfg(feature = "platforms")]
+pub(super) fn platform_named(delivery: &Delivery, name: &str) -> Option<Source> {
+    let is_known = PlatformPath::BUILT_IN.iter().any(|known| known.name() == name)
+        || delivery.inner.platforms.named(name).is_some();
+    name.parse().ok().filter(|_| is_known)
 }
 
 /// An object in which no name comes twice.

@@ -65,6 +65,9 @@ pub enum Endpoint {
     /// The seller has an event of a platform applied again.
     #[cfg(feature = "platforms")]
     ApplyEvent,
+    /// The seller puts an event of a platform aside, or all of a product.
+    #[cfg(feature = "platforms")]
+    DismissEvent,
     /// The audit log.
     Events,
     /// The seller changes a product.
@@ -127,6 +130,8 @@ impl Endpoint {
         Self::Inbox,
         #[cfg(feature = "platforms")]
         Self::ApplyEvent,
+        #[cfg(feature = "platforms")]
+        Self::DismissEvent,
         Self::Events,
         Self::UpdateProduct,
         Self::ArchiveProduct,
@@ -181,6 +186,8 @@ impl Endpoint {
             Self::Inbox => &desk::INBOX,
             #[cfg(feature = "platforms")]
             Self::ApplyEvent => &desk::APPLY_EVENT,
+            #[cfg(feature = "platforms")]
+            Self::DismissEvent => &desk::DISMISS_EVENT,
             Self::Events => &desk::EVENTS,
             Self::UpdateProduct => &desk::UPDATE_PRODUCT,
             Self::ArchiveProduct => &desk::ARCHIVE_PRODUCT,

@@ -36,11 +36,12 @@ const ENGLISH: &str = "en";
 ///
 /// Templates may use `keys`, a list of which only `resend` ever has more than one. Each has `key` (the key's text), `product.id`,
 /// `product.name`, `product.description`, `expires_at` (RFC 3339), `ends` (`year`, `month`, `day` and `time`, in UTC; none if the
-/// key never expires), `status` (`valid`, `expired` or `exhausted`), `max_uses` and `remaining_uses` (-1: unlimited) and `used_count`. What the first key has can be used without
-/// `keys[0]` too. There are also `email`, `language`, `base_url` (no slash at its end), `page` (the address of the
-/// buyer's page; none if there is none) and, in the bodies, `subject`. An undefined
-/// name is an error, not an empty string. Every value is escaped in templates and pieces whose names end
-/// with `.html`; a macro escapes as the template that calls it. Values are never interpreted as template code.
+/// key never expires), `subscribed` (whether a subscription renews the key: then it is valid as long as that runs, and `ends` is only
+/// until when it is paid, with the days of grace), `status` (`valid`, `expired` or `exhausted`), `max_uses` and `remaining_uses` (-1:
+/// unlimited) and `used_count`. What the first key has can be used without `keys[0]` too. There are also `email`, `language`,
+/// `base_url` (no slash at its end), `page` (the address of the buyer's page; none if there is none) and, in the bodies, `subject`.
+/// An undefined name is an error, not an empty string. Every value is escaped in templates and pieces whose names end with `.html`; a
+/// macro escapes as the template that calls it. Values are never interpreted as template code.
 ///
 /// A template should put the key into a link only after `#`, as `page ~ "#" ~ key`: mail scanners open links, and URLs end up in logs,
 /// but what follows `#` is sent to no server. Mail providers that count clicks put an address of their own in the place of a link,

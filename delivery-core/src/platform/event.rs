@@ -4,17 +4,34 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::product::ProductId;
+use crate::store::{Standing, Term};
 
 /// Something that a platform reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Event {
-    /// An order was paid.
+    /// An order was paid, or a subscription was charged.
     Paid(Sale),
-    /// A subscription was charged again.
-    Renewed(Renewal),
+    /// A payment that was authorised before was taken. Its order was reported as [open](Sale::is_open).
+    Captured {
+        /// The payment.
+        payment: String,
+        /// When, in whole seconds.
+        at: DateTime<Utc>,
+        /// Who bought it, as far as the platform says that here.
+        buyer: Buyer,
+    },
+    /// Something was sold that the notification does not show. It waits for the seller.
+    Unshown {
+        /// What the seller can do about it.
+        advice: String,
+    },
+    /// What a platform says of a subscription itself.
+    Told(Word),
     /// Money went back, or an order was cancelled.
     Refunded(Refund),
+    /// A refund failed: the money stays.
+    Kept(Refund),
     /// A buyer's bank took a payment back, or is about to.
     Disputed(Dispute),
     /// A dispute was won: the money stays.
@@ -32,34 +49,49 @@ pub enum Event {
     },
 }
 
-/// A paid order.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A paid order, or a charge of a subscription that its references name.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "adapters build it")]
 pub struct Sale {
-    /// The platform's own number of the order.
+    /// The platform's own number of the order or charge.
     pub order: String,
-    /// What was bought.
+    /// When it was paid, in whole seconds; `None` if the platform does not say: when it was received.
+    #[serde(default)]
+    pub at: Option<DateTime<Utc>>,
+    /// When the platform said that it stands, where it may say the opposite before and after: the newest word counts.
+    #[serde(default)]
+    pub stands_at: Option<DateTime<Utc>>,
+    /// Whether it is authorised only: it is paid once its payment is [captured](Event::Captured).
+    #[serde(default)]
+    pub is_open: bool,
+    /// Whether it charges again a subscription that began with another order. If nothing names that order, it is the only one of the same
+    /// buyer and product.
+    #[serde(default)]
+    pub is_again: bool,
+    /// What was bought. Empty if the platform does not say: then what the subscription is of.
     pub lines: Vec<Line>,
     /// Who bought it.
     pub buyer: Buyer,
-    /// The platform's other references of it, by which refunds and renewals may name it.
+    /// The platform's other references of it, by which other events may name it.
     pub references: References,
 }
 
-/// A further charge of a subscription.
+/// What a platform says of a subscription itself, rather than of a charge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "adapters build it")]
-pub struct Renewal {
-    /// The platform's own number of this charge.
-    pub charge: String,
-    /// The subscription.
-    pub subscription: String,
-    /// What is subscribed to, as far as the platform says: for a subscription that is not known.
-    pub lines: Vec<Line>,
-    /// Who has subscribed.
-    pub buyer: Buyer,
-    /// The platform's other references of this charge.
+pub struct Word {
+    /// When it was so, by the platform's clock, in whole seconds.
+    pub at: DateTime<Utc>,
+    /// The subscription, and the order that began it where the word names that.
     pub references: References,
+    /// What the subscription is of. Empty if the platform does not say, or if the word is about all of it.
+    pub lines: Vec<Line>,
+    /// Who has subscribed: needed only where a charge names no product, so that this word tells what was sold.
+    pub buyer: Buyer,
+    /// How it stands.
+    pub status: Standing,
+    /// The time that it names.
+    pub term: Term,
 }
 
 /// Money that went back.
@@ -68,10 +100,16 @@ pub struct Renewal {
 pub struct Refund {
     /// Of what.
     pub of: Reference,
+    /// The platform's other references of what was refunded: by them it is found where `of` is not known.
+    #[serde(default)]
+    pub references: References,
     /// How much of it.
     pub extent: Extent,
     /// Why.
     pub cause: Cause,
+    /// When the platform said so, where it may say the opposite later: the newest word counts. `None`: it is final.
+    #[serde(default)]
+    pub at: Option<DateTime<Utc>>,
 }
 
 /// A dispute about a payment.
@@ -84,6 +122,9 @@ pub struct Dispute {
     pub number: Option<String>,
     /// The platform's own number of the end of a dispute, where it does not say of which: it ends any.
     pub end: Option<String>,
+    /// How much is disputed. An end is of all that its dispute was about.
+    #[serde(default = "all")]
+    pub extent: Extent,
 }
 
 /// How much was refunded.
@@ -98,13 +139,17 @@ pub enum Extent {
         /// Each counts once.
         refund: String,
     },
-    /// Some pieces of some lines. A line is refunded when its pieces add up.
+    /// Some pieces of some lines. A line is refunded when its pieces or its money add up.
     Lines {
         /// The platform's own number of this refund: each counts once.
         refund: String,
-        /// The lines, each with the pieces that were refunded as its quantity.
+        /// The lines, each with the pieces that were refunded as its quantity; [`Line::ALL`] for all that there are.
         lines: Vec<Line>,
     },
+}
+
+fn all() -> Extent {
+    Extent::Full
 }
 
 /// Why money went back.
@@ -139,6 +184,10 @@ pub struct References {
     pub invoice: Option<String>,
     /// The subscription.
     pub subscription: Option<String>,
+    /// Whether it is the charge by which the subscription began: the same payment as the order that began it, where the platform
+    /// reports both.
+    #[serde(default)]
+    pub is_first: bool,
 }
 
 /// A line of an order.
@@ -152,12 +201,18 @@ pub struct Line {
     pub names: Vec<String>,
     /// The number of a product, from a field that only the seller can set. It counts if none of the names is mapped.
     pub own: Option<ProductId>,
-    /// How many pieces, 1 or more.
+    /// How many pieces, 1 or more. 0 if the platform says something that is no whole number: the line waits for the seller.
     pub quantity: u32,
+    /// What it cost, or the part of that which was refunded, in the platform's smallest unit, where refunds are told in money.
+    #[serde(default)]
+    pub amount: Option<u64>,
+    /// What it pays for.
+    #[serde(default)]
+    pub term: Term,
 }
 
 /// Who bought something.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "adapters build it")]
 pub struct Buyer {
     /// The address as the platform has it, unchecked; `None` if it has none.
@@ -172,12 +227,14 @@ impl Event {
     pub(crate) fn concerns(&self) -> Option<&str> {
         match self {
             Self::Paid(sale) => Some(&sale.order),
-            Self::Renewed(renewal) => Some(&renewal.charge),
+            Self::Captured { payment, .. } => Some(payment),
+            Self::Told(Word { references, .. }) => references.subscription.as_deref().or(references.order.as_deref()),
             Self::Refunded(Refund { of, .. })
+            | Self::Kept(Refund { of, .. })
             | Self::Disputed(Dispute { of, .. })
             | Self::Restored(Dispute { of, .. }) => Some(of.as_str()),
             Self::Linked(references) => references.order.as_deref().or(references.payment.as_deref()),
-            Self::Customer { .. } => None,
+            Self::Customer { .. } | Self::Unshown { .. } => None,
         }
     }
 }
@@ -187,6 +244,18 @@ impl Reference {
         match self {
             Self::Order(name) | Self::Payment(name) => name,
         }
+    }
+}
+
+impl Line {
+    /// All pieces of a line that is refunded.
+    pub const ALL: u32 = u32::MAX;
+
+    /// One piece of what has these names, which pays for nothing beyond itself.
+    #[must_use]
+    pub fn named(names: impl IntoIterator<Item = Option<String>>) -> Self {
+        let names = names.into_iter().flatten().collect();
+        Self { id: None, names, own: None, quantity: 1, amount: None, term: Term::Unsaid }
     }
 }
 
@@ -200,7 +269,7 @@ impl Buyer {
 
 impl From<Reference> for Dispute {
     fn from(of: Reference) -> Self {
-        Self { of, number: None, end: None }
+        Self { of, number: None, end: None, extent: Extent::Full }
     }
 }
 
@@ -208,19 +277,19 @@ impl Refund {
     /// All of it.
     #[must_use]
     pub fn full(of: Reference) -> Self {
-        Self { of, extent: Extent::Full, cause: Cause::Refund }
+        Self { of, references: References::default(), extent: Extent::Full, cause: Cause::Refund, at: None }
     }
 
     /// All of it if `is_full`, else a part of the money, which `refund` tells from others.
     #[must_use]
     pub fn of(of: Reference, is_full: bool, refund: Option<String>) -> Self {
         let partial = || Extent::Partial { refund: refund.unwrap_or_default() };
-        Self { of, extent: if is_full { Extent::Full } else { partial() }, cause: Cause::Refund }
+        Self { extent: if is_full { Extent::Full } else { partial() }, ..Self::full(of) }
     }
 
     /// A paid order that was cancelled.
     #[must_use]
     pub fn cancelled(order: String) -> Self {
-        Self { of: Reference::Order(order), extent: Extent::Full, cause: Cause::Cancellation }
+        Self { cause: Cause::Cancellation, ..Self::full(Reference::Order(order)) }
     }
 }

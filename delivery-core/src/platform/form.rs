@@ -9,15 +9,16 @@ use super::Unreadable;
 /// The most fields of a form.
 const FIELDS: usize = 1000;
 
-/// Reads names and values: UTF-8, at most [`FIELDS`], no name twice.
-pub(super) fn fields(form: &[u8]) -> Result<HashMap<String, String>, Unreadable> {
-    let mut fields = HashMap::new();
-    for field in form.split(|byte| *byte == b'&').filter(|field| !field.is_empty()) {
-        let mut halves = field.splitn(2, |byte| *byte == b'=');
-        let [name, value] = [halves.next(), halves.next()].map(|half| decoded(half.unwrap_or_default()));
-        if fields.len() == FIELDS || fields.insert(name?, value?).is_some() {
+/// Reads names, each with its values in their order: UTF-8, at most [`FIELDS`].
+pub(super) fn fields(form: &[u8]) -> Result<HashMap<String, Vec<String>>, Unreadable> {
+    let mut fields = HashMap::<String, Vec<String>>::new();
+    for (count, field) in form.split(|byte| *byte == b'&').filter(|field| !field.is_empty()).enumerate() {
+        if count == FIELDS {
             return Err(Unreadable);
         }
+        let mut halves = field.splitn(2, |byte| *byte == b'=');
+        let [name, value] = [halves.next(), halves.next()].map(|half| decoded(half.unwrap_or_default()));
+        fields.entry(name?).or_default().push(value?);
     }
     Ok(fields)
 }
@@ -39,13 +40,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_utf8_and_there_once() {
-        let read = fields(b"a=1&b%5Bc%5D=x+%2B%20y&empty&&d=").unwrap();
-        assert_eq!([&read["a"], &read["b[c]"], &read["empty"], &read["d"]], ["1", "x + y", "", ""]);
-        assert!(fields(b"a=1&%61=2").is_err());
+    fn fields_are_utf8_and_keep_all_their_values() {
+        let read = fields(b"a=1&b%5Bc%5D=x+%2B%20y&empty&&d=&%61=2").unwrap();
+        assert_eq!([&read["b[c]"], &read["empty"], &read["d"]], [&["x + y"], &[""], &[""]]);
+        assert_eq!(read["a"], ["1", "2"]);
         assert!(fields(b"a=%ff").is_err());
-        assert!(fields("a=1&".repeat(2).as_bytes()).is_err());
-        let many = (0..=FIELDS).map(|number| number.to_string()).collect::<Vec<_>>().join("=&");
-        assert!(fields(many.as_bytes()).is_err());
+        assert!(fields(b"%ff=a").is_err());
+        for (count, is_read) in [(FIELDS, true), (FIELDS + 1, false)] {
+            assert_eq!(fields("a=1&".repeat(count).as_bytes()).is_ok(), is_read, "{count}");
+        }
     }
 }

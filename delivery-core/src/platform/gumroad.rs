@@ -2,18 +2,27 @@
 
 use std::collections::HashMap;
 
+use chrono::{DateTime, Utc};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 
-use super::json::{object, pieces};
+use super::json::{instant, object, pieces};
+use super::signature::digest;
 use super::{
-    Buyer, Event, Line, Notification, Platform, Received, Reference, References, Refund, Renewal, Request, Sale,
-    Secrets, Unauthentic, Unreadable, form,
+    Buyer, Event, Line, Notification, Platform, Received, Recurrence, Reference, References, Refund, Request, Sale,
+    Secrets, Standing, Term, Unauthentic, Unreadable, Word, form,
 };
 use crate::order::Source;
 use crate::secret::MIN_SECRET;
 use crate::text::Invalid;
+
+/// What tells a notification about a sale from others.
+const SALE: [&str; 4] = ["resource_name", "sale_id", "refunded", "test"];
+/// The same of a subscription, which has no sale.
+const SUBSCRIPTION: [&str; 4] = ["resource_name", "subscription_id", "ended_at", "restarted_at"];
+/// What decides whether something was sold, and as what.
+const DECISIVE: [&str; 4] = ["test", "refunded", "is_preorder_authorization", "subscription_id"];
 
 /// Gumroad's pings, which nobody signs: the address that it calls has a token.
 #[derive(Debug, Clone)]
@@ -71,23 +80,37 @@ impl Platform for Gumroad {
 
 /// Names and values. What a buyer was asked for, and has answered, stands beside Gumroad's own fields under the name of the
 /// question, and takes the place of a field that is called the same: `custom_fields[NAME]` tells which.
-struct Fields(HashMap<String, String>);
+struct Fields(HashMap<String, Vec<String>>);
 
 impl Fields {
     /// The value of one of Gumroad's own fields, which is not empty.
     ///
     /// # Errors
     ///
-    /// [`Unreadable`] if it may be the buyer's.
+    /// [`Unreadable`] if it may be the buyer's, or is there twice.
     fn text(&self, name: &str) -> Result<Option<&str>, Unreadable> {
         if self.0.contains_key(&format!("custom_fields[{name}]")) {
             return Err(Unreadable);
         }
-        Ok(self.0.get(name).map(String::as_str).filter(|value| !value.is_empty()))
+        match self.0.get(name).map(Vec::as_slice) {
+            None | Some([]) => Ok(None),
+            Some([value]) => Ok(Some(value.as_str()).filter(|value| !value.is_empty())),
+            Some(_) => Err(Unreadable),
+        }
     }
 
-    fn is_true(&self, name: &str) -> Result<bool, Unreadable> {
-        Ok(self.text(name)? == Some("true"))
+    /// The same, as if it were not there where it cannot be read.
+    fn own(&self, name: &str) -> Option<&str> {
+        self.text(name).ok().flatten()
+    }
+
+    fn is_true(&self, name: &str) -> bool {
+        self.own(name) == Some("true")
+    }
+
+    /// The value of a field that must be there.
+    fn needed(&self, name: &str) -> Result<String, Unreadable> {
+        self.text(name)?.map(str::to_owned).ok_or(Unreadable)
     }
 }
 
@@ -101,13 +124,17 @@ fn fields(body: &[u8]) -> Result<Fields, Unreadable> {
 
 /// The same names in JSON.
 fn from_json(body: &Value) -> Result<Fields, Unreadable> {
-    fn add(fields: &mut HashMap<String, String>, name: String, value: &Value) {
-        match value {
-            Value::Object(inner) => inner.iter().for_each(|(key, value)| add(fields, format!("{name}[{key}]"), value)),
-            Value::String(text) => drop(fields.insert(name, text.clone())),
-            Value::Bool(_) | Value::Number(_) => drop(fields.insert(name, value.to_string())),
-            Value::Null | Value::Array(_) => {}
-        }
+    fn add(fields: &mut HashMap<String, Vec<String>>, name: String, value: &Value) {
+        let text = match value {
+            Value::Object(inner) => {
+                return inner.iter().for_each(|(key, value)| add(fields, format!("{name}[{key}]"), value));
+            }
+            Value::Array(items) => return items.iter().for_each(|item| add(fields, format!("{name}[]"), item)),
+            Value::Null => None,
+            Value::String(text) => Some(text.clone()),
+            Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+        };
+        fields.entry(name).or_default().extend(text);
     }
     let mut fields = HashMap::new();
     for (name, value) in body.as_object().ok_or(Unreadable)? {
@@ -117,57 +144,92 @@ fn from_json(body: &Value) -> Result<Fields, Unreadable> {
 }
 
 fn notification(body: &[u8], fields: Result<Fields, Unreadable>) -> Notification {
-    let identity = |fields: &Fields| {
-        let names = ["resource_name", "sale_id", "refunded", "test"];
-        let parts = names.map(|name| fields.text(name).ok().flatten().unwrap_or_default().to_owned());
-        parts.join(" ")
+    let Ok(fields) = fields else {
+        return Notification { id: digest("", body), kind: String::new(), is_test: false, events: Err(Unreadable) };
     };
-    match fields {
-        Ok(fields) if fields.text("sale_id").is_ok_and(|sale| sale.is_some()) => Notification {
-            id: identity(&fields),
-            kind: fields.text("resource_name").ok().flatten().unwrap_or_default().to_owned(),
-            is_test: fields.0.get("test").is_some_and(|test| test == "true"),
-            events: events(&fields),
-        },
-        _ => Notification {
-            id: super::signature::digest("", body),
-            kind: String::new(),
-            is_test: false,
-            events: Err(Unreadable),
-        },
+    Notification {
+        id: identity(&fields).unwrap_or_else(|| digest("", body)),
+        kind: fields.own("resource_name").unwrap_or_default().to_owned(),
+        is_test: fields.is_true("test"),
+        events: events(&fields),
     }
 }
 
+fn identity(fields: &Fields) -> Option<String> {
+    let names = match fields.text("sale_id") {
+        Ok(Some(_)) => SALE,
+        Ok(None) if fields.own("subscription_id").is_some() => SUBSCRIPTION,
+        _ => return None,
+    };
+    Some(names.map(|name| fields.own(name).unwrap_or_default()).join(" "))
+}
+
 fn events(fields: &Fields) -> Result<Vec<Event>, Unreadable> {
-    let sale = fields.text("sale_id")?.ok_or(Unreadable)?.to_owned();
-    // A purchase that may be a test is none that is paid.
-    fields.text("test")?;
-    let is_refunded = fields.is_true("refunded")?;
-    let of = Reference::Order(sale.clone());
+    let sale = || fields.needed("sale_id").map(Reference::Order);
     let event = match fields.text("resource_name")?.unwrap_or("sale") {
-        "sale" if fields.is_true("is_preorder_authorization")? => None,
-        "sale" if is_refunded => Some(Event::Refunded(Refund::full(of))),
-        "sale" => Some(sold(sale, fields)?),
-        "refund" => Some(Event::Refunded(Refund::of(of, is_refunded, None))),
-        "dispute" => Some(Event::Disputed(of.into())),
-        "dispute_won" => Some(Event::Restored(of.into())),
+        "sale" if fields.is_true("is_preorder_authorization") => None,
+        "sale" if fields.is_true("refunded") => Some(Event::Refunded(Refund::full(sale()?))),
+        "sale" => sold(fields.needed("sale_id")?, fields),
+        "refund" => Some(Event::Refunded(Refund::of(sale()?, fields.text("refunded")? == Some("true"), None))),
+        "dispute" => Some(Event::Disputed(sale()?.into())),
+        "dispute_won" => Some(Event::Restored(sale()?.into())),
+        "subscription_ended" => Some(told(fields, "ended_at", |at| (Standing::Ended, Term::Until(at)))?),
+        "subscription_restarted" => Some(told(fields, "restarted_at", |_| (Standing::Active, Term::Unsaid))?),
+        // A cancellation announces an end.
         _ => None,
     };
     Ok(event.into_iter().collect())
 }
 
-fn sold(sale: String, fields: &Fields) -> Result<Event, Unreadable> {
-    // A name that may be the buyer's is left out.
-    let own = |name| fields.text(name).ok().flatten().map(str::to_owned);
-    let names = ["short_product_id", "permalink", "product_id"].map(own).into_iter().flatten().collect();
-    let quantity = fields.text("quantity")?.map_or(Ok(1), pieces)?;
-    let lines = vec![Line { id: None, names, own: None, quantity }];
-    let buyer = Buyer { email: own("email"), customer: None };
-    let subscription = fields.text("subscription_id")?.map(str::to_owned);
-    let references = References { subscription: subscription.clone(), ..References::default() };
-    if fields.is_true("is_recurring_charge")? {
-        let subscription = subscription.ok_or(Unreadable)?;
-        return Ok(Event::Renewed(Renewal { charge: sale, subscription, lines, buyer, references }));
-    }
-    Ok(Event::Paid(Sale { order: sale, lines, buyer, references }))
+/// A sale, or a charge of a subscription. It waits for the seller if something that decides about it may be the buyer's.
+fn sold(order: String, fields: &Fields) -> Option<Event> {
+    let subscription = fields.own("subscription_id").map(str::to_owned);
+    let every = subscription.as_ref().map_or(Ok(None), |_| fields.text("recurrence"));
+    let is_clear = every.is_ok() && DECISIVE.iter().all(|name| fields.text(name).is_ok());
+    let quantity = match fields.text("quantity") {
+        Ok(quantity) if is_clear => quantity.map_or(Some(1), pieces)?,
+        _ => 0,
+    };
+    let term = every.ok().flatten().and_then(recurrence).map_or(Term::Unsaid, Term::Every);
+    let names = ["short_product_id", "permalink", "product_id"].map(|name| fields.own(name).map(str::to_owned));
+    let line = Line { quantity, term, ..Line::named(names) };
+    Some(Event::Paid(Sale {
+        order,
+        at: fields.own("sale_timestamp").and_then(instant),
+        lines: vec![line],
+        buyer: Buyer::by_email(fields.own("email")),
+        references: References { subscription, ..References::default() },
+        ..Sale::default()
+    }))
+}
+
+fn recurrence(name: &str) -> Option<Recurrence> {
+    let months = match name {
+        "monthly" => 1,
+        "quarterly" => 3,
+        "biannually" => 6,
+        "yearly" => 12,
+        "every_two_years" => 24,
+        _ => return None,
+    };
+    Some(Recurrence::Months(months))
+}
+
+/// What is said of a subscription, at the time that stands in a field.
+fn told(
+    fields: &Fields,
+    time: &str,
+    standing: impl FnOnce(DateTime<Utc>) -> (Standing, Term),
+) -> Result<Event, Unreadable> {
+    let subscription = Some(fields.needed("subscription_id")?);
+    let at = fields.text(time)?.and_then(instant).ok_or(Unreadable)?;
+    let (status, term) = standing(at);
+    Ok(Event::Told(Word {
+        at,
+        references: References { subscription, ..References::default() },
+        lines: Vec::new(),
+        buyer: Buyer::by_email(None),
+        status,
+        term,
+    }))
 }

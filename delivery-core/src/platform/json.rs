@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use chrono::{DateTime, NaiveDateTime, Timelike, Utc};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
@@ -35,6 +36,23 @@ pub(super) fn reference(value: &Value, pointer: &str) -> Option<String> {
     }
 }
 
+/// A time as RFC 3339 has it, with a blank for the `T` and without a zone too: that is UTC. Fractions of a second are dropped.
+pub(super) fn time(value: &Value, pointer: &str) -> Option<DateTime<Utc>> {
+    instant(text(value, pointer)?)
+}
+
+/// The same, from a text.
+pub(super) fn instant(text: &str) -> Option<DateTime<Utc>> {
+    let at = DateTime::parse_from_rfc3339(text).map(|at| at.to_utc());
+    let at = at.or_else(|_| text.replacen(' ', "T", 1).parse::<NaiveDateTime>().map(|at| at.and_utc())).ok()?;
+    at.with_nanosecond(0)
+}
+
+/// A time in seconds since 1970.
+pub(super) fn seconds(value: &Value, pointer: &str) -> Option<DateTime<Utc>> {
+    DateTime::from_timestamp(value.pointer(pointer)?.as_i64()?, 0)
+}
+
 /// Whether it is `true`.
 pub(super) fn is_true(value: &Value, pointer: &str) -> bool {
     value.pointer(pointer) == Some(&Value::Bool(true))
@@ -45,21 +63,27 @@ pub(super) fn list<'v>(value: &'v Value, pointer: &str) -> &'v [Value] {
     value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// How many pieces: 1 unless it says otherwise, and at most what fits.
-pub(super) fn quantity(value: &Value, pointer: &str) -> Result<u32, Unreadable> {
+/// How many pieces a line has: 1 unless it says otherwise. `None` if there are none: then there is no line. 0 if it is no whole number,
+/// or one that does not fit, as [`Line`](super::Line) has it.
+pub(super) fn quantity(value: &Value, pointer: &str) -> Option<u32> {
     match value.pointer(pointer) {
-        None | Some(Value::Null) => Ok(1),
+        None | Some(Value::Null) => Some(1),
         Some(Value::String(text)) => pieces(text),
         Some(Value::Number(number)) => pieces(&number.to_string()),
-        Some(_) => Err(Unreadable),
+        Some(_) => Some(0),
     }
 }
 
-/// A number of pieces as text: 1 or more.
-pub(super) fn pieces(text: &str) -> Result<u32, Unreadable> {
-    let number =
-        text.parse::<u32>().ok().filter(|number| *number >= 1 && text.bytes().all(|byte| byte.is_ascii_digit()));
-    number.ok_or(Unreadable)
+/// The same, from a text.
+pub(super) fn pieces(text: &str) -> Option<u32> {
+    let is_zero = |fraction: &str| !fraction.is_empty() && fraction.bytes().all(|byte| byte == b'0');
+    let whole = text.split_once('.').filter(|(_, fraction)| is_zero(fraction)).map_or(text, |(whole, _)| whole);
+    let digits = Some(whole).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    match digits.map(str::parse::<u32>) {
+        Some(Ok(0)) => None,
+        Some(Ok(number)) => Some(number),
+        Some(Err(_)) | None => Some(0),
+    }
 }
 
 /// The number of one of our products: an integer, or decimal text without leading zeros.
@@ -209,6 +233,22 @@ mod tests {
     }
 
     #[test]
+    fn times_are_read_as_platforms_write_them() {
+        for (text, expected) in [
+            ("2026-01-31T09:00:00.417000Z", Some("2026-01-31T09:00:00Z")),
+            ("2026-01-31T10:00:00+01:00", Some("2026-01-31T09:00:00Z")),
+            ("2026-01-31T09:00:00.123456789Z", Some("2026-01-31T09:00:00Z")),
+            ("2026-01-31 09:00:00", Some("2026-01-31T09:00:00Z")),
+            ("2026-01-31T09:00:00", Some("2026-01-31T09:00:00Z")),
+            ("2026-02-30T09:00:00Z", None),
+            ("2026-01-31", None),
+            ("", None),
+        ] {
+            assert_eq!(instant(text), expected.map(|at| at.parse().unwrap()), "{text}");
+        }
+    }
+
+    #[test]
     fn large_references_keep_their_digits() {
         let value = object(br#"{"id":820982911946154508,"text":"a","zero":0,"none":null,"part":1.5}"#).unwrap();
         assert_eq!(reference(&value, "/id").as_deref(), Some("820982911946154508"));
@@ -218,18 +258,23 @@ mod tests {
     }
 
     #[test]
-    fn a_quantity_is_one_or_more() {
+    fn a_line_of_no_pieces_is_none_and_one_of_a_fraction_waits() {
         for (field, expected) in [
-            ("{}", Ok(1)),
-            (r#"{"q":null}"#, Ok(1)),
-            (r#"{"q":3}"#, Ok(3)),
-            (r#"{"q":"3"}"#, Ok(3)),
-            (r#"{"q":0}"#, Err(Unreadable)),
-            (r#"{"q":-1}"#, Err(Unreadable)),
-            (r#"{"q":1.5}"#, Err(Unreadable)),
-            (r#"{"q":"+3"}"#, Err(Unreadable)),
-            (r#"{"q":[]}"#, Err(Unreadable)),
-            (r#"{"q":99999999999}"#, Err(Unreadable)),
+            ("{}", Some(1)),
+            (r#"{"q":null}"#, Some(1)),
+            (r#"{"q":3}"#, Some(3)),
+            (r#"{"q":"3"}"#, Some(3)),
+            (r#"{"q":0}"#, None),
+            (r#"{"q":"0"}"#, None),
+            (r#"{"q":-1}"#, Some(0)),
+            (r#"{"q":1.5}"#, Some(0)),
+            (r#"{"q":"+3"}"#, Some(0)),
+            (r#"{"q":""}"#, Some(0)),
+            (r#"{"q":[]}"#, Some(0)),
+            (r#"{"q":2.0}"#, Some(2)),
+            (r#"{"q":"2.00"}"#, Some(2)),
+            (r#"{"q":"2."}"#, Some(0)),
+            (r#"{"q":99999999999}"#, Some(0)),
         ] {
             assert_eq!(quantity(&object(field.as_bytes()).unwrap(), "/q"), expected, "{field}");
         }

@@ -2,7 +2,7 @@
 //!
 //! An adapter is a pure function. It takes the bytes of a request, its headers, its query and the time, and decides whether the
 //! platform sent it, and what it says: that something was [paid](Event::Paid), [refunded](Event::Refunded) and so on. It knows
-//! neither products nor keys.
+//! neither products nor keys, and decides nothing about the life of a key: it reads until when something is paid.
 //!
 //! ```
 //! use delivery_core::platform::{Event, Platform, Received, Request, Secrets, Standard};
@@ -50,7 +50,7 @@ use chrono::{DateTime, Utc};
 use http::HeaderMap;
 use thiserror::Error;
 
-pub use self::event::{Buyer, Cause, Dispute, Event, Extent, Line, Reference, References, Refund, Renewal, Sale};
+pub use self::event::{Buyer, Cause, Dispute, Event, Extent, Line, Reference, References, Refund, Sale, Word};
 pub use self::gumroad::Gumroad;
 pub use self::lemon_squeezy::LemonSqueezy;
 pub use self::paddle::Paddle;
@@ -62,6 +62,7 @@ pub use self::standard::Standard;
 pub use self::stripe::Stripe;
 pub use self::woocommerce::WooCommerce;
 use crate::order::Source;
+pub use crate::store::{Recurrence, Standing, Term};
 
 /// A platform that reports sales by signed requests.
 pub trait Platform: Debug + Send + Sync + 'static {

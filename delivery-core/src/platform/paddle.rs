@@ -3,11 +3,11 @@
 use chrono::TimeDelta;
 use serde_json::Value;
 
-use super::json::{list, object, own, quantity, reference, text};
+use super::json::{list, object, own, quantity, reference, text, time};
 use super::signature::{Keys, digest, header, not_older, seconds, timed};
 use super::{
-    Buyer, Dispute, Event, Line, Notification, Platform, Received, Reference, References, Refund, Renewal, Request,
-    Sale, Secrets, Unauthentic, Unreadable,
+    Buyer, Dispute, Event, Extent, Line, Notification, Platform, Received, Reference, References, Refund, Request,
+    Sale, Secrets, Standing, Term, Unauthentic, Unreadable, Word,
 };
 use crate::order::Source;
 
@@ -64,9 +64,9 @@ fn notification(body: &[u8]) -> Notification {
 fn events(kind: &str, event: &Value) -> Result<Vec<Event>, Unreadable> {
     let data = || event.pointer("/data").filter(|data| data.is_object()).ok_or(Unreadable);
     let event = match kind {
-        // What a change of the card, or of the items within a period, comes to is no sale.
-        "transaction.completed" if is_change(data()?) => None,
-        "transaction.completed" => Some(transaction(data()?)?),
+        "transaction.completed" => transaction(event, data()?)?,
+        "subscription.created" => word(event, data()?, reference(data()?, "/transaction_id"))?,
+        kind if kind.starts_with("subscription.") => word(event, data()?, None)?,
         "customer.created" | "customer.updated" => {
             let (data, email) = (data()?, text(data()?, "/email"));
             let reference = reference(data, "/id").ok_or(Unreadable)?;
@@ -81,46 +81,150 @@ fn events(kind: &str, event: &Value) -> Result<Vec<Event>, Unreadable> {
     Ok(event.into_iter().collect())
 }
 
-fn is_change(data: &Value) -> bool {
-    matches!(text(data, "/origin"), Some("subscription_payment_method_change" | "subscription_update"))
-}
-
-fn transaction(data: &Value) -> Result<Event, Unreadable> {
+fn transaction(event: &Value, data: &Value) -> Result<Option<Event>, Unreadable> {
+    let is_extra = match text(data, "/origin") {
+        None | Some("api" | "web" | "subscription_recurring" | "subscription_update") => false,
+        Some("subscription_charge") => true,
+        // A change of the card, and what is not known, is no sale.
+        Some(_) => return Ok(None),
+    };
     let order = reference(data, "/id").ok_or(Unreadable)?;
-    let lines = list(data, "/items").iter().map(line).collect::<Result<_, _>>()?;
+    let items = list(data, "/items");
+    let lines = lines(data, items, is_extra);
+    if lines.is_empty() && !items.is_empty() {
+        // Nothing but credits. A sale without lines would be of all that is subscribed to.
+        return Ok(None);
+    }
     let email = text(data, "/custom_data/email").map(str::to_owned);
     let buyer = Buyer { email, customer: reference(data, "/customer_id") };
-    let (subscription, invoice) = (reference(data, "/subscription_id"), reference(data, "/invoice_id"));
-    let references = References { invoice, subscription: subscription.clone(), ..References::default() };
-    if text(data, "/origin") == Some("subscription_recurring") {
-        let subscription = subscription.ok_or(Unreadable)?;
-        return Ok(Event::Renewed(Renewal { charge: order, subscription, lines, buyer, references }));
-    }
-    Ok(Event::Paid(Sale { order, lines, buyer, references }))
+    let (invoice, subscription) = (reference(data, "/invoice_id"), reference(data, "/subscription_id"));
+    let references = References { invoice, subscription, ..References::default() };
+    let at = time(data, "/billed_at").or_else(|| time(event, "/occurred_at"));
+    Ok(Some(Event::Paid(Sale { order, at, lines, buyer, references, ..Sale::default() })))
+}
+
+/// What a transaction sells: nothing by a credit.
+fn lines(data: &Value, items: &[Value], is_extra: bool) -> Vec<Line> {
+    let paid = period(data, ["/billing_period/starts_at", "/billing_period/ends_at"])
+        .unwrap_or_else(|| until(data, "/billing_period/ends_at"));
+    let has_plan = items.iter().any(recurs);
+    let mut charges: Vec<&Value> = list(data, "/details/line_items").iter().collect();
+    let lines = items.iter().filter_map(|item| {
+        let charge = take_charge(&mut charges, item);
+        if charge.is_some_and(is_credit) {
+            return None;
+        }
+        let is_once = is_extra || (has_plan && !recurs(item));
+        line(item, charge, if is_once { Term::Once } else { paid })
+    });
+    lines.collect()
+}
+
+/// The charge of an item, which has the item's price. One price may be charged and credited, and for other numbers of pieces.
+fn take_charge<'v>(charges: &mut Vec<&'v Value>, item: &Value) -> Option<&'v Value> {
+    let price = price(item)?;
+    let differs = |charge: &Value| (charge.pointer("/quantity") != item.pointer("/quantity"), is_credit(charge));
+    let of_price = charges.iter().enumerate().filter(|(_, charge)| text(charge, "/price_id") == Some(price));
+    let index = of_price.min_by_key(|(_, charge)| differs(charge)).map(|(index, _)| index)?;
+    Some(charges.remove(index))
+}
+
+fn is_credit(charge: &Value) -> bool {
+    money(charge, "/totals/total").is_some_and(i64::is_negative)
+}
+
+/// Whether it is charged again and again.
+fn recurs(item: &Value) -> bool {
+    item.pointer("/price/billing_cycle").is_some_and(Value::is_object)
+}
+
+fn price(item: &Value) -> Option<&str> {
+    text(item, "/price/id").or_else(|| text(item, "/price_id"))
 }
 
 /// An item, by its price and product. The transaction's own `custom_data` may be the buyer's.
-fn line(item: &Value) -> Result<Line, Unreadable> {
-    let names = ["/price/id", "/price/product_id"].map(|pointer| reference(item, pointer));
-    let own =
-        ["/price/custom_data/product_id", "/product/custom_data/product_id", "/price/product/custom_data/product_id"]
-            .into_iter()
-            .find_map(|pointer| own(item, pointer));
-    Ok(Line { id: None, names: names.into_iter().flatten().collect(), own, quantity: quantity(item, "/quantity")? })
+fn line(item: &Value, charge: Option<&Value>, term: Term) -> Option<Line> {
+    let names = [price(item).map(str::to_owned), reference(item, "/price/product_id")];
+    let sellers = [
+        (Some(item), "/price/custom_data/product_id"),
+        (Some(item), "/product/custom_data/product_id"),
+        (Some(item), "/price/product/custom_data/product_id"),
+        (charge, "/product/custom_data/product_id"),
+    ];
+    Some(Line {
+        id: charge.and_then(|charge| reference(charge, "/id")),
+        own: sellers.into_iter().find_map(|(object, pointer)| own(object?, pointer)),
+        quantity: quantity(item, "/quantity")?,
+        amount: charge.and_then(|charge| amount(charge, "/totals/total")),
+        term,
+        ..Line::named(names)
+    })
+}
+
+/// What is said of a subscription, and by which transaction it began.
+fn word(event: &Value, data: &Value, order: Option<String>) -> Result<Option<Event>, Unreadable> {
+    let period =
+        period(data, ["/current_billing_period/starts_at", "/current_billing_period/ends_at"]).unwrap_or_default();
+    let (status, term) = match (text(data, "/status"), time(data, "/canceled_at")) {
+        (Some("trialing"), _) => (Standing::Trialing, until(data, "/current_billing_period/ends_at")),
+        (Some("active"), _) => (Standing::Active, period),
+        (Some("canceled"), Some(canceled_at)) => (Standing::Ended, Term::Until(canceled_at)),
+        _ if order.is_none() => return Ok(None),
+        _ => (Standing::Unsaid, period),
+    };
+    let at = time(event, "/occurred_at").ok_or(Unreadable)?;
+    let subscription = Some(reference(data, "/id").ok_or(Unreadable)?);
+    let references = References { order, subscription, ..References::default() };
+    let items = list(data, "/items");
+    let has_plan = items.iter().any(recurs);
+    let plan = items.iter().filter(|item| !has_plan || recurs(item));
+    let lines = plan.filter_map(|item| line(item, None, Term::Unsaid)).collect();
+    Ok(Some(Event::Told(Word { at, references, lines, buyer: Buyer::by_email(None), status, term })))
 }
 
 fn adjustment(data: &Value) -> Result<Option<Event>, Unreadable> {
-    let of = Reference::Order(reference(data, "/transaction_id").ok_or(Unreadable)?);
-    let is_full = text(data, "/type") == Some("full");
+    let of = || reference(data, "/transaction_id").map(Reference::Order).ok_or(Unreadable);
+    let (number, extent) = (reference(data, "/id"), extent(data));
     Ok(match text(data, "/action") {
-        Some("chargeback") if is_full => {
-            Some(Event::Disputed(Dispute { of, number: reference(data, "/id"), end: None }))
-        }
-        Some("refund" | "chargeback") => Some(Event::Refunded(Refund::of(of, is_full, reference(data, "/id")))),
-        // It does not name the chargeback. That of a part, which changed nothing, changes nothing.
-        Some("chargeback_reverse") if is_full => {
-            Some(Event::Restored(Dispute { of, number: None, end: reference(data, "/id") }))
-        }
+        Some("refund") => Some(Event::Refunded(Refund { extent, ..Refund::full(of()?) })),
+        Some("chargeback") => Some(Event::Disputed(Dispute { number, extent, ..Dispute::from(of()?) })),
+        // It does not name the chargeback.
+        Some("chargeback_reverse") => Some(Event::Restored(Dispute { end: number, extent, ..Dispute::from(of()?) })),
         _ => None,
     })
+}
+
+fn extent(data: &Value) -> Extent {
+    let refund = reference(data, "/id").unwrap_or_default();
+    let lines: Vec<_> = list(data, "/items").iter().map(returned).collect();
+    match text(data, "/type") {
+        Some("full") => Extent::Full,
+        _ if lines.is_empty() => Extent::Partial { refund },
+        _ => Extent::Lines { refund, lines },
+    }
+}
+
+/// An item that is returned, or a part of its money: then that is no piece.
+fn returned(item: &Value) -> Line {
+    let quantity = if text(item, "/type") == Some("full") { Line::ALL } else { 0 };
+    let amount = amount(item, "/totals/total").or_else(|| amount(item, "/amount"));
+    Line { id: reference(item, "/item_id"), quantity, amount, ..Line::named([]) }
+}
+
+fn money(value: &Value, pointer: &str) -> Option<i64> {
+    reference(value, pointer)?.parse().ok()
+}
+
+fn amount(value: &Value, pointer: &str) -> Option<u64> {
+    u64::try_from(money(value, pointer)?).ok()
+}
+
+/// A period between two times, if both are there.
+pub(super) fn period(value: &Value, [from, until]: [&str; 2]) -> Option<Term> {
+    Some(Term::Period { from: time(value, from)?, until: time(value, until)? })
+}
+
+/// Until a time, if it is there.
+pub(super) fn until(value: &Value, pointer: &str) -> Term {
+    time(value, pointer).map_or(Term::Unsaid, Term::Until)
 }

@@ -2,14 +2,19 @@
 
 use serde_json::Value;
 
-use super::json::{object, own, quantity, reference, text};
+use super::json::{list, object, own, quantity, reference, text, time};
+use super::paddle::{period, until};
 use super::signature::{Keys, from_base64};
 use super::standard::verified;
 use super::{
-    Buyer, Event, Line, Notification, Platform, Received, Reference, References, Refund, Renewal, Request, Sale,
-    Secrets, Unauthentic, Unreadable,
+    Buyer, Event, Line, Notification, Platform, Received, Reference, References, Refund, Request, Sale, Secrets,
+    Standing, Term, Unauthentic, Unreadable, Word,
 };
 use crate::order::Source;
+
+/// The reasons to bill that are sales. Usage is billed for others, and what is not known is no sale.
+const SALES: [&str; 5] =
+    ["purchase", "subscription_create", "subscription_cycle", "subscription_cycle_after_trial", "subscription_update"];
 
 /// Polar's notifications.
 #[derive(Debug, Clone)]
@@ -58,30 +63,54 @@ fn events(kind: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
                 _ => None,
             }
         }
+        // `cycled` comes before the charge, whether or not that succeeds.
+        kind if kind.starts_with("subscription.") && kind != "subscription.cycled" => word(body, data()?)?,
         _ => None,
     };
     Ok(event.into_iter().collect())
 }
 
 fn paid(data: &Value) -> Result<Option<Event>, Unreadable> {
+    if text(data, "/billing_reason").is_some_and(|reason| !SALES.contains(&reason)) {
+        return Ok(None);
+    }
     let order = reference(data, "/id").ok_or(Unreadable)?;
     let names = ["/product_id", "/product_price_id"].map(|pointer| reference(data, pointer));
-    let line = Line {
-        id: None,
-        names: names.into_iter().flatten().collect(),
-        own: own(data, "/product/metadata/product_id"),
-        quantity: quantity(data, "/seats")?,
-    };
-    let (lines, buyer) = (vec![line], Buyer::by_email(text(data, "/customer/email")));
-    let subscription = reference(data, "/subscription_id");
-    let references = References { subscription: subscription.clone(), ..References::default() };
-    Ok(match text(data, "/billing_reason") {
-        Some("subscription_cycle") => {
-            let subscription = subscription.ok_or(Unreadable)?;
-            Some(Event::Renewed(Renewal { charge: order, subscription, lines, buyer, references }))
+    let term = period(data, ["/subscription/current_period_start", "/subscription/current_period_end"])
+        .unwrap_or_else(|| until(data, "/subscription/current_period_end"));
+    let references = References { subscription: reference(data, "/subscription_id"), ..References::default() };
+    Ok(line(data, names).map(|line| {
+        Event::Paid(Sale {
+            order,
+            at: time(data, "/created_at"),
+            lines: vec![Line { term, ..line }],
+            buyer: Buyer::by_email(text(data, "/customer/email")),
+            references,
+            ..Sale::default()
+        })
+    }))
+}
+
+/// What is said of a subscription. `ends_at` and `canceled_at` only announce its end.
+fn word(body: &Value, data: &Value) -> Result<Option<Event>, Unreadable> {
+    let (status, term) = match (text(data, "/status"), time(data, "/ended_at")) {
+        (Some("trialing"), _) => (Standing::Trialing, until(data, "/trial_end")),
+        (Some("active"), _) => {
+            (Standing::Active, period(data, ["/current_period_start", "/current_period_end"]).unwrap_or_default())
         }
-        // The price of a change in the middle of a period.
-        Some("subscription_update") => None,
-        _ => Some(Event::Paid(Sale { order, lines, buyer, references })),
-    })
+        (Some("canceled"), Some(ended_at)) => (Standing::Ended, Term::Until(ended_at)),
+        _ => return Ok(None),
+    };
+    let at = time(body, "/timestamp").ok_or(Unreadable)?;
+    let subscription = Some(reference(data, "/id").ok_or(Unreadable)?);
+    let references = References { subscription, ..References::default() };
+    let prices = list(data, "/prices").iter().map(|price| reference(price, "/id"));
+    let lines = line(data, [reference(data, "/product_id")].into_iter().chain(prices)).into_iter().collect();
+    Ok(Some(Event::Told(Word { at, references, lines, buyer: Buyer::by_email(None), status, term })))
+}
+
+/// The product of an order or a subscription. Their own `metadata` may be the buyer's.
+fn line(data: &Value, names: impl IntoIterator<Item = Option<String>>) -> Option<Line> {
+    let own = own(data, "/product/metadata/product_id");
+    Some(Line { own, quantity: quantity(data, "/seats")?, ..Line::named(names) })
 }

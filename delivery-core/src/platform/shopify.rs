@@ -1,14 +1,16 @@
 //! Shopify: <https://shopify.dev/docs/apps/build/webhooks>.
 
+use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-use super::json::{is_true, list, object, own_by_sku, quantity, reference, text};
+use super::json::{is_true, list, object, own_by_sku, quantity, reference, text, time};
 use super::signature::{Keys, base64, header};
 use super::{
-    Buyer, Cause, Event, Extent, Line, Notification, Platform, Received, Reference, References, Refund, Request, Sale,
-    Secrets, Unauthentic, Unreadable,
+    Buyer, Event, Extent, Line, Notification, Platform, Received, Recurrence, Reference, References, Refund, Request,
+    Sale, Secrets, Standing, Term, Unauthentic, Unreadable, Word,
 };
 use crate::order::Source;
+use crate::terms::NEVER;
 
 /// Shopify's notifications of one store or app.
 #[derive(Debug, Clone)]
@@ -40,9 +42,9 @@ impl Platform for Shopify {
         }
         self.keys.verify(&[request.body], signature)?;
         let is_sample = field("x-shopify-test").is_ok_and(|value| value == "true");
-        let order = object(request.body);
-        let is_test = order.as_ref().is_ok_and(|order| is_true(order, "/test"));
-        let events = if is_sample { order.map(|_| Vec::new()) } else { order.and_then(|order| events(topic, &order)) };
+        let body = object(request.body);
+        let is_test = body.as_ref().is_ok_and(|body| is_true(body, "/test"));
+        let events = if is_sample { body.map(|_| Vec::new()) } else { body.and_then(|body| events(topic, &body)) };
         Ok(Received::Notification(Notification {
             id: format!("{topic} {id}"),
             kind: topic.to_owned(),
@@ -52,51 +54,212 @@ impl Platform for Shopify {
     }
 }
 
+/// The topic is not signed: the body must show what it says.
 fn events(topic: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
     let event = match topic {
-        "orders/paid" if text(body, "/financial_status") == Some("paid") => Some(Event::Paid(sale(body)?)),
+        "orders/paid" if text(body, "/financial_status") == Some("paid") => sale(body)?.map(Event::Paid),
         "orders/cancelled" if text(body, "/cancelled_at").is_some() => {
-            Some(Event::Refunded(Refund::cancelled(reference(body, "/id").ok_or(Unreadable)?)))
+            Some(Event::Refunded(Refund::cancelled(number(body, "/id").ok_or(Unreadable)?)))
         }
         "refunds/create" if is_refund(body) => Some(Event::Refunded(refund(body)?)),
+        "subscription_billing_attempts/success" => attempt(body).map(Event::Linked),
+        _ if topic.starts_with("subscription_contracts/") => contract(body).map(Event::Told),
         _ => None,
     };
     Ok(event.into_iter().collect())
 }
 
-/// The topic is not signed: the body must show that it is a refund.
 fn is_refund(body: &Value) -> bool {
-    body.pointer("/order_id").is_some() && body.pointer("/refund_line_items").is_some_and(Value::is_array)
+    let is_refund =
+        body.pointer("/order_id").is_some() && body.pointer("/refund_line_items").is_some_and(Value::is_array);
+    is_refund && !has_failed(body)
 }
 
-fn sale(order: &Value) -> Result<Sale, Unreadable> {
+/// Whether nothing of the money went back.
+fn has_failed(refund: &Value) -> bool {
+    let transactions = list(refund, "/transactions");
+    let is_lost = |transaction: &Value| matches!(text(transaction, "/status"), Some("failure" | "error"));
+    !transactions.is_empty() && transactions.iter().all(is_lost)
+}
+
+/// `None` if nothing is left of the order that could be a product.
+fn sale(order: &Value) -> Result<Option<Sale>, Unreadable> {
     let addresses = ["/email", "/contact_email", "/customer/email"];
-    let lines = list(order, "/line_items").iter().map(|item| Ok(line(item, quantity(item, "/quantity")?)));
-    Ok(Sale {
-        order: reference(order, "/id").ok_or(Unreadable)?,
-        lines: lines.collect::<Result<_, _>>()?,
+    let sale = Sale {
+        order: number(order, "/id").ok_or(Unreadable)?,
+        at: time(order, "/processed_at").or_else(|| time(order, "/created_at")),
+        lines: list(order, "/line_items").iter().filter_map(sold).collect(),
         buyer: Buyer::by_email(addresses.into_iter().find_map(|pointer| text(order, pointer))),
         references: References::default(),
-    })
+        ..Sale::default()
+    };
+    Ok((!sale.lines.is_empty()).then_some(sale))
 }
 
+/// A line without the pieces that were removed; `None` for a tip or the like, which has no name.
+fn sold(item: &Value) -> Option<Line> {
+    let ordered = quantity(item, "/quantity")?;
+    let is_edited = item.pointer("/current_quantity").is_some_and(|left| !left.is_null());
+    let left = if is_edited { quantity(item, "/current_quantity")? } else { ordered };
+    let line = Line { quantity: ordered.min(left), amount: Some(ordered.into()), ..line(item) };
+    (!line.names.is_empty()).then_some(line)
+}
+
+/// Pieces that were removed from an order are refunded, too, without money: perhaps before it was paid, so that they were not sold.
+/// Hence pieces that went back for money count against what was sold, as quantities, and all that went back against what was
+/// ordered, as amounts.
 fn refund(refund: &Value) -> Result<Refund, Unreadable> {
-    let of = Reference::Order(reference(refund, "/order_id").ok_or(Unreadable)?);
-    let items = list(refund, "/refund_line_items").iter().map(|item| {
-        let sold = item.pointer("/line_item").ok_or(Unreadable)?;
-        Ok(line(sold, quantity(item, "/quantity")?))
-    });
-    let lines = items.collect::<Result<Vec<_>, _>>()?;
-    let refund = reference(refund, "/id").ok_or(Unreadable)?;
+    let of = Reference::Order(number(refund, "/order_id").ok_or(Unreadable)?);
+    let is_removal = refund.pointer("/transactions").and_then(Value::as_array).is_some_and(Vec::is_empty);
+    let lines =
+        list(refund, "/refund_line_items").iter().filter_map(|item| returned(item, is_removal)).collect::<Vec<_>>();
+    let refund = number(refund, "/id").ok_or(Unreadable)?;
     let extent = if lines.is_empty() { Extent::Partial { refund } } else { Extent::Lines { refund, lines } };
-    Ok(Refund { of, extent, cause: Cause::Refund })
+    Ok(Refund { extent, ..Refund::full(of) })
+}
+
+fn returned(item: &Value, is_removal: bool) -> Option<Line> {
+    let pieces = quantity(item, "/quantity")?;
+    let line = item.pointer("/line_item").map_or_else(|| Line::named([]), line);
+    let id = number(item, "/line_item_id").or_else(|| line.id.clone());
+    Some(Line { id, quantity: if is_removal { 0 } else { pieces }, amount: Some(pieces.into()), ..line })
 }
 
 /// A line item, by its SKU, variant and product. Properties and attributes are the buyer's.
-fn line(item: &Value, quantity: u32) -> Line {
+fn line(item: &Value) -> Line {
     let sku = text(item, "/sku").map(str::to_owned);
     let [variant, product] = [("variant", "/variant_id"), ("product", "/product_id")]
-        .map(|(kind, pointer)| reference(item, pointer).map(|id| format!("{kind}:{id}")));
-    let names = [sku, variant, product].into_iter().flatten().collect();
-    Line { id: reference(item, "/id"), names, own: own_by_sku(item, "/sku"), quantity }
+        .map(|(kind, pointer)| number(item, pointer).map(|id| format!("{kind}:{id}")));
+    Line { id: number(item, "/id"), own: own_by_sku(item, "/sku"), ..Line::named([sku, variant, product]) }
+}
+
+/// The order by which a contract was charged again.
+fn attempt(attempt: &Value) -> Option<References> {
+    let order = either(attempt, ["/order_id", "/admin_graphql_api_order_id"])?;
+    let subscription = either(attempt, ["/subscription_contract_id", "/admin_graphql_api_subscription_contract_id"])?;
+    Some(References { order: Some(order), subscription: Some(subscription), ..References::default() })
+}
+
+/// A contract says nothing of its payment, only how often it is charged.
+fn contract(contract: &Value) -> Option<Word> {
+    contract.pointer("/billing_policy")?;
+    let references = References {
+        order: either(contract, ["/origin_order_id", "/admin_graphql_api_origin_order_id"]),
+        subscription: Some(either(contract, ["/id", "/admin_graphql_api_id"])?),
+        ..References::default()
+    };
+    Some(Word {
+        at: revised_at(contract),
+        references,
+        lines: Vec::new(),
+        buyer: Buyer::by_email(None),
+        status: Standing::Unsaid,
+        term: recurrence(contract).map_or(Term::Unsaid, Term::Every),
+    })
+}
+
+/// Where a contract has no time, the number of its revision, as if that counted seconds, tells which is newer.
+fn revised_at(contract: &Value) -> DateTime<Utc> {
+    let revision = || DateTime::from_timestamp(reference(contract, "/revision_id")?.parse().ok()?, 0);
+    let told = ["/updated_at", "/created_at"].into_iter().find_map(|pointer| time(contract, pointer));
+    told.or_else(revision).unwrap_or(DateTime::UNIX_EPOCH).clamp(DateTime::UNIX_EPOCH, NEVER)
+}
+
+fn recurrence(contract: &Value) -> Option<Recurrence> {
+    let count = quantity(contract, "/billing_policy/interval_count").filter(|count| *count > 0)?;
+    Some(match text(contract, "/billing_policy/interval")?.to_ascii_lowercase().as_str() {
+        "day" => Recurrence::Days(count),
+        "week" => Recurrence::Days(count.checked_mul(7)?),
+        "month" => Recurrence::Months(count),
+        "year" => Recurrence::Months(count.checked_mul(12)?),
+        _ => return None,
+    })
+}
+
+fn either(value: &Value, pointers: [&str; 2]) -> Option<String> {
+    pointers.into_iter().find_map(|pointer| number(value, pointer))
+}
+
+/// The number of something, which GraphQL writes `gid://shopify/Order/123`.
+fn number(value: &Value, pointer: &str) -> Option<String> {
+    let id = reference(value, pointer)?;
+    Some(id.strip_prefix("gid://").and_then(|path| path.rsplit('/').next()).map_or(id.clone(), str::to_owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(body: &str) -> Value {
+        object(body.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn what_was_removed_is_not_sold() {
+        for (item, expected) in [
+            (r#"{"sku":"A"}"#, Some((1, 1))),
+            (r#"{"sku":"A","quantity":3,"current_quantity":null}"#, Some((3, 3))),
+            (r#"{"sku":"A","quantity":3,"current_quantity":2}"#, Some((2, 3))),
+            (r#"{"sku":"A","quantity":3,"current_quantity":4}"#, Some((3, 3))),
+            (r#"{"sku":"A","quantity":3,"current_quantity":0}"#, None),
+            (r#"{"sku":"A","quantity":0}"#, None),
+            (r#"{"sku":"A","quantity":1.5,"current_quantity":1}"#, Some((0, 0))),
+            (r#"{"sku":null,"variant_id":null,"product_id":null,"quantity":1}"#, None),
+        ] {
+            let sold = sold(&read(item)).map(|line| (line.quantity, line.amount.unwrap()));
+            assert_eq!(sold, expected, "{item}");
+        }
+    }
+
+    #[test]
+    fn a_refund_without_money_may_be_of_what_was_removed() {
+        for (transactions, expected) in [
+            ("", Some((2, 2))),
+            (r#","transactions":null"#, Some((2, 2))),
+            (r#","transactions":[{"status":"success"}]"#, Some((2, 2))),
+            (r#","transactions":[{"status":"failure"},{"status":"success"}]"#, Some((2, 2))),
+            (r#","transactions":[{"status":"pending"}]"#, Some((2, 2))),
+            (r#","transactions":[]"#, Some((0, 2))),
+            (r#","transactions":[{"status":"failure"},{"status":"error"}]"#, None),
+        ] {
+            let body = format!(
+                r#"{{"id":9,"order_id":1,"refund_line_items":[{{"line_item_id":11,"quantity":2}}]{transactions}}}"#
+            );
+            let returned = match &events("refunds/create", &read(&body)).unwrap()[..] {
+                [Event::Refunded(Refund { extent: Extent::Lines { lines, .. }, .. })] => {
+                    lines.first().map(|line| (line.quantity, line.amount.unwrap()))
+                }
+                _ => None,
+            };
+            assert_eq!(returned, expected, "{transactions}");
+        }
+    }
+
+    #[test]
+    fn ids_are_numbers_however_they_are_written() {
+        for (id, expected) in [
+            ("7103180001", Some("7103180001")),
+            ("\"7103180001\"", Some("7103180001")),
+            ("\"gid://shopify/SubscriptionContract/7103180001\"", Some("7103180001")),
+            ("null", None),
+        ] {
+            assert_eq!(number(&read(&format!(r#"{{"id":{id}}}"#)), "/id").as_deref(), expected, "{id}");
+        }
+    }
+
+    #[test]
+    fn a_contract_tells_its_interval() {
+        for (policy, expected) in [
+            (r#"{"interval":"month","interval_count":1}"#, Some(Recurrence::Months(1))),
+            (r#"{"interval":"WEEK","interval_count":3}"#, Some(Recurrence::Days(21))),
+            (r#"{"interval":"year"}"#, Some(Recurrence::Months(12))),
+            (r#"{"interval":"day","interval_count":"10"}"#, Some(Recurrence::Days(10))),
+            (r#"{"interval":"day","interval_count":0}"#, None),
+            (r#"{"interval":"moon","interval_count":1}"#, None),
+        ] {
+            let word = contract(&read(&format!(r#"{{"id":1,"revision_id":"2","billing_policy":{policy}}}"#))).unwrap();
+            assert_eq!(word.term, expected.map_or(Term::Unsaid, Term::Every), "{policy}");
+            assert_eq!(word.at.timestamp(), 2);
+        }
+    }
 }

@@ -1,14 +1,14 @@
 //! Requests by the [Standard Webhooks](https://www.standardwebhooks.com) specification, which Svix signs too.
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use http::HeaderMap;
 use serde_json::Value;
 
-use super::json::{is_true, object, own, quantity, reference, text};
+use super::json::{is_true, object, own, quantity, reference, text, time};
 use super::signature::{Keys, base64, from_base64, header, not_older, seconds};
 use super::{
     Buyer, Event, Line, Notification, Platform, Received, Reference, References, Refund, Request, Sale, Secrets,
-    Unauthentic, Unreadable,
+    Standing, Term, Unauthentic, Unreadable, Word,
 };
 use crate::order::Source;
 use crate::text::Invalid;
@@ -16,7 +16,7 @@ use crate::text::Invalid;
 /// How old a signature may be, and how far ahead: what the specification's own libraries allow.
 const TOLERANCE: TimeDelta = TimeDelta::seconds(300);
 
-/// Orders of any system that signs by Standard Webhooks: `order.paid` and `order.refunded`.
+/// Orders of any system that signs by Standard Webhooks: `order.paid`, `order.refunded` and `subscription.ended`.
 #[derive(Debug, Clone)]
 pub struct Standard {
     keys: Keys,
@@ -72,18 +72,45 @@ fn set<'r>(headers: &'r HeaderMap, family: &str) -> Result<[&'r str; 3], Unauthe
 }
 
 fn events(kind: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
-    let data = || body.pointer("/data").filter(|data| data.is_object()).ok_or(Unreadable);
+    let data = body.pointer("/data").filter(|data| data.is_object()).ok_or(Unreadable);
     let order = |data| reference(data, "/order_id").ok_or(Unreadable);
     let event = match kind {
-        "order.paid" => {
-            let data = data()?;
-            let names = reference(data, "/product_id").into_iter().collect();
-            let line = Line { id: None, names, own: own(data, "/product_id"), quantity: quantity(data, "/quantity")? };
-            let buyer = Buyer::by_email(text(data, "/customer_email"));
-            Some(Event::Paid(Sale { order: order(data)?, lines: vec![line], buyer, references: References::default() }))
-        }
-        "order.refunded" => Some(Event::Refunded(Refund::full(Reference::Order(order(data()?)?)))),
+        "order.paid" => paid(order(data?)?, time(body, "/timestamp"), data?),
+        "order.refunded" => Some(Event::Refunded(Refund::full(Reference::Order(order(data?)?)))),
+        "subscription.ended" => Some(Event::Told(ended(time(body, "/timestamp"), data?)?)),
         _ => None,
     };
     Ok(event.into_iter().collect())
+}
+
+fn paid(order: String, at: Option<DateTime<Utc>>, data: &Value) -> Option<Event> {
+    let subscription = reference(data, "/subscription_id");
+    let until = subscription.as_ref().and_then(|_| time(data, "/paid_until"));
+    let line = Line {
+        own: own(data, "/product_id"),
+        quantity: quantity(data, "/quantity")?,
+        term: until.map_or(Term::Unsaid, Term::Until),
+        ..Line::named([reference(data, "/product_id")])
+    };
+    Some(Event::Paid(Sale {
+        order,
+        at,
+        lines: vec![line],
+        buyer: Buyer::by_email(text(data, "/customer_email")),
+        references: References { subscription, ..References::default() },
+        ..Sale::default()
+    }))
+}
+
+fn ended(at: Option<DateTime<Utc>>, data: &Value) -> Result<Word, Unreadable> {
+    let subscription = reference(data, "/subscription_id").ok_or(Unreadable)?;
+    let ended_at = time(data, "/ended_at").ok_or(Unreadable)?;
+    Ok(Word {
+        at: at.unwrap_or(ended_at),
+        references: References { subscription: Some(subscription), ..References::default() },
+        lines: Vec::new(),
+        buyer: Buyer::by_email(None),
+        status: Standing::Ended,
+        term: Term::Until(ended_at),
+    })
 }

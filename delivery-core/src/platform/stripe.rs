@@ -1,15 +1,16 @@
 //! Stripe: <https://docs.stripe.com/webhooks>.
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::Value;
 
 use super::json::{is_true, list, object, own, reference, text};
 use super::signature::{Keys, digest, header, not_older, seconds, timed};
 use super::{
-    Buyer, Dispute, Event, Line, Notification, Platform, Received, Reference, References, Refund, Renewal, Request,
-    Sale, Secrets, Unauthentic, Unreadable,
+    Buyer, Dispute, Event, Line, Notification, Platform, Received, Reference, References, Refund, Request, Sale,
+    Secrets, Standing, Term, Unauthentic, Unreadable, Word, json,
 };
 use crate::order::Source;
+use crate::product::ProductId;
 
 /// How old a signature may be: what Stripe's own libraries allow.
 const TOLERANCE: TimeDelta = TimeDelta::seconds(300);
@@ -52,85 +53,216 @@ fn notification(body: &[u8]) -> Notification {
 }
 
 fn events(kind: &str, event: &Value) -> Result<Vec<Event>, Unreadable> {
-    // The other kind of event names an object and does not show it.
+    // A thin event names an object and does not show it.
     if text(event, "/object") != Some("event") {
-        return Ok(Vec::new());
+        let advice = || "it does not show what was sold: send snapshot events".to_owned();
+        return Ok(is_thin_sale(kind).then(|| Event::Unshown { advice: advice() }).into_iter().collect());
     }
     let shown = event.pointer("/data/object").ok_or(Unreadable)?;
+    let at = json::seconds(event, "/created");
     let is = |name| text(shown, "/object") == Some(name);
     let event = match kind {
         "checkout.session.completed" | "checkout.session.async_payment_succeeded" if is("checkout.session") => {
-            let is_unpaid = text(shown, "/payment_status").ok_or(Unreadable)? == "unpaid";
-            let is_setup = text(shown, "/mode") == Some("setup");
-            if is_unpaid || is_setup { None } else { Some(Event::Paid(sale(shown)?)) }
+            session(shown, at)?
         }
-        "invoice.paid" if is("invoice") && text(shown, "/billing_reason") == Some("subscription_cycle") => {
-            Some(Event::Renewed(renewal(shown)?))
-        }
+        "charge.captured" if is("charge") => captured(shown, at),
+        "invoice.paid" if is("invoice") => invoice(shown, at)?,
         "invoice_payment.paid" if is("invoice_payment") => {
-            let (payment, invoice) = (reference(shown, "/payment/payment_intent"), reference(shown, "/invoice"));
-            let references = References { payment, invoice, ..References::default() };
-            let is_link = references.payment.is_some() && references.invoice.is_some();
-            is_link.then_some(Event::Linked(references))
+            link(reference(shown, "/payment/payment_intent"), reference(shown, "/invoice"))
         }
         // A charge without a payment intent is of no session and no subscription.
         "charge.refunded" if is("charge") => {
-            let (is_full, sum) = (is_true(shown, "/refunded"), reference(shown, "/amount_refunded"));
-            payment(shown).map(|payment| Event::Refunded(Refund::of(payment, is_full, sum)))
+            let of = payment(shown).or_else(|| reference(shown, "/invoice").map(Reference::Order));
+            of.map(|of| Event::Refunded(refund(of, shown, at)))
         }
-        "charge.dispute.created" if is("dispute") => dispute(shown).map(Event::Disputed),
+        "refund.failed" | "refund.updated" | "charge.refund.updated" if is("refund") && has_failed(kind, event) => {
+            payment(shown).map(|of| Event::Kept(Refund { at, ..Refund::full(of) }))
+        }
         "charge.dispute.closed" if is("dispute") && text(shown, "/status") == Some("won") => {
             dispute(shown).map(Event::Restored)
         }
+        // An inquiry that becomes a dispute is the same object, and no longer new.
+        "charge.dispute.created"
+        | "charge.dispute.updated"
+        | "charge.dispute.funds_withdrawn"
+        | "charge.dispute.closed"
+            if is("dispute") && takes_money(shown) =>
+        {
+            dispute(shown).map(Event::Disputed)
+        }
+        _ if kind.starts_with("customer.subscription.") && is("subscription") => word(shown, at)?,
         _ => None,
     };
     Ok(event.into_iter().collect())
 }
 
-fn sale(session: &Value) -> Result<Sale, Unreadable> {
-    let email = text(session, "/customer_details/email").or_else(|| text(session, "/customer_email"));
-    let names = reference(session, "/payment_link").into_iter().collect();
-    Ok(Sale {
-        order: reference(session, "/id").ok_or(Unreadable)?,
-        lines: vec![Line { id: None, names, own: own(session, "/metadata/product_id"), quantity: 1 }],
-        buyer: Buyer::by_email(email),
-        references: References {
-            order: None,
-            payment: reference(session, "/payment_intent"),
-            invoice: reference(session, "/invoice"),
-            subscription: reference(session, "/subscription"),
-        },
-    })
+fn is_thin_sale(kind: &str) -> bool {
+    let shown = kind.strip_prefix("v1.").unwrap_or_default();
+    shown.starts_with("checkout.") || matches!(shown, "invoice.paid" | "charge.captured")
 }
 
-/// A further invoice of a subscription, which newer versions of the API name inside `parent`.
-fn renewal(invoice: &Value) -> Result<Renewal, Unreadable> {
-    let details = invoice.pointer("/parent/subscription_details").or_else(|| invoice.pointer("/subscription_details"));
-    let details = details.unwrap_or(&Value::Null);
-    let charge = reference(invoice, "/id").ok_or(Unreadable)?;
-    let subscription = reference(details, "/subscription").or_else(|| reference(invoice, "/subscription"));
-    let named = own(details, "/metadata/product_id");
-    let lines = list(invoice, "/lines/data").first().map(|line| Line {
-        id: None,
-        names: Vec::new(),
-        own: named.or_else(|| own(line, "/metadata/product_id")),
-        quantity: 1,
-    });
-    Ok(Renewal {
-        subscription: subscription.ok_or(Unreadable)?,
-        lines: lines.into_iter().collect(),
-        buyer: Buyer::by_email(text(invoice, "/customer_email")),
-        references: References {
-            payment: reference(invoice, "/payment_intent"),
-            invoice: Some(charge.clone()),
-            ..References::default()
-        },
-        charge,
-    })
+/// What a session sells. One that is not paid yet says what is sold if its payment is captured: the charge does not.
+fn session(session: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, Unreadable> {
+    if text(session, "/mode") == Some("setup") {
+        return Ok(None);
+    }
+    let is_unpaid = text(session, "/payment_status").ok_or(Unreadable)? == "unpaid";
+    let references = References {
+        payment: reference(session, "/payment_intent"),
+        invoice: reference(session, "/invoice"),
+        subscription: reference(session, "/subscription"),
+        ..References::default()
+    };
+    // A subscription is charged by its invoices.
+    if is_unpaid && (references.payment.is_none() || references.subscription.is_some()) {
+        return Ok(None);
+    }
+    let order = reference(session, "/id").ok_or(Unreadable)?;
+    let names = [reference(session, "/payment_link")];
+    let lines = vec![Line { own: own(session, "/metadata/product_id"), ..Line::named(names) }];
+    let email = text(session, "/customer_details/email").or_else(|| text(session, "/customer_email"));
+    let buyer = Buyer::by_email(email);
+    Ok(Some(Event::Paid(Sale { order, at, is_open: is_unpaid, lines, buyer, references, ..Sale::default() })))
+}
+
+/// The charge of a payment that was authorised before: its session has said what it sells.
+fn captured(charge: &Value, at: Option<DateTime<Utc>>) -> Option<Event> {
+    let payment = reference(charge, "/payment_intent").filter(|_| is_true(charge, "/captured"))?;
+    let email = text(charge, "/billing_details/email").or_else(|| text(charge, "/receipt_email"));
+    Some(Event::Captured { payment, at: at?, buyer: Buyer::by_email(email) })
+}
+
+/// A charge of a subscription, which newer versions of the API name inside `parent`. An invoice that pays for no period
+/// is none.
+fn invoice(invoice: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, Unreadable> {
+    let subscription = reference(invoice, "/parent/subscription_details/subscription");
+    let Some(subscription) = subscription.or_else(|| reference(invoice, "/subscription")) else { return Ok(None) };
+    let order = reference(invoice, "/id").ok_or(Unreadable)?;
+    let at = json::seconds(invoice, "/status_transitions/paid_at").or(at);
+    let payment = reference(invoice, "/payment_intent");
+    let is_first = text(invoice, "/billing_reason") == Some("subscription_create");
+    let shown = list(invoice, "/lines/data");
+    let plan = plan(invoice);
+    let mut lines = shown.iter().filter_map(|it| line(it, plan, at)).fold(Vec::new(), joined);
+    if !shown.is_empty() && lines.iter().all(|line| line.term == Term::Once) {
+        // Its payment may be that of the session, all the same.
+        return Ok(if is_first { link(payment, Some(order)) } else { None });
+    }
+    lines.retain(|line| !line.names.is_empty() || line.own.is_some() || until(line.term).is_some());
+    let buyer = Buyer::by_email(text(invoice, "/customer_email"));
+    let (invoice, subscription) = (Some(order.clone()), Some(subscription));
+    let references = References { order: None, payment, invoice, subscription, is_first };
+    Ok(Some(Event::Paid(Sale { order, at, lines, buyer, references, ..Sale::default() })))
+}
+
+/// The product that a seller has set on the subscription as a whole.
+fn plan(invoice: &Value) -> Option<ProductId> {
+    ["/parent/subscription_details/metadata/product_id", "/subscription_details/metadata/product_id"]
+        .into_iter()
+        .find_map(|pointer| own(invoice, pointer))
+}
+
+/// What a line sells: a credit sells nothing, nor does usage, whose period is over.
+fn line(line: &Value, plan: Option<ProductId>, at: Option<DateTime<Utc>>) -> Option<Line> {
+    let is_credit = reference(line, "/amount").is_some_and(|amount| amount.starts_with('-'));
+    let term = term(line)?;
+    let is_over = until(term).zip(at).is_some_and(|(until, at)| until <= at);
+    let names = ["/pricing/price_details/price", "/pricing/price_details/product", "/price/id", "/price/product"];
+    let own = own(line, "/metadata/product_id").or(plan.filter(|_| term != Term::Once));
+    let line = Line { own, term, ..Line::named(names.map(|pointer| reference(line, pointer))) };
+    (!is_credit && !is_over).then_some(line)
+}
+
+/// What a line pays for, by its kind: before 2025-03-31 its `type`. An item that was added may name any period,
+/// which counts only if it is a proration of the subscription. `None` for other kinds, which sell nothing.
+fn term(line: &Value) -> Option<Term> {
+    match text(line, "/parent/type").or_else(|| text(line, "/type")) {
+        None => Some(Term::Unsaid),
+        Some("subscription_item_details" | "subscription") => Some(period(line)),
+        Some("invoice_item_details" | "invoiceitem") if is_proration(line) => Some(period(line)),
+        Some("invoice_item_details" | "invoiceitem") => Some(Term::Once),
+        Some(_) => None,
+    }
+}
+
+fn is_proration(line: &Value) -> bool {
+    let item = line.pointer("/parent/invoice_item_details").unwrap_or(line);
+    is_true(item, "/proration") && reference(item, "/subscription").is_some()
+}
+
+fn period(line: &Value) -> Term {
+    match (json::seconds(line, "/period/start"), json::seconds(line, "/period/end")) {
+        (Some(from), Some(until)) => Term::Period { from, until },
+        (None, Some(until)) => Term::Until(until),
+        (_, None) => Term::Unsaid,
+    }
+}
+
+fn until(term: Term) -> Option<DateTime<Utc>> {
+    match term {
+        Term::Until(until) | Term::Period { until, .. } => Some(until),
+        Term::Unsaid | Term::Every(_) | Term::Once => None,
+    }
+}
+
+/// Adds a line. A price may have several, such as tiers: it is one piece, until the latest of their ends.
+fn joined(mut lines: Vec<Line>, line: Line) -> Vec<Line> {
+    match lines.iter_mut().find(|known| is_same(known, &line)) {
+        Some(known) if until(known.term) < until(line.term) => known.term = line.term,
+        Some(_) => {}
+        None => lines.push(line),
+    }
+    lines
+}
+
+fn is_same(one: &Line, other: &Line) -> bool {
+    let is_once = |line: &Line| line.term == Term::Once;
+    one.names == other.names && one.own == other.own && is_once(one) == is_once(other)
+}
+
+/// What a subscription says of itself. Its `current_period_end` moves before it is paid.
+fn word(subscription: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, Unreadable> {
+    let (status, until) = match text(subscription, "/status") {
+        Some("trialing") => (Standing::Trialing, "/trial_end"),
+        Some("canceled" | "incomplete_expired") => (Standing::Ended, "/ended_at"),
+        _ => return Ok(None),
+    };
+    let Some(until) = json::seconds(subscription, until) else { return Ok(None) };
+    let at = at.ok_or(Unreadable)?;
+    let subscription = Some(reference(subscription, "/id").ok_or(Unreadable)?);
+    let references = References { subscription, ..References::default() };
+    let (lines, buyer) = (Vec::new(), Buyer::by_email(None));
+    Ok(Some(Event::Told(Word { at, references, lines, buyer, status, term: Term::Until(until) })))
+}
+
+/// References by which a payment and the session that names its invoice are one.
+fn link(payment: Option<String>, invoice: Option<String>) -> Option<Event> {
+    let is_link = payment.is_some() && invoice.is_some();
+    is_link.then_some(Event::Linked(References { payment, invoice, ..References::default() }))
+}
+
+/// What was refunded of a charge, which before 2025-03-31 names its invoice.
+fn refund(of: Reference, charge: &Value, at: Option<DateTime<Utc>>) -> Refund {
+    let references = References { invoice: reference(charge, "/invoice"), ..References::default() };
+    let sum = reference(charge, "/amount_refunded");
+    Refund { references, at, ..Refund::of(of, is_true(charge, "/refunded"), sum) }
+}
+
+/// Whether a refund fails by this event. Before 2024-10-28 only an update says so; one of something else says it again.
+fn has_failed(kind: &str, event: &Value) -> bool {
+    let before = event.pointer("/data/previous_attributes");
+    let is_change = before.is_none_or(|before| before.get("status").is_some());
+    let is_failed = matches!(text(event, "/data/object/status"), Some("failed" | "canceled"));
+    kind == "refund.failed" || (is_change && is_failed)
+}
+
+/// Whether a dispute is more than an inquiry, and not won.
+fn takes_money(dispute: &Value) -> bool {
+    text(dispute, "/status").is_none_or(|status| !status.starts_with("warning_") && status != "won")
 }
 
 fn dispute(dispute: &Value) -> Option<Dispute> {
-    Some(Dispute { of: payment(dispute)?, number: reference(dispute, "/id"), end: None })
+    Some(Dispute { number: reference(dispute, "/id"), ..Dispute::from(payment(dispute)?) })
 }
 
 fn payment(of: &Value) -> Option<Reference> {

@@ -1,12 +1,15 @@
 //! WooCommerce: <https://woocommerce.com/document/webhooks/>.
 
+use std::iter;
+
+use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-use super::json::{list, object, own_by_sku, quantity, reference, text};
+use super::json::{list, object, own_by_sku, quantity, reference, text, time};
 use super::signature::{Keys, base64, digest, header};
 use super::{
     Buyer, Event, Line, Notification, Platform, Received, Reference, References, Refund, Request, Sale, Secrets,
-    Unauthentic, Unreadable,
+    Standing, Term, Unauthentic, Unreadable, Word,
 };
 use crate::order::Source;
 
@@ -42,7 +45,7 @@ impl Platform for WooCommerce {
         let signature = base64(header(request.headers, "x-wc-webhook-signature")?);
         self.keys.verify(&[request.body], signature)?;
         let kind = header(request.headers, "x-wc-webhook-topic").unwrap_or_default().to_owned();
-        let events = object(request.body).and_then(|order| events(&kind, &order));
+        let events = object(request.body).and_then(|body| events(&kind, &body));
         let id = digest(&kind, request.body);
         Ok(Received::Notification(Notification { id, events, kind, is_test: false }))
     }
@@ -63,54 +66,159 @@ fn unescaped(secret: &str) -> String {
     ENTITIES.into_iter().fold(secret.to_owned(), |text, (entity, character)| text.replace(entity, character))
 }
 
-fn events(topic: &str, order: &Value) -> Result<Vec<Event>, Unreadable> {
-    if !matches!(topic, "order.created" | "order.updated" | "order.restored") {
-        return Ok(Vec::new());
+/// The topic is not signed: the body must show whether it is an order or a subscription, which have much in common.
+fn events(topic: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
+    let is_subscription = body.pointer("/billing_period").is_some();
+    match topic {
+        "order.created" | "order.updated" | "order.restored" if !is_subscription => of_order(body),
+        _ if topic.starts_with("subscription.") && is_subscription => Ok(vec![told(body)?]),
+        _ => Ok(Vec::new()),
     }
+}
+
+fn of_order(order: &Value) -> Result<Vec<Event>, Unreadable> {
     let id = || reference(order, "/id").ok_or(Unreadable);
     let is_paid = text(order, "/date_paid_gmt").is_some();
     Ok(match text(order, "/status") {
-        Some("processing" | "completed") if is_paid => {
-            let refunds = list(order, "/refunds").len();
-            let partial = |id| Event::Refunded(Refund::of(Reference::Order(id), false, Some(refunds.to_string())));
-            let refunded = if refunds == 0 { None } else { Some(partial(id()?)) };
-            [Some(Event::Paid(sale(order)?)), refunded].into_iter().flatten().collect()
-        }
+        Some("processing" | "completed") if is_paid => paid(order, id()?),
         Some("refunded") => vec![Event::Refunded(Refund::full(Reference::Order(id()?)))],
         // One that was never paid may be paid later.
-        Some("cancelled") if is_paid => vec![Event::Refunded(Refund::cancelled(id()?))],
+        Some("cancelled") if is_paid => {
+            vec![Event::Refunded(Refund { at: changed_at(order), ..Refund::cancelled(id()?) })]
+        }
         _ => Vec::new(),
     })
 }
 
-fn sale(order: &Value) -> Result<Sale, Unreadable> {
-    Ok(Sale {
-        order: reference(order, "/id").ok_or(Unreadable)?,
-        lines: list(order, "/line_items").iter().map(line).collect::<Result<_, _>>()?,
+fn paid(order: &Value, id: String) -> Vec<Event> {
+    let (lines, subscription) = (lines(order), subscription(order));
+    if lines.is_empty() && subscription.is_none() {
+        return Vec::new();
+    }
+    let refunds = list(order, "/refunds").len();
+    let of = Reference::Order(id.clone());
+    let refunded = (refunds > 0).then(|| Event::Refunded(Refund::of(of, false, Some(refunds.to_string()))));
+    let sale = Sale {
+        order: id,
+        at: time(order, "/date_paid_gmt"),
+        stands_at: changed_at(order),
+        is_open: false,
+        is_again: subscription.is_some(),
+        lines,
         buyer: Buyer::by_email(text(order, "/billing/email")),
         // No event names a payment, and a shop may write what it likes there.
-        references: References::default(),
+        references: References { subscription, ..References::default() },
+    };
+    iter::once(Event::Paid(sale)).chain(refunded).collect()
+}
+
+/// When it was last changed; when it was paid, if it does not say.
+fn changed_at(order: &Value) -> Option<DateTime<Utc>> {
+    date(order, "date_modified").or_else(|| time(order, "/date_paid_gmt"))
+}
+
+/// The subscription that an order charges again or changes. A buyer cannot fill the order's own metadata.
+fn subscription(order: &Value) -> Option<String> {
+    let metadata = list(order, "/meta_data");
+    ["_subscription_renewal", "_subscription_switch"].into_iter().find_map(|key| {
+        metadata.iter().filter(|entry| text(entry, "/key") == Some(key)).find_map(|entry| number(entry, "/value"))
     })
 }
 
-/// A line item, by its SKU, variation and product. Its metadata may be the buyer's.
-fn line(item: &Value) -> Result<Line, Unreadable> {
+fn told(subscription: &Value) -> Result<Event, Unreadable> {
+    let references = References {
+        order: number(subscription, "/parent_id"),
+        subscription: Some(reference(subscription, "/id").ok_or(Unreadable)?),
+        ..References::default()
+    };
+    let Some(at) = date(subscription, "date_modified") else { return Ok(Event::Linked(references)) };
+    let end = date(subscription, "end_date");
+    let (status, until) = match text(subscription, "/status") {
+        Some("active") => (Standing::Active, date(subscription, "next_payment_date").or(end)),
+        Some("pending-cancel") => (Standing::Leaving, end),
+        Some("cancelled" | "expired" | "switched") => (Standing::Ended, end.or(Some(at))),
+        _ => (Standing::Unsaid, None),
+    };
+    Ok(Event::Told(Word {
+        at,
+        references,
+        lines: lines(subscription),
+        buyer: Buyer::by_email(None),
+        status,
+        term: until.map_or(Term::Unsaid, Term::Until),
+    }))
+}
+
+/// A date, in UTC. The first version of the API has it without `_gmt`.
+fn date(body: &Value, name: &str) -> Option<DateTime<Utc>> {
+    time(body, &format!("/{name}_gmt")).or_else(|| time(body, &format!("/{name}")))
+}
+
+fn lines(body: &Value) -> Vec<Line> {
+    list(body, "/line_items").iter().filter_map(line).collect()
+}
+
+/// A line item, by its SKU, variation and product: one that has none of them is nothing that could be mapped. Its metadata may be
+/// the buyer's.
+fn line(item: &Value) -> Option<Line> {
     let sku = text(item, "/sku").map(str::to_owned);
-    // 0 stands for none.
     let [variation, product] = [("variation", "/variation_id"), ("product", "/product_id")]
-        .map(|(kind, pointer)| reference(item, pointer).filter(|id| id != "0").map(|id| format!("{kind}:{id}")));
-    let names = [sku, variation, product].into_iter().flatten().collect();
-    Ok(Line {
+        .map(|(kind, pointer)| number(item, pointer).map(|id| format!("{kind}:{id}")));
+    let line = Line {
         id: reference(item, "/id"),
-        names,
         own: own_by_sku(item, "/sku"),
         quantity: quantity(item, "/quantity")?,
-    })
+        ..Line::named([sku, variation, product])
+    };
+    (!line.names.is_empty()).then_some(line)
+}
+
+/// The number of something. 0 stands for none.
+fn number(value: &Value, pointer: &str) -> Option<String> {
+    reference(value, pointer).filter(|id| id != "0" && id.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn said(topic: &str, body: &str) -> Vec<Event> {
+        events(topic, &object(body.as_bytes()).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn an_order_is_no_subscription_and_a_subscription_no_order() {
+        let order =
+            r#"{"id":1,"status":"completed","date_paid_gmt":"2026-01-01T09:00:00","line_items":[{"product_id":22}]}"#;
+        let subscription = r#"{"id":2,"parent_id":1,"status":"cancelled","date_paid_gmt":"2026-01-01T09:00:00",
+            "date_modified_gmt":"2026-01-20T10:00:00","billing_period":"month","line_items":[{"product_id":22}]}"#;
+        assert!(matches!(&said("order.created", order)[..], [Event::Paid(_)]));
+        assert!(matches!(&said("subscription.updated", subscription)[..], [Event::Told(word)]
+            if word.status == Standing::Ended && word.term == Term::Until(word.at)));
+        assert!(said("subscription.updated", order).is_empty());
+        assert!(said("order.updated", subscription).is_empty());
+    }
+
+    #[test]
+    fn lines_without_a_name_are_no_sale() {
+        let order = |lines: &str, key: &str| {
+            let body = format!(
+                r#"{{"id":1,"status":"completed","date_paid_gmt":"2026-01-01T09:00:00","line_items":[{lines}],
+                "meta_data":[{{"key":"{key}","value":["x"]}},{{"key":"{key}","value":5001}}]}}"#
+            );
+            match &said("order.updated", &body)[..] {
+                [Event::Paid(sale)] => Some((sale.lines.len(), sale.references.subscription.clone())),
+                _ => None,
+            }
+        };
+        let (tip, plan) = (r#"{"product_id":0,"sku":""}"#, r#"{"variation_id":23,"quantity":"2"}"#);
+        assert_eq!(order(tip, "x"), None);
+        assert_eq!(order(&format!("{tip},{plan}"), "x"), Some((1, None)));
+        for key in ["_subscription_renewal", "_subscription_switch"] {
+            assert_eq!(order(plan, key), Some((1, Some("5001".to_owned()))));
+            assert_eq!(order(tip, key), Some((0, Some("5001".to_owned()))));
+        }
+    }
 
     #[test]
     fn entities_are_decoded_once() {

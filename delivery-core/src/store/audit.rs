@@ -46,6 +46,10 @@ pub enum Action {
     CustomerErased,
     /// An event of a platform that waited was applied.
     EventApplied,
+    /// An event of a platform, or all of a product that is not sold here, was put aside.
+    Dismissed,
+    /// Events of a product are no longer put aside.
+    DismissalLifted,
     /// Sign-ins with a wrong token were refused, counted over a minute.
     SignInRefused,
 }
@@ -64,7 +68,7 @@ pub struct Edit {
 }
 
 impl Action {
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 20] = [
         Self::Issued,
         Self::Revoked,
         Self::Restored,
@@ -82,8 +86,15 @@ impl Action {
         Self::PostDeleted,
         Self::CustomerErased,
         Self::EventApplied,
+        Self::Dismissed,
+        Self::DismissalLifted,
         Self::SignInRefused,
     ];
+
+    /// That events of a product are put aside, or no longer.
+    pub(super) fn of_dismissal(is_dismissed: bool) -> Self {
+        if is_dismissed { Self::Dismissed } else { Self::DismissalLifted }
+    }
 
     /// The name on the wire and in a store.
     #[must_use]
@@ -106,6 +117,8 @@ impl Action {
             Self::PostDeleted => "post_deleted",
             Self::CustomerErased => "customer_erased",
             Self::EventApplied => "event_applied",
+            Self::Dismissed => "dismissed",
+            Self::DismissalLifted => "dismissal_lifted",
             Self::SignInRefused => "sign_in_refused",
         }
     }

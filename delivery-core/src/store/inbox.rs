@@ -4,14 +4,15 @@ use std::fmt;
 use std::str::FromStr;
 
 use async_trait::async_trait;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::deal::Report;
-use super::{Notice, Page, StoreError};
+use super::deal::{Deal, ReferenceKind, Report};
+use super::{Edit, Notice, Page, StoreError};
 use crate::email::Email;
 use crate::key::{Actor, Key, KeyId};
 use crate::order::{OrderId, Source};
+use crate::product::RefName;
 use crate::text::Invalid;
 
 crate::text::line_type! {
@@ -41,7 +42,7 @@ pub struct Entry {
     pub kind: String,
     /// The order or payment that it names.
     pub order: Option<OrderId>,
-    /// What it says, as JSON, until it is done; `None` after that, and if it cannot be read.
+    /// What it says, as JSON, until it is done, and while it is dismissed; `None` after that, and if it cannot be read.
     pub body: Option<String>,
     /// When it was received, to the millisecond.
     pub received_at: DateTime<Utc>,
@@ -59,14 +60,27 @@ pub struct Entry {
     pub version: i64,
 }
 
+/// The reason of events that are dismissed.
+pub(super) const DISMISSED: &str = "dismissed";
+
+impl Entry {
+    /// Whether it was [dismissed](Handling::Dismiss): whoever looks after the shop can have it applied after all.
+    #[must_use]
+    pub fn is_dismissed(&self) -> bool {
+        self.outcome == Some(EventOutcome::Ignored) && self.reason.as_deref() == Some(DISMISSED)
+    }
+}
+
 /// What an event came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum EventOutcome {
     /// A key was issued.
     Issued,
-    /// A key was renewed.
+    /// A key lives longer, because its subscription was charged again or is paid for longer than was known.
     Renewed,
+    /// A key lives shorter, because its subscription has ended or is paid for less than was known.
+    Ended,
     /// Keys were revoked, or will not be issued.
     Revoked,
     /// Revocations were lifted, or will not be made.
@@ -93,6 +107,8 @@ pub struct Receipt {
     pub step: Option<Handling>,
     /// The time.
     pub at: DateTime<Utc>,
+    /// How much longer than it is paid for a key of a subscription lives.
+    pub grace: TimeDelta,
     /// Makes the messages that tell of a change of a key: new ones with each call. It is asked for those of the host's webhooks,
     /// and for [`Revoked`](super::MessageKind::Revoked), the buyer's e-mail after a refund.
     pub notices: Notices,
@@ -115,6 +131,8 @@ pub enum Handling {
     Wait(String),
     /// Nothing, for this reason.
     Ignore(String),
+    /// Nothing, because the seller has put it aside, or all that it sells. What it says is kept until it is pruned.
+    Dismiss,
 }
 
 /// A customer whose address a platform has told.
@@ -187,11 +205,14 @@ impl Received {
     }
 }
 
+/// How the reason of an event begins that waits for a product.
+pub const UNKNOWN_PRODUCT: &str = "no product has the reference ";
+
 /// Which events to look for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal")]
 pub struct InboxQuery {
-    /// With this outcome; with any, or none yet, if `None`.
+    /// With this outcome; with any, or none yet, if `None`. Of those that need attention and wait for the same product, only the newest.
     pub outcome: Option<EventOutcome>,
     /// Before this number: the next page.
     pub before: Option<i64>,
@@ -228,7 +249,7 @@ pub trait Inbox: Send + Sync {
         now: DateTime<Utc>,
     ) -> Result<u64, StoreError>;
 
-    /// Events that match `query`, newest first.
+    /// Events that match `query`, newest first. Of those that have the same [`group`](InboxQuery::group), only the newest is listed.
     ///
     /// # Errors
     ///
@@ -242,6 +263,29 @@ pub trait Inbox: Send + Sync {
     /// [`StoreError`] if the store cannot be read.
     async fn customer(&self, source: &Source, reference: &OrderId) -> Result<Option<Email>, StoreError>;
 
+    /// The deal that a platform's reference leads to; `None` if it leads to none. References of deals that turned out to be one
+    /// lead to that one.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store cannot be read.
+    async fn deal(&self, source: &Source, kind: ReferenceKind, name: &OrderId) -> Result<Option<Deal>, StoreError>;
+
+    /// Puts all that a platform sells under a name aside, past and to come, or no longer; and enters that into the audit log, in one
+    /// commit. If it is so already, nothing is changed.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if it was possibly not changed.
+    async fn dismiss(&self, source: &Source, name: &RefName, is_dismissed: bool, edit: Edit) -> Result<(), StoreError>;
+
+    /// Whether all that a platform sells under a name is put aside.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store cannot be read.
+    async fn is_dismissed(&self, source: &Source, name: &RefName) -> Result<bool, StoreError>;
+
     /// Deletes events that are done and were received before `before`. Returns how many. What they came to stays.
     ///
     /// # Errors
@@ -251,9 +295,10 @@ pub trait Inbox: Send + Sync {
 }
 
 impl EventOutcome {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Issued,
         Self::Renewed,
+        Self::Ended,
         Self::Revoked,
         Self::Restored,
         Self::PartialRefund,
@@ -268,6 +313,7 @@ impl EventOutcome {
         match self {
             Self::Issued => "issued",
             Self::Renewed => "renewed",
+            Self::Ended => "ended",
             Self::Revoked => "revoked",
             Self::Restored => "restored",
             Self::PartialRefund => "partial_refund",
@@ -301,6 +347,15 @@ impl InboxQuery {
     pub fn matches(&self, entry: &Entry) -> bool {
         self.outcome.is_none_or(|outcome| entry.outcome == Some(outcome))
             && self.before.is_none_or(|before| entry.number < before)
+    }
+
+    /// The platform and the reason of an event that waits for a product, if the query is for events that need attention: a product that
+    /// is not sold here is one line, however often it is sold.
+    #[must_use]
+    pub fn group<'e>(&self, entry: &'e Entry) -> Option<(&'e Source, &'e str)> {
+        let reason = entry.reason.as_deref().filter(|reason| reason.starts_with(UNKNOWN_PRODUCT))?;
+        let is_waiting = |outcome| outcome == Some(EventOutcome::NeedsAttention);
+        (is_waiting(self.outcome) && is_waiting(entry.outcome)).then_some((&entry.id.source, reason))
     }
 }
 

@@ -170,8 +170,8 @@ impl Storage for MemoryStore {
                 state.keep(event, id);
             }
         }
-        for (number, edit) in &writes.inbox.applied {
-            state.keep_applied(*number, edit);
+        for (number, action, edit) in &writes.inbox.applied {
+            state.keep_applied(*number, *action, edit);
         }
         for (lease, outcome) in &writes.completed {
             state.queue.complete(*lease, outcome, &self.clock);

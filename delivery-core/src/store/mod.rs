@@ -106,6 +106,7 @@ mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod storage;
+mod subscribed;
 #[cfg(all(feature = "sqlite", feature = "postgres"))]
 mod transfer;
 
@@ -117,11 +118,13 @@ pub use self::audit::{Action, Edit};
 pub(crate) use self::cache::fitting;
 pub use self::catalog::{Catalog, CatalogEditor, PostQuery, Posts, ProductNames};
 pub use self::deal::{
-    Cause, Charged, Deal, End, Extent, Links, MOST_PRODUCTS, Of, Offer, ReferenceKind, Report, Returned,
+    Bought, Captured, Cause, Charged, Deal, End, Extent, Links, MOST_PRODUCTS, Of, Offer, Own, Recurrence,
+    ReferenceKind, Report, Returned, Standing, Subscription, Term, Word,
 };
 pub use self::error::StoreError;
 pub use self::inbox::{
     Customer, Entry, EventId, EventName, EventOutcome, Handling, Inbox, InboxQuery, Notices, Receipt, Received,
+    UNKNOWN_PRODUCT,
 };
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use self::inspection::{Inspection, Schema};
@@ -146,6 +149,7 @@ pub use self::sign_in::{SignIn, SignInId, SignIns};
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::{Backup, SqliteError, SqliteStore, SqliteTransaction};
 pub use self::storage::{Backend, History, Persisted, Storage};
+pub use self::subscribed::Subscribed;
 #[cfg(all(feature = "sqlite", feature = "postgres"))]
 pub use self::transfer::{Moved, Progress, Transfer, TransferError};
 

@@ -54,8 +54,9 @@ pub trait Records: Send + Sync {
 
     /// Queues an e-mail about each key that expires after `scan.now` and not after `scan.until`, once for each time that it is to
     /// expire, however many servers ask: in the commit that notes the time with the key. Only the last time is noted: a key that
-    /// gets a time back is told of again. Keys of a person who was forgotten are noted, and get none; keys that are revoked or used up
-    /// are left alone as long as they are. It takes those that expire first, at most `scan.limit`, and returns how many it took.
+    /// gets a time back is told of again. Keys of a person who was forgotten, and keys that a subscription
+    /// [renews](super::Deal::subscription), are noted and get none; keys that are revoked or used up are left alone as long as they
+    /// are. It takes those that expire first, at most `scan.limit`, and returns how many it took.
     ///
     /// # Errors
     ///
@@ -74,8 +75,8 @@ pub trait Records: Send + Sync {
     }
 
     /// Forgets a person, durably, and enters that into the audit log. The address becomes `pseudonym` in keys, in messages, and in
-    /// the audit log; messages to it that are not sent yet are deleted, and so are what platforms' events to be applied say of it
-    /// and the references of platforms' customers that lead to it. Counts, keys and purchases stay. The address is compared
+    /// the audit log; messages to it that are not sent yet are deleted, and so are what platforms' events that wait or were dismissed
+    /// say of it and the references of platforms' customers that lead to it. Counts, keys and purchases stay. The address is compared
     /// without regard to case. Returns the keys that were sent to it.
     ///
     /// # Errors

@@ -26,7 +26,9 @@
 //! ```
 
 mod catalog;
+mod deals;
 mod erase;
+mod events;
 mod expiry;
 mod fixtures;
 mod inbox;

@@ -19,10 +19,11 @@ use delivery_core::order::{OrderId, Source};
 use delivery_core::post::{NewPost, Post, PostId};
 use delivery_core::product::{Listing, NewProduct, Product, ProductId, RefName};
 use delivery_core::store::{
-    Action, AuditEntry, AuditQuery, Backend, Backlog, Catalog, CatalogEditor, Edit, Entry, ExpiryScan, FailedMessage,
-    Fetch, Fetched, Figures, History, Inbox, InboxQuery, Issue, KeyQuery, Lease, LeasedMessage, Ledger, LostKeys,
-    MessageNumber, MessageQuery, Notice, Outcome, Page, PostQuery, Posts, ProductNames, Receipt, Received, Records,
-    Refused, Requests, Resend, Route, Sale, SignIns, StoreError, StoredMessage, Successor, Use, UseId,
+    Action, AuditEntry, AuditQuery, Backend, Backlog, Catalog, CatalogEditor, Deal, Edit, Entry, ExpiryScan,
+    FailedMessage, Fetch, Fetched, Figures, History, Inbox, InboxQuery, Issue, KeyQuery, Lease, LeasedMessage, Ledger,
+    LostKeys, MessageNumber, MessageQuery, Notice, Outcome, Page, PostQuery, Posts, ProductNames, Receipt, Received,
+    Records, ReferenceKind, Refused, Requests, Resend, Route, Sale, SignIns, StoreError, StoredMessage, Successor, Use,
+    UseId,
 };
 
 /// What happens to a call of a [`Faulty`] store.
@@ -290,6 +291,18 @@ impl<S: Ledger> Inbox for Faulty<S> {
 
     async fn customer(&self, source: &Source, reference: &OrderId) -> Result<Option<Email>, StoreError> {
         self.call(self.kept()?.customer(source, reference)).await
+    }
+
+    async fn deal(&self, source: &Source, kind: ReferenceKind, name: &OrderId) -> Result<Option<Deal>, StoreError> {
+        self.call(self.kept()?.deal(source, kind, name)).await
+    }
+
+    async fn dismiss(&self, source: &Source, name: &RefName, is_dismissed: bool, edit: Edit) -> Result<(), StoreError> {
+        self.call(self.kept()?.dismiss(source, name, is_dismissed, edit)).await
+    }
+
+    async fn is_dismissed(&self, source: &Source, name: &RefName) -> Result<bool, StoreError> {
+        self.call(self.kept()?.is_dismissed(source, name)).await
     }
 
     async fn prune_inbox(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {

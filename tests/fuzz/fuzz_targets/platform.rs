@@ -2,6 +2,8 @@
 
 #![no_main]
 
+#[path = "../../in_process/platforms/proof.rs"]
+mod proof;
 #[path = "../../in_process/platforms/signing.rs"]
 mod signing;
 
@@ -9,7 +11,16 @@ use delivery_core::platform::{Received, Secrets};
 use libfuzzer_sys::fuzz_target;
 use signing::{PLATFORMS, SECRET, adapter, now, signed};
 
-const TOPICS: [&str; 5] = ["orders/paid", "orders/cancelled", "refunds/create", "order.updated", "order.deleted"];
+const TOPICS: [&str; 8] = [
+    "orders/paid",
+    "orders/cancelled",
+    "refunds/create",
+    "order.updated",
+    "order.deleted",
+    "subscription.updated",
+    "subscription_contracts/create",
+    "subscription_billing_attempts/success",
+];
 
 fuzz_target!(|input: (u8, u8, &[u8])| {
     let (which, topic, body) = input;

@@ -1,60 +1,13 @@
-//! What events come to: renewals, refunds, disputes.
+//! What events come to: refunds and disputes.
 
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use delivery_core::key::{Actor, Change, Status};
-use delivery_core::platform::{Event, Refund};
-use delivery_core::store::EventOutcome::{Ignored, Issued, NeedsAttention, PartialRefund, Renewed, Restored, Revoked};
+use delivery_core::platform::{Dispute, Event, Extent, Refund, Sale};
+use delivery_core::store::EventOutcome::{Ignored, Issued, NeedsAttention, PartialRefund, Restored, Revoked};
 
-use super::shop::{Shop, dispute, order, refunded, renewed, sale, subscribed};
-
-#[tokio::test]
-async fn a_subscription_renews_its_key_and_a_refund_gives_the_days_back() {
-    let shop = Shop::with_guide().await;
-    let days = async || {
-        assert_eq!(shop.keys().await.len(), 1);
-        shop.days().await
-    };
-    assert_eq!(shop.tell(subscribed("A")).await, Some(Issued));
-    assert_eq!((shop.tell(renewed("c1")).await, days().await), (Some(Renewed), 60));
-    assert_eq!((shop.tell(renewed("c1")).await, days().await), (Some(Ignored), 60));
-    assert_eq!((shop.tell(renewed("c2")).await, days().await), (Some(Renewed), 90));
-    assert_eq!((shop.tell(refunded("c1")).await, days().await), (Some(Revoked), 60));
-    assert_eq!((shop.tell(refunded("c1")).await, days().await), (Some(Revoked), 60));
-    assert_eq!(shop.statuses().await, [Status::Valid]);
-    // Refunded before it was charged.
-    shop.tell(refunded("c3")).await;
-    assert_eq!((shop.tell(renewed("c3")).await, days().await), (Some(Ignored), 60));
-    // From the later of now and the expiry.
-    shop.clock.advance(Duration::from_hours(24 * 100));
-    shop.tell(renewed("c4")).await;
-    assert_eq!((days().await, shop.statuses().await), (130, vec![Status::Valid]));
-    shop.tell(refunded("A")).await;
-    assert_eq!((shop.tell(renewed("c5")).await, shop.statuses().await), (Some(Renewed), vec![Status::Revoked]));
-    assert_eq!(shop.sent().await, 2, "the key, and that it was revoked");
-}
-
-#[tokio::test]
-async fn the_first_sale_of_a_subscription_that_comes_late_has_the_key_of_its_renewal() {
-    let shop = Shop::with_guide().await;
-    assert_eq!(shop.tell(renewed("c1")).await, Some(Issued));
-    assert_eq!(shop.tell(subscribed("A")).await, Some(Issued));
-    assert_eq!((shop.keys().await.len(), shop.sent().await), (1, 1));
-    assert_eq!(shop.days().await, 60, "two periods were paid");
-    shop.tell(refunded("c1")).await;
-    assert_eq!((shop.statuses().await, shop.days().await), (vec![Status::Valid], 30));
-    shop.tell(refunded("A")).await;
-    assert_eq!(shop.statuses().await, [Status::Revoked]);
-}
-
-#[tokio::test]
-async fn a_renewal_that_was_refunded_before_the_sale_came_leaves_the_sale_its_own_key() {
-    let shop = Shop::with_guide().await;
-    shop.tell(renewed("c1")).await;
-    shop.tell(refunded("c1")).await;
-    assert_eq!(shop.tell(subscribed("A")).await, Some(Issued));
-    assert_eq!(shop.statuses().await, [Status::Valid, Status::Revoked]);
-}
+use super::shop::{Shop, day, dispute, order, refunded, sale};
 
 #[tokio::test]
 async fn a_restore_lifts_only_what_its_own_dispute_made() {
@@ -108,6 +61,43 @@ async fn what_is_disputed_before_it_is_paid_waits_for_the_end_of_the_dispute() {
     shop.tell(Event::Restored(dispute("B"))).await;
     shop.tell(Event::Disputed(dispute("B"))).await;
     assert_eq!(shop.tell(Event::Paid(sale("B", "guide"))).await, Some(Issued));
+}
+
+#[tokio::test]
+async fn a_dispute_about_a_part_of_the_money_changes_nothing_nor_does_its_end() {
+    let shop = Shop::with_guide().await;
+    let part = || Dispute { extent: Extent::Partial { refund: "d1".to_owned() }, ..dispute("A") };
+    shop.tell(Event::Paid(sale("A", "guide"))).await;
+    assert_eq!(shop.tell(Event::Disputed(part())).await, Some(PartialRefund));
+    assert_eq!(shop.statuses().await, [Status::Valid]);
+    assert_eq!(shop.tell(Event::Restored(part())).await, Some(Ignored));
+    // It ends no dispute about all of it.
+    shop.tell(Event::Disputed(dispute("A"))).await;
+    assert_eq!(shop.tell(Event::Restored(part())).await, Some(Ignored));
+    assert_eq!(shop.statuses().await, [Status::Revoked]);
+}
+
+#[tokio::test]
+async fn a_refund_that_failed_and_a_cancellation_that_was_lifted_give_the_key_back() {
+    let at = |minutes: i64| Some(day(0) + TimeDelta::minutes(minutes));
+    let cancelled = |minutes| Event::Refunded(Refund { at: at(minutes), ..Refund::cancelled("A".to_owned()) });
+    let refunded = |minutes| Event::Refunded(Refund { at: at(minutes), ..Refund::full(order("A")) });
+    let kept = |minutes| Event::Kept(Refund { at: at(minutes), ..Refund::full(order("A")) });
+    let stands = |minutes| Event::Paid(Sale { stands_at: at(minutes), ..sale("A", "guide") });
+    for (case, events, status) in [
+        ("the refund failed", [stands(1), refunded(2), kept(3)], Status::Valid),
+        ("and was told late", [stands(1), kept(3), refunded(2)], Status::Valid),
+        ("refunded again", [stands(1), kept(3), refunded(4)], Status::Revoked),
+        ("completed again", [stands(1), cancelled(2), stands(3)], Status::Valid),
+        ("and was told late", [stands(1), stands(3), cancelled(2)], Status::Valid),
+        ("cancelled in the end", [stands(1), stands(3), cancelled(4)], Status::Revoked),
+    ] {
+        let shop = Shop::with_guide().await;
+        for event in events {
+            shop.tell(event).await;
+        }
+        assert_eq!(shop.statuses().await, [status], "{case}");
+    }
 }
 
 #[tokio::test]

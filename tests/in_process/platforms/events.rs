@@ -1,6 +1,9 @@
-//! What the vectors do not show: renewals, disputes, cancellations, as the platforms document them.
+//! What the vectors do not show: further charges, disputes, cancellations, as the platforms document them.
 
-use delivery_core::platform::{Cause, Dispute, Event, Extent, Reference, References, Refund};
+use chrono::{DateTime, Utc};
+use delivery_core::platform::{
+    Buyer, Cause, Dispute, Event, Extent, Line, Reference, References, Refund, Sale, Standing, Term, Word,
+};
 use serde_json::{Value, json};
 
 use super::hostile::read;
@@ -10,36 +13,64 @@ fn events(name: &str, topic: &str, body: &Value) -> Vec<Event> {
     read(name, topic, body.to_string().as_bytes()).events.unwrap()
 }
 
+/// When what Stripe tells of was created.
+const CREATED: i64 = 1_767_261_842;
+
 fn stripe(kind: &str, object: &Value) -> Vec<Event> {
-    let event =
-        json!({ "id": "evt_1", "object": "event", "livemode": true, "type": kind, "data": { "object": object } });
+    let event = json!({
+        "id": "evt_1", "object": "event", "livemode": true, "type": kind, "created": CREATED,
+        "data": { "object": object },
+    });
     events("stripe", "", &event)
+}
+
+fn created() -> Option<DateTime<Utc>> {
+    DateTime::from_timestamp(CREATED, 0)
+}
+
+fn time(text: &str) -> DateTime<Utc> {
+    text.parse().unwrap()
 }
 
 fn payment(number: &str) -> Reference {
     Reference::Payment(number.to_owned())
 }
 
+/// The only sale among events.
+fn sold(events: &[Event]) -> &Sale {
+    match events {
+        [Event::Paid(sale)] => sale,
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
-fn stripe_renews_by_invoices_and_takes_back_by_payments() {
-    let cycle = |mut invoice: Value| {
+fn stripe_charges_by_invoices_and_takes_back_by_payments() {
+    let paid = |mut invoice: Value| {
         invoice["object"] = "invoice".into();
         invoice["id"] = "in_2".into();
         invoice["customer_email"] = "a@example.com".into();
         stripe("invoice.paid", &invoice)
     };
-    for invoice in [
-        json!({ "billing_reason": "subscription_cycle", "subscription": "sub_1" }),
-        json!({ "billing_reason": "subscription_cycle", "parent": { "subscription_details": { "subscription": "sub_1", "metadata": { "product_id": "7" } } }, "lines": { "data": [{}] } }),
+    // Whatever its reason. That of the first is the charge that its session tells of.
+    for (invoice, is_first) in [
+        (json!({ "billing_reason": "subscription_cycle", "subscription": "sub_1" }), false),
+        (json!({ "billing_reason": "manual", "subscription": "sub_1" }), false),
+        (json!({ "billing_reason": "subscription_create", "subscription": "sub_1" }), true),
+        (
+            json!({ "billing_reason": "subscription_cycle", "parent": { "subscription_details": { "subscription": "sub_1", "metadata": { "product_id": "7" } } }, "lines": { "data": [{}] } }),
+            false,
+        ),
     ] {
-        let [Event::Renewed(renewal)] = &cycle(invoice)[..] else { panic!("a renewal") };
-        assert_eq!((renewal.charge.as_str(), renewal.subscription.as_str()), ("in_2", "sub_1"));
-        assert_eq!(renewal.buyer.email.as_deref(), Some("a@example.com"));
-        assert_eq!(renewal.references.invoice.as_deref(), Some("in_2"));
-        assert!(renewal.lines.iter().all(|line| line.own.is_some()));
+        let charges = paid(invoice);
+        let Sale { order, at, lines, buyer, references, .. } = sold(&charges);
+        let (invoice, subscription) = (Some("in_2".to_owned()), Some("sub_1".to_owned()));
+        assert_eq!(*references, References { invoice, subscription, is_first, ..References::default() });
+        assert_eq!((order.as_str(), *at, buyer.email.as_deref()), ("in_2", created(), Some("a@example.com")));
+        // Lines that say no kind are of no period.
+        assert!(lines.iter().all(|line| line.own.is_some() && line.term == Term::Unsaid));
     }
-    // The first invoice is the sale, which its session tells of.
-    assert_eq!(cycle(json!({ "billing_reason": "subscription_create", "subscription": "sub_1" })), []);
+    assert_eq!(paid(json!({ "billing_reason": "manual" })), [], "it is of no subscription");
     let linked = json!({ "object": "invoice_payment", "invoice": "in_1", "payment": { "type": "payment_intent", "payment_intent": "pi_1" } });
     let references = References { payment: Some("pi_1".into()), invoice: Some("in_1".into()), ..References::default() };
     assert_eq!(stripe("invoice_payment.paid", &linked), [Event::Linked(references)]);
@@ -47,25 +78,88 @@ fn stripe_renews_by_invoices_and_takes_back_by_payments() {
     for (kind, status, expected) in [
         ("charge.dispute.created", "needs_response", vec![Event::Disputed(payment("pi_1").into())]),
         ("charge.dispute.closed", "won", vec![Event::Restored(payment("pi_1").into())]),
-        ("charge.dispute.closed", "lost", vec![]),
+        ("charge.dispute.closed", "lost", vec![Event::Disputed(payment("pi_1").into())]),
         ("charge.dispute.updated", "won", vec![]),
+        // An inquiry is no dispute until it becomes one.
+        ("charge.dispute.created", "warning_needs_response", vec![]),
+        ("charge.dispute.closed", "warning_closed", vec![]),
+        ("charge.dispute.updated", "needs_response", vec![Event::Disputed(payment("pi_1").into())]),
     ] {
         assert_eq!(stripe(kind, &dispute(status)), expected, "{kind} {status}");
     }
     // The type only selects: the object must be what it says.
     assert_eq!(stripe("charge.dispute.created", &json!({ "object": "charge", "payment_intent": "pi_1" })), []);
-    let thin =
-        json!({ "id": "evt_1", "object": "v2.core.event", "type": "checkout.session.completed", "livemode": true });
-    assert_eq!(events("stripe", "", &thin), []);
     let session =
         json!({ "object": "checkout.session", "id": "cs_1", "mode": "setup", "payment_status": "no_payment_required" });
     assert_eq!(stripe("checkout.session.completed", &session), []);
 }
 
 #[test]
+fn stripes_refund_may_fail_and_names_its_invoice() {
+    let charge = |refunded: bool| {
+        let charge = json!({ "object": "charge", "payment_intent": "pi_1", "invoice": "in_1", "refunded": refunded, "amount_refunded": 500 });
+        stripe("charge.refunded", &charge)
+    };
+    for (refunded, extent) in [(true, Extent::Full), (false, Extent::Partial { refund: "500".to_owned() })] {
+        let references = References { invoice: Some("in_1".into()), ..References::default() };
+        let expected = Refund { references, extent, at: created(), ..Refund::full(payment("pi_1")) };
+        assert_eq!(charge(refunded), [Event::Refunded(expected)]);
+    }
+    let failed = |kind: &str, status: &str| {
+        stripe(kind, &json!({ "object": "refund", "payment_intent": "pi_1", "status": status }))
+    };
+    let kept = Event::Kept(Refund { at: created(), ..Refund::full(payment("pi_1")) });
+    assert_eq!(failed("refund.failed", "failed"), std::slice::from_ref(&kept));
+    assert_eq!(failed("charge.refund.updated", "failed"), [kept]);
+    assert_eq!(failed("charge.refund.updated", "succeeded"), []);
+}
+
+#[test]
+fn stripe_sells_what_was_authorised_when_it_is_captured() {
+    let mut session = json!({
+        "object": "checkout.session", "id": "cs_1", "mode": "payment", "payment_status": "unpaid",
+        "payment_intent": "pi_1", "payment_link": "plink_1", "customer_details": { "email": "a@example.com" },
+    });
+    let authorised = stripe("checkout.session.completed", &session);
+    let sale = sold(&authorised);
+    assert!(sale.is_open);
+    assert_eq!(sale.references.payment.as_deref(), Some("pi_1"));
+    let charge = |captured: bool| json!({ "object": "charge", "payment_intent": "pi_1", "captured": captured, "billing_details": { "email": "a@example.com" } });
+    let captured = Event::Captured {
+        payment: "pi_1".to_owned(),
+        at: created().unwrap(),
+        buyer: Buyer::by_email(Some("a@example.com")),
+    };
+    assert_eq!(stripe("charge.captured", &charge(true)), [captured]);
+    assert_eq!(stripe("charge.captured", &charge(false)), []);
+    // A subscription is charged by its invoices, and what has no payment is paid by none.
+    session["subscription"] = "sub_1".into();
+    assert_eq!(stripe("checkout.session.completed", &session), []);
+    session["subscription"] = Value::Null;
+    session["payment_intent"] = Value::Null;
+    assert_eq!(stripe("checkout.session.completed", &session), []);
+}
+
+#[test]
+fn stripes_thin_event_of_a_sale_waits_for_the_seller() {
+    let thin = |kind: &str| json!({ "id": "evt_1", "object": "v2.core.event", "type": kind, "created": "2026-01-01T10:04:02Z" });
+    for (kind, is_sale) in [
+        ("v1.checkout.session.completed", true),
+        ("v1.invoice.paid", true),
+        ("v1.charge.captured", true),
+        ("v1.customer.created", false),
+        ("checkout.session.completed", false),
+    ] {
+        let told = events("stripe", "", &thin(kind));
+        assert_eq!(matches!(&told[..], [Event::Unshown { .. }]), is_sale, "{kind}: {told:?}");
+        assert_eq!(told.is_empty(), !is_sale, "{kind}: {told:?}");
+    }
+}
+
+#[test]
 fn shopify_cancels_what_was_cancelled_and_counts_pieces() {
     let cancelled = json!({ "id": 1, "cancelled_at": "2026-01-03T03:00:00-05:00" });
-    let refund = Refund { of: order("1"), extent: Extent::Full, cause: Cause::Cancellation };
+    let refund = Refund { cause: Cause::Cancellation, ..Refund::full(order("1")) };
     assert_eq!(events("shopify", "orders/cancelled", &cancelled), [Event::Refunded(refund)]);
     // The topic is not signed: it switches an event off, and never on.
     assert_eq!(events("shopify", "orders/cancelled", &json!({ "id": 1, "cancelled_at": null })), []);
@@ -82,27 +176,69 @@ fn shopify_cancels_what_was_cancelled_and_counts_pieces() {
     assert_eq!((refund.as_str(), lines[0].quantity, lines[0].names.as_slice()), ("9", 2, &["PROD-7".to_owned()][..]));
 }
 
+fn lemon_squeezy(kind: &str, data: &Value) -> Vec<Event> {
+    events("lemonsqueezy", "", &json!({ "meta": { "event_name": kind, "test_mode": false }, "data": data }))
+}
+
 #[test]
-fn lemon_squeezy_renews_by_subscription_invoices() {
-    let body = |kind: &str, data: Value| {
-        events("lemonsqueezy", "", &json!({ "meta": { "event_name": kind, "test_mode": false }, "data": data }))
-    };
+fn lemon_squeezy_charges_by_subscription_invoices() {
     let created =
         json!({ "type": "subscriptions", "id": "5", "attributes": { "order_id": 1001, "variant_id": 90210 } });
     let linked = References { order: Some("1001".into()), subscription: Some("5".into()), ..References::default() };
-    assert_eq!(body("subscription_created", created), [Event::Linked(linked)]);
+    assert_eq!(lemon_squeezy("subscription_created", &created), [Event::Linked(linked)], "a word without a time");
     let invoice = |reason: &str, refunded: bool| {
-        let attributes = json!({ "subscription_id": 5, "billing_reason": reason, "refunded": refunded, "user_email": "a@example.com" });
+        let attributes = json!({ "subscription_id": 5, "billing_reason": reason, "refunded": refunded, "user_email": "a@example.com", "created_at": "2026-02-01T09:00:02.000000Z" });
         json!({ "type": "subscription-invoices", "id": "77", "attributes": attributes })
     };
-    let [Event::Renewed(renewal)] = &body("subscription_payment_success", invoice("renewal", false))[..] else {
-        panic!("a renewal")
+    let of = |order: Option<&str>, invoice: Option<&str>| References {
+        order: order.map(str::to_owned),
+        invoice: invoice.map(str::to_owned),
+        subscription: Some("5".into()),
+        is_first: order.is_some(),
+        ..References::default()
     };
-    assert_eq!((renewal.charge.as_str(), renewal.subscription.as_str()), ("invoice:77", "5"));
-    assert_eq!(body("subscription_payment_success", invoice("initial", false)), []);
+    for reason in ["renewal", "updated"] {
+        let charges = lemon_squeezy("subscription_payment_success", &invoice(reason, false));
+        let sale = sold(&charges);
+        assert_eq!((sale.order.as_str(), &sale.references), ("invoice:77", &of(None, Some("invoice:77"))));
+        assert_eq!((sale.at, sale.lines.len()), (Some(time("2026-02-01T09:00:02Z")), 0));
+    }
+    // The first is the order, which says what was sold.
+    let first = lemon_squeezy("subscription_payment_success", &invoice("initial", false));
+    assert_eq!(first, [Event::Linked(of(Some("invoice:77"), None))]);
+    assert_eq!(lemon_squeezy("subscription_payment_success", &invoice("something new", false)), []);
     for (refunded, extent) in [(true, Extent::Full), (false, Extent::Partial { refund: String::new() })] {
-        let expected = Refund { of: order("invoice:77"), extent, cause: Cause::Refund };
-        assert_eq!(body("subscription_payment_refunded", invoice("renewal", refunded)), [Event::Refunded(expected)]);
+        let references = of(None, Some("invoice:77"));
+        let expected = Refund { references, extent, ..Refund::full(order("invoice:77")) };
+        let told = lemon_squeezy("subscription_payment_refunded", &invoice("renewal", refunded));
+        assert_eq!(told, [Event::Refunded(expected)]);
+    }
+}
+
+#[test]
+fn lemon_squeezy_says_how_a_subscription_stands() {
+    let (trial, renewal, end) = ("2026-01-15T09:00:00Z", "2026-02-01T09:00:00Z", "2026-03-01T09:00:00Z");
+    let until = |text: &str| Term::Until(time(text));
+    for (status, standing, term) in [
+        ("on_trial", Standing::Trialing, until(trial)),
+        ("active", Standing::Active, until(renewal)),
+        ("cancelled", Standing::Leaving, until(end)),
+        ("expired", Standing::Ended, until(end)),
+        ("past_due", Standing::Unsaid, Term::Unsaid),
+        ("paused", Standing::Unsaid, Term::Unsaid),
+    ] {
+        let attributes = json!({ "order_id": 1001, "variant_id": 90210, "status": status, "user_email": "a@example.com", "trial_ends_at": trial, "renews_at": renewal, "ends_at": end, "updated_at": "2026-01-01T09:00:05Z" });
+        let data = json!({ "type": "subscriptions", "id": "5", "attributes": attributes });
+        let (order, subscription) = (Some("1001".to_owned()), Some("5".to_owned()));
+        let expected = Word {
+            at: time("2026-01-01T09:00:05Z"),
+            references: References { order, subscription, ..References::default() },
+            lines: vec![Line::named([Some("variant:90210".to_owned())])],
+            buyer: Buyer::by_email(Some("a@example.com")),
+            status: standing,
+            term,
+        };
+        assert_eq!(lemon_squeezy("subscription_updated", &data), [Event::Told(expected)], "{status}");
     }
 }
 
@@ -113,29 +249,20 @@ fn paddle_takes_back_what_was_charged_back_and_gives_it_back_when_that_is_revers
             json!({ "id": "adj_1", "action": action, "type": kind, "status": status, "transaction_id": "txn_1" });
         events("paddle", "", &json!({ "event_id": "evt_1", "event_type": "adjustment.updated", "data": data }))
     };
+    let (of, part) = (|| Dispute::from(order("txn_1")), || Extent::Partial { refund: "adj_1".to_owned() });
+    let (chargeback, end) = (
+        || Dispute { number: Some("adj_1".into()), ..of() },
+        // It does not name the chargeback.
+        || Dispute { end: Some("adj_1".into()), ..of() },
+    );
     for (action, kind, status, expected) in [
-        (
-            "chargeback",
-            "full",
-            "approved",
-            vec![Event::Disputed(Dispute { of: order("txn_1"), number: Some("adj_1".into()), end: None })],
-        ),
-        (
-            "chargeback_reverse",
-            "full",
-            "approved",
-            vec![Event::Restored(Dispute { of: order("txn_1"), number: None, end: Some("adj_1".into()) })],
-        ),
-        // A part that was charged back changed nothing.
-        ("chargeback_reverse", "partial", "approved", vec![]),
+        ("chargeback", "full", "approved", vec![Event::Disputed(chargeback())]),
+        ("chargeback_reverse", "full", "approved", vec![Event::Restored(end())]),
+        // A part that was charged back changes nothing, nor does its end.
+        ("chargeback", "partial", "approved", vec![Event::Disputed(Dispute { extent: part(), ..chargeback() })]),
+        ("chargeback_reverse", "partial", "approved", vec![Event::Restored(Dispute { extent: part(), ..end() })]),
         ("chargeback_warning", "full", "approved", vec![]),
         ("credit_reverse", "full", "approved", vec![]),
-        (
-            "chargeback",
-            "partial",
-            "approved",
-            vec![Event::Refunded(Refund::of(order("txn_1"), false, Some("adj_1".to_owned())))],
-        ),
         ("refund", "full", "reversed", vec![]),
     ] {
         assert_eq!(adjusted(action, kind, status), expected, "{action} {kind} {status}");
@@ -144,26 +271,39 @@ fn paddle_takes_back_what_was_charged_back_and_gives_it_back_when_that_is_revers
 
 #[test]
 fn woocommerce_revokes_what_was_paid_and_waits_for_what_was_not() {
-    let order_in = |status: &str, paid: Value| {
-        let body = json!({ "id": 727, "status": status, "date_paid_gmt": paid, "line_items": [{ "sku": "A", "quantity": 2 }], "billing": { "email": "a@example.com" } });
+    let order_in = |status: &str, paid: Value, changed: Value| {
+        let body = json!({ "id": 727, "status": status, "date_paid_gmt": paid, "date_modified_gmt": changed, "line_items": [{ "sku": "A", "quantity": 2 }], "billing": { "email": "a@example.com" } });
         events("woocommerce", "order.updated", &body)
     };
-    let paid = || json!("2026-01-01T10:04:00");
-    assert!(matches!(order_in("processing", paid())[..], [Event::Paid(_)]));
-    assert_eq!(order_in("cancelled", paid()), [Event::Refunded(Refund::cancelled("727".into()))]);
-    assert_eq!(order_in("cancelled", Value::Null), []);
-    assert_eq!(order_in("processing", Value::Null), [], "cash on delivery is not paid yet");
-    assert_eq!(order_in("on-hold", paid()), []);
+    let (paid, changed) = (|| json!("2026-01-01T10:04:00"), || json!("2026-01-02T10:04:00"));
+    let at = |text: &str| Some(time(text));
+    let (paid_at, changed_at) = (at("2026-01-01T10:04:00Z"), at("2026-01-02T10:04:00Z"));
+    // A cancellation counts until the order is completed again: the newest says which.
+    for (changed, stands_at) in [(Value::Null, paid_at), (changed(), changed_at)] {
+        let completed = order_in("processing", paid(), changed.clone());
+        let sale = sold(&completed);
+        assert_eq!((sale.at, sale.stands_at), (paid_at, stands_at));
+        let expected = Refund { at: stands_at, ..Refund::cancelled("727".into()) };
+        assert_eq!(order_in("cancelled", paid(), changed), [Event::Refunded(expected)]);
+    }
+    // A refund is final.
+    assert_eq!(order_in("refunded", paid(), changed()), [Event::Refunded(Refund::full(order("727")))]);
+    assert_eq!(order_in("cancelled", Value::Null, changed()), []);
+    assert_eq!(order_in("processing", Value::Null, changed()), [], "cash on delivery is not paid yet");
+    assert_eq!(order_in("on-hold", paid(), changed()), []);
 }
 
 #[test]
-fn polar_charges_for_a_change_and_sells_nothing_by_it() {
+fn polar_charges_for_periods_and_changes_and_sells_no_usage() {
     let paid = |reason: &str| {
         let data = json!({ "id": "o1", "billing_reason": reason, "subscription_id": "s1", "product_id": "p1", "seats": 3, "customer": { "email": "a@example.com" } });
         events("polar", "", &json!({ "type": "order.paid", "data": data }))
     };
-    let [Event::Paid(sale)] = &paid("subscription_create")[..] else { panic!("a sale") };
-    assert_eq!((sale.lines[0].quantity, sale.references.subscription.as_deref()), (3, Some("s1")));
-    assert!(matches!(&paid("subscription_cycle")[..], [Event::Renewed(renewal)] if renewal.subscription == "s1"));
-    assert_eq!(paid("subscription_update"), []);
+    for reason in ["subscription_create", "subscription_cycle", "subscription_cycle_after_trial", "subscription_update"]
+    {
+        let charges = paid(reason);
+        let sale = sold(&charges);
+        assert_eq!((sale.lines[0].quantity, sale.references.subscription.as_deref()), (3, Some("s1")), "{reason}");
+    }
+    assert_eq!(paid("subscription_meter_cycle"), []);
 }

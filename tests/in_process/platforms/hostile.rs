@@ -1,7 +1,7 @@
 //! Requests that somebody who knows the secret could send, and those of somebody who does not.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use delivery_core::platform::{Event, Notification, Received, Secrets, Unauthentic};
+use delivery_core::platform::{Event, Notification, Received, Recurrence, Secrets, Term, Unauthentic};
 use proptest::prelude::*;
 
 use super::signing::{PLATFORMS, SECRET, adapter, now, signed};
@@ -81,16 +81,30 @@ fn a_form_bomb_cannot_be_read() {
 fn an_answer_of_the_buyer_takes_no_place_of_a_field() {
     let sale = "resource_name=sale&sale_id=S1&short_product_id=QMGY&email=buyer%40example.com&test=false";
     let with = |name: &str| format!("{sale}&custom_fields%5B{name}%5D=x");
-    for name in ["sale_id", "resource_name", "test", "refunded", "quantity", "subscription_id", "is_recurring_charge"] {
+    for name in ["sale_id", "resource_name"] {
         assert!(read("gumroad", "", with(name).as_bytes()).events.is_err(), "{name}");
     }
     let sold = |body: String| match read("gumroad", "", body.as_bytes()).events.unwrap().remove(0) {
         Event::Paid(sale) => sale,
         other => panic!("{other:?}"),
     };
-    assert_eq!(sold(with("company")).lines[0].names, ["QMGY"]);
+    // Whether something was sold, and what, the seller decides then.
+    for name in ["test", "refunded", "quantity", "subscription_id", "is_preorder_authorization"] {
+        assert_eq!(sold(with(name)).lines[0].quantity, 0, "{name}");
+    }
+    let recurs = |body: String| format!("{body}&subscription_id=sub&recurrence=yearly");
+    let line = |body: String| sold(body).lines.remove(0);
+    assert_eq!(line(recurs(with("company"))).term, Term::Every(Recurrence::Months(12)));
+    let answered = line(recurs(with("recurrence")));
+    assert_eq!((answered.quantity, answered.term), (0, Term::Unsaid));
+    // What decides nothing is left out.
+    for name in ["company", "is_recurring_charge"] {
+        let line = line(with(name));
+        assert_eq!((line.names, line.quantity), (vec!["QMGY".to_owned()], 1), "{name}");
+    }
     assert!(sold(with("short_product_id")).lines[0].names.is_empty());
     assert_eq!(sold(with("email")).buyer.email, None);
+    assert_eq!(sold(with("sale_timestamp")).at, None);
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! The same requests over HTTP, on both frameworks: what is answered, kept, issued and e-mailed.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::Delivery;
 use delivery_core::delivery::{PlatformSettings, Settings};
 use delivery_core::http::{Endpoint, PlatformPath};
@@ -30,18 +32,49 @@ enum Framework {
     Rocket,
 }
 
-/// A shop at the time of a vector, with its secrets; `None` where they are no secrets. The seventh of its twelve products has a
-/// name on each platform. All but the first have 5 uses a piece.
-async fn shop_of(platform: &str, vector: &Vector) -> Option<Shop> {
+/// What a platform calls the seventh product.
+type Names = fn(&str, &Vector) -> BTreeSet<String>;
+
+/// The same in each vector of a platform: what of others is sold says by a number of ours what it is.
+pub(super) fn known_names(platform: &str, _: &Vector) -> BTreeSet<String> {
+    NAMES.iter().filter(|(source, _)| *source == platform).map(|(_, name)| (*name).to_owned()).collect()
+}
+
+/// All by which a vector names what is sold.
+pub(super) fn named_by(platform: &str, vector: &Vector) -> BTreeSet<String> {
+    let kind = |field: &str| match (platform, field) {
+        ("lemonsqueezy" | "shopify", "variant_id") => "variant:",
+        ("woocommerce", "variation_id") => "variation:",
+        ("lemonsqueezy" | "shopify" | "woocommerce", "product_id") => "product:",
+        _ => "",
+    };
+    let references = vector.parsed["product_refs"].as_array().into_iter().flatten();
+    let references = references.filter_map(|it| it.as_str()?.split_once(':'));
+    let items = vector.parsed["items"].as_array().into_iter().flatten().flat_map(|item| {
+        let fields = ["sku", "variant_id", "variation_id", "product_id"].into_iter();
+        fields.filter_map(move |field| Some((field, item[field].as_str()?)))
+    });
+    let mut named: Vec<(&str, &str)> = references.chain(items).collect();
+    if named.is_empty() {
+        named.extend(vector.parsed["product_ref"].as_str().map(|name| ("", name)));
+    }
+    named.retain(|(_, name)| !matches!(*name, "" | "0" | "7" | "PROD-7"));
+    named.into_iter().map(|(field, name)| format!("{}{name}", kind(field))).collect()
+}
+
+/// A shop at the time of a vector, with its secrets; `None` where they are no secrets. The seventh of its twelve products has
+/// `names` on the platform. All but the first have 5 uses a piece.
+async fn shop_of(platform: &str, vector: &Vector, names: Names) -> Option<Shop> {
     let mut settings = PlatformSettings::default();
     settings.platforms.push(vector.adapter(platform)?);
     settings.accept_test_events = vector.parsed["action"] != "ignore";
     let clock = Arc::new(ManualClock::at(vector.now()));
     let shop = Shop::with(|builder| builder.platforms(settings).clock(clock)).await;
+    let names = names(platform, vector);
     for number in 2..=12 {
         let product = NewProduct::new(format!("Product {number}")).unwrap().terms(uses(5));
-        let names = NAMES.iter().map(|(source, name)| (source.parse().unwrap(), name.parse().unwrap()));
-        let product = if number == 7 { product.refs(Refs::new(names).unwrap()) } else { product };
+        let refs = names.iter().map(|name| (platform.parse().unwrap(), name.parse().unwrap()));
+        let product = if number == 7 { product.refs(Refs::new(refs).unwrap()) } else { product };
         shop.delivery.add_product(product).await.unwrap();
     }
     Some(shop)
@@ -72,7 +105,7 @@ async fn entries(shop: &Shop) -> Vec<Entry> {
 
 /// The result of an action in a shop that knows nothing of the order yet.
 fn outcome(platform: &str, vector: &Vector) -> Option<EventOutcome> {
-    Some(match vector.parsed["action"].as_str().unwrap() {
+    Some(match vector.action() {
         "issue" | "renewal" => EventOutcome::Issued,
         "revoke" => EventOutcome::Revoked,
         "restore" => EventOutcome::Restored,
@@ -80,16 +113,18 @@ fn outcome(platform: &str, vector: &Vector) -> Option<EventOutcome> {
         "remember_customer" => EventOutcome::Remembered,
         "unmapped" | "needs_customer_lookup" => EventOutcome::NeedsAttention,
         "ignore" if !vector.body.starts_with('{') && platform != "gumroad" => EventOutcome::NeedsAttention,
-        "ignore" => EventOutcome::Ignored,
+        // What is said of a subscription is kept until it is charged.
+        "ignore" | "period" | "end" => EventOutcome::Ignored,
         "ack_only" => return None,
         action => panic!("{action}"),
     })
 }
 
-async fn check(framework: Framework, platform: &str, vector: &Vector) {
+async fn check(framework: Framework, platform: &str, vector: &Vector, names: Names) {
     let case = format!("{framework:?} {platform}: {}", vector.name);
     // A receiver has two secrets at most.
-    let Some(shop) = shop_of(platform, vector).await.filter(|_| vector.secrets.len() <= 2 && !vector.optional) else {
+    let Some(shop) = shop_of(platform, vector, names).await.filter(|_| vector.secrets.len() <= 2 && !vector.optional)
+    else {
         return;
     };
     let host = host(&shop.delivery, framework).await;
@@ -120,13 +155,17 @@ async fn check(framework: Framework, platform: &str, vector: &Vector) {
         assert_eq!((key.limit().as_count(), key.product().get()), (5 * quantity, 7), "{case}");
         assert_eq!(shop.mailer.accepted()[0].to.as_str(), email.to_lowercase(), "{case}");
     }
+    if let (Some(paid_until), [key]) = (vector.parsed["paid_until"].as_str(), &keys[..]) {
+        let paid_until: DateTime<Utc> = paid_until.parse().unwrap();
+        assert_eq!(key.expires_at(), paid_until + TimeDelta::days(3), "{case}");
+    }
 }
 
 /// Sends each vector to both frameworks.
-pub async fn check_all(platform: &str, text: &str) {
+pub(super) async fn check_all(platform: &str, text: &str, names: Names) {
     for vector in vectors(text) {
         for framework in [Framework::Axum, Framework::Rocket] {
-            check(framework, platform, &vector).await;
+            check(framework, platform, &vector, names).await;
         }
     }
 }

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::Delivery;
 use delivery_core::delivery::Error;
 use delivery_core::key::{Key, Status};
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::order::Source;
 use delivery_core::platform::{
-    Buyer, Dispute, Event, Line, Notification, Platform, Received, Reference, References, Refund, Renewal, Request,
-    Sale, Unauthentic, Unreadable,
+    Buyer, Dispute, Event, Line, Notification, Platform, Received, Reference, References, Refund, Request, Sale,
+    Standing, Term, Unauthentic, Unreadable, Word,
 };
 use delivery_core::product::{NewProduct, Product, Refs};
 use delivery_core::store::{self, EventOutcome, InboxQuery, KeyQuery, MemoryStore};
@@ -100,10 +101,9 @@ impl Shop {
         self.delivery.keys(&KeyQuery { limit: 100, ..KeyQuery::default() }).await.unwrap().items
     }
 
-    /// For how many days the first key is valid.
+    /// How many days after the shop opened the first key expires.
     pub async fn days(&self) -> i64 {
-        let key = self.keys().await.remove(0);
-        (key.expires_at() - key.granted().issued_at).num_days()
+        (self.keys().await[0].expires_at() - day(0)).num_days()
     }
 
     pub async fn statuses(&self) -> Vec<Status> {
@@ -129,7 +129,7 @@ pub fn called(names: &[&str]) -> NewProduct {
 }
 
 pub fn line(name: &str) -> Line {
-    Line { id: None, names: vec![name.to_owned()], own: None, quantity: 1 }
+    Line::named([Some(name.to_owned())])
 }
 
 pub fn sale(order: &str, name: &str) -> Sale {
@@ -138,21 +138,36 @@ pub fn sale(order: &str, name: &str) -> Sale {
         lines: vec![line(name)],
         buyer: Buyer::by_email(Some("ada@example.com")),
         references: References { payment: Some(format!("pay {order}")), ..References::default() },
+        ..Sale::default()
     }
 }
 
-pub fn subscribed(order: &str) -> Event {
-    let references = References { subscription: Some("sub".to_owned()), ..References::default() };
-    Event::Paid(Sale { references, ..sale(order, "guide") })
+/// So many days after a shop opened.
+pub fn day(days: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp(1_795_255_200, 0).unwrap() + TimeDelta::days(days)
 }
 
-pub fn renewed(charge: &str) -> Event {
-    Event::Renewed(Renewal {
-        charge: charge.to_owned(),
-        subscription: "sub".to_owned(),
-        lines: vec![line("guide")],
-        buyer: Buyer::by_email(Some("ada@example.com")),
-        references: References::default(),
+/// A charge of a subscription for the 30 days from that day, on which it was paid.
+pub fn charge(order: &str, from: i64) -> Sale {
+    let term = Term::Period { from: day(from), until: day(from + 30) };
+    let sold = sale(order, "guide");
+    let references = References { subscription: Some("sub".to_owned()), ..sold.references };
+    Sale { at: Some(day(from)), lines: vec![Line { term, ..line("guide") }], references, ..sold }
+}
+
+pub fn charged(order: &str, from: i64) -> Event {
+    Event::Paid(charge(order, from))
+}
+
+/// What the platform says of that subscription on a day.
+pub fn word(on: i64, status: Standing, term: Term) -> Event {
+    Event::Told(Word {
+        at: day(on),
+        references: References { subscription: Some("sub".to_owned()), ..References::default() },
+        lines: Vec::new(),
+        buyer: Buyer::by_email(None),
+        status,
+        term,
     })
 }
 

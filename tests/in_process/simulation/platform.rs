@@ -115,17 +115,17 @@ impl Platform {
 impl Bought {
     fn events(&self) -> Vec<Event> {
         let payment = format!("payment of {}", self.order);
-        let line = Line { id: None, names: vec!["guide".to_owned()], own: None, quantity: 1 };
+        let line = Line::named([Some("guide".to_owned())]);
         let dispute = || Dispute {
-            of: Reference::Payment(payment.clone()),
             number: Some(format!("dispute of {}", self.order)),
-            end: None,
+            ..Dispute::from(Reference::Payment(payment.clone()))
         };
         let paid = Event::Paid(Sale {
             order: self.order.clone(),
             lines: vec![line],
             buyer: Buyer::by_email(Some("b@example.com")),
             references: References { payment: Some(payment.clone()), ..References::default() },
+            ..Sale::default()
         });
         let refund = || Event::Refunded(Refund::full(Reference::Payment(payment.clone())));
         [Some(paid), self.is_refunded.then(refund), self.dispute.map(|_| Event::Disputed(dispute()))]

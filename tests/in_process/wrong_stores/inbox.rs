@@ -6,8 +6,10 @@ use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::email::Email;
 use delivery_core::order::{OrderId, Source};
+use delivery_core::product::RefName;
 use delivery_core::store::{
-    Entry, EventOutcome, Handling, Inbox, InboxQuery, Ledger, Page, Receipt, Received, StoreError,
+    Deal, Edit, Entry, EventOutcome, Handling, Inbox, InboxQuery, Ledger, Page, Receipt, Received, ReferenceKind,
+    StoreError,
 };
 
 use super::fault::Fault::*;
@@ -20,6 +22,7 @@ impl Wrong {
             ReceivesACopyAsNew if !receipt.is_kept => {
                 receipt.entry.id.name = self.favours.fetch_add(1, Ordering::SeqCst).to_string().parse().unwrap();
             }
+            ForgetsTheGrace => receipt.grace = TimeDelta::zero(),
             TakesOlderAddresses => {
                 if let Some(Handling::Remember(customer)) = &mut receipt.step {
                     customer.told_at = DateTime::<Utc>::MAX_UTC;
@@ -65,16 +68,34 @@ impl Inbox for Wrong {
     }
 
     async fn entries(&self, query: &InboxQuery) -> Result<Page<Entry, i64>, StoreError> {
-        let outcome = query.outcome.filter(|_| !self.is(IgnoresTheOutcome));
+        let outcome = query.outcome.filter(|_| !self.is(IgnoresTheOutcome) && !self.is(ListsAProductOften));
         let mut page = self.kept()?.entries(&InboxQuery { outcome, ..query.clone() }).await?;
         if self.is(ForgetsTheReason) {
             page.items.iter_mut().for_each(|entry| entry.reason = Option::None);
+        }
+        if self.is(ListsAProductOften) {
+            page.items.retain(|entry| query.matches(entry));
         }
         Ok(page)
     }
 
     async fn customer(&self, source: &Source, reference: &OrderId) -> Result<Option<Email>, StoreError> {
         if self.is(ForgetsCustomers) { Ok(Option::None) } else { self.kept()?.customer(source, reference).await }
+    }
+
+    async fn deal(&self, source: &Source, kind: ReferenceKind, name: &OrderId) -> Result<Option<Deal>, StoreError> {
+        if self.is(FindsDealsByOrdersAlone) && kind != ReferenceKind::Order {
+            return Ok(Option::None);
+        }
+        self.kept()?.deal(source, kind, name).await
+    }
+
+    async fn dismiss(&self, source: &Source, name: &RefName, is_dismissed: bool, edit: Edit) -> Result<(), StoreError> {
+        self.kept()?.dismiss(source, name, is_dismissed, edit).await
+    }
+
+    async fn is_dismissed(&self, source: &Source, name: &RefName) -> Result<bool, StoreError> {
+        Ok(self.kept()?.is_dismissed(source, name).await? && !self.is(ForgetsDismissals))
     }
 
     async fn prune_inbox(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
@@ -86,7 +107,8 @@ impl Inbox for Wrong {
             let at = entry.received_at;
             let step = Some(Handling::Ignore(String::new()));
             let notices = std::sync::Arc::new(|_| Ok(Vec::new()));
-            self.inner.receive(Receipt { entry, is_kept: true, step, at, notices, by: Option::None }).await?;
+            let grace = TimeDelta::zero();
+            self.inner.receive(Receipt { entry, is_kept: true, step, at, grace, notices, by: Option::None }).await?;
         }
         self.kept()?.prune_inbox(before).await
     }

@@ -24,7 +24,7 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use support::postgres::{Postgres, postgres, unique};
 use tokio::task::JoinSet;
 
-use crate::fixtures::{by_key, call, facts, order, product, shop, sold, storm, until};
+use crate::fixtures::{FIRST_VERSION, by_key, call, facts, order, product, shop, sold, storm, until};
 use crate::places::postgresql;
 
 /// A server with one product, over a schema.
@@ -241,6 +241,19 @@ async fn no_question_is_compiled_before_it_is_answered() {
     let log = database.log();
     assert!(log.contains("DEBUG:  "), "it tells what it does");
     assert!(!log.contains("JIT"), "what it compiles would stand here");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
+async fn a_schema_of_the_first_version_is_brought_up_to_date() {
+    let url = postgres().url();
+    let key = sold(&server(&url, "of_before").await.delivery, "A").await;
+    let first = format!("SET search_path = of_before; {FIRST_VERSION}");
+    administrator(postgres()).await.execute(AssertSqlSafe(first)).await.unwrap();
+    let store = Arc::new(PostgresStore::options().schema("of_before").connect(&url).await.unwrap());
+    let (platform, name) = ("stripe".parse().unwrap(), "plink_1".parse().unwrap());
+    assert!(!store.inbox().unwrap().is_dismissed(&platform, &name).await.unwrap());
+    assert_eq!(call(&shop(store).await.delivery, Endpoint::Validate, by_key(&key)).await.0, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -18,7 +18,7 @@ use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-use crate::fixtures::{by_admin, e_mail, facts, key, now, reference, spend, used};
+use crate::fixtures::{FIRST_VERSION, by_admin, e_mail, facts, key, now, reference, spend, used};
 
 /// The writer of a store that was dropped lets go of the file at its next turn.
 async fn open(folder: &TempDir) -> SqliteStore {
@@ -252,6 +252,20 @@ async fn add_newer_migration(path: &Path) {
         .await
         .unwrap();
     connection.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_file_of_the_first_version_is_brought_up_to_date() {
+    let (folder, store) = opened().await;
+    let id = store.issue(Sale::new(key(1, -1), Vec::new())).await.unwrap().into_key().id();
+    store.close().await;
+    let mut connection = session(&folder.path().join("delivery.db")).await;
+    sqlx::raw_sql(FIRST_VERSION).execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+    let store = open(&folder).await;
+    assert!(store.find(id).await.unwrap().is_some());
+    let (platform, name) = ("stripe".parse().unwrap(), "plink_1".parse().unwrap());
+    assert!(!store.inbox().unwrap().is_dismissed(&platform, &name).await.unwrap());
 }
 
 #[tokio::test]

@@ -3,15 +3,16 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use chrono::TimeDelta;
 use delivery_core::key::{KeyId, NewKey};
 use delivery_core::order::{OrderId, OrderRef, Source};
 use delivery_core::store::{
-    Backend, Cause, Charged, Customer, Entry, EventId, Extent, Fetch, Handling, Inbox, InboxQuery, Ledger, Links, Of,
-    Offer, Receipt, Report, RequestId, Sale,
+    Backend, Bought, Cause, Charged, Customer, Entry, EventId, Extent, Fetch, Handling, Inbox, InboxQuery, Ledger,
+    Links, Of, Offer, Receipt, Report, RequestId, Sale, Term,
 };
 
 use super::sold::{KEYS, id, message, order};
-use crate::fixtures::now;
+use crate::fixtures::{by_admin, now};
 
 /// Sales, each with a reference of its order and of its payment.
 pub const SALES: u64 = 60;
@@ -20,11 +21,12 @@ const REFUNDS: u64 = 10;
 const WAITING: u64 = 5;
 
 /// How many rows of the inbox, deals, references and customers there are.
-pub const ROWS: [(&str, u64); 5] = [
+pub const ROWS: [(&str, u64); 6] = [
     ("events of platforms", SALES + REFUNDS + WAITING + 1),
     ("deals", SALES),
     ("references", 2 * SALES),
     ("customers", 1),
+    ("dismissed products", 1),
     ("requests", 1),
 ];
 
@@ -51,7 +53,8 @@ fn receipt(event: &str, step: Handling) -> Receipt {
         attempts: 0,
         version: 0,
     };
-    Receipt { entry, is_kept: false, step: Some(step), at: now(), notices: Arc::new(|_| Ok(Vec::new())), by: None }
+    let notices = Arc::new(|_| Ok(Vec::new()));
+    Receipt { entry, is_kept: false, step: Some(step), at: now(), grace: TimeDelta::days(3), notices, by: None }
 }
 
 pub fn sold_id(index: u64) -> KeyId {
@@ -62,19 +65,24 @@ pub fn sale(index: u64) -> Receipt {
     let reference = name(&format!("sale {index}"));
     let sold = NewKey { id: sold_id(index), order: None, ..order(1) };
     let sold = sold.bought_with(OrderRef { source: shop(), id: reference.clone() });
-    let offer = Offer {
-        product: sold.product,
+    let line = Bought {
+        line: "#0".to_owned(),
         names: vec!["pri_1".to_owned()],
-        lines: vec!["pri_1".to_owned()],
+        product: Some(sold.product),
         pieces: 1,
-        sale: Sale::new(sold, message(index.into())),
+        amount: None,
+        term: Term::Unsaid,
+        own: None,
     };
+    let offer = Offer { product: sold.product, pieces: 1, sale: Sale::new(sold, message(index.into())) };
     let charged = Charged {
         order: reference,
+        at: now(),
+        stands_at: None,
+        is_open: false,
         links: Links { payment: Some(name(&format!("payment {index}"))), ..Links::default() },
-        is_renewal: false,
+        lines: vec![line],
         offers: vec![offer],
-        unmapped: Vec::new(),
         missing: None,
     };
     receipt(&format!("sold {index}"), Handling::Apply(vec![Report::Charged(charged)]))
@@ -82,7 +90,8 @@ pub fn sale(index: u64) -> Receipt {
 
 pub fn refund(index: u64) -> Receipt {
     let of = Of::Payment(name(&format!("payment {index}")));
-    let report = Report::Refunded { of, extent: Extent::Full, cause: Cause::Refund };
+    let (links, extent, cause) = (Links::default(), Extent::Full, Cause::Refund);
+    let report = Report::Refunded { of, links, extent, cause, at: None };
     receipt(&format!("refunded {index}"), Handling::Apply(vec![report]))
 }
 
@@ -96,6 +105,8 @@ pub async fn receive_events(store: &impl Ledger) {
     for event in events {
         assert!(store.receive(event).await.unwrap().is_new);
     }
+    let inbox: &dyn Inbox = store.inbox().unwrap();
+    inbox.dismiss(&shop(), &"pri_mug".parse().unwrap(), true, by_admin()).await.unwrap();
     // One use more, of a request that may come again.
     let fetch = Fetch { product: order(1).product, at: now(), request: RequestId::of(b"a") };
     assert!(!store.fetch(sold_id(SALES - 1), fetch).await.unwrap().unwrap().unwrap().is_repeat);

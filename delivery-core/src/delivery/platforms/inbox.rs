@@ -5,14 +5,15 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use tokio::sync::watch;
 
-use super::reports::{Added, Told};
+use super::told::{Added, Told};
 use crate::clock::{Clock, SystemClock};
 use crate::delivery::{Delivery, Error};
 use crate::email::Email;
 use crate::key::Actor;
-use crate::product::ProductId;
+use crate::order::Source;
+use crate::product::{ProductId, RefName};
 use crate::redact::redacted;
-use crate::store::{Entry, Handling, InboxQuery, Receipt, Report, StoreError};
+use crate::store::{Captured, Charged, Edit, Entry, Handling, InboxQuery, Receipt, Report, StoreError, Word};
 use crate::throttle::Throttle;
 
 /// Events that are leased together.
@@ -89,8 +90,8 @@ impl Delivery {
         }
     }
 
-    /// Applies an event that waits for the seller, with an address and a product where it has none. Returns whether there is such an
-    /// event; one that is done is left as it is.
+    /// Applies an event that waits for the seller or was dismissed, with an address and a product where it has none. Returns whether
+    /// there is such an event; one that is done is left as it is.
     pub(in crate::delivery) async fn apply_event(
         &self,
         number: i64,
@@ -98,16 +99,60 @@ impl Delivery {
         product: Option<ProductId>,
         by: &Actor,
     ) -> Result<bool, Error> {
+        self.decide(number, by, Some(Added { email, product })).await
+    }
+
+    /// Puts an event aside. Returns whether there is such an event; one that is done is left as it is.
+    pub(in crate::delivery) async fn dismiss_event(&self, number: i64, by: &Actor) -> Result<bool, Error> {
+        self.decide(number, by, None).await
+    }
+
+    /// Has an event applied with what is added to it; without that, dismissed.
+    async fn decide(&self, number: i64, by: &Actor, added: Option<Added>) -> Result<bool, Error> {
         let query = InboxQuery { outcome: None, before: number.checked_add(1), limit: 1 };
         for _ in 0..TURNS {
             let found = self.events(&query).await?.items.pop().filter(|entry| entry.number == number);
             let Some(entry) = found else { return Ok(false) };
-            let added = Added { email: email.clone(), product };
-            if entry.due_at.is_none() || !self.apply_with(entry, Some((by, added))).await? {
+            let is_outdated = match &added {
+                Some(added) if entry.due_at.is_some() || entry.is_dismissed() => {
+                    self.apply_with(entry, Some((by, added.clone()))).await?
+                }
+                None if entry.due_at.is_some() => {
+                    let receipt = self.receipt(entry, Some(Handling::Dismiss), self.inner.clock.now());
+                    self.apply(Receipt { is_kept: true, by: Some(by.clone()), ..receipt }).await?.is_outdated
+                }
+                _ => false,
+            };
+            if !is_outdated {
                 return Ok(true);
             }
         }
         Err(StoreError::unavailable("others change the event all the time").into())
+    }
+
+    /// Puts all that a platform sells under a name aside, past and to come. What is a product's name all the same is sold.
+    pub(in crate::delivery) async fn dismiss_product(
+        &self,
+        source: &Source,
+        name: &RefName,
+        by: &Actor,
+    ) -> Result<(), StoreError> {
+        self.set_dismissed(source, name, true, by).await?;
+        self.retry_events(Some(source), None).await;
+        Ok(())
+    }
+
+    async fn set_dismissed(
+        &self,
+        source: &Source,
+        name: &RefName,
+        is_dismissed: bool,
+        by: &Actor,
+    ) -> Result<(), StoreError> {
+        let inbox = self.inner.ledger.inbox().ok_or(StoreError::Unsupported)?;
+        let detail = Some(format!("{source} product {name}"));
+        let edit = Edit { detail, ..Edit::new(by.clone(), self.inner.clock.now()) };
+        inbox.dismiss(source, name, is_dismissed, edit).await
     }
 
     async fn apply_some(&self, goes_on: impl Fn() -> bool) -> Result<usize, StoreError> {
@@ -148,7 +193,16 @@ impl Delivery {
                     entry.body =
                         Some(body.map_err(|error| StoreError::corrupt_because("an event that is no JSON", error))?);
                 }
-                match (self.looked_up(&entry, told).await, by) {
+                let mut handling = self.looked_up(&entry, told.clone()).await;
+                if let Some(by) = by
+                    && matches!(handling, Some(Handling::Dismiss))
+                {
+                    for name in told.names() {
+                        self.set_dismissed(&entry.id.source, &name, false, by).await?;
+                    }
+                    handling = self.looked_up(&entry, told).await;
+                }
+                match (handling, by) {
                     (Some(handling), by) => signed(handling, by),
                     (None, Some(_)) => return Err(StoreError::unavailable("its products cannot be looked up").into()),
                     // Once its lease is over.
@@ -174,8 +228,14 @@ impl Delivery {
 fn signed(mut handling: Handling, by: Option<&Actor>) -> Handling {
     if let (Handling::Apply(reports), Some(by)) = (&mut handling, by) {
         for report in reports {
-            if let Report::Charged(charged) = report {
-                charged.offers.iter_mut().for_each(|offer| offer.sale.by = Some(by.clone()));
+            let (Report::Charged(Charged { offers, .. })
+            | Report::Captured(Captured { offers, .. })
+            | Report::Told(Word { offers, .. })) = report
+            else {
+                continue;
+            };
+            for offer in offers {
+                offer.sale.by = Some(by.clone());
             }
         }
     }

@@ -3,7 +3,7 @@
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 use sha2::{Digest, Sha256};
 
-use super::reports::Told;
+use super::told::Told;
 use crate::delivery::Error;
 use crate::email::Email;
 use crate::order::Source;
@@ -47,7 +47,8 @@ pub(super) fn kept(source: &Source, notification: &Notification, now: DateTime<U
 fn write_alike(event: &mut Event) {
     let email = match event {
         Event::Paid(sale) => sale.buyer.email.as_mut(),
-        Event::Renewed(renewal) => renewal.buyer.email.as_mut(),
+        Event::Told(word) => word.buyer.email.as_mut(),
+        Event::Captured { buyer, .. } => buyer.email.as_mut(),
         Event::Customer { email, .. } => Some(email),
         _ => None,
     };

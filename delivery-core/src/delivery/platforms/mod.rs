@@ -2,7 +2,10 @@
 
 mod inbox;
 mod kept;
+mod offers;
+mod read;
 mod reports;
+mod told;
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -17,7 +20,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use self::kept::kept;
-use self::reports::Told;
+use self::told::Told;
 use super::{Delivery, Error};
 use crate::limit::{Decision, Identity, Policy, Subject};
 use crate::observer::Event as Observed;
@@ -172,7 +175,8 @@ impl Delivery {
             // A commit whose answer was lost is known the second time.
             Err(Error::Store(error)) if !is_silent(&error) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, platform = %source, "an event is applied later");
-                self.apply(Receipt { entry, is_kept: false, step: None, at: now, notices, by: None }).await?
+                let grace = self.grace();
+                self.apply(Receipt { entry, is_kept: false, step: None, at: now, grace, notices, by: None }).await?
             }
             received => received?,
         };
@@ -216,7 +220,12 @@ impl Delivery {
             MessageKind::Revoked => Ok(vec![Notice::email(delivery.new_message_id()?, kind)]),
             kind => delivery.webhooks(kind),
         });
-        Receipt { entry, is_kept: false, step, at, notices, by: None }
+        Receipt { entry, is_kept: false, step, at, grace: self.grace(), notices, by: None }
+    }
+
+    /// How much longer than it is paid for a key of a subscription lives.
+    fn grace(&self) -> TimeDelta {
+        TimeDelta::days(self.inner.subscription_grace.days().into())
     }
 
     /// Receives, and tells of what came of it.

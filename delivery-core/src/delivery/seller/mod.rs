@@ -17,7 +17,7 @@ use crate::key::{Actor, Change, Key, KeyId};
 use crate::observer::Event;
 use crate::post::{NewPost, Post};
 use crate::product::{Listing, NewProduct, Product, ProductId};
-use crate::store::{Edit, KeyQuery, MessageKind, Page, PostQuery, Refused, StoreError, Use, UseId};
+use crate::store::{Edit, KeyQuery, MessageKind, Page, PostQuery, Refused, StoreError, Subscribed, Use, UseId};
 
 /// The seller's desk: what a seller looks after, under the name of whoever does it. [`Delivery::desk`] opens it.
 ///
@@ -163,6 +163,15 @@ impl Delivery {
     /// [`StoreError`] if the store cannot tell.
     pub async fn key(&self, id: KeyId) -> Result<Option<Key>, StoreError> {
         self.inner.ledger.find(id).await
+    }
+
+    /// The subscription that a key was sold by, and that renews it; `None` if the key does not renew by itself.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store cannot tell.
+    pub async fn subscription_of(&self, key: &Key) -> Result<Option<Subscribed>, StoreError> {
+        Subscribed::of(self.inner.ledger.as_ref(), key).await
     }
 
     /// When a key was used, newest first; `before` continues a page.

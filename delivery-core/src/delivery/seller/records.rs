@@ -11,7 +11,9 @@ use crate::delivery::Error;
 use crate::email::Email;
 use crate::key::KeyId;
 #[cfg(feature = "platforms")]
-use crate::product::ProductId;
+use crate::order::Source;
+#[cfg(feature = "platforms")]
+use crate::product::{ProductId, RefName};
 use crate::store::{
     AuditEntry, AuditQuery, Figures, MessageNumber, MessageQuery, Page, Records, StoreError, StoredMessage,
 };
@@ -96,9 +98,9 @@ impl Desk<'_> {
 
 #[cfg(feature = "platforms")]
 impl Desk<'_> {
-    /// Applies an event of a platform that waits for the seller, with what it did not say: the buyer's address, and the product of
-    /// what was bought. Returns whether there is an event with this [number](crate::store::Entry::number). One that is done is
-    /// left as it is.
+    /// Applies an event of a platform that waits for the seller or was dismissed, with what it did not say: the buyer's address, and the
+    /// product of what was bought. Returns whether there is an event with this [number](crate::store::Entry::number). One that is
+    /// done is left as it is. If all that it sells was dismissed, that is taken back.
     ///
     /// # Errors
     ///
@@ -110,5 +112,25 @@ impl Desk<'_> {
         product: Option<ProductId>,
     ) -> Result<bool, Error> {
         self.delivery.apply_event(number, email, product, self.actor).await
+    }
+
+    /// Puts an event of a platform aside that waits for the seller, until it is applied after all. Returns whether there is an event
+    /// with this number. One that is done is left as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Store`] if it was possibly not dismissed.
+    pub async fn dismiss_event(&self, number: i64) -> Result<bool, Error> {
+        self.delivery.dismiss_event(number, self.actor).await
+    }
+
+    /// Puts all events of a product aside that is not sold here, past and to come, by what its platform calls it. Applying one of them
+    /// takes that back. A name of a product that is sold here still sells it.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unsupported`] if the store keeps no events; another [`StoreError`] if it was possibly not dismissed.
+    pub async fn dismiss_product(&self, source: &Source, name: &RefName) -> Result<(), StoreError> {
+        self.delivery.dismiss_product(source, name, self.actor).await
     }
 }

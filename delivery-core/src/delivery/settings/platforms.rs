@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chrono::TimeDelta;
 
 use super::{SettingError, read};
-use crate::delivery::Builder;
+use crate::delivery::{Builder, SubscriptionGrace};
 use crate::platform::{
     Gumroad, LemonSqueezy, Paddle, Platform, Polar, Secrets, Shopify, Standard, Stripe, WooCommerce,
 };
@@ -21,6 +21,8 @@ pub struct PlatformSettings {
     pub platforms: Vec<Arc<dyn Platform>>,
     /// `ACCEPT_TEST_EVENTS`: `true` or `false`, the default.
     pub accept_test_events: bool,
+    /// `SUBSCRIPTION_GRACE_DAYS`: how many days longer than it is paid for a key of a subscription lives, 0 to 60; 3.
+    pub subscription_grace: SubscriptionGrace,
 }
 
 impl Builder {
@@ -36,9 +38,16 @@ impl Builder {
     /// Takes events of every platform that `settings` has a secret for.
     #[must_use]
     pub fn platforms(mut self, settings: PlatformSettings) -> Self {
-        let PlatformSettings { platforms, accept_test_events } = settings;
+        let PlatformSettings { platforms, accept_test_events, subscription_grace } = settings;
         self.platforms.extend(platforms);
-        self.accept_test_events = accept_test_events;
+        (self.accept_test_events, self.subscription_grace) = (accept_test_events, subscription_grace);
+        self
+    }
+
+    /// Sets how many days longer than it is paid for a key of a subscription lives; by default 3.
+    #[must_use]
+    pub fn subscription_grace(mut self, grace: SubscriptionGrace) -> Self {
+        self.subscription_grace = grace;
         self
     }
 
@@ -72,6 +81,7 @@ impl PlatformSettings {
         "STANDARD_SECRET",
         "STANDARD_SECRET_OLD",
         "ACCEPT_TEST_EVENTS",
+        "SUBSCRIPTION_GRACE_DAYS",
     ];
 
     /// Reads these settings by calling `setting` with the name of each. A setting that is absent or empty is none.
@@ -118,7 +128,8 @@ impl PlatformSettings {
             platforms.push(Arc::new(standard));
         }
         let accept_test_events = read(&setting, "ACCEPT_TEST_EVENTS", flag)?.unwrap_or(false);
-        Ok(Self { platforms, accept_test_events })
+        let subscription_grace = read(&setting, "SUBSCRIPTION_GRACE_DAYS", str::parse)?.unwrap_or_default();
+        Ok(Self { platforms, accept_test_events, subscription_grace })
     }
 }
 

@@ -174,18 +174,23 @@ mod tests {
         assert_eq!(asked.into_inner(), PlatformSettings::NAMES.iter().copied().collect::<BTreeSet<_>>());
         let all = json!({
             "stripe_secret": "whsec_1", "paddle_secret": "pdl_1", "paddle_tolerance": 7, "accept_test_events": true,
+            "subscription_grace_days": 0,
         });
         for (more, expected) in [
-            (all, "stripe paddle true"),
-            (json!({ "polar_secret": "polar_whs_1", "accept_test_events": "false" }), "polar false"),
+            (all, "stripe paddle true 0"),
+            (json!({ "polar_secret": "polar_whs_1", "accept_test_events": "false" }), "polar false 3"),
             (json!({ "stripe_secret": 123 }), "STRIPE_SECRET must be a text in quotes"),
             (json!({ "stripe_secret": ["whsec_1", "whsec_2"] }), "STRIPE_SECRET must be a text in quotes"),
             (json!({ "accept_test_events": 1 }), "ACCEPT_TEST_EVENTS must be true or false"),
+            (json!({ "subscription_grace_days": 60 }), " false 60"),
+            (json!({ "subscription_grace_days": 61 }), "SUBSCRIPTION_GRACE_DAYS must be 0 to 60 days"),
+            (json!({ "subscription_grace_days": -1 }), "SUBSCRIPTION_GRACE_DAYS must be 0 to 60 days"),
+            (json!({ "subscription_grace_days": "three" }), "SUBSCRIPTION_GRACE_DAYS must be 0 to 60 days"),
         ] {
             let read = settings(more.clone()).map(|read| {
-                let PlatformSettings { platforms, accept_test_events } = read.options.platforms;
+                let PlatformSettings { platforms, accept_test_events, subscription_grace } = read.options.platforms;
                 let names: Vec<_> = platforms.iter().map(|platform| platform.name().to_string()).collect();
-                format!("{} {accept_test_events}", names.join(" "))
+                format!("{} {accept_test_events} {}", names.join(" "), subscription_grace.days())
             });
             assert_eq!(read.unwrap_or_else(|refused| refused), expected, "{more}");
         }

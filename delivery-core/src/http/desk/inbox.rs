@@ -2,12 +2,14 @@
 
 use super::{COMMAND, LIST, answered, before, failure, number, page_size, parsed, wire};
 use crate::delivery::{Delivery, Error};
+use crate::http::admin::platform_named;
 use crate::http::fields::{Fault, Fields};
 use crate::http::proof::Seller;
 use crate::http::row::{Handler, Parameter, Row, Words};
 use crate::http::{Call, Reply};
-use crate::product::ProductId;
+use crate::product::{ProductId, RefName};
 use crate::store::InboxQuery;
+use crate::text::Invalid;
 
 pub(in crate::http) static INBOX: Row = Row {
     path: "/api/admin/inbox",
@@ -28,13 +30,28 @@ pub(in crate::http) static APPLY_EVENT: Row = Row {
     openapi: Words {
         id: "applyEvent",
         summary: "Apply an event again",
-        description: "An event that needs attention is applied again, with the address and the product that it did not say. One \
-            that is done is left as it is.",
+        description: "An event that needs attention, or was dismissed, is applied again, with the address and the product that it did \
+            not say. One that is done is left as it is.",
         body: Some("ApplyEvent"),
         success: Some("Done"),
         ..COMMAND.openapi
     },
     handler: Handler::Seller(|delivery, seller, fields| Box::pin(answered(apply(delivery, seller, fields)))),
+    ..COMMAND
+};
+
+pub(in crate::http) static DISMISS_EVENT: Row = Row {
+    path: "/api/admin/inbox/dismiss",
+    openapi: Words {
+        id: "dismissEvent",
+        summary: "Put an event aside",
+        description: "One event, or all events of a product that is not sold here, past and to come: they are `ignored`, because they \
+            were `dismissed`. Applying one again takes it back. A name that a product has still sells it.",
+        body: Some("DismissEvent"),
+        success: Some("Done"),
+        ..COMMAND.openapi
+    },
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(answered(dismiss(delivery, seller, fields)))),
     ..COMMAND
 };
 
@@ -58,6 +75,28 @@ async fn apply(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Resul
         }
     }
     Ok(match delivery.desk(seller.actor()).apply_event(event, email, product).await {
+        Ok(true) => Reply::json(&wire::Done::new()),
+        Ok(false) => Reply::not_found(),
+        Err(error) => failure(error),
+    })
+}
+
+async fn dismiss(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
+    let desk = delivery.desk(seller.actor());
+    let (event, platform) = (fields.text_of("id")?, fields.text_of("platform")?);
+    let dismissed = match (event, platform, fields.parsed::<RefName>("product_ref")?) {
+        (Some(event), None, None) => desk.dismiss_event(number(&event)?).await,
+        (Some(_), ..) => return Err(Fault::invalid("Send id, or platform and product_ref, not both.")),
+        (None, Some(platform), Some(name)) => {
+            let source = platform_named(delivery, &platform);
+            let expected = || Fault::malformed("platform", Invalid::expected("must be a platform such as stripe"));
+            desk.dismiss_product(&source.ok_or_else(expected)?, &name).await.map(|()| true).map_err(Error::from)
+        }
+        (None, None, None) => return Err(Fault::missing("id")),
+        (None, None, Some(_)) => return Err(Fault::missing("platform")),
+        (None, Some(_), None) => return Err(Fault::missing("product_ref")),
+    };
+    Ok(match dismissed {
         Ok(true) => Reply::json(&wire::Done::new()),
         Ok(false) => Reply::not_found(),
         Err(error) => failure(error),

@@ -65,7 +65,8 @@ pub(in crate::http) static KEY: Row = Row {
     openapi: Words {
         id: "showKey",
         summary: "A key with its history",
-        description: "The newest 50 of its uses, messages and audit entries.",
+        description: "The newest 50 of its uses, messages and audit entries. With the subscription that renews it, if one \
+            does.",
         parameters: &[Parameter::Id],
         success: Some("KeyHistory"),
         ..LIST.openapi
@@ -182,18 +183,19 @@ async fn key(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, 
     let now = delivery.inner.clock.now();
     let found = async {
         let Some(key) = delivery.key(id).await? else { return Ok(None) };
+        let subscribed = delivery.subscription_of(&key).await?;
         let uses = or_none(delivery.history(id, None, NEWEST).await)?;
         let messages = MessageQuery { key: Some(id), limit: NEWEST, ..MessageQuery::default() };
         let messages = or_none(desk.messages(&messages).await)?;
         let events = or_none(desk.audit(&AuditQuery { key: Some(id), before: None, limit: NEWEST }).await)?;
-        Ok::<_, StoreError>(Some((key, uses, messages, events)))
+        Ok::<_, StoreError>(Some(((key, subscribed), uses, messages, events)))
     };
     Ok(match found.await {
-        Ok(Some((key, uses, messages, events))) => {
+        Ok(Some(((key, subscribed), uses, messages, events))) => {
             let uses = uses.map(|page| page.items).unwrap_or_default();
             let messages = messages.map(|page| page.items).unwrap_or_default();
             let events = events.map(|page| page.items).unwrap_or_default();
-            Reply::json(&wire::KeyHistory::of(&key, now, (&uses, &messages, &events)))
+            Reply::json(&wire::KeyHistory::of((&key, subscribed.as_ref()), now, (&uses, &messages, &events)))
         }
         Ok(None) => Reply::not_found(),
         Err(error) => error.into(),

@@ -7,7 +7,7 @@ use crate::clock::timestamp;
 use crate::delivery::Issued;
 use crate::key::{Key, KeyId, Reason, Status};
 use crate::order::OrderRef;
-use crate::store::{AuditEntry, Day, Figures, MessageNumber, MessageState, Page, StoredMessage, Use};
+use crate::store::{AuditEntry, Day, Figures, MessageNumber, MessageState, Page, StoredMessage, Subscribed, Use};
 
 /// A key, without its text.
 #[derive(Serialize)]
@@ -35,6 +35,15 @@ pub(in crate::http) struct ShownKey<'a> {
     #[cfg_attr(test, schema(format = DateTime))]
     revoked_at: Option<String>,
     revoked_reason: Option<&'a str>,
+    /// The subscription that renews it, as the platform calls it. Only where a key is shown with its history, and absent there if
+    /// none renews it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schema(nullable = false))]
+    subscription: Option<&'a str>,
+    /// Until when that subscription is paid, as far as an event has said so. The key expires some days of grace later.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schema(format = DateTime, nullable = false))]
+    paid_until: Option<String>,
 }
 
 /// Keys, newest first.
@@ -246,7 +255,14 @@ impl<'a> ShownKey<'a> {
             remaining_uses: crate::http::wire::remaining(key),
             revoked_at: key.revoked_at().map(timestamp),
             revoked_reason: key.state().revoked.as_ref().and_then(|it| it.reason.as_ref()).map(Reason::as_str),
+            subscription: None,
+            paid_until: None,
         }
+    }
+
+    fn renewed_by(self, subscribed: Option<&'a Subscribed>) -> Self {
+        let subscription = subscribed.map(|it| it.subscription.as_str());
+        Self { subscription, paid_until: subscribed.and_then(|it| it.paid_until).map(timestamp), ..self }
     }
 }
 
@@ -259,12 +275,12 @@ impl<'a> Keys<'a> {
 
 impl<'a> KeyHistory<'a> {
     pub(super) fn of(
-        key: &'a Key,
+        (key, subscribed): (&'a Key, Option<&'a Subscribed>),
         now: DateTime<Utc>,
         (uses, messages, events): (&'a [Use], &'a [StoredMessage], &'a [AuditEntry]),
     ) -> Self {
         Self {
-            key: ShownKey::of(key, now),
+            key: ShownKey::of(key, now).renewed_by(subscribed),
             uses: uses.iter().map(|used| ShownUse { at: timestamp(used.at) }).collect(),
             messages: messages.iter().map(ShownMessage::of).collect(),
             events: events.iter().map(ShownEvent::of).collect(),

@@ -20,7 +20,7 @@ const EXAMPLE: &str = "019aa8a0-5a00-7a5a-9a5a-5a5a5a5a5a5a";
 const PROSE: &str = r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]*$";
 
 /// The bodies by name.
-pub(super) fn schemas() -> [(&'static str, Object); 16] {
+pub(super) fn schemas() -> [(&'static str, Object); 17] {
     [
         ("Event", event()),
         ("Order", order()),
@@ -33,6 +33,7 @@ pub(super) fn schemas() -> [(&'static str, Object); 16] {
         ("ResendKey", resend_key()),
         ("TheMessage", the("A message.", ("id", json!("1878913024000000007")), id_of_a_list())),
         ("ApplyEvent", apply_event()),
+        ("DismissEvent", dismiss_event()),
         ("ProductUpdate", product_update()),
         ("TheProduct", the("A product.", ("id", json!(1)), product())),
         ("PostUpdate", post_update()),
@@ -188,6 +189,19 @@ fn apply_event() -> Object {
         .property("product_id", of.description(Some("What was bought, where the event names nothing that is known.")))
         .required("id")
         .examples([json!({ "id": "1878913024000000012", "product_id": 1 })])
+        .build()
+}
+
+fn dismiss_event() -> Object {
+    let event = maybe(Type::String).max_length(Some(19)).pattern(Some("^(0|-?[1-9][0-9]*)?$"));
+    let platforms = PlatformPath::BUILT_IN.iter().map(|platform| platform.name()).collect::<Vec<_>>().join("|");
+    let name = maybe(Type::String).max_length(Some(255)).pattern(Some(LINE));
+    ObjectBuilder::new()
+        .description(Some("An event to put aside, by its `id`; or all of a product, by `platform` and `product_ref`."))
+        .property("id", event.description(Some("The id from the list.")))
+        .property("platform", maybe(Type::String).pattern(Some(format!("^({platforms})?$"))))
+        .property("product_ref", name.description(Some("What the platform calls the product.")))
+        .examples([json!({ "platform": "stripe", "product_ref": "plink_1" })])
         .build()
 }
 

@@ -105,6 +105,7 @@ async fn ask(delivery: &Delivery, endpoint: Endpoint, key: &str) -> Value {
             let inbox = list_of(delivery, Endpoint::Inbox, "inbox").await;
             seller(json!({ "id": inbox[0]["id"], "product_id": 1 }))
         }
+        Endpoint::DismissEvent => seller(json!({ "platform": "stripe", "product_ref": "plink_1" })),
         Endpoint::UpdateProduct => seller(json!({ "id": 1, "price": 12.5 })),
         Endpoint::ArchiveProduct | Endpoint::DeletePost => seller(json!({ "id": 1 })),
         Endpoint::UpdatePost => seller(json!({ "id": 1, "title": "Two new chapters" })),

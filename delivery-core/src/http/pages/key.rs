@@ -2,7 +2,7 @@
 
 use minijinja::{Value, context};
 
-use super::shown::{desk, entry, key, message, parameter, time};
+use super::shown::{desk, entry, key, message, parameter, subscription, time};
 use super::{Answering, SignedIn, Trouble, Visit};
 use crate::http::Reply;
 use crate::key::{Key, KeyId, Status};
@@ -27,6 +27,7 @@ pub(super) async fn page(
 ) -> Result<Reply, Trouble> {
     let (delivery, now) = (visit.delivery, visit.delivery.inner.clock.now());
     let found = delivery.key(id).await?.ok_or(Trouble::NotFound)?;
+    let subscribed = delivery.subscription_of(&found).await?;
     let seller_desk = delivery.desk(&seller.actor);
     let uses = or_none(delivery.history(id, None, NEWEST).await)?.map(|page| page.items).unwrap_or_default();
     let messages = MessageQuery { key: Some(id), limit: NEWEST, ..MessageQuery::default() };
@@ -39,6 +40,7 @@ pub(super) async fn page(
         "the_key.html",
         context! {
             key => key(&found, now, &names),
+            subscription => subscribed.as_ref().map(subscription),
             text,
             actions => actions(&found, found.status(now)),
             uses => uses.iter().map(|it| time(it.at)).collect::<Vec<Value>>(),

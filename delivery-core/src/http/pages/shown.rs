@@ -11,7 +11,7 @@ use crate::delivery::{Delivery, Recent};
 use crate::http::{Reply, query};
 use crate::key::{Key, Status};
 use crate::product::ProductId;
-use crate::store::{AuditEntry, MessageState, StoredMessage};
+use crate::store::{AuditEntry, MessageState, StoredMessage, Subscribed};
 use crate::terms::NEVER;
 
 /// How many rows a page of a list has.
@@ -176,6 +176,11 @@ pub(super) fn key(key: &Key, now: DateTime<Utc>, names: &BTreeMap<ProductId, Str
         revoked_reason => revoked.and_then(|revoked| revoked.reason.as_ref()).map(|reason| reason.as_str().to_owned()),
         successor => key.successor().map(|id| id.to_string()),
     }
+}
+
+/// The subscription that renews a key.
+pub(super) fn subscription(subscribed: &Subscribed) -> Value {
+    context! { name => subscribed.subscription.as_str(), paid_until => subscribed.paid_until.map(time) }
 }
 
 pub(super) fn message(message: &StoredMessage) -> Value {

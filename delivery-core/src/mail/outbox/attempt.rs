@@ -10,7 +10,7 @@ use crate::key::Key;
 use crate::mail::running_time::within;
 use crate::mail::templates::{Place, Shown};
 use crate::mail::{MailError, Message, SEND_TIMEOUT};
-use crate::store::{ExpiryScan, KeyQuery, LeasedMessage, MessageKind, Recipient, StoreError, WebhookName};
+use crate::store::{ExpiryScan, KeyQuery, LeasedMessage, MessageKind, Recipient, StoreError, Subscribed, WebhookName};
 
 /// How long the store or the catalog may take over one thing that an e-mail says.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
@@ -103,15 +103,21 @@ impl Outbox {
         for key in &keys {
             let product = read("the product cannot be read", self.catalog.product(key.product())).await?;
             if let Some(product) = product {
-                parts.push((key, self.keyring.text(key.id(), key.granted().secret), product));
+                let subscribed = Subscribed::of(self.ledger.as_ref(), key);
+                let subscribed = read("the subscription cannot be read", subscribed).await?;
+                let text = self.keyring.text(key.id(), key.granted().secret);
+                parts.push((key, text, subscribed.is_some(), product));
             }
         }
         if parts.is_empty() {
             return Err(MailError::transient("the product is not there"));
         }
         let date = self.clock.now();
-        let shown: Vec<Shown<'_>> =
-            parts.iter().map(|(key, text, product)| Shown { key, status: key.status(date), text, product }).collect();
+        let shown = parts.iter().map(|(key, text, is_subscribed, product)| {
+            let (status, is_subscribed) = (key.status(date), *is_subscribed);
+            Shown { key, status, text, is_subscribed, product }
+        });
+        let shown: Vec<Shown<'_>> = shown.collect();
         let rendered = self.templates.render(
             message.kind,
             (&shown, to),

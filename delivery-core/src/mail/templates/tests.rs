@@ -7,12 +7,12 @@ use crate::terms::{Terms, UseLimit, Validity};
 
 /// An e-mail about as many keys as there are names.
 fn message(kind: MessageKind, names: &[&str], terms: Terms, used: u64, language: Option<&str>) -> Rendered {
-    message_after(0, kind, names, (terms, used), language)
+    message_after((0, false), kind, names, (terms, used), language)
 }
 
-/// The same, so many days after the keys were issued.
+/// The same, so many days after the keys were issued, which a subscription may renew.
 fn message_after(
-    days: i64,
+    (days, is_subscribed): (i64, bool),
     kind: MessageKind,
     names: &[&str],
     (terms, used): (Terms, u64),
@@ -42,7 +42,7 @@ fn message_after(
         .iter()
         .zip(&texts)
         .zip(&products)
-        .map(|((key, text), product)| Shown { key, status: key.status(now), text, product })
+        .map(|((key, text), product)| Shown { key, status: key.status(now), text, is_subscribed, product })
         .collect();
     let english = Language::default();
     Templates::default()
@@ -159,10 +159,28 @@ fn a_key_that_has_expired_is_not_called_valid() {
         ("de", "Er ist am 22. November 2026 um 10:00 Uhr (UTC) abgelaufen."),
     ] {
         for limit in [-1, 1] {
-            let message = message_after(1, MessageKind::Resend, &["x"], (terms(1, limit), 0), Some(language));
+            let message = message_after((1, false), MessageKind::Resend, &["x"], (terms(1, limit), 0), Some(language));
             assert!(message.text.contains(&format!("{sentence}\n")), "{sentence} in {}", message.text);
         }
     }
+}
+
+#[test]
+fn a_key_that_a_subscription_renews_has_no_date_until_it_has_expired() {
+    for (days, language, sentence) in [
+        (0, "en", "It is valid as long as your subscription runs. You can use it as often as you like."),
+        (0, "de", "Er gilt, solange Ihr Abonnement läuft. Sie können ihn beliebig oft verwenden."),
+        (30, "en", "It expired on 21 December 2026, 10:00 UTC."),
+        (30, "de", "Er ist am 21. Dezember 2026 um 10:00 Uhr (UTC) abgelaufen."),
+    ] {
+        for kind in [MessageKind::Purchase, MessageKind::Resend, MessageKind::Successor] {
+            let message = message_after((days, true), kind, &["x"], (terms(30, -1), 0), Some(language));
+            assert!(message.text.contains(&format!("{sentence}\n")), "{sentence} in {}", message.text);
+            assert!(message.html.contains(sentence), "{sentence} in {}", message.html);
+        }
+    }
+    let endless = message_after((0, true), MessageKind::Purchase, &["x"], (terms(-1, -1), 0), Some("en"));
+    assert!(endless.text.contains("It never expires."), "{}", endless.text);
 }
 
 #[test]

@@ -15,6 +15,8 @@ pub(in crate::mail) struct Shown<'a> {
     /// What it is at the time of the e-mail.
     pub(in crate::mail) status: Status,
     pub(in crate::mail) text: &'a KeyText,
+    /// Whether a subscription renews it.
+    pub(in crate::mail) is_subscribed: bool,
     pub(in crate::mail) product: &'a Product,
 }
 
@@ -31,28 +33,35 @@ pub(super) fn values(keys: &[Shown<'_>], email: &str, place: Place<'_>, language
     all(keys.iter().map(|shown| value(*shown)).collect(), (email, place, language))
 }
 
-/// Examples that every template must take: a key that ends and is used, one that does neither, one that has expired, and several; with a page for
-/// buyers and without.
-pub(super) fn examples() -> [Value; 5] {
-    let example = |ends: bool, status: Status| {
+/// Examples that every template must take: a key that ends and is used, one that does neither, one that has expired, one that a
+/// subscription renews, and several; with a page for buyers and without.
+pub(super) fn examples() -> [Value; 6] {
+    let example = |ends: bool, status: Status, subscribed: bool| {
         let at = "2027-11-21T10:00:00Z".parse().unwrap_or(DateTime::UNIX_EPOCH);
         context! {
             key => "dlv_example",
             status => status.as_str(),
+            subscribed,
             product => context! { id => 1, name => "Example", description => "" },
             ..terms(if ends { at } else { NEVER }, if ends { (3, 1) } else { (-1, 0) })
         }
     };
     let all =
         |(keys, has_page)| all(keys, ("buyer@example.com", Place { base_url: "https://shop.example", has_page }, "en"));
-    let [used, endless, over] =
-        [(true, Status::Valid), (false, Status::Valid), (true, Status::Expired)].map(|(ends, is)| example(ends, is));
+    let [used, endless, over, renewed] = [
+        (true, Status::Valid, false),
+        (false, Status::Valid, false),
+        (true, Status::Expired, false),
+        (true, Status::Valid, true),
+    ]
+    .map(|(ends, status, subscribed)| example(ends, status, subscribed));
     [
         (vec![used.clone()], true),
         (vec![used.clone()], false),
         (vec![endless.clone()], true),
         (vec![over.clone()], true),
-        (vec![used, endless, over], true),
+        (vec![renewed.clone()], true),
+        (vec![used, endless, over, renewed], true),
     ]
     .map(all)
 }
@@ -64,10 +73,11 @@ fn all(keys: Vec<Value>, (email, place, language): (&str, Place<'_>, &str)) -> V
     context! { keys, email, base_url, page, language, ..first }
 }
 
-fn value(Shown { key, status, text, product }: Shown<'_>) -> Value {
+fn value(Shown { key, status, text, is_subscribed, product }: Shown<'_>) -> Value {
     context! {
         status => status.as_str(),
         key => text.expose(),
+        subscribed => is_subscribed,
         product => context! {
             id => product.id().get(), name => product.name(), description => product.description()
         },

@@ -1,7 +1,9 @@
 //! What a platform reports, in the terms of the store: products are found, addresses are checked.
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+use super::term::{Own, Standing, Term};
 use crate::order::OrderId;
 use crate::product::ProductId;
 use crate::store::Sale;
@@ -13,16 +15,31 @@ pub const MOST_PRODUCTS: usize = 32;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "what a deal knows to do")]
 pub enum Report {
-    /// An order was paid, or a subscription was charged again.
+    /// An order was paid, or a subscription was charged.
     Charged(Charged),
+    /// A payment that was authorised before was taken.
+    Captured(Captured),
+    /// What the platform says of a subscription itself.
+    Told(Word),
     /// Money went back, or an order was cancelled.
     Refunded {
         /// Of what.
         of: Of,
+        /// Its other references.
+        links: Links,
         /// How much of it.
         extent: Extent,
         /// Why.
         cause: Cause,
+        /// When, if the platform may take it back later; `None` if it is final.
+        at: Option<DateTime<Utc>>,
+    },
+    /// A refund failed: the money stays.
+    Kept {
+        /// Of what.
+        of: Of,
+        /// When.
+        at: DateTime<Utc>,
     },
     /// A buyer's bank took a payment back, or is about to.
     Disputed {
@@ -30,6 +47,8 @@ pub enum Report {
         of: Of,
         /// The platform's own number of the dispute; empty if it has none.
         dispute: String,
+        /// The lines that it is about; empty for all of it.
+        lines: Vec<Returned>,
     },
     /// A dispute was won: the money stays.
     Won {
@@ -52,22 +71,85 @@ pub enum End {
     Any(String),
 }
 
-/// A paid order, or a further charge of a subscription.
+/// A paid order, or a charge of the subscription that `links` names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
 pub struct Charged {
     /// The platform's number of the order or charge.
     pub order: OrderId,
-    /// Its other references.
+    /// When it was paid, in whole seconds.
+    pub at: DateTime<Utc>,
+    /// When the platform said that it stands; a cancellation of that second or later counts.
+    pub stands_at: Option<DateTime<Utc>>,
+    /// Whether it is authorised only: it is paid once its payment is [captured](Report::Captured).
+    pub is_open: bool,
+    /// Its other references; the order, if another began its subscription.
     pub links: Links,
-    /// Whether it is a further charge of the subscription that `links` names.
-    pub is_renewal: bool,
+    /// What was bought.
+    pub lines: Vec<Bought>,
     /// The key of each product that was bought, ready to be issued.
     pub offers: Vec<Offer>,
-    /// The lines that have no offer: the identity of each, and the most specific name that the platform has for it.
-    pub unmapped: Vec<(String, String)>,
-    /// Why they have none, for the seller.
+    /// Why a line has no product, for the seller.
     pub missing: Option<String>,
+}
+
+/// A payment that was authorised before, and taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
+pub struct Captured {
+    /// The payment.
+    pub payment: OrderId,
+    /// When, in whole seconds.
+    pub at: DateTime<Utc>,
+    /// The order that was authorised by it, if it is known.
+    pub order: Option<OrderId>,
+    /// The keys of the products of that order.
+    pub offers: Vec<Offer>,
+    /// What is missing, for the seller, so that they cannot be offered.
+    pub missing: Option<String>,
+}
+
+/// A line that was bought.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
+pub struct Bought {
+    /// Its identity within the order.
+    pub line: String,
+    /// What the platform calls it, the most specific name first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+    /// The product that it is; `None` while the seller has mapped it to none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub product: Option<ProductId>,
+    /// How many pieces.
+    pub pieces: u64,
+    /// What it cost, where refunds are told in money.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub amount: Option<u64>,
+    /// What it pays for.
+    #[serde(default, skip_serializing_if = "Term::is_unsaid")]
+    pub term: Term,
+    /// How long its product's keys live where nothing says until when they are paid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own: Option<Own>,
+}
+
+/// What a platform says of a subscription itself, rather than of a charge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
+pub struct Word {
+    /// When it was so, in whole seconds.
+    pub at: DateTime<Utc>,
+    /// The subscription, and the order that began it if the word names that.
+    pub links: Links,
+    /// What the subscription is of; empty if the word does not say.
+    pub lines: Vec<Bought>,
+    /// How it stands.
+    pub standing: Standing,
+    /// The time that the word names.
+    pub term: Term,
+    /// The keys of its products, for charges that name none.
+    pub offers: Vec<Offer>,
 }
 
 /// A key that a charge may issue.
@@ -76,10 +158,6 @@ pub struct Charged {
 pub struct Offer {
     /// The product.
     pub product: ProductId,
-    /// What the platform calls the lines that are this product: all its names for them.
-    pub names: Vec<String>,
-    /// The identities of these lines within the order.
-    pub lines: Vec<String>,
     /// How many pieces.
     pub pieces: u64,
     /// The key and its messages.
@@ -125,8 +203,11 @@ pub struct Returned {
     pub line: Option<String>,
     /// The most specific name that the platform has for the line.
     pub name: String,
-    /// How many pieces.
+    /// How many pieces; more than there are stand for all.
     pub pieces: u64,
+    /// How much money, where the platform says that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub amount: Option<u64>,
 }
 
 /// Why money went back.
@@ -152,6 +233,8 @@ pub struct Links {
     pub invoice: Option<OrderId>,
     /// The subscription.
     pub subscription: Option<OrderId>,
+    /// Whether it is the charge by which the subscription began: the same payment as the order that began it.
+    pub is_first: bool,
 }
 
 /// What kind of thing a platform's reference names.
@@ -211,14 +294,26 @@ impl Links {
 }
 
 impl Report {
+    /// The keys that it may issue, and the order of theirs.
+    pub(in crate::store) fn offers(&self) -> (&[Offer], Option<&OrderId>) {
+        match self {
+            Self::Charged(charged) => (&charged.offers, Some(&charged.order)),
+            Self::Captured(captured) => (&captured.offers, captured.order.as_ref()),
+            Self::Told(word) => (&word.offers, word.links.order.as_ref()),
+            _ => (&[], None),
+        }
+    }
+
     /// Everything that it names.
     pub(in crate::store) fn references(&self) -> Vec<(ReferenceKind, &OrderId)> {
         match self {
             Self::Charged(Charged { order, links, .. }) => {
                 std::iter::once((ReferenceKind::Order, order)).chain(links.references()).collect()
             }
-            Self::Refunded { of, .. } | Self::Disputed { of, .. } | Self::Won { of, .. } => vec![of.reference()],
-            Self::Linked(links) => links.references().collect(),
+            Self::Refunded { of, links, .. } => std::iter::once(of.reference()).chain(links.references()).collect(),
+            Self::Kept { of, .. } | Self::Disputed { of, .. } | Self::Won { of, .. } => vec![of.reference()],
+            Self::Captured(Captured { payment, .. }) => vec![(ReferenceKind::Payment, payment)],
+            Self::Told(Word { links, .. }) | Self::Linked(links) => links.references().collect(),
         }
     }
 }

@@ -1,16 +1,21 @@
 //! The inbox in memory, with deals and customers.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use super::MemoryStore;
 use crate::email::Email;
+use crate::key::Key;
 use crate::order::{OrderId, Source};
+use crate::product::RefName;
 use crate::store::inbox::names_buyer;
 use crate::store::plan::{DealRow, InboxWrites, Loaded, Needs, ReferenceId};
-use crate::store::{Entry, EventId, EventOutcome, FARTHEST, Inbox, InboxQuery, Page, StoreError};
+use crate::store::subscribed::sale_of;
+use crate::store::{
+    Action, Deal, Edit, Entry, EventId, EventOutcome, FARTHEST, Inbox, InboxQuery, Page, ReferenceKind, StoreError,
+};
 
 #[derive(Default)]
 pub(super) struct Mailbox {
@@ -19,6 +24,8 @@ pub(super) struct Mailbox {
     references: HashMap<ReferenceId, i64>,
     deals: HashMap<i64, DealRow>,
     customers: HashMap<(Source, OrderId), (Email, DateTime<Utc>)>,
+    /// What platforms call products that are put aside.
+    dismissed: BTreeSet<(Source, RefName)>,
 }
 
 impl Mailbox {
@@ -46,6 +53,24 @@ impl Mailbox {
         self.entries.get(self.numbers.get(id)?)
     }
 
+    /// The deal that a reference leads to.
+    fn deal(&self, reference: &ReferenceId) -> Option<&Deal> {
+        let mut row = self.deals.get(self.references.get(reference)?)?;
+        while let Some(into) = row.deal.merged() {
+            row = self.deals.get(&into)?;
+        }
+        Some(&row.deal)
+    }
+
+    /// Whether a key renews by itself.
+    pub(super) fn renews(&self, key: &Key) -> bool {
+        let sale = key.granted().order.as_ref().and_then(sale_of);
+        sale.is_some_and(|sale| {
+            let deal = self.deal(&sale);
+            deal.is_some_and(|deal| deal.subscription(sale.name.as_str(), key.product()).is_some())
+        })
+    }
+
     /// Whether a row is not the version that was loaded.
     pub(super) fn conflicts(&self, writes: &InboxWrites) -> bool {
         let version = |entry: &Entry| self.entry(&entry.id).map_or(0, |entry| entry.version);
@@ -55,13 +80,13 @@ impl Mailbox {
             || writes.references.iter().any(|(reference, _)| self.references.contains_key(reference))
     }
 
-    /// Forgets an address: what waits to be applied, and customers.
+    /// Forgets an address: what waits to be applied or was dismissed, and customers.
     pub(super) fn erase(&mut self, email: &Email) {
         let (same, others) =
             std::mem::take(&mut self.customers).into_iter().partition(|(_, (of, _))| of.is_same(email));
         self.customers = others;
         let customers: HashMap<(Source, OrderId), _> = same;
-        for entry in self.entries.values_mut().filter(|entry| entry.due_at.is_some()) {
+        for entry in self.entries.values_mut() {
             let is_customers = |body: &str, (source, reference): &(Source, OrderId)| {
                 *source == entry.id.source && body.contains(&format!("\"customer\":\"{}\"", reference.as_str()))
             };
@@ -135,7 +160,10 @@ impl Inbox for MemoryStore {
     async fn entries(&self, query: &InboxQuery) -> Result<Page<Entry, i64>, StoreError> {
         let size = query.page_size();
         let state = self.state();
-        let found = state.inbox.entries.values().rev().filter(|entry| query.matches(entry));
+        let mut groups = HashSet::new();
+        let newest_first = state.inbox.entries.values().rev();
+        let of_groups = newest_first.filter(|entry| query.group(entry).is_none_or(|group| groups.insert(group)));
+        let found = of_groups.filter(|entry| query.matches(entry));
         let mut items: Vec<Entry> = found.take(size + 1).cloned().collect();
         let more = items.len() > size;
         items.truncate(size);
@@ -145,6 +173,25 @@ impl Inbox for MemoryStore {
 
     async fn customer(&self, source: &Source, reference: &OrderId) -> Result<Option<Email>, StoreError> {
         Ok(self.state().inbox.customers.get(&(source.clone(), reference.clone())).map(|(email, _)| email.clone()))
+    }
+
+    async fn deal(&self, source: &Source, kind: ReferenceKind, name: &OrderId) -> Result<Option<Deal>, StoreError> {
+        let reference = ReferenceId { source: source.clone(), kind, name: name.clone() };
+        Ok(self.state().inbox.deal(&reference).cloned())
+    }
+
+    async fn dismiss(&self, source: &Source, name: &RefName, is_dismissed: bool, edit: Edit) -> Result<(), StoreError> {
+        let (mut state, product) = (self.state(), (source.clone(), name.clone()));
+        let dismissed = &mut state.inbox.dismissed;
+        let is_changed = if is_dismissed { dismissed.insert(product) } else { dismissed.remove(&product) };
+        if is_changed {
+            state.log((None, None), Action::of_dismissal(is_dismissed), edit);
+        }
+        Ok(())
+    }
+
+    async fn is_dismissed(&self, source: &Source, name: &RefName) -> Result<bool, StoreError> {
+        Ok(self.state().inbox.dismissed.contains(&(source.clone(), name.clone())))
     }
 
     async fn prune_inbox(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {

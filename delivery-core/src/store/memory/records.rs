@@ -32,9 +32,9 @@ impl State {
         self.log.insert(number, AuditEntry { number, at, actor, action, key: Some(id), product: None, detail });
     }
 
-    /// Keeps who had an event of a platform applied.
-    pub(super) fn keep_applied(&mut self, number: i64, edit: &Edit) {
-        let (Edit { at, by, detail }, action) = (edit.clone(), Action::EventApplied);
+    /// Keeps who had an event of a platform applied or dismissed.
+    pub(super) fn keep_applied(&mut self, number: i64, action: Action, edit: &Edit) {
+        let Edit { at, by, detail } = edit.clone();
         self.log.insert(number, AuditEntry { number, at, actor: by, action, key: None, product: None, detail });
     }
 }
@@ -131,7 +131,7 @@ impl Records for MemoryStore {
         let taken = due.len();
         for (key, id) in due.into_iter().zip(names) {
             state.noticed.insert(key.id(), key.expires_at());
-            if !key.email().is_erased() {
+            if !key.email().is_erased() && !state.inbox.renews(&key) {
                 state.number += 1;
                 let (number, kind) = (number_at(now, state.number), MessageKind::Expiring);
                 let recipient = Recipient::Email(key.email().clone());

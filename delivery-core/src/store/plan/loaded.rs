@@ -170,6 +170,12 @@ impl Loaded {
         Needs { keys, deals, ..Needs::default() }
     }
 
+    /// Deals that the rows added so far lead to, and that were not asked for yet.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(in crate::store) fn missing_deals(&self) -> Needs {
+        Needs { deals: self.missing().deals, ..Needs::default() }
+    }
+
     /// Asks for further rows, as absent.
     pub fn expect(&mut self, needs: &Needs) {
         self.keys.extend(needs.keys.iter().map(|id| (*id, PlannedKey::default())));
@@ -236,6 +242,13 @@ impl Loaded {
             number = into;
         }
         Ok(Some(number))
+    }
+
+    /// The deal that a reference leads to; `None` if it leads to none.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(in crate::store) fn deal_named(&self, reference: &ReferenceId) -> Result<Option<&Deal>, StoreError> {
+        let number = self.deal_of(reference)?;
+        number.map(|number| Ok(&self.deal(number)?.deal)).transpose()
     }
 
     pub(super) fn deal(&self, number: i64) -> Result<&DealRow, StoreError> {

@@ -1,6 +1,6 @@
 //! What an event of a platform comes to: its deal says what is to be done, and the rules of keys do it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -8,14 +8,14 @@ use chrono::{DateTime, TimeDelta, Utc};
 use super::{DealRow, InboxWrites, Loaded, Needs, Planner, PurchaseId, ReferenceId};
 use crate::key::{Actor, Change, Key, KeyId, LimitChange, Reason, Revocation};
 use crate::order::{OrderId, Source};
-use crate::store::deal::{Charged, Deal, MOST_PRODUCTS, Offer, ReferenceKind, Report, Step, Told, Why};
-use crate::store::inbox::{Entry, EventId, EventOutcome, Handling, Receipt, Received};
+use crate::store::deal::{Deal, MOST_PRODUCTS, Offer, Outcome, ReferenceKind, Report, Step, Why};
+use crate::store::inbox::{DISMISSED, Entry, EventId, EventOutcome, Handling, Receipt, Received};
 use crate::store::{Action, Edit, Issue, MOST_WEBHOOKS, MessageKind, StoreError};
-use crate::terms::{MAX_USES, NEVER, UseLimit, Uses};
+use crate::terms::{MAX_USES, UseLimit, Uses};
 
-/// The numbers that an event takes at most, beside those of the keys it issues: its entry, its deals, who applied it, and for each key an
-/// audit entry, the webhooks and an e-mail.
-const NUMBERS: usize = 9 + MOST_PRODUCTS * (2 + MOST_WEBHOOKS);
+/// The numbers that an event takes at most, beside those of the keys it issues: its entry, its deals, who applied it, and for each key
+/// four changes, each with an audit entry, the webhooks and an e-mail.
+const NUMBERS: usize = 9 + 4 * MOST_PRODUCTS * (2 + MOST_WEBHOOKS);
 /// How soon an event that waits for the seller is tried again, at first, and at most.
 const FIRST_RETRY: TimeDelta = TimeDelta::seconds(15);
 const LONGEST_RETRY: TimeDelta = TimeDelta::hours(1);
@@ -40,7 +40,7 @@ impl Touched {
 impl Receipt {
     pub(super) fn numbers(&self) -> i64 {
         let messages = |offer: &Offer| 1 + usize::from(offer.sale.by.is_some()) + offer.sale.messages.len();
-        let issued: usize = self.charges().flat_map(|charged| &charged.offers).map(messages).sum();
+        let issued: usize = self.offers().map(messages).sum();
         i64::try_from(NUMBERS + issued).unwrap_or(i64::MAX)
     }
 
@@ -49,7 +49,7 @@ impl Receipt {
         for report in self.reports() {
             needs.references.extend(report.references().into_iter().map(|(kind, name)| self.reference(kind, name)));
         }
-        for offer in self.charges().flat_map(|charged| &charged.offers) {
+        for offer in self.offers() {
             needs.new.insert(offer.sale.key.id);
             needs.purchases.extend(PurchaseId::of(&offer.sale.key));
         }
@@ -62,11 +62,13 @@ impl Receipt {
         }
     }
 
-    fn charges(&self) -> impl Iterator<Item = &Charged> {
-        self.reports().iter().filter_map(|report| match report {
-            Report::Charged(charged) => Some(charged),
-            _ => None,
-        })
+    fn offers(&self) -> impl Iterator<Item = &Offer> {
+        self.reports().iter().flat_map(|report| report.offers().0)
+    }
+
+    /// Whether somebody has an event applied that was dismissed.
+    fn takes_back(&self, entry: &Entry) -> bool {
+        self.by.is_some() && entry.is_dismissed() && !matches!(self.step, Some(Handling::Dismiss))
     }
 
     fn source(&self) -> &Source {
@@ -83,9 +85,10 @@ impl Planner<'_> {
         let id = &receipt.entry.id;
         let known = self.loaded.entry(id)?.cloned();
         let (is_new, mut is_added) = (known.is_none(), false);
+        let is_taken_back = known.as_ref().is_some_and(|entry| receipt.takes_back(entry));
         let entry = match known {
             // A copy, or applied meanwhile.
-            Some(entry) if !receipt.is_kept || entry.due_at.is_none() => {
+            Some(entry) if !receipt.is_kept || (entry.due_at.is_none() && !is_taken_back) => {
                 return Ok(Received::unchanged(is_new, entry));
             }
             // Somebody else may have added something, which what was read lacks.
@@ -108,10 +111,12 @@ impl Planner<'_> {
             self.handle(receipt, handling, &mut received)?;
         }
         let is_done = received.entry.outcome != Some(EventOutcome::NeedsAttention);
-        if let Some(by) = receipt.by.as_ref().filter(|_| is_added || is_done) {
+        if let Some(by) = receipt.by.as_ref().filter(|_| is_added || is_done || is_taken_back) {
+            let is_dismissed = received.entry.is_dismissed();
+            let action = if is_dismissed { Action::Dismissed } else { Action::EventApplied };
             let detail = Some(format!("{} {}", id.source, id.name));
             let edit = Edit { at: receipt.at, by: by.clone(), detail };
-            self.writes.inbox.applied.push((self.numbers.take_at(receipt.at)?, edit));
+            self.writes.inbox.applied.push((self.numbers.take_at(receipt.at)?, action, edit));
         }
         let later = &mut received.entry.due_at;
         *later = later.map(|later| due_at.map_or(later, |due_at| due_at.min(later)));
@@ -135,6 +140,7 @@ impl Planner<'_> {
             }
             Handling::Wait(reason) => (EventOutcome::NeedsAttention, Some(reason.clone())),
             Handling::Ignore(reason) => (EventOutcome::Ignored, Some(reason.clone())),
+            Handling::Dismiss => (EventOutcome::Ignored, Some(DISMISSED.to_owned())),
         };
         let entry = &mut received.entry;
         keys.extend(entry.keys.iter().copied());
@@ -145,7 +151,7 @@ impl Planner<'_> {
             receipt.at + pause.min(if is_old { RARE_RETRY } else { LONGEST_RETRY })
         });
         (entry.outcome, entry.reason) = (Some(outcome), reason);
-        if entry.due_at.is_none() {
+        if entry.due_at.is_none() && !entry.is_dismissed() {
             // It names a buyer, and is of no use any more.
             entry.body = None;
         }
@@ -163,15 +169,25 @@ impl Planner<'_> {
         for report in reports {
             let (told, missing) = self.report(receipt, report, received, keys)?;
             let came_to = match (told, missing) {
-                (Told::Issued | Told::Known, Some(missing)) => (EventOutcome::NeedsAttention, Some(missing)),
-                (Told::Issued, None) => (EventOutcome::Issued, None),
-                (Told::Known, None) => (EventOutcome::Ignored, Some("an earlier event did the same".to_owned())),
-                (Told::Renewed, _) => (EventOutcome::Renewed, None),
-                (Told::Revoked, _) => (EventOutcome::Revoked, None),
-                (Told::Restored, _) => (EventOutcome::Restored, None),
-                (Told::PartlyRefunded, _) => (EventOutcome::PartialRefund, None),
-                (Told::Nothing(reason), _) => (EventOutcome::Ignored, Some(reason.to_owned())),
-                (Told::Waits(reason), _) => (EventOutcome::NeedsAttention, Some(reason.to_owned())),
+                (Outcome::Issued | Outcome::Renewed | Outcome::Known | Outcome::Authorised, Some(missing)) => {
+                    (EventOutcome::NeedsAttention, Some(missing))
+                }
+                (Outcome::Authorised, None) => {
+                    (EventOutcome::Ignored, Some("its payment was not taken yet".to_owned()))
+                }
+                (Outcome::Issued, None) => (EventOutcome::Issued, None),
+                (Outcome::Known, None) => (EventOutcome::Ignored, Some("an earlier event did the same".to_owned())),
+                (Outcome::Renewed, None) => (EventOutcome::Renewed, None),
+                (Outcome::Ended, _) => (EventOutcome::Ended, None),
+                (Outcome::Revoked(reason), _) => (EventOutcome::Revoked, reason.map(str::to_owned)),
+                (Outcome::Restored, _) => (EventOutcome::Restored, None),
+                (Outcome::PartlyRefunded, _) => (EventOutcome::PartialRefund, None),
+                (Outcome::Nothing(reason), _) => (EventOutcome::Ignored, Some(reason.to_owned())),
+                (Outcome::Lacks, missing) => {
+                    let again = || "its product is looked up again in a moment".to_owned();
+                    (EventOutcome::NeedsAttention, Some(missing.unwrap_or_else(again)))
+                }
+                (Outcome::Waits(reason), _) => (EventOutcome::NeedsAttention, Some(reason.to_owned())),
             };
             if all.0 != EventOutcome::NeedsAttention {
                 all = came_to;
@@ -187,7 +203,7 @@ impl Planner<'_> {
         report: &Report,
         received: &mut Received,
         keys: &mut BTreeSet<KeyId>,
-    ) -> Result<(Told, Option<String>), StoreError> {
+    ) -> Result<(Outcome, Option<String>), StoreError> {
         let named = report.references().into_iter().map(|(kind, name)| receipt.reference(kind, name));
         let named: Vec<ReferenceId> = named.collect();
         let deals = named.iter().filter_map(|reference| self.loaded.deal_of(reference).transpose());
@@ -210,30 +226,29 @@ impl Planner<'_> {
             }
         }
         let (by, before) = (Actor::platform(receipt.source()), row.deal.clone());
-        let (told, mut steps) = row.deal.report(report);
+        let expiries: BTreeMap<KeyId, DateTime<Utc>> = self.expiries(&row.deal)?;
+        let (told, mut steps) = row.deal.report(report, &|key| expiries.get(&key).copied(), receipt.grace);
         while !steps.is_empty() {
             for step in steps {
-                let done = match (step, report) {
-                    (Step::Issue(offer), Report::Charged(charged)) => {
-                        let (issue, _) = self.issue(&offer.sale)?;
-                        if let Issue::New(key) = &issue {
-                            received.issued.push(key.clone());
-                        }
-                        let key = issue.into_key().id();
-                        row.deal.sold(charged.order.as_str(), offer, key);
-                        Some(key)
+                let done = match step {
+                    Step::Issue(order, offer, until) => {
+                        let key = self.sell(offer, until, received)?;
+                        row.deal.sold(order, offer, &key);
+                        Some(key.id())
                     }
-                    (Step::Issue(_), _) => None,
-                    (Step::Note(key), _) => self.note(key, receipt.at, &by)?.then_some(key),
-                    (step, _) => self.step(step, receipt, &by, received)?,
+                    Step::Note(key) => self.note(key, receipt.at, &by)?.then_some(key),
+                    step => self.step(step, receipt, &by, received)?,
                 };
                 keys.extend(done);
             }
             // What was known before its keys were issued.
-            steps = row.deal.settle();
+            steps = row.deal.settle(report, receipt.grace);
         }
         let missing = match report {
-            Report::Charged(it) if !row.deal.serves(it.order.as_str(), &it.unmapped) => it.missing.clone(),
+            Report::Charged(charged) if told == Outcome::Lacks || !row.deal.serves(charged.order.as_str()) => {
+                charged.missing.clone()
+            }
+            Report::Captured(captured) if told == Outcome::Lacks => captured.missing.clone(),
             _ => None,
         };
         // What waits keeps what it says, which is about a person who was forgotten.
@@ -242,6 +257,36 @@ impl Planner<'_> {
             self.keep(row);
         }
         Ok((told, missing))
+    }
+
+    /// Issues the key of an offer, until then if that is known.
+    fn sell(
+        &mut self,
+        offer: &Offer,
+        until: Option<DateTime<Utc>>,
+        received: &mut Received,
+    ) -> Result<Key, StoreError> {
+        let mut sale = offer.sale.clone();
+        if let Some(until) = until {
+            sale.key.expires_at = until;
+        }
+        let (issue, _) = self.issue(&sale)?;
+        if let Issue::New(key) = &issue {
+            received.issued.push(key.clone());
+        }
+        Ok(issue.into_key())
+    }
+
+    /// When the keys of a deal expire, by the numbers under which they were issued.
+    fn expiries(&mut self, deal: &Deal) -> Result<BTreeMap<KeyId, DateTime<Utc>>, StoreError> {
+        let mut expiries = BTreeMap::new();
+        for id in deal.keys() {
+            let heir = self.heir(id)?;
+            if let Some(row) = self.loaded.key(heir)? {
+                expiries.insert(id, row.key.state().expires_at);
+            }
+        }
+        Ok(expiries)
     }
 
     /// Whether a key of the deal was sold to a person who was forgotten.
@@ -263,8 +308,7 @@ impl Planner<'_> {
         by: &Actor,
         received: &mut Received,
     ) -> Result<Option<KeyId>, StoreError> {
-        let (Step::Add(id, ..) | Step::Renew(id) | Step::Shorten(id) | Step::Revoke(id, _) | Step::Lift(id, _)) = step
-        else {
+        let (Step::Add(id, ..) | Step::Until(id, _) | Step::Revoke(id, _) | Step::Lift(id, _)) = step else {
             return Ok(None);
         };
         let id = self.heir(id)?;
@@ -309,20 +353,15 @@ fn uses_beyond(pieces: u64, offer: &Offer) -> Option<Uses> {
 
 /// The change that a step is, and what webhooks are told of it; `None` if there is nothing to change.
 fn change_of(step: Step<'_>, key: &Key, at: DateTime<Utc>, by: &Actor) -> Option<(MessageKind, Change)> {
-    let (granted, state, by) = (key.granted(), key.state(), by.clone());
-    let terms = |expires_at| {
-        let never = granted.expires_at >= NEVER || state.expires_at >= NEVER;
-        let change = Change::SetTerms { at, by: by.clone(), expires_at: Some(expires_at), limit: None };
-        (!never).then_some((MessageKind::KeyChanged, change))
-    };
-    let period = granted.expires_at - granted.issued_at;
+    let (state, by) = (key.state(), by.clone());
     match step {
         Step::Add(_, offer, pieces) => {
             let limit = Some(LimitChange::Add(uses_beyond(pieces, offer)?));
             Some((MessageKind::KeyChanged, Change::SetTerms { at, by, expires_at: None, limit }))
         }
-        Step::Renew(_) => terms(state.expires_at.max(at) + period),
-        Step::Shorten(_) => terms(state.expires_at - period),
+        Step::Until(_, expires_at) => {
+            Some((MessageKind::KeyChanged, Change::SetTerms { at, by, expires_at: Some(expires_at), limit: None }))
+        }
         Step::Revoke(_, why) => {
             Some((MessageKind::KeyRevoked, Change::Revoke { at, reason: Some(reason_of(why)), by }))
         }
@@ -331,7 +370,7 @@ fn change_of(step: Step<'_>, key: &Key, at: DateTime<Utc>, by: &Actor) -> Option
             let is_liftable = state.revoked.as_ref().is_some_and(is_its);
             is_liftable.then_some((MessageKind::KeyRestored, Change::Restore { at, by }))
         }
-        Step::Issue(_) | Step::Note(_) => None,
+        Step::Issue(..) | Step::Note(_) => None,
     }
 }
 

@@ -47,9 +47,9 @@ pub struct InboxWrites {
     pub deals: Vec<DealRow>,
     /// Addresses of customers; a later one replaces an earlier one.
     pub customers: Vec<Customer>,
-    /// Audit entries of events that somebody has applied, each with its number and the platform and name of the event.
+    /// Audit entries of events that somebody has applied or dismissed, each with its number and the platform and name of the event.
     #[serde(default)]
-    pub applied: Vec<(i64, Edit)>,
+    pub applied: Vec<(i64, Action, Edit)>,
 }
 
 /// A key to insert, or one to update: its whole state and its address, whatever a rule touched.

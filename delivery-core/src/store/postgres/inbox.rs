@@ -3,24 +3,28 @@
 //! Events of one sale meet at the row of its deal, which is locked, or at the index of references if there is no deal yet:
 //! whoever inserts a reference second writes nothing, and finds the deal of the first with the next attempt.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use sqlx::AssertSqlSafe;
 
+use super::audit::log;
 use super::error::store_error;
 use super::session::Session;
 use super::version_cache::VersionCache;
 use super::{PostgresStore, detached, load};
 use crate::email::Email;
 use crate::order::{OrderId, Source};
-use crate::store::plan::{InboxWrites, Loaded, Needs, number_at};
+use crate::product::RefName;
+use crate::store::plan::{InboxWrites, Loaded, Needs, ReferenceId, number_at};
 use crate::store::sql::inbox::{
-    AT_ONCE, CUSTOMER, PART, PRUNE_INBOX, RETRY_ENTRIES, deal, entries, entry, entry_columns, page, readable,
-    reference, retried, text,
+    AT_ONCE, CUSTOMER, DISMISS, IS_DISMISSED, LIFT_DISMISSAL, PART, PRUNE_INBOX, RETRY_ENTRIES, deal, entries, entry,
+    entry_columns, page, readable, reference, retried, text,
 };
 use crate::store::sql::rows::{Columns, parsed};
 use crate::store::sql::statements::limit;
-use crate::store::{Action, Edit, Entry, FARTHEST, Inbox, InboxQuery, Page, StoreError};
+use crate::store::{Action, Deal, Edit, Entry, FARTHEST, Inbox, InboxQuery, Page, ReferenceKind, StoreError};
 
 /// Adds the rows that `needs` names, and those that they lead to, but for new keys and purchases. Events, deals and keys are
 /// locked, in this order.
@@ -36,9 +40,6 @@ pub(super) async fn lock(
         " FROM unnest($1::text[], $2::text[]) AS w (source, name) \
           JOIN delivery_inbox i ON i.source = w.source AND i.name = w.name ORDER BY i.number FOR UPDATE OF i"
     );
-    const REFERENCES: &str = "SELECT r.source, r.kind, r.name, r.deal \
-        FROM unnest($1::text[], $2::text[], $3::text[]) AS w (source, kind, name) \
-        JOIN delivery_reference r ON r.source = w.source AND r.kind = w.kind AND r.name = w.name";
     const DEALS: &str =
         "SELECT number, version, facts FROM delivery_deal WHERE number = ANY($1) ORDER BY number FOR UPDATE";
     if !needs.entries.is_empty() {
@@ -51,18 +52,7 @@ pub(super) async fn lock(
             loaded.insert_entry(entry(row)?);
         }
     }
-    if !needs.references.is_empty() {
-        let wanted = || needs.references.iter();
-        let found = session
-            .query(REFERENCES)
-            .bind(wanted().map(|it| it.source.as_str().to_owned()).collect::<Vec<_>>())
-            .bind(wanted().map(|it| it.kind.as_str().to_owned()).collect::<Vec<_>>())
-            .bind(wanted().map(|it| it.name.as_str().to_owned()).collect::<Vec<_>>());
-        for row in &found.fetch_all(&mut **session).await.map_err(store_error)? {
-            let (reference, deal) = reference(row)?;
-            loaded.insert_reference(reference, deal);
-        }
-    }
+    load_references(session, needs, loaded).await?;
     let mut keys = needs.keys.clone();
     loop {
         let missing = loaded.missing();
@@ -84,6 +74,47 @@ pub(super) async fn lock(
                 loaded.insert(row);
             }
             keys.clear();
+        }
+    }
+}
+
+/// Adds the references that `needs` names.
+async fn load_references(session: &mut Session<'_>, needs: &Needs, loaded: &mut Loaded) -> Result<(), StoreError> {
+    const REFERENCES: &str = "SELECT r.source, r.kind, r.name, r.deal \
+        FROM unnest($1::text[], $2::text[], $3::text[]) AS w (source, kind, name) \
+        JOIN delivery_reference r ON r.source = w.source AND r.kind = w.kind AND r.name = w.name";
+    if needs.references.is_empty() {
+        return Ok(());
+    }
+    let wanted = || needs.references.iter();
+    let found = session
+        .query(REFERENCES)
+        .bind(wanted().map(|it| it.source.as_str().to_owned()).collect::<Vec<_>>())
+        .bind(wanted().map(|it| it.kind.as_str().to_owned()).collect::<Vec<_>>())
+        .bind(wanted().map(|it| it.name.as_str().to_owned()).collect::<Vec<_>>());
+    for row in &found.fetch_all(&mut **session).await.map_err(store_error)? {
+        let (reference, deal) = reference(row)?;
+        loaded.insert_reference(reference, deal);
+    }
+    Ok(())
+}
+
+/// The deals that references lead to. Nothing is locked.
+pub(super) async fn deals(session: &mut Session<'_>, references: HashSet<ReferenceId>) -> Result<Loaded, StoreError> {
+    const DEALS: &str = "SELECT number, version, facts FROM delivery_deal WHERE number = ANY($1)";
+    let needs = Needs { references, ..Needs::default() };
+    let mut loaded = Loaded::absent(&needs);
+    load_references(session, &needs, &mut loaded).await?;
+    loop {
+        let missing = loaded.missing_deals();
+        if missing.is_empty() {
+            return Ok(loaded);
+        }
+        loaded.expect(&missing);
+        let numbers: Vec<i64> = missing.deals.into_iter().collect();
+        let found = session.query(DEALS).bind(numbers).fetch_all(&mut **session).await;
+        for row in &found.map_err(store_error)? {
+            loaded.insert_deal(deal(row)?);
         }
     }
 }
@@ -172,9 +203,9 @@ pub(super) async fn persist(session: &mut Session<'_>, writes: &InboxWrites) -> 
             .bind(customers.iter().map(|it| it.told_at.timestamp_millis()).collect::<Vec<_>>());
         remember.execute(&mut **session).await.map_err(store_error)?;
     }
-    for (number, Edit { at, by, detail }) in applied {
+    for (number, action, Edit { at, by, detail }) in applied {
         let log = session.query(APPLIED).bind(*number).bind(at.timestamp_millis()).bind(by.as_str().to_owned());
-        let log = log.bind(Action::EventApplied.as_str()).bind(detail.clone());
+        let log = log.bind(action.as_str()).bind(detail.clone());
         log.execute(&mut **session).await.map_err(store_error)?;
     }
     Ok(true)
@@ -215,6 +246,23 @@ async fn retry(
     let since = since.as_ref().map(DateTime::timestamp_millis);
     let retry = session.query(RETRY_ENTRIES).bind(now.timestamp_millis()).bind(source).bind(since);
     retried(&retry.bind(from).bind(AT_ONCE).fetch_all(&mut **session).await.map_err(store_error)?)
+}
+
+/// Dismisses a product, or no longer, and enters that into the audit log.
+async fn dismiss(
+    session: &mut Session<'_>,
+    (source, name): (&Source, &RefName),
+    is_dismissed: bool,
+    edit: &Edit,
+) -> Result<(), StoreError> {
+    let mut transaction = session.begin().await.map_err(store_error)?;
+    let mut inside = Session::Host(&mut transaction);
+    let change = inside.query(if is_dismissed { DISMISS } else { LIFT_DISMISSAL });
+    let change = change.bind(source.as_str().to_owned()).bind(name.as_str().to_owned());
+    if change.execute(&mut *inside).await.map_err(store_error)?.rows_affected() > 0 {
+        log(&mut inside, (None, None), Action::of_dismissal(is_dismissed), edit).await?;
+    }
+    transaction.commit().await.map_err(store_error)
 }
 
 /// Prunes the next part from number `from` on. Returns how many were deleted, and where the part after it begins.
@@ -273,6 +321,37 @@ impl Inbox for PostgresStore {
             let found = find.fetch_optional(&mut *session).await.map_err(store_error)?;
             session.finish().await.map_err(store_error)?;
             parsed(found.map(|email| email.parse()).transpose(), "e-mail address")
+        })
+        .await
+    }
+
+    async fn deal(&self, source: &Source, kind: ReferenceKind, name: &OrderId) -> Result<Option<Deal>, StoreError> {
+        let reference = ReferenceId { source: source.clone(), kind, name: name.clone() };
+        let sessions = self.sessions.clone();
+        detached(async move {
+            let mut session = sessions.read().await?;
+            let loaded = deals(&mut session, HashSet::from([reference.clone()])).await?;
+            session.finish().await.map_err(store_error)?;
+            Ok(loaded.deal_named(&reference)?.cloned())
+        })
+        .await
+    }
+
+    async fn dismiss(&self, source: &Source, name: &RefName, is_dismissed: bool, edit: Edit) -> Result<(), StoreError> {
+        let (source, name) = (source.clone(), name.clone());
+        let change =
+            async move |session: &mut Session<'_>| dismiss(session, (&source, &name), is_dismissed, &edit).await;
+        self.maintenance()?.run(move |session| Box::pin(async move { change(session).await })).await
+    }
+
+    async fn is_dismissed(&self, source: &Source, name: &RefName) -> Result<bool, StoreError> {
+        let (sessions, source, name) = (self.sessions.clone(), source.as_str().to_owned(), name.as_str().to_owned());
+        detached(async move {
+            let mut session = sessions.read().await?;
+            let find = session.scalar::<i64>(IS_DISMISSED).bind(source).bind(name);
+            let found = find.fetch_one(&mut *session).await.map_err(store_error)?;
+            session.finish().await.map_err(store_error)?;
+            Ok(found > 0)
         })
         .await
     }

@@ -10,14 +10,14 @@ use super::error::store_error;
 use super::messages::{machine, skew};
 use super::numbers::next_block;
 use super::session::Session;
-use super::{PostgresStore, detached, detached_for};
+use super::{PostgresStore, detached, detached_for, inbox};
 use crate::email::Email;
 use crate::key::KeyId;
 use crate::store::plan::number_at;
 use crate::store::sql::records::{
     BACKLOG, COUNTED, Counts, ERASE, ERASE_REASONS, EXPIRING, FIGURES, FORGET_EVENT, ISSUED, REPLACED, REVOCATIONS,
-    USES, WAITING, audit, audit_page, backlog, day_of, figures, first_id, is_about, message_page, messages,
-    unmarked_keys,
+    USES, WAITING, audit, audit_page, backlog, day_of, deals_of, figures, first_id, is_about, is_silent, message_page,
+    messages, unmarked_keys,
 };
 use crate::store::sql::rows::{self, Columns, seconds};
 use crate::store::sql::search::unmarked;
@@ -159,13 +159,14 @@ async fn notify_expiring(session: &mut Session<'_>, scan: ExpiryScan) -> Result<
     if due.is_empty() {
         return transaction.commit().await.map(|()| 0).map_err(store_error);
     }
+    let deals = inbox::deals(&mut inside, deals_of(&due)?).await?;
     let mut numbers = next_block(&mut inside).await?;
     let (mut taken, mut keys, mut messages) = (Vec::new(), Vec::new(), Vec::new());
     let (mut recipients, mut names) = (Vec::new(), Vec::new());
     for row in &due {
         let key = row.integer("number")?;
         taken.push(key);
-        if row.integer("silent")? == 0 {
+        if !is_silent(row, &deals)? {
             keys.push(key);
             messages.push(numbers.take_at(now)?);
             recipients.push(row.text("email")?.to_owned());

@@ -18,7 +18,10 @@ use crate::store::sql::{Script, migrator};
 /// How long a start waits for a server that says nothing.
 pub(super) const PATIENCE: Duration = Duration::from_secs(15);
 
-const MIGRATIONS: &[Script] = &[(1, "delivery", include_str!("migrations/0001_delivery.sql"))];
+const MIGRATIONS: &[Script] = &[
+    (1, "delivery", include_str!("migrations/0001_delivery.sql")),
+    (2, "dismissed", include_str!("migrations/0002_dismissed.sql")),
+];
 
 /// A schema, whose name has only letters, digits and underscores, and whether to migrate it.
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@
 use super::rows::{Columns, milliseconds, parsed};
 use crate::order::Source;
 use crate::store::plan::{DealRow, ReferenceId};
-use crate::store::{Entry, EventId, EventOutcome, InboxQuery, Page, StoreError};
+use crate::store::{Entry, EventId, EventOutcome, InboxQuery, Page, StoreError, UNKNOWN_PRODUCT};
 use crate::throttle::Throttle;
 
 /// The columns that [`entry`] reads, of `delivery_inbox i`.
@@ -23,12 +23,33 @@ pub(in crate::store) fn entries(query: &InboxQuery) -> String {
         Some(EventOutcome::Issued) => " AND i.outcome = 'issued'".to_owned(),
         Some(outcome) => format!(" AND i.outcome = '{}' AND i.outcome <> 'issued'", outcome.as_str()),
     };
+    let newest = match query.outcome {
+        Some(EventOutcome::NeedsAttention) => format!(
+            " AND NOT EXISTS (SELECT 1 FROM delivery_inbox newer WHERE newer.number > i.number AND newer.outcome = i.outcome \
+                AND newer.outcome <> 'issued' AND newer.source = i.source AND newer.reason = i.reason \
+                AND i.reason LIKE '{UNKNOWN_PRODUCT}%')"
+        ),
+        _ => String::new(),
+    };
     let columns = entry_columns!();
-    format!("SELECT {columns} FROM delivery_inbox i WHERE i.number < $1{outcome} ORDER BY i.number DESC LIMIT $2")
+    format!(
+        "SELECT {columns} FROM delivery_inbox i WHERE i.number < $1{outcome}{newest} ORDER BY i.number DESC LIMIT $2"
+    )
 }
 
 /// The address of customer `$2` of platform `$1`.
 pub(in crate::store) const CUSTOMER: &str = "SELECT email FROM delivery_customer WHERE source = $1 AND reference = $2";
+
+/// Dismisses all that platform `$1` calls `$2`.
+pub(in crate::store) const DISMISS: &str =
+    "INSERT INTO delivery_dismissed (source, name) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+
+/// Dismisses it no longer.
+pub(in crate::store) const LIFT_DISMISSAL: &str = "DELETE FROM delivery_dismissed WHERE source = $1 AND name = $2";
+
+/// 1 if it is dismissed.
+pub(in crate::store) const IS_DISMISSED: &str =
+    "SELECT CAST(count(*) AS bigint) FROM delivery_dismissed WHERE source = $1 AND name = $2";
 
 /// Makes events due at `$1` that wait for the seller: of platform `$2` or of all, received at `$3` or later or at any time, from
 /// number `$4` on, at most `$5`.

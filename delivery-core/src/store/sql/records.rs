@@ -1,6 +1,6 @@
 //! Messages, the audit log and figures as rows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use chrono::{DateTime, NaiveDate, Utc};
@@ -8,8 +8,11 @@ use chrono::{DateTime, NaiveDate, Utc};
 use super::rows::{Columns, key_id, milliseconds, parsed, product_id};
 use crate::email::Email;
 use crate::key::{Actor, KeyId, Status};
+use crate::order::OrderRef;
 use crate::product::ProductId;
 use crate::store::inbox::names_buyer;
+use crate::store::plan::{Loaded, ReferenceId};
+use crate::store::subscribed::sale_of;
 use crate::store::{
     AuditEntry, AuditQuery, Backlog, Day, Figures, MessageNumber, MessageQuery, MessageState, Page, StoreError,
     StoredMessage,
@@ -137,11 +140,34 @@ pub(in crate::store) fn first_id(from: i64) -> Vec<u8> {
 /// Keys that expire after second `$1` and not after second `$2`, and whose buyers were not told of that time: at most `$3`, those
 /// that expire first. Persons who were forgotten are told nothing. A key that neither was sold for that long nor lasts that long is of no
 /// news.
-pub(in crate::store) const EXPIRING: &str = "SELECT number, id, expires_at, email, \
+pub(in crate::store) const EXPIRING: &str = "SELECT number, id, product, source, order_id, expires_at, email, \
         CAST(CASE WHEN email LIKE 'erased-%@erased.invalid' THEN 1 ELSE 0 END AS bigint) AS silent FROM delivery_key \
     WHERE state = 0 AND told = 0 AND expires_at > $1 AND expires_at <= $2 \
         AND CASE WHEN granted_until > expires_at THEN granted_until ELSE expires_at END - issued_at >= $2 - $1 \
     ORDER BY expires_at LIMIT $3";
+
+/// The references of the deals of keys that [`EXPIRING`] has found.
+pub(in crate::store) fn deals_of(rows: &[impl Columns]) -> Result<HashSet<ReferenceId>, StoreError> {
+    rows.iter().filter_map(|row| deal_of(row).transpose()).collect()
+}
+
+/// Whether a buyer is told nothing of a key that [`EXPIRING`] has found: the buyer was forgotten, or the key renews by itself.
+pub(in crate::store) fn is_silent(row: &impl Columns, deals: &Loaded) -> Result<bool, StoreError> {
+    if row.integer("silent")? != 0 {
+        return Ok(true);
+    }
+    let Some(reference) = deal_of(row)? else { return Ok(false) };
+    let product = product_id(row.integer("product")?)?;
+    Ok(deals.deal_named(&reference)?.is_some_and(|deal| deal.subscription(reference.name.as_str(), product).is_some()))
+}
+
+fn deal_of(row: &impl Columns) -> Result<Option<ReferenceId>, StoreError> {
+    let (Some(source), Some(id)) = (row.text_or_null("source")?, row.text_or_null("order_id")?) else {
+        return Ok(None);
+    };
+    let order = OrderRef { source: parsed(source.parse(), "order source")?, id: parsed(id.parse(), "order number")? };
+    Ok(sale_of(&order))
+}
 
 /// How many uses there were on each day from `$1` on, among the records from number `$2` on.
 pub(in crate::store) const USES: &str = "SELECT at / 86400000 AS day, CAST(count(*) AS bigint) AS uses FROM delivery_use \
@@ -260,12 +286,13 @@ macro_rules! contains {
     };
 }
 
-/// Events that wait and may name address `$1`, in lower case, with whether they name a customer of a platform who has it. They come
-/// first: whoever applies one holds its row, and has its keys written before the keys are looked at.
+/// Events that wait or were dismissed and may name address `$1`, in lower case, with whether they name a customer of a platform who has
+/// it. They come first: whoever applies one holds its row, and has its keys written before the keys are looked at.
 pub(in crate::store) const WAITING: &str = concat!(
     "SELECT number, body, CAST(CASE WHEN ",
     customers!(),
-    " THEN 1 ELSE 0 END AS bigint) AS customers FROM delivery_inbox i WHERE due_at IS NOT NULL AND (",
+    " THEN 1 ELSE 0 END AS bigint) AS customers FROM delivery_inbox i \
+        WHERE (due_at IS NOT NULL OR outcome = 'ignored' AND outcome <> 'issued' AND reason = 'dismissed') AND (",
     contains!("body"),
     " OR ",
     customers!(),

@@ -26,7 +26,7 @@ enum Kind {
 
 use Kind::{Bytes, Integer, Text};
 
-pub(in crate::store) static TABLES: [Table; 12] = [
+pub(in crate::store) static TABLES: [Table; 13] = [
     Table {
         what: "products",
         name: "delivery_product",
@@ -180,6 +180,13 @@ pub(in crate::store) static TABLES: [Table; 12] = [
         name: "delivery_customer",
         key: &["source", "reference"],
         columns: &[("source", Text), ("reference", Text), ("email", Text), ("told_at", Integer)],
+        chunk: 10_000,
+    },
+    Table {
+        what: "dismissed products",
+        name: "delivery_dismissed",
+        key: &["source", "name"],
+        columns: &[("source", Text), ("name", Text)],
         chunk: 10_000,
     },
     Table {

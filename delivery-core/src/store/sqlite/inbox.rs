@@ -1,10 +1,12 @@
 //! The inbox in SQL: events, deals, references and customers. They are written in `batch.sql`.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Serialize;
-use sqlx::AssertSqlSafe;
 use sqlx::sqlite::SqliteConnection;
+use sqlx::{AssertSqlSafe, Connection};
 
 use super::error::store_error;
 use super::json::json;
@@ -12,14 +14,17 @@ use super::writer::Writer;
 use super::{SqliteStore, request, timely};
 use crate::email::Email;
 use crate::order::{OrderId, Source};
-use crate::store::plan::{InboxWrites, Loaded, Needs, RequestRow, number_at};
+use crate::product::RefName;
+use crate::store::plan::{InboxWrites, Loaded, Needs, ReferenceId, RequestRow, number_at};
 use crate::store::sql::inbox::{
-    AT_ONCE, CUSTOMER, PART, PRUNE_INBOX, RETRY_ENTRIES, deal, entries, entry, entry_columns, page, readable,
-    reference, retried, text,
+    AT_ONCE, CUSTOMER, DISMISS, IS_DISMISSED, LIFT_DISMISSAL, PART, PRUNE_INBOX, RETRY_ENTRIES, deal, entries, entry,
+    entry_columns, page, readable, reference, retried, text,
 };
 use crate::store::sql::rows::{Columns, parsed};
-use crate::store::sql::statements::limit;
-use crate::store::{Action, Entry, EventOutcome, FARTHEST, Inbox, InboxQuery, Page, StoreError};
+use crate::store::sql::statements::{LOG, bind_log, limit};
+use crate::store::{
+    Action, Deal, Edit, Entry, EventOutcome, FARTHEST, Inbox, InboxQuery, Page, ReferenceKind, StoreError,
+};
 
 /// Adds the events, references and deals that `needs` names.
 pub(super) async fn load(
@@ -60,6 +65,21 @@ pub(super) async fn load(
     Ok(())
 }
 
+/// The deals that references lead to.
+pub(super) async fn deals(
+    connection: &mut SqliteConnection,
+    references: HashSet<ReferenceId>,
+) -> Result<Loaded, StoreError> {
+    let mut needs = Needs { references, ..Needs::default() };
+    let mut loaded = Loaded::absent(&needs);
+    while !needs.is_empty() {
+        load(connection, &needs, &mut loaded).await?;
+        needs = loaded.missing_deals();
+        loaded.expect(&needs);
+    }
+    Ok(loaded)
+}
+
 /// The parameter `inbox` of a batch, which has requests too; null in most.
 pub(super) fn rows(writes: &InboxWrites, requests: &[RequestRow]) -> Result<Option<String>, StoreError> {
     #[derive(Serialize)]
@@ -94,8 +114,8 @@ pub(super) fn rows(writes: &InboxWrites, requests: &[RequestRow]) -> Result<Opti
         .customers
         .iter()
         .map(|it| (it.source.as_str(), it.reference.as_str(), it.email.as_str(), it.told_at.timestamp_millis()));
-    let applied = writes.applied.iter().map(|(number, edit)| {
-        (number, edit.at.timestamp_millis(), edit.by.as_str(), Action::EventApplied.as_str(), edit.detail.as_deref())
+    let applied = writes.applied.iter().map(|(number, action, edit)| {
+        (number, edit.at.timestamp_millis(), edit.by.as_str(), action.as_str(), edit.detail.as_deref())
     });
     let references = writes.references.iter();
     json(&Rows {
@@ -155,6 +175,24 @@ async fn retry(
     retried(&retry.fetch_all(&mut writer.connection).await.map_err(store_error)?)
 }
 
+/// Dismisses a product, or no longer, and enters that into the audit log.
+async fn dismiss(
+    writer: &mut Writer,
+    (source, name): (&Source, &RefName),
+    is_dismissed: bool,
+    edit: &Edit,
+) -> Result<(), StoreError> {
+    let number = writer.next_number().await?;
+    let mut transaction = writer.connection.begin().await.map_err(store_error)?;
+    let change = sqlx::query(if is_dismissed { DISMISS } else { LIFT_DISMISSAL });
+    let change = change.bind(source.as_str()).bind(name.as_str()).execute(&mut *transaction).await;
+    if change.map_err(store_error)?.rows_affected() > 0 {
+        let log = bind_log!(sqlx::query(LOG), number, (None, None), Action::of_dismissal(is_dismissed), edit);
+        log.execute(&mut *transaction).await.map_err(store_error)?;
+    }
+    transaction.commit().await.map_err(store_error)
+}
+
 /// Prunes the next part from number `from` on. Returns how many were deleted, and where the part after it begins.
 async fn prune(writer: &mut Writer, before: DateTime<Utc>, from: i64) -> Result<(u64, Option<i64>), StoreError> {
     let connection = &mut writer.connection;
@@ -212,6 +250,27 @@ impl Inbox for SqliteStore {
         let find = sqlx::query_scalar::<_, String>(CUSTOMER).bind(source.as_str()).bind(reference.as_str());
         let found = timely(async { find.fetch_optional(&self.readers).await.map_err(store_error) }).await?;
         parsed(found.map(|email| email.parse()).transpose(), "e-mail address")
+    }
+
+    async fn deal(&self, source: &Source, kind: ReferenceKind, name: &OrderId) -> Result<Option<Deal>, StoreError> {
+        let reference = ReferenceId { source: source.clone(), kind, name: name.clone() };
+        timely(async {
+            let mut reader = self.readers.acquire().await.map_err(store_error)?;
+            let loaded = deals(&mut reader, HashSet::from([reference.clone()])).await?;
+            Ok(loaded.deal_named(&reference)?.cloned())
+        })
+        .await
+    }
+
+    async fn dismiss(&self, source: &Source, name: &RefName, is_dismissed: bool, edit: Edit) -> Result<(), StoreError> {
+        let (source, name) = (source.clone(), name.clone());
+        let change = async move |writer: &mut Writer| dismiss(writer, (&source, &name), is_dismissed, &edit).await;
+        self.writer()?.run(move |writer| Box::pin(async move { change(writer).await })).await
+    }
+
+    async fn is_dismissed(&self, source: &Source, name: &RefName) -> Result<bool, StoreError> {
+        let find = sqlx::query_scalar::<_, i64>(IS_DISMISSED).bind(source.as_str()).bind(name.as_str());
+        Ok(timely(async { find.fetch_one(&self.readers).await.map_err(store_error) }).await? > 0)
     }
 
     async fn prune_inbox(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {

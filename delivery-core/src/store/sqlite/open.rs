@@ -28,7 +28,10 @@ const ACQUIRE: Duration = Duration::from_secs(3);
 /// How long a connection waits for another program that writes the file.
 pub(super) const BUSY: Duration = Duration::from_secs(5);
 
-const MIGRATIONS: &[Script] = &[(1, "delivery", include_str!("migrations/0001_delivery.sql"))];
+const MIGRATIONS: &[Script] = &[
+    (1, "delivery", include_str!("migrations/0001_delivery.sql")),
+    (2, "dismissed", include_str!("migrations/0002_dismissed.sql")),
+];
 
 /// The number of the newest migration.
 pub(super) fn newest_script() -> i64 {

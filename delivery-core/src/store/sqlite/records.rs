@@ -9,17 +9,17 @@ use sqlx::sqlite::{SqliteArguments, SqliteConnection};
 use sqlx::{AssertSqlSafe, Connection, Executor, Sqlite, SqlitePool};
 
 use super::error::store_error;
-use super::load;
 use super::open::BUSY;
 use super::writer::Writer;
 use super::{SqliteStore, timely, timely_for};
+use super::{inbox, load};
 use crate::email::Email;
 use crate::key::KeyId;
 use crate::store::plan::number_at;
 use crate::store::sql::records::{
     BACKLOG, COUNTED, Counts, ERASE, ERASE_REASONS, EXPIRING, FIGURES, FORGET_EVENT, ISSUED, REPLACED, REVOCATIONS,
-    USES, WAITING, audit, audit_page, backlog, day_of, figures, first_id, is_about, message_page, messages,
-    unmarked_keys,
+    USES, WAITING, audit, audit_page, backlog, day_of, deals_of, figures, first_id, is_about, is_silent, message_page,
+    messages, unmarked_keys,
 };
 use crate::store::sql::rows::{self, Columns, seconds};
 use crate::store::sql::search::unmarked;
@@ -154,6 +154,7 @@ async fn notify_expiring(writer: &mut Writer, scan: ExpiryScan) -> Result<usize,
     let mut transaction = writer.connection.begin().await.map_err(store_error)?;
     let find = sqlx::query(EXPIRING).bind(now.timestamp()).bind(until.timestamp()).bind(limit(most));
     let due = find.fetch_all(&mut *transaction).await.map_err(store_error)?;
+    let deals = inbox::deals(&mut transaction, deals_of(&due)?).await?;
     for row in &due {
         let key = row.integer("number")?;
         sqlx::query("UPDATE delivery_key SET noticed = expires_at WHERE number = $1")
@@ -161,7 +162,7 @@ async fn notify_expiring(writer: &mut Writer, scan: ExpiryScan) -> Result<usize,
             .execute(&mut *transaction)
             .await
             .map_err(store_error)?;
-        if row.integer("silent")? == 0 {
+        if !is_silent(row, &deals)? {
             let name = scan.name(rows::key_id(row)?, seconds(row.integer("expires_at")?)?)?;
             writer.newest += 1;
             let queue = sqlx::query(QUEUE).bind(number_at(now, writer.newest)).bind(key);

@@ -70,6 +70,7 @@ pub(super) async fn an_erased_person_is_nowhere_and_counts_stay(store: Port) {
     ] {
         event(&store, name, body, Handling::Wait("no product is called so".to_owned())).await;
     }
+    event(&store, "evt_8", r#"{"buyer":{"email":"ada@example.com"}}"#, Handling::Dismiss).await;
 
     let mut erased = records(&store).erase(&shouted, &pseudonym, Edit::new(alice(), at(9))).await.expect("erased");
     erased.sort_unstable();
@@ -138,7 +139,15 @@ async fn event(store: &Port, name: &str, body: &str, step: Handling) {
     };
     let notices = Arc::new(|_| Ok(Vec::new()));
     store
-        .receive(Receipt { entry, is_kept: false, step: Some(step), at: now(), notices, by: None })
+        .receive(Receipt {
+            entry,
+            is_kept: false,
+            step: Some(step),
+            at: now(),
+            grace: TimeDelta::zero(),
+            notices,
+            by: None,
+        })
         .await
         .expect("kept");
 }

@@ -1,112 +1,43 @@
 //! Events of commerce platforms: received once, applied with their keys in one commit, kept while they wait.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use chrono::TimeDelta;
 use tokio::task::JoinSet;
 
-use super::fixtures::{Port, RACERS, key, now};
+use super::deals::{
+    a_deal_is_found_by_each_of_its_references_and_merged_deals_are_one,
+    a_refund_revokes_the_key_that_took_the_place_of_the_one_sold, a_sale_and_its_refund_that_race_leave_no_valid_key,
+    a_sale_is_found_by_each_of_its_references,
+    charges_of_a_subscription_that_race_have_one_key_that_lives_as_long_as_it_is_paid,
+};
+use super::events::{all, entry, inbox, keys, messages, name, paid, receipt, receive, refunded, shop};
+use super::fixtures::{Port, RACERS, edit, now};
 use super::{Case, cases};
-use delivery_core::key::{Actor, Key, KeyId, NewKey, Status};
-use delivery_core::order::{OrderId, OrderRef, Source};
+use delivery_core::key::Actor;
+use delivery_core::order::Source;
+use delivery_core::product::RefName;
 use delivery_core::store::{
-    Action, AuditQuery, Cause, Charged, Customer, Entry, EventId, EventOutcome, Extent, Handling, Inbox, InboxQuery,
-    KeyQuery, Ledger, Links, MessageId, Notice, Of, Offer, Receipt, Received, Report, Sale, Successor,
+    Action, AuditQuery, Customer, Entry, EventOutcome, Handling, InboxQuery, Ledger, Links, Of, Receipt,
+    UNKNOWN_PRODUCT,
 };
 
 cases![
-    /// What a [`Ledger`] promises that has an [`Inbox`].
+    /// What a [`Ledger`] promises that has an [`Inbox`](delivery_core::store::Inbox).
     INBOX: dyn Ledger, each_inbox_case,
     an_event_is_received_once_however_many_calls_race,
     an_event_is_listed_with_what_it_came_to,
     a_sale_is_found_by_each_of_its_references,
+    a_deal_is_found_by_each_of_its_references_and_merged_deals_are_one,
     a_sale_and_its_refund_that_race_leave_no_valid_key,
     a_refund_revokes_the_key_that_took_the_place_of_the_one_sold,
+    charges_of_a_subscription_that_race_have_one_key_that_lives_as_long_as_it_is_paid,
     an_event_that_waits_is_leased_to_one_and_applied_once,
     an_event_that_waits_for_the_seller_is_due_when_it_is_retried,
+    an_event_that_is_dismissed_keeps_what_it_says_until_that_is_taken_back,
+    a_product_is_dismissed_once_until_that_is_taken_back,
+    a_product_that_is_not_sold_here_is_listed_once,
     events_that_are_done_are_pruned_and_what_they_came_to_stays,
     the_address_of_a_customer_is_the_last_that_was_told,
 ];
-
-fn shop() -> Source {
-    "stripe".parse().expect("a platform")
-}
-
-fn name(text: &str) -> OrderId {
-    text.parse().expect("a reference")
-}
-
-fn entry(event: &str) -> Entry {
-    Entry {
-        number: 0,
-        id: EventId { source: shop(), name: event.parse().expect("a name") },
-        kind: "orders/paid".to_owned(),
-        order: Some(name("A")),
-        body: Some("{\"ä\":\"\\u0000'\"}".to_owned()),
-        received_at: now(),
-        outcome: None,
-        reason: None,
-        keys: Vec::new(),
-        due_at: Some(now() + TimeDelta::seconds(15)),
-        attempts: 0,
-        version: 0,
-    }
-}
-
-fn receipt(event: &str, step: Option<Handling>) -> Receipt {
-    Receipt { entry: entry(event), is_kept: false, step, at: now(), notices: Arc::new(|_| Ok(Vec::new())), by: None }
-}
-
-fn paid(event: &str, order: &str, links: Links) -> Receipt {
-    let reference = OrderRef { source: shop(), id: name(order) };
-    let sold = NewKey { id: another(), order: Some(reference), ..key(1, 3) };
-    let id = MessageId::new(format!("{}@shop.example", sold.id)).expect("an id");
-    let sale = Sale::new(sold, vec![Notice::purchase(id)]);
-    let offer =
-        Offer { product: sale.key.product, names: Vec::new(), lines: vec!["plink_1".to_owned()], pieces: 1, sale };
-    let charged = Charged {
-        order: name(order),
-        links,
-        is_renewal: false,
-        offers: vec![offer],
-        unmapped: Vec::new(),
-        missing: None,
-    };
-    receipt(event, Some(Handling::Apply(vec![Report::Charged(charged)])))
-}
-
-/// Each offer is another key, as those that a service makes.
-fn another() -> KeyId {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    KeyId::from_bytes(u128::from(NEXT.fetch_add(1, Ordering::Relaxed)).to_be_bytes())
-}
-
-fn refunded(event: &str, of: Of) -> Receipt {
-    let report = Report::Refunded { of, extent: Extent::Full, cause: Cause::Refund };
-    receipt(event, Some(Handling::Apply(vec![report])))
-}
-
-async fn receive(ledger: &Port, receipt: Receipt) -> Received {
-    ledger.receive(receipt).await.expect("received")
-}
-
-fn inbox(ledger: &Port) -> &dyn Inbox {
-    ledger.inbox().expect("an inbox")
-}
-
-async fn keys(ledger: &Port) -> Vec<Key> {
-    ledger.search(&KeyQuery { limit: 100, ..KeyQuery::default() }).await.expect("found").items
-}
-
-async fn messages(ledger: &Port) -> usize {
-    ledger.claim_messages(now() + TimeDelta::hours(1), now() + TimeDelta::hours(2), 100).await.expect("claimed").len()
-}
-
-async fn all(ledger: &Port, outcome: Option<EventOutcome>) -> Vec<Entry> {
-    let query = InboxQuery { outcome, before: None, limit: 1000 };
-    inbox(ledger).entries(&query).await.expect("listed").items
-}
 
 async fn an_event_is_received_once_however_many_calls_race(ledger: Port) {
     let mut racing = JoinSet::new();
@@ -166,68 +97,21 @@ async fn an_event_is_listed_with_what_it_came_to(ledger: Port) {
     assert_eq!(pages, listed);
 }
 
-async fn a_sale_is_found_by_each_of_its_references(ledger: Port) {
-    let links = |payment: &str, invoice: &str| Links {
-        payment: Some(name(payment)).filter(|it| it.as_str() != "-"),
-        invoice: Some(name(invoice)).filter(|it| it.as_str() != "-"),
-        ..Links::default()
-    };
-    let linked = |event: &str, links: Links| receipt(event, Some(Handling::Apply(vec![Report::Linked(links)])));
-    // By its payment, before and after; and by a payment that an invoice leads to, in both orders.
-    receive(&ledger, paid("a1", "A", links("pi_a", "-"))).await;
-    receive(&ledger, refunded("a2", Of::Payment(name("pi_a")))).await;
-    receive(&ledger, refunded("b1", Of::Payment(name("pi_b")))).await;
-    let late = receive(&ledger, paid("b2", "B", links("pi_b", "-"))).await;
-    assert_eq!((late.issued.len(), late.entry.outcome), (0, Some(EventOutcome::Ignored)));
-    receive(&ledger, paid("c1", "C", links("-", "in_c"))).await;
-    receive(&ledger, refunded("c2", Of::Payment(name("pi_c")))).await;
-    receive(&ledger, linked("c3", links("pi_c", "in_c"))).await;
-    receive(&ledger, linked("d1", links("pi_d", "in_d"))).await;
-    receive(&ledger, paid("d2", "D", links("-", "in_d"))).await;
-    receive(&ledger, refunded("d3", Of::Payment(name("pi_d")))).await;
-    // Deals that turned out to be one are found by all that led to either.
-    receive(&ledger, refunded("c4", Of::Order(name("C")))).await;
-    receive(&ledger, refunded("c5", Of::Payment(name("pi_c")))).await;
-    let sold = keys(&ledger).await;
-    assert_eq!(sold.len(), 3);
-    assert!(sold.iter().all(|key| key.status(now()) == Status::Revoked), "{sold:?}");
-    receive(&ledger, paid("e1", "E", Links::default())).await;
-    assert_eq!(keys(&ledger).await.iter().filter(|key| key.status(now()) == Status::Valid).count(), 1);
-}
-
-async fn a_sale_and_its_refund_that_race_leave_no_valid_key(ledger: Port) {
-    for round in 0..16 {
-        let (order, payment) = (format!("order {round}"), format!("pi {round}"));
-        let links = Links { payment: Some(name(&payment)), ..Links::default() };
-        let events = [
-            paid(&format!("sale {round}"), &order, links),
-            refunded(&format!("refund {round}"), Of::Payment(name(&payment))),
-            refunded(&format!("cancelled {round}"), Of::Order(name(&order))),
-        ];
-        let mut racing = JoinSet::new();
-        for event in events {
-            let ledger = ledger.clone();
-            racing.spawn(async move { receive(&ledger, event).await });
-        }
-        racing.join_all().await;
+async fn a_product_that_is_not_sold_here_is_listed_once(ledger: Port) {
+    let waits = |reason: &str| Some(Handling::Wait(reason.to_owned()));
+    let (tea, cup) = (format!("{UNKNOWN_PRODUCT}tea"), format!("{UNKNOWN_PRODUCT}cup"));
+    let told = [("a", "no address"), ("b", &tea), ("c", &cup), ("d", &tea), ("e", "no address"), ("f", &tea)];
+    for (event, reason) in told {
+        receive(&ledger, receipt(event, waits(reason))).await;
     }
-    let valid = keys(&ledger).await.into_iter().filter(|key| key.status(now()) == Status::Valid);
-    assert_eq!(valid.count(), 0);
-}
-
-async fn a_refund_revokes_the_key_that_took_the_place_of_the_one_sold(ledger: Port) {
-    let sold = receive(&ledger, paid("evt_1", "A", Links::default())).await.issued.remove(0);
-    let mut last = sold.id();
-    for _ in 0..2 {
-        let (id, secret, at, by) = (another(), sold.granted().secret, now(), Actor::admin());
-        let successor = Successor { id, secret, at, by, messages: Vec::new(), withdrawn: Vec::new() };
-        let rotated = ledger.rotate(last, successor).await.expect("rotated").expect("known").expect("not revoked");
-        last = rotated.into_key().id();
-    }
-    let refund = receive(&ledger, refunded("evt_2", Of::Order(name("A")))).await;
-    assert_eq!(refund.entry.keys, [last]);
-    assert!(ledger.find(last).await.expect("found").expect("known").revoked_at().is_some());
-    assert_eq!(keys(&ledger).await.len(), 3);
+    let names = |listed: Vec<Entry>| listed.iter().map(|entry| entry.id.name.to_string()).collect::<Vec<_>>();
+    assert_eq!(names(all(&ledger, Some(EventOutcome::NeedsAttention)).await), ["f", "e", "c", "a"]);
+    assert_eq!(names(all(&ledger, None).await), ["f", "e", "d", "c", "b", "a"]);
+    // On a later page too.
+    let first = InboxQuery { outcome: Some(EventOutcome::NeedsAttention), before: None, limit: 3 };
+    let page = inbox(&ledger).entries(&first).await.expect("listed");
+    let next = inbox(&ledger).entries(&InboxQuery { before: page.next, ..first }).await.expect("listed");
+    assert_eq!((names(page.items), names(next.items)), (vec!["f".into(), "e".into(), "c".into()], vec!["a".into()]));
 }
 
 async fn an_event_that_waits_is_leased_to_one_and_applied_once(ledger: Port) {
@@ -301,6 +185,55 @@ async fn an_event_that_waits_for_the_seller_is_due_when_it_is_retried(ledger: Po
         assert_eq!(said, [once.clone(), once]);
     }
     assert_eq!(inbox(&ledger).retry_entries(None, None, now()).await.expect("retried"), 0);
+}
+
+/// What the audit log has, newest first.
+async fn actions(ledger: &Port) -> Option<Vec<Action>> {
+    let audit = ledger.records()?.audit(&AuditQuery { limit: 9, ..AuditQuery::default() }).await.expect("read").items;
+    Some(audit.into_iter().map(|entry| entry.action).collect())
+}
+
+async fn an_event_that_is_dismissed_keeps_what_it_says_until_that_is_taken_back(ledger: Port) {
+    let wait = || Handling::Wait("no product".to_owned());
+    receive(&ledger, receipt("evt_1", Some(wait()))).await;
+    let read = async || all(&ledger, None).await.remove(0);
+    let handle = async |by: Option<&str>, step: Handling| {
+        let by = by.and_then(|by| by.parse().ok());
+        let receipt = Receipt { entry: read().await, is_kept: true, by, ..receipt("evt_1", Some(step)) };
+        let Entry { outcome, reason, body, due_at, .. } = receive(&ledger, receipt).await.entry;
+        (outcome, reason, body.is_some(), due_at.is_some())
+    };
+    let dismissed = (Some(EventOutcome::Ignored), Some("dismissed".to_owned()), true, false);
+    for _ in 0..2 {
+        assert_eq!(handle(Some("alice"), Handling::Dismiss).await, dismissed);
+    }
+    assert_eq!(inbox(&ledger).retry_entries(None, None, now()).await.expect("retried"), 0);
+    assert_eq!(handle(None, wait()).await, dismissed, "who had leased it is too late");
+    let waits = (Some(EventOutcome::NeedsAttention), Some("no product".to_owned()), true, true);
+    assert_eq!(handle(Some("alice"), wait()).await, waits);
+    assert_eq!(handle(Some("alice"), Handling::Dismiss).await, dismissed);
+    let said = actions(&ledger).await;
+    assert!(said.is_none_or(|said| said == [Action::Dismissed, Action::EventApplied, Action::Dismissed]));
+    assert_eq!(inbox(&ledger).prune_inbox(now() + TimeDelta::milliseconds(1)).await.expect("pruned"), 1);
+}
+
+async fn a_product_is_dismissed_once_until_that_is_taken_back(ledger: Port) {
+    let mug: RefName = "plink_mug".parse().expect("a name");
+    let is_dismissed =
+        async |shop: &Source, name: &RefName| inbox(&ledger).is_dismissed(shop, name).await.expect("answered");
+    for is_put_aside in [true, false] {
+        let mut racing = JoinSet::new();
+        for _ in 0..RACERS {
+            let (ledger, mug) = (ledger.clone(), mug.clone());
+            racing.spawn(async move { inbox(&ledger).dismiss(&shop(), &mug, is_put_aside, edit()).await });
+        }
+        assert!(racing.join_all().await.iter().all(Result::is_ok));
+        assert_eq!(is_dismissed(&shop(), &mug).await, is_put_aside);
+        assert!(!is_dismissed(&"paddle".parse().expect("a platform"), &mug).await);
+        assert!(!is_dismissed(&shop(), &"plink_MUG".parse().expect("a name")).await);
+    }
+    let said = actions(&ledger).await;
+    assert!(said.is_none_or(|said| said == [Action::DismissalLifted, Action::Dismissed]));
 }
 
 async fn events_that_are_done_are_pruned_and_what_they_came_to_stays(ledger: Port) {

@@ -172,9 +172,10 @@ where
         let event = match told {
             Told::Paid => Event::Paid(Sale {
                 order: number,
-                lines: vec![Line { id: None, names: Vec::new(), own: ProductId::new(1).ok(), quantity: 1 }],
+                lines: vec![Line { own: ProductId::new(1).ok(), ..Line::named([]) }],
                 buyer: Buyer::by_email(Some(BUYERS[buyer])),
                 references: References { payment: Some(format!("payment {order}")), ..References::default() },
+                ..Sale::default()
             }),
             Told::Refunded => Event::Refunded(Refund::full(Reference::Order(number))),
             Told::Disputed => Event::Disputed(payment.into()),

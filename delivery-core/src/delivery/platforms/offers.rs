@@ -1,0 +1,265 @@
+//! From the lines of an order to keys that may be issued: products found, the buyer's address checked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::told::Added;
+use crate::delivery::{Delivery, Error};
+use crate::email::Email;
+use crate::key::KeyId;
+use crate::order::{OrderId, OrderRef, Source};
+use crate::platform::{Buyer, Line};
+use crate::product::{Product, ProductId, RefName};
+use crate::redact::redacted;
+use crate::store::{
+    Bought, Deal, MOST_PRODUCTS, MessageKind, Notice, Offer, Own, ReferenceKind, Sale, UNKNOWN_PRODUCT,
+};
+use crate::terms::{Terms, UseLimit, Validity};
+
+/// The most lines of one order, each of which may be a query.
+const MOST_LINES: usize = 500;
+pub(super) const NO_ADDRESS: &str = "it has no e-mail address that a key can be sent to";
+/// How much of a platform's name for a product is shown to the seller, in characters.
+const SHOWN: usize = 80;
+
+/// A charge, or a word that may have to be sold by.
+pub(super) struct Buying<'e> {
+    pub(super) lines: &'e [Line],
+    pub(super) buyer: &'e Buyer,
+    pub(super) order: Option<OrderId>,
+    pub(super) subscription: Option<&'e OrderId>,
+    pub(super) added: &'e Added,
+}
+
+/// What was bought, the keys that may be issued for it, and what of it is missing.
+#[derive(Default)]
+pub(super) struct Offered {
+    pub(super) lines: Vec<Bought>,
+    pub(super) offers: Vec<Offer>,
+    pub(super) missing: Option<String>,
+}
+
+/// A product, or why there is none that is sold.
+type MayBeSold = Result<Arc<Product>, NotSold>;
+
+enum NotSold {
+    Unknown(String),
+    Archived(String),
+    /// The seller has put all of it aside.
+    Dismissed,
+    /// A field that decides cannot be read, such as a fraction of a piece.
+    Illegible,
+}
+
+impl Delivery {
+    /// The keys that an order may issue, and why some of it has none; `None` if all its lines are dismissed.
+    pub(super) async fn offers(&self, source: &Source, buying: &Buying<'_>) -> Result<Option<Offered>, Error> {
+        let mut offered = Offered::default();
+        if buying.lines.len() > MOST_LINES {
+            offered.missing = Some(format!("it has more than {MOST_LINES} lines"));
+            return Ok(Some(offered));
+        }
+        offered.missing = buying.lines.is_empty().then(|| "it names no product".to_owned());
+        let products = self.products_of(source, buying).await?;
+        let is_left = |(_, product): &(&Line, MayBeSold)| !matches!(product, Err(NotSold::Dismissed));
+        if !products.is_empty() && !products.iter().any(is_left) {
+            return Ok(None);
+        }
+        let mut found = BTreeMap::<ProductId, (Arc<Product>, u64)>::new();
+        for (index, (line, product)) in products.into_iter().enumerate().filter(|(_, line)| is_left(line)) {
+            let pieces = line.quantity.max(1).into();
+            let mut bought = bought(index, line, pieces);
+            match product {
+                Ok(product) => {
+                    (bought.product, bought.own) = (Some(product.id()), Some(self.own(&product)));
+                    found.entry(product.id()).or_insert((product, 0)).1 += pieces;
+                }
+                Err(reason) => drop(offered.missing.get_or_insert(reason.into())),
+            }
+            offered.lines.push(bought);
+        }
+        if found.len() > MOST_PRODUCTS {
+            offered.lines.iter_mut().for_each(|line| line.product = None);
+            offered.missing = Some(format!("it has more than {MOST_PRODUCTS} products"));
+            return Ok(Some(offered));
+        }
+        if found.is_empty() {
+            found = self.subscribed(source, buying).await?;
+        }
+        let Some(order) = &buying.order else { return Ok(Some(offered)) };
+        let Some(email) = self.address(source, buying.buyer).await?.or_else(|| buying.added.email.clone()) else {
+            offered.missing = Some(NO_ADDRESS.to_owned());
+            return Ok(Some(offered));
+        };
+        let order = OrderRef { source: source.clone(), id: order.clone() };
+        let offers = found.into_values().map(|(product, pieces)| self.offer(&product, pieces, &email, &order));
+        offered.offers = offers.collect::<Result<_, _>>()?;
+        Ok(Some(offered))
+    }
+
+    /// The products that were sold by a subscription: what a charge may be for that names none.
+    async fn subscribed(
+        &self,
+        source: &Source,
+        buying: &Buying<'_>,
+    ) -> Result<BTreeMap<ProductId, (Arc<Product>, u64)>, Error> {
+        let (Some(subscription), Some(inbox)) = (buying.subscription, self.inner.ledger.inbox()) else {
+            return Ok(BTreeMap::new());
+        };
+        let deal = inbox.deal(source, ReferenceKind::Subscription, subscription).await?;
+        match deal {
+            Some(deal) => self.sold(&deal).await,
+            None => Ok(BTreeMap::new()),
+        }
+    }
+
+    /// The products of a deal that are sold still, one piece each.
+    pub(super) async fn sold(&self, deal: &Deal) -> Result<BTreeMap<ProductId, (Arc<Product>, u64)>, Error> {
+        let mut found = BTreeMap::new();
+        for id in deal.products().into_iter().take(MOST_PRODUCTS) {
+            if let Some(product) = self.inner.catalog.product(id).await?.filter(|product| !product.is_archived()) {
+                found.insert(id, (product, 1));
+            }
+        }
+        Ok(found)
+    }
+
+    /// How long a product's keys live where nothing says until when they are paid.
+    fn own(&self, product: &Product) -> Own {
+        match (product.terms().validity, self.inner.terms.validity) {
+            (Some(Validity::Never), _) => Own::Never,
+            (Some(Validity::Days(days)), _) | (None, Validity::Days(days)) => Own::Days(days.get()),
+            (None, Validity::Never) => Own::Unlimited,
+        }
+    }
+
+    pub(super) fn offer(
+        &self,
+        product: &Product,
+        pieces: u64,
+        email: &Email,
+        order: &OrderRef,
+    ) -> Result<Offer, Error> {
+        let inner = &self.inner;
+        let id = KeyId::random(inner.clock.as_ref(), inner.entropy.as_ref());
+        let Terms { validity, limit } = product.terms().unwrap_or(inner.terms);
+        let terms = Terms { validity, limit: limit.times(pieces) };
+        let identity = (id, inner.keyring.newest());
+        let key = crate::key::NewKey::on_terms(identity, product.id(), email.clone(), terms, inner.clock.now());
+        let mut messages = vec![Notice::purchase(self.message_id(id)?)];
+        messages.extend(self.webhooks(MessageKind::KeyIssued)?);
+        let sale = Sale::new(crate::key::NewKey { order: Some(order.clone()), ..key }, messages);
+        Ok(Offer { product: product.id(), pieces, sale })
+    }
+
+    /// The products of the lines. What the seller added takes the place of products that are unknown; of those that are archived only
+    /// where no other is missing, since a line whose product was archived later may have its key.
+    async fn products_of<'b>(&self, source: &Source, bought: &Buying<'b>) -> Result<Vec<(&'b Line, MayBeSold)>, Error> {
+        let mut products = Vec::with_capacity(bought.lines.len());
+        for line in bought.lines {
+            products.push((line, self.product_of(source, line).await?));
+        }
+        if bought.added.product.is_some() {
+            let is_any_unknown =
+                products.iter().any(|(_, product)| matches!(product, Err(NotSold::Unknown(_) | NotSold::Illegible)));
+            for (_, product) in &mut products {
+                let is_missing = match product {
+                    Ok(_) | Err(NotSold::Dismissed) => false,
+                    Err(NotSold::Unknown(_) | NotSold::Illegible) => true,
+                    Err(NotSold::Archived(_)) => !is_any_unknown,
+                };
+                if is_missing {
+                    let own = bought.added.product;
+                    let own = Line { own, ..Line::named([]) };
+                    *product = self.product_of(source, &own).await?;
+                }
+            }
+        }
+        Ok(products)
+    }
+
+    /// The product of a line, or why there is none.
+    async fn product_of(&self, source: &Source, line: &Line) -> Result<MayBeSold, Error> {
+        let found = self.product_named(source, line).await?;
+        let is_foreign = matches!(found, Err(NotSold::Unknown(_) | NotSold::Archived(_)));
+        if let Some(inbox) = self.inner.ledger.inbox().filter(|_| is_foreign) {
+            for name in line.names.iter().filter_map(|name| name.parse::<RefName>().ok()) {
+                if inbox.is_dismissed(source, &name).await? {
+                    return Ok(Err(NotSold::Dismissed));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The product that a line names.
+    async fn product_named(&self, source: &Source, line: &Line) -> Result<MayBeSold, Error> {
+        let mut product = None;
+        if let Some(names) = &self.inner.platforms.names {
+            for name in line.names.iter().filter_map(|name| name.parse::<RefName>().ok()) {
+                product = names.product_named(source, &name).await?;
+                if product.is_some() {
+                    break;
+                }
+            }
+        }
+        let Some(product) = product.or(line.own) else {
+            let shown = |name: &String| redacted(name).chars().take(SHOWN).collect::<String>();
+            let named = line.names.iter().map(shown).collect::<Vec<_>>().join(", ");
+            let named = if named.is_empty() { "a line without a name".to_owned() } else { named };
+            return Ok(Err(NotSold::Unknown(format!("{UNKNOWN_PRODUCT}{named}"))));
+        };
+        Ok(match self.inner.catalog.product(product).await? {
+            Some(product) if product.is_archived() => {
+                Err(NotSold::Archived(format!("product {} is archived", product.id())))
+            }
+            Some(_) if line.quantity == 0 => Err(NotSold::Illegible),
+            Some(product) => Ok(product),
+            None => Err(NotSold::Unknown(format!("there is no product {product}"))),
+        })
+    }
+
+    pub(super) async fn address(&self, source: &Source, buyer: &Buyer) -> Result<Option<Email>, Error> {
+        let customer = buyer.customer.as_ref().and_then(|customer| customer.parse::<OrderId>().ok());
+        if let (Some(customer), Some(inbox)) = (customer, self.inner.ledger.inbox())
+            && let Some(email) = inbox.customer(source, &customer).await?
+        {
+            return Ok(Some(email));
+        }
+        Ok(buyer.email.as_ref().and_then(|email| email.parse().ok()))
+    }
+}
+
+impl From<NotSold> for String {
+    fn from(why: NotSold) -> Self {
+        match why {
+            NotSold::Unknown(reason) | NotSold::Archived(reason) => reason,
+            NotSold::Dismissed => "it was dismissed".to_owned(),
+            NotSold::Illegible => {
+                "the number of pieces, or a field that decides what was bought, cannot be read".to_owned()
+            }
+        }
+    }
+}
+
+/// A line, identified by the platform's number of it or by its place.
+fn bought(index: usize, line: &Line, pieces: u64) -> Bought {
+    Bought {
+        line: line.id.clone().unwrap_or_else(|| format!("#{index}")),
+        names: line.names.clone(),
+        product: None,
+        pieces,
+        amount: line.amount,
+        term: line.term,
+        own: None,
+    }
+}
+
+impl UseLimit {
+    /// The limit of so many pieces, at most [`MAX_USES`](crate::terms::MAX_USES).
+    fn times(self, pieces: u64) -> Self {
+        let Self::Uses(uses) = self else { return self };
+        let all = u64::from(uses.get()).saturating_mul(pieces.max(1)).min(crate::terms::MAX_USES.into());
+        i64::try_from(all).ok().and_then(|all| Self::from_count(all).ok()).unwrap_or(self)
+    }
+}

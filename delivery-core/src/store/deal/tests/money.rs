@@ -1,0 +1,165 @@
+//! Money that goes back takes its key along, and money that stays after all gives it back.
+
+use super::world::*;
+use super::*;
+
+/// Two pieces of one product and one of another.
+fn sale() -> Report {
+    charged("o", 0, with_payment(), vec![line("a", 1, 2, Term::Unsaid), line("b", 2, 1, Term::Unsaid)])
+}
+
+fn at(day_: i64, cause: Cause) -> Report {
+    Report::Refunded { of: by_payment(), links: Links::default(), extent: Extent::Full, cause, at: Some(day(day_)) }
+}
+
+#[test]
+fn what_became_of_the_money_counts_in_every_order_and_once() {
+    let full = || refunded(by_payment(), Extent::Full);
+    let by_invoice = || {
+        let links = Links { invoice: Some(id("inv")), ..Links::default() };
+        charged("o", 0, links, vec![line("a", 1, 1, Term::Unsaid)])
+    };
+    let link = || Report::Linked(Links { invoice: Some(id("inv")), payment: Some(id("pay")), ..Links::default() });
+    let other = || Some(id("pay2"));
+    let beside = || Report::Linked(Links { invoice: Some(id("inv")), payment: other(), ..Links::default() });
+    let other_full = || refunded(Of::Payment(id("pay2")), Extent::Full);
+    let part = |refund: &str, lines: &[(&str, u64)]| refunded(Of::Order(id("o")), returned(refund, lines));
+    let money = |refund: &str, amount: u64| {
+        let lines = vec![Returned { line: Some("m".to_owned()), name: String::new(), pieces: 0, amount: Some(amount) }];
+        refunded(Of::Order(id("o")), Extent::Lines { refund: refund.to_owned(), lines })
+    };
+    let of_money = || {
+        let line = Bought { amount: Some(1900), ..line("m", 1, 1, Term::Unsaid) };
+        charged("o", 0, Links::default(), vec![line])
+    };
+    let failed = |at: i64| Report::Kept { of: by_payment(), at: day(at) };
+    let stands = |at: i64| {
+        let Report::Charged(charged) = sale() else { unreachable!("a charge") };
+        Report::Charged(Charged { stands_at: Some(day(at)), ..charged })
+    };
+    let reversed = |lines: &[(&str, u64)]| {
+        let Extent::Lines { lines, .. } = returned("", lines) else { unreachable!("lines") };
+        Report::Disputed { of: Of::Order(id("o")), dispute: "c1".to_owned(), lines }
+    };
+    let ended = || Report::Won { of: Of::Order(id("o")), end: End::Any("a2".to_owned()) };
+    let cases: Vec<(&str, Vec<Report>, &[i64])> = vec![
+        ("paid", vec![sale()], &[1, 2]),
+        ("refunded by its payment", vec![sale(), full()], &[]),
+        ("refunded by its order", vec![sale(), order_refunded("o")], &[]),
+        ("a part of the money", vec![sale(), refunded(by_payment(), Extent::Partial { refund: "p1".into() })], &[1, 2]),
+        ("a line", vec![sale(), part("r1", &[("b", 1)])], &[1]),
+        ("one of two pieces", vec![sale(), part("r1", &[("a", 1)])], &[1, 2]),
+        ("pieces that add up", vec![sale(), part("r1", &[("a", 1)]), part("r2", &[("a", 1)])], &[2]),
+        ("all pieces of a line", vec![sale(), part("r1", &[("a", u64::MAX)])], &[2]),
+        ("a part of a line's money", vec![of_money(), money("r1", 900)], &[1]),
+        ("a line's money that adds up", vec![of_money(), money("r1", 900), money("r2", 1000)], &[]),
+        ("disputed", vec![sale(), disputed("d1")], &[]),
+        ("won", vec![sale(), disputed("d1"), won("d1")], &[1, 2]),
+        ("won, and disputed again", vec![sale(), disputed("d1"), won("d1"), disputed("d2")], &[]),
+        ("won, and refunded", vec![sale(), disputed("d1"), won("d1"), full()], &[]),
+        ("another dispute was won", vec![sale(), disputed("d1"), won("d3")], &[]),
+        ("ends that name no dispute", vec![sale(), disputed("a1"), won("a2"), disputed("a3"), won("a4")], &[1, 2]),
+        ("a line is charged back", vec![sale(), reversed(&[("b", 1)])], &[1]),
+        ("a line's chargeback is reversed", vec![sale(), reversed(&[("b", 1)]), ended()], &[1, 2]),
+        ("by invoice", vec![by_invoice(), link(), full()], &[]),
+        ("one of two payments of an invoice", vec![by_invoice(), link(), beside(), full()], &[1]),
+        ("both payments of an invoice", vec![by_invoice(), link(), beside(), full(), other_full()], &[]),
+        ("by invoice, won", vec![by_invoice(), link(), disputed(""), won("")], &[1]),
+    ];
+    for (case, reports, expected) in cases {
+        for order in orders(&reports) {
+            let mut world = World::of(&order);
+            world.retry();
+            assert_eq!(world.products(), expected, "{case}: {order:#?}");
+        }
+    }
+    // What was taken back before the sale is known issues nothing, so that these orders begin with the sale.
+    for (case, rest, expected) in [
+        ("a refund that failed", vec![at(5, Cause::Refund), failed(6)], &[1, 2][..]),
+        ("refunded again", vec![at(5, Cause::Refund), failed(6), at(7, Cause::Refund)], &[]),
+        ("a failure of the same second", vec![at(5, Cause::Refund), failed(5)], &[1, 2]),
+        ("cancelled", vec![at(5, Cause::Cancellation), stands(4)], &[]),
+        ("cancelled in the same second", vec![at(5, Cause::Cancellation), stands(5)], &[]),
+        ("cancelled by mistake", vec![at(5, Cause::Cancellation), stands(6)], &[1, 2]),
+        ("cancelled for good", vec![at(5, Cause::Cancellation), stands(6), at(7, Cause::Cancellation)], &[]),
+    ] {
+        for order in orders(&rest) {
+            let world = World::of(&[vec![sale()], order.clone()].concat());
+            assert_eq!(world.products(), expected, "{case}: {order:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_payment_that_was_authorised_sells_when_it_is_taken() {
+    let Report::Charged(open) = sale() else { unreachable!("a charge") };
+    let open = Report::Charged(Charged { is_open: true, ..open });
+    let captured = |offers: Vec<Offer>| {
+        let order = (!offers.is_empty()).then(|| id("o"));
+        Report::Captured(Captured { payment: id("pay"), at: day(2), order, offers, missing: None })
+    };
+    let mut world = World::of(std::slice::from_ref(&open));
+    assert!(world.keys.is_empty());
+    world.report(&captured(vec![offer(1, 2), offer(2, 1)]));
+    assert_eq!(world.products(), [1, 2]);
+    world.report(&open);
+    assert_eq!(world.products(), [1, 2]);
+    // The other way round the order has the keys.
+    assert_eq!(World::of(&[captured(Vec::new()), open.clone()]).products(), [1, 2]);
+    assert!(World::of(&[open, refunded(by_payment(), Extent::Full), captured(vec![offer(1, 2)])]).keys.is_empty());
+}
+
+#[test]
+fn what_is_missing_of_an_order_that_is_disputed_waits() {
+    let one = charged("o", 0, with_payment(), vec![line("a", 1, 2, Term::Unsaid), unmapped("b", 1, Term::Unsaid)]);
+    let mut world = World::of(&[one, disputed("d1"), sale()]);
+    assert_eq!((world.products(), world.waiting.len()), (vec![], 1));
+    world.report(&won("d1"));
+    world.retry();
+    assert_eq!(world.products(), [1, 2]);
+}
+
+#[test]
+fn a_partial_refund_is_noted_once_whenever_the_sale_comes() {
+    let part = |refund: &str| refunded(by_payment(), Extent::Partial { refund: refund.to_owned() });
+    for order in orders(&[sale(), part("p1"), part("p2")]) {
+        assert_eq!(World::of(&order).notes, 2 * 2, "two refunds, two keys: {order:#?}");
+    }
+    // Lines that are refunded again under the same number are known.
+    let line = || refunded(Of::Order(id("o")), returned("r1", &[("a", 1)]));
+    assert_eq!(World::of(&[sale(), line(), line()]).notes, 2);
+}
+
+#[test]
+fn what_a_report_about_money_comes_to() {
+    let full = refunded(by_payment(), Extent::Full);
+    for (reports, expected) in [
+        (vec![full.clone()], Outcome::Revoked(Some("no sale of this payment is known here"))),
+        (vec![sale(), full.clone()], Outcome::Revoked(None)),
+        (vec![full, sale()], Outcome::Nothing("the money went back before")),
+        (vec![sale(), refunded(by_payment(), Extent::Partial { refund: "p".into() })], Outcome::PartlyRefunded),
+        (vec![sale(), disputed("d"), won("d")], Outcome::Restored),
+        (vec![disputed("d"), sale()], Outcome::Waits("the payment is disputed")),
+        (vec![Report::Kept { of: by_payment(), at: day(1) }], Outcome::Nothing("the money stays")),
+    ] {
+        let (last, before) = reports.split_last().unwrap();
+        assert_eq!(World::of(before).report(last), expected, "{reports:#?}");
+    }
+}
+
+#[test]
+fn deals_that_turn_out_to_be_one_know_what_both_knew() {
+    let mut world = World::of(&[sale()]);
+    let other = World::of(&[refunded(by_payment(), Extent::Full)]);
+    world.deal.merge(other.deal);
+    world.report(&Report::Linked(Links { order: Some(id("o")), ..with_payment() }));
+    assert!(world.products().is_empty());
+}
+
+#[test]
+fn facts_are_read_back_as_they_were_written() {
+    let reports = [sale(), disputed("d1"), paid("c", 1, period(1, 31)), said(2, Standing::Active, Term::Until(day(9)))];
+    let world = World::of(&reports);
+    let text = serde_json::to_string(&world.deal).unwrap();
+    assert_eq!(serde_json::from_str::<Deal>(&text).unwrap(), world.deal, "{text}");
+}

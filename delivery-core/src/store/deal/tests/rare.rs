@@ -1,0 +1,300 @@
+//! Rare sequences, each of which once went wrong.
+
+use super::world::*;
+use super::*;
+use crate::terms::NEVER;
+
+fn until(at: i64, date: i64) -> Report {
+    said(at, Standing::Active, Term::Until(day(date)))
+}
+
+fn word(at: i64, term: Term) -> Word {
+    let Report::Told(word) = said(at, Standing::Active, term) else { unreachable!("a word") };
+    word
+}
+
+/// A charge with keys to offer, as of what was sold before.
+fn offered(report: Report, numbers: &[i64]) -> Report {
+    let Report::Charged(charged) = report else { unreachable!("a charge") };
+    Report::Charged(Charged { offers: numbers.iter().map(|number| offer(*number, 1)).collect(), ..charged })
+}
+
+/// What a word says is sold now by the subscription that began with an order.
+fn sells(order: &str, (at, date): (i64, i64), line: Bought, offer: Offer) -> Report {
+    let (links, term) = (Links { order: Some(id(order)), ..of_subscription() }, Term::Until(day(date)));
+    Report::Told(Word { at: day(at), links, lines: vec![line], standing: Standing::Active, term, offers: vec![offer] })
+}
+
+fn disputed_line(order: &str, line: &str) -> Report {
+    let Extent::Lines { lines, .. } = returned("", &[(line, 1)]) else { unreachable!("lines") };
+    Report::Disputed { of: Of::Order(id(order)), dispute: "d".to_owned(), lines }
+}
+
+#[test]
+fn what_is_refunded_takes_what_it_paid_for_along() {
+    let bare = |order: &str, at: i64| paid(order, at, Term::Unsaid);
+    let price = || charged("c2", 31, of_subscription(), vec![unmapped("price", 1, period(31, 59))]);
+    let lines = refunded(Of::Order(id("c2")), returned("r1", &[("price", 1)]));
+    for (case, reports) in [
+        (
+            "a date that was named after it",
+            vec![bare("c1", 0), until(0, 31), bare("c2", 31), until(31, 59), order_refunded("c2")],
+        ),
+        ("a price that is no product, by its lines", vec![paid("c1", 0, period(0, 31)), price(), lines]),
+    ] {
+        for order in orders(&reports) {
+            let mut world = World::of(&order);
+            world.retry();
+            assert_eq!(world.standing(), [(1, 34)], "{case}: {order:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_charge_that_names_no_product_pays_once_for_what_is_charged_again() {
+    // Not for a book beside the plan.
+    let both = vec![line("plan", 1, 1, period(0, 31)), line("book", 2, 1, Term::Once)];
+    let next = charged("c2", 31, of_subscription(), vec![unmapped("price", 1, period(31, 59))]);
+    let world = World::of(&[charged("c1", 0, of_subscription(), both), offered(next, &[1, 2])]);
+    assert_eq!(world.standing(), [(1, 62), (2, 365)]);
+    // Also if the words that are known are about other things alone.
+    let reports = [
+        charged("o", 0, Links::default(), vec![line("v1", 1, 1, Term::Unsaid)]),
+        offered(charged("c2", 31, of_subscription(), Vec::new()), &[1]),
+        sells("o", (40, 59), unmapped("v9", 1, Term::Unsaid), offer(1, 1)),
+    ];
+    for order in orders(&reports) {
+        let mut world = World::of(&order);
+        world.retry();
+        assert_eq!(world.standing(), [(1, 62)], "{order:#?}");
+    }
+    // Nor for the book, where the plan is no product.
+    let plan = || unmapped("plan", 1, Term::Unsaid);
+    let reports = [
+        charged("o", 0, Links::default(), vec![plan(), line("book", 2, 1, Term::Unsaid)]),
+        offered(charged("r", 31, of_subscription(), vec![plan()]), &[2]),
+        sells("o", (0, 31), plan(), offer(2, 1)),
+        sells("o", (31, 59), plan(), offer(2, 1)),
+    ];
+    for order in orders(&reports) {
+        assert_eq!(World::of(&order).standing(), [(2, 365)], "{order:#?}");
+    }
+}
+
+#[test]
+fn an_order_that_was_guessed_to_begin_a_subscription_is_let_go_when_another_is_named() {
+    let sale = || charged("o", 0, Links::default(), vec![line("plan", 1, 1, Term::Unsaid)]);
+    let renewal =
+        charged("c1", 10, Links { order: Some(id("o")), ..of_subscription() }, vec![line("plan", 1, 1, Term::Unsaid)]);
+    let began = |order: &str| sells(order, (11, 40), line("plan", 1, 1, Term::Unsaid), offer(1, 1));
+    let named = |order: &str| World::of(&[sale(), renewal.clone(), began(order)]).standing();
+    assert_eq!(World::of(&[sale(), renewal.clone()]).standing(), [(1, 375)]);
+    assert_eq!(named("o"), [(1, 43)]);
+    assert_eq!(named("another"), [(1, 43), (1, 365)]);
+}
+
+#[test]
+fn an_order_that_begins_two_subscriptions_pays_for_each() {
+    let of = |name: &str| Links { subscription: Some(id(name)), ..Links::default() };
+    let began = |name: &str, at: i64, until: i64, plan: &str, number: i64| {
+        let (links, lines) = (Links { order: Some(id("o")), ..of(name) }, vec![line(plan, number, 1, Term::Unsaid)]);
+        let (standing, term, offers) = (Standing::Active, Term::Until(day(until)), vec![offer(number, 1)]);
+        Report::Told(Word { at: day(at), links, lines, standing, term, offers })
+    };
+    let ended = |name: &str, at: i64| {
+        let (standing, term) = (Standing::Ended, Term::Until(day(at)));
+        Report::Told(Word { at: day(at), links: of(name), lines: Vec::new(), standing, term, offers: Vec::new() })
+    };
+    let two = || charged("o", 0, Links::default(), vec![line("a", 1, 1, Term::Unsaid), line("b", 2, 1, Term::Unsaid)]);
+    let week = || charged("c1", 7, of("weekly"), vec![line("b", 2, 1, Term::Unsaid)]);
+    let monthly = || began("monthly", 0, 31, "a", 1);
+    for (case, reports, expected) in [
+        ("each by its words", vec![two(), monthly(), began("weekly", 1, 7, "b", 2)], vec![(1, 34), (2, 10)]),
+        (
+            "one is charged again",
+            vec![two(), monthly(), began("weekly", 1, 14, "b", 2), week()],
+            vec![(1, 34), (2, 17)],
+        ),
+        ("one ends", vec![two(), monthly(), began("weekly", 1, 7, "b", 2), ended("weekly", 5)], vec![(1, 34), (2, 5)]),
+    ] {
+        for order in orders(&reports) {
+            let mut world = World::of(&order);
+            world.retry();
+            let mut standing = world.standing();
+            // A charge that comes before its order is known has a key of its own, which lives alike.
+            standing.dedup();
+            assert_eq!(standing, expected, "{case}: {order:#?}");
+        }
+    }
+    // Of one product: as long as either pays.
+    let one = vec![line("a", 1, 1, Term::Unsaid), line("b", 1, 1, Term::Unsaid)];
+    let sold = || charged("o", 0, Links::default(), one.clone());
+    for order in orders(&[sold(), monthly(), began("yearly", 0, 365, "b", 1)]) {
+        assert_eq!(World::of(&order).standing(), [(1, 368)], "{order:#?}");
+    }
+}
+
+#[test]
+fn a_key_whose_charge_turns_out_to_be_for_another_product_is_that_of_a_sale_without_one() {
+    let plan = |number: i64| line(&format!("v{number}"), number, 1, Term::Unsaid);
+    let sale = charged("o", 0, Links::default(), vec![plan(1)]);
+    let bare = |order: &str, at| offered(charged(order, at, of_subscription(), Vec::new()), &[1, 2]);
+    let dispute = Report::Disputed { of: Of::Order(id("c2")), dispute: "d".to_owned(), lines: Vec::new() };
+    let word = |at: i64| sells("o", (at, at + 30), plan(2), offer(2, 1));
+    let orders_of = |world: &World| world.deal.keys.iter().map(|kept| kept.order.clone()).collect::<Vec<_>>();
+    // The sale waits for what is disputed, until a word says that the disputed charge is for the other product.
+    let began = sells("o", (1, 2), unmapped("v9", 1, Term::Unsaid), offer(1, 1));
+    let mut world = World::of(&[began, bare("c1", 30), bare("c2", 80), dispute, sale, word(60)]);
+    world.report(&bare("c1", 30));
+    assert_eq!((world.products(), orders_of(&world)), (vec![1], vec!["c1".to_owned()]));
+    // That charge is for the other product too.
+    world.report(&word(10));
+    assert_eq!((world.standing(), orders_of(&world)), (vec![(1, 365)], vec!["o".to_owned()]));
+}
+
+#[test]
+fn a_word_about_another_product_moves_no_date() {
+    for term in [Term::Until(day(400)), period(0, 400)] {
+        let ours =
+            || Report::Told(Word { lines: vec![line("plan", 1, 1, Term::Unsaid)], ..word(1, Term::Until(day(31))) });
+        let others = Report::Told(Word { lines: vec![unmapped("other", 1, Term::Unsaid)], ..word(2, term) });
+        for paid in [paid("c1", 0, period(0, 31)), paid("c1", 0, Term::Unsaid)] {
+            assert_eq!(World::of(&[paid, ours(), others.clone()]).standing(), [(1, 34)]);
+        }
+    }
+}
+
+#[test]
+fn a_dispute_about_a_line_concerns_no_other() {
+    let both = |order: &str, from: i64, until: i64| {
+        let lines = ["a", "b"].into_iter().zip([1, 2]).map(|(name, number)| line(name, number, 1, period(from, until)));
+        charged(order, from, of_subscription(), lines.collect())
+    };
+    let refund = refunded(Of::Order(id("c1")), returned("r1", &[("b", 1)]));
+    for order in orders(&[both("c1", 0, 31), both("c2", 31, 59), refund, disputed_line("c1", "a")]) {
+        let mut world = World::of(&order);
+        world.retry();
+        assert_eq!(world.standing(), [(2, 62)], "{order:#?}");
+    }
+}
+
+#[test]
+fn a_product_that_is_disputed_waits_while_others_are_issued() {
+    let lines = || vec![line("a", 1, 1, Term::Unsaid), line("b", 2, 1, Term::Unsaid)];
+    let mut world = World::of(&[disputed_line("o", "a")]);
+    assert_eq!(world.report(&charged("o", 0, Links::default(), lines())), Outcome::Waits("the payment is disputed"));
+    assert_eq!(world.products(), [2]);
+    world.report(&Report::Won { of: Of::Order(id("o")), end: End::Of("d".to_owned()) });
+    world.retry();
+    assert_eq!(world.products(), [1, 2]);
+}
+
+#[test]
+fn what_was_authorised_and_taken_waits_for_its_key() {
+    let Report::Charged(sale) = charged("o", 0, with_payment(), vec![line("a", 1, 1, Term::Unsaid)]) else {
+        unreachable!("a charge")
+    };
+    let captured = |offers: Vec<Offer>| {
+        let order = (!offers.is_empty()).then(|| id("o"));
+        Report::Captured(Captured { payment: id("pay"), at: day(2), order, offers, missing: None })
+    };
+    let mut world = World::default();
+    assert_eq!(world.report(&Report::Charged(Charged { is_open: true, ..sale })), Outcome::Authorised);
+    assert_eq!(world.report(&captured(Vec::new())), Outcome::Lacks);
+    assert_eq!(world.report(&captured(vec![offer(1, 1)])), Outcome::Issued);
+}
+
+#[test]
+fn the_date_of_the_seller_stays_under_another_name_and_with_another_grace() {
+    let sale = || charged("o", 0, of_subscription(), vec![line("plan", 1, 1, Term::Unsaid)]);
+    let mut world = World::of(&[sale()]);
+    world.keys.values_mut().for_each(|held| held.until = day(10));
+    // The same payment under the name of its invoice.
+    world.report(&Report::Linked(Links { order: Some(id("in_1")), is_first: true, ..of_subscription() }));
+    assert_eq!(world.standing(), [(1, 10)]);
+    let charge = || paid("c1", 0, period(0, 30));
+    let mut world = World::of(&[charge()]);
+    world.keys.values_mut().for_each(|held| held.until = day(10));
+    world.report(&charge());
+    let copy = charge();
+    let (_, steps) = world.deal.report(&copy, &|_| Some(day(10)), TimeDelta::days(10));
+    assert!(steps.is_empty(), "{steps:?}");
+}
+
+#[test]
+fn a_product_that_never_expires_is_known_by_words_too_and_later() {
+    let never = |line: Bought| Bought { own: Some(Own::Never), ..line };
+    let first = || paid("c1", 0, period(0, 31));
+    let later = charged("c2", 31, of_subscription(), vec![never(line("plan", 1, 1, period(31, 59)))]);
+    let mut offer = offer(2, 1);
+    offer.sale.key.expires_at = NEVER;
+    let bare = charged("c2", 31, of_subscription(), Vec::new());
+    let big = sells("c1", (31, 59), never(line("big", 2, 1, Term::Unsaid)), offer);
+    for (case, reports) in [("later", vec![first(), later]), ("by a word", vec![first(), bare, big])] {
+        let world = World::of(&reports);
+        assert_eq!(world.keys.values().map(|held| held.until).max(), Some(NEVER), "{case}");
+    }
+}
+
+#[test]
+fn a_refund_that_failed_before_another_was_made_restores_nothing() {
+    let sale = charged("o", 0, with_payment(), vec![line("a", 1, 1, Term::Unsaid)]);
+    let Report::Refunded { of, links, extent, cause, .. } = refunded(by_payment(), Extent::Full) else {
+        unreachable!("a refund")
+    };
+    let mut world = World::of(&[sale, Report::Refunded { of, links, extent, cause, at: Some(day(7)) }]);
+    let came = world.report(&Report::Kept { of: by_payment(), at: day(6) });
+    assert_eq!((came, world.products()), (Outcome::Nothing("the money stays"), vec![]));
+}
+
+#[test]
+fn a_part_of_a_payment_that_two_charges_are_is_noted_once() {
+    let of_invoice = || Links { invoice: Some(id("in_1")), ..of_subscription() };
+    let session = charged("session", 0, of_invoice(), vec![line("link", 1, 1, Term::Unsaid)]);
+    let links = Links { payment: Some(id("pay")), is_first: true, ..of_invoice() };
+    let invoice = charged("in_1", 0, links, vec![unmapped("price", 1, period(0, 31))]);
+    let part = refunded(by_payment(), Extent::Partial { refund: "p1".to_owned() });
+    for order in orders(&[session, invoice, part]) {
+        assert_eq!(World::of(&order).notes, 1, "{order:#?}");
+    }
+}
+
+#[test]
+fn what_an_earlier_version_revoked_or_the_seller_restored_stays() {
+    let key = offer(1, 1).sale.key.id;
+    for (case, stored, revoked) in [
+        (
+            "lines of more than one piece",
+            r#"{"o": {"sold": [{"key": "KEY", "product": 1, "names": ["plan"], "lines": ["l1", "l2"], "pieces": 4, "is_taken_back": true}],
+                "returned": {"r1": [{"line": "l1", "name": "plan", "pieces": 2}, {"line": "l2", "name": "plan", "pieces": 2}]}}}"#,
+            Some(Why::Refunded),
+        ),
+        (
+            "a renewal that is disputed, and the seller restored the key",
+            r#"{"o": {"sold": [{"key": "KEY", "product": 1, "names": ["plan"], "lines": ["l1"], "pieces": 1}]},
+                "c1": {"is_renewal": true, "renewed": ["KEY"], "money": {"disputed": ["d1"]}, "is_suspended": true}}"#,
+            None,
+        ),
+    ] {
+        let text = format!(r#"{{"charges": {stored}}}"#).replace("KEY", &key.to_string());
+        let held = Held { product: 1, until: day(700), revoked };
+        let deal = serde_json::from_str(&text).unwrap();
+        let mut world = World { deal, keys: [(key, held)].into(), ..World::default() };
+        world.report(&said(50, Standing::Active, Term::Unsaid));
+        assert_eq!(world.keys[&key].revoked, revoked, "{case}");
+    }
+}
+
+#[test]
+fn a_word_whose_product_is_disputed_waits_for_what_the_dispute_is_about() {
+    let bare = |order: &str, at| offered(charged(order, at, of_subscription(), Vec::new()), &[1]);
+    let word = |at: i64, number: i64| {
+        let sold = line(&format!("v{number}"), number, 1, Term::Unsaid);
+        sells("o", (at, at + 30), sold, offer(number, 1))
+    };
+    let dispute = Report::Disputed { of: Of::Order(id("c2")), dispute: "d".to_owned(), lines: Vec::new() };
+    // The charge `c2` may be for either product, until the last word is known.
+    let mut world = World::of(&[word(0, 1), bare("c1", 45), bare("c2", 90), dispute, word(30, 2), word(60, 1)]);
+    world.retry();
+    assert_eq!(world.products(), [2]);
+}

@@ -1,0 +1,222 @@
+//! Keys, as far as a deal changes them, and reports in few words.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use crate::key::{Key, KeyId, NewKey, SecretVersion};
+use crate::order::OrderId;
+use crate::product::ProductId;
+use crate::store::Sale;
+use crate::store::deal::*;
+
+/// How long a key of a subscription lives beyond what is paid.
+pub(super) const GRACE: TimeDelta = TimeDelta::days(3);
+
+/// Keys, as far as a deal changes them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct World {
+    pub(super) deal: Deal,
+    pub(super) keys: BTreeMap<KeyId, Held>,
+    pub(super) waiting: Vec<Report>,
+    pub(super) notes: usize,
+    /// Uses that were added to keys, in pieces.
+    pub(super) added: u64,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Held {
+    pub(super) product: i64,
+    pub(super) until: DateTime<Utc>,
+    pub(super) revoked: Option<Why>,
+}
+
+impl World {
+    pub(super) fn of(reports: &[Report]) -> Self {
+        let mut world = Self::default();
+        for report in reports {
+            world.report(report);
+        }
+        world
+    }
+
+    pub(super) fn report(&mut self, report: &Report) -> Outcome {
+        let expiries: BTreeMap<KeyId, DateTime<Utc>> = self.keys.iter().map(|(id, held)| (*id, held.until)).collect();
+        let (came, mut steps) = self.deal.report(report, &|key| expiries.get(&key).copied(), GRACE);
+        while !steps.is_empty() {
+            for step in steps {
+                self.carry_out(step);
+            }
+            steps = self.deal.settle(report, GRACE);
+        }
+        if matches!(came, Outcome::Waits(_) | Outcome::Lacks) && !self.waiting.contains(report) {
+            self.waiting.push(report.clone());
+        }
+        came
+    }
+
+    /// Reports again what waits.
+    pub(super) fn retry(&mut self) {
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.report(&waiting);
+        }
+    }
+
+    fn carry_out(&mut self, step: Step<'_>) {
+        match step {
+            Step::Issue(order, offer, until) => {
+                let mut new = offer.sale.key.clone();
+                new.expires_at = until.unwrap_or(new.expires_at);
+                let key = Key::from(new);
+                let (product, until) = (offer.product.get(), key.state().expires_at);
+                assert!(self.keys.insert(key.id(), Held { product, until, revoked: None }).is_none());
+                self.deal.sold(order, offer, &key);
+            }
+            Step::Revoke(key, why) => {
+                let revoked = &mut self.keys.get_mut(&key).unwrap().revoked;
+                if revoked.is_none_or(|first| first == Why::Disputed) {
+                    *revoked = Some(why);
+                }
+            }
+            Step::Lift(key, why) => drop(self.keys.get_mut(&key).unwrap().revoked.take_if(|it| *it == why)),
+            Step::Until(key, until) => self.keys.get_mut(&key).unwrap().until = until,
+            Step::Note(_) => self.notes += 1,
+            Step::Add(_, offer, pieces) => self.added += offer.pieces - pieces,
+        }
+    }
+
+    /// The products of keys that are not revoked, each with the day on which it expires.
+    pub(super) fn standing(&self) -> Vec<(i64, i64)> {
+        let standing = self.keys.values().filter(|held| held.revoked.is_none());
+        let mut standing: Vec<_> = standing.map(|held| (held.product, (held.until - day(0)).num_days())).collect();
+        standing.sort_unstable();
+        standing
+    }
+
+    pub(super) fn products(&self) -> Vec<i64> {
+        self.standing().into_iter().map(|(product, _)| product).collect()
+    }
+}
+
+/// All orders of `reports`, each report twice.
+pub(super) fn orders(reports: &[Report]) -> Vec<Vec<Report>> {
+    fn permutations(reports: &[Report]) -> Vec<Vec<Report>> {
+        if reports.len() < 2 {
+            return vec![reports.to_vec()];
+        }
+        let mut all = Vec::new();
+        for first in 0..reports.len() {
+            let mut rest = reports.to_vec();
+            let head = rest.remove(first);
+            all.extend(permutations(&rest).into_iter().map(|tail| [vec![head.clone()], tail].concat()));
+        }
+        all
+    }
+    permutations(reports).into_iter().map(|order| [order.clone(), order].concat()).collect()
+}
+
+/// 1 January 2026, and so many days.
+pub(super) fn day(days: i64) -> DateTime<Utc> {
+    "2026-01-01T00:00:00Z".parse::<DateTime<Utc>>().unwrap() + TimeDelta::days(days)
+}
+
+pub(super) fn id(name: &str) -> OrderId {
+    name.parse().unwrap()
+}
+
+pub(super) fn product(number: i64) -> ProductId {
+    ProductId::new(number).unwrap()
+}
+
+/// A key of 365 days, offered on the first day.
+pub(super) fn offer(number: i64, pieces: u64) -> Offer {
+    let identity = (KeyId::random(&crate::SystemClock, &crate::entropy::SystemEntropy), SecretVersion::from_stored(1));
+    let email = "ada@example.com".parse().unwrap();
+    let key = NewKey::on_terms(identity, product(number), email, crate::terms::Terms::default(), day(0));
+    Offer { product: product(number), pieces, sale: Sale::new(key, Vec::new()) }
+}
+
+/// A line of a product with days of its own.
+pub(super) fn line(name: &str, number: i64, pieces: u64, term: Term) -> Bought {
+    let own = Some(Own::Days(365));
+    Bought { product: Some(product(number)), own, ..unmapped(name, pieces, term) }
+}
+
+pub(super) fn unmapped(name: &str, pieces: u64, term: Term) -> Bought {
+    let names = vec![name.to_owned()];
+    Bought { line: name.to_owned(), names, product: None, pieces, amount: None, term, own: None }
+}
+
+pub(super) fn charged(order: &str, at: i64, links: Links, lines: Vec<Bought>) -> Report {
+    let mut pieces = BTreeMap::new();
+    for line in &lines {
+        if let Some(product) = line.product {
+            *pieces.entry(product.get()).or_insert(0) += line.pieces;
+        }
+    }
+    let missing = lines.iter().any(|line| line.product.is_none()).then(|| "no product".to_owned());
+    Report::Charged(Charged {
+        order: id(order),
+        at: day(at),
+        stands_at: None,
+        is_open: false,
+        links,
+        lines,
+        offers: pieces.into_iter().map(|(number, pieces)| offer(number, pieces)).collect(),
+        missing,
+    })
+}
+
+/// References of a charge of the subscription.
+pub(super) fn of_subscription() -> Links {
+    Links { subscription: Some(id("sub")), ..Links::default() }
+}
+
+/// A charge of the subscription for one product.
+pub(super) fn paid(order: &str, at: i64, term: Term) -> Report {
+    charged(order, at, of_subscription(), vec![line("plan", 1, 1, term)])
+}
+
+pub(super) fn period(from: i64, until: i64) -> Term {
+    Term::Period { from: day(from), until: day(until) }
+}
+
+pub(super) fn said(at: i64, standing: Standing, term: Term) -> Report {
+    let lines = vec![unmapped("plan", 1, Term::Unsaid)];
+    Report::Told(Word { at: day(at), links: of_subscription(), lines, standing, term, offers: Vec::new() })
+}
+
+pub(super) fn refunded(of: Of, extent: Extent) -> Report {
+    Report::Refunded { of, links: Links::default(), extent, cause: Cause::Refund, at: None }
+}
+
+pub(super) fn order_refunded(order: &str) -> Report {
+    refunded(Of::Order(id(order)), Extent::Full)
+}
+
+pub(super) fn returned(refund: &str, lines: &[(&str, u64)]) -> Extent {
+    let line = |(name, pieces): &(&str, u64)| Returned {
+        line: Some((*name).to_owned()),
+        name: (*name).to_owned(),
+        pieces: *pieces,
+        amount: None,
+    };
+    Extent::Lines { refund: refund.to_owned(), lines: lines.iter().map(line).collect() }
+}
+
+pub(super) fn by_payment() -> Of {
+    Of::Payment(id("pay"))
+}
+
+pub(super) fn with_payment() -> Links {
+    Links { payment: Some(id("pay")), ..Links::default() }
+}
+
+pub(super) fn disputed(number: &str) -> Report {
+    Report::Disputed { of: by_payment(), dispute: number.to_owned(), lines: Vec::new() }
+}
+
+pub(super) fn won(number: &str) -> Report {
+    let end = if number.starts_with('a') { End::Any(number.to_owned()) } else { End::Of(number.to_owned()) };
+    Report::Won { of: by_payment(), end }
+}

@@ -1,0 +1,341 @@
+//! Until when a product is paid: a function of the facts of a deal alone, in whatever order they came.
+//!
+//! A subscription's key lives until the latest end of what was [charged](super::paid), and some days of grace. [`View::end`] is the rule: a
+//! charge pays for its own period; else until a date that the platform names; else for a calendar period; else until the next charge
+//! begins; else, if it is the newest, for the product's own days.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::facts::Said;
+use super::paid::{Paid, is_same};
+use super::term::{Own, Standing, Term, later};
+use super::{Deal, Recurrence};
+use crate::product::ProductId;
+use crate::terms::NEVER;
+
+/// How long after a charge a word may still say what it was for: the two are sent separately, by clocks of their own.
+const SAYS_WHAT: TimeDelta = TimeDelta::hours(1);
+
+/// Until when a payment pays for a product.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PaidUntil {
+    /// Until when it is paid.
+    pub(super) paid: DateTime<Utc>,
+    /// Until when a key lives by it.
+    pub(super) until: DateTime<Utc>,
+    /// Whether a platform says so, rather than the product's own days.
+    pub(super) is_named: bool,
+}
+
+/// What follows from a deal's facts.
+#[derive(Debug)]
+pub(super) struct View<'d> {
+    deal: &'d Deal,
+    /// In the order in which they were paid.
+    pub(super) paid: Vec<Paid<'d>>,
+    grace: TimeDelta,
+}
+
+/// What is known after a payment.
+struct After<'p, 'd> {
+    /// When the next charge was made.
+    next: Option<DateTime<Utc>>,
+    /// The next charge whose money stayed.
+    next_left: Option<&'p Paid<'d>>,
+    /// The dates that words name.
+    dates: &'p BTreeSet<DateTime<Utc>>,
+    /// Those of trials among them.
+    trials: &'p BTreeSet<DateTime<Utc>>,
+}
+
+impl<'d> View<'d> {
+    pub(super) fn of(deal: &'d Deal, grace: TimeDelta) -> Self {
+        let mut parts = BTreeMap::<&str, Paid<'d>>::new();
+        for (name, charge) in &deal.charges {
+            let money = deal.money_of(charge);
+            let captured = money.captured;
+            if charge.is_open && captured.is_none() {
+                continue;
+            }
+            let at = charge.at.or(captured.filter(|_| charge.is_open));
+            let root = deal.root(name, charge);
+            let paid = parts.entry(root).or_insert(Paid {
+                name: root,
+                at: None,
+                subscription: None,
+                parts: Vec::new(),
+                products: BTreeSet::new(),
+                only: None,
+            });
+            // An order tells when it was paid where its invoice does not.
+            paid.at = if name == root { at.or(paid.at) } else { paid.at.or(at) };
+            paid.parts.push((name, charge, money));
+        }
+        let mut view = Self { deal, paid: Vec::new(), grace };
+        let mut all: Vec<Paid<'d>> = parts.into_values().collect();
+        all.sort_by_key(|paid| (paid.at, paid.name));
+        for mut paid in all.into_iter().flat_map(|paid| view.by_subscription(paid)).collect::<Vec<_>>() {
+            paid.products = view.products(&paid);
+            view.paid.push(paid);
+        }
+        view
+    }
+
+    /// A payment for each subscription that an order began, and one for what is of none: each for the products that the subscription's
+    /// words name, or that it charged again.
+    fn by_subscription(&self, paid: Paid<'d>) -> Vec<Paid<'d>> {
+        let names = paid.parts.iter().flat_map(|(_, charge, _)| &charge.subscriptions).map(String::as_str);
+        let mut names: BTreeSet<&'d str> = names.collect();
+        if names.len() > 1 {
+            names.remove("");
+        }
+        if names.len() < 2 {
+            return vec![Paid { subscription: names.pop_first(), ..paid }];
+        }
+        let sold: BTreeSet<ProductId> = paid.lines().filter_map(|line| line.product).collect();
+        let (mut rest, mut split) = (sold.clone(), Vec::new());
+        for name in names {
+            let again = |product: ProductId| {
+                let mut charges = self.deal.charges.values().filter(|charge| charge.subscriptions.iter().eq([name]));
+                charges.any(|charge| charge.lines.iter().any(|line| line.product == Some(product)))
+            };
+            let is_its = |product: &ProductId| self.is_named(Some(name), *product) == Some(true) || again(*product);
+            let only: BTreeSet<ProductId> = sold.iter().copied().filter(is_its).collect();
+            rest.retain(|product| !only.contains(product));
+            split.push(Paid { subscription: Some(name), only: Some(only), ..paid.clone() });
+        }
+        split.push(Paid { subscription: None, only: Some(rest), ..paid });
+        split
+    }
+
+    /// The products that a payment is for, when those before it are known.
+    fn products(&self, paid: &Paid<'d>) -> BTreeSet<ProductId> {
+        if let Some(only) = &paid.only {
+            return only.clone();
+        }
+        let of_now = paid.lines().filter(|line| !paid.is_past(line));
+        let named: BTreeSet<ProductId> = of_now.filter_map(|line| line.product).collect();
+        let mut lines = paid.lines().peekable();
+        let is_empty = lines.peek().is_none();
+        let is_named = paid.lines().any(|line| line.product.is_some()) || paid.is_of_the_past();
+        if is_named || paid.subscription.is_none() || (!is_empty && lines.all(|line| line.term == Term::Once)) {
+            return named;
+        }
+        let told = if is_empty { self.told(paid) } else { BTreeSet::new() };
+        if !told.is_empty() {
+            return told;
+        }
+        let before = self.paid.iter().rev().filter(|before| before.is_of(paid.subscription));
+        before.map(|before| self.again(before)).find(|again| !again.is_empty()).unwrap_or_default()
+    }
+
+    /// The products of a payment that its subscription charges again, rather than what was sold beside them once.
+    fn again(&self, paid: &Paid<'d>) -> BTreeSet<ProductId> {
+        if paid.names_none() {
+            return paid.products.clone();
+        }
+        let is_again = |product: &ProductId| paid.term(*product) != Term::Once;
+        let again: BTreeSet<ProductId> = paid.products.iter().copied().filter(is_again).collect();
+        let is_beside =
+            |product| paid.term(product) == Term::Unsaid && self.is_named(paid.subscription, product) == Some(false);
+        let named: BTreeSet<ProductId> = again.iter().copied().filter(|product| !is_beside(*product)).collect();
+        // Unless a line that is no product is what is charged again.
+        let is_all = paid.lines().all(|line| line.product.is_some());
+        if named.is_empty() && is_all { again } else { named }
+    }
+
+    /// The products that the newest word until shortly after a payment names.
+    fn told(&self, paid: &Paid<'d>) -> BTreeSet<ProductId> {
+        let Some(at) = paid.at else { return BTreeSet::new() };
+        let words =
+            self.words(paid.subscription).filter(|said| !said.lines.is_empty() && said.at <= later(at, SAYS_WHAT));
+        let newest = words.max_by_key(|said| said.at);
+        newest.into_iter().flat_map(|said| self.named(said)).collect()
+    }
+
+    fn words(&self, subscription: Option<&'d str>) -> impl Iterator<Item = &'d Said> {
+        let of = move |said: &&Said| subscription.is_some_and(|subscription| is_same(&said.subscription, subscription));
+        self.deal.words.iter().filter(of)
+    }
+
+    /// The products that a word names: as they are mapped, or as a line of the same name was sold.
+    fn named(&self, said: &'d Said) -> impl Iterator<Item = ProductId> {
+        said.lines.iter().filter_map(|line| line.product.or_else(|| self.deal.sold_as(line.names.first()?)))
+    }
+
+    /// Whether words name a product; `None` if they name nothing at all.
+    fn is_named(&self, subscription: Option<&'d str>, product: ProductId) -> Option<bool> {
+        let mut naming = self.words(subscription).filter(|said| !said.lines.is_empty()).peekable();
+        let is_any = naming.peek().is_some();
+        is_any.then(|| naming.any(|said| self.named(said).any(|named| named == product)))
+    }
+
+    /// Whether a subscription charges for a product again, which a payment of it names.
+    pub(super) fn is_subscribed(&self, paid: &Paid<'d>, product: ProductId) -> bool {
+        if paid.subscription.is_none() || !paid.products.contains(&product) {
+            return false;
+        }
+        match paid.term(product) {
+            Term::Once => return false,
+            Term::Unsaid => {}
+            Term::Until(_) | Term::Period { .. } | Term::Every(_) => return true,
+        }
+        if let Some(is_named) = self.is_named(paid.subscription, product) {
+            // A charge that names no product is of the subscription itself.
+            let mut bare = self.paid.iter().filter(|other| other.is_of(paid.subscription) && other.names_none());
+            return is_named || bare.any(|other| other.products.contains(&product));
+        }
+        // Where nothing but a recurrence is known, only what was charged again is of the subscription.
+        let others = || self.paid.iter().filter(|other| other.name != paid.name && other.is_of(paid.subscription));
+        self.recurrence(paid).is_none()
+            || paid.products.len() == 1
+            || others().any(|other| other.products.contains(&product))
+    }
+
+    /// The payments by which a subscription charged for a product.
+    fn charges(&self, subscription: Option<&'d str>, product: ProductId) -> Vec<&Paid<'d>> {
+        self.paid.iter().filter(|paid| paid.is_of(subscription) && self.is_subscribed(paid, product)).collect()
+    }
+
+    /// The payments by which a key of `order` lives: those that count and those that do not.
+    pub(super) fn of_key(&self, order: &str, product: ProductId) -> Vec<&Paid<'d>> {
+        let is_about = |paid: &&Paid<'d>| paid.only.as_ref().is_none_or(|only| only.contains(&product));
+        let sold: Vec<&Paid<'d>> = self.paid.iter().filter(|paid| paid.is(order)).filter(is_about).collect();
+        let is_once = |sold: &Paid<'d>| sold.products.contains(&product) && !self.is_subscribed(sold, product);
+        let is_same = |sold: &Paid<'d>, paid: &Paid<'d>| {
+            let is_of = !is_once(sold) && paid.is_of(sold.subscription);
+            paid.name == sold.name || (is_of && self.is_subscribed(paid, product))
+        };
+        let is_its = |paid: &&Paid<'d>| paid.products.contains(&product) && sold.iter().any(|sold| is_same(sold, paid));
+        self.paid.iter().filter(is_its).collect()
+    }
+
+    /// Until when each payment pays for a product of a subscription; none if nothing says that a subscription charges for it.
+    pub(super) fn ends(&self, subscription: Option<&'d str>, product: ProductId) -> Vec<(&Paid<'d>, PaidUntil)> {
+        let charges = self.charges(subscription, product);
+        let (dates, trials) = (self.dates(subscription, product, false), self.dates(subscription, product, true));
+        let ended = self.ended(subscription);
+        let mut ends = Vec::new();
+        // The charges after it, and of those the ones whose money stayed.
+        let (mut next, mut next_left) = (None, None);
+        for same_time in charges.chunk_by(|one, other| one.at == other.at).rev() {
+            let left = || same_time.iter().copied().filter(|paid| paid.taken_back(product).is_none());
+            for paid in left() {
+                let Some(at) = paid.at else { continue };
+                let after = After { next, next_left, dates: &dates, trials: &trials };
+                let Some(mut end) = self.end(paid, product, at, &after) else { continue };
+                if let Some(ended) = ended.filter(|ended| at < *ended) {
+                    (end.paid, end.until) = (end.paid.min(ended), end.until.min(ended));
+                }
+                ends.push((paid, end));
+            }
+            next = same_time.first().and_then(|paid| paid.at).or(next);
+            next_left = left().next().or(next_left);
+        }
+        ends
+    }
+
+    /// Whether the product's own terms say that its keys never expire.
+    pub(super) fn is_for_ever(&self, product: ProductId) -> bool {
+        self.own(product).any(|own| own == Own::Never)
+    }
+
+    /// How long keys of a product live by its own days, as charges and words have it.
+    fn own(&self, product: ProductId) -> impl Iterator<Item = Own> {
+        let said =
+            self.deal.words.iter().flat_map(|said| &said.lines).filter(move |line| line.product == Some(product));
+        self.paid.iter().filter_map(move |paid| paid.own(product)).chain(said.filter_map(|line| line.own))
+    }
+
+    /// Until when a payment that was made at `at` pays for a product.
+    fn end(&self, paid: &Paid<'d>, product: ProductId, at: DateTime<Utc>, after: &After<'_, 'd>) -> Option<PaidUntil> {
+        let named = |paid: DateTime<Utc>| PaidUntil { paid, until: later(paid, self.grace), is_named: true };
+        if let Some(period) = self.period(paid, product, at) {
+            return Some(named(date(after.trials, at, after.next).map_or(period, |trial| trial.max(period))));
+        }
+        // A charge whose money went back paid for the dates after it all the same: they are not paid by the charge before.
+        if let Some(date) = date(after.dates, at, after.next) {
+            return Some(named(date));
+        }
+        if let Some(recurrence) = self.recurrence(paid) {
+            return Some(named(recurrence.after(at)));
+        }
+        if let Some(next) = after.next_left {
+            let begin = next.term(product).begin().or(next.at)?;
+            return Some(PaidUntil { is_named: false, ..named(begin) });
+        }
+        let own = paid.own(product).or_else(|| self.own(product).next())?;
+        let until = own.after(at);
+        Some(PaidUntil { paid: until, until, is_named: false })
+    }
+
+    /// The end of the period that a payment is for, if that is after it: as it was charged, or as the seller moved it later.
+    fn period(&self, paid: &Paid<'d>, product: ProductId, at: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let names = |said: &&Said| said.order.as_deref().is_some_and(|order| paid.is(order));
+        let told = || self.words(paid.subscription).filter(names).max_by_key(|said| said.at).map(|said| said.term);
+        let term = Some(paid.term(product))
+            .filter(|term| term.end().is_some())
+            .or_else(|| told().filter(|term| term.begin().is_some()))?;
+        let until = term.end().filter(|until| *until > at)?;
+        let moved = self.words_about(paid.subscription, product).filter(|said| {
+            let is_its = said.standing == Standing::Active && said.term.begin() == term.begin();
+            is_its && term.begin().is_some() && said.at >= at
+        });
+        Some(moved.max_by_key(|said| said.at).and_then(|said| said.term.end()).unwrap_or(until))
+    }
+
+    /// The dates that words name, of a product.
+    fn dates(&self, subscription: Option<&'d str>, product: ProductId, only_trials: bool) -> BTreeSet<DateTime<Utc>> {
+        let words = self.words_about(subscription, product).filter(|said| match said.standing {
+            Standing::Trialing => true,
+            Standing::Active | Standing::Leaving => !only_trials,
+            Standing::Ended | Standing::Unsaid => false,
+        });
+        let dates = words.filter_map(|said| match said.term {
+            Term::Until(date) => Some(date),
+            _ => None,
+        });
+        dates.collect()
+    }
+
+    /// The words about a product: those that name it, or nothing. If no word names a product that is sold here, all are.
+    fn words_about(&self, subscription: Option<&'d str>, product: ProductId) -> impl Iterator<Item = &'d Said> {
+        let is_any_named = self.words(subscription).any(|said| self.named(said).next().is_some());
+        self.words(subscription).filter(move |said| {
+            !is_any_named || said.lines.is_empty() || self.named(said).any(|named| named == product)
+        })
+    }
+
+    /// The calendar period that a payment is for.
+    fn recurrence(&self, paid: &Paid<'d>) -> Option<Recurrence> {
+        let of = |term| if let Term::Every(recurrence) = term { Some(recurrence) } else { None };
+        let told = || self.words(paid.subscription).filter_map(|said| Some((said.at, of(said.term)?)));
+        let by = paid.at.map(|at| later(at, SAYS_WHAT));
+        let newest = || told().filter(|(at, _)| Some(*at) <= by).max_by_key(|(at, _)| *at);
+        let told = || newest().or_else(|| told().min_by_key(|(at, _)| *at)).map(|(_, recurrence)| recurrence);
+        paid.lines().find_map(|line| of(line.term)).or_else(told)
+    }
+
+    /// When a subscription ended, if the newest word says so.
+    fn ended(&self, subscription: Option<&'d str>) -> Option<DateTime<Utc>> {
+        let words = self
+            .words(subscription)
+            .filter(|said| matches!(said.standing, Standing::Ended | Standing::Active | Standing::Trialing));
+        let newest = words.max_by_key(|said| (said.at, said.standing == Standing::Ended))?;
+        (newest.standing == Standing::Ended).then(|| newest.term.end().unwrap_or(newest.at))
+    }
+}
+
+/// The latest date after a payment that no later charge was made before; else the earliest after it.
+fn date(dates: &BTreeSet<DateTime<Utc>>, at: DateTime<Utc>, next: Option<DateTime<Utc>>) -> Option<DateTime<Utc>> {
+    let after = || dates.iter().copied().filter(|date| *date > at);
+    let before_next = after().filter(|date| next.is_none_or(|next| *date <= next));
+    before_next.max().or_else(|| after().min())
+}
+
+/// When a key ends that lives by these ends.
+pub(super) fn last<'e>(ends: impl Iterator<Item = &'e PaidUntil>) -> Option<DateTime<Utc>> {
+    ends.map(|end| end.until.min(NEVER)).max()
+}

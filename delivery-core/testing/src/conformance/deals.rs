@@ -1,0 +1,144 @@
+//! What belongs to one sale or subscription: found by each of its references, and one key whatever comes first.
+
+use chrono::TimeDelta;
+use tokio::task::JoinSet;
+
+use super::events::{all, another, charged, inbox, keys, name, paid, receipt, receive, refunded, shop};
+use super::fixtures::{Port, now};
+use delivery_core::key::{Actor, Key, KeyId, Status};
+use delivery_core::order::Source;
+use delivery_core::store::{
+    Bought, Charged, EventOutcome, Handling, Links, Of, ReferenceKind, Report, Standing, Successor, Term, Word,
+};
+
+pub(super) async fn a_sale_is_found_by_each_of_its_references(ledger: Port) {
+    let links = |payment: &str, invoice: &str| Links {
+        payment: Some(name(payment)).filter(|it| it.as_str() != "-"),
+        invoice: Some(name(invoice)).filter(|it| it.as_str() != "-"),
+        ..Links::default()
+    };
+    let linked = |event: &str, links: Links| receipt(event, Some(Handling::Apply(vec![Report::Linked(links)])));
+    // By its payment, before and after; and by a payment that an invoice leads to, in both orders.
+    receive(&ledger, paid("a1", "A", links("pi_a", "-"))).await;
+    receive(&ledger, refunded("a2", Of::Payment(name("pi_a")))).await;
+    receive(&ledger, refunded("b1", Of::Payment(name("pi_b")))).await;
+    let late = receive(&ledger, paid("b2", "B", links("pi_b", "-"))).await;
+    assert_eq!((late.issued.len(), late.entry.outcome), (0, Some(EventOutcome::Ignored)));
+    receive(&ledger, paid("c1", "C", links("-", "in_c"))).await;
+    receive(&ledger, refunded("c2", Of::Payment(name("pi_c")))).await;
+    receive(&ledger, linked("c3", links("pi_c", "in_c"))).await;
+    receive(&ledger, linked("d1", links("pi_d", "in_d"))).await;
+    receive(&ledger, paid("d2", "D", links("-", "in_d"))).await;
+    receive(&ledger, refunded("d3", Of::Payment(name("pi_d")))).await;
+    // Deals that turned out to be one are found by all that led to either.
+    receive(&ledger, refunded("c4", Of::Order(name("C")))).await;
+    receive(&ledger, refunded("c5", Of::Payment(name("pi_c")))).await;
+    let sold = keys(&ledger).await;
+    assert_eq!(sold.len(), 3);
+    assert!(sold.iter().all(|key| key.status(now()) == Status::Revoked), "{sold:?}");
+    receive(&ledger, paid("e1", "E", Links::default())).await;
+    assert_eq!(keys(&ledger).await.iter().filter(|key| key.status(now()) == Status::Valid).count(), 1);
+}
+
+pub(super) async fn a_deal_is_found_by_each_of_its_references_and_merged_deals_are_one(ledger: Port) {
+    let found =
+        async |kind, reference: &str| inbox(&ledger).deal(&shop(), kind, &name(reference)).await.expect("answered");
+    let (order, payment, invoice) = (ReferenceKind::Order, ReferenceKind::Payment, ReferenceKind::Invoice);
+    assert_eq!(found(order, "A").await, None);
+    let links = Links { invoice: Some(name("in_a")), ..Links::default() };
+    let sold = receive(&ledger, paid("evt_1", "A", links)).await.issued.first().expect("a key").id();
+    let deal = found(order, "A").await.expect("a deal");
+    assert_eq!(deal.keys().collect::<Vec<_>>(), [sold]);
+    assert_eq!(found(invoice, "in_a").await, Some(deal.clone()));
+    // Nobody else's: of another platform, another kind, another name.
+    let other: Source = "paddle".parse().expect("a platform");
+    assert_eq!(inbox(&ledger).deal(&other, order, &name("A")).await.expect("answered"), None);
+    assert_eq!((found(payment, "A").await, found(order, "B").await), (None, None));
+    // A payment is refunded, and turns out to be that of the invoice.
+    receive(&ledger, refunded("evt_2", Of::Payment(name("pi_a")))).await;
+    let refund = found(payment, "pi_a").await.expect("a deal");
+    assert_eq!((refund.keys().count(), found(order, "A").await), (0, Some(deal)));
+    let links = Links { payment: Some(name("pi_a")), invoice: Some(name("in_a")), ..Links::default() };
+    receive(&ledger, receipt("evt_3", Some(Handling::Apply(vec![Report::Linked(links)])))).await;
+    let merged = found(order, "A").await.expect("a deal");
+    assert_eq!((merged.merged(), merged.keys().collect::<Vec<_>>()), (None, vec![sold]));
+    for (kind, reference) in [(payment, "pi_a"), (invoice, "in_a")] {
+        assert_eq!(found(kind, reference).await.as_ref(), Some(&merged), "{reference}");
+    }
+}
+
+pub(super) async fn a_sale_and_its_refund_that_race_leave_no_valid_key(ledger: Port) {
+    for round in 0..16 {
+        let (order, payment) = (format!("order {round}"), format!("pi {round}"));
+        let links = Links { payment: Some(name(&payment)), ..Links::default() };
+        let events = [
+            paid(&format!("sale {round}"), &order, links),
+            refunded(&format!("refund {round}"), Of::Payment(name(&payment))),
+            refunded(&format!("cancelled {round}"), Of::Order(name(&order))),
+        ];
+        let mut racing = JoinSet::new();
+        for event in events {
+            let ledger = ledger.clone();
+            racing.spawn(async move { receive(&ledger, event).await });
+        }
+        racing.join_all().await;
+    }
+    let valid = keys(&ledger).await.into_iter().filter(|key| key.status(now()) == Status::Valid);
+    assert_eq!(valid.count(), 0);
+}
+
+pub(super) async fn a_refund_revokes_the_key_that_took_the_place_of_the_one_sold(ledger: Port) {
+    let sold = receive(&ledger, paid("evt_1", "A", Links::default())).await.issued.remove(0);
+    let mut last = sold.id();
+    for _ in 0..2 {
+        let (id, secret, at, by) = (another(), sold.granted().secret, now(), Actor::admin());
+        let successor = Successor { id, secret, at, by, messages: Vec::new(), withdrawn: Vec::new() };
+        let rotated = ledger.rotate(last, successor).await.expect("rotated").expect("known").expect("not revoked");
+        last = rotated.into_key().id();
+    }
+    let refund = receive(&ledger, refunded("evt_2", Of::Order(name("A")))).await;
+    assert_eq!(refund.entry.keys, [last]);
+    assert!(ledger.find(last).await.expect("found").expect("known").revoked_at().is_some());
+    assert_eq!(keys(&ledger).await.len(), 3);
+}
+
+pub(super) async fn charges_of_a_subscription_that_race_have_one_key_that_lives_as_long_as_it_is_paid(ledger: Port) {
+    let day = |days: i64| now() + TimeDelta::days(days);
+    for round in 0..8 {
+        let links = || Links { subscription: Some(name(&format!("sub {round}"))), ..Links::default() };
+        // Each for 30 days, one after the other.
+        let charges = (0..4).map(|number| {
+            let (from, until) = (day(30 * number), day(30 * number + 30));
+            let sold = charged(&format!("charge {round} {number}"), links());
+            let line = Bought { term: Term::Period { from, until }, ..sold.lines.first().expect("a line").clone() };
+            let report = Report::Charged(Charged { at: from, lines: vec![line], ..sold });
+            receipt(&format!("charged {round} {number}"), Some(Handling::Apply(vec![report])))
+        });
+        let mut racing = JoinSet::new();
+        for charge in charges {
+            let ledger = ledger.clone();
+            racing.spawn(async move { receive(&ledger, charge).await });
+        }
+        let received = racing.join_all().await;
+        let outcomes = |outcome| received.iter().filter(|it| it.entry.outcome == Some(outcome)).count();
+        assert_eq!((outcomes(EventOutcome::Issued), outcomes(EventOutcome::Renewed)), (1, 3), "{received:#?}");
+        let issued: Vec<KeyId> = received.iter().flat_map(|it| &it.issued).map(Key::id).collect();
+        let [id] = issued[..] else { panic!("one key: {issued:?}") };
+        let expires_at = async || ledger.find(id).await.expect("found").expect("known").expires_at();
+        assert_eq!((keys(&ledger).await.len(), expires_at().await), (round + 1, day(123)), "three days of grace");
+        // What is said at the end cuts what was charged before it.
+        let word = Word {
+            at: day(100),
+            links: links(),
+            lines: Vec::new(),
+            standing: Standing::Ended,
+            term: Term::Until(day(100)),
+            offers: Vec::new(),
+        };
+        let ended = receipt(&format!("ended {round}"), Some(Handling::Apply(vec![Report::Told(word)])));
+        let received = receive(&ledger, ended).await;
+        assert_eq!((received.entry.outcome, received.changed.len()), (Some(EventOutcome::Ended), 1));
+        assert_eq!(expires_at().await, day(100));
+        assert_eq!(all(&ledger, Some(EventOutcome::Ended)).await.len(), round + 1);
+    }
+}

@@ -1,0 +1,109 @@
+//! What cases of events begin with: a shop on a platform, sales and refunds that it reports, and what the store has of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use chrono::TimeDelta;
+
+use super::fixtures::{Port, key, now};
+use delivery_core::key::{Key, KeyId, NewKey};
+use delivery_core::order::{OrderId, OrderRef, Source};
+use delivery_core::store::{
+    Bought, Cause, Charged, Entry, EventId, EventOutcome, Extent, Handling, Inbox, InboxQuery, KeyQuery, Links,
+    MessageId, Notice, Of, Offer, Receipt, Received, Report, Sale, Term,
+};
+
+pub(super) fn shop() -> Source {
+    "stripe".parse().expect("a platform")
+}
+
+pub(super) fn name(text: &str) -> OrderId {
+    text.parse().expect("a reference")
+}
+
+pub(super) fn entry(event: &str) -> Entry {
+    Entry {
+        number: 0,
+        id: EventId { source: shop(), name: event.parse().expect("a name") },
+        kind: "orders/paid".to_owned(),
+        order: Some(name("A")),
+        body: Some("{\"ä\":\"\\u0000'\"}".to_owned()),
+        received_at: now(),
+        outcome: None,
+        reason: None,
+        keys: Vec::new(),
+        due_at: Some(now() + TimeDelta::seconds(15)),
+        attempts: 0,
+        version: 0,
+    }
+}
+
+pub(super) fn receipt(event: &str, step: Option<Handling>) -> Receipt {
+    let notices = Arc::new(|_| Ok(Vec::new()));
+    Receipt { entry: entry(event), is_kept: false, step, at: now(), grace: TimeDelta::days(3), notices, by: None }
+}
+
+pub(super) async fn receive(ledger: &Port, receipt: Receipt) -> Received {
+    ledger.receive(receipt).await.expect("received")
+}
+
+pub(super) fn inbox(ledger: &Port) -> &dyn Inbox {
+    ledger.inbox().expect("an inbox")
+}
+
+pub(super) async fn keys(ledger: &Port) -> Vec<Key> {
+    ledger.search(&KeyQuery { limit: 100, ..KeyQuery::default() }).await.expect("found").items
+}
+
+pub(super) async fn messages(ledger: &Port) -> usize {
+    ledger.claim_messages(now() + TimeDelta::hours(1), now() + TimeDelta::hours(2), 100).await.expect("claimed").len()
+}
+
+pub(super) async fn all(ledger: &Port, outcome: Option<EventOutcome>) -> Vec<Entry> {
+    let query = InboxQuery { outcome, before: None, limit: 1000 };
+    inbox(ledger).entries(&query).await.expect("listed").items
+}
+
+pub(super) fn paid(event: &str, order: &str, links: Links) -> Receipt {
+    receipt(event, Some(Handling::Apply(vec![Report::Charged(charged(order, links))])))
+}
+
+/// A piece of the first product, for no period.
+pub(super) fn charged(order: &str, links: Links) -> Charged {
+    let reference = OrderRef { source: shop(), id: name(order) };
+    let sold = NewKey { id: another(), order: Some(reference), ..key(1, 3) };
+    let id = MessageId::new(format!("{}@shop.example", sold.id)).expect("an id");
+    let sale = Sale::new(sold, vec![Notice::purchase(id)]);
+    let product = sale.key.product;
+    let line = Bought {
+        line: "#0".to_owned(),
+        names: vec!["plink_1".to_owned()],
+        product: Some(product),
+        pieces: 1,
+        amount: None,
+        term: Term::Unsaid,
+        own: None,
+    };
+    Charged {
+        order: name(order),
+        at: now(),
+        stands_at: None,
+        is_open: false,
+        links,
+        lines: vec![line],
+        offers: vec![Offer { product, pieces: 1, sale }],
+        missing: None,
+    }
+}
+
+/// Each offer is another key, as those that a service makes.
+pub(super) fn another() -> KeyId {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    KeyId::from_bytes(u128::from(NEXT.fetch_add(1, Ordering::Relaxed)).to_be_bytes())
+}
+
+pub(super) fn refunded(event: &str, of: Of) -> Receipt {
+    let (links, extent, cause) = (Links::default(), Extent::Full, Cause::Refund);
+    let report = Report::Refunded { of, links, extent, cause, at: None };
+    receipt(event, Some(Handling::Apply(vec![report])))
+}

@@ -1,0 +1,37 @@
+//! What the seller does not sell here is put aside, and taken back.
+
+use delivery_core::key::Actor;
+use delivery_core::platform::{Event, Platform, Sale};
+use delivery_core::store::EventOutcome::{Ignored, Issued, NeedsAttention};
+use delivery_core::store::InboxQuery;
+
+use super::shop::{Own, Shop, line, sale};
+
+#[tokio::test]
+async fn a_product_that_is_dismissed_needs_nobody_until_one_of_its_events_is_applied() {
+    let shop = Shop::with_guide().await;
+    let (alice, mug): (Actor, _) = ("alice".parse().unwrap(), "mug".parse().unwrap());
+    let desk = shop.delivery.desk(&alice);
+    let newest = async || shop.delivery.events(&InboxQuery::default()).await.unwrap().items.remove(0);
+    assert_eq!(shop.tell(Event::Paid(sale("A", "mug"))).await, Some(NeedsAttention));
+    for _ in 0..2 {
+        desk.dismiss_product(&Own.name(), &mug).await.unwrap();
+        shop.delivery.apply_events().await.unwrap();
+    }
+    assert_eq!(shop.tell(Event::Paid(sale("B", "mug"))).await, Some(Ignored));
+    assert_eq!(shop.reasons().await, [Some("dismissed".to_owned()), Some("dismissed".to_owned())]);
+    // What else is sold is sold.
+    let both = Sale { lines: vec![line("mug"), line("guide")], ..sale("C", "") };
+    assert_eq!(shop.tell(Event::Paid(both)).await, Some(Issued));
+    assert_eq!(shop.tell(Event::Paid(sale("D", "mug"))).await, Some(Ignored));
+    let guide = shop.keys().await[0].product();
+    assert!(desk.apply_event(newest().await.number, None, Some(guide)).await.unwrap());
+    assert_eq!((shop.keys().await.len(), newest().await.outcome), (2, Some(Issued)));
+    // The next one waits, and is dismissed alone.
+    assert_eq!(shop.tell(Event::Paid(sale("E", "mug"))).await, Some(NeedsAttention));
+    assert!(desk.dismiss_event(newest().await.number).await.unwrap());
+    assert!(newest().await.is_dismissed());
+    assert!(desk.apply_event(newest().await.number, None, None).await.unwrap());
+    assert_eq!(newest().await.outcome, Some(NeedsAttention));
+    assert!(!desk.dismiss_event(1).await.unwrap(), "there is no such event");
+}

@@ -1,0 +1,163 @@
+//! Keys that a subscription renews: what buyers and sellers are told of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use delivery_core::delivery::SubscriptionGrace;
+use delivery_core::key::Key;
+use delivery_core::look::Look;
+use delivery_core::platform::{Buyer, Event, Line, Notification, Platform, References, Sale, Term};
+use delivery_core::product::{NewProduct, Refs};
+use delivery_core::store::{EventOutcome, KeyQuery, MemoryStore, Subscribed};
+use delivery_core::terms::{OwnTerms, Validity};
+use delivery_core::{Clock, Delivery};
+use delivery_testing::{ManualClock, RecordingMailer};
+use http::Method;
+use serde_json::Value;
+
+use super::shop::Own;
+use crate::calls::{Axum, Host, Staff};
+
+const ADA: &str = "ada@example.com";
+const BEN: &str = "ben@example.com";
+
+struct Shop {
+    delivery: Delivery,
+    clock: Arc<ManualClock>,
+    mailer: Arc<RecordingMailer>,
+}
+
+/// Ada has subscribed to a guide, and Ben has bought it for 30 days.
+async fn shop() -> Shop {
+    let (clock, mailer) = (Arc::new(ManualClock::default()), Arc::new(RecordingMailer::default()));
+    let keyring = "what-keys-are-signed-with".parse().unwrap();
+    let delivery = Delivery::builder(Arc::new(MemoryStore::new()), mailer.clone(), keyring)
+        .platform(Own)
+        .subscription_grace(SubscriptionGrace::new(5).unwrap())
+        .seller(Arc::new(Staff::default()))
+        .pages(Look::default())
+        .clock(clock.clone())
+        .build();
+    let refs = Refs::new([(Own.name(), "guide".parse().unwrap())]).unwrap();
+    let terms = OwnTerms { validity: Validity::from_days(30).ok(), ..OwnTerms::default() };
+    delivery.add_product(NewProduct::new("Guide").unwrap().refs(refs).terms(terms)).await.unwrap();
+    let shop = Shop { delivery, clock, mailer };
+    let subscription = References { subscription: Some("sub_1".to_owned()), ..References::default() };
+    shop.sell(ADA, subscription, Term::Until(time("2026-12-21T10:00:00Z"))).await;
+    shop.sell(BEN, References::default(), Term::Unsaid).await;
+    shop
+}
+
+fn time(text: &str) -> DateTime<Utc> {
+    text.parse().unwrap()
+}
+
+impl Shop {
+    async fn sell(&self, buyer: &str, references: References, term: Term) {
+        let sale = Sale {
+            order: format!("of {buyer}"),
+            at: Some(self.clock.now()),
+            lines: vec![Line { term, ..Line::named([Some("guide".to_owned())]) }],
+            buyer: Buyer::by_email(Some(buyer)),
+            references,
+            ..Sale::default()
+        };
+        assert_eq!(self.tell(sale).await, Some(EventOutcome::Issued));
+    }
+
+    async fn tell(&self, sale: Sale) -> Option<EventOutcome> {
+        let (id, kind) = (format!("sale {}", sale.order), "sale".to_owned());
+        let told = Notification { id, kind, is_test: false, events: Ok(vec![Event::Paid(sale)]) };
+        self.delivery.receive(&Own.name(), told).await.unwrap().entry.outcome
+    }
+
+    /// The newest key of an address.
+    async fn key_of(&self, buyer: &str) -> Key {
+        let query = KeyQuery { email: buyer.parse().ok(), limit: 1, ..KeyQuery::default() };
+        self.delivery.keys(&query).await.unwrap().items.remove(0)
+    }
+
+    /// The e-mails that are due now: to whom, and what they say.
+    async fn sent(&self) -> Vec<(String, String)> {
+        let before = self.mailer.accepted().len();
+        self.delivery.outbox().work().await.unwrap();
+        let accepted = self.mailer.accepted();
+        accepted.iter().skip(before).map(|message| (message.to.to_string(), message.text.clone())).collect()
+    }
+}
+
+#[tokio::test]
+async fn the_email_of_a_subscription_names_no_date() {
+    let shop = shop().await;
+    for (buyer, text) in shop.sent().await {
+        let says = |sentence: &str| assert!(text.contains(sentence), "{buyer}: {text}");
+        match buyer.as_str() {
+            ADA => says("It is valid as long as your subscription runs."),
+            _ => says("It is valid until 21 December 2026, 10:00 UTC."),
+        }
+    }
+    assert_eq!(shop.key_of(ADA).await.expires_at(), time("2026-12-26T10:00:00Z"), "with the days of grace");
+}
+
+#[tokio::test]
+async fn the_seller_sees_the_subscription_of_a_key_and_of_its_successor() {
+    let shop = shop().await;
+    let host = Axum(delivery_axum::router(shop.delivery.clone()));
+    let see = async |path: &str, key: &Key| {
+        let staff = [("Cookie", "staff=alice".to_owned())];
+        let (status, body) = host.ask(Method::GET, &format!("{path}?id={}", key.id()), &staff, "").await;
+        assert_eq!(status, 200, "{body}");
+        body
+    };
+    let subscribed = Subscribed { subscription: "sub_1".to_owned(), paid_until: Some(time("2026-12-21T10:00:00Z")) };
+    let first = shop.key_of(ADA).await;
+    let successor = shop.delivery.desk(&"alice".parse().unwrap()).rotate(first.id()).await.unwrap().key;
+    for (key, expected) in
+        [(&first, Some(subscribed.clone())), (&successor, Some(subscribed)), (&shop.key_of(BEN).await, None)]
+    {
+        assert_eq!(shop.delivery.subscription_of(key).await.unwrap(), expected);
+        let shown: Value = serde_json::from_str(&see("/api/admin/key", key).await).unwrap();
+        let (subscription, paid_until) = (shown["key"].get("subscription"), shown["key"].get("paid_until"));
+        let says = expected.as_ref().map(|_| ("sub_1", "2026-12-21T10:00:00Z"));
+        assert_eq!(subscription.and_then(Value::as_str).zip(paid_until.and_then(Value::as_str)), says);
+        assert_eq!(subscription.is_some(), expected.is_some(), "absent where there is none");
+        let page = see("/desk/key", key).await;
+        for part in ["<bdi>sub_1</bdi>", "<dt>Paid until</dt><dd><time datetime=\"2026-12-21T10:00:00Z\">"] {
+            assert_eq!(page.contains(part), expected.is_some(), "{part} in {page}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_charge_that_nothing_links_is_of_the_only_key_of_its_buyer() {
+    use EventOutcome::{Issued, Renewed};
+    let sale = |order: &str| Sale {
+        order: order.to_owned(),
+        lines: vec![Line::named([Some("guide".to_owned())])],
+        buyer: Buyer::by_email(Some(BEN)),
+        ..Sale::default()
+    };
+    let of_subscription = |name: &str| References { subscription: Some(name.to_owned()), ..References::default() };
+    let again = |order: &str, name: &str| Sale { is_again: true, references: of_subscription(name), ..sale(order) };
+    let shop = shop().await;
+    assert_eq!(shop.tell(again("renewal", "sub_2")).await, Some(Renewed));
+    assert_eq!(shop.tell(again("of another", "sub_3")).await, Some(Issued), "the key is of a subscription");
+    // Which of several it is, nobody can tell.
+    assert_eq!(shop.tell(again("of a third", "sub_4")).await, Some(Issued));
+}
+
+#[tokio::test]
+async fn no_buyer_is_told_that_a_key_expires_which_a_subscription_renews() {
+    let shop = shop().await;
+    let successor =
+        shop.delivery.desk(&"alice".parse().unwrap()).rotate(shop.key_of(ADA).await.id()).await.unwrap().key;
+    shop.sent().await;
+    // Both expire within 14 days.
+    shop.clock.advance(Duration::from_hours(24 * 22));
+    assert_eq!(shop.delivery.notify_expiring().await.unwrap(), 2);
+    let told: Vec<String> = shop.sent().await.into_iter().map(|(buyer, _)| buyer).collect();
+    assert_eq!(told, [BEN]);
+    assert_eq!(shop.delivery.notify_expiring().await.unwrap(), 0, "each is looked at once");
+    assert!(shop.delivery.key(successor.id()).await.unwrap().is_some_and(|key| key.revoked_at().is_none()));
+}
