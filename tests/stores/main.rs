@@ -13,4 +13,5 @@ mod postgres;
 mod races;
 mod redis;
 mod sqlite;
+mod timelines;
 mod transfer;
