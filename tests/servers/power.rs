@@ -73,7 +73,7 @@ fn what_was_answered_survives_a_power_cut_at_any_moment() {
     let seed = number("POWER_SEED").unwrap_or(1);
     let mut chance = StdRng::seed_from_u64(seed);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    for round in 0..support::rounds_of("POWER_CUTS", 10, 50) {
+    for round in 0..support::rounds_of("POWER_CUTS", 10, 30) {
         let cut = chance.random_range(0..events.len());
         let folder = tempfile::tempdir().unwrap();
         for (file, bytes) in FILES.iter().zip(cut_off(&base, &events[..cut], &mut chance)) {

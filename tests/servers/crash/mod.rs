@@ -30,7 +30,7 @@ fn over_postgres_on_axum_and_rocket_at_once() {
 }
 
 fn torture(mut shop: Shop) {
-    let rounds = support::rounds_of("CRASH_ROUNDS", 3, 12);
+    let rounds = support::rounds_of("CRASH_ROUNDS", 3, 8);
     for _ in 0..rounds {
         shop.start();
         shop.crash();

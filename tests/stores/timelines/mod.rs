@@ -43,7 +43,7 @@ where
 {
     let timelines = chosen(SUBSCRIPTIONS, share).filter(|timeline| timeline.shuffle);
     let play = async |timeline: &Timeline, seed: u64| play::shuffled(place(), timeline, seed).await;
-    each(timelines, seeds(1, 8), play).await;
+    each(timelines, seeds(1, 4), play).await;
 }
 
 async fn sales_that_others_had_trouble_with_end_well<F>((place, share): Places<impl Fn() -> F>)
@@ -60,7 +60,7 @@ where
 {
     let timelines = chosen(SUBSCRIPTIONS, share).chain(chosen(CASES, share));
     let play = async |timeline: &Timeline, seed: u64| play::killed(place(), timeline, seed).await;
-    each(timelines, seeds(1, 4), play).await;
+    each(timelines, seeds(1, 2), play).await;
 }
 
 /// One of so many timelines of a folder, or those that were asked for.
