@@ -1,7 +1,8 @@
 //! The stream to a mail server, in clear or in TLS, below lettre.
 //!
 //! lettre reads replies as UTF-8 and refuses long lines. A confirmation in Latin-1 would count as a failure, and the
-//! e-mail would be sent again and again. This stream therefore converts replies to ASCII and truncates long lines.
+//! e-mail would be sent again and again. This stream therefore leaves out what is not ASCII and truncates long lines. Nothing stands in
+//! its place: a key that is quoted with such a character inside is whole again, and is hidden in the log.
 
 use std::io;
 use std::net::SocketAddr;
@@ -46,7 +47,7 @@ enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// Converts replies to ASCII and truncates long lines.
+/// Leaves out what is not ASCII in replies, and truncates long lines.
 #[derive(Debug, Default)]
 struct Replies {
     /// Bytes of the line so far.
@@ -119,8 +120,8 @@ impl Replies {
                 self.column = 0;
             } else {
                 self.column = self.column.saturating_add(1);
-                if self.column <= LINE {
-                    self.ready.push_back(if byte.is_ascii() { *byte } else { b'?' });
+                if self.column <= LINE && byte.is_ascii() {
+                    self.ready.push_back(*byte);
                 }
             }
         }
@@ -187,8 +188,8 @@ mod tests {
         let long = "x".repeat(20_000);
         for (said, read) in [
             (&b"250 ok\r\n"[..], "250 ok\r\n".to_owned()),
-            (b"250 \xfcbernommen\r\n", "250 ?bernommen\r\n".to_owned()),
-            ("250 übernommen\r\n".as_bytes(), "250 ??bernommen\r\n".to_owned()),
+            (b"250 \xfcbernommen\r\n", "250 bernommen\r\n".to_owned()),
+            ("250 übernommen\r\n".as_bytes(), "250 bernommen\r\n".to_owned()),
             (format!("250-{long}\r\n250 ok\r\n").as_bytes(), format!("250-{}\r\n250 ok\r\n", "x".repeat(LINE - 4))),
         ] {
             for pieces in [1, 7, said.len()] {
@@ -197,6 +198,17 @@ mod tests {
                 let ready: Vec<u8> = replies.ready.into();
                 assert_eq!(String::from_utf8(ready).unwrap(), read);
             }
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_quoted_with_a_character_that_nobody_sees_is_hidden() {
+        for invisible in ["\u{ad}", "\u{200b}", "\u{feff}", "\u{2060}"] {
+            let said = format!("554 refused: dlv_ert038gkkh33rzbw{invisible}nmme1yzn4hxr4kcf0kwt3qy8hte23te7\r\n");
+            let mut replies = Replies::default();
+            replies.take_in(said.as_bytes());
+            let read = String::from_utf8(replies.ready.into()).unwrap();
+            assert_eq!(crate::redact::redacted(read.trim_end()), "554 refused: …", "{invisible:?}");
         }
     }
 }
