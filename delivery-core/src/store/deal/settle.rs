@@ -1,4 +1,4 @@
-//! What a report comes to: it is noted, and what should hold is compared with what was done.
+//! Takes note of a report, and compares what should hold with what was done.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ const UNKNOWN: &str = "no sale of this payment is known here";
 
 impl Deal {
     /// Takes note of a report. `expiry` tells when a key expires now, and `grace` how long a subscription's key lives beyond what is
-    /// paid. Returns what the report came to and what is to be done, in this order.
+    /// paid. Returns the outcome of the report, and what is to be done, in this order.
     pub(in crate::store) fn report<'r>(
         &mut self,
         report: &'r Report,
@@ -238,7 +238,7 @@ impl Deal {
         (if is_new { Outcome::PartlyRefunded } else { Outcome::Known }, self.settle(report, grace))
     }
 
-    /// What changes of dates and revocations a report comes to; `nothing` if there are none.
+    /// The outcome of a report by the dates and revocations that it changes; `nothing` if it changes none.
     fn settled<'r>(&mut self, report: &'r Report, grace: TimeDelta, nothing: Outcome) -> (Outcome, Vec<Step<'r>>) {
         let before: BTreeMap<KeyId, Option<DateTime<Utc>>> =
             self.keys.iter().map(|kept| (kept.key, kept.until)).collect();

@@ -1,4 +1,4 @@
-//! What is to be done to keys, and what a report came to.
+//! What is to be done to keys, and the outcome of a report.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub(super) const LINKS: Outcome = Outcome::Nothing("it links references of one s
 pub(in crate::store) enum Step<'r> {
     /// Issue the key of an offer for an order, until then if that is known. [`Deal::sold`] is told of the key that came of it.
     Issue(&'r OrderId, &'r Offer, Option<DateTime<Utc>>),
-    /// Add the uses of the pieces of an offer that are beyond so many.
+    /// Add the uses of the pieces of an offer beyond the first of them, by this number.
     Add(KeyId, &'r Offer, u64),
     /// Let it expire then.
     Until(KeyId, DateTime<Utc>),
@@ -36,7 +36,7 @@ pub(in crate::store) enum Why {
     Disputed,
 }
 
-/// What a report came to.
+/// The outcome of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Outcome {
     Issued,
@@ -59,7 +59,7 @@ pub(in crate::store) enum Outcome {
 }
 
 impl Outcome {
-    /// What a report comes to that says nothing of what is paid.
+    /// The outcome of a report that says nothing of what is paid.
     pub(super) fn of_link(self) -> Self {
         if matches!(self, Self::Renewed | Self::Ended) { LINKS } else { self }
     }

@@ -33,9 +33,9 @@ pub enum Term {
 #[expect(clippy::exhaustive_enums, reason = "what platforms say")]
 #[serde(rename_all = "snake_case")]
 pub enum Recurrence {
-    /// So many days; a week is seven.
+    /// This number of days; a week is seven.
     Days(u32),
-    /// So many months; a year is twelve. A month later is the same day, or the last of the month.
+    /// This number of months; a year is twelve. A month later is the same day, or the last of the month.
     Months(u32),
 }
 
@@ -61,7 +61,7 @@ pub enum Standing {
 #[expect(clippy::exhaustive_enums, reason = "what terms say")]
 #[serde(rename_all = "snake_case")]
 pub enum Own {
-    /// So many days.
+    /// This number of days.
     Days(u16),
     /// For ever, because no terms say otherwise.
     Unlimited,
