@@ -26,7 +26,7 @@ pub(crate) fn line(text: &str, min: usize, max: usize) -> bool {
 /// Whether this is a character without width, which nobody sees: it comes along when text is copied, or says where a word may be
 /// broken, or in which direction it runs.
 pub(crate) fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2064}' | '\u{feff}')
+    matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// What is said of a URL that [is cut short](is_cut_short).

@@ -15,8 +15,7 @@ const SERVERS: [&str; 2] = ["axum_server", "rocket_server"];
 
 /// Each with and without the script of the buyer's page; all four with `CI_LONG`.
 #[tokio::test]
-#[cfg_attr(without = "chromium", ignore = "needs chromium")]
-#[cfg_attr(without = "chromedriver", ignore = "needs chromedriver")]
+#[cfg_attr(any(without = "chromium", without = "chromedriver"), ignore = "needs chromium and chromedriver")]
 async fn a_sale_from_the_first_product_to_the_last_use() {
     let all = [(SERVERS[0], true), (SERVERS[1], false), (SERVERS[0], false), (SERVERS[1], true)];
     for (server, scripts) in all.into_iter().take(support::rounds(2, 4)) {
@@ -36,9 +35,10 @@ async fn a_sale_from_the_first_product_to_the_last_use() {
 
 /// Light and dark, 360 to 1,920 pixels wide, with much data, and with `CI_LONG` without any too.
 #[tokio::test]
-#[cfg_attr(without = "chromium", ignore = "needs chromium")]
-#[cfg_attr(without = "chromedriver", ignore = "needs chromedriver")]
-#[cfg_attr(without = "npm", ignore = "needs npm")]
+#[cfg_attr(
+    any(without = "chromium", without = "chromedriver", without = "npm"),
+    ignore = "needs chromium, chromedriver and npm"
+)]
 async fn every_page_can_be_read_by_everybody_everywhere() {
     let shop = Shop::open(SERVERS[0]);
     let browser = Browser::open(&shop.site(), View::default()).await;

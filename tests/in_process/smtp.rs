@@ -169,19 +169,37 @@ async fn what_a_refusal_means_for_the_message() {
 #[tokio::test]
 async fn a_refusal_is_told_as_what_it_is() {
     for (at, reply, told) in [
-        ("", "421 4.7.0 too many connections", "the mail server is busy (421)"),
+        ("", "421 4.7.0 too many connections", "the mail server is busy (421 4.7.0)"),
         ("", "554 no service here", "the mail server takes no connections from here (554)"),
         ("EHLO", "421 later", "the mail server is busy (421)"),
-        ("EHLO", "504 5.5.2 need a name", "the mail server refuses the name that HELO gives (504)"),
+        ("EHLO", "504 5.5.2 need a name", "the mail server refuses the name that HELO gives (504 5.5.2)"),
         ("EHLO", "250 no login here", "the mail server offers no login that is known here"),
-        ("AUTH", "454 4.7.0 later", "the mail server is busy (454)"),
-        ("AUTH", "535 5.7.8 wrong password", "the mail server refuses the login (535)"),
+        ("AUTH", "454 4.7.0 later", "the mail server is busy (454 4.7.0)"),
+        ("AUTH", "535 5.7.8 wrong password", "the mail server refuses the login (535 5.7.8)"),
         ("MAIL", "421 later", "the mail server is busy (421)"),
-        ("MAIL", "530 5.7.0 log in first", "the mail server wants a login (530)"),
+        ("MAIL", "530 5.7.0 log in first", "the mail server wants a login (530 5.7.0)"),
     ] {
         let server = SmtpServer::start(Script::At(at, format!("{reply}\r\n").leak().as_bytes())).await;
         let mailer: SmtpMailer = server.url.replace("://", "://user:password@").parse().unwrap();
         assert_eq!(mailer.send(&message()).await.unwrap_err().to_string(), told, "{at} {reply}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_of_a_reply_is_repeated_but_its_codes() {
+    let words = "key 0123 4567, (ada at example dot com), ZGx2X2FiYw==; ";
+    let replies = ["554 ", "554 5.7.1 ", "450-4.7.1 ", "554 5.7.1234 ", "5544 ", "", "250 5.7.1 ", "334 "];
+    for at in ["", "EHLO", "AUTH", "MAIL", "RCPT", "DATA", "."] {
+        for codes in replies {
+            let reply = format!("{codes}{words}\r\n{}{words}\r\n", codes.replace('-', " ")).leak().as_bytes();
+            let server = SmtpServer::start(Script::At(at, reply)).await;
+            let mailer: SmtpMailer = server.url.replace("://", "://user:password@").parse().unwrap();
+            let Err(error) = mailer.send(&message()).await else { continue };
+            let told = format!("{} {error:?}", delivery_core::explain(&error));
+            for word in ["0123", "4567", "ada", "dot", "ZGx2", "key", "1234"] {
+                assert!(!told.contains(word), "{at} {codes}: {told}");
+            }
+        }
     }
 }
 

@@ -61,8 +61,7 @@ pub fn a_wrong_sender_gives_no_email_up(site: &Site) {
 
 /// In real time: leases end. One server's clock is a year ahead.
 #[test]
-#[cfg_attr(without = "postgres", ignore = "needs postgres")]
-#[cfg_attr(without = "faketime", ignore = "needs faketime")]
+#[cfg_attr(any(without = "postgres", without = "faketime"), ignore = "needs postgres and faketime")]
 fn a_server_with_a_wrong_clock_holds_no_email_back() {
     // The program itself would stand between the server and its end.
     let (url, library) = (postgres().database(), faketime::library());

@@ -50,8 +50,7 @@ on_both! {
     clients::a_request_names_its_host_once,
     clients::who_forwards_in_two_lines_is_believed_in_none,
     commands::a_check_says_what_it_finds_and_changes_nothing,
-    #[cfg_attr(without = "postgres", ignore = "needs postgres")]
-    #[cfg_attr(without = "redis-server", ignore = "needs redis-server")]
+    #[cfg_attr(any(without = "postgres", without = "redis-server"), ignore = "needs postgres and redis-server")]
     commands::a_check_reads_a_shared_database_and_redis,
     commands::a_backup_beside_a_busy_server_has_all_that_was_answered,
     commands::a_backup_that_cannot_be_made_leaves_the_last_one,
@@ -67,11 +66,9 @@ on_both! {
     proxy::behind_nginx_addresses_limits_cookies_and_bodies_are_right,
     #[cfg_attr(without = "caddy", ignore = "needs caddy")]
     proxy::behind_caddy_addresses_limits_cookies_and_bodies_are_right,
-    #[cfg_attr(without = "nginx", ignore = "needs nginx")]
-    #[cfg_attr(without = "postgres", ignore = "needs postgres")]
+    #[cfg_attr(any(without = "nginx", without = "postgres"), ignore = "needs nginx and postgres")]
     proxy::behind_nginx_one_of_two_servers_restarts_without_a_failed_request,
-    #[cfg_attr(without = "caddy", ignore = "needs caddy")]
-    #[cfg_attr(without = "postgres", ignore = "needs postgres")]
+    #[cfg_attr(any(without = "caddy", without = "postgres"), ignore = "needs caddy and postgres")]
     proxy::behind_caddy_one_of_two_servers_restarts_without_a_failed_request,
     #[cfg_attr(without = "nginx", ignore = "needs nginx")]
     attack::bodies_that_nobody_reads_fail_no_order_behind_nginx,

@@ -74,8 +74,7 @@ fn a_key_serves_exactly_its_uses_across_both() {
 }
 
 #[test]
-#[cfg_attr(without = "postgres", ignore = "needs postgres")]
-#[cfg_attr(without = "redis-server", ignore = "needs redis-server")]
+#[cfg_attr(any(without = "postgres", without = "redis-server"), ignore = "needs postgres and redis-server")]
 fn limits_are_shared_through_redis() {
     let redis = redis();
     let (url, sites, servers) = two();

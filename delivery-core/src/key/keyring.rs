@@ -33,7 +33,7 @@ const ID: usize = 16;
 const TAG: usize = 12;
 const BYTES: usize = VERSION + ID + TAG;
 /// Symbols of a key behind its prefix and the underscore.
-pub(crate) const SYMBOLS: usize = BYTES * 8 / 5;
+const SYMBOLS: usize = BYTES * 8 / 5;
 
 /// Crockford's alphabet in lower case, without its aliases, so that each key has one text.
 static BASE32: LazyLock<Option<Encoding>> = LazyLock::new(|| {

@@ -16,7 +16,6 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::{Builder, Uuid};
 
-pub(crate) use self::keyring::SYMBOLS;
 pub use self::keyring::{Keyring, KeyringError, Verified};
 pub use self::parts::{Acceptance, Fingerprint, KeyText, Prefix, SecretVersion};
 pub use self::rules::{Change, LimitChange, Refusal, Status};

@@ -110,8 +110,8 @@ pub struct Message {
 
 /// The message was not accepted, or its acceptance was not confirmed.
 ///
-/// The text of the error is stored with the e-mail and logged. It may quote the mail server's reply: keys and e-mail
-/// addresses are removed from it, and from what its cause says. It must contain neither other secrets nor the body.
+/// The text of the error is stored with the e-mail, and logged with its cause. Keys and e-mail addresses [are hidden](crate::redacted)
+/// in both. They must contain neither other secrets nor the body: do not repeat the words of a server that may quote the e-mail.
 #[derive(Debug, Error)]
 #[error("{reason}")]
 pub struct MailError {

@@ -122,6 +122,7 @@ pub(crate) fn is_read(name: &HeaderName) -> bool {
 
 /// The value of a header field that is there once.
 pub(super) fn header<'r>(headers: &'r HeaderMap, name: &str) -> Result<&'r str, Unauthentic> {
+    debug_assert!(READ.contains(&name), "{name} is missing in the list of what is read");
     let mut values = headers.get_all(name).iter();
     let value = values.next().filter(|_| values.next().is_none()).ok_or(Unauthentic)?;
     value.to_str().ok().filter(|value| !value.is_empty()).ok_or(Unauthentic)

@@ -35,6 +35,13 @@ pub(super) struct Glyph {
     pub(super) at: Range<usize>,
 }
 
+impl Glyph {
+    /// Whether the text has more bytes for the character than it needs.
+    pub(super) fn is_encoded(&self) -> bool {
+        self.at.len() > self.c.len_utf8()
+    }
+}
+
 /// The characters of `text`.
 pub(super) fn glyphs(text: &str) -> Vec<Glyph> {
     let glyphs = text.char_indices().map(|(at, c)| Glyph { c, at: at..at + c.len_utf8() }).collect();

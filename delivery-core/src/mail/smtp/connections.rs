@@ -129,11 +129,11 @@ impl Connections {
                 self.kept().accepted = recipient;
                 Ok(())
             }
-            Err(SendError::Recipient { source, .. }) => {
+            Err(SendError::Recipient { error, .. }) => {
                 // Each accepted recipient is evidence for one refusal only: the server may have begun to refuse every
                 // recipient.
                 let accepted = self.kept().accepted.take();
-                Err(SendError::Recipient { others: accepted.is_some() && accepted != recipient, source })
+                Err(SendError::Recipient { others: accepted.is_some() && accepted != recipient, error })
             }
             Err(error) => Err(error),
         }

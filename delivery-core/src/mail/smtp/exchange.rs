@@ -1,5 +1,8 @@
 //! One e-mail over one connection, and what a refusal at each step means.
+//!
+//! Nothing of a reply is repeated but its [codes](Codes): a server's words may quote the e-mail or its recipient, in any encoding.
 
+use std::fmt;
 use std::io;
 use std::time::Duration;
 
@@ -36,23 +39,19 @@ pub(super) enum SendError {
     Connect(#[source] ConnectError),
     /// A refusal of the sender or of e-mails as such.
     #[error("refused before the recipient was named")]
-    Sender(#[source] SmtpError),
+    Sender(SmtpError),
     /// A refusal of this recipient. `others` says whether the server has accepted other recipients lately.
     #[error("the recipient was refused")]
-    Recipient {
-        others: bool,
-        #[source]
-        source: SmtpError,
-    },
+    Recipient { others: bool, error: SmtpError },
     /// A refusal of the message.
     #[error("the message was refused")]
-    Message(#[source] SmtpError),
+    Message(SmtpError),
     /// The address needs SMTPUTF8 (RFC 6531), which the server does not offer.
     #[error("the server does not offer SMTPUTF8")]
     NotInternational,
     /// The whole message was sent, but no reply came.
     #[error("no reply to the message")]
-    Unconfirmed(#[source] Option<SmtpError>),
+    Unconfirmed,
     /// DATA got the reply to an earlier command: the server has replied twice to something.
     #[error("the server's replies do not match the commands")]
     OutOfStep,
@@ -72,19 +71,19 @@ pub(super) enum ConnectError {
     Tls(#[source] io::Error),
     /// The server greets with a refusal.
     #[error("refused by the greeting")]
-    Greeting(#[source] SmtpError),
+    Greeting(SmtpError),
     /// The server refuses EHLO, or the name in it.
     #[error("EHLO was refused")]
-    Hello(#[source] SmtpError),
+    Hello(SmtpError),
     /// The server knows no STARTTLS.
     #[error("STARTTLS is not offered")]
     NoStartTls,
     /// The server refuses STARTTLS.
     #[error("STARTTLS was refused")]
-    StartTls(#[source] SmtpError),
+    StartTls(SmtpError),
     /// The server refuses the login.
     #[error("the login was refused")]
-    Login(#[source] SmtpError),
+    Login(SmtpError),
 }
 
 impl ConnectError {
@@ -110,10 +109,10 @@ impl ConnectError {
             Self::StartTls(error) => (error, "the mail server refuses STARTTLS"),
             Self::Login(error) => (error, "the mail server refuses the login"),
         };
-        match error.status().map(u16::from) {
+        match Codes::of(error) {
             None => BROKEN_OFF.to_owned(),
-            Some(code) if error.is_transient() => busy(code),
-            Some(code) => format!("{refused} ({code})"),
+            Some(codes) if error.is_transient() => busy(&codes),
+            Some(codes) => format!("{refused} ({codes})"),
         }
     }
 }
@@ -139,7 +138,7 @@ pub(super) async fn envelope(
     connection.command(mail).await.map_err(SendError::Sender)?;
     for recipient in envelope.to() {
         let accepted = connection.command(Rcpt::new(recipient.clone(), Vec::new())).await;
-        accepted.map_err(|source| SendError::Recipient { others: false, source })?;
+        accepted.map_err(|error| SendError::Recipient { others: false, error })?;
     }
     let reply = connection.command(Data).await.map_err(SendError::Message)?;
     if reply.has_code(GO_ON) { Ok(()) } else { Err(SendError::OutOfStep) }
@@ -150,12 +149,11 @@ pub(super) async fn message(connection: &mut AsyncSmtpConnection, wire: &Wire, t
     // Clear the flag: earlier messages on this connection have been answered.
     wire.dot_sent();
     match within(MESSAGE, connection.message(text)).await {
-        Some(Ok(reply)) if reply.has_code(GO_ON) => Err(SendError::Unconfirmed(None)),
+        Some(Ok(reply)) if reply.has_code(GO_ON) => Err(SendError::Unconfirmed),
         Some(Ok(_)) => Ok(()),
         Some(Err(error)) if error.status().is_some() => Err(SendError::Message(error)),
-        Some(Err(error)) if wire.dot_sent() => Err(SendError::Unconfirmed(Some(error))),
+        Some(Err(_)) | None if wire.dot_sent() => Err(SendError::Unconfirmed),
         Some(Err(error)) => Err(SendError::Message(error)),
-        None if wire.dot_sent() => Err(SendError::Unconfirmed(None)),
         None => Err(SendError::Slow),
     }
 }
@@ -165,9 +163,9 @@ impl SendError {
     /// one, or closed it.
     pub(super) fn is_of_the_connection(&self) -> bool {
         match self {
-            Self::Sender(error) | Self::Recipient { source: error, .. } => !error.is_permanent(),
+            Self::Sender(error) | Self::Recipient { error, .. } => !error.is_permanent(),
             Self::Slow | Self::OutOfStep => true,
-            Self::Connect(_) | Self::Message(_) | Self::NotInternational | Self::Unconfirmed(_) => false,
+            Self::Connect(_) | Self::Message(_) | Self::NotInternational | Self::Unconfirmed => false,
         }
     }
 
@@ -177,30 +175,28 @@ impl SendError {
     /// every e-mail and can be fixed by the seller. E-mails are retried meanwhile.
     pub(super) fn meaning(self) -> MailError {
         match self {
-            Self::Recipient { ref source, .. } if source.status().is_none() => MailError::transient(BROKEN_OFF),
-            Self::Recipient { others, ref source } => {
-                let code = source.status().map(u16::from).unwrap_or_default();
-                let said = std::error::Error::source(source).map(ToString::to_string).unwrap_or_default();
-                match about_the_recipient(code, &said) {
-                    Certainty::Certain => {
-                        MailError::permanent(format!("the mail server knows no such recipient ({code})"))
-                    }
-                    Certainty::Likely if others => MailError::permanent(format!(
-                        "the mail server refuses this recipient and accepts others ({code})"
-                    )),
-                    Certainty::Likely => MailError::doubtful(format!("the mail server refuses the recipient ({code})")),
-                    Certainty::No => MailError::transient(refused(code)),
+            Self::Recipient { others, ref error } => match (Codes::of(error), about_the_recipient(error)) {
+                (None, _) => MailError::transient(BROKEN_OFF),
+                (Some(codes), Certainty::Certain) => {
+                    MailError::permanent(format!("the mail server knows no such recipient ({codes})"))
                 }
-            }
+                (Some(codes), Certainty::Likely) if others => {
+                    MailError::permanent(format!("the mail server refuses this recipient and accepts others ({codes})"))
+                }
+                (Some(codes), Certainty::Likely) => {
+                    MailError::doubtful(format!("the mail server refuses the recipient ({codes})"))
+                }
+                (Some(codes), Certainty::No) => MailError::transient(refused(&codes)),
+            },
             Self::NotInternational => MailError::permanent(
                 "the address has letters beyond ASCII, and the mail server does not offer SMTPUTF8",
             ),
-            Self::Unconfirmed(_) => {
+            Self::Unconfirmed => {
                 MailError::unconfirmed("the mail server did not confirm the message, and may have taken it")
             }
             Self::Slow => MailError::transient("the mail server did not answer in time"),
-            Self::Sender(ref error) | Self::Message(ref error) => match error.status() {
-                Some(code) => MailError::transient(refused(code.into())),
+            Self::Sender(ref error) | Self::Message(ref error) => match Codes::of(error) {
+                Some(codes) => MailError::transient(refused(&codes)),
                 None => MailError::transient(BROKEN_OFF),
             },
             Self::OutOfStep => MailError::transient("the mail server's replies do not match what it was asked"),
@@ -210,16 +206,48 @@ impl SendError {
     }
 }
 
-fn refused(code: u16) -> String {
-    match code {
-        421 => busy(code),
-        530 => format!("the mail server wants a login ({code})"),
-        _ => format!("the mail server did not take the message ({code})"),
+fn refused(codes: &Codes) -> String {
+    match codes.basic {
+        421 => busy(codes),
+        530 => format!("the mail server wants a login ({codes})"),
+        _ => format!("the mail server did not take the message ({codes})"),
     }
 }
 
-fn busy(code: u16) -> String {
-    format!("the mail server is busy ({code})")
+fn busy(codes: &Codes) -> String {
+    format!("the mail server is busy ({codes})")
+}
+
+/// The reply code of a refusal, and its enhanced status code (RFC 3463) if the server gives one.
+struct Codes {
+    basic: u16,
+    enhanced: Option<String>,
+}
+
+impl Codes {
+    /// None if the server did not reply.
+    fn of(error: &SmtpError) -> Option<Self> {
+        let basic = error.status()?.into();
+        let is_enhanced = |word: &&str| {
+            let parts: Vec<&str> = word.split('.').collect();
+            let is_number = |part: &&str| matches!(part.len(), 1..=3) && part.bytes().all(|byte| byte.is_ascii_digit());
+            parts.len() == 3 && parts.iter().all(is_number)
+        };
+        let enhanced = said(error).split_whitespace().next().filter(is_enhanced).map(ToOwned::to_owned);
+        Some(Self { basic, enhanced })
+    }
+}
+
+impl fmt::Display for Codes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.basic)?;
+        self.enhanced.iter().try_for_each(|enhanced| write!(f, " {enhanced}"))
+    }
+}
+
+/// The words of a reply. Never to be repeated.
+fn said(error: &SmtpError) -> String {
+    std::error::Error::source(error).map(ToString::to_string).unwrap_or_default()
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -232,7 +260,7 @@ enum Certainty {
 /// Whether a refusal at RCPT is about the recipient: by the enhanced status code where the server gives one (RFC 3463,
 /// 3.2 and 3.3), else by the plain one. Servers also reply 550, 551 or 553 if they refuse the sender or the relaying,
 /// or if a quota is exhausted. The text of the reply may say so.
-fn about_the_recipient(code: u16, said: &str) -> Certainty {
+fn about_the_recipient(error: &SmtpError) -> Certainty {
     const NO_SUCH_MAILBOX: [&str; 6] = ["5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.2.1"];
     const ABOUT_US: [&str; 16] = [
         "relay",
@@ -252,16 +280,14 @@ fn about_the_recipient(code: u16, said: &str) -> Certainty {
         "reputation",
         "too many",
     ];
-    let enhanced = said.split_whitespace().next().filter(|word| {
-        word.starts_with("5.") && word.split('.').count() == 3 && word.bytes().all(|b| b == b'.' || b.is_ascii_digit())
-    });
-    let said = said.to_ascii_lowercase();
-    match enhanced {
-        Some(enhanced) if (500..600).contains(&code) && NO_SUCH_MAILBOX.contains(&enhanced) => Certainty::Certain,
-        Some(_) => Certainty::No,
-        None if !matches!(code, 550 | 551 | 553) => Certainty::No,
-        None if ABOUT_US.iter().any(|word| said.contains(word)) => Certainty::No,
-        None => Certainty::Likely,
+    let Some(Codes { basic, enhanced }) = Codes::of(error) else { return Certainty::No };
+    let said = said(error).to_ascii_lowercase();
+    match enhanced.as_deref() {
+        Some(enhanced) if (500..600).contains(&basic) && NO_SUCH_MAILBOX.contains(&enhanced) => Certainty::Certain,
+        Some(enhanced) if enhanced.starts_with('5') => Certainty::No,
+        _ if !matches!(basic, 550 | 551 | 553) => Certainty::No,
+        _ if ABOUT_US.iter().any(|word| said.contains(word)) => Certainty::No,
+        _ => Certainty::Likely,
     }
 }
 
