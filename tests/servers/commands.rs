@@ -184,7 +184,7 @@ pub fn a_test_mail_says_whether_the_mail_server_took_it(site: &Site) {
     assert_eq!(mail.greeted(), greeted);
     site.refuses(&[settings[0], ("MAIL_HELO", "localhost")], &["check"], "MAIL_HELO (--mail-helo) must be a DNS name");
     for (settings, address, why) in [
-        (&settings[..], "nobody@example.com", "knows no such recipient (550)"),
+        (&settings[..], "nobody@example.com", "knows no such recipient (550 5.1.1)"),
         (&settings[..], "nobody", "must be an e-mail address"),
         (&[], "seller@example.com", "SMTP_URL (--smtp-url) is not set"),
     ] {

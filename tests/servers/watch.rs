@@ -127,7 +127,7 @@ pub fn the_seller_is_told_of_what_failed_for_good(site: &Site) {
         alert.contains("To: seller@example.com") && alert.contains("Subject: 3 e-mails to buyers failed"),
         "{alert}"
     );
-    assert!(alert.contains("knows no such recipient (550)"), "{alert}");
+    assert!(alert.contains("knows no such recipient (550 5.1.1)"), "{alert}");
     assert!(alert.contains("https://shop.example/desk/messages?state=3Dfailed"), "{alert}");
     // Another one within the hour waits, but not longer than the server runs.
     let terms = json!({ "product_id": 1, "customer_email": "noone@example.com" });
