@@ -10,10 +10,10 @@ use subtle::{Choice, ConstantTimeEq};
 use super::json::{instant, object, pieces};
 use super::signature::digest;
 use super::{
-    Buyer, Event, Line, Notification, Platform, Received, Recurrence, Reference, References, Refund, Request, Sale,
-    Secrets, Standing, Term, Unauthentic, Unreadable, Word, form,
+    Buyer, ChargeRef, Event, Line, Links, Notification, Platform, Received, Recurrence, Refund, Request, Sale, Secrets,
+    Standing, Term, Unauthentic, Unreadable, Word, form,
 };
-use crate::order::Source;
+use crate::order::{OrderId, Source};
 use crate::secret::MIN_SECRET;
 use crate::text::Invalid;
 
@@ -108,9 +108,9 @@ impl Fields {
         self.own(name) == Some("true")
     }
 
-    /// The value of a field that must be there.
-    fn needed(&self, name: &str) -> Result<String, Unreadable> {
-        self.text(name)?.map(str::to_owned).ok_or(Unreadable)
+    /// The reference in a field that must be there.
+    fn needed(&self, name: &str) -> Result<OrderId, Unreadable> {
+        self.text(name)?.and_then(|text| text.parse().ok()).ok_or(Unreadable)
     }
 }
 
@@ -165,7 +165,7 @@ fn identity(fields: &Fields) -> Option<String> {
 }
 
 fn events(fields: &Fields) -> Result<Vec<Event>, Unreadable> {
-    let sale = || fields.needed("sale_id").map(Reference::Order);
+    let sale = || fields.needed("sale_id").map(ChargeRef::Order);
     let event = match fields.text("resource_name")?.unwrap_or("sale") {
         "sale" if fields.is_true("is_preorder_authorization") => None,
         "sale" if fields.is_true("refunded") => Some(Event::Refunded(Refund::full(sale()?))),
@@ -182,8 +182,8 @@ fn events(fields: &Fields) -> Result<Vec<Event>, Unreadable> {
 }
 
 /// A sale, or a charge of a subscription. It waits for the seller if something that decides about it may be the buyer's.
-fn sold(order: String, fields: &Fields) -> Option<Event> {
-    let subscription = fields.own("subscription_id").map(str::to_owned);
+fn sold(order: OrderId, fields: &Fields) -> Option<Event> {
+    let subscription = fields.own("subscription_id").and_then(|text| text.parse().ok());
     let every = subscription.as_ref().map_or(Ok(None), |_| fields.text("recurrence"));
     let is_clear = every.is_ok() && DECISIVE.iter().all(|name| fields.text(name).is_ok());
     let quantity = match fields.text("quantity") {
@@ -194,12 +194,11 @@ fn sold(order: String, fields: &Fields) -> Option<Event> {
     let names = ["short_product_id", "permalink", "product_id"].map(|name| fields.own(name).map(str::to_owned));
     let line = Line { quantity, term, ..Line::named(names) };
     Some(Event::Paid(Sale {
-        order,
         at: fields.own("sale_timestamp").and_then(instant),
         lines: vec![line],
         buyer: Buyer::by_email(fields.own("email")),
-        references: References { subscription, ..References::default() },
-        ..Sale::default()
+        links: Links::of_subscription(subscription),
+        ..Sale::new(order)
     }))
 }
 
@@ -223,13 +222,5 @@ fn told(
 ) -> Result<Event, Unreadable> {
     let subscription = Some(fields.needed("subscription_id")?);
     let at = fields.text(time)?.and_then(instant).ok_or(Unreadable)?;
-    let (status, term) = standing(at);
-    Ok(Event::Told(Word {
-        at,
-        references: References { subscription, ..References::default() },
-        lines: Vec::new(),
-        buyer: Buyer::by_email(None),
-        status,
-        term,
-    }))
+    Ok(Event::Told(Word::new(at, Links::of_subscription(subscription), standing(at))))
 }

@@ -6,7 +6,8 @@ use chrono::{DateTime, NaiveDateTime, Timelike, Utc};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use super::Unreadable;
+use super::{Term, Unreadable};
+use crate::order::OrderId;
 use crate::product::ProductId;
 
 /// How deep objects and lists may be nested.
@@ -36,6 +37,16 @@ pub(super) fn reference(value: &Value, pointer: &str) -> Option<String> {
     }
 }
 
+/// A reference by which a sale is found again.
+pub(super) fn id(value: &Value, pointer: &str) -> Option<OrderId> {
+    reference(value, pointer)?.parse().ok()
+}
+
+/// The same, where nothing can be said without it.
+pub(super) fn needed(value: &Value, pointer: &str) -> Result<OrderId, Unreadable> {
+    id(value, pointer).ok_or(Unreadable)
+}
+
 /// A time as RFC 3339 has it, with a blank for the `T` and without a zone too: that is UTC. Fractions of a second are dropped.
 pub(super) fn time(value: &Value, pointer: &str) -> Option<DateTime<Utc>> {
     instant(text(value, pointer)?)
@@ -61,6 +72,16 @@ pub(super) fn is_true(value: &Value, pointer: &str) -> bool {
 /// A list; none if it is not there.
 pub(super) fn list<'v>(value: &'v Value, pointer: &str) -> &'v [Value] {
     value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// A period between two times, if both are there.
+pub(super) fn period(value: &Value, [from, until]: [&str; 2]) -> Option<Term> {
+    Some(Term::Period { from: time(value, from)?, until: time(value, until)? })
+}
+
+/// Until a time, if it is there.
+pub(super) fn until(value: &Value, pointer: &str) -> Term {
+    time(value, pointer).map_or(Term::Unsaid, Term::Until)
 }
 
 /// How many pieces a line has: 1 unless it says otherwise. `None` if there are none: then there is no line. 0 if it is no whole number,

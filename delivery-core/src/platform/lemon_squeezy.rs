@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use super::json::{is_true, object, quantity, reference, text, time};
+use super::json::{id, is_true, needed, object, quantity, reference, text, time};
 use super::signature::{Keys, digest, header, hex};
 use super::{
-    Buyer, Event, Line, Notification, Platform, Received, Reference, References, Refund, Request, Sale, Secrets,
-    Standing, Term, Unauthentic, Unreadable, Word,
+    Buyer, ChargeRef, Event, Line, Links, Notification, Platform, Received, Refund, Request, Sale, Secrets, Standing,
+    Term, Unauthentic, Unreadable, Word,
 };
-use crate::order::Source;
+use crate::order::{OrderId, Source};
 
 /// Lemon Squeezy's notifications.
 #[derive(Debug, Clone)]
@@ -46,75 +46,69 @@ impl Platform for LemonSqueezy {
 }
 
 fn events(kind: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
-    let id = || reference(body, "/data/id").ok_or(Unreadable);
+    let number = || needed(body, "/data/id");
     // Invoices of subscriptions are numbered apart from orders: an order may have the same number.
-    let charge = || id().map(|invoice| format!("invoice:{invoice}"));
+    let charge = || format!("invoice:{}", number()?.as_str()).parse().map_err(|_| Unreadable);
     let shown = body.pointer("/data/attributes").ok_or(Unreadable);
     let is_paid = shown.is_ok_and(|shown| text(shown, "/status") == Some("paid"));
     let event = match (text(body, "/data/type").unwrap_or_default(), kind) {
-        ("orders", "order_created") if is_paid => sold(id()?, shown?),
-        ("orders", "order_refunded") => Some(Event::Refunded(refund(id()?, shown?))),
+        ("orders", "order_created") if is_paid => sold(number()?, shown?),
+        ("orders", "order_refunded") => Some(Event::Refunded(refund(number()?, shown?))),
         ("subscription-invoices", "subscription_payment_success") => charged(charge()?, shown?),
         ("subscription-invoices", "subscription_payment_refunded") => {
             let (charge, shown) = (charge()?, shown?);
-            Some(Event::Refunded(Refund { references: references(&charge, shown), ..refund(charge, shown) }))
+            Some(Event::Refunded(Refund { links: links(&charge, shown), ..refund(charge, shown) }))
         }
-        ("subscriptions", _) if kind.starts_with("subscription_") => Some(told(id()?, shown?)),
+        ("subscriptions", _) if kind.starts_with("subscription_") => Some(told(number()?, shown?)),
         _ => None,
     };
     Ok(event.into_iter().collect())
 }
 
 /// An order has one item.
-fn sold(order: String, shown: &Value) -> Option<Event> {
+fn sold(order: OrderId, shown: &Value) -> Option<Event> {
     let item = shown.pointer("/first_order_item").unwrap_or(&Value::Null);
     let line = Line { quantity: quantity(item, "/quantity")?, ..line(item) };
     Some(Event::Paid(Sale {
-        order,
         at: time(shown, "/created_at"),
         lines: vec![line],
         buyer: buyer(shown),
-        references: References::default(),
-        ..Sale::default()
+        ..Sale::new(order)
     }))
 }
 
 /// An invoice of a subscription, which names no product.
-fn charged(order: String, shown: &Value) -> Option<Event> {
+fn charged(order: OrderId, shown: &Value) -> Option<Event> {
     match text(shown, "/billing_reason")? {
-        "initial" => Some(Event::Linked(References { order: Some(order.clone()), ..references(&order, shown) })),
+        "initial" => Some(Event::Linked(Links { order: Some(order.clone()), ..links(&order, shown) })),
         "renewal" | "updated" => Some(Event::Paid(Sale {
-            references: references(&order, shown),
-            order,
+            links: links(&order, shown),
             at: time(shown, "/created_at"),
-            lines: Vec::new(),
             buyer: buyer(shown),
-            ..Sale::default()
+            ..Sale::new(order)
         })),
         _ => None,
     }
 }
 
 /// What an invoice belongs to. The initial one is the order that began the subscription; another is of no order.
-fn references(charge: &str, shown: &Value) -> References {
+fn links(charge: &OrderId, shown: &Value) -> Links {
     let is_first = text(shown, "/billing_reason") == Some("initial");
-    let invoice = (!is_first).then(|| charge.to_owned());
-    References { invoice, subscription: reference(shown, "/subscription_id"), is_first, ..References::default() }
+    let invoice = (!is_first).then(|| charge.clone());
+    Links { invoice, is_first, ..Links::of_subscription(id(shown, "/subscription_id")) }
 }
 
 /// A refund of an order or charge: all of it, or a sum so far.
-fn refund(order: String, shown: &Value) -> Refund {
-    Refund::of(Reference::Order(order), is_true(shown, "/refunded"), reference(shown, "/refunded_amount"))
+fn refund(order: OrderId, shown: &Value) -> Refund {
+    Refund::of(ChargeRef::Order(order), is_true(shown, "/refunded"), reference(shown, "/refunded_amount"))
 }
 
 /// What is said of a subscription; without a time, no more than which order began it.
-fn told(subscription: String, shown: &Value) -> Event {
-    let (order, subscription) = (reference(shown, "/order_id"), Some(subscription));
-    let references = References { order, subscription, ..References::default() };
-    let Some(at) = time(shown, "/updated_at") else { return Event::Linked(references) };
+fn told(subscription: OrderId, shown: &Value) -> Event {
+    let links = Links { order: id(shown, "/order_id"), ..Links::of_subscription(Some(subscription)) };
+    let Some(at) = time(shown, "/updated_at") else { return Event::Linked(links) };
     let lines = Some(line(shown)).filter(|line| !line.names.is_empty()).into_iter().collect();
-    let (status, term) = standing(shown);
-    Event::Told(Word { at, references, lines, buyer: buyer(shown), status, term })
+    Event::Told(Word { lines, buyer: buyer(shown), ..Word::new(at, links, standing(shown)) })
 }
 
 fn standing(shown: &Value) -> (Standing, Term) {

@@ -21,7 +21,7 @@
 //!     panic!("it is authentic");
 //! };
 //! let events = notification.events?;
-//! assert!(matches!(&events[..], [Event::Paid(sale)] if sale.order == "ORD-10001"));
+//! assert!(matches!(&events[..], [Event::Paid(sale)] if sale.order.as_str() == "ORD-10001"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -50,7 +50,7 @@ use chrono::{DateTime, Utc};
 use http::HeaderMap;
 use thiserror::Error;
 
-pub use self::event::{Buyer, Cause, Dispute, Event, Extent, Line, Reference, References, Refund, Sale, Word};
+pub use self::event::{Buyer, Event, Line, Sale, Word};
 pub use self::gumroad::Gumroad;
 pub use self::lemon_squeezy::LemonSqueezy;
 pub use self::paddle::Paddle;
@@ -62,7 +62,7 @@ pub use self::standard::Standard;
 pub use self::stripe::Stripe;
 pub use self::woocommerce::WooCommerce;
 use crate::order::Source;
-pub use crate::store::{Recurrence, Standing, Term};
+pub use crate::store::{Cause, ChargeRef, Dispute, Extent, Links, Recurrence, Refund, Returned, Standing, Term};
 
 /// A platform that reports sales by signed requests.
 pub trait Platform: Debug + Send + Sync + 'static {

@@ -3,13 +3,13 @@
 use chrono::TimeDelta;
 use serde_json::Value;
 
-use super::json::{list, object, own, quantity, reference, text, time};
+use super::json::{id, list, needed, object, own, period, quantity, reference, text, time, until};
 use super::signature::{Keys, digest, header, not_older, seconds, timed};
 use super::{
-    Buyer, Dispute, Event, Extent, Line, Notification, Platform, Received, Reference, References, Refund, Request,
+    Buyer, ChargeRef, Dispute, Event, Extent, Line, Links, Notification, Platform, Received, Refund, Request, Returned,
     Sale, Secrets, Standing, Term, Unauthentic, Unreadable, Word,
 };
-use crate::order::Source;
+use crate::order::{OrderId, Source};
 
 /// Paddle's notifications.
 #[derive(Debug, Clone)]
@@ -65,11 +65,11 @@ fn events(kind: &str, event: &Value) -> Result<Vec<Event>, Unreadable> {
     let data = || event.pointer("/data").filter(|data| data.is_object()).ok_or(Unreadable);
     let event = match kind {
         "transaction.completed" => transaction(event, data()?)?,
-        "subscription.created" => word(event, data()?, reference(data()?, "/transaction_id"))?,
+        "subscription.created" => word(event, data()?, id(data()?, "/transaction_id"))?,
         kind if kind.starts_with("subscription.") => word(event, data()?, None)?,
         "customer.created" | "customer.updated" => {
             let (data, email) = (data()?, text(data()?, "/email"));
-            let reference = reference(data, "/id").ok_or(Unreadable)?;
+            let reference = needed(data, "/id")?;
             let told_at = text(event, "/occurred_at").and_then(|at| at.parse().ok());
             email.map(|email| Event::Customer { reference, email: email.to_owned(), told_at })
         }
@@ -88,7 +88,7 @@ fn transaction(event: &Value, data: &Value) -> Result<Option<Event>, Unreadable>
         // A change of the card, and what is not known, is no sale.
         Some(_) => return Ok(None),
     };
-    let order = reference(data, "/id").ok_or(Unreadable)?;
+    let order = needed(data, "/id")?;
     let items = list(data, "/items");
     let lines = lines(data, items, is_extra);
     if lines.is_empty() && !items.is_empty() {
@@ -96,11 +96,10 @@ fn transaction(event: &Value, data: &Value) -> Result<Option<Event>, Unreadable>
         return Ok(None);
     }
     let email = text(data, "/custom_data/email").map(str::to_owned);
-    let buyer = Buyer { email, customer: reference(data, "/customer_id") };
-    let (invoice, subscription) = (reference(data, "/invoice_id"), reference(data, "/subscription_id"));
-    let references = References { invoice, subscription, ..References::default() };
+    let buyer = Buyer { email, customer: id(data, "/customer_id") };
+    let links = Links { invoice: id(data, "/invoice_id"), ..Links::of_subscription(id(data, "/subscription_id")) };
     let at = time(data, "/billed_at").or_else(|| time(event, "/occurred_at"));
-    Ok(Some(Event::Paid(Sale { order, at, lines, buyer, references, ..Sale::default() })))
+    Ok(Some(Event::Paid(Sale { at, lines, buyer, links, ..Sale::new(order) })))
 }
 
 /// What a transaction sells: nothing by a credit.
@@ -162,10 +161,10 @@ fn line(item: &Value, charge: Option<&Value>, term: Term) -> Option<Line> {
 }
 
 /// What is said of a subscription, and by which transaction it began.
-fn word(event: &Value, data: &Value, order: Option<String>) -> Result<Option<Event>, Unreadable> {
+fn word(event: &Value, data: &Value, order: Option<OrderId>) -> Result<Option<Event>, Unreadable> {
     let period =
         period(data, ["/current_billing_period/starts_at", "/current_billing_period/ends_at"]).unwrap_or_default();
-    let (status, term) = match (text(data, "/status"), time(data, "/canceled_at")) {
+    let standing = match (text(data, "/status"), time(data, "/canceled_at")) {
         (Some("trialing"), _) => (Standing::Trialing, until(data, "/current_billing_period/ends_at")),
         (Some("active"), _) => (Standing::Active, period),
         (Some("canceled"), Some(canceled_at)) => (Standing::Ended, Term::Until(canceled_at)),
@@ -173,17 +172,16 @@ fn word(event: &Value, data: &Value, order: Option<String>) -> Result<Option<Eve
         _ => (Standing::Unsaid, period),
     };
     let at = time(event, "/occurred_at").ok_or(Unreadable)?;
-    let subscription = Some(reference(data, "/id").ok_or(Unreadable)?);
-    let references = References { order, subscription, ..References::default() };
+    let links = Links { order, ..Links::of_subscription(Some(needed(data, "/id")?)) };
     let items = list(data, "/items");
     let has_plan = items.iter().any(recurs);
     let plan = items.iter().filter(|item| !has_plan || recurs(item));
     let lines = plan.filter_map(|item| line(item, None, Term::Unsaid)).collect();
-    Ok(Some(Event::Told(Word { at, references, lines, buyer: Buyer::by_email(None), status, term })))
+    Ok(Some(Event::Told(Word { lines, ..Word::new(at, links, standing) })))
 }
 
 fn adjustment(data: &Value) -> Result<Option<Event>, Unreadable> {
-    let of = || reference(data, "/transaction_id").map(Reference::Order).ok_or(Unreadable);
+    let of = || needed(data, "/transaction_id").map(ChargeRef::Order);
     let (number, extent) = (reference(data, "/id"), extent(data));
     Ok(match text(data, "/action") {
         Some("refund") => Some(Event::Refunded(Refund { extent, ..Refund::full(of()?) })),
@@ -196,19 +194,19 @@ fn adjustment(data: &Value) -> Result<Option<Event>, Unreadable> {
 
 fn extent(data: &Value) -> Extent {
     let refund = reference(data, "/id").unwrap_or_default();
-    let lines: Vec<_> = list(data, "/items").iter().map(returned).collect();
+    let items = list(data, "/items");
     match text(data, "/type") {
         Some("full") => Extent::Full,
-        _ if lines.is_empty() => Extent::Partial { refund },
-        _ => Extent::Lines { refund, lines },
+        _ if items.is_empty() => Extent::Partial { refund },
+        _ => Extent::Lines { refund, lines: items.iter().filter_map(returned).collect() },
     }
 }
 
 /// An item that is returned, or a part of its money: then that is no piece.
-fn returned(item: &Value) -> Line {
-    let quantity = if text(item, "/type") == Some("full") { Line::ALL } else { 0 };
+fn returned(item: &Value) -> Option<Returned> {
+    let pieces = if text(item, "/type") == Some("full") { u64::MAX } else { 0 };
     let amount = amount(item, "/totals/total").or_else(|| amount(item, "/amount"));
-    Line { id: reference(item, "/item_id"), quantity, amount, ..Line::named([]) }
+    Some(Returned { line: Some(reference(item, "/item_id")?), name: String::new(), pieces, amount })
 }
 
 fn money(value: &Value, pointer: &str) -> Option<i64> {
@@ -217,14 +215,4 @@ fn money(value: &Value, pointer: &str) -> Option<i64> {
 
 fn amount(value: &Value, pointer: &str) -> Option<u64> {
     u64::try_from(money(value, pointer)?).ok()
-}
-
-/// A period between two times, if both are there.
-pub(super) fn period(value: &Value, [from, until]: [&str; 2]) -> Option<Term> {
-    Some(Term::Period { from: time(value, from)?, until: time(value, until)? })
-}
-
-/// Until a time, if it is there.
-pub(super) fn until(value: &Value, pointer: &str) -> Term {
-    time(value, pointer).map_or(Term::Unsaid, Term::Until)
 }

@@ -2,13 +2,12 @@
 
 use serde_json::Value;
 
-use super::json::{list, object, own, quantity, reference, text, time};
-use super::paddle::{period, until};
+use super::json::{id, list, needed, object, own, period, quantity, reference, text, time, until};
 use super::signature::{Keys, from_base64};
 use super::standard::verified;
 use super::{
-    Buyer, Event, Line, Notification, Platform, Received, Reference, References, Refund, Request, Sale, Secrets,
-    Standing, Term, Unauthentic, Unreadable, Word,
+    Buyer, ChargeRef, Event, Line, Links, Notification, Platform, Received, Refund, Request, Sale, Secrets, Standing,
+    Term, Unauthentic, Unreadable, Word,
 };
 use crate::order::Source;
 
@@ -54,7 +53,7 @@ fn events(kind: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
     let event = match kind {
         "order.paid" => paid(data()?)?,
         "order.refunded" => {
-            let of = Reference::Order(reference(data()?, "/id").ok_or(Unreadable)?);
+            let of = ChargeRef::Order(needed(data()?, "/id")?);
             match text(data()?, "/status") {
                 Some("refunded") => Some(Event::Refunded(Refund::full(of))),
                 Some("partially_refunded") => {
@@ -74,26 +73,24 @@ fn paid(data: &Value) -> Result<Option<Event>, Unreadable> {
     if text(data, "/billing_reason").is_some_and(|reason| !SALES.contains(&reason)) {
         return Ok(None);
     }
-    let order = reference(data, "/id").ok_or(Unreadable)?;
+    let order = needed(data, "/id")?;
     let names = ["/product_id", "/product_price_id"].map(|pointer| reference(data, pointer));
     let term = period(data, ["/subscription/current_period_start", "/subscription/current_period_end"])
         .unwrap_or_else(|| until(data, "/subscription/current_period_end"));
-    let references = References { subscription: reference(data, "/subscription_id"), ..References::default() };
     Ok(line(data, names).map(|line| {
         Event::Paid(Sale {
-            order,
             at: time(data, "/created_at"),
             lines: vec![Line { term, ..line }],
             buyer: Buyer::by_email(text(data, "/customer/email")),
-            references,
-            ..Sale::default()
+            links: Links::of_subscription(id(data, "/subscription_id")),
+            ..Sale::new(order)
         })
     }))
 }
 
 /// What is said of a subscription. `ends_at` and `canceled_at` only announce its end.
 fn word(body: &Value, data: &Value) -> Result<Option<Event>, Unreadable> {
-    let (status, term) = match (text(data, "/status"), time(data, "/ended_at")) {
+    let standing = match (text(data, "/status"), time(data, "/ended_at")) {
         (Some("trialing"), _) => (Standing::Trialing, until(data, "/trial_end")),
         (Some("active"), _) => {
             (Standing::Active, period(data, ["/current_period_start", "/current_period_end"]).unwrap_or_default())
@@ -102,11 +99,10 @@ fn word(body: &Value, data: &Value) -> Result<Option<Event>, Unreadable> {
         _ => return Ok(None),
     };
     let at = time(body, "/timestamp").ok_or(Unreadable)?;
-    let subscription = Some(reference(data, "/id").ok_or(Unreadable)?);
-    let references = References { subscription, ..References::default() };
+    let links = Links::of_subscription(Some(needed(data, "/id")?));
     let prices = list(data, "/prices").iter().map(|price| reference(price, "/id"));
     let lines = line(data, [reference(data, "/product_id")].into_iter().chain(prices)).into_iter().collect();
-    Ok(Some(Event::Told(Word { at, references, lines, buyer: Buyer::by_email(None), status, term })))
+    Ok(Some(Event::Told(Word { lines, ..Word::new(at, links, standing) })))
 }
 
 /// The product of an order or a subscription. Their own `metadata` may be the buyer's.

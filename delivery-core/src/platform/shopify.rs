@@ -6,10 +6,10 @@ use serde_json::Value;
 use super::json::{is_true, list, object, own_by_sku, quantity, reference, text, time};
 use super::signature::{Keys, base64, header};
 use super::{
-    Buyer, Event, Extent, Line, Notification, Platform, Received, Recurrence, Reference, References, Refund, Request,
-    Sale, Secrets, Standing, Term, Unauthentic, Unreadable, Word,
+    Buyer, ChargeRef, Event, Extent, Line, Links, Notification, Platform, Received, Recurrence, Refund, Request,
+    Returned, Sale, Secrets, Standing, Term, Unauthentic, Unreadable, Word,
 };
-use crate::order::Source;
+use crate::order::{OrderId, Source};
 use crate::terms::NEVER;
 
 /// Shopify's notifications of one store or app.
@@ -59,7 +59,7 @@ fn events(topic: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
     let event = match topic {
         "orders/paid" if text(body, "/financial_status") == Some("paid") => sale(body)?.map(Event::Paid),
         "orders/cancelled" if text(body, "/cancelled_at").is_some() => {
-            Some(Event::Refunded(Refund::cancelled(number(body, "/id").ok_or(Unreadable)?)))
+            Some(Event::Refunded(Refund::cancelled(needed(body, "/id")?)))
         }
         "refunds/create" if is_refund(body) => Some(Event::Refunded(refund(body)?)),
         "subscription_billing_attempts/success" => attempt(body).map(Event::Linked),
@@ -86,12 +86,10 @@ fn has_failed(refund: &Value) -> bool {
 fn sale(order: &Value) -> Result<Option<Sale>, Unreadable> {
     let addresses = ["/email", "/contact_email", "/customer/email"];
     let sale = Sale {
-        order: number(order, "/id").ok_or(Unreadable)?,
         at: time(order, "/processed_at").or_else(|| time(order, "/created_at")),
         lines: list(order, "/line_items").iter().filter_map(sold).collect(),
         buyer: Buyer::by_email(addresses.into_iter().find_map(|pointer| text(order, pointer))),
-        references: References::default(),
-        ..Sale::default()
+        ..Sale::new(needed(order, "/id")?)
     };
     Ok((!sale.lines.is_empty()).then_some(sale))
 }
@@ -109,7 +107,7 @@ fn sold(item: &Value) -> Option<Line> {
 /// Hence pieces that went back for money count against what was sold, as quantities, and all that went back against what was
 /// ordered, as amounts.
 fn refund(refund: &Value) -> Result<Refund, Unreadable> {
-    let of = Reference::Order(number(refund, "/order_id").ok_or(Unreadable)?);
+    let of = ChargeRef::Order(needed(refund, "/order_id")?);
     let is_removal = refund.pointer("/transactions").and_then(Value::as_array).is_some_and(Vec::is_empty);
     let lines =
         list(refund, "/refund_line_items").iter().filter_map(|item| returned(item, is_removal)).collect::<Vec<_>>();
@@ -118,11 +116,17 @@ fn refund(refund: &Value) -> Result<Refund, Unreadable> {
     Ok(Refund { extent, ..Refund::full(of) })
 }
 
-fn returned(item: &Value, is_removal: bool) -> Option<Line> {
+fn returned(item: &Value, is_removal: bool) -> Option<Returned> {
     let pieces = quantity(item, "/quantity")?;
-    let line = item.pointer("/line_item").map_or_else(|| Line::named([]), line);
-    let id = number(item, "/line_item_id").or_else(|| line.id.clone());
-    Some(Line { id, quantity: if is_removal { 0 } else { pieces }, amount: Some(pieces.into()), ..line })
+    let shown = item.pointer("/line_item").map_or_else(|| Line::named([]), line);
+    let (id, name) = (number(item, "/line_item_id").or(shown.id), shown.names.into_iter().next().unwrap_or_default());
+    let pieces = u64::from(pieces);
+    (id.is_some() || !name.is_empty()).then_some(Returned {
+        line: id,
+        name,
+        pieces: if is_removal { 0 } else { pieces },
+        amount: Some(pieces),
+    })
 }
 
 /// A line item, by its SKU, variant and product. Properties and attributes are the buyer's.
@@ -134,28 +138,20 @@ fn line(item: &Value) -> Line {
 }
 
 /// The order by which a contract was charged again.
-fn attempt(attempt: &Value) -> Option<References> {
+fn attempt(attempt: &Value) -> Option<Links> {
     let order = either(attempt, ["/order_id", "/admin_graphql_api_order_id"])?;
     let subscription = either(attempt, ["/subscription_contract_id", "/admin_graphql_api_subscription_contract_id"])?;
-    Some(References { order: Some(order), subscription: Some(subscription), ..References::default() })
+    Some(Links { order: Some(order), ..Links::of_subscription(Some(subscription)) })
 }
 
 /// A contract says nothing of its payment, only how often it is charged.
 fn contract(contract: &Value) -> Option<Word> {
     contract.pointer("/billing_policy")?;
-    let references = References {
-        order: either(contract, ["/origin_order_id", "/admin_graphql_api_origin_order_id"]),
-        subscription: Some(either(contract, ["/id", "/admin_graphql_api_id"])?),
-        ..References::default()
-    };
-    Some(Word {
-        at: revised_at(contract),
-        references,
-        lines: Vec::new(),
-        buyer: Buyer::by_email(None),
-        status: Standing::Unsaid,
-        term: recurrence(contract).map_or(Term::Unsaid, Term::Every),
-    })
+    let subscription = either(contract, ["/id", "/admin_graphql_api_id"])?;
+    let order = either(contract, ["/origin_order_id", "/admin_graphql_api_origin_order_id"]);
+    let links = Links { order, ..Links::of_subscription(Some(subscription)) };
+    let term = recurrence(contract).map_or(Term::Unsaid, Term::Every);
+    Some(Word::new(revised_at(contract), links, (Standing::Unsaid, term)))
 }
 
 /// Where a contract has no time, the number of its revision, as if that counted seconds, tells which is newer.
@@ -176,8 +172,12 @@ fn recurrence(contract: &Value) -> Option<Recurrence> {
     })
 }
 
-fn either(value: &Value, pointers: [&str; 2]) -> Option<String> {
-    pointers.into_iter().find_map(|pointer| number(value, pointer))
+fn either(value: &Value, pointers: [&str; 2]) -> Option<OrderId> {
+    pointers.into_iter().find_map(|pointer| needed(value, pointer).ok())
+}
+
+fn needed(value: &Value, pointer: &str) -> Result<OrderId, Unreadable> {
+    number(value, pointer).and_then(|number| number.parse().ok()).ok_or(Unreadable)
 }
 
 /// The number of something, which GraphQL writes `gid://shopify/Order/123`.
@@ -227,7 +227,7 @@ mod tests {
             );
             let returned = match &events("refunds/create", &read(&body)).unwrap()[..] {
                 [Event::Refunded(Refund { extent: Extent::Lines { lines, .. }, .. })] => {
-                    lines.first().map(|line| (line.quantity, line.amount.unwrap()))
+                    lines.first().map(|line| (line.pieces, line.amount.unwrap()))
                 }
                 _ => None,
             };

@@ -4,13 +4,13 @@ use chrono::{DateTime, TimeDelta, Utc};
 use http::HeaderMap;
 use serde_json::Value;
 
-use super::json::{is_true, object, own, quantity, reference, text, time};
+use super::json::{id, is_true, needed, object, own, quantity, reference, text, time};
 use super::signature::{Keys, base64, from_base64, header, not_older, seconds};
 use super::{
-    Buyer, Event, Line, Notification, Platform, Received, Reference, References, Refund, Request, Sale, Secrets,
-    Standing, Term, Unauthentic, Unreadable, Word,
+    Buyer, ChargeRef, Event, Line, Links, Notification, Platform, Received, Refund, Request, Sale, Secrets, Standing,
+    Term, Unauthentic, Unreadable, Word,
 };
-use crate::order::Source;
+use crate::order::{OrderId, Source};
 use crate::text::Invalid;
 
 /// How old a signature may be, and how far ahead: what the specification's own libraries allow.
@@ -73,18 +73,18 @@ fn set<'r>(headers: &'r HeaderMap, family: &str) -> Result<[&'r str; 3], Unauthe
 
 fn events(kind: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
     let data = body.pointer("/data").filter(|data| data.is_object()).ok_or(Unreadable);
-    let order = |data| reference(data, "/order_id").ok_or(Unreadable);
+    let order = |data| needed(data, "/order_id");
     let event = match kind {
         "order.paid" => paid(order(data?)?, time(body, "/timestamp"), data?),
-        "order.refunded" => Some(Event::Refunded(Refund::full(Reference::Order(order(data?)?)))),
+        "order.refunded" => Some(Event::Refunded(Refund::full(ChargeRef::Order(order(data?)?)))),
         "subscription.ended" => Some(Event::Told(ended(time(body, "/timestamp"), data?)?)),
         _ => None,
     };
     Ok(event.into_iter().collect())
 }
 
-fn paid(order: String, at: Option<DateTime<Utc>>, data: &Value) -> Option<Event> {
-    let subscription = reference(data, "/subscription_id");
+fn paid(order: OrderId, at: Option<DateTime<Utc>>, data: &Value) -> Option<Event> {
+    let subscription = id(data, "/subscription_id");
     let until = subscription.as_ref().and_then(|_| time(data, "/paid_until"));
     let line = Line {
         own: own(data, "/product_id"),
@@ -93,24 +93,17 @@ fn paid(order: String, at: Option<DateTime<Utc>>, data: &Value) -> Option<Event>
         ..Line::named([reference(data, "/product_id")])
     };
     Some(Event::Paid(Sale {
-        order,
         at,
         lines: vec![line],
         buyer: Buyer::by_email(text(data, "/customer_email")),
-        references: References { subscription, ..References::default() },
-        ..Sale::default()
+        links: Links::of_subscription(subscription),
+        ..Sale::new(order)
     }))
 }
 
 fn ended(at: Option<DateTime<Utc>>, data: &Value) -> Result<Word, Unreadable> {
-    let subscription = reference(data, "/subscription_id").ok_or(Unreadable)?;
+    let subscription = needed(data, "/subscription_id")?;
     let ended_at = time(data, "/ended_at").ok_or(Unreadable)?;
-    Ok(Word {
-        at: at.unwrap_or(ended_at),
-        references: References { subscription: Some(subscription), ..References::default() },
-        lines: Vec::new(),
-        buyer: Buyer::by_email(None),
-        status: Standing::Ended,
-        term: Term::Until(ended_at),
-    })
+    let links = Links::of_subscription(Some(subscription));
+    Ok(Word::new(at.unwrap_or(ended_at), links, (Standing::Ended, Term::Until(ended_at))))
 }

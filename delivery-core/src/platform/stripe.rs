@@ -3,13 +3,13 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::Value;
 
-use super::json::{is_true, list, object, own, reference, text};
+use super::json::{id, is_true, list, needed, object, own, reference, text};
 use super::signature::{Keys, digest, header, not_older, seconds, timed};
 use super::{
-    Buyer, Dispute, Event, Line, Notification, Platform, Received, Reference, References, Refund, Request, Sale,
-    Secrets, Standing, Term, Unauthentic, Unreadable, Word, json,
+    Buyer, ChargeRef, Dispute, Event, Line, Links, Notification, Platform, Received, Refund, Request, Sale, Secrets,
+    Standing, Term, Unauthentic, Unreadable, Word, json,
 };
-use crate::order::Source;
+use crate::order::{OrderId, Source};
 use crate::product::ProductId;
 
 /// How old a signature may be: what Stripe's own libraries allow.
@@ -68,15 +68,18 @@ fn events(kind: &str, event: &Value) -> Result<Vec<Event>, Unreadable> {
         "charge.captured" if is("charge") => captured(shown, at),
         "invoice.paid" if is("invoice") => invoice(shown, at)?,
         "invoice_payment.paid" if is("invoice_payment") => {
-            link(reference(shown, "/payment/payment_intent"), reference(shown, "/invoice"))
+            link(id(shown, "/payment/payment_intent"), id(shown, "/invoice"))
         }
         // A charge without a payment intent is of no session and no subscription.
         "charge.refunded" if is("charge") => {
-            let of = payment(shown).or_else(|| reference(shown, "/invoice").map(Reference::Order));
+            let of = payment(shown).or_else(|| id(shown, "/invoice").map(ChargeRef::Order));
             of.map(|of| Event::Refunded(refund(of, shown, at)))
         }
         "refund.failed" | "refund.updated" | "charge.refund.updated" if is("refund") && has_failed(kind, event) => {
-            payment(shown).map(|of| Event::Kept(Refund { at, ..Refund::full(of) }))
+            match payment(shown) {
+                Some(of) => Some(Event::Kept { of, at: at.ok_or(Unreadable)? }),
+                None => None,
+            }
         }
         "charge.dispute.closed" if is("dispute") && text(shown, "/status") == Some("won") => {
             dispute(shown).map(Event::Restored)
@@ -107,27 +110,26 @@ fn session(session: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, 
         return Ok(None);
     }
     let is_unpaid = text(session, "/payment_status").ok_or(Unreadable)? == "unpaid";
-    let references = References {
-        payment: reference(session, "/payment_intent"),
-        invoice: reference(session, "/invoice"),
-        subscription: reference(session, "/subscription"),
-        ..References::default()
+    let links = Links {
+        payment: id(session, "/payment_intent"),
+        invoice: id(session, "/invoice"),
+        ..Links::of_subscription(id(session, "/subscription"))
     };
     // A subscription is charged by its invoices.
-    if is_unpaid && (references.payment.is_none() || references.subscription.is_some()) {
+    if is_unpaid && (links.payment.is_none() || links.subscription.is_some()) {
         return Ok(None);
     }
-    let order = reference(session, "/id").ok_or(Unreadable)?;
+    let order = needed(session, "/id")?;
     let names = [reference(session, "/payment_link")];
     let lines = vec![Line { own: own(session, "/metadata/product_id"), ..Line::named(names) }];
     let email = text(session, "/customer_details/email").or_else(|| text(session, "/customer_email"));
     let buyer = Buyer::by_email(email);
-    Ok(Some(Event::Paid(Sale { order, at, is_open: is_unpaid, lines, buyer, references, ..Sale::default() })))
+    Ok(Some(Event::Paid(Sale { at, is_open: is_unpaid, lines, buyer, links, ..Sale::new(order) })))
 }
 
 /// The charge of a payment that was authorised before: its session has said what it sells.
 fn captured(charge: &Value, at: Option<DateTime<Utc>>) -> Option<Event> {
-    let payment = reference(charge, "/payment_intent").filter(|_| is_true(charge, "/captured"))?;
+    let payment = id(charge, "/payment_intent").filter(|_| is_true(charge, "/captured"))?;
     let email = text(charge, "/billing_details/email").or_else(|| text(charge, "/receipt_email"));
     Some(Event::Captured { payment, at: at?, buyer: Buyer::by_email(email) })
 }
@@ -135,11 +137,11 @@ fn captured(charge: &Value, at: Option<DateTime<Utc>>) -> Option<Event> {
 /// A charge of a subscription, which newer versions of the API name inside `parent`. An invoice that pays for no period
 /// is none.
 fn invoice(invoice: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, Unreadable> {
-    let subscription = reference(invoice, "/parent/subscription_details/subscription");
-    let Some(subscription) = subscription.or_else(|| reference(invoice, "/subscription")) else { return Ok(None) };
-    let order = reference(invoice, "/id").ok_or(Unreadable)?;
+    let subscription = id(invoice, "/parent/subscription_details/subscription");
+    let Some(subscription) = subscription.or_else(|| id(invoice, "/subscription")) else { return Ok(None) };
+    let order = needed(invoice, "/id")?;
     let at = json::seconds(invoice, "/status_transitions/paid_at").or(at);
-    let payment = reference(invoice, "/payment_intent");
+    let payment = id(invoice, "/payment_intent");
     let is_first = text(invoice, "/billing_reason") == Some("subscription_create");
     let shown = list(invoice, "/lines/data");
     let plan = plan(invoice);
@@ -148,11 +150,10 @@ fn invoice(invoice: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, 
         // Its payment may be that of the session, all the same.
         return Ok(if is_first { link(payment, Some(order)) } else { None });
     }
-    lines.retain(|line| !line.names.is_empty() || line.own.is_some() || until(line.term).is_some());
+    lines.retain(|line| !line.names.is_empty() || line.own.is_some() || line.term.end().is_some());
     let buyer = Buyer::by_email(text(invoice, "/customer_email"));
-    let (invoice, subscription) = (Some(order.clone()), Some(subscription));
-    let references = References { order: None, payment, invoice, subscription, is_first };
-    Ok(Some(Event::Paid(Sale { order, at, lines, buyer, references, ..Sale::default() })))
+    let links = Links { payment, invoice: Some(order.clone()), is_first, ..Links::of_subscription(Some(subscription)) };
+    Ok(Some(Event::Paid(Sale { at, lines, buyer, links, ..Sale::new(order) })))
 }
 
 /// The product that a seller has set on the subscription as a whole.
@@ -166,7 +167,7 @@ fn plan(invoice: &Value) -> Option<ProductId> {
 fn line(line: &Value, plan: Option<ProductId>, at: Option<DateTime<Utc>>) -> Option<Line> {
     let is_credit = reference(line, "/amount").is_some_and(|amount| amount.starts_with('-'));
     let term = term(line)?;
-    let is_over = until(term).zip(at).is_some_and(|(until, at)| until <= at);
+    let is_over = term.end().zip(at).is_some_and(|(until, at)| until <= at);
     let names = ["/pricing/price_details/price", "/pricing/price_details/product", "/price/id", "/price/product"];
     let own = own(line, "/metadata/product_id").or(plan.filter(|_| term != Term::Once));
     let line = Line { own, term, ..Line::named(names.map(|pointer| reference(line, pointer))) };
@@ -198,17 +199,10 @@ fn period(line: &Value) -> Term {
     }
 }
 
-fn until(term: Term) -> Option<DateTime<Utc>> {
-    match term {
-        Term::Until(until) | Term::Period { until, .. } => Some(until),
-        Term::Unsaid | Term::Every(_) | Term::Once => None,
-    }
-}
-
 /// Adds a line. A price may have several, such as tiers: it is one piece, until the latest of their ends.
 fn joined(mut lines: Vec<Line>, line: Line) -> Vec<Line> {
     match lines.iter_mut().find(|known| is_same(known, &line)) {
-        Some(known) if until(known.term) < until(line.term) => known.term = line.term,
+        Some(known) if known.term.end() < line.term.end() => known.term = line.term,
         Some(_) => {}
         None => lines.push(line),
     }
@@ -229,23 +223,21 @@ fn word(subscription: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>
     };
     let Some(until) = json::seconds(subscription, until) else { return Ok(None) };
     let at = at.ok_or(Unreadable)?;
-    let subscription = Some(reference(subscription, "/id").ok_or(Unreadable)?);
-    let references = References { subscription, ..References::default() };
-    let (lines, buyer) = (Vec::new(), Buyer::by_email(None));
-    Ok(Some(Event::Told(Word { at, references, lines, buyer, status, term: Term::Until(until) })))
+    let links = Links::of_subscription(Some(needed(subscription, "/id")?));
+    Ok(Some(Event::Told(Word::new(at, links, (status, Term::Until(until))))))
 }
 
 /// References by which a payment and the session that names its invoice are one.
-fn link(payment: Option<String>, invoice: Option<String>) -> Option<Event> {
+fn link(payment: Option<OrderId>, invoice: Option<OrderId>) -> Option<Event> {
     let is_link = payment.is_some() && invoice.is_some();
-    is_link.then_some(Event::Linked(References { payment, invoice, ..References::default() }))
+    is_link.then_some(Event::Linked(Links { payment, invoice, ..Links::default() }))
 }
 
 /// What was refunded of a charge, which before 2025-03-31 names its invoice.
-fn refund(of: Reference, charge: &Value, at: Option<DateTime<Utc>>) -> Refund {
-    let references = References { invoice: reference(charge, "/invoice"), ..References::default() };
+fn refund(of: ChargeRef, charge: &Value, at: Option<DateTime<Utc>>) -> Refund {
+    let links = Links { invoice: id(charge, "/invoice"), ..Links::default() };
     let sum = reference(charge, "/amount_refunded");
-    Refund { references, at, ..Refund::of(of, is_true(charge, "/refunded"), sum) }
+    Refund { links, at, ..Refund::of(of, is_true(charge, "/refunded"), sum) }
 }
 
 /// Whether a refund fails by this event. Before 2024-10-28 only an update says so; one of something else says it again.
@@ -265,6 +257,6 @@ fn dispute(dispute: &Value) -> Option<Dispute> {
     Some(Dispute { number: reference(dispute, "/id"), ..Dispute::from(payment(dispute)?) })
 }
 
-fn payment(of: &Value) -> Option<Reference> {
-    reference(of, "/payment_intent").map(Reference::Payment)
+fn payment(of: &Value) -> Option<ChargeRef> {
+    id(of, "/payment_intent").map(ChargeRef::Payment)
 }

@@ -5,13 +5,13 @@ use std::iter;
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-use super::json::{list, object, own_by_sku, quantity, reference, text, time};
+use super::json::{id, list, needed, object, own_by_sku, quantity, reference, text, time};
 use super::signature::{Keys, base64, digest, header};
 use super::{
-    Buyer, Event, Line, Notification, Platform, Received, Reference, References, Refund, Request, Sale, Secrets,
-    Standing, Term, Unauthentic, Unreadable, Word,
+    Buyer, ChargeRef, Event, Line, Links, Notification, Platform, Received, Refund, Request, Sale, Secrets, Standing,
+    Term, Unauthentic, Unreadable, Word,
 };
-use crate::order::Source;
+use crate::order::{OrderId, Source};
 
 /// The notifications of a shop with WooCommerce.
 #[derive(Debug, Clone)]
@@ -77,37 +77,36 @@ fn events(topic: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
 }
 
 fn of_order(order: &Value) -> Result<Vec<Event>, Unreadable> {
-    let id = || reference(order, "/id").ok_or(Unreadable);
+    let number = || needed(order, "/id");
     let is_paid = text(order, "/date_paid_gmt").is_some();
     Ok(match text(order, "/status") {
-        Some("processing" | "completed") if is_paid => paid(order, id()?),
-        Some("refunded") => vec![Event::Refunded(Refund::full(Reference::Order(id()?)))],
+        Some("processing" | "completed") if is_paid => paid(order, number()?),
+        Some("refunded") => vec![Event::Refunded(Refund::full(ChargeRef::Order(number()?)))],
         // One that was never paid may be paid later.
         Some("cancelled") if is_paid => {
-            vec![Event::Refunded(Refund { at: changed_at(order), ..Refund::cancelled(id()?) })]
+            vec![Event::Refunded(Refund { at: changed_at(order), ..Refund::cancelled(number()?) })]
         }
         _ => Vec::new(),
     })
 }
 
-fn paid(order: &Value, id: String) -> Vec<Event> {
+fn paid(order: &Value, number: OrderId) -> Vec<Event> {
     let (lines, subscription) = (lines(order), subscription(order));
     if lines.is_empty() && subscription.is_none() {
         return Vec::new();
     }
     let refunds = list(order, "/refunds").len();
-    let of = Reference::Order(id.clone());
+    let of = ChargeRef::Order(number.clone());
     let refunded = (refunds > 0).then(|| Event::Refunded(Refund::of(of, false, Some(refunds.to_string()))));
     let sale = Sale {
-        order: id,
         at: time(order, "/date_paid_gmt"),
         stands_at: changed_at(order),
-        is_open: false,
         is_again: subscription.is_some(),
         lines,
         buyer: Buyer::by_email(text(order, "/billing/email")),
         // No event names a payment, and a shop may write what it likes there.
-        references: References { subscription, ..References::default() },
+        links: Links::of_subscription(subscription),
+        ..Sale::new(number)
     };
     iter::once(Event::Paid(sale)).chain(refunded).collect()
 }
@@ -118,7 +117,7 @@ fn changed_at(order: &Value) -> Option<DateTime<Utc>> {
 }
 
 /// The subscription that an order charges again or changes. A buyer cannot fill the order's own metadata.
-fn subscription(order: &Value) -> Option<String> {
+fn subscription(order: &Value) -> Option<OrderId> {
     let metadata = list(order, "/meta_data");
     ["_subscription_renewal", "_subscription_switch"].into_iter().find_map(|key| {
         metadata.iter().filter(|entry| text(entry, "/key") == Some(key)).find_map(|entry| number(entry, "/value"))
@@ -126,12 +125,9 @@ fn subscription(order: &Value) -> Option<String> {
 }
 
 fn told(subscription: &Value) -> Result<Event, Unreadable> {
-    let references = References {
-        order: number(subscription, "/parent_id"),
-        subscription: Some(reference(subscription, "/id").ok_or(Unreadable)?),
-        ..References::default()
-    };
-    let Some(at) = date(subscription, "date_modified") else { return Ok(Event::Linked(references)) };
+    let order = number(subscription, "/parent_id");
+    let links = Links { order, ..Links::of_subscription(Some(needed(subscription, "/id")?)) };
+    let Some(at) = date(subscription, "date_modified") else { return Ok(Event::Linked(links)) };
     let end = date(subscription, "end_date");
     let (status, until) = match text(subscription, "/status") {
         Some("active") => (Standing::Active, date(subscription, "next_payment_date").or(end)),
@@ -139,14 +135,8 @@ fn told(subscription: &Value) -> Result<Event, Unreadable> {
         Some("cancelled" | "expired" | "switched") => (Standing::Ended, end.or(Some(at))),
         _ => (Standing::Unsaid, None),
     };
-    Ok(Event::Told(Word {
-        at,
-        references,
-        lines: lines(subscription),
-        buyer: Buyer::by_email(None),
-        status,
-        term: until.map_or(Term::Unsaid, Term::Until),
-    }))
+    let term = until.map_or(Term::Unsaid, Term::Until);
+    Ok(Event::Told(Word { lines: lines(subscription), ..Word::new(at, links, (status, term)) }))
 }
 
 /// A date, in UTC. The first version of the API has it without `_gmt`.
@@ -174,8 +164,8 @@ fn line(item: &Value) -> Option<Line> {
 }
 
 /// The number of something. 0 stands for none.
-fn number(value: &Value, pointer: &str) -> Option<String> {
-    reference(value, pointer).filter(|id| id != "0" && id.bytes().all(|byte| byte.is_ascii_digit()))
+fn number(value: &Value, pointer: &str) -> Option<OrderId> {
+    id(value, pointer).filter(|id| id.as_str() != "0" && id.as_str().bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 #[cfg(test)]
@@ -207,7 +197,7 @@ mod tests {
                 "meta_data":[{{"key":"{key}","value":["x"]}},{{"key":"{key}","value":5001}}]}}"#
             );
             match &said("order.updated", &body)[..] {
-                [Event::Paid(sale)] => Some((sale.lines.len(), sale.references.subscription.clone())),
+                [Event::Paid(sale)] => Some((sale.lines.len(), sale.links.subscription.clone())),
                 _ => None,
             }
         };
@@ -215,8 +205,8 @@ mod tests {
         assert_eq!(order(tip, "x"), None);
         assert_eq!(order(&format!("{tip},{plan}"), "x"), Some((1, None)));
         for key in ["_subscription_renewal", "_subscription_switch"] {
-            assert_eq!(order(plan, key), Some((1, Some("5001".to_owned()))));
-            assert_eq!(order(tip, key), Some((0, Some("5001".to_owned()))));
+            assert_eq!(order(plan, key), Some((1, "5001".parse().ok())));
+            assert_eq!(order(tip, key), Some((0, "5001".parse().ok())));
         }
     }
 

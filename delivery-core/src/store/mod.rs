@@ -118,8 +118,8 @@ pub use self::audit::{Action, Edit};
 pub(crate) use self::cache::fitting;
 pub use self::catalog::{Catalog, CatalogEditor, PostQuery, Posts, ProductNames};
 pub use self::deal::{
-    Bought, Captured, Cause, Charged, Deal, End, Extent, Links, MOST_PRODUCTS, Of, Offer, Own, Recurrence,
-    ReferenceKind, Report, Returned, Standing, Subscription, Term, Word,
+    Bought, Captured, Cause, ChargeRef, Charged, Deal, Dispute, Extent, Links, MOST_PRODUCTS, Offer, Own, Recurrence,
+    ReferenceKind, Refund, Report, Returned, Standing, Subscription, Term, Word,
 };
 pub use self::error::StoreError;
 pub use self::inbox::{

@@ -7,7 +7,7 @@ use delivery_core::key::{Actor, Change, Status};
 use delivery_core::platform::{Dispute, Event, Extent, Refund, Sale};
 use delivery_core::store::EventOutcome::{Ignored, Issued, NeedsAttention, PartialRefund, Restored, Revoked};
 
-use super::shop::{Shop, day, dispute, order, refunded, sale};
+use super::shop::{Shop, day, dispute, id, order, refunded, sale};
 
 #[tokio::test]
 async fn a_restore_lifts_only_what_its_own_dispute_made() {
@@ -80,9 +80,9 @@ async fn a_dispute_about_a_part_of_the_money_changes_nothing_nor_does_its_end() 
 #[tokio::test]
 async fn a_refund_that_failed_and_a_cancellation_that_was_lifted_give_the_key_back() {
     let at = |minutes: i64| Some(day(0) + TimeDelta::minutes(minutes));
-    let cancelled = |minutes| Event::Refunded(Refund { at: at(minutes), ..Refund::cancelled("A".to_owned()) });
+    let cancelled = |minutes| Event::Refunded(Refund { at: at(minutes), ..Refund::cancelled(id("A")) });
     let refunded = |minutes| Event::Refunded(Refund { at: at(minutes), ..Refund::full(order("A")) });
-    let kept = |minutes| Event::Kept(Refund { at: at(minutes), ..Refund::full(order("A")) });
+    let kept = |minutes| Event::Kept { of: order("A"), at: at(minutes).unwrap() };
     let stands = |minutes| Event::Paid(Sale { stands_at: at(minutes), ..sale("A", "guide") });
     for (case, events, status) in [
         ("the refund failed", [stands(1), refunded(2), kept(3)], Status::Valid),
@@ -104,7 +104,7 @@ async fn a_refund_that_failed_and_a_cancellation_that_was_lifted_give_the_key_ba
 async fn a_buyer_is_told_of_a_refund_that_revoked_a_key_and_of_nothing_else() {
     const BOUGHT: &str = "Your key for Guide";
     const REVOKED: &str = "Your key for Guide is no longer valid";
-    let cancelled = || Event::Refunded(Refund::cancelled("A".to_owned()));
+    let cancelled = || Event::Refunded(Refund::cancelled(id("A")));
     let part = || Event::Refunded(Refund::of(order("A"), false, None));
     let paid = || Event::Paid(sale("A", "guide"));
     for (events, subjects) in [

@@ -8,7 +8,7 @@ use delivery_core::platform::{Buyer, Event, Sale};
 use delivery_core::store::EventOutcome::{Ignored, Issued, NeedsAttention, Revoked};
 use delivery_core::store::InboxQuery;
 
-use super::shop::{Shop, line, refunded, sale};
+use super::shop::{Shop, id, line, refunded, sale};
 
 #[tokio::test]
 async fn a_refund_is_told_to_whoever_has_the_key_now() {
@@ -43,7 +43,7 @@ async fn an_address_with_white_space_around_it_gets_its_key() {
 async fn events_of_a_person_who_was_erased_leave_nothing_when_they_come_again() {
     let shop = Shop::with_guide().await;
     let waits = Sale { lines: vec![line("mug")], ..sale("B", "") };
-    let by_reference = Sale { buyer: Buyer { email: None, customer: Some("ctm_1".to_owned()) }, ..sale("C", "guide") };
+    let by_reference = Sale { buyer: Buyer { email: None, customer: Some(id("ctm_1")) }, ..sale("C", "guide") };
     let events = [
         ("evt_paid", Event::Paid(sale("A", "guide")), Issued),
         ("evt_waits", Event::Paid(waits), NeedsAttention),

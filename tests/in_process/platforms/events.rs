@@ -2,12 +2,12 @@
 
 use chrono::{DateTime, Utc};
 use delivery_core::platform::{
-    Buyer, Cause, Dispute, Event, Extent, Line, Reference, References, Refund, Sale, Standing, Term, Word,
+    Buyer, Cause, ChargeRef, Dispute, Event, Extent, Line, Links, Refund, Sale, Standing, Term, Unreadable, Word,
 };
 use serde_json::{Value, json};
 
 use super::hostile::read;
-use super::shop::order;
+use super::shop::{id, order};
 
 fn events(name: &str, topic: &str, body: &Value) -> Vec<Event> {
     read(name, topic, body.to_string().as_bytes()).events.unwrap()
@@ -32,8 +32,8 @@ fn time(text: &str) -> DateTime<Utc> {
     text.parse().unwrap()
 }
 
-fn payment(number: &str) -> Reference {
-    Reference::Payment(number.to_owned())
+fn payment(number: &str) -> ChargeRef {
+    ChargeRef::Payment(id(number))
 }
 
 /// The only sale among events.
@@ -63,17 +63,17 @@ fn stripe_charges_by_invoices_and_takes_back_by_payments() {
         ),
     ] {
         let charges = paid(invoice);
-        let Sale { order, at, lines, buyer, references, .. } = sold(&charges);
-        let (invoice, subscription) = (Some("in_2".to_owned()), Some("sub_1".to_owned()));
-        assert_eq!(*references, References { invoice, subscription, is_first, ..References::default() });
+        let Sale { order, at, lines, buyer, links, .. } = sold(&charges);
+        let (invoice, subscription) = (Some(id("in_2")), Some(id("sub_1")));
+        assert_eq!(*links, Links { invoice, subscription, is_first, ..Links::default() });
         assert_eq!((order.as_str(), *at, buyer.email.as_deref()), ("in_2", created(), Some("a@example.com")));
         // Lines that say no kind are of no period.
         assert!(lines.iter().all(|line| line.own.is_some() && line.term == Term::Unsaid));
     }
     assert_eq!(paid(json!({ "billing_reason": "manual" })), [], "it is of no subscription");
     let linked = json!({ "object": "invoice_payment", "invoice": "in_1", "payment": { "type": "payment_intent", "payment_intent": "pi_1" } });
-    let references = References { payment: Some("pi_1".into()), invoice: Some("in_1".into()), ..References::default() };
-    assert_eq!(stripe("invoice_payment.paid", &linked), [Event::Linked(references)]);
+    let links = Links { payment: Some(id("pi_1")), invoice: Some(id("in_1")), ..Links::default() };
+    assert_eq!(stripe("invoice_payment.paid", &linked), [Event::Linked(links)]);
     let dispute = |status: &str| json!({ "object": "dispute", "status": status, "payment_intent": "pi_1" });
     for (kind, status, expected) in [
         ("charge.dispute.created", "needs_response", vec![Event::Disputed(payment("pi_1").into())]),
@@ -101,14 +101,14 @@ fn stripes_refund_may_fail_and_names_its_invoice() {
         stripe("charge.refunded", &charge)
     };
     for (refunded, extent) in [(true, Extent::Full), (false, Extent::Partial { refund: "500".to_owned() })] {
-        let references = References { invoice: Some("in_1".into()), ..References::default() };
-        let expected = Refund { references, extent, at: created(), ..Refund::full(payment("pi_1")) };
+        let links = Links { invoice: Some(id("in_1")), ..Links::default() };
+        let expected = Refund { links, extent, at: created(), ..Refund::full(payment("pi_1")) };
         assert_eq!(charge(refunded), [Event::Refunded(expected)]);
     }
     let failed = |kind: &str, status: &str| {
         stripe(kind, &json!({ "object": "refund", "payment_intent": "pi_1", "status": status }))
     };
-    let kept = Event::Kept(Refund { at: created(), ..Refund::full(payment("pi_1")) });
+    let kept = Event::Kept { of: payment("pi_1"), at: created().unwrap() };
     assert_eq!(failed("refund.failed", "failed"), std::slice::from_ref(&kept));
     assert_eq!(failed("charge.refund.updated", "failed"), [kept]);
     assert_eq!(failed("charge.refund.updated", "succeeded"), []);
@@ -123,13 +123,10 @@ fn stripe_sells_what_was_authorised_when_it_is_captured() {
     let authorised = stripe("checkout.session.completed", &session);
     let sale = sold(&authorised);
     assert!(sale.is_open);
-    assert_eq!(sale.references.payment.as_deref(), Some("pi_1"));
+    assert_eq!(sale.links.payment, Some(id("pi_1")));
     let charge = |captured: bool| json!({ "object": "charge", "payment_intent": "pi_1", "captured": captured, "billing_details": { "email": "a@example.com" } });
-    let captured = Event::Captured {
-        payment: "pi_1".to_owned(),
-        at: created().unwrap(),
-        buyer: Buyer::by_email(Some("a@example.com")),
-    };
+    let captured =
+        Event::Captured { payment: id("pi_1"), at: created().unwrap(), buyer: Buyer::by_email(Some("a@example.com")) };
     assert_eq!(stripe("charge.captured", &charge(true)), [captured]);
     assert_eq!(stripe("charge.captured", &charge(false)), []);
     // A subscription is charged by its invoices, and what has no payment is paid by none.
@@ -173,7 +170,7 @@ fn shopify_cancels_what_was_cancelled_and_counts_pieces() {
     else {
         panic!("a refund of lines")
     };
-    assert_eq!((refund.as_str(), lines[0].quantity, lines[0].names.as_slice()), ("9", 2, &["PROD-7".to_owned()][..]));
+    assert_eq!((refund.as_str(), lines[0].pieces, lines[0].name.as_str()), ("9", 2, "PROD-7"));
 }
 
 fn lemon_squeezy(kind: &str, data: &Value) -> Vec<Event> {
@@ -184,23 +181,22 @@ fn lemon_squeezy(kind: &str, data: &Value) -> Vec<Event> {
 fn lemon_squeezy_charges_by_subscription_invoices() {
     let created =
         json!({ "type": "subscriptions", "id": "5", "attributes": { "order_id": 1001, "variant_id": 90210 } });
-    let linked = References { order: Some("1001".into()), subscription: Some("5".into()), ..References::default() };
+    let linked = Links { order: Some(id("1001")), ..Links::of_subscription(Some(id("5"))) };
     assert_eq!(lemon_squeezy("subscription_created", &created), [Event::Linked(linked)], "a word without a time");
     let invoice = |reason: &str, refunded: bool| {
         let attributes = json!({ "subscription_id": 5, "billing_reason": reason, "refunded": refunded, "user_email": "a@example.com", "created_at": "2026-02-01T09:00:02.000000Z" });
         json!({ "type": "subscription-invoices", "id": "77", "attributes": attributes })
     };
-    let of = |order: Option<&str>, invoice: Option<&str>| References {
-        order: order.map(str::to_owned),
-        invoice: invoice.map(str::to_owned),
-        subscription: Some("5".into()),
+    let of = |order: Option<&str>, invoice: Option<&str>| Links {
+        order: order.map(id),
+        invoice: invoice.map(id),
         is_first: order.is_some(),
-        ..References::default()
+        ..Links::of_subscription(Some(id("5")))
     };
     for reason in ["renewal", "updated"] {
         let charges = lemon_squeezy("subscription_payment_success", &invoice(reason, false));
         let sale = sold(&charges);
-        assert_eq!((sale.order.as_str(), &sale.references), ("invoice:77", &of(None, Some("invoice:77"))));
+        assert_eq!((sale.order.as_str(), &sale.links), ("invoice:77", &of(None, Some("invoice:77"))));
         assert_eq!((sale.at, sale.lines.len()), (Some(time("2026-02-01T09:00:02Z")), 0));
     }
     // The first is the order, which says what was sold.
@@ -208,8 +204,8 @@ fn lemon_squeezy_charges_by_subscription_invoices() {
     assert_eq!(first, [Event::Linked(of(Some("invoice:77"), None))]);
     assert_eq!(lemon_squeezy("subscription_payment_success", &invoice("something new", false)), []);
     for (refunded, extent) in [(true, Extent::Full), (false, Extent::Partial { refund: String::new() })] {
-        let references = of(None, Some("invoice:77"));
-        let expected = Refund { references, extent, ..Refund::full(order("invoice:77")) };
+        let links = of(None, Some("invoice:77"));
+        let expected = Refund { links, extent, ..Refund::full(order("invoice:77")) };
         let told = lemon_squeezy("subscription_payment_refunded", &invoice("renewal", refunded));
         assert_eq!(told, [Event::Refunded(expected)]);
     }
@@ -229,10 +225,9 @@ fn lemon_squeezy_says_how_a_subscription_stands() {
     ] {
         let attributes = json!({ "order_id": 1001, "variant_id": 90210, "status": status, "user_email": "a@example.com", "trial_ends_at": trial, "renews_at": renewal, "ends_at": end, "updated_at": "2026-01-01T09:00:05Z" });
         let data = json!({ "type": "subscriptions", "id": "5", "attributes": attributes });
-        let (order, subscription) = (Some("1001".to_owned()), Some("5".to_owned()));
         let expected = Word {
             at: time("2026-01-01T09:00:05Z"),
-            references: References { order, subscription, ..References::default() },
+            links: Links { order: Some(id("1001")), ..Links::of_subscription(Some(id("5"))) },
             lines: vec![Line::named([Some("variant:90210".to_owned())])],
             buyer: Buyer::by_email(Some("a@example.com")),
             status: standing,
@@ -283,7 +278,7 @@ fn woocommerce_revokes_what_was_paid_and_waits_for_what_was_not() {
         let completed = order_in("processing", paid(), changed.clone());
         let sale = sold(&completed);
         assert_eq!((sale.at, sale.stands_at), (paid_at, stands_at));
-        let expected = Refund { at: stands_at, ..Refund::cancelled("727".into()) };
+        let expected = Refund { at: stands_at, ..Refund::cancelled(id("727")) };
         assert_eq!(order_in("cancelled", paid(), changed), [Event::Refunded(expected)]);
     }
     // A refund is final.
@@ -303,7 +298,19 @@ fn polar_charges_for_periods_and_changes_and_sells_no_usage() {
     {
         let charges = paid(reason);
         let sale = sold(&charges);
-        assert_eq!((sale.lines[0].quantity, sale.references.subscription.as_deref()), (3, Some("s1")), "{reason}");
+        assert_eq!((sale.lines[0].quantity, &sale.links.subscription), (3, &Some(id("s1"))), "{reason}");
     }
     assert_eq!(paid("subscription_meter_cycle"), []);
+}
+
+#[test]
+fn an_order_of_an_impossible_number_cannot_be_read_and_such_a_link_is_left_out() {
+    let paid = |order: &str, subscription: &str| {
+        let data = json!({ "id": order, "subscription_id": subscription, "product_id": "p1" });
+        read("polar", "", json!({ "type": "order.paid", "data": data }).to_string().as_bytes()).events
+    };
+    for impossible in ["x".repeat(256), "o\u{1}".to_owned()] {
+        assert_eq!(paid(&impossible, "s1"), Err(Unreadable), "{impossible}");
+        assert_eq!(sold(&paid("o1", &impossible).unwrap()).links, Links::default(), "{impossible}");
+    }
 }

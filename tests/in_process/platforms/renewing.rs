@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use delivery_core::delivery::SubscriptionGrace;
 use delivery_core::key::Key;
 use delivery_core::look::Look;
-use delivery_core::platform::{Buyer, Event, Line, Notification, Platform, References, Sale, Term};
+use delivery_core::platform::{Buyer, Event, Line, Links, Notification, Platform, Sale, Term};
 use delivery_core::product::{NewProduct, Refs};
 use delivery_core::store::{EventOutcome, KeyQuery, MemoryStore, Subscribed};
 use delivery_core::terms::{OwnTerms, Validity};
@@ -16,7 +16,7 @@ use delivery_testing::{ManualClock, RecordingMailer};
 use http::Method;
 use serde_json::Value;
 
-use super::shop::Own;
+use super::shop::{Own, id};
 use crate::calls::{Axum, Host, Staff};
 
 const ADA: &str = "ada@example.com";
@@ -43,9 +43,9 @@ async fn shop() -> Shop {
     let terms = OwnTerms { validity: Validity::from_days(30).ok(), ..OwnTerms::default() };
     delivery.add_product(NewProduct::new("Guide").unwrap().refs(refs).terms(terms)).await.unwrap();
     let shop = Shop { delivery, clock, mailer };
-    let subscription = References { subscription: Some("sub_1".to_owned()), ..References::default() };
+    let subscription = Links::of_subscription(Some(id("sub_1")));
     shop.sell(ADA, subscription, Term::Until(time("2026-12-21T10:00:00Z"))).await;
-    shop.sell(BEN, References::default(), Term::Unsaid).await;
+    shop.sell(BEN, Links::default(), Term::Unsaid).await;
     shop
 }
 
@@ -54,14 +54,13 @@ fn time(text: &str) -> DateTime<Utc> {
 }
 
 impl Shop {
-    async fn sell(&self, buyer: &str, references: References, term: Term) {
+    async fn sell(&self, buyer: &str, links: Links, term: Term) {
         let sale = Sale {
-            order: format!("of {buyer}"),
             at: Some(self.clock.now()),
             lines: vec![Line { term, ..Line::named([Some("guide".to_owned())]) }],
             buyer: Buyer::by_email(Some(buyer)),
-            references,
-            ..Sale::default()
+            links,
+            ..Sale::new(id(&format!("of {buyer}")))
         };
         assert_eq!(self.tell(sale).await, Some(EventOutcome::Issued));
     }
@@ -133,13 +132,12 @@ async fn the_seller_sees_the_subscription_of_a_key_and_of_its_successor() {
 async fn a_charge_that_nothing_links_is_of_the_only_key_of_its_buyer() {
     use EventOutcome::{Issued, Renewed};
     let sale = |order: &str| Sale {
-        order: order.to_owned(),
         lines: vec![Line::named([Some("guide".to_owned())])],
         buyer: Buyer::by_email(Some(BEN)),
-        ..Sale::default()
+        ..Sale::new(id(order))
     };
-    let of_subscription = |name: &str| References { subscription: Some(name.to_owned()), ..References::default() };
-    let again = |order: &str, name: &str| Sale { is_again: true, references: of_subscription(name), ..sale(order) };
+    let of_subscription = |name: &str| Links::of_subscription(Some(id(name)));
+    let again = |order: &str, name: &str| Sale { is_again: true, links: of_subscription(name), ..sale(order) };
     let shop = shop().await;
     assert_eq!(shop.tell(again("renewal", "sub_2")).await, Some(Renewed));
     assert_eq!(shop.tell(again("of another", "sub_3")).await, Some(Issued), "the key is of a subscription");

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use delivery_core::platform::{
-    Buyer, Dispute, Event, Extent, Line, Received, Recurrence, Reference, References, Refund, Sale, Standing, Term,
-    Word,
+    Buyer, ChargeRef, Dispute, Event, Extent, Line, Links, Received, Recurrence, Refund, Returned, Sale, Standing,
+    Term, Word,
 };
+use delivery_core::product::ProductId;
 
 /// What the events come to. A further charge of a subscription is a sale as the first.
 pub fn action(received: &Received) -> &'static str {
@@ -19,7 +20,7 @@ pub fn action(received: &Received) -> &'static str {
         [Event::Refunded(_) | Event::Disputed(_)] => "revoke",
         [Event::Restored(_)] => "restore",
         [Event::Told(word)] => told(word),
-        [Event::Linked(references)] => linked(references),
+        [Event::Linked(links)] => linked(links),
         [Event::Customer { .. }] => "remember_customer",
         other => panic!("{other:?}"),
     }
@@ -30,14 +31,14 @@ fn is_part(extent: &Extent) -> bool {
     match extent {
         Extent::Full => false,
         Extent::Partial { .. } => true,
-        Extent::Lines { lines, .. } => lines.iter().all(|line| line.quantity == 0),
+        Extent::Lines { lines, .. } => lines.iter().all(|line| line.pieces == 0),
     }
 }
 
 fn bought(sale: &Sale) -> &'static str {
     let Sale { lines, buyer, .. } = sale;
     let is_over =
-        |line: &Line| sale.references.subscription.is_some() && until(line.term).is_some_and(|it| Some(it) <= sale.at);
+        |line: &Line| sale.links.subscription.is_some() && line.term.end().is_some_and(|it| Some(it) <= sale.at);
     // It is authorised only, or pays for what is over.
     if sale.is_open || (!lines.is_empty() && lines.iter().all(is_over)) {
         return "ignore";
@@ -60,8 +61,8 @@ fn told(word: &Word) -> &'static str {
 }
 
 /// References that make an order a charge of a subscription tell a period, as that does. The first charge is such an order.
-fn linked(references: &References) -> &'static str {
-    let is_charge = references.order.is_some() && references.subscription.is_some() && !references.is_first;
+fn linked(links: &Links) -> &'static str {
+    let is_charge = links.order.is_some() && links.subscription.is_some() && !links.is_first;
     if is_charge { "period" } else { "ignore" }
 }
 
@@ -72,24 +73,24 @@ pub fn facts(received: &Received) -> BTreeMap<&'static str, String> {
     for event in notification.events.iter().flatten() {
         match event {
             Event::Paid(sale) => {
-                concerns(&mut facts, &Reference::Order(sale.order.clone()));
-                names(&mut facts, &sale.references);
+                concerns(&mut facts, &ChargeRef::Order(sale.order.clone()));
+                names(&mut facts, &sale.links);
                 is_by(&mut facts, &sale.buyer);
                 facts.extend(sale.at.map(|at| ("charged_at", shown(at))));
                 facts.extend(paid_until(sale).map(|until| ("paid_until", shown(until))));
             }
             Event::Told(word) => {
-                names(&mut facts, &word.references);
+                names(&mut facts, &word.links);
                 facts.extend(said(word));
             }
-            Event::Refunded(Refund { of, references, .. }) => {
-                names(&mut facts, references);
+            Event::Refunded(Refund { of, links, .. }) => {
+                names(&mut facts, links);
                 concerns(&mut facts, of);
             }
             Event::Disputed(Dispute { of, .. }) | Event::Restored(Dispute { of, .. }) => concerns(&mut facts, of),
-            Event::Linked(references) => names(&mut facts, references),
+            Event::Linked(links) => names(&mut facts, links),
             Event::Customer { reference, email, .. } => {
-                facts.extend([("customer_ref", reference.clone()), ("email", email.clone())]);
+                facts.extend([("customer_ref", reference.to_string()), ("email", email.clone())]);
             }
             _ => {}
         }
@@ -112,36 +113,29 @@ fn said(word: &Word) -> Option<(&'static str, String)> {
 fn paid_until(sale: &Sale) -> Option<DateTime<Utc>> {
     let ends = sale.lines.iter().filter_map(|line| match line.term {
         Term::Every(recurrence) => Some(recurrence.after(sale.at?)),
-        term => until(term),
+        term => term.end(),
     });
     ends.max().filter(|end| Some(*end) > sale.at)
 }
 
-fn until(term: Term) -> Option<DateTime<Utc>> {
-    match term {
-        Term::Until(until) | Term::Period { until, .. } => Some(until),
-        Term::Unsaid | Term::Every(_) | Term::Once => None,
-    }
-}
-
-fn concerns(facts: &mut BTreeMap<&'static str, String>, of: &Reference) {
+fn concerns(facts: &mut BTreeMap<&'static str, String>, of: &ChargeRef) {
     let (kind, name) = match of {
         // Lemon Squeezy numbers invoices apart from orders.
-        Reference::Order(order) => ("order_id", order.trim_start_matches("invoice:")),
-        Reference::Payment(payment) => ("payment_intent", payment.as_str()),
+        ChargeRef::Order(order) => ("order_id", order.as_str().trim_start_matches("invoice:")),
+        ChargeRef::Payment(payment) => ("payment_intent", payment.as_str()),
     };
     facts.insert(kind, name.to_owned());
 }
 
-fn names(facts: &mut BTreeMap<&'static str, String>, references: &References) {
-    let References { order, payment, subscription, .. } = references.clone();
+fn names(facts: &mut BTreeMap<&'static str, String>, links: &Links) {
+    let Links { order, payment, subscription, .. } = links;
     let named = [("order_id", order), ("payment_intent", payment), ("subscription", subscription)];
-    facts.extend(named.into_iter().filter_map(|(kind, name)| Some((kind, name?))));
+    facts.extend(named.into_iter().filter_map(|(kind, name)| Some((kind, name.as_ref()?.to_string()))));
 }
 
 fn is_by(facts: &mut BTreeMap<&'static str, String>, buyer: &Buyer) {
-    let named = [("email", &buyer.email), ("customer_ref", &buyer.customer)];
-    facts.extend(named.into_iter().filter_map(|(kind, name)| Some((kind, name.clone()?))));
+    facts.extend(buyer.email.clone().map(|email| ("email", email)));
+    facts.extend(buyer.customer.as_ref().map(|customer| ("customer_ref", customer.to_string())));
 }
 
 fn shown(at: DateTime<Utc>) -> String {
@@ -163,10 +157,16 @@ pub fn lines(received: &Received) -> Vec<Line> {
     let lines = notification.events.iter().flatten().flat_map(|event| match event {
         Event::Paid(sale) => sale.lines.clone(),
         Event::Told(word) => word.lines.clone(),
-        Event::Refunded(Refund { extent: Extent::Lines { lines, .. }, .. }) => lines.clone(),
+        Event::Refunded(Refund { extent: Extent::Lines { lines, .. }, .. }) => lines.iter().map(returned).collect(),
         _ => Vec::new(),
     });
     lines.collect()
+}
+
+fn returned(Returned { line, name, pieces, amount }: &Returned) -> Line {
+    let quantity = u32::try_from(*pieces).unwrap_or(u32::MAX);
+    let own = name.strip_prefix("PROD-").and_then(|own| ProductId::new(own.parse().ok()?).ok());
+    Line { id: line.clone(), own, quantity, amount: *amount, ..Line::named([Some(name.clone())]) }
 }
 
 /// Whether a line is known by `name`: bare, with its kind, or as a number of ours.

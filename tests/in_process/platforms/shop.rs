@@ -8,10 +8,10 @@ use delivery_core::Delivery;
 use delivery_core::delivery::Error;
 use delivery_core::key::{Key, Status};
 use delivery_core::limit::{Quota, Quotas};
-use delivery_core::order::Source;
+use delivery_core::order::{OrderId, Source};
 use delivery_core::platform::{
-    Buyer, Dispute, Event, Line, Notification, Platform, Received, Reference, References, Refund, Request, Sale,
-    Standing, Term, Unauthentic, Unreadable, Word,
+    Buyer, ChargeRef, Dispute, Event, Line, Links, Notification, Platform, Received, Refund, Request, Sale, Standing,
+    Term, Unauthentic, Unreadable, Word,
 };
 use delivery_core::product::{NewProduct, Product, Refs};
 use delivery_core::store::{self, EventOutcome, InboxQuery, KeyQuery, MemoryStore};
@@ -132,13 +132,16 @@ pub fn line(name: &str) -> Line {
     Line::named([Some(name.to_owned())])
 }
 
+pub fn id(number: &str) -> OrderId {
+    number.parse().unwrap()
+}
+
 pub fn sale(order: &str, name: &str) -> Sale {
     Sale {
-        order: order.to_owned(),
         lines: vec![line(name)],
         buyer: Buyer::by_email(Some("ada@example.com")),
-        references: References { payment: Some(format!("pay {order}")), ..References::default() },
-        ..Sale::default()
+        links: Links { payment: Some(id(&format!("pay {order}"))), ..Links::default() },
+        ..Sale::new(id(order))
     }
 }
 
@@ -151,8 +154,8 @@ pub fn day(days: i64) -> DateTime<Utc> {
 pub fn charge(order: &str, from: i64) -> Sale {
     let term = Term::Period { from: day(from), until: day(from + 30) };
     let sold = sale(order, "guide");
-    let references = References { subscription: Some("sub".to_owned()), ..sold.references };
-    Sale { at: Some(day(from)), lines: vec![Line { term, ..line("guide") }], references, ..sold }
+    let links = Links { subscription: Some(id("sub")), ..sold.links };
+    Sale { at: Some(day(from)), lines: vec![Line { term, ..line("guide") }], links, ..sold }
 }
 
 pub fn charged(order: &str, from: i64) -> Event {
@@ -161,18 +164,11 @@ pub fn charged(order: &str, from: i64) -> Event {
 
 /// What the platform says of that subscription on a day.
 pub fn word(on: i64, status: Standing, term: Term) -> Event {
-    Event::Told(Word {
-        at: day(on),
-        references: References { subscription: Some("sub".to_owned()), ..References::default() },
-        lines: Vec::new(),
-        buyer: Buyer::by_email(None),
-        status,
-        term,
-    })
+    Event::Told(Word::new(day(on), Links::of_subscription(Some(id("sub"))), (status, term)))
 }
 
-pub fn order(number: &str) -> Reference {
-    Reference::Order(number.to_owned())
+pub fn order(number: &str) -> ChargeRef {
+    ChargeRef::Order(id(number))
 }
 
 pub fn refunded(number: &str) -> Event {
@@ -180,5 +176,5 @@ pub fn refunded(number: &str) -> Event {
 }
 
 pub fn dispute(number: &str) -> Dispute {
-    Reference::Payment(format!("pay {number}")).into()
+    ChargeRef::Payment(id(&format!("pay {number}"))).into()
 }

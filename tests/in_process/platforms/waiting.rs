@@ -11,7 +11,7 @@ use delivery_core::store::{InboxQuery, StoreError};
 use delivery_core::terms::MAX_USES;
 use delivery_testing::Fault;
 
-use super::shop::{Shop, called, line, sale};
+use super::shop::{Shop, called, id, line, sale};
 use crate::calls::uses;
 
 #[tokio::test]
@@ -82,9 +82,9 @@ async fn an_order_that_was_served_stays_served_when_its_line_is_mapped_anew_or_t
 #[tokio::test]
 async fn a_sale_waits_for_its_address() {
     let shop = Shop::with_guide().await;
-    let buyer = Buyer { email: None, customer: Some("ctm_1".to_owned()) };
+    let buyer = Buyer { email: None, customer: Some(id("ctm_1")) };
     assert_eq!(shop.tell(Event::Paid(Sale { buyer, ..sale("A", "guide") })).await, Some(NeedsAttention));
-    let told = Event::Customer { reference: "ctm_1".to_owned(), email: "ada@example.com".to_owned(), told_at: None };
+    let told = Event::Customer { reference: id("ctm_1"), email: "ada@example.com".to_owned(), told_at: None };
     assert_eq!(shop.tell(told).await, Some(Remembered));
     shop.delivery.apply_events().await.unwrap();
     assert_eq!(shop.keys().await[0].email().as_str(), "ada@example.com");
@@ -181,10 +181,10 @@ async fn sellers_who_add_something_at_once_lose_nothing() {
 #[tokio::test]
 async fn the_address_of_a_customer_can_be_added() {
     let shop = Shop::with_guide().await;
-    let told = Event::Customer { reference: "ctm_1".to_owned(), email: "nobody".to_owned(), told_at: None };
+    let told = Event::Customer { reference: id("ctm_1"), email: "nobody".to_owned(), told_at: None };
     assert_eq!(shop.tell(told).await, Some(NeedsAttention));
     assert!(apply(&shop, Some("ada@example.com"), None).await.unwrap());
-    let buyer = Buyer { email: None, customer: Some("ctm_1".to_owned()) };
+    let buyer = Buyer { email: None, customer: Some(id("ctm_1")) };
     assert_eq!(shop.tell(Event::Paid(Sale { buyer, ..sale("A", "guide") })).await, Some(Issued));
     assert_eq!(shop.keys().await[0].email().as_str(), "ada@example.com");
 }
@@ -286,8 +286,7 @@ async fn names_that_no_database_takes_are_kept_all_the_same() {
     let shop = Shop::with_guide().await;
     let long = "x".repeat(10_000);
     assert_eq!(shop.told(&long, Ok(vec![Event::Paid(sale("A", "guide"))])).await, Some(Issued));
-    assert_eq!(shop.told("evt\0", Ok(vec![Event::Paid(sale("A\0", "guide"))])).await, Some(NeedsAttention));
-    assert_eq!(shop.told("evt_3", Ok(vec![Event::Paid(sale(&long, "guide"))])).await, Some(NeedsAttention));
+    assert_eq!(shop.told("evt\0", Ok(vec![Event::Paid(sale("B", "guide"))])).await, Some(Issued));
     shop.clock.advance(Duration::from_mins(2));
     assert_eq!(shop.told("evt_4", Ok(vec![Event::Paid(sale("C", &format!("{long}\0")))])).await, Some(NeedsAttention));
     assert!(shop.reasons().await.iter().flatten().all(|reason| reason.len() < 200));

@@ -5,8 +5,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use delivery_core::Delivery;
 use delivery_core::key::{Key, Status};
-use delivery_core::order::{OrderRef, Source};
-use delivery_core::platform::{Buyer, Dispute, Event, Line, Notification, Reference, References, Refund, Sale};
+use delivery_core::order::{OrderId, OrderRef, Source};
+use delivery_core::platform::{Buyer, ChargeRef, Dispute, Event, Line, Links, Notification, Refund, Sale};
 use delivery_core::product::{NewProduct, ProductId, Refs};
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -114,20 +114,20 @@ impl Platform {
 
 impl Bought {
     fn events(&self) -> Vec<Event> {
-        let payment = format!("payment of {}", self.order);
+        let id = |number: &str| number.parse::<OrderId>().unwrap();
+        let payment = id(&format!("payment of {}", self.order));
         let line = Line::named([Some("guide".to_owned())]);
         let dispute = || Dispute {
             number: Some(format!("dispute of {}", self.order)),
-            ..Dispute::from(Reference::Payment(payment.clone()))
+            ..Dispute::from(ChargeRef::Payment(payment.clone()))
         };
         let paid = Event::Paid(Sale {
-            order: self.order.clone(),
             lines: vec![line],
             buyer: Buyer::by_email(Some("b@example.com")),
-            references: References { payment: Some(payment.clone()), ..References::default() },
-            ..Sale::default()
+            links: Links { payment: Some(payment.clone()), ..Links::default() },
+            ..Sale::new(id(&self.order))
         });
-        let refund = || Event::Refunded(Refund::full(Reference::Payment(payment.clone())));
+        let refund = || Event::Refunded(Refund::full(ChargeRef::Payment(payment.clone())));
         [Some(paid), self.is_refunded.then(refund), self.dispute.map(|_| Event::Disputed(dispute()))]
             .into_iter()
             .chain([(self.dispute == Some(true)).then(|| Event::Restored(dispute()))])

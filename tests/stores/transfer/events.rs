@@ -7,8 +7,8 @@ use chrono::TimeDelta;
 use delivery_core::key::{KeyId, NewKey};
 use delivery_core::order::{OrderId, OrderRef, Source};
 use delivery_core::store::{
-    Backend, Bought, Cause, Charged, Customer, Entry, EventId, Extent, Fetch, Handling, Inbox, InboxQuery, Ledger,
-    Links, Of, Offer, Receipt, Report, RequestId, Sale, Term,
+    Backend, Bought, ChargeRef, Charged, Customer, Entry, EventId, Fetch, Handling, Inbox, InboxQuery, Ledger, Links,
+    Offer, Receipt, Refund, Report, RequestId, Sale, Term,
 };
 
 use super::sold::{KEYS, id, message, order};
@@ -89,9 +89,8 @@ pub fn sale(index: u64) -> Receipt {
 }
 
 pub fn refund(index: u64) -> Receipt {
-    let of = Of::Payment(name(&format!("payment {index}")));
-    let (links, extent, cause) = (Links::default(), Extent::Full, Cause::Refund);
-    let report = Report::Refunded { of, links, extent, cause, at: None };
+    let of = ChargeRef::Payment(name(&format!("payment {index}")));
+    let report = Report::Refunded(Refund::full(of));
     receipt(&format!("refunded {index}"), Handling::Apply(vec![report]))
 }
 

@@ -31,7 +31,7 @@ pub(super) fn kept(source: &Source, notification: &Notification, now: DateTime<U
         number: 0,
         id: EventId { source: source.clone(), name },
         kind,
-        order: events.iter().flatten().find_map(Event::concerns).and_then(|order| order.parse().ok()),
+        order: events.iter().flatten().find_map(Event::concerns).cloned(),
         body: body.map_err(|error| StoreError::corrupt_because("an event that is no JSON", error))?,
         received_at: now.trunc_subsecs(3),
         outcome: None,

@@ -3,7 +3,6 @@
 mod inbox;
 mod kept;
 mod offers;
-mod read;
 mod reports;
 mod told;
 

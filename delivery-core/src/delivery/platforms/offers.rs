@@ -26,7 +26,7 @@ const SHOWN: usize = 80;
 pub(super) struct Buying<'e> {
     pub(super) lines: &'e [Line],
     pub(super) buyer: &'e Buyer,
-    pub(super) order: Option<OrderId>,
+    pub(super) order: Option<&'e OrderId>,
     pub(super) subscription: Option<&'e OrderId>,
     pub(super) added: &'e Added,
 }
@@ -86,7 +86,7 @@ impl Delivery {
         if found.is_empty() {
             found = self.subscribed(source, buying).await?;
         }
-        let Some(order) = &buying.order else { return Ok(Some(offered)) };
+        let Some(order) = buying.order else { return Ok(Some(offered)) };
         let Some(email) = self.address(source, buying.buyer).await?.or_else(|| buying.added.email.clone()) else {
             offered.missing = Some(NO_ADDRESS.to_owned());
             return Ok(Some(offered));
@@ -220,9 +220,8 @@ impl Delivery {
     }
 
     pub(super) async fn address(&self, source: &Source, buyer: &Buyer) -> Result<Option<Email>, Error> {
-        let customer = buyer.customer.as_ref().and_then(|customer| customer.parse::<OrderId>().ok());
-        if let (Some(customer), Some(inbox)) = (customer, self.inner.ledger.inbox())
-            && let Some(email) = inbox.customer(source, &customer).await?
+        if let (Some(customer), Some(inbox)) = (&buyer.customer, self.inner.ledger.inbox())
+            && let Some(email) = inbox.customer(source, customer).await?
         {
             return Ok(Some(email));
         }

@@ -3,20 +3,18 @@
 use chrono::{DateTime, Utc};
 
 use super::offers::{Buying, NO_ADDRESS, Offered};
-use super::read::{links, parsed, remembered, without_products};
 use super::told::{Added, Told};
 use crate::clock::whole_seconds;
 use crate::delivery::{Delivery, Error};
 use crate::order::{OrderId, OrderRef, Source};
 use crate::platform::{self, Buyer, Event, Unreadable};
-use crate::store::{Captured, Charged, Entry, Handling, KeyQuery, Offer, ReferenceKind, Report, Word};
+use crate::store::{Captured, Charged, Customer, Entry, Handling, KeyQuery, Offer, ReferenceKind, Report, Word};
 
 impl Delivery {
     /// What is to be done with an event.
     pub(super) async fn handling(&self, entry: &Entry, told: Told) -> Result<Handling, Error> {
         let source = &entry.id.source;
-        let unreadable = || Ok(Handling::Wait(Unreadable.to_string()));
-        let Some(events) = &told.events else { return unreadable() };
+        let Some(events) = &told.events else { return Ok(Handling::Wait(Unreadable.to_string())) };
         if told.is_test && !self.inner.platforms.accept_test_events {
             return Ok(Handling::Ignore("it is about a test purchase".to_owned()));
         }
@@ -24,16 +22,22 @@ impl Delivery {
             return Ok(Handling::Wait(advice.clone()));
         }
         if let [Event::Customer { reference, email, told_at }] = events.as_slice() {
-            let told_at = told_at.unwrap_or(entry.received_at);
-            return Ok(remembered(source, reference, (email, &told.added), told_at));
+            let Some(email) = email.parse().ok().or(told.added.email) else {
+                return Ok(Handling::Wait(NO_ADDRESS.to_owned()));
+            };
+            let (reference, told_at) = (reference.clone(), told_at.unwrap_or(entry.received_at));
+            return Ok(Handling::Remember(Customer { source: source.clone(), reference, email, told_at }));
         }
         let (mut reports, mut is_dismissed) = (Vec::with_capacity(events.len()), false);
         for event in events {
             match self.report(entry, event, &told.added).await? {
                 // All its lines are dismissed.
-                Ok(None) if matches!(event, Event::Paid(_) | Event::Told(_)) => is_dismissed = true,
-                Ok(report) => reports.extend(report),
-                Err(unreadable) => return Ok(Handling::Wait(unreadable.to_string())),
+                None if matches!(event, Event::Paid(_) | Event::Told(_)) => is_dismissed = true,
+                // One of several that cannot be applied alone.
+                None if matches!(event, Event::Customer { .. } | Event::Unshown { .. }) => {
+                    return Ok(Handling::Wait(Unreadable.to_string()));
+                }
+                report => reports.extend(report),
             }
         }
         let is_one_sale =
@@ -47,47 +51,41 @@ impl Delivery {
         Ok(Handling::Apply(reports))
     }
 
-    async fn report(
-        &self,
-        entry: &Entry,
-        event: &Event,
-        added: &Added,
-    ) -> Result<Result<Option<Report>, Unreadable>, Error> {
+    /// What the store is told by an event: nothing if all its lines are dismissed, or if it can only be applied alone.
+    async fn report(&self, entry: &Entry, event: &Event, added: &Added) -> Result<Option<Report>, Error> {
         let source = &entry.id.source;
-        let (references, lines, buyer) = match event {
-            Event::Captured { payment, at, buyer } => {
-                return self.captured(source, payment, *at, (buyer, added)).await;
+        Ok(match event {
+            Event::Paid(sale) => self.charged(entry, sale, added).await?,
+            Event::Told(platform::Word { at, links, lines, buyer, status, term }) => {
+                let subscription = links.subscription.as_ref();
+                let buying = Buying { lines, buyer, order: links.order.as_ref(), subscription, added };
+                let offered = self.offers(source, &buying).await?;
+                offered.map(|Offered { lines, offers, .. }| {
+                    Report::Told(Word { at: *at, links: links.clone(), lines, standing: *status, term: *term, offers })
+                })
             }
-            Event::Paid(platform::Sale { references, lines, buyer, .. })
-            | Event::Told(platform::Word { references, lines, buyer, .. }) => (references, lines, buyer),
-            event => return Ok(without_products(event)),
-        };
-        let Ok(mut links) = links(references) else { return Ok(Err(Unreadable)) };
-        let subscription = links.subscription.clone();
-        let mut buying =
-            Buying { lines, buyer, order: links.order.clone(), subscription: subscription.as_ref(), added };
-        Ok(Ok(match event {
-            Event::Paid(platform::Sale { order, at, stands_at, is_open, is_again, .. }) => {
-                let Ok(order) = parsed(order) else { return Ok(Err(Unreadable)) };
-                buying.order = Some(order.clone());
-                let Some(Offered { lines, offers, missing }) = self.offers(source, &buying).await? else {
-                    return Ok(Ok(None));
-                };
-                if *is_again {
-                    links.order = self.began(source, subscription.as_ref(), &offers).await?;
-                }
-                let at = at.unwrap_or_else(|| whole_seconds(entry.received_at));
-                let (stands_at, is_open) = (*stands_at, *is_open);
-                Some(Report::Charged(Charged { order, at, stands_at, is_open, links, lines, offers, missing }))
-            }
-            Event::Told(platform::Word { at, status, term, .. }) => {
-                let Some(Offered { lines, offers, .. }) = self.offers(source, &buying).await? else {
-                    return Ok(Ok(None));
-                };
-                Some(Report::Told(Word { at: *at, links, lines, standing: *status, term: *term, offers }))
-            }
-            _ => None,
-        }))
+            Event::Captured { payment, at, buyer } => Some(self.captured(source, payment, *at, (buyer, added)).await?),
+            Event::Refunded(refund) => Some(Report::Refunded(refund.clone())),
+            Event::Kept { of, at } => Some(Report::Kept { of: of.clone(), at: *at }),
+            Event::Disputed(dispute) => Some(Report::Disputed(dispute.clone())),
+            Event::Restored(dispute) => Some(Report::Won(dispute.clone())),
+            Event::Linked(links) => Some(Report::Linked(links.clone())),
+            Event::Unshown { .. } | Event::Customer { .. } => None,
+        })
+    }
+
+    async fn charged(&self, entry: &Entry, sale: &platform::Sale, added: &Added) -> Result<Option<Report>, Error> {
+        let platform::Sale { order, at, stands_at, is_open, is_again, lines, buyer, links } = sale;
+        let (source, subscription) = (&entry.id.source, links.subscription.as_ref());
+        let buying = Buying { lines, buyer, order: Some(order), subscription, added };
+        let Some(Offered { lines, offers, missing }) = self.offers(source, &buying).await? else { return Ok(None) };
+        let mut links = links.clone();
+        if *is_again {
+            links.order = self.began(source, subscription, &offers).await?;
+        }
+        let at = at.unwrap_or_else(|| whole_seconds(entry.received_at));
+        let (order, stands_at, is_open) = (order.clone(), *stands_at, *is_open);
+        Ok(Some(Report::Charged(Charged { order, at, stands_at, is_open, links, lines, offers, missing })))
     }
 
     /// The order with which a subscription began that nothing has named yet: the order of the only key of the same buyer and product that
@@ -120,15 +118,16 @@ impl Delivery {
     async fn captured(
         &self,
         source: &Source,
-        payment: &str,
+        payment: &OrderId,
         at: DateTime<Utc>,
         (buyer, added): (&Buyer, &Added),
-    ) -> Result<Result<Option<Report>, Unreadable>, Error> {
-        let Ok(payment) = parsed(payment) else { return Ok(Err(Unreadable)) };
-        let mut captured = Captured { payment, at, order: None, offers: Vec::new(), missing: None };
-        let Some(inbox) = self.inner.ledger.inbox() else { return Ok(Ok(None)) };
-        let deal = inbox.deal(source, ReferenceKind::Payment, &captured.payment).await?;
-        let order = deal.as_ref().and_then(|deal| deal.authorised(captured.payment.as_str())?.parse::<OrderId>().ok());
+    ) -> Result<Report, Error> {
+        let mut captured = Captured { payment: payment.clone(), at, order: None, offers: Vec::new(), missing: None };
+        let deal = match self.inner.ledger.inbox() {
+            Some(inbox) => inbox.deal(source, ReferenceKind::Payment, payment).await?,
+            None => None,
+        };
+        let order = deal.as_ref().and_then(|deal| deal.authorised(payment.as_str())?.parse::<OrderId>().ok());
         if let (Some(deal), Some(order)) = (deal, order) {
             if let Some(email) = self.address(source, buyer).await?.or_else(|| added.email.clone()) {
                 let order = OrderRef { source: source.clone(), id: order.clone() };
@@ -140,6 +139,6 @@ impl Delivery {
             }
             captured.order = Some(order);
         }
-        Ok(Ok(Some(Report::Captured(captured))))
+        Ok(Report::Captured(captured))
     }
 }

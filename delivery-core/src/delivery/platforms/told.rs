@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::email::Email;
-use crate::platform::{Buyer, Event, Line, References, Sale};
+use crate::order::OrderId;
+use crate::platform::{Buyer, Event, Line, Links, Sale};
 use crate::product::{ProductId, RefName};
 
 /// What the inbox keeps of an event.
@@ -59,7 +60,7 @@ enum Stored {
 
 #[derive(Deserialize)]
 enum Before {
-    Renewed { charge: String, subscription: String, lines: Vec<Line>, buyer: Buyer, references: References },
+    Renewed { charge: OrderId, subscription: OrderId, lines: Vec<Line>, buyer: Buyer, references: Links },
 }
 
 /// Events that wait, also those that an earlier version kept.
@@ -68,8 +69,8 @@ fn events<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Event
     let read = |stored: Stored| match stored {
         Stored::Now(event) => event,
         Stored::Before(Before::Renewed { charge, subscription, lines, buyer, references }) => {
-            let references = References { subscription: Some(subscription), ..references };
-            Event::Paid(Sale { order: charge, lines, buyer, references, ..Sale::default() })
+            let links = Links { subscription: Some(subscription), ..references };
+            Event::Paid(Sale { lines, buyer, links, ..Sale::new(charge) })
         }
     };
     Ok(stored.map(|events| events.into_iter().map(read).collect()))
@@ -89,13 +90,12 @@ mod tests {
         )
         .unwrap();
         let line = Line { own: crate::product::ProductId::new(7).ok(), ..Line::named([Some("price_1".to_owned())]) };
-        let (payment, subscription) = (Some("pi_2".to_owned()), Some("sub_1".to_owned()));
+        let id = |name: &str| name.parse::<OrderId>().unwrap();
         let charge = Event::Paid(Sale {
-            order: "in_2".to_owned(),
             lines: vec![line],
             buyer: Buyer::by_email(Some("ada@example.com")),
-            references: References { payment, subscription, ..References::default() },
-            ..Sale::default()
+            links: Links { payment: Some(id("pi_2")), ..Links::of_subscription(Some(id("sub_1"))) },
+            ..Sale::new(id("in_2"))
         });
         let written = serde_json::to_value(&told).unwrap();
         assert_eq!(written["events"][0], serde_json::to_value(charge).unwrap());

@@ -26,8 +26,8 @@ use serde::{Deserialize, Serialize};
 
 use self::facts::{Charge, Money, Said};
 pub use self::report::{
-    Bought, Captured, Cause, Charged, End, Extent, Links, MOST_PRODUCTS, Of, Offer, ReferenceKind, Report, Returned,
-    Word,
+    Bought, Captured, Cause, ChargeRef, Charged, Dispute, Extent, Links, MOST_PRODUCTS, Offer, ReferenceKind, Refund,
+    Report, Returned, Word,
 };
 pub(in crate::store) use self::step::{Outcome, Step, Why};
 pub use self::term::{Own, Recurrence, Standing, Term};
@@ -210,10 +210,10 @@ impl Deal {
         all
     }
 
-    fn money(&mut self, of: &Of) -> &mut Money {
+    fn money(&mut self, of: &ChargeRef) -> &mut Money {
         match of {
-            Of::Order(name) => &mut self.charge(name.as_str()).money,
-            Of::Payment(name) => self.payments.entry(name.as_str().to_owned()).or_default(),
+            ChargeRef::Order(name) => &mut self.charge(name.as_str()).money,
+            ChargeRef::Payment(name) => self.payments.entry(name.as_str().to_owned()).or_default(),
         }
     }
 

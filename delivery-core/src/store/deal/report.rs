@@ -22,53 +22,20 @@ pub enum Report {
     /// What the platform says of a subscription itself.
     Told(Word),
     /// Money went back, or an order was cancelled.
-    Refunded {
-        /// Of what.
-        of: Of,
-        /// Its other references.
-        links: Links,
-        /// How much of it.
-        extent: Extent,
-        /// Why.
-        cause: Cause,
-        /// When, if the platform may take it back later; `None` if it is final.
-        at: Option<DateTime<Utc>>,
-    },
+    Refunded(Refund),
     /// A refund failed: the money stays.
     Kept {
         /// Of what.
-        of: Of,
+        of: ChargeRef,
         /// When.
         at: DateTime<Utc>,
     },
     /// A buyer's bank took a payment back, or is about to.
-    Disputed {
-        /// Of what.
-        of: Of,
-        /// The platform's own number of the dispute; empty if it has none.
-        dispute: String,
-        /// The lines that it is about; empty for all of it.
-        lines: Vec<Returned>,
-    },
+    Disputed(Dispute),
     /// A dispute was won: the money stays.
-    Won {
-        /// Of what.
-        of: Of,
-        /// Which dispute, or the end of any.
-        end: End,
-    },
+    Won(Dispute),
     /// References that belong to the same sale.
     Linked(Links),
-}
-
-/// How a dispute ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "what platforms say")]
-pub enum End {
-    /// That of this number, or the only one of a platform that does not number them.
-    Of(String),
-    /// Any: this is the platform's number of the end.
-    Any(String),
 }
 
 /// A paid order, or a charge of the subscription that `links` names.
@@ -164,30 +131,68 @@ pub struct Offer {
     pub sale: Sale,
 }
 
-/// What a report is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Money that went back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
+pub struct Refund {
+    /// Of what.
+    pub of: ChargeRef,
+    /// Other references of what was refunded: by them it is found where `of` is not known.
+    #[serde(default, alias = "references")]
+    pub links: Links,
+    /// How much of it.
+    pub extent: Extent,
+    /// Why.
+    pub cause: Cause,
+    /// When the platform said so, where it may say the opposite later: the newest word counts. `None`: it is final.
+    #[serde(default)]
+    pub at: Option<DateTime<Utc>>,
+}
+
+/// A dispute about a payment, or the end of one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
+pub struct Dispute {
+    /// About what.
+    pub of: ChargeRef,
+    /// The platform's own number of the dispute.
+    pub number: Option<String>,
+    /// The platform's own number of the end of a dispute, where it does not say of which: it ends any.
+    pub end: Option<String>,
+    /// How much is disputed. An end is of all that its dispute was about.
+    #[serde(default = "all")]
+    pub extent: Extent,
+}
+
+fn all() -> Extent {
+    Extent::Full
+}
+
+/// The charge that a report is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_enums, reason = "what platforms name")]
-pub enum Of {
-    /// An order or charge.
+pub enum ChargeRef {
+    /// An order or charge, by the platform's own number.
     Order(OrderId),
     /// A payment.
     Payment(OrderId),
 }
 
-/// How much was refunded.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// How much was refunded or is disputed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_enums, reason = "what platforms say")]
 pub enum Extent {
     /// All of it.
     Full,
     /// A part of the money.
     Partial {
-        /// What tells this refund from others of the same order or payment; each counts once.
+        /// What tells this refund from others of the same order or payment: the platform's own number, or the sum that was refunded
+        /// so far. Each counts once.
         refund: String,
     },
-    /// Some pieces of some lines.
+    /// Some pieces of some lines. A line is refunded when its pieces or its money add up.
     Lines {
-        /// The platform's number of the refund, which counts once.
+        /// The platform's own number of this refund: each counts once.
         refund: String,
         /// What was refunded.
         lines: Vec<Returned>,
@@ -199,13 +204,15 @@ pub enum Extent {
 #[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
 pub struct Returned {
     /// Its identity within the order, if the platform says which line it was.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, alias = "id", skip_serializing_if = "Option::is_none")]
     pub line: Option<String>,
-    /// The most specific name that the platform has for the line.
+    /// The most specific name that the platform has for the line; empty if it says which line it was.
+    #[serde(default)]
     pub name: String,
     /// How many pieces; more than there are stand for all.
+    #[serde(alias = "quantity")]
     pub pieces: u64,
-    /// How much money, where the platform says that.
+    /// How much money, in the platform's smallest unit, where refunds are told in money.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amount: Option<u64>,
 }
@@ -213,19 +220,20 @@ pub struct Returned {
 /// Why money went back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_enums, reason = "what platforms say")]
-#[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// The seller refunded it.
+    #[serde(alias = "refund")]
     Refund,
     /// The order was cancelled after it was paid.
+    #[serde(alias = "cancellation")]
     Cancellation,
 }
 
-/// Other references of a sale or charge.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// A platform's references of one sale or charge, beside its number.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
 pub struct Links {
-    /// The order.
+    /// The order, where the references were not read from it.
     pub order: Option<OrderId>,
     /// The payment.
     pub payment: Option<OrderId>,
@@ -233,7 +241,9 @@ pub struct Links {
     pub invoice: Option<OrderId>,
     /// The subscription.
     pub subscription: Option<OrderId>,
-    /// Whether it is the charge by which the subscription began: the same payment as the order that began it.
+    /// Whether it is the charge by which the subscription began: the same payment as the order that began it, where the platform
+    /// reports both.
+    #[serde(default)]
     pub is_first: bool,
 }
 
@@ -277,7 +287,41 @@ impl std::str::FromStr for ReferenceKind {
 
 crate::text::serde_as_text!(ReferenceKind);
 
-impl Of {
+impl Refund {
+    /// All of it.
+    #[must_use]
+    pub fn full(of: ChargeRef) -> Self {
+        Self { of, links: Links::default(), extent: Extent::Full, cause: Cause::Refund, at: None }
+    }
+
+    /// All of it if `is_full`, else a part of the money, which `refund` tells from others.
+    #[must_use]
+    pub fn of(of: ChargeRef, is_full: bool, refund: Option<String>) -> Self {
+        let partial = || Extent::Partial { refund: refund.unwrap_or_default() };
+        Self { extent: if is_full { Extent::Full } else { partial() }, ..Self::full(of) }
+    }
+
+    /// A paid order that was cancelled.
+    #[must_use]
+    pub fn cancelled(order: OrderId) -> Self {
+        Self { cause: Cause::Cancellation, ..Self::full(ChargeRef::Order(order)) }
+    }
+}
+
+impl From<ChargeRef> for Dispute {
+    fn from(of: ChargeRef) -> Self {
+        Self { of, number: None, end: None, extent: Extent::Full }
+    }
+}
+
+impl ChargeRef {
+    /// The platform's number of it.
+    #[must_use]
+    pub fn id(&self) -> &OrderId {
+        let (Self::Order(id) | Self::Payment(id)) = self;
+        id
+    }
+
     pub(in crate::store) fn reference(&self) -> (ReferenceKind, &OrderId) {
         match self {
             Self::Order(id) => (ReferenceKind::Order, id),
@@ -287,6 +331,12 @@ impl Of {
 }
 
 impl Links {
+    /// Those of a charge of a subscription, if it is of one.
+    #[must_use]
+    pub fn of_subscription(subscription: Option<OrderId>) -> Self {
+        Self { subscription, ..Self::default() }
+    }
+
     pub(in crate::store) fn references(&self) -> impl Iterator<Item = (ReferenceKind, &OrderId)> {
         let named = [&self.order, &self.payment, &self.invoice, &self.subscription];
         ReferenceKind::ALL.into_iter().zip(named).filter_map(|(kind, id)| Some((kind, id.as_ref()?)))
@@ -310,8 +360,12 @@ impl Report {
             Self::Charged(Charged { order, links, .. }) => {
                 std::iter::once((ReferenceKind::Order, order)).chain(links.references()).collect()
             }
-            Self::Refunded { of, links, .. } => std::iter::once(of.reference()).chain(links.references()).collect(),
-            Self::Kept { of, .. } | Self::Disputed { of, .. } | Self::Won { of, .. } => vec![of.reference()],
+            Self::Refunded(Refund { of, links, .. }) => {
+                std::iter::once(of.reference()).chain(links.references()).collect()
+            }
+            Self::Kept { of, .. } | Self::Disputed(Dispute { of, .. }) | Self::Won(Dispute { of, .. }) => {
+                vec![of.reference()]
+            }
             Self::Captured(Captured { payment, .. }) => vec![(ReferenceKind::Payment, payment)],
             Self::Told(Word { links, .. }) | Self::Linked(links) => links.references().collect(),
         }

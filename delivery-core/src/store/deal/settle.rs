@@ -8,13 +8,16 @@ use super::facts::Said;
 use super::paid::Paid;
 use super::step::{LINKS, Outcome, Step};
 use super::view::View;
-use super::{Bought, Cause, Charge, Charged, Deal, End, Extent, Kept, Links, Of, Offer, Report, Set, Standing, Term};
+use super::{
+    Bought, Charge, ChargeRef, Charged, Deal, Dispute, Extent, Kept, Links, Offer, Refund, Report, Set, Standing, Term,
+};
 use crate::key::{Key, KeyId};
 use crate::order::OrderId;
 use crate::product::ProductId;
 
 /// A sale that was disputed before it was reported waits for the end of the dispute.
 const DISPUTED: &str = "the payment is disputed";
+const NO_CHANGE: &str = "it changes no key";
 const UNKNOWN: &str = "no sale of this payment is known here";
 
 impl Deal {
@@ -48,14 +51,11 @@ impl Deal {
                     self.words.insert(Said { at: word.at, subscription, order, lines, standing, term });
                 }
                 let is_link = (word.standing, word.term) == (Standing::Unsaid, Term::Unsaid);
-                let (came, steps) = self.settled(report, grace, Outcome::Nothing("it changes no key"));
+                let (came, steps) = self.settled(report, grace, Outcome::Nothing(NO_CHANGE));
                 let came = if is_link { came.of_link() } else { came };
                 (self.waits(report, &steps, grace).unwrap_or(came), steps)
             }
-            Report::Refunded { of, links, extent, cause, at } => {
-                self.link_to(of, links);
-                self.refunded(report, of, extent, (*cause, *at), grace)
-            }
+            Report::Refunded(refund) => self.refunded(report, refund, grace),
             Report::Kept { of, at } => {
                 let money = self.money(of);
                 money.kept = money.kept.max(Some(*at));
@@ -63,15 +63,23 @@ impl Deal {
                 let came = if is_back { Outcome::Restored } else { Outcome::Nothing("the money stays") };
                 (came, self.settle(report, grace))
             }
-            Report::Disputed { of, dispute, lines } => {
-                self.money(of).disputed.entry(dispute.clone()).or_insert_with(|| lines.clone());
+            Report::Disputed(Dispute { of, number, extent, .. }) => {
+                let lines = match extent {
+                    Extent::Full => &[][..],
+                    Extent::Lines { lines, .. } => lines,
+                    Extent::Partial { refund } => return self.partly_refunded(report, of, refund, grace),
+                };
+                let disputed = &mut self.money(of).disputed;
+                disputed.entry(number.clone().unwrap_or_default()).or_insert_with(|| lines.to_vec());
                 (Outcome::Revoked(self.if_unknown()), self.settle(report, grace))
             }
-            Report::Won { of, end } => {
+            // A dispute about a part has changed nothing.
+            Report::Won(Dispute { extent: Extent::Partial { .. }, .. }) => (Outcome::Nothing(NO_CHANGE), Vec::new()),
+            Report::Won(Dispute { of, number, end, .. }) => {
                 let money = self.money(of);
                 match end {
-                    End::Of(dispute) => money.won.insert(dispute.clone()),
-                    End::Any(end) => money.ends.insert(end.clone()),
+                    Some(end) => money.ends.insert(end.clone()),
+                    None => money.won.insert(number.clone().unwrap_or_default()),
                 };
                 (Outcome::Restored, self.settle(report, grace))
             }
@@ -186,22 +194,17 @@ impl Deal {
         paid.filter_map(|paid| self.lacks(&view, paid, steps)).find(|lacks| matches!(lacks, Outcome::Waits(_)))
     }
 
-    fn refunded<'r>(
-        &mut self,
-        report: &'r Report,
-        of: &Of,
-        extent: &Extent,
-        (cause, at): (Cause, Option<DateTime<Utc>>),
-        grace: TimeDelta,
-    ) -> (Outcome, Vec<Step<'r>>) {
+    fn refunded<'r>(&mut self, report: &'r Report, refund: &Refund, grace: TimeDelta) -> (Outcome, Vec<Step<'r>>) {
+        let Refund { of, links, extent, cause, at } = refund;
+        self.link_to(of, links);
         match (extent, of) {
             (Extent::Full, _) => {
-                self.money(of).take_back(cause, at);
+                self.money(of).take_back(*cause, *at);
                 let came =
                     if self.is_paid_beside(of) { Outcome::PartlyRefunded } else { Outcome::Revoked(self.if_unknown()) };
                 (came, self.settle(report, grace))
             }
-            (Extent::Lines { refund, lines }, Of::Order(order)) => {
+            (Extent::Lines { refund, lines }, ChargeRef::Order(order)) => {
                 let charge = self.charge(order.as_str());
                 let before = charge.returned_products();
                 if charge.returned.insert(refund.clone(), lines.clone()).is_some() {
@@ -221,8 +224,8 @@ impl Deal {
     }
 
     /// Whether a refund is of one of several payments for a charge, the others of which stay.
-    fn is_paid_beside(&self, of: &Of) -> bool {
-        let Of::Payment(payment) = of else { return false };
+    fn is_paid_beside(&self, of: &ChargeRef) -> bool {
+        let ChargeRef::Payment(payment) = of else { return false };
         let is_its = |charge: &&Charge| self.payments_of(charge).contains(payment.as_str());
         self.charges.values().filter(is_its).any(|charge| !self.money_of(charge).is_refunded())
     }
@@ -230,7 +233,7 @@ impl Deal {
     fn partly_refunded<'r>(
         &mut self,
         report: &'r Report,
-        of: &Of,
+        of: &ChargeRef,
         refund: &str,
         grace: TimeDelta,
     ) -> (Outcome, Vec<Step<'r>>) {
@@ -341,10 +344,10 @@ impl Deal {
     }
 
     /// Takes note of the other references of something.
-    fn link_to(&mut self, of: &Of, links: &Links) {
+    fn link_to(&mut self, of: &ChargeRef, links: &Links) {
         match of {
-            Of::Order(order) => self.charge(order.as_str()).link(links),
-            Of::Payment(payment) => self.link(&Links { payment: Some(payment.clone()), ..links.clone() }),
+            ChargeRef::Order(order) => self.charge(order.as_str()).link(links),
+            ChargeRef::Payment(payment) => self.link(&Links { payment: Some(payment.clone()), ..links.clone() }),
         }
     }
 }

@@ -74,8 +74,9 @@ impl Term {
         *self == Self::Unsaid
     }
 
-    /// When it ends.
-    pub(super) fn end(self) -> Option<DateTime<Utc>> {
+    /// When it ends, if it says so.
+    #[must_use]
+    pub fn end(self) -> Option<DateTime<Utc>> {
         match self {
             Self::Until(until) | Self::Period { until, .. } => Some(until),
             Self::Unsaid | Self::Every(_) | Self::Once => None,

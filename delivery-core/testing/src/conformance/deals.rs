@@ -8,7 +8,7 @@ use super::fixtures::{Port, now};
 use delivery_core::key::{Actor, Key, KeyId, Status};
 use delivery_core::order::Source;
 use delivery_core::store::{
-    Bought, Charged, EventOutcome, Handling, Links, Of, ReferenceKind, Report, Standing, Successor, Term, Word,
+    Bought, ChargeRef, Charged, EventOutcome, Handling, Links, ReferenceKind, Report, Standing, Successor, Term, Word,
 };
 
 pub(super) async fn a_sale_is_found_by_each_of_its_references(ledger: Port) {
@@ -20,19 +20,19 @@ pub(super) async fn a_sale_is_found_by_each_of_its_references(ledger: Port) {
     let linked = |event: &str, links: Links| receipt(event, Some(Handling::Apply(vec![Report::Linked(links)])));
     // By its payment, before and after; and by a payment that an invoice leads to, in both orders.
     receive(&ledger, paid("a1", "A", links("pi_a", "-"))).await;
-    receive(&ledger, refunded("a2", Of::Payment(name("pi_a")))).await;
-    receive(&ledger, refunded("b1", Of::Payment(name("pi_b")))).await;
+    receive(&ledger, refunded("a2", ChargeRef::Payment(name("pi_a")))).await;
+    receive(&ledger, refunded("b1", ChargeRef::Payment(name("pi_b")))).await;
     let late = receive(&ledger, paid("b2", "B", links("pi_b", "-"))).await;
     assert_eq!((late.issued.len(), late.entry.outcome), (0, Some(EventOutcome::Ignored)));
     receive(&ledger, paid("c1", "C", links("-", "in_c"))).await;
-    receive(&ledger, refunded("c2", Of::Payment(name("pi_c")))).await;
+    receive(&ledger, refunded("c2", ChargeRef::Payment(name("pi_c")))).await;
     receive(&ledger, linked("c3", links("pi_c", "in_c"))).await;
     receive(&ledger, linked("d1", links("pi_d", "in_d"))).await;
     receive(&ledger, paid("d2", "D", links("-", "in_d"))).await;
-    receive(&ledger, refunded("d3", Of::Payment(name("pi_d")))).await;
+    receive(&ledger, refunded("d3", ChargeRef::Payment(name("pi_d")))).await;
     // Deals that turned out to be one are found by all that led to either.
-    receive(&ledger, refunded("c4", Of::Order(name("C")))).await;
-    receive(&ledger, refunded("c5", Of::Payment(name("pi_c")))).await;
+    receive(&ledger, refunded("c4", ChargeRef::Order(name("C")))).await;
+    receive(&ledger, refunded("c5", ChargeRef::Payment(name("pi_c")))).await;
     let sold = keys(&ledger).await;
     assert_eq!(sold.len(), 3);
     assert!(sold.iter().all(|key| key.status(now()) == Status::Revoked), "{sold:?}");
@@ -55,7 +55,7 @@ pub(super) async fn a_deal_is_found_by_each_of_its_references_and_merged_deals_a
     assert_eq!(inbox(&ledger).deal(&other, order, &name("A")).await.expect("answered"), None);
     assert_eq!((found(payment, "A").await, found(order, "B").await), (None, None));
     // A payment is refunded, and turns out to be that of the invoice.
-    receive(&ledger, refunded("evt_2", Of::Payment(name("pi_a")))).await;
+    receive(&ledger, refunded("evt_2", ChargeRef::Payment(name("pi_a")))).await;
     let refund = found(payment, "pi_a").await.expect("a deal");
     assert_eq!((refund.keys().count(), found(order, "A").await), (0, Some(deal)));
     let links = Links { payment: Some(name("pi_a")), invoice: Some(name("in_a")), ..Links::default() };
@@ -73,8 +73,8 @@ pub(super) async fn a_sale_and_its_refund_that_race_leave_no_valid_key(ledger: P
         let links = Links { payment: Some(name(&payment)), ..Links::default() };
         let events = [
             paid(&format!("sale {round}"), &order, links),
-            refunded(&format!("refund {round}"), Of::Payment(name(&payment))),
-            refunded(&format!("cancelled {round}"), Of::Order(name(&order))),
+            refunded(&format!("refund {round}"), ChargeRef::Payment(name(&payment))),
+            refunded(&format!("cancelled {round}"), ChargeRef::Order(name(&order))),
         ];
         let mut racing = JoinSet::new();
         for event in events {
@@ -96,7 +96,7 @@ pub(super) async fn a_refund_revokes_the_key_that_took_the_place_of_the_one_sold
         let rotated = ledger.rotate(last, successor).await.expect("rotated").expect("known").expect("not revoked");
         last = rotated.into_key().id();
     }
-    let refund = receive(&ledger, refunded("evt_2", Of::Order(name("A")))).await;
+    let refund = receive(&ledger, refunded("evt_2", ChargeRef::Order(name("A")))).await;
     assert_eq!(refund.entry.keys, [last]);
     assert!(ledger.find(last).await.expect("found").expect("known").revoked_at().is_some());
     assert_eq!(keys(&ledger).await.len(), 3);

@@ -9,8 +9,8 @@ use super::fixtures::{Port, key, now};
 use delivery_core::key::{Key, KeyId, NewKey};
 use delivery_core::order::{OrderId, OrderRef, Source};
 use delivery_core::store::{
-    Bought, Cause, Charged, Entry, EventId, EventOutcome, Extent, Handling, Inbox, InboxQuery, KeyQuery, Links,
-    MessageId, Notice, Of, Offer, Receipt, Received, Report, Sale, Term,
+    Bought, ChargeRef, Charged, Entry, EventId, EventOutcome, Handling, Inbox, InboxQuery, KeyQuery, Links, MessageId,
+    Notice, Offer, Receipt, Received, Refund, Report, Sale, Term,
 };
 
 pub(super) fn shop() -> Source {
@@ -102,8 +102,7 @@ pub(super) fn another() -> KeyId {
     KeyId::from_bytes(u128::from(NEXT.fetch_add(1, Ordering::Relaxed)).to_be_bytes())
 }
 
-pub(super) fn refunded(event: &str, of: Of) -> Receipt {
-    let (links, extent, cause) = (Links::default(), Extent::Full, Cause::Refund);
-    let report = Report::Refunded { of, links, extent, cause, at: None };
+pub(super) fn refunded(event: &str, of: ChargeRef) -> Receipt {
+    let report = Report::Refunded(Refund::full(of));
     receipt(event, Some(Handling::Apply(vec![report])))
 }

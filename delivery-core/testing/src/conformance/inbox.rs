@@ -16,7 +16,7 @@ use delivery_core::key::Actor;
 use delivery_core::order::Source;
 use delivery_core::product::RefName;
 use delivery_core::store::{
-    Action, AuditQuery, Customer, Entry, EventOutcome, Handling, InboxQuery, Ledger, Links, Of, Receipt,
+    Action, AuditQuery, ChargeRef, Customer, Entry, EventOutcome, Handling, InboxQuery, Ledger, Links, Receipt,
     UNKNOWN_PRODUCT,
 };
 
@@ -57,7 +57,7 @@ async fn an_event_is_received_once_however_many_calls_race(ledger: Port) {
 async fn an_event_is_listed_with_what_it_came_to(ledger: Port) {
     let sold = receive(&ledger, paid("evt_1", "A", Links::default())).await;
     let id = sold.issued.first().expect("a key").id();
-    let refund = receive(&ledger, refunded("evt_2", Of::Order(name("A")))).await;
+    let refund = receive(&ledger, refunded("evt_2", ChargeRef::Order(name("A")))).await;
     receive(&ledger, receipt("evt_3", Some(Handling::Wait("no product".to_owned())))).await;
     receive(&ledger, receipt("evt_4", Some(Handling::Ignore("nothing".to_owned())))).await;
     receive(&ledger, receipt("evt_5", None)).await;
@@ -238,14 +238,14 @@ async fn a_product_is_dismissed_once_until_that_is_taken_back(ledger: Port) {
 
 async fn events_that_are_done_are_pruned_and_what_they_came_to_stays(ledger: Port) {
     receive(&ledger, paid("evt_1", "A", Links::default())).await;
-    receive(&ledger, refunded("evt_2", Of::Order(name("A")))).await;
+    receive(&ledger, refunded("evt_2", ChargeRef::Order(name("A")))).await;
     receive(&ledger, receipt("evt_3", Some(Handling::Wait("no product".to_owned())))).await;
     assert_eq!(inbox(&ledger).prune_inbox(now()).await.expect("pruned"), 0);
     let later = now() + TimeDelta::milliseconds(1);
     assert_eq!(inbox(&ledger).prune_inbox(later).await.expect("pruned"), 2);
     assert_eq!(all(&ledger, None).await.len(), 1, "it waits for the seller");
     let before = keys(&ledger).await;
-    for copy in [paid("evt_1", "A", Links::default()), refunded("evt_2", Of::Order(name("A")))] {
+    for copy in [paid("evt_1", "A", Links::default()), refunded("evt_2", ChargeRef::Order(name("A")))] {
         let received = receive(&ledger, copy).await;
         assert_eq!((received.is_new, received.issued.len(), received.changed.len()), (true, 0, 0));
     }

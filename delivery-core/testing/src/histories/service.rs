@@ -10,7 +10,8 @@ use delivery_core::http::{Call, Endpoint};
 use delivery_core::key::{KeyId, Keyring, Prefix};
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::mail::{Templates, Worked};
-use delivery_core::platform::{Buyer, Event, Line, Notification, Reference, References, Refund, Sale};
+use delivery_core::order::OrderId;
+use delivery_core::platform::{Buyer, ChargeRef, Event, Line, Links, Notification, Refund, Sale};
 use delivery_core::product::{NewProduct, ProductId};
 use delivery_core::store::{FailedMessage, KeyQuery, Ledger, MessageKind};
 use delivery_core::terms::{OwnTerms, UseLimit, Validity};
@@ -168,18 +169,19 @@ where
     }
 
     async fn told(&mut self, order: u8, told: Told, buyer: usize, copy: u8) {
-        let (number, payment) = (format!("event order {order}"), Reference::Payment(format!("payment {order}")));
+        let id = |text: String| text.parse::<OrderId>().expect("it is short");
+        let (number, payment) = (id(format!("event order {order}")), id(format!("payment {order}")));
+        let charge = ChargeRef::Payment(payment.clone());
         let event = match told {
             Told::Paid => Event::Paid(Sale {
-                order: number,
                 lines: vec![Line { own: ProductId::new(1).ok(), ..Line::named([]) }],
                 buyer: Buyer::by_email(Some(BUYERS[buyer])),
-                references: References { payment: Some(format!("payment {order}")), ..References::default() },
-                ..Sale::default()
+                links: Links { payment: Some(payment), ..Links::default() },
+                ..Sale::new(number)
             }),
-            Told::Refunded => Event::Refunded(Refund::full(Reference::Order(number))),
-            Told::Disputed => Event::Disputed(payment.into()),
-            Told::Won => Event::Restored(payment.into()),
+            Told::Refunded => Event::Refunded(Refund::full(ChargeRef::Order(number))),
+            Told::Disputed => Event::Disputed(charge.into()),
+            Told::Won => Event::Restored(charge.into()),
         };
         let id = format!("{told:?} {order} {buyer} {copy}");
         let notification = Notification { id, kind: format!("{told:?}"), is_test: false, events: Ok(vec![event]) };

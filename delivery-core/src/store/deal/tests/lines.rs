@@ -16,7 +16,7 @@ fn a_line_is_known_by_its_number_and_not_by_its_name() {
     assert_eq!((world.products(), world.deal.serves("o")), (vec![1], false));
     world.report(&order(vec![first(), named("l2", line("l2", 2, 1, Term::Unsaid))]));
     assert_eq!((world.products(), world.deal.serves("o")), (vec![1, 2], true));
-    world.report(&refunded(Of::Order(id("o")), returned("r1", &[("l2", 1)])));
+    world.report(&refunded(ChargeRef::Order(id("o")), returned("r1", &[("l2", 1)])));
     assert_eq!(world.products(), [1]);
 }
 
@@ -36,7 +36,7 @@ fn lines_that_become_known_as_a_product_that_was_sold_add_to_its_key() {
         assert_eq!((world.report(&known), world.added), (Outcome::Known, 1));
     }
     // Also if the others were refunded meanwhile: what was added was paid.
-    let returned = || refunded(Of::Order(id("o")), returned("r1", &[("l1", 2)]));
+    let returned = || refunded(ChargeRef::Order(id("o")), returned("r1", &[("l1", 2)]));
     for reports in [[one(), returned(), both()], [one(), both(), returned()]] {
         assert_eq!(World::of(&reports).products(), [1], "{reports:#?}");
     }
@@ -47,7 +47,7 @@ fn pieces_that_are_added_to_an_order_add_to_its_key() {
     let pieces = |pieces: u64| order(vec![line("a", 1, pieces, Term::Unsaid)]);
     for reports in [[pieces(1), pieces(3)], [pieces(3), pieces(1)]] {
         let mut world = World::of(&reports);
-        let one_back = |refund: &str| refunded(Of::Order(id("o")), returned(refund, &[("a", 1)]));
+        let one_back = |refund: &str| refunded(ChargeRef::Order(id("o")), returned(refund, &[("a", 1)]));
         assert_eq!(world.deal.keys.iter().map(|kept| kept.pieces).sum::<u64>(), 3, "{reports:#?}");
         world.report(&one_back("r1"));
         world.report(&one_back("r2"));

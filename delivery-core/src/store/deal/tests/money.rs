@@ -9,7 +9,7 @@ fn sale() -> Report {
 }
 
 fn at(day_: i64, cause: Cause) -> Report {
-    Report::Refunded { of: by_payment(), links: Links::default(), extent: Extent::Full, cause, at: Some(day(day_)) }
+    Report::Refunded(Refund { cause, at: Some(day(day_)), ..Refund::full(by_payment()) })
 }
 
 #[test]
@@ -22,11 +22,11 @@ fn what_became_of_the_money_counts_in_every_order_and_once() {
     let link = || Report::Linked(Links { invoice: Some(id("inv")), payment: Some(id("pay")), ..Links::default() });
     let other = || Some(id("pay2"));
     let beside = || Report::Linked(Links { invoice: Some(id("inv")), payment: other(), ..Links::default() });
-    let other_full = || refunded(Of::Payment(id("pay2")), Extent::Full);
-    let part = |refund: &str, lines: &[(&str, u64)]| refunded(Of::Order(id("o")), returned(refund, lines));
+    let other_full = || refunded(ChargeRef::Payment(id("pay2")), Extent::Full);
+    let part = |refund: &str, lines: &[(&str, u64)]| refunded(ChargeRef::Order(id("o")), returned(refund, lines));
     let money = |refund: &str, amount: u64| {
         let lines = vec![Returned { line: Some("m".to_owned()), name: String::new(), pieces: 0, amount: Some(amount) }];
-        refunded(Of::Order(id("o")), Extent::Lines { refund: refund.to_owned(), lines })
+        refunded(ChargeRef::Order(id("o")), Extent::Lines { refund: refund.to_owned(), lines })
     };
     let of_money = || {
         let line = Bought { amount: Some(1900), ..line("m", 1, 1, Term::Unsaid) };
@@ -39,9 +39,9 @@ fn what_became_of_the_money_counts_in_every_order_and_once() {
     };
     let reversed = |lines: &[(&str, u64)]| {
         let Extent::Lines { lines, .. } = returned("", lines) else { unreachable!("lines") };
-        Report::Disputed { of: Of::Order(id("o")), dispute: "c1".to_owned(), lines }
+        Report::Disputed(dispute(ChargeRef::Order(id("o")), "c1", lines))
     };
-    let ended = || Report::Won { of: Of::Order(id("o")), end: End::Any("a2".to_owned()) };
+    let ended = || Report::Won(ended(ChargeRef::Order(id("o")), "a2"));
     let cases: Vec<(&str, Vec<Report>, &[i64])> = vec![
         ("paid", vec![sale()], &[1, 2]),
         ("refunded by its payment", vec![sale(), full()], &[]),
@@ -126,7 +126,7 @@ fn a_partial_refund_is_noted_once_whenever_the_sale_comes() {
         assert_eq!(World::of(&order).notes, 2 * 2, "two refunds, two keys: {order:#?}");
     }
     // Lines that are refunded again under the same number are known.
-    let line = || refunded(Of::Order(id("o")), returned("r1", &[("a", 1)]));
+    let line = || refunded(ChargeRef::Order(id("o")), returned("r1", &[("a", 1)]));
     assert_eq!(World::of(&[sale(), line(), line()]).notes, 2);
 }
 

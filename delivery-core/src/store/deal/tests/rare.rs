@@ -27,14 +27,14 @@ fn sells(order: &str, (at, date): (i64, i64), line: Bought, offer: Offer) -> Rep
 
 fn disputed_line(order: &str, line: &str) -> Report {
     let Extent::Lines { lines, .. } = returned("", &[(line, 1)]) else { unreachable!("lines") };
-    Report::Disputed { of: Of::Order(id(order)), dispute: "d".to_owned(), lines }
+    Report::Disputed(dispute(ChargeRef::Order(id(order)), "d", lines))
 }
 
 #[test]
 fn what_is_refunded_takes_what_it_paid_for_along() {
     let bare = |order: &str, at: i64| paid(order, at, Term::Unsaid);
     let price = || charged("c2", 31, of_subscription(), vec![unmapped("price", 1, period(31, 59))]);
-    let lines = refunded(Of::Order(id("c2")), returned("r1", &[("price", 1)]));
+    let lines = refunded(ChargeRef::Order(id("c2")), returned("r1", &[("price", 1)]));
     for (case, reports) in [
         (
             "a date that was named after it",
@@ -139,7 +139,7 @@ fn a_key_whose_charge_turns_out_to_be_for_another_product_is_that_of_a_sale_with
     let plan = |number: i64| line(&format!("v{number}"), number, 1, Term::Unsaid);
     let sale = charged("o", 0, Links::default(), vec![plan(1)]);
     let bare = |order: &str, at| offered(charged(order, at, of_subscription(), Vec::new()), &[1, 2]);
-    let dispute = Report::Disputed { of: Of::Order(id("c2")), dispute: "d".to_owned(), lines: Vec::new() };
+    let dispute = Report::Disputed(dispute(ChargeRef::Order(id("c2")), "d", Vec::new()));
     let word = |at: i64| sells("o", (at, at + 30), plan(2), offer(2, 1));
     let orders_of = |world: &World| world.deal.keys.iter().map(|kept| kept.order.clone()).collect::<Vec<_>>();
     // The sale waits for what is disputed, until a word says that the disputed charge is for the other product.
@@ -170,7 +170,7 @@ fn a_dispute_about_a_line_concerns_no_other() {
         let lines = ["a", "b"].into_iter().zip([1, 2]).map(|(name, number)| line(name, number, 1, period(from, until)));
         charged(order, from, of_subscription(), lines.collect())
     };
-    let refund = refunded(Of::Order(id("c1")), returned("r1", &[("b", 1)]));
+    let refund = refunded(ChargeRef::Order(id("c1")), returned("r1", &[("b", 1)]));
     for order in orders(&[both("c1", 0, 31), both("c2", 31, 59), refund, disputed_line("c1", "a")]) {
         let mut world = World::of(&order);
         world.retry();
@@ -184,7 +184,7 @@ fn a_product_that_is_disputed_waits_while_others_are_issued() {
     let mut world = World::of(&[disputed_line("o", "a")]);
     assert_eq!(world.report(&charged("o", 0, Links::default(), lines())), Outcome::Waits("the payment is disputed"));
     assert_eq!(world.products(), [2]);
-    world.report(&Report::Won { of: Of::Order(id("o")), end: End::Of("d".to_owned()) });
+    world.report(&Report::Won(dispute(ChargeRef::Order(id("o")), "d", Vec::new())));
     world.retry();
     assert_eq!(world.products(), [1, 2]);
 }
@@ -239,10 +239,8 @@ fn a_product_that_never_expires_is_known_by_words_too_and_later() {
 #[test]
 fn a_refund_that_failed_before_another_was_made_restores_nothing() {
     let sale = charged("o", 0, with_payment(), vec![line("a", 1, 1, Term::Unsaid)]);
-    let Report::Refunded { of, links, extent, cause, .. } = refunded(by_payment(), Extent::Full) else {
-        unreachable!("a refund")
-    };
-    let mut world = World::of(&[sale, Report::Refunded { of, links, extent, cause, at: Some(day(7)) }]);
+    let refund = Refund { at: Some(day(7)), ..Refund::full(by_payment()) };
+    let mut world = World::of(&[sale, Report::Refunded(refund)]);
     let came = world.report(&Report::Kept { of: by_payment(), at: day(6) });
     assert_eq!((came, world.products()), (Outcome::Nothing("the money stays"), vec![]));
 }
@@ -292,7 +290,7 @@ fn a_word_whose_product_is_disputed_waits_for_what_the_dispute_is_about() {
         let sold = line(&format!("v{number}"), number, 1, Term::Unsaid);
         sells("o", (at, at + 30), sold, offer(number, 1))
     };
-    let dispute = Report::Disputed { of: Of::Order(id("c2")), dispute: "d".to_owned(), lines: Vec::new() };
+    let dispute = Report::Disputed(dispute(ChargeRef::Order(id("c2")), "d", Vec::new()));
     // The charge `c2` may be for either product, until the last word is known.
     let mut world = World::of(&[word(0, 1), bare("c1", 45), bare("c2", 90), dispute, word(30, 2), word(60, 1)]);
     world.retry();

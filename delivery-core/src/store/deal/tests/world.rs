@@ -186,12 +186,12 @@ pub(super) fn said(at: i64, standing: Standing, term: Term) -> Report {
     Report::Told(Word { at: day(at), links: of_subscription(), lines, standing, term, offers: Vec::new() })
 }
 
-pub(super) fn refunded(of: Of, extent: Extent) -> Report {
-    Report::Refunded { of, links: Links::default(), extent, cause: Cause::Refund, at: None }
+pub(super) fn refunded(of: ChargeRef, extent: Extent) -> Report {
+    Report::Refunded(Refund { extent, ..Refund::full(of) })
 }
 
 pub(super) fn order_refunded(order: &str) -> Report {
-    refunded(Of::Order(id(order)), Extent::Full)
+    refunded(ChargeRef::Order(id(order)), Extent::Full)
 }
 
 pub(super) fn returned(refund: &str, lines: &[(&str, u64)]) -> Extent {
@@ -204,8 +204,8 @@ pub(super) fn returned(refund: &str, lines: &[(&str, u64)]) -> Extent {
     Extent::Lines { refund: refund.to_owned(), lines: lines.iter().map(line).collect() }
 }
 
-pub(super) fn by_payment() -> Of {
-    Of::Payment(id("pay"))
+pub(super) fn by_payment() -> ChargeRef {
+    ChargeRef::Payment(id("pay"))
 }
 
 pub(super) fn with_payment() -> Links {
@@ -213,10 +213,24 @@ pub(super) fn with_payment() -> Links {
 }
 
 pub(super) fn disputed(number: &str) -> Report {
-    Report::Disputed { of: by_payment(), dispute: number.to_owned(), lines: Vec::new() }
+    Report::Disputed(dispute(by_payment(), number, Vec::new()))
+}
+
+/// A dispute about these lines; about all if there are none.
+pub(super) fn dispute(of: ChargeRef, number: &str, lines: Vec<Returned>) -> Dispute {
+    let extent = if lines.is_empty() { Extent::Full } else { Extent::Lines { refund: String::new(), lines } };
+    Dispute { number: Some(number.to_owned()), extent, ..Dispute::from(of) }
 }
 
 pub(super) fn won(number: &str) -> Report {
-    let end = if number.starts_with('a') { End::Any(number.to_owned()) } else { End::Of(number.to_owned()) };
-    Report::Won { of: by_payment(), end }
+    Report::Won(if number.starts_with('a') {
+        ended(by_payment(), number)
+    } else {
+        dispute(by_payment(), number, Vec::new())
+    })
+}
+
+/// The end of any dispute.
+pub(super) fn ended(of: ChargeRef, end: &str) -> Dispute {
+    Dispute { end: Some(end.to_owned()), ..Dispute::from(of) }
 }

@@ -43,15 +43,15 @@ impl<'r> Model<'r> {
     fn money(&self, sale: usize) -> Vec<&'r Report> {
         let (sold, is_member) = (format!("s{sale}"), self.is_said(&format!("s{sale}"), "S"));
         let is_its = |report: &&Report| {
-            let (Report::Refunded { of, .. }
+            let (Report::Refunded(Refund { of, .. })
             | Report::Kept { of, .. }
-            | Report::Disputed { of, .. }
-            | Report::Won { of, .. }) = report
+            | Report::Disputed(Dispute { of, .. })
+            | Report::Won(Dispute { of, .. })) = report
             else {
                 return false;
             };
-            let (Of::Order(name) | Of::Payment(name)) = of;
-            let (is_same, name) = (number(name.as_str()) == Some(sale), name.as_str());
+            let name = of.id().as_str();
+            let is_same = number(name) == Some(sale);
             is_same && (name == sold || self.is_said(&sold, name) || (is_member && self.is_said(name, "S")))
         };
         self.0.iter().filter(is_its).collect()
@@ -110,7 +110,7 @@ impl<'r> Model<'r> {
         let stands = self.charges(sale).iter().filter_map(|charged| charged.stands_at).max();
         let mut returned = BTreeMap::new();
         for report in money {
-            let Report::Refunded { extent, cause, at, .. } = report else { continue };
+            let Report::Refunded(Refund { extent, cause, at, .. }) = report else { continue };
             match (extent, cause) {
                 (Extent::Full, Cause::Refund) if at.is_none() || *at > kept => return true,
                 (Extent::Full, Cause::Cancellation) if at.is_none() || *at >= stands => return true,
@@ -129,9 +129,11 @@ impl<'r> Model<'r> {
         let (mut lost, mut won, mut ends) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
         for report in self.money(sale) {
             match report {
-                Report::Disputed { dispute, lines, .. } => _ = lost.insert(dispute, lines),
-                Report::Won { end: End::Of(dispute), .. } => _ = won.insert(dispute),
-                Report::Won { end: End::Any(end), .. } => _ = ends.insert(end),
+                Report::Disputed(Dispute { number, extent, .. }) => {
+                    lost.insert(number, if let Extent::Lines { lines, .. } = extent { &lines[..] } else { &[] });
+                }
+                Report::Won(Dispute { end: Some(end), .. }) => _ = ends.insert(end),
+                Report::Won(Dispute { number, .. }) => _ = won.insert(number),
                 _ => {}
             }
         }

@@ -120,39 +120,35 @@ impl Shop {
     /// Something that becomes of a sale's money, or that is said of the subscription.
     fn fact(&self, number: usize, (kind, sale, at, until, product): Fact) -> Option<Report> {
         let (is_even, by_payment) = (at % 2 == 0, self.way == Way::Invoices);
-        let order = Of::Order(id(&format!("s{sale}")));
-        let of = if by_payment { Of::Payment(id(&format!("p{sale}"))) } else { order.clone() };
+        let order = ChargeRef::Order(id(&format!("s{sale}")));
+        let of = if by_payment { ChargeRef::Payment(id(&format!("p{sale}"))) } else { order.clone() };
         let own = Links { subscription: Some(id("S")), ..Links::default() };
         let (refund, line) = (format!("r{number}"), format!("#{product}"));
         let part = |pieces: u64| returned(&refund, &[(line.as_str(), pieces)]);
-        let (extent, cause) = (Extent::Full, Cause::Refund);
         Some(match kind {
-            0 if self.way == Way::Bare && sale == 0 => Report::Refunded {
-                of: Of::Order(id("o0")),
-                links: Links { is_first: true, ..own },
-                extent,
-                cause,
-                at: None,
-            },
+            0 if self.way == Way::Bare && sale == 0 => {
+                let links = Links { is_first: true, ..own };
+                Report::Refunded(Refund { links, ..Refund::full(ChargeRef::Order(id("o0"))) })
+            }
             0 | 1 => {
                 let is_linked = by_payment && !self.is_terse && sale != ALONE && is_even;
                 let links = Links { invoice: is_linked.then(|| id(&format!("s{sale}"))), ..Links::default() };
-                Report::Refunded { of, links, extent, cause, at: by_payment.then(|| day(at)) }
+                Report::Refunded(Refund { links, at: by_payment.then(|| day(at)), ..Refund::full(of) })
             }
             2 if by_payment => Report::Kept { of, at: day(at) },
             2..=4 if by_payment => return None,
             2 | 3 => {
-                let (links, cause) = (Links::default(), Cause::Cancellation);
-                Report::Refunded { of: order, links, extent, cause, at: is_even.then(|| day(at)) }
+                let at = is_even.then(|| day(at));
+                Report::Refunded(Refund { cause: Cause::Cancellation, at, ..Refund::full(order) })
             }
             4 => refunded(order, part(1 + u64::from(is_even))),
             5 => {
                 let Extent::Lines { lines, .. } = part(2) else { unreachable!("lines") };
                 let lines = if product == 3 || self.way == Way::Bare { Vec::new() } else { lines };
-                Report::Disputed { of, dispute: format!("d{product}"), lines }
+                Report::Disputed(dispute(of, &format!("d{product}"), lines))
             }
-            6 if is_even => Report::Won { of, end: End::Of(format!("d{product}")) },
-            6 => Report::Won { of, end: End::Any(format!("e{}", until % 3)) },
+            6 if is_even => Report::Won(dispute(of, &format!("d{product}"), Vec::new())),
+            6 => Report::Won(ended(of, &format!("e{}", until % 3))),
             _ => {
                 use Standing::{Active, Ended, Leaving, Trialing, Unsaid};
                 let standing = [Trialing, Active, Leaving, Ended, Unsaid, Active, Active][usize::from(kind - 7)];
