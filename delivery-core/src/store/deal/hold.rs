@@ -84,9 +84,10 @@ impl<'d> View<'d> {
         self.subscriptions_of(kept).into_iter().flat_map(|name| self.ends(Some(name), kept.product)).collect()
     }
 
-    /// Whether a key of a product lives by a payment.
-    pub(super) fn is_by(&self, kept: &Kept, paid: &Paid<'d>, product: ProductId) -> bool {
-        kept.product == product && self.of_key(&kept.order, product).iter().any(|its| its.name == paid.name)
+    /// The names of the payments by which keys of a product live.
+    pub(super) fn payers<'k>(&self, keys: impl IntoIterator<Item = &'k Kept>, product: ProductId) -> BTreeSet<&'d str> {
+        let orders = keys.into_iter().filter(|kept| kept.product == product).map(|kept| &kept.order);
+        orders.flat_map(|order| self.of_key(order, product)).map(|paid| paid.name).collect()
     }
 
     /// Whether a payment by which a key of a product would live is disputed.

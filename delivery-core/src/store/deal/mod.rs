@@ -10,7 +10,10 @@
 mod before;
 mod facts;
 mod hold;
+mod note;
+mod outcome;
 mod paid;
+mod reference;
 mod report;
 mod settle;
 mod step;
@@ -25,11 +28,12 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
 use self::facts::{Charge, Money, Said};
+pub use self::reference::{ChargeRef, Links, ReferenceKind};
 pub use self::report::{
-    Bought, Captured, Cause, ChargeRef, Charged, Dispute, Extent, Links, MOST_PRODUCTS, Offer, ReferenceKind, Refund,
-    Report, Returned, Word,
+    Bought, Captured, Cause, Charged, Dispute, Extent, MOST_PRODUCTS, Offer, Refund, Report, Returned, Word,
 };
-pub(in crate::store) use self::step::{Outcome, Step, Why};
+pub(in crate::store) use self::settle::Reported;
+pub(in crate::store) use self::step::{ReportOutcome, Step, Why};
 pub use self::term::{Own, Recurrence, Standing, Term};
 use self::view::View;
 use crate::key::KeyId;
@@ -172,15 +176,16 @@ impl Deal {
     }
 
     /// The payment that a charge is: its invoice, where an order names that; the charge by which its subscription began; or itself.
-    fn root<'d>(&'d self, name: &'d str, charge: &'d Charge) -> &'d str {
+    ///
+    /// `firsts` are the charges by which subscriptions began.
+    fn root<'d>(&'d self, name: &'d str, charge: &'d Charge, firsts: &[(&'d String, &'d Charge)]) -> &'d str {
         if let Some((invoice, _)) = charge.invoice.as_ref().and_then(|invoice| self.charges.get_key_value(invoice)) {
             return invoice;
         }
         if charge.invoice.is_some() || charge.is_first || charge.subscriptions.is_empty() {
             return name;
         }
-        let is_first = |other: &&Charge| other.is_first && !other.subscriptions.is_disjoint(&charge.subscriptions);
-        let first = self.charges.iter().find(|(_, other)| is_first(other));
+        let first = firsts.iter().find(|(_, first)| !first.subscriptions.is_disjoint(&charge.subscriptions));
         first.map_or(name, |(first, _)| first)
     }
 

@@ -7,9 +7,6 @@ use super::Offer;
 use crate::key::KeyId;
 use crate::order::OrderId;
 
-/// References say nothing of what is paid, although a date may follow from them.
-pub(super) const LINKS: Outcome = Outcome::Nothing("it links references of one sale");
-
 /// Something to be done to a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Step<'r> {
@@ -38,7 +35,7 @@ pub(in crate::store) enum Why {
 
 /// The outcome of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) enum Outcome {
+pub(in crate::store) enum ReportOutcome {
     Issued,
     Renewed,
     Ended,
@@ -58,10 +55,13 @@ pub(in crate::store) enum Outcome {
     Lacks,
 }
 
-impl Outcome {
+impl ReportOutcome {
+    /// References say nothing of what is paid, although a date may follow from them.
+    pub(super) const LINKS: Self = Self::Nothing("it links references of one sale");
+
     /// The outcome of a report that says nothing of what is paid.
     pub(super) fn of_link(self) -> Self {
-        if matches!(self, Self::Renewed | Self::Ended) { LINKS } else { self }
+        if matches!(self, Self::Renewed | Self::Ended) { Self::LINKS } else { self }
     }
 }
 

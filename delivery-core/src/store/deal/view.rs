@@ -53,6 +53,7 @@ struct After<'p, 'd> {
 impl<'d> View<'d> {
     pub(super) fn of(deal: &'d Deal, grace: TimeDelta) -> Self {
         let mut parts = BTreeMap::<&str, Paid<'d>>::new();
+        let firsts: Vec<_> = deal.charges.iter().filter(|(_, charge)| charge.is_first).collect();
         for (name, charge) in &deal.charges {
             let money = deal.money_of(charge);
             let captured = money.captured;
@@ -60,7 +61,7 @@ impl<'d> View<'d> {
                 continue;
             }
             let at = charge.at.or(captured.filter(|_| charge.is_open));
-            let root = deal.root(name, charge);
+            let root = deal.root(name, charge, &firsts);
             let paid = parts.entry(root).or_insert(Paid {
                 name: root,
                 at: None,

@@ -8,7 +8,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 use super::{DealRow, InboxWrites, Loaded, Needs, Planner, PurchaseId, ReferenceId};
 use crate::key::{Actor, Change, Key, KeyId, LimitChange, Reason, Revocation};
 use crate::order::{OrderId, Source};
-use crate::store::deal::{Deal, MOST_PRODUCTS, Offer, Outcome, ReferenceKind, Report, Step, Why};
+use crate::store::deal::{
+    Captured, Charged, Deal, MOST_PRODUCTS, Offer, ReferenceKind, Report, ReportOutcome, Reported, Step, Why,
+};
 use crate::store::inbox::{DISMISSED, Entry, EventId, EventOutcome, Handling, Receipt, Received};
 use crate::store::{Action, Edit, Issue, MOST_WEBHOOKS, MessageKind, StoreError};
 use crate::terms::{MAX_USES, UseLimit, Uses};
@@ -169,25 +171,28 @@ impl Planner<'_> {
         for report in reports {
             let (told, missing) = self.report(receipt, report, received, keys)?;
             let came_to = match (told, missing) {
-                (Outcome::Issued | Outcome::Renewed | Outcome::Known | Outcome::Authorised, Some(missing)) => {
-                    (EventOutcome::NeedsAttention, Some(missing))
-                }
-                (Outcome::Authorised, None) => {
+                (
+                    ReportOutcome::Issued | ReportOutcome::Renewed | ReportOutcome::Known | ReportOutcome::Authorised,
+                    Some(missing),
+                ) => (EventOutcome::NeedsAttention, Some(missing)),
+                (ReportOutcome::Authorised, None) => {
                     (EventOutcome::Ignored, Some("its payment was not taken yet".to_owned()))
                 }
-                (Outcome::Issued, None) => (EventOutcome::Issued, None),
-                (Outcome::Known, None) => (EventOutcome::Ignored, Some("an earlier event did the same".to_owned())),
-                (Outcome::Renewed, None) => (EventOutcome::Renewed, None),
-                (Outcome::Ended, _) => (EventOutcome::Ended, None),
-                (Outcome::Revoked(reason), _) => (EventOutcome::Revoked, reason.map(str::to_owned)),
-                (Outcome::Restored, _) => (EventOutcome::Restored, None),
-                (Outcome::PartlyRefunded, _) => (EventOutcome::PartialRefund, None),
-                (Outcome::Nothing(reason), _) => (EventOutcome::Ignored, Some(reason.to_owned())),
-                (Outcome::Lacks, missing) => {
+                (ReportOutcome::Issued, None) => (EventOutcome::Issued, None),
+                (ReportOutcome::Known, None) => {
+                    (EventOutcome::Ignored, Some("an earlier event did the same".to_owned()))
+                }
+                (ReportOutcome::Renewed, None) => (EventOutcome::Renewed, None),
+                (ReportOutcome::Ended, _) => (EventOutcome::Ended, None),
+                (ReportOutcome::Revoked(reason), _) => (EventOutcome::Revoked, reason.map(str::to_owned)),
+                (ReportOutcome::Restored, _) => (EventOutcome::Restored, None),
+                (ReportOutcome::PartlyRefunded, _) => (EventOutcome::PartialRefund, None),
+                (ReportOutcome::Nothing(reason), _) => (EventOutcome::Ignored, Some(reason.to_owned())),
+                (ReportOutcome::Lacks, missing) => {
                     let again = || "its product is looked up again in a moment".to_owned();
                     (EventOutcome::NeedsAttention, Some(missing.unwrap_or_else(again)))
                 }
-                (Outcome::Waits(reason), _) => (EventOutcome::NeedsAttention, Some(reason.to_owned())),
+                (ReportOutcome::Waits(reason), _) => (EventOutcome::NeedsAttention, Some(reason.to_owned())),
             };
             if all.0 != EventOutcome::NeedsAttention {
                 all = came_to;
@@ -203,7 +208,7 @@ impl Planner<'_> {
         report: &Report,
         received: &mut Received,
         keys: &mut BTreeSet<KeyId>,
-    ) -> Result<(Outcome, Option<String>), StoreError> {
+    ) -> Result<(ReportOutcome, Option<String>), StoreError> {
         let named = report.references().into_iter().map(|(kind, name)| receipt.reference(kind, name));
         let named: Vec<ReferenceId> = named.collect();
         let deals = named.iter().filter_map(|reference| self.loaded.deal_of(reference).transpose());
@@ -227,7 +232,8 @@ impl Planner<'_> {
         }
         let (by, before) = (Actor::platform(receipt.source()), row.deal.clone());
         let expiries: BTreeMap<KeyId, DateTime<Utc>> = self.expiries(&row.deal)?;
-        let (told, mut steps) = row.deal.report(report, &|key| expiries.get(&key).copied(), receipt.grace);
+        let Reported { came, is_incomplete, mut steps } =
+            row.deal.report(report, &|key| expiries.get(&key).copied(), receipt.grace);
         while !steps.is_empty() {
             for step in steps {
                 let done = match step {
@@ -245,18 +251,15 @@ impl Planner<'_> {
             steps = row.deal.settle(report, receipt.grace);
         }
         let missing = match report {
-            Report::Charged(charged) if told == Outcome::Lacks || !row.deal.serves(charged.order.as_str()) => {
-                charged.missing.clone()
-            }
-            Report::Captured(captured) if told == Outcome::Lacks => captured.missing.clone(),
+            Report::Charged(Charged { missing, .. }) | Report::Captured(Captured { missing, .. }) => missing.clone(),
             _ => None,
         };
         // What waits keeps what it says, which is about a person who was forgotten.
-        let missing = missing.filter(|_| !self.is_of_erased(&row.deal));
+        let missing = missing.filter(|_| is_incomplete && !self.is_of_erased(&row.deal));
         if row.version == 0 || is_named || deals.len() > 1 || row.deal != before {
             self.keep(row);
         }
-        Ok((told, missing))
+        Ok((came, missing))
     }
 
     /// Issues the key of an offer, until then if that is known.

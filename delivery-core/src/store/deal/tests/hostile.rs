@@ -36,9 +36,9 @@ impl Play {
             for report in std::mem::take(&mut self.waiting) {
                 let offered = self.with_offers(&report);
                 let came = self.world.report(&offered);
-                let is_served = |charged: &Charged| self.world.deal.serves(charged.order.as_str());
+                let is_served = |charged: &Charged| self.world.serves(charged.order.as_str());
                 let is_left = matches!(&report, Report::Charged(charged) if !is_served(charged));
-                if is_left || matches!(came, Outcome::Waits(_) | Outcome::Lacks) {
+                if is_left || matches!(came, ReportOutcome::Waits(_) | ReportOutcome::Lacks) {
                     self.waiting.push(report);
                 }
             }

@@ -13,9 +13,9 @@ fn a_line_is_known_by_its_number_and_not_by_its_name() {
     let named = |number: &str, line: Bought| Bought { line: number.to_owned(), names: vec!["x".to_owned()], ..line };
     let first = || named("l1", line("l1", 1, 1, Term::Unsaid));
     let mut world = World::of(&[order(vec![first(), named("l2", unmapped("l2", 1, Term::Unsaid))])]);
-    assert_eq!((world.products(), world.deal.serves("o")), (vec![1], false));
+    assert_eq!((world.products(), world.serves("o")), (vec![1], false));
     world.report(&order(vec![first(), named("l2", line("l2", 2, 1, Term::Unsaid))]));
-    assert_eq!((world.products(), world.deal.serves("o")), (vec![1, 2], true));
+    assert_eq!((world.products(), world.serves("o")), (vec![1, 2], true));
     world.report(&refunded(ChargeRef::Order(id("o")), returned("r1", &[("l2", 1)])));
     assert_eq!(world.products(), [1]);
 }
@@ -31,9 +31,9 @@ fn lines_that_become_known_as_a_product_that_was_sold_add_to_its_key() {
     let one = || order(vec![line("l1", 1, 2, Term::Unsaid), unmapped("l2", 1, Term::Unsaid)]);
     let both = || order(vec![line("l1", 1, 2, Term::Unsaid), line("l2", 1, 1, Term::Unsaid)]);
     let mut world = World::of(&[one()]);
-    assert_eq!((world.report(&both()), world.added), (Outcome::Issued, 1));
+    assert_eq!((world.report(&both()), world.added), (ReportOutcome::Issued, 1));
     for known in [both(), one()] {
-        assert_eq!((world.report(&known), world.added), (Outcome::Known, 1));
+        assert_eq!((world.report(&known), world.added), (ReportOutcome::Known, 1));
     }
     // Also if the others were refunded meanwhile: what was added was paid.
     let returned = || refunded(ChargeRef::Order(id("o")), returned("r1", &[("l1", 2)]));
@@ -72,8 +72,8 @@ fn an_order_of_other_things_needs_the_seller() {
         (of_subscription(), vec![unmapped("b", 1, period(-30, 0))], true),
     ] {
         let mut world = World::of(&[charged("o", 0, links, lines.clone())]);
-        assert_eq!(world.deal.serves("o"), is_served, "{lines:?}");
+        assert_eq!(world.serves("o"), is_served, "{lines:?}");
         world.report(&order_refunded("o"));
-        assert!(world.deal.serves("o"), "what was refunded needs nobody: {lines:?}");
+        assert!(world.serves("o"), "what was refunded needs nobody: {lines:?}");
     }
 }

@@ -134,13 +134,13 @@ fn a_partial_refund_is_noted_once_whenever_the_sale_comes() {
 fn what_a_report_about_money_comes_to() {
     let full = refunded(by_payment(), Extent::Full);
     for (reports, expected) in [
-        (vec![full.clone()], Outcome::Revoked(Some("no sale of this payment is known here"))),
-        (vec![sale(), full.clone()], Outcome::Revoked(None)),
-        (vec![full, sale()], Outcome::Nothing("the money went back before")),
-        (vec![sale(), refunded(by_payment(), Extent::Partial { refund: "p".into() })], Outcome::PartlyRefunded),
-        (vec![sale(), disputed("d"), won("d")], Outcome::Restored),
-        (vec![disputed("d"), sale()], Outcome::Waits("the payment is disputed")),
-        (vec![Report::Kept { of: by_payment(), at: day(1) }], Outcome::Nothing("the money stays")),
+        (vec![full.clone()], ReportOutcome::Revoked(Some("no sale of this payment is known here"))),
+        (vec![sale(), full.clone()], ReportOutcome::Revoked(None)),
+        (vec![full, sale()], ReportOutcome::Nothing("the money went back before")),
+        (vec![sale(), refunded(by_payment(), Extent::Partial { refund: "p".into() })], ReportOutcome::PartlyRefunded),
+        (vec![sale(), disputed("d"), won("d")], ReportOutcome::Restored),
+        (vec![disputed("d"), sale()], ReportOutcome::Waits("the payment is disputed")),
+        (vec![Report::Kept { of: by_payment(), at: day(1) }], ReportOutcome::Nothing("the money stays")),
     ] {
         let (last, before) = reports.split_last().unwrap();
         assert_eq!(World::of(before).report(last), expected, "{reports:#?}");

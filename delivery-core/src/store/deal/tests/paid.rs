@@ -136,16 +136,16 @@ fn a_product_that_never_expires_never_does() {
 fn what_a_report_about_a_subscription_comes_to() {
     let first = || paid("c1", 0, period(0, 31));
     for (reports, expected) in [
-        (vec![first()], Outcome::Issued),
-        (vec![first(), first()], Outcome::Known),
-        (vec![first(), paid("c2", 31, period(31, 59))], Outcome::Renewed),
-        (vec![first(), ended(20)], Outcome::Ended),
-        (vec![first(), ended(20), said(21, Standing::Active, Term::Unsaid)], Outcome::Renewed),
-        (vec![first(), until(5, Standing::Leaving, 31)], Outcome::Nothing("it changes no key")),
-        (vec![ended(20)], Outcome::Nothing("it changes no key")),
-        (vec![paid("c1", 40, period(0, 31))], Outcome::Nothing("it pays for nothing to come")),
-        (vec![first(), order_refunded("c1")], Outcome::Revoked(None)),
-        (vec![charged("c1", 0, of_subscription(), Vec::new())], Outcome::Known),
+        (vec![first()], ReportOutcome::Issued),
+        (vec![first(), first()], ReportOutcome::Known),
+        (vec![first(), paid("c2", 31, period(31, 59))], ReportOutcome::Renewed),
+        (vec![first(), ended(20)], ReportOutcome::Ended),
+        (vec![first(), ended(20), said(21, Standing::Active, Term::Unsaid)], ReportOutcome::Renewed),
+        (vec![first(), until(5, Standing::Leaving, 31)], ReportOutcome::Nothing("it changes no key")),
+        (vec![ended(20)], ReportOutcome::Nothing("it changes no key")),
+        (vec![paid("c1", 40, period(0, 31))], ReportOutcome::Nothing("it pays for nothing to come")),
+        (vec![first(), order_refunded("c1")], ReportOutcome::Revoked(None)),
+        (vec![charged("c1", 0, of_subscription(), Vec::new())], ReportOutcome::Known),
     ] {
         let (last, before) = reports.split_last().unwrap();
         assert_eq!(World::of(before).report(last), expected, "{reports:#?}");

@@ -182,7 +182,10 @@ fn a_dispute_about_a_line_concerns_no_other() {
 fn a_product_that_is_disputed_waits_while_others_are_issued() {
     let lines = || vec![line("a", 1, 1, Term::Unsaid), line("b", 2, 1, Term::Unsaid)];
     let mut world = World::of(&[disputed_line("o", "a")]);
-    assert_eq!(world.report(&charged("o", 0, Links::default(), lines())), Outcome::Waits("the payment is disputed"));
+    assert_eq!(
+        world.report(&charged("o", 0, Links::default(), lines())),
+        ReportOutcome::Waits("the payment is disputed")
+    );
     assert_eq!(world.products(), [2]);
     world.report(&Report::Won(dispute(ChargeRef::Order(id("o")), "d", Vec::new())));
     world.retry();
@@ -199,9 +202,9 @@ fn what_was_authorised_and_taken_waits_for_its_key() {
         Report::Captured(Captured { payment: id("pay"), at: day(2), order, offers, missing: None })
     };
     let mut world = World::default();
-    assert_eq!(world.report(&Report::Charged(Charged { is_open: true, ..sale })), Outcome::Authorised);
-    assert_eq!(world.report(&captured(Vec::new())), Outcome::Lacks);
-    assert_eq!(world.report(&captured(vec![offer(1, 1)])), Outcome::Issued);
+    assert_eq!(world.report(&Report::Charged(Charged { is_open: true, ..sale })), ReportOutcome::Authorised);
+    assert_eq!(world.report(&captured(Vec::new())), ReportOutcome::Lacks);
+    assert_eq!(world.report(&captured(vec![offer(1, 1)])), ReportOutcome::Issued);
 }
 
 #[test]
@@ -217,7 +220,7 @@ fn the_date_of_the_seller_stays_under_another_name_and_with_another_grace() {
     world.keys.values_mut().for_each(|held| held.until = day(10));
     world.report(&charge());
     let copy = charge();
-    let (_, steps) = world.deal.report(&copy, &|_| Some(day(10)), TimeDelta::days(10));
+    let Reported { steps, .. } = world.deal.report(&copy, &|_| Some(day(10)), TimeDelta::days(10));
     assert!(steps.is_empty(), "{steps:?}");
 }
 
@@ -242,7 +245,7 @@ fn a_refund_that_failed_before_another_was_made_restores_nothing() {
     let refund = Refund { at: Some(day(7)), ..Refund::full(by_payment()) };
     let mut world = World::of(&[sale, Report::Refunded(refund)]);
     let came = world.report(&Report::Kept { of: by_payment(), at: day(6) });
-    assert_eq!((came, world.products()), (Outcome::Nothing("the money stays"), vec![]));
+    assert_eq!((came, world.products()), (ReportOutcome::Nothing("the money stays"), vec![]));
 }
 
 #[test]

@@ -40,19 +40,24 @@ impl World {
         world
     }
 
-    pub(super) fn report(&mut self, report: &Report) -> Outcome {
+    pub(super) fn report(&mut self, report: &Report) -> ReportOutcome {
         let expiries: BTreeMap<KeyId, DateTime<Utc>> = self.keys.iter().map(|(id, held)| (*id, held.until)).collect();
-        let (came, mut steps) = self.deal.report(report, &|key| expiries.get(&key).copied(), GRACE);
+        let Reported { came, mut steps, .. } = self.deal.report(report, &|key| expiries.get(&key).copied(), GRACE);
         while !steps.is_empty() {
             for step in steps {
                 self.carry_out(step);
             }
             steps = self.deal.settle(report, GRACE);
         }
-        if matches!(came, Outcome::Waits(_) | Outcome::Lacks) && !self.waiting.contains(report) {
+        if matches!(came, ReportOutcome::Waits(_) | ReportOutcome::Lacks) && !self.waiting.contains(report) {
             self.waiting.push(report.clone());
         }
         came
+    }
+
+    /// Whether an order needs nothing that it has not.
+    pub(super) fn serves(&self, order: &str) -> bool {
+        self.deal.serves(&View::of(&self.deal, GRACE), order)
     }
 
     /// Reports again what waits.

@@ -1,0 +1,125 @@
+//! Takes note of what a report says.
+
+use super::facts::Said;
+use super::step::ReportOutcome;
+use super::{Captured, Charge, ChargeRef, Charged, Deal, Dispute, Extent, Links, Refund, Report, Word};
+
+const NO_CHANGE: &str = "it changes no key";
+const UNKNOWN: &str = "no sale of this payment is known here";
+
+impl Deal {
+    /// Takes note of a report, and returns its outcome, should no key change.
+    pub(super) fn note(&mut self, report: &Report) -> ReportOutcome {
+        match report {
+            Report::Charged(charged) => self.note_charge(charged),
+            Report::Captured(Captured { payment, at, .. }) => {
+                let money = self.payments.entry(payment.as_str().to_owned()).or_default();
+                money.captured = money.captured.max(Some(*at));
+                ReportOutcome::Nothing("no authorised sale of this payment is known here")
+            }
+            Report::Told(word) => self.note_word(word),
+            Report::Refunded(refund) => self.note_refund(refund),
+            Report::Kept { of, at } => {
+                let money = self.money(of);
+                money.kept = money.kept.max(Some(*at));
+                let is_back = money.refunded.is_some() && money.refunded <= money.kept;
+                if is_back { ReportOutcome::Restored } else { ReportOutcome::Nothing("the money stays") }
+            }
+            Report::Disputed(Dispute { of, number, extent, .. }) => {
+                let lines = match extent {
+                    Extent::Full => &[][..],
+                    Extent::Lines { lines, .. } => lines,
+                    Extent::Partial { refund } => return self.note_part(of, refund),
+                };
+                let disputed = &mut self.money(of).disputed;
+                disputed.entry(number.clone().unwrap_or_default()).or_insert_with(|| lines.to_vec());
+                ReportOutcome::Revoked(self.if_unknown())
+            }
+            // A dispute about a part has changed nothing.
+            Report::Won(Dispute { extent: Extent::Partial { .. }, .. }) => ReportOutcome::Nothing(NO_CHANGE),
+            Report::Won(Dispute { of, number, end, .. }) => {
+                let money = self.money(of);
+                match end {
+                    Some(end) => money.ends.insert(end.clone()),
+                    None => money.won.insert(number.clone().unwrap_or_default()),
+                };
+                ReportOutcome::Restored
+            }
+            Report::Linked(links) => {
+                self.link(links);
+                ReportOutcome::LINKS
+            }
+        }
+    }
+
+    fn note_charge(&mut self, charged: &Charged) -> ReportOutcome {
+        self.charge(charged.order.as_str()).pay(charged);
+        self.link(&Links { order: None, ..charged.links.clone() });
+        if let Some(first) = &charged.links.order {
+            self.charge(first.as_str()).guess(&charged.links);
+        }
+        ReportOutcome::Known
+    }
+
+    fn note_word(&mut self, word: &Word) -> ReportOutcome {
+        self.link(&word.links);
+        if let Some(subscription) = &word.links.subscription {
+            let order = word.links.order.as_ref().map(|order| order.as_str().to_owned());
+            let (standing, term, lines) = (word.standing, word.term, word.lines.clone());
+            let subscription = subscription.as_str().to_owned();
+            self.words.insert(Said { at: word.at, subscription, order, lines, standing, term });
+        }
+        ReportOutcome::Nothing(NO_CHANGE)
+    }
+
+    fn note_refund(&mut self, refund: &Refund) -> ReportOutcome {
+        let Refund { of, links, extent, cause, at } = refund;
+        match of {
+            ChargeRef::Order(order) => self.charge(order.as_str()).link(links),
+            ChargeRef::Payment(payment) => self.link(&Links { payment: Some(payment.clone()), ..links.clone() }),
+        }
+        match (extent, of) {
+            (Extent::Full, _) => {
+                self.money(of).take_back(*cause, *at);
+                if self.is_paid_beside(of) {
+                    ReportOutcome::PartlyRefunded
+                } else {
+                    ReportOutcome::Revoked(self.if_unknown())
+                }
+            }
+            (Extent::Lines { refund, lines }, ChargeRef::Order(order)) => {
+                let charge = self.charge(order.as_str());
+                let before = charge.returned_products();
+                if charge.returned.insert(refund.clone(), lines.clone()).is_some() {
+                    return ReportOutcome::Known;
+                }
+                // Of an order that is not known yet, nobody can tell how many pieces are left.
+                let may_be_all = !charge.is_paid() && lines.iter().any(|line| line.pieces > 0);
+                if may_be_all || charge.returned_products() != before {
+                    return ReportOutcome::Revoked(self.if_unknown());
+                }
+                self.note_part(of, refund)
+            }
+            (Extent::Partial { refund } | Extent::Lines { refund, .. }, _) => self.note_part(of, refund),
+        }
+    }
+
+    /// Takes note that a part of the money went back.
+    fn note_part(&mut self, of: &ChargeRef, refund: &str) -> ReportOutcome {
+        let is_new = self.money(of).partial.insert(refund.to_owned());
+        if is_new { ReportOutcome::PartlyRefunded } else { ReportOutcome::Known }
+    }
+
+    /// Whether a refund is of one of several payments for a charge, the others of which stay.
+    fn is_paid_beside(&self, of: &ChargeRef) -> bool {
+        let ChargeRef::Payment(payment) = of else { return false };
+        let is_its = |charge: &&Charge| self.payments_of(charge).contains(payment.as_str());
+        self.charges.values().filter(is_its).any(|charge| !self.money_of(charge).is_refunded())
+    }
+
+    /// Why a report about money concerns no key, if it does not.
+    fn if_unknown(&self) -> Option<&'static str> {
+        let is_any = self.charges.values().any(Charge::is_paid);
+        (!is_any).then_some(UNKNOWN)
+    }
+}

@@ -1,0 +1,141 @@
+//! What a report has changed of keys, or why it changed none.
+
+use chrono::{DateTime, Utc};
+
+use super::paid::Paid;
+use super::settle::Settled;
+use super::step::{ReportOutcome, Step};
+use super::view::View;
+use super::{Bought, Captured, Charge, Charged, Deal, Report, Standing, Term};
+use crate::product::ProductId;
+
+/// A sale that was disputed before it was reported waits for the end of the dispute.
+const DISPUTED: &str = "the payment is disputed";
+
+impl Deal {
+    /// The outcome of a report, whose order had been paid `before` it or not. `noted` is what it is if no key changes.
+    pub(super) fn outcome(
+        &self,
+        (view, settled): (&View<'_>, &Settled<'_>),
+        report: &Report,
+        noted: ReportOutcome,
+        before: bool,
+    ) -> ReportOutcome {
+        match report {
+            Report::Charged(charged) => Self::outcome_of_charge(view, settled, charged.order.as_str(), before),
+            Report::Captured(Captured { payment, .. }) => {
+                let mut taken = view.paid.iter().filter(|paid| paid.is_taken_by(payment.as_str()));
+                let lacks = taken.find_map(|paid| settled.lacks(view, paid));
+                lacks.or_else(|| self.changed(settled)).unwrap_or(noted)
+            }
+            Report::Told(word) => {
+                let is_link = (word.standing, word.term) == (Standing::Unsaid, Term::Unsaid);
+                let came = self.changed(settled).unwrap_or(noted);
+                // What a disputed payment is for may be offered by this word last: it waits.
+                let products = word.offers.iter().map(|offer| offer.product);
+                let paid = word
+                    .links
+                    .order
+                    .iter()
+                    .flat_map(|order| products.clone().flat_map(|it| view.of_key(order.as_str(), it)));
+                let waits =
+                    paid.filter_map(|paid| settled.lacks(view, paid)).find(|it| matches!(it, ReportOutcome::Waits(_)));
+                waits.unwrap_or(if is_link { came.of_link() } else { came })
+            }
+            Report::Linked(_) => self.changed(settled).unwrap_or(noted).of_link(),
+            Report::Refunded(_) | Report::Kept { .. } | Report::Disputed(_) | Report::Won(_) => noted,
+        }
+    }
+
+    fn outcome_of_charge(view: &View<'_>, settled: &Settled<'_>, order: &str, before: bool) -> ReportOutcome {
+        let all = || view.paid.iter().filter(|paid| paid.is(order));
+        let Some(paid) = all().next() else { return ReportOutcome::Authorised };
+        if let Some(lacks) = all().find_map(|paid| settled.lacks(view, paid)) {
+            return lacks;
+        }
+        let is_lost = |product: &ProductId| paid.taken_back(*product).is_some() && !settled.holds(view, paid, *product);
+        let is_sale = settled.steps.iter().any(Step::is_sale);
+        let is_dated = settled.steps.iter().any(|step| step.date().is_some());
+        if is_sale {
+            ReportOutcome::Issued
+        } else if paid.all_taken_back().is_some() {
+            ReportOutcome::Nothing("the money went back before")
+        } else if paid.products.is_empty() && paid.is_of_the_past() {
+            ReportOutcome::Nothing("it pays for nothing to come")
+        } else if paid.products.is_empty() {
+            ReportOutcome::Known
+        } else if paid.products.iter().all(is_lost) {
+            ReportOutcome::Nothing("its lines were refunded before")
+        } else if is_dated || !(before || all().any(Paid::is_joined)) {
+            ReportOutcome::Renewed
+        } else {
+            ReportOutcome::Known
+        }
+    }
+
+    /// What a report changes of keys; `None` if it changes no date and revokes nothing.
+    fn changed(&self, settled: &Settled<'_>) -> Option<ReportOutcome> {
+        let Settled { steps, .. } = settled;
+        let is_later =
+            |(key, until): (_, DateTime<Utc>)| self.keys.iter().any(|kept| kept.key == key && Some(until) > kept.until);
+        let mut dates = steps.iter().filter_map(Step::date).peekable();
+        let is_dated = dates.peek().is_some();
+        if steps.iter().any(Step::is_sale) {
+            Some(ReportOutcome::Issued)
+        } else if steps.iter().any(Step::is_revocation) {
+            Some(ReportOutcome::Revoked(None))
+        } else if dates.any(is_later) {
+            Some(ReportOutcome::Renewed)
+        } else {
+            is_dated.then_some(ReportOutcome::Ended)
+        }
+    }
+
+    /// Whether a report needs a product that it does not have: then it waits for the seller.
+    pub(super) fn is_incomplete(&self, view: &View<'_>, report: &Report, came: ReportOutcome) -> bool {
+        match report {
+            Report::Charged(Charged { order, .. }) => {
+                came == ReportOutcome::Lacks || !self.serves(view, order.as_str())
+            }
+            Report::Captured(_) => came == ReportOutcome::Lacks,
+            _ => false,
+        }
+    }
+
+    /// Whether `order` needs nothing that it has not: each of its lines is a product, it pays for products of charges before it, or its
+    /// money went back. What else a subscription charges once, such as a fee, may be no product.
+    pub(super) fn serves(&self, view: &View<'_>, order: &str) -> bool {
+        let is_mapped = |line: &Bought| line.product.is_some();
+        let is_all = |charge: &Charge| {
+            let is_fee = |line: &Bought| !charge.subscriptions.is_empty() && line.term == Term::Once;
+            charge.lines.iter().any(is_mapped) && charge.lines.iter().all(|line| is_mapped(line) || is_fee(line))
+        };
+        let names_none = |charge: &Charge| charge.lines.iter().all(|line| line.product.is_none());
+        let mut paid = view.paid.iter().filter(|paid| paid.is(order));
+        let is_paid_for = |paid: &Paid<'_>| !paid.products.is_empty() || paid.is_of_the_past();
+        let is_over = paid.clone().any(|paid| paid.all_taken_back().is_some());
+        let is_served = |charge: &Charge| is_all(charge) || (names_none(charge) && paid.any(is_paid_for));
+        is_over || self.charges.get(order).is_some_and(is_served)
+    }
+}
+
+impl Settled<'_> {
+    /// Whether a product of a payment still has no key: it waits, also if others are issued.
+    fn lacks(&self, view: &View<'_>, paid: &Paid<'_>) -> Option<ReportOutcome> {
+        let is_issued = |product: ProductId| {
+            self.steps.iter().any(|step| matches!(step, Step::Issue(_, offer, _) if offer.product == product))
+        };
+        let products = paid.products.iter().copied().filter(|product| paid.taken_back(*product).is_none());
+        let lacking: Vec<ProductId> =
+            products.filter(|product| !is_issued(*product) && !self.holds(view, paid, *product)).collect();
+        if lacking.iter().any(|product| view.is_disputed(paid, *product)) {
+            return Some(ReportOutcome::Waits(DISPUTED));
+        }
+        (!lacking.is_empty()).then_some(ReportOutcome::Lacks)
+    }
+
+    /// Whether a key of a product lives by a payment.
+    fn holds(&self, view: &View<'_>, paid: &Paid<'_>, product: ProductId) -> bool {
+        view.payers(&self.keys, product).contains(paid.name)
+    }
+}

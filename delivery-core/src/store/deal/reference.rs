@@ -1,0 +1,102 @@
+//! The names by which platforms refer to a sale.
+
+use serde::{Deserialize, Serialize};
+
+use crate::order::OrderId;
+
+/// The charge that a report is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_enums, reason = "what platforms name")]
+pub enum ChargeRef {
+    /// An order or charge, by the platform's own number.
+    Order(OrderId),
+    /// A payment.
+    Payment(OrderId),
+}
+
+/// A platform's references of one sale or charge, beside its number.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
+pub struct Links {
+    /// The order, where the references were not read from it.
+    pub order: Option<OrderId>,
+    /// The payment.
+    pub payment: Option<OrderId>,
+    /// The invoice.
+    pub invoice: Option<OrderId>,
+    /// The subscription.
+    pub subscription: Option<OrderId>,
+    /// Whether it is the charge by which the subscription began: the same payment as the order that began it, where the platform
+    /// reports both.
+    #[serde(default)]
+    pub is_first: bool,
+}
+
+/// What kind of thing a platform's reference names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(clippy::exhaustive_enums, reason = "what platforms name")]
+pub enum ReferenceKind {
+    /// An order or charge.
+    Order,
+    /// A payment.
+    Payment,
+    /// An invoice.
+    Invoice,
+    /// A subscription.
+    Subscription,
+}
+
+impl ReferenceKind {
+    const ALL: [Self; 4] = [Self::Order, Self::Payment, Self::Invoice, Self::Subscription];
+
+    /// The name that a store keeps.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Order => "order",
+            Self::Payment => "payment",
+            Self::Invoice => "invoice",
+            Self::Subscription => "subscription",
+        }
+    }
+}
+
+impl std::str::FromStr for ReferenceKind {
+    type Err = crate::text::Invalid;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let named = Self::ALL.into_iter().find(|kind| kind.as_str() == name);
+        named.ok_or(crate::text::Invalid::expected("must be a kind of reference"))
+    }
+}
+
+crate::text::serde_as_text!(ReferenceKind);
+
+impl ChargeRef {
+    /// The platform's number of it.
+    #[must_use]
+    pub fn id(&self) -> &OrderId {
+        let (Self::Order(id) | Self::Payment(id)) = self;
+        id
+    }
+
+    pub(in crate::store) fn reference(&self) -> (ReferenceKind, &OrderId) {
+        match self {
+            Self::Order(id) => (ReferenceKind::Order, id),
+            Self::Payment(id) => (ReferenceKind::Payment, id),
+        }
+    }
+}
+
+impl Links {
+    /// Those of a charge of a subscription, if it is of one.
+    #[must_use]
+    pub fn of_subscription(subscription: Option<OrderId>) -> Self {
+        Self { subscription, ..Self::default() }
+    }
+
+    pub(in crate::store) fn references(&self) -> impl Iterator<Item = (ReferenceKind, &OrderId)> {
+        let named = [&self.order, &self.payment, &self.invoice, &self.subscription];
+        ReferenceKind::ALL.into_iter().zip(named).filter_map(|(kind, id)| Some((kind, id.as_ref()?)))
+    }
+}
