@@ -129,6 +129,7 @@ fn is_local_part(local: &str) -> bool {
             .union(GeneralCategoryGroup::Mark)
             .union(GeneralCategoryGroup::DecimalNumber)
             .contains(category)
+            && !is_invisible(c)
     };
     (1..=MAX_LOCAL).contains(&local.len())
         && !local.starts_with('.')
@@ -205,6 +206,8 @@ mod tests {
             ("\u{feff}ada@example.com", "ada@example.com"),
             ("\u{200b} \u{2060}ada@example.com\u{200c}\u{200d}\n\u{200b}", "ada@example.com"),
             ("\u{202a}ada@example.com\u{202c}", "ada@example.com"),
+            ("\u{2067}\u{61c}ada@example.com\u{180e}\u{2069}", "ada@example.com"),
+            ("\u{fe0f}\u{115f}\u{3164}ada@example.com\u{e0100}\u{2800}", "ada@example.com"),
             ("a..b@docomo.ne.jp", "a..b@docomo.ne.jp"),
             ("a.b..@ezweb.ne.jp", "a.b..@ezweb.ne.jp"),
             ("ä..b@example.com", "ä..b@example.com"),
@@ -222,6 +225,8 @@ mod tests {
             "",
             " ",
             "a",
+            "a\u{fe0f}da@example.com",
+            "ada\u{3164}@example.com",
             "a@",
             "@example.com",
             "a@b@example.com",

@@ -97,6 +97,7 @@ mod tests {
             ("https://mx.example/?to=buyer%40example.com refused".to_owned(), "https:… refused"),
             ("ada=40example.com, ada=40163.com, &lt;ada&#64;host&gt; ada&commat;a.b".to_owned(), "…, …, &lt;…&gt; …"),
             ("to=5b@example.com, ada=5B=40b.example".to_owned(), "…, …"),
+            ("ada%40163.com%20refused ada=40163.com=20now ada%40163.com&x=1".to_owned(), "… … …"),
             ("meet @ 5 pm, a@ or @b, 40%40".to_owned(), "meet @ 5 pm, a@ or @b, 40%40"),
             ("two\r\nlines\u{85}".to_owned(), "two  lines "),
             (String::new(), ""),

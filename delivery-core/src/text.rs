@@ -1,5 +1,7 @@
 //! The rules for text from outside: its length and its characters.
 
+use icu_properties::CodePointSetData;
+use icu_properties::props::DefaultIgnorableCodePoint;
 use thiserror::Error;
 
 /// A value was refused. The error says what would have been accepted, and never repeats the value.
@@ -23,10 +25,11 @@ pub(crate) fn line(text: &str, min: usize, max: usize) -> bool {
     text.len() <= max * 4 && (min..=max).contains(&text.chars().count()) && !text.chars().any(char::is_control)
 }
 
-/// Whether this is a character without width, which nobody sees: it comes along when text is copied, or says where a word may be
-/// broken, or in which direction it runs.
+/// Whether nobody sees this character. It comes along when text is copied, or says where a word may be broken, or in which direction
+/// it runs.
 pub(crate) fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    // The Braille pattern without dots is a symbol that looks like a blank.
+    c == '\u{2800}' || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(c)
 }
 
 /// What is said of a URL that [is cut short](is_cut_short).

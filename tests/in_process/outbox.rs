@@ -115,7 +115,7 @@ async fn one_bad_message_stops_no_other() {
     }
 }
 
-/// Answers like a mail filter that quotes what it refuses.
+/// A mailer of a host that quotes what it cannot send.
 #[derive(Debug)]
 struct Quoting;
 
@@ -129,7 +129,7 @@ impl Mailer for Quoting {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mail_server_that_quotes_the_message_puts_no_key_into_the_store() {
+async fn a_mailer_that_quotes_the_message_puts_no_key_into_the_store() {
     let post = Post::open_with(Arc::new(Quoting)).await;
     post.order("A").await;
     assert_eq!(post.work().await, (0, 0, 1));

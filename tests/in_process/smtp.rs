@@ -153,6 +153,9 @@ async fn what_a_refusal_means_for_the_message() {
         (".", "550 no such user", Transient),
         (".", "550 5.1.1 no such user", Transient),
         (".", "554 5.7.1 refused", Transient),
+        (".", "334 more", Unconfirmed),
+        (".", "451", Transient),
+        ("RCPT", "550", Doubtful),
         (".", "no reply at all", Unconfirmed),
     ] {
         let reply = format!("{reply}\r\n").leak().as_bytes();
@@ -178,6 +181,9 @@ async fn a_refusal_is_told_as_what_it_is() {
         ("AUTH", "535 5.7.8 wrong password", "the mail server refuses the login (535 5.7.8)"),
         ("MAIL", "421 later", "the mail server is busy (421)"),
         ("MAIL", "530 5.7.0 log in first", "the mail server wants a login (530 5.7.0)"),
+        ("RCPT", "550 5.1.1 no such user", "the mail server knows no such recipient (550 5.1.1)"),
+        ("DATA", "554 5.7.1 no", "the mail server did not take the message (554 5.7.1)"),
+        (".", "554 038.954.090 no", "the mail server did not take the message (554)"),
     ] {
         let server = SmtpServer::start(Script::At(at, format!("{reply}\r\n").leak().as_bytes())).await;
         let mailer: SmtpMailer = server.url.replace("://", "://user:password@").parse().unwrap();
@@ -189,17 +195,29 @@ async fn a_refusal_is_told_as_what_it_is() {
 async fn nothing_of_a_reply_is_repeated_but_its_codes() {
     let words = "key 0123 4567, (ada at example dot com), ZGx2X2FiYw==; ";
     let replies = ["554 ", "554 5.7.1 ", "450-4.7.1 ", "554 5.7.1234 ", "5544 ", "", "250 5.7.1 ", "334 "];
+    let mut refused = 0;
     for at in ["", "EHLO", "AUTH", "MAIL", "RCPT", "DATA", "."] {
         for codes in replies {
             let reply = format!("{codes}{words}\r\n{}{words}\r\n", codes.replace('-', " ")).leak().as_bytes();
             let server = SmtpServer::start(Script::At(at, reply)).await;
             let mailer: SmtpMailer = server.url.replace("://", "://user:password@").parse().unwrap();
             let Err(error) = mailer.send(&message()).await else { continue };
+            refused += 1;
             let told = format!("{} {error:?}", delivery_core::explain(&error));
             for word in ["0123", "4567", "ada", "dot", "ZGx2", "key", "1234"] {
                 assert!(!told.contains(word), "{at} {codes}: {told}");
             }
         }
+    }
+    assert!(refused > 40, "{refused}");
+}
+
+#[tokio::test]
+async fn a_reply_without_end_is_broken_off() {
+    let endless: &'static [u8] = "550-y\r\n".repeat(100_000).leak().as_bytes();
+    for (at, meaning) in [("RCPT", Failure::Transient), (".", Failure::Unconfirmed)] {
+        let (mailer, _server) = serve(Script::At(at, endless)).await;
+        assert_eq!(mailer.send(&message()).await.unwrap_err().kind(), meaning, "{at}");
     }
 }
 
@@ -228,7 +246,7 @@ async fn a_server_that_accepts_others_is_believed_when_it_refuses_one() {
 async fn a_confirmation_is_understood_whatever_it_is_written_in() {
     let long: &'static [u8] = format!("250 taken {}\r\n", "x".repeat(20_000)).leak().as_bytes();
     let lines: &'static [u8] = format!("250-{}\r\n250 taken\r\n", "x".repeat(5000)).leak().as_bytes();
-    for reply in [&b"250 \xfcbernommen\r\n"[..], b"250-\xff\xfe\r\n250 ok\r\n", long, lines] {
+    for reply in [&b"250 \xfcbernommen\r\n"[..], b"250-\xff\xfe\r\n250 ok\r\n", b"250\r\n", b"250 ok\n", long, lines] {
         let (mailer, server) = serve(Script::At(".", reply)).await;
         mailer.send(&message()).await.unwrap();
         mailer.send(&message()).await.unwrap();

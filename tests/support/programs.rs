@@ -2,6 +2,7 @@
 //!
 //! ```ignore
 //! #[cfg_attr(without = "nginx", ignore = "needs nginx")]
+//! #[cfg_attr(any(without = "nginx", without = "postgres"), ignore = "needs nginx and postgres")]
 //! ```
 //!
 //! The build script sets `without` for what is missing, so that such a test is ignored and counted. With `CI` set it sets

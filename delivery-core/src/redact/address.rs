@@ -11,27 +11,24 @@ pub(super) fn find(text: &[Glyph]) -> Vec<Range<usize>> {
         .filter_map(|(at, sign)| {
             let (before, after) = (text.get(..at)?, text.get(at + 1..)?);
             let (local, domain) = (length(before.iter().rev()), length(after.iter()));
-            let is_address = local > 0 && domain > 0 && (!sign.is_encoded() || is_host(after, domain));
+            let is_address = local > 0 && domain > 0 && (!sign.is_encoded() || is_host(after));
             is_address.then_some(at - local..at + 1 + domain)
         })
         .collect()
 }
 
-/// How many characters in a row may be part of an address. What ends one does not if it is encoded, but for angle brackets.
+/// How many characters in a row may be part of an address. An encoded character does not end an address, since `=5b` may be meant
+/// literally; an encoded angle bracket does.
 fn length<'t>(text: impl Iterator<Item = &'t Glyph>) -> usize {
     let belongs = |c: char| !c.is_whitespace() && !c.is_control() && !"<>()[],;:\"\\@".contains(c);
     text.take_while(|glyph| belongs(glyph.c) || glyph.is_encoded() && !matches!(glyph.c, '<' | '>')).count()
 }
 
-/// Whether the first characters are a host's name, and not what follows `=40` in `size=40960`.
-fn is_host(text: &[Glyph], length: usize) -> bool {
-    text.first().is_some_and(|first| first.c.is_alphabetic()) || has_top_level(text, length)
-}
-
-/// Whether the first characters are a host's name that ends in letters, as `example.com` does and `10.5` does not.
-fn has_top_level(text: &[Glyph], length: usize) -> bool {
-    let name: String = text.iter().take(length).map(|glyph| glyph.c).collect();
-    let name = name.trim_end_matches(|c: char| !c.is_alphanumeric());
-    name.starts_with(char::is_alphanumeric)
-        && name.rsplit_once('.').is_some_and(|(_, top)| top.chars().count() > 1 && top.chars().all(char::is_alphabetic))
+/// Whether a text begins with a host's name: `163.com`, and not the `960` of `size=40960`.
+fn is_host(text: &[Glyph]) -> bool {
+    let name: String =
+        text.iter().map(|glyph| glyph.c).take_while(|c| c.is_alphanumeric() || matches!(c, '.' | '-')).collect();
+    let name = name.trim_end_matches(['.', '-']);
+    let ends_in_letters = |top: &str| top.chars().count() > 1 && top.chars().all(char::is_alphabetic);
+    name.starts_with(char::is_alphabetic) || name.rsplit_once('.').is_some_and(|(_, top)| ends_in_letters(top))
 }

@@ -8,17 +8,14 @@ use crate::text::is_invisible;
 const TIMES: usize = 2;
 /// The longest entity, in characters.
 const LONGEST: usize = 16;
-/// Entities for what keys and addresses have, and for what may be put between their characters.
-const ENTITIES: [(&str, char); 16] = [
+/// Entities for the characters of keys and addresses, for what encloses them, and for what nobody sees.
+const ENTITIES: [(&str, char); 13] = [
     ("amp", '&'),
     ("commat", '@'),
-    ("dash", '-'),
     ("equals", '='),
     ("gt", '>'),
-    ("hyphen", '-'),
     ("lowbar", '_'),
     ("lt", '<'),
-    ("nbsp", ' '),
     ("percnt", '%'),
     ("period", '.'),
     ("shy", '\u{ad}'),

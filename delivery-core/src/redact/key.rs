@@ -6,7 +6,7 @@ use super::decoded::Glyph;
 
 /// A key that is cut off before this symbol tells next to nothing of its signature: version and number take 29 symbols.
 const CUT_OFF: usize = 32;
-/// As many symbols in one piece are a key even without its prefix.
+/// A run of this many symbols is a key even without its prefix.
 const LONG: usize = 40;
 /// The longest prefix of a key, in characters.
 const PREFIX: usize = 12;

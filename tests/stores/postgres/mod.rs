@@ -11,11 +11,12 @@ mod versions;
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use delivery_core::Delivery;
 use delivery_core::http::{Call, Endpoint};
 use delivery_core::key::KeyId;
-use delivery_core::store::{Backend, PostgresError, PostgresStore};
+use delivery_core::store::{Backend, CatalogEditor, Ledger, PostgresError, PostgresStore, Sale};
 use delivery_testing::Shop;
 use futures_util::{StreamExt, stream};
 use http::Method;
@@ -24,7 +25,7 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use support::postgres::{Postgres, postgres, unique};
 use tokio::task::JoinSet;
 
-use crate::fixtures::{FIRST_VERSION, by_key, call, facts, order, product, shop, sold, storm, until};
+use crate::fixtures::{FIRST_VERSION, by_admin, by_key, call, facts, key, order, product, shop, sold, storm, until};
 use crate::places::postgresql;
 
 /// A server with one product, over a schema.
@@ -323,6 +324,13 @@ async fn a_server_that_keeps_nothing_through_a_crash_is_refused() {
         }
     };
     let opened_before = PostgresStore::options().schema("before").connect(&database.url()).await.unwrap();
+    let idle = PostgresStore::options().schema("idle").connect(&database.url()).await.unwrap();
+    idle.add_product(facts("Guide"), by_admin()).await.unwrap();
+    let issue = async |number| idle.issue(Sale::new(key(number, -1), Vec::new())).await;
+    // Each of its writers has a share of the keys.
+    for number in 1..20 {
+        issue(number).await.unwrap();
+    }
     for setting in ["fsync", "full_page_writes"] {
         set(setting, "off").await;
         // The server reads its settings in its own time.
@@ -340,7 +348,16 @@ async fn a_server_that_keeps_nothing_through_a_crash_is_refused() {
             opened_before.ping().await.is_err_and(|error| error.to_string().contains("fsync or full_page_writes off"))
         };
         until("not ready", 30, is_not_ready).await;
+        // A writer looks every five seconds of the server's own time. One that was idle longer looks before it writes.
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        for number in 20..40 {
+            let refused = issue(number).await.unwrap_err();
+            assert!(refused.to_string().contains("fsync or full_page_writes off"), "{refused}");
+        }
         set(setting, "on").await;
         until("ready again", 30, async || opened_before.ping().await.is_ok()).await;
+        for number in 1..20 {
+            until("writing again", 30, async || issue(number).await.is_ok()).await;
+        }
     }
 }

@@ -13,7 +13,7 @@ use crate::store::MessageId;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Desk<'_> {
-    /// Sends a test e-mail at once, past the outbox: whoever sets the server up sees what the mail server says.
+    /// Sends a test e-mail at once, past the outbox: whoever sets the server up sees whether the mail server took it, and if not, why.
     ///
     /// # Errors
     ///

@@ -39,7 +39,7 @@ impl Outbox {
             }
             Err(error) => error,
         };
-        // A `MailError` quotes neither keys nor addresses: they may be in the log and in the store.
+        // Keys and addresses are hidden in a `MailError`: it may be in the log and in the store.
         let (reason, said) = (error.to_string(), explain(&error));
         if error.kind() == Failure::NotTried {
             let due = now.checked_add_signed(SOON).unwrap_or(now);

@@ -11,6 +11,7 @@ use lettre::transport::smtp::Error as SmtpError;
 use lettre::transport::smtp::client::AsyncSmtpConnection;
 use lettre::transport::smtp::commands::{Data, Mail, Rcpt};
 use lettre::transport::smtp::extension::{Extension, MailBodyParameter, MailParameter};
+use lettre::transport::smtp::response::Severity;
 use thiserror::Error;
 use tokio_rustls::rustls;
 
@@ -68,7 +69,7 @@ pub(super) enum ConnectError {
     Unreachable(#[from] io::Error),
     /// TLS does not come about: the certificate is not trusted, or the connection ended.
     #[error("no TLS")]
-    Tls(#[source] io::Error),
+    Tls(io::Error),
     /// The server greets with a refusal.
     #[error("refused by the greeting")]
     Greeting(SmtpError),
@@ -89,12 +90,20 @@ pub(super) enum ConnectError {
 impl ConnectError {
     /// What the operator is told.
     fn told(&self) -> String {
+        use rustls::CertificateError::{Expired, ExpiredContext, NotValidForName, NotValidForNameContext};
         let (error, refused) = match self {
             Self::Unreachable(_) => return BROKEN_OFF.to_owned(),
             Self::Tls(error) => {
                 let said = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
                 return match said {
-                    Some(rustls::Error::InvalidCertificate(_)) => "the mail server's certificate is not trusted",
+                    // The names in a certificate are the server's words too.
+                    Some(rustls::Error::InvalidCertificate(error)) => match error {
+                        Expired | ExpiredContext { .. } => "the mail server's certificate has expired",
+                        NotValidForName | NotValidForNameContext { .. } => {
+                            "the mail server's certificate is for another name"
+                        }
+                        _ => "the mail server's certificate is not trusted",
+                    },
                     Some(_) => "the mail server and this program agree on no TLS",
                     None => BROKEN_OFF,
                 }
@@ -149,8 +158,8 @@ pub(super) async fn message(connection: &mut AsyncSmtpConnection, wire: &Wire, t
     // Clear the flag: earlier messages on this connection have been answered.
     wire.dot_sent();
     match within(MESSAGE, connection.message(text)).await {
-        Some(Ok(reply)) if reply.has_code(GO_ON) => Err(SendError::Unconfirmed),
-        Some(Ok(_)) => Ok(()),
+        Some(Ok(reply)) if reply.code().severity == Severity::PositiveCompletion => Ok(()),
+        Some(Ok(_)) => Err(SendError::Unconfirmed),
         Some(Err(error)) if error.status().is_some() => Err(SendError::Message(error)),
         Some(Err(_)) | None if wire.dot_sent() => Err(SendError::Unconfirmed),
         Some(Err(error)) => Err(SendError::Message(error)),
@@ -225,13 +234,13 @@ struct Codes {
 }
 
 impl Codes {
-    /// None if the server did not reply.
+    /// `None` if the server did not reply, or not as SMTP has it.
     fn of(error: &SmtpError) -> Option<Self> {
         let basic = error.status()?.into();
-        let is_enhanced = |word: &&str| {
-            let parts: Vec<&str> = word.split('.').collect();
-            let is_number = |part: &&str| matches!(part.len(), 1..=3) && part.bytes().all(|byte| byte.is_ascii_digit());
-            parts.len() == 3 && parts.iter().all(is_number)
+        let is_number = |part: &str| matches!(part.len(), 1..=3) && part.bytes().all(|byte| byte.is_ascii_digit());
+        let is_enhanced = |word: &&str| match word.split('.').collect::<Vec<_>>()[..] {
+            ["2" | "4" | "5", subject, detail] => is_number(subject) && is_number(detail),
+            _ => false,
         };
         let enhanced = said(error).split_whitespace().next().filter(is_enhanced).map(ToOwned::to_owned);
         Some(Self { basic, enhanced })
@@ -240,8 +249,10 @@ impl Codes {
 
 impl fmt::Display for Codes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.basic)?;
-        self.enhanced.iter().try_for_each(|enhanced| write!(f, " {enhanced}"))
+        match &self.enhanced {
+            Some(enhanced) => write!(f, "{} {enhanced}", self.basic),
+            None => write!(f, "{}", self.basic),
+        }
     }
 }
 
@@ -257,7 +268,7 @@ enum Certainty {
     No,
 }
 
-/// Whether a refusal at RCPT is about the recipient: by the enhanced status code where the server gives one (RFC 3463,
+/// Whether a refusal at RCPT is about the recipient: by the enhanced status code if the server gives one of class 5 (RFC 3463,
 /// 3.2 and 3.3), else by the plain one. Servers also reply 550, 551 or 553 if they refuse the sender or the relaying,
 /// or if a quota is exhausted. The text of the reply may say so.
 fn about_the_recipient(error: &SmtpError) -> Certainty {
@@ -293,21 +304,29 @@ fn about_the_recipient(error: &SmtpError) -> Certainty {
 
 #[cfg(test)]
 mod tests {
+    use tokio_rustls::rustls::pki_types::ServerName;
     use tokio_rustls::rustls::{AlertDescription, CertificateError, Error};
 
     use super::*;
+    use crate::error::explain;
 
     #[test]
     fn a_certificate_that_is_not_trusted_is_told_as_that() {
+        let other_name = || CertificateError::NotValidForNameContext {
+            expected: ServerName::try_from("mail.example.com").unwrap(),
+            presented: vec!["DnsName(\"canary.example\")".to_owned()],
+        };
         let tls = |error: Error| io::Error::new(io::ErrorKind::InvalidData, error);
         for (error, told) in [
             (tls(Error::InvalidCertificate(CertificateError::UnknownIssuer)), "certificate is not trusted"),
-            (tls(Error::InvalidCertificate(CertificateError::Expired)), "certificate is not trusted"),
+            (tls(Error::InvalidCertificate(CertificateError::Expired)), "certificate has expired"),
+            (tls(Error::InvalidCertificate(other_name())), "certificate is for another name"),
             (tls(Error::AlertReceived(AlertDescription::HandshakeFailure)), "agree on no TLS"),
             (io::ErrorKind::UnexpectedEof.into(), BROKEN_OFF),
         ] {
             let meant = SendError::Connect(ConnectError::Tls(error)).meaning();
             assert!(meant.to_string().contains(told), "{meant}");
+            assert!(!explain(&meant).contains("canary"), "{meant}");
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The stream to a mail server, in clear or in TLS, below lettre.
 //!
-//! lettre reads replies as UTF-8 and refuses long lines. A confirmation in Latin-1 would count as a failure, and the
-//! e-mail would be sent again and again. This stream therefore leaves out what is not ASCII and truncates long lines.
+//! lettre reads replies as UTF-8 and refuses long lines, lines of a code alone, which RFC 5321 (4.2) allows, and lines that end in LF
+//! alone. Such a confirmation would count as a failure, and the e-mail would be sent again and again. This stream therefore leaves
+//! out what is not ASCII, truncates long lines, and writes the others as lettre reads them.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,10 +18,14 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 
+/// Digits of a reply's code.
+const CODE: usize = 3;
 /// Bytes kept of each line of a reply. lettre accepts 1,000 bytes including the line ending.
 const LINE: usize = 900;
 /// The end of a message, which lettre writes in a separate call.
 const DOT: &[u8] = b"\r\n.\r\n";
+/// Bytes kept of all lines of a reply. lettre reads a reply from its beginning with each line.
+const REPLY: usize = 8 * 1024;
 /// Read at once, in bytes.
 const READ: usize = 2048;
 
@@ -46,11 +51,15 @@ enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// Leaves out what is not ASCII in replies, and truncates long lines.
+/// Writes replies as lettre reads them.
 #[derive(Debug, Default)]
 struct Replies {
     /// Bytes of the line so far.
     column: usize,
+    /// Whether the line so far is a code alone.
+    is_code: bool,
+    /// Bytes kept since the last command.
+    kept: usize,
     /// Ready to be read by lettre.
     ready: std::collections::VecDeque<u8>,
 }
@@ -61,7 +70,7 @@ impl Wire {
     }
 
     fn over(stream: Stream, greeting: &str) -> Self {
-        let replies = Replies { column: 0, ready: greeting.bytes().collect() };
+        let replies = Replies { ready: greeting.bytes().collect(), ..Replies::default() };
         let inner = Inner { stream: Some(stream), replies };
         Self { inner: Arc::new(Mutex::new(inner)), written: Arc::default(), dot_sent: Arc::default() }
     }
@@ -111,19 +120,28 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Duplex for S {}
 impl Replies {
     fn take_in(&mut self, bytes: &[u8]) {
         for byte in bytes {
-            if *byte == b'\n' {
-                if self.column > LINE {
-                    self.ready.push_back(b'\r');
+            match *byte {
+                b'\n' => {
+                    let end: &[u8] = if self.is_code && self.column == CODE { b" \r\n" } else { b"\r\n" };
+                    self.keep(end);
+                    self.column = 0;
                 }
-                self.ready.push_back(b'\n');
-                self.column = 0;
-            } else {
-                self.column = self.column.saturating_add(1);
-                if self.column <= LINE && byte.is_ascii() {
-                    self.ready.push_back(*byte);
+                // It ends a line, or stands inside one.
+                b'\r' => {}
+                byte => {
+                    self.is_code = byte.is_ascii_digit() && (self.column == 0 || self.is_code);
+                    self.column = self.column.saturating_add(1);
+                    if self.column <= LINE && byte.is_ascii() {
+                        self.keep(&[byte]);
+                    }
                 }
             }
         }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        self.ready.extend(bytes);
+        self.kept = self.kept.saturating_add(bytes.len());
     }
 }
 
@@ -144,7 +162,11 @@ impl AsyncRead for Wire {
             if read.filled().is_empty() {
                 return Poll::Ready(Ok(()));
             }
-            self.inner().replies.take_in(read.filled());
+            let replies = &mut self.inner().replies;
+            replies.take_in(read.filled());
+            if replies.kept > REPLY {
+                return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+            }
         }
     }
 }
@@ -153,6 +175,7 @@ impl AsyncWrite for Wire {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = ready!(self.with_stream(|stream| stream.poll_write(context, bytes)))?;
         self.written.store(true, Ordering::Relaxed);
+        self.inner().replies.kept = 0;
         if bytes == DOT {
             self.dot_sent.store(true, Ordering::Relaxed);
         }
@@ -187,6 +210,9 @@ mod tests {
         let long = "x".repeat(20_000);
         for (said, read) in [
             (&b"250 ok\r\n"[..], "250 ok\r\n".to_owned()),
+            (b"250\r\n", "250 \r\n".to_owned()),
+            (b"250-a\n250\n", "250-a\r\n250 \r\n".to_owned()),
+            (b"25\r\n2500\r\n250-\r\n", "25\r\n2500\r\n250-\r\n".to_owned()),
             (b"250 \xfcbernommen\r\n", "250 bernommen\r\n".to_owned()),
             ("250 übernommen\r\n".as_bytes(), "250 bernommen\r\n".to_owned()),
             (format!("250-{long}\r\n250 ok\r\n").as_bytes(), format!("250-{}\r\n250 ok\r\n", "x".repeat(LINE - 4))),

@@ -180,6 +180,8 @@ impl BatchHandler for Writer {
         after_lock: bool,
     ) -> Result<Vec<Option<Self::Answer>>, StoreError> {
         static REFUSED: Throttle = Throttle::new();
+        // Before a batch, since this writer may have been idle for hours.
+        self.look_at_durability().await;
         let operations: Vec<&Operation> = work.iter().filter_map(Work::operation).collect();
         let written =
             if operations.is_empty() { Ok(Vec::new()) } else { self.write(&operations, attempt, after_lock).await };
@@ -236,7 +238,6 @@ impl BatchHandler for Writer {
 
     async fn maintain(&mut self) {
         self.look_at_locked().await;
-        self.look_at_durability().await;
         if self.is_unavailable {
             // What waits is refused together: no storm of sessions on a database that is just starting.
             tokio::time::sleep(RECONNECT_DELAY).await;

@@ -331,7 +331,7 @@ pub(in crate::store) const ERASE: [&str; 6] = [
     // Keys that were corrected have another buyer, whom their messages go to.
     "DELETE FROM delivery_message WHERE state = 0 AND lower(recipient) = CAST($1 AS text) \
         AND key IN (SELECT number FROM delivery_key WHERE lower(email) = CAST($2 AS text))",
-    // The reply of a mail server may quote the address.
+    // The reason that a host's own mailer gives may quote the address.
     concat!(
         "UPDATE delivery_message SET \
             recipient = CASE WHEN lower(recipient) = CAST($1 AS text) THEN CAST($2 AS text) ELSE recipient END, \
