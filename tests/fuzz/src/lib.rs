@@ -7,6 +7,7 @@ use delivery_core::Delivery;
 use delivery_core::http::{Call, Endpoint, Reply};
 use delivery_core::key::{Keyring, Prefix};
 use delivery_core::limit::{Quota, Quotas};
+use delivery_core::look::Look;
 use delivery_core::mail::{MailError, Mailer, Message};
 use delivery_core::platform::{Gumroad, Secrets, Stripe};
 use delivery_core::product::{NewProduct, ProductId};
@@ -64,6 +65,7 @@ impl Shop {
             .admin_token(admin)
             .platform(Stripe::new(&secrets))
             .platform(Gumroad::new(&secrets).unwrap())
+            .pages(Look::default())
             // It stands still: an answer depends on what was asked alone.
             .clock(Arc::new(ManualClock::default()))
             .entropy(Arc::new(SeededEntropy::new(1)))
