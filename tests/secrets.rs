@@ -9,6 +9,7 @@ use delivery_core::Delivery;
 use delivery_core::delivery::Settings;
 use delivery_core::http::{Call, Endpoint};
 use delivery_core::mail::{MailError, Mailer, Message, SmtpMailer};
+use delivery_core::platform::{Event, Line, Notification, Sale};
 use delivery_core::product::{NewProduct, ProductId};
 use delivery_core::store::MemoryStore;
 use delivery_core::terms::OwnTerms;
@@ -20,6 +21,8 @@ const WEBHOOK: &str = "a-canary-for-the-webhook";
 const TOKEN: &str = "a-canary-for-the-admin";
 const SIGNING: &str = "a-canary-that-signs-keys";
 const PASSWORD: &str = "a-canary-for-the-mail-server";
+
+const QUOTED: &str = "quoted@example.com";
 
 /// Everything that was written, by whom ever.
 #[derive(Clone, Default)]
@@ -88,6 +91,14 @@ async fn debug_output_logs_and_panics_hold_no_secret() {
     let reply = Endpoint::Order.call(&delivery, sent).await;
     writeln!(shown, "{reply:?} {reply:#?}").unwrap();
     assert_eq!(reply.status(), 200);
+    // What a platform calls its orders and events may quote an address.
+    let named = json!({ "secret": WEBHOOK, "order_id": format!("of {QUOTED}"), "product_id": 1, "customer_email": "a@example.com" });
+    assert_eq!(Endpoint::Order.call(&delivery, Call::new(Method::POST).json(named.to_string())).await.status(), 200);
+    let line = Line::named([Some(format!("guide of {QUOTED}"))]);
+    let sale = Sale { lines: vec![line], ..Sale::new(format!("event of {QUOTED}").parse().unwrap()) };
+    let (id, kind, events) = (format!("evt of {QUOTED}"), "sale".to_owned(), Ok(vec![Event::Paid(sale)]));
+    let notification = Notification { id, kind, is_test: false, events };
+    delivery.receive(&"own".parse().unwrap(), notification).await.unwrap();
     // A key that is in an error's way.
     let missing = delivery.validate(&format!("{key}0")).await.unwrap_err();
     writeln!(shown, "{missing:?} {missing}").unwrap();
@@ -95,7 +106,10 @@ async fn debug_output_logs_and_panics_hold_no_secret() {
     let written = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
     assert!(written.contains("dropped Message"), "the panic was printed: {written}");
     assert!(written.contains("Issued"), "and so was the rest");
-    for secret in [&key[4..], WEBHOOK, TOKEN, SIGNING, PASSWORD] {
+    for order in ["of …", "event of …", "evt of …"] {
+        assert!(written.contains(order), "{order} in {written}");
+    }
+    for secret in [&key[4..], WEBHOOK, TOKEN, SIGNING, PASSWORD, QUOTED] {
         assert!(!written.contains(secret), "{secret} in {written}");
     }
 }
