@@ -128,8 +128,9 @@ fn is_local_part(local: &str) -> bool {
         GeneralCategoryGroup::Letter
             .union(GeneralCategoryGroup::Mark)
             .union(GeneralCategoryGroup::DecimalNumber)
+            // Such as the Chinese zero.
+            .union(GeneralCategoryGroup::LetterNumber)
             .contains(category)
-            && !is_invisible(c)
     };
     (1..=MAX_LOCAL).contains(&local.len())
         && !local.starts_with('.')
@@ -207,7 +208,10 @@ mod tests {
             ("\u{200b} \u{2060}ada@example.com\u{200c}\u{200d}\n\u{200b}", "ada@example.com"),
             ("\u{202a}ada@example.com\u{202c}", "ada@example.com"),
             ("\u{2067}\u{61c}ada@example.com\u{180e}\u{2069}", "ada@example.com"),
-            ("\u{fe0f}\u{115f}\u{3164}ada@example.com\u{e0100}\u{2800}", "ada@example.com"),
+            ("\u{2065}ada@example.com\u{2800}\u{e0001}", "ada@example.com"),
+            // Marks and letters that nobody sees are part of a name.
+            ("葛\u{e0100}城@example.jp", "葛\u{e0100}城@example.jp"),
+            ("二〇二四@例子.中国", "二〇二四@xn--fsqu00a.xn--fiqs8s"),
             ("a..b@docomo.ne.jp", "a..b@docomo.ne.jp"),
             ("a.b..@ezweb.ne.jp", "a.b..@ezweb.ne.jp"),
             ("ä..b@example.com", "ä..b@example.com"),
@@ -225,8 +229,7 @@ mod tests {
             "",
             " ",
             "a",
-            "a\u{fe0f}da@example.com",
-            "ada\u{3164}@example.com",
+            "a\u{2060}da@example.com",
             "a@",
             "@example.com",
             "a@b@example.com",

@@ -1,7 +1,7 @@
 //! The rules for text from outside: its length and its characters.
 
-use icu_properties::CodePointSetData;
-use icu_properties::props::DefaultIgnorableCodePoint;
+use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory};
+use icu_properties::{CodePointMapData, CodePointSetData};
 use thiserror::Error;
 
 /// A value was refused. The error says what would have been accepted, and never repeats the value.
@@ -25,11 +25,13 @@ pub(crate) fn line(text: &str, min: usize, max: usize) -> bool {
     text.len() <= max * 4 && (min..=max).contains(&text.chars().count()) && !text.chars().any(char::is_control)
 }
 
-/// Whether nobody sees this character. It comes along when text is copied, or says where a word may be broken, or in which direction
-/// it runs.
+/// Whether nobody sees this character, which is no letter and no mark. It comes along when text is copied, or says where a word may
+/// be broken, or in which direction it runs.
 pub(crate) fn is_invisible(c: char) -> bool {
     // The Braille pattern without dots is a symbol that looks like a blank.
-    c == '\u{2800}' || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(c)
+    c == '\u{2800}'
+        || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(c)
+            && matches!(CodePointMapData::new().get(c), GeneralCategory::Format | GeneralCategory::Unassigned)
 }
 
 /// What is said of a URL that [is cut short](is_cut_short).

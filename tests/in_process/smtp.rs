@@ -214,10 +214,21 @@ async fn nothing_of_a_reply_is_repeated_but_its_codes() {
 
 #[tokio::test]
 async fn a_reply_without_end_is_broken_off() {
-    let endless: &'static [u8] = "550-y\r\n".repeat(100_000).leak().as_bytes();
-    for (at, meaning) in [("RCPT", Failure::Transient), (".", Failure::Unconfirmed)] {
-        let (mailer, _server) = serve(Script::At(at, endless)).await;
-        assert_eq!(mailer.send(&message()).await.unwrap_err().kind(), meaning, "{at}");
+    for line in ["550-y\r\n", "550 y", "\r"] {
+        let endless: &'static [u8] = line.repeat(1_000_000 / line.len()).leak().as_bytes();
+        for (at, meaning) in [("RCPT", Failure::Transient), (".", Failure::Unconfirmed)] {
+            let (mailer, _server) = serve(Script::At(at, endless)).await;
+            assert_eq!(mailer.send(&message()).await.unwrap_err().kind(), meaning, "{at} {line:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn extensions_are_known_however_they_are_written() {
+    for reply in ["250-mail.example\r\n250-smtputf8\r\n250 Auth plain", "250-\r\n250-SmtpUtf8\r\n250 AUTH PLAIN"] {
+        let server = SmtpServer::start(Script::At("EHLO", format!("{reply}\r\n").leak().as_bytes())).await;
+        let mailer: SmtpMailer = server.url.replace("://", "://user:password@").parse().unwrap();
+        mailer.send(&Message { to: "jürgen@example.com".parse().unwrap(), ..message() }).await.unwrap();
     }
 }
 

@@ -115,7 +115,7 @@ pub struct Line {
     pub own: Option<ProductId>,
     /// How many pieces, 1 or more. 0 if the platform says something that is no whole number: the line waits for the seller.
     pub quantity: u32,
-    /// What it cost, or the part of that which was refunded, in the platform's smallest unit, where refunds are told in money.
+    /// What it cost, in the platform's smallest unit, where refunds are told in money.
     #[serde(default)]
     pub amount: Option<u64>,
     /// What it pays for.

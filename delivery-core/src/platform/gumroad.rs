@@ -169,7 +169,7 @@ fn events(fields: &Fields) -> Result<Vec<Event>, Unreadable> {
     let event = match fields.text("resource_name")?.unwrap_or("sale") {
         "sale" if fields.is_true("is_preorder_authorization") => None,
         "sale" if fields.is_true("refunded") => Some(Event::Refunded(Refund::full(sale()?))),
-        "sale" => sold(fields.needed("sale_id")?, fields),
+        "sale" => sold(fields.needed("sale_id")?, fields)?,
         "refund" => Some(Event::Refunded(Refund::of(sale()?, fields.text("refunded")? == Some("true"), None))),
         "dispute" => Some(Event::Disputed(sale()?.into())),
         "dispute_won" => Some(Event::Restored(sale()?.into())),
@@ -182,24 +182,25 @@ fn events(fields: &Fields) -> Result<Vec<Event>, Unreadable> {
 }
 
 /// A sale, or a charge of a subscription. It waits for the seller if something that decides about it may be the buyer's.
-fn sold(order: OrderId, fields: &Fields) -> Option<Event> {
-    let subscription = fields.own("subscription_id").and_then(|text| text.parse().ok());
+fn sold(order: OrderId, fields: &Fields) -> Result<Option<Event>, Unreadable> {
+    let subscription = fields.own("subscription_id").map(str::parse).transpose().map_err(|_| Unreadable)?;
     let every = subscription.as_ref().map_or(Ok(None), |_| fields.text("recurrence"));
     let is_clear = every.is_ok() && DECISIVE.iter().all(|name| fields.text(name).is_ok());
     let quantity = match fields.text("quantity") {
-        Ok(quantity) if is_clear => quantity.map_or(Some(1), pieces)?,
-        _ => 0,
+        Ok(quantity) if is_clear => quantity.map_or(Some(1), pieces),
+        _ => Some(0),
     };
+    let Some(quantity) = quantity else { return Ok(None) };
     let term = every.ok().flatten().and_then(recurrence).map_or(Term::Unsaid, Term::Every);
     let names = ["short_product_id", "permalink", "product_id"].map(|name| fields.own(name).map(str::to_owned));
     let line = Line { quantity, term, ..Line::named(names) };
-    Some(Event::Paid(Sale {
+    Ok(Some(Event::Paid(Sale {
         at: fields.own("sale_timestamp").and_then(instant),
         lines: vec![line],
         buyer: Buyer::by_email(fields.own("email")),
         links: Links::of_subscription(subscription),
         ..Sale::new(order)
-    }))
+    })))
 }
 
 fn recurrence(name: &str) -> Option<Recurrence> {

@@ -37,14 +37,15 @@ pub(super) fn reference(value: &Value, pointer: &str) -> Option<String> {
     }
 }
 
-/// A reference by which a sale is found again.
-pub(super) fn id(value: &Value, pointer: &str) -> Option<OrderId> {
-    reference(value, pointer)?.parse().ok()
+/// A reference by which a sale is found again, if there is one. One that no order can have is unreadable: without it, a charge would
+/// be taken for something else.
+pub(super) fn id(value: &Value, pointer: &str) -> Result<Option<OrderId>, Unreadable> {
+    reference(value, pointer).map(|name| name.parse()).transpose().map_err(|_| Unreadable)
 }
 
 /// The same, where nothing can be said without it.
 pub(super) fn needed(value: &Value, pointer: &str) -> Result<OrderId, Unreadable> {
-    id(value, pointer).ok_or(Unreadable)
+    id(value, pointer)?.ok_or(Unreadable)
 }
 
 /// A time as RFC 3339 has it, with a blank for the `T` and without a zone too: that is UTC. Fractions of a second are dropped.

@@ -54,12 +54,12 @@ fn events(kind: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
     let event = match (text(body, "/data/type").unwrap_or_default(), kind) {
         ("orders", "order_created") if is_paid => sold(number()?, shown?),
         ("orders", "order_refunded") => Some(Event::Refunded(refund(number()?, shown?))),
-        ("subscription-invoices", "subscription_payment_success") => charged(charge()?, shown?),
+        ("subscription-invoices", "subscription_payment_success") => charged(charge()?, shown?)?,
         ("subscription-invoices", "subscription_payment_refunded") => {
             let (charge, shown) = (charge()?, shown?);
-            Some(Event::Refunded(Refund { links: links(&charge, shown), ..refund(charge, shown) }))
+            Some(Event::Refunded(Refund { links: links(&charge, shown)?, ..refund(charge, shown) }))
         }
-        ("subscriptions", _) if kind.starts_with("subscription_") => Some(told(number()?, shown?)),
+        ("subscriptions", _) if kind.starts_with("subscription_") => Some(told(number()?, shown?)?),
         _ => None,
     };
     Ok(event.into_iter().collect())
@@ -78,24 +78,24 @@ fn sold(order: OrderId, shown: &Value) -> Option<Event> {
 }
 
 /// An invoice of a subscription, which names no product.
-fn charged(order: OrderId, shown: &Value) -> Option<Event> {
-    match text(shown, "/billing_reason")? {
-        "initial" => Some(Event::Linked(Links { order: Some(order.clone()), ..links(&order, shown) })),
-        "renewal" | "updated" => Some(Event::Paid(Sale {
-            links: links(&order, shown),
+fn charged(order: OrderId, shown: &Value) -> Result<Option<Event>, Unreadable> {
+    Ok(match text(shown, "/billing_reason") {
+        Some("initial") => Some(Event::Linked(Links { order: Some(order.clone()), ..links(&order, shown)? })),
+        Some("renewal" | "updated") => Some(Event::Paid(Sale {
+            links: links(&order, shown)?,
             at: time(shown, "/created_at"),
             buyer: buyer(shown),
             ..Sale::new(order)
         })),
         _ => None,
-    }
+    })
 }
 
 /// What an invoice belongs to. The initial one is the order that began the subscription; another is of no order.
-fn links(charge: &OrderId, shown: &Value) -> Links {
+fn links(charge: &OrderId, shown: &Value) -> Result<Links, Unreadable> {
     let is_first = text(shown, "/billing_reason") == Some("initial");
     let invoice = (!is_first).then(|| charge.clone());
-    Links { invoice, is_first, ..Links::of_subscription(id(shown, "/subscription_id")) }
+    Ok(Links { invoice, is_first, ..Links::of_subscription(id(shown, "/subscription_id")?) })
 }
 
 /// A refund of an order or charge: all of it, or a sum so far.
@@ -104,11 +104,11 @@ fn refund(order: OrderId, shown: &Value) -> Refund {
 }
 
 /// What is said of a subscription; without a time, no more than which order began it.
-fn told(subscription: OrderId, shown: &Value) -> Event {
-    let links = Links { order: id(shown, "/order_id"), ..Links::of_subscription(Some(subscription)) };
-    let Some(at) = time(shown, "/updated_at") else { return Event::Linked(links) };
+fn told(subscription: OrderId, shown: &Value) -> Result<Event, Unreadable> {
+    let links = Links { order: id(shown, "/order_id")?, ..Links::of_subscription(Some(subscription)) };
+    let Some(at) = time(shown, "/updated_at") else { return Ok(Event::Linked(links)) };
     let lines = Some(line(shown)).filter(|line| !line.names.is_empty()).into_iter().collect();
-    Event::Told(Word { lines, buyer: buyer(shown), ..Word::new(at, links, standing(shown)) })
+    Ok(Event::Told(Word { lines, buyer: buyer(shown), ..Word::new(at, links, standing(shown)) }))
 }
 
 fn standing(shown: &Value) -> (Standing, Term) {

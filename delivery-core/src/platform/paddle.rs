@@ -65,7 +65,7 @@ fn events(kind: &str, event: &Value) -> Result<Vec<Event>, Unreadable> {
     let data = || event.pointer("/data").filter(|data| data.is_object()).ok_or(Unreadable);
     let event = match kind {
         "transaction.completed" => transaction(event, data()?)?,
-        "subscription.created" => word(event, data()?, id(data()?, "/transaction_id"))?,
+        "subscription.created" => word(event, data()?, id(data()?, "/transaction_id")?)?,
         kind if kind.starts_with("subscription.") => word(event, data()?, None)?,
         "customer.created" | "customer.updated" => {
             let (data, email) = (data()?, text(data()?, "/email"));
@@ -96,8 +96,8 @@ fn transaction(event: &Value, data: &Value) -> Result<Option<Event>, Unreadable>
         return Ok(None);
     }
     let email = text(data, "/custom_data/email").map(str::to_owned);
-    let buyer = Buyer { email, customer: id(data, "/customer_id") };
-    let links = Links { invoice: id(data, "/invoice_id"), ..Links::of_subscription(id(data, "/subscription_id")) };
+    let buyer = Buyer { email, customer: id(data, "/customer_id")? };
+    let links = Links { invoice: id(data, "/invoice_id")?, ..Links::of_subscription(id(data, "/subscription_id")?) };
     let at = time(data, "/billed_at").or_else(|| time(event, "/occurred_at"));
     Ok(Some(Event::Paid(Sale { at, lines, buyer, links, ..Sale::new(order) })))
 }
@@ -204,7 +204,7 @@ fn extent(data: &Value) -> Extent {
 
 /// An item that is returned, or a part of its money: then that is no piece.
 fn returned(item: &Value) -> Option<Returned> {
-    let pieces = if text(item, "/type") == Some("full") { u64::MAX } else { 0 };
+    let pieces = if text(item, "/type") == Some("full") { u32::MAX.into() } else { 0 };
     let amount = amount(item, "/totals/total").or_else(|| amount(item, "/amount"));
     Some(Returned { line: Some(reference(item, "/item_id")?), name: String::new(), pieces, amount })
 }

@@ -75,6 +75,7 @@ fn paid(data: &Value) -> Result<Option<Event>, Unreadable> {
     }
     let order = needed(data, "/id")?;
     let names = ["/product_id", "/product_price_id"].map(|pointer| reference(data, pointer));
+    let links = Links::of_subscription(id(data, "/subscription_id")?);
     let term = period(data, ["/subscription/current_period_start", "/subscription/current_period_end"])
         .unwrap_or_else(|| until(data, "/subscription/current_period_end"));
     Ok(line(data, names).map(|line| {
@@ -82,7 +83,7 @@ fn paid(data: &Value) -> Result<Option<Event>, Unreadable> {
             at: time(data, "/created_at"),
             lines: vec![Line { term, ..line }],
             buyer: Buyer::by_email(text(data, "/customer/email")),
-            links: Links::of_subscription(id(data, "/subscription_id")),
+            links,
             ..Sale::new(order)
         })
     }))

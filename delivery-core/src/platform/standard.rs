@@ -75,7 +75,7 @@ fn events(kind: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
     let data = body.pointer("/data").filter(|data| data.is_object()).ok_or(Unreadable);
     let order = |data| needed(data, "/order_id");
     let event = match kind {
-        "order.paid" => paid(order(data?)?, time(body, "/timestamp"), data?),
+        "order.paid" => paid(order(data?)?, time(body, "/timestamp"), data?)?,
         "order.refunded" => Some(Event::Refunded(Refund::full(ChargeRef::Order(order(data?)?)))),
         "subscription.ended" => Some(Event::Told(ended(time(body, "/timestamp"), data?)?)),
         _ => None,
@@ -83,22 +83,23 @@ fn events(kind: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
     Ok(event.into_iter().collect())
 }
 
-fn paid(order: OrderId, at: Option<DateTime<Utc>>, data: &Value) -> Option<Event> {
-    let subscription = id(data, "/subscription_id");
+fn paid(order: OrderId, at: Option<DateTime<Utc>>, data: &Value) -> Result<Option<Event>, Unreadable> {
+    let subscription = id(data, "/subscription_id")?;
     let until = subscription.as_ref().and_then(|_| time(data, "/paid_until"));
+    let Some(quantity) = quantity(data, "/quantity") else { return Ok(None) };
     let line = Line {
         own: own(data, "/product_id"),
-        quantity: quantity(data, "/quantity")?,
+        quantity,
         term: until.map_or(Term::Unsaid, Term::Until),
         ..Line::named([reference(data, "/product_id")])
     };
-    Some(Event::Paid(Sale {
+    Ok(Some(Event::Paid(Sale {
         at,
         lines: vec![line],
         buyer: Buyer::by_email(text(data, "/customer_email")),
         links: Links::of_subscription(subscription),
         ..Sale::new(order)
-    }))
+    })))
 }
 
 fn ended(at: Option<DateTime<Utc>>, data: &Value) -> Result<Word, Unreadable> {

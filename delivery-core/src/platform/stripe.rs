@@ -65,24 +65,25 @@ fn events(kind: &str, event: &Value) -> Result<Vec<Event>, Unreadable> {
         "checkout.session.completed" | "checkout.session.async_payment_succeeded" if is("checkout.session") => {
             session(shown, at)?
         }
-        "charge.captured" if is("charge") => captured(shown, at),
+        "charge.captured" if is("charge") => captured(shown, at)?,
         "invoice.paid" if is("invoice") => invoice(shown, at)?,
         "invoice_payment.paid" if is("invoice_payment") => {
-            link(id(shown, "/payment/payment_intent"), id(shown, "/invoice"))
+            link(id(shown, "/payment/payment_intent")?, id(shown, "/invoice")?)
         }
         // A charge without a payment intent is of no session and no subscription.
         "charge.refunded" if is("charge") => {
-            let of = payment(shown).or_else(|| id(shown, "/invoice").map(ChargeRef::Order));
-            of.map(|of| Event::Refunded(refund(of, shown, at)))
+            let invoice = id(shown, "/invoice")?;
+            let of = payment(shown)?.or_else(|| invoice.clone().map(ChargeRef::Order));
+            of.map(|of| Event::Refunded(refund(of, invoice, shown, at)))
         }
         "refund.failed" | "refund.updated" | "charge.refund.updated" if is("refund") && has_failed(kind, event) => {
-            match payment(shown) {
+            match payment(shown)? {
                 Some(of) => Some(Event::Kept { of, at: at.ok_or(Unreadable)? }),
                 None => None,
             }
         }
         "charge.dispute.closed" if is("dispute") && text(shown, "/status") == Some("won") => {
-            dispute(shown).map(Event::Restored)
+            dispute(shown)?.map(Event::Restored)
         }
         // An inquiry that becomes a dispute is the same object, and no longer new.
         "charge.dispute.created"
@@ -91,7 +92,7 @@ fn events(kind: &str, event: &Value) -> Result<Vec<Event>, Unreadable> {
         | "charge.dispute.closed"
             if is("dispute") && takes_money(shown) =>
         {
-            dispute(shown).map(Event::Disputed)
+            dispute(shown)?.map(Event::Disputed)
         }
         _ if kind.starts_with("customer.subscription.") && is("subscription") => word(shown, at)?,
         _ => None,
@@ -111,9 +112,9 @@ fn session(session: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, 
     }
     let is_unpaid = text(session, "/payment_status").ok_or(Unreadable)? == "unpaid";
     let links = Links {
-        payment: id(session, "/payment_intent"),
-        invoice: id(session, "/invoice"),
-        ..Links::of_subscription(id(session, "/subscription"))
+        payment: id(session, "/payment_intent")?,
+        invoice: id(session, "/invoice")?,
+        ..Links::of_subscription(id(session, "/subscription")?)
     };
     // A subscription is charged by its invoices.
     if is_unpaid && (links.payment.is_none() || links.subscription.is_some()) {
@@ -128,20 +129,20 @@ fn session(session: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, 
 }
 
 /// The charge of a payment that was authorised before: its session has said what it sells.
-fn captured(charge: &Value, at: Option<DateTime<Utc>>) -> Option<Event> {
-    let payment = id(charge, "/payment_intent").filter(|_| is_true(charge, "/captured"))?;
+fn captured(charge: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, Unreadable> {
+    let payment = id(charge, "/payment_intent")?.filter(|_| is_true(charge, "/captured"));
     let email = text(charge, "/billing_details/email").or_else(|| text(charge, "/receipt_email"));
-    Some(Event::Captured { payment, at: at?, buyer: Buyer::by_email(email) })
+    Ok(payment.zip(at).map(|(payment, at)| Event::Captured { payment, at, buyer: Buyer::by_email(email) }))
 }
 
 /// A charge of a subscription, which newer versions of the API name inside `parent`. An invoice that pays for no period
 /// is none.
 fn invoice(invoice: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, Unreadable> {
-    let subscription = id(invoice, "/parent/subscription_details/subscription");
-    let Some(subscription) = subscription.or_else(|| id(invoice, "/subscription")) else { return Ok(None) };
+    let (newer, older) = (id(invoice, "/parent/subscription_details/subscription")?, id(invoice, "/subscription")?);
+    let Some(subscription) = newer.or(older) else { return Ok(None) };
     let order = needed(invoice, "/id")?;
     let at = json::seconds(invoice, "/status_transitions/paid_at").or(at);
-    let payment = id(invoice, "/payment_intent");
+    let payment = id(invoice, "/payment_intent")?;
     let is_first = text(invoice, "/billing_reason") == Some("subscription_create");
     let shown = list(invoice, "/lines/data");
     let plan = plan(invoice);
@@ -234,8 +235,8 @@ fn link(payment: Option<OrderId>, invoice: Option<OrderId>) -> Option<Event> {
 }
 
 /// What was refunded of a charge, which before 2025-03-31 names its invoice.
-fn refund(of: ChargeRef, charge: &Value, at: Option<DateTime<Utc>>) -> Refund {
-    let links = Links { invoice: id(charge, "/invoice"), ..Links::default() };
+fn refund(of: ChargeRef, invoice: Option<OrderId>, charge: &Value, at: Option<DateTime<Utc>>) -> Refund {
+    let links = Links { invoice, ..Links::default() };
     let sum = reference(charge, "/amount_refunded");
     Refund { links, at, ..Refund::of(of, is_true(charge, "/refunded"), sum) }
 }
@@ -253,10 +254,11 @@ fn takes_money(dispute: &Value) -> bool {
     text(dispute, "/status").is_none_or(|status| !status.starts_with("warning_") && status != "won")
 }
 
-fn dispute(dispute: &Value) -> Option<Dispute> {
-    Some(Dispute { number: reference(dispute, "/id"), ..Dispute::from(payment(dispute)?) })
+fn dispute(dispute: &Value) -> Result<Option<Dispute>, Unreadable> {
+    let number = reference(dispute, "/id");
+    Ok(payment(dispute)?.map(|of| Dispute { number, ..Dispute::from(of) }))
 }
 
-fn payment(of: &Value) -> Option<ChargeRef> {
-    id(of, "/payment_intent").map(ChargeRef::Payment)
+fn payment(of: &Value) -> Result<Option<ChargeRef>, Unreadable> {
+    Ok(id(of, "/payment_intent")?.map(ChargeRef::Payment))
 }

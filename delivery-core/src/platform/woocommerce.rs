@@ -165,7 +165,7 @@ fn line(item: &Value) -> Option<Line> {
 
 /// The number of something. 0 stands for none.
 fn number(value: &Value, pointer: &str) -> Option<OrderId> {
-    id(value, pointer).filter(|id| id.as_str() != "0" && id.as_str().bytes().all(|byte| byte.is_ascii_digit()))
+    id(value, pointer).ok()?.filter(|id| id.as_str() != "0" && id.as_str().bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ impl Delivery {
             match self.report(entry, event, &told.added).await? {
                 // All its lines are dismissed.
                 None if matches!(event, Event::Paid(_) | Event::Told(_)) => is_dismissed = true,
-                // One of several that cannot be applied alone.
+                // Either can only be applied alone.
                 None if matches!(event, Event::Customer { .. } | Event::Unshown { .. }) => {
                     return Ok(Handling::Wait(Unreadable.to_string()));
                 }

@@ -79,6 +79,7 @@ fn events<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Event
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::platform::{ChargeRef, Dispute, Extent, Refund, Returned, Standing, Term, Word};
 
     #[test]
     fn a_renewal_that_an_earlier_version_kept_is_a_charge_of_its_subscription() {
@@ -100,5 +101,60 @@ mod tests {
         let written = serde_json::to_value(&told).unwrap();
         assert_eq!(written["events"][0], serde_json::to_value(charge).unwrap());
         assert_eq!(written["events"][1]["Refunded"]["extent"], "Full");
+    }
+
+    /// As they were written while platforms had names of their own for what the ledger knows.
+    #[test]
+    fn events_by_their_former_names_are_read() {
+        const NONE: &str = r#""order":null,"payment":null,"invoice":null,"is_first":false"#;
+        let id = |name: &str| name.parse::<OrderId>().unwrap();
+        let (of, links) = (ChargeRef::Order(id("o")), Links::of_subscription(Some(id("s"))));
+        let at = "2026-01-01T00:00:00Z".parse().unwrap();
+        let returned = Returned { line: None, name: "a".to_owned(), pieces: 2, amount: Some(5) };
+        let extent = Extent::Lines { refund: "r".to_owned(), lines: vec![returned] };
+        let references = format!(r#""references":{{{NONE},"subscription":"s"}}"#);
+        let line = r#"{"id":null,"names":["a","b"],"own":null,"quantity":2,"amount":5,"term":"unsaid"}"#;
+        for (stored, event) in [
+            (
+                format!(
+                    r#"{{"Paid":{{"order":"o","at":null,"stands_at":null,"is_open":false,"is_again":false,"lines":[],
+                    "buyer":{{"email":null,"customer":"c"}},{references}}}}}"#
+                ),
+                Event::Paid(Sale {
+                    links: links.clone(),
+                    buyer: Buyer { email: None, customer: Some(id("c")) },
+                    ..Sale::new(id("o"))
+                }),
+            ),
+            (
+                format!(
+                    r#"{{"Told":{{"at":"2026-01-01T00:00:00Z",{references},"lines":[],"buyer":{{"email":null,"customer":null}},
+                    "status":"active","term":"unsaid"}}}}"#
+                ),
+                Event::Told(Word::new(at, links.clone(), (Standing::Active, Term::Unsaid))),
+            ),
+            (
+                format!(
+                    r#"{{"Refunded":{{"of":{{"Order":"o"}},{references},"extent":{{"Lines":{{"refund":"r","lines":[{line}]}}}},
+                    "cause":"Refund","at":null}}}}"#
+                ),
+                Event::Refunded(Refund { links: links.clone(), extent, ..Refund::full(of.clone()) }),
+            ),
+            (
+                format!(
+                    r#"{{"Kept":{{"of":{{"Order":"o"}},{references},"extent":"Full","cause":"Refund",
+                    "at":"2026-01-01T00:00:00Z"}}}}"#
+                ),
+                Event::Kept { of: of.clone(), at },
+            ),
+            (
+                r#"{"Disputed":{"of":{"Order":"o"},"number":"d","end":null,"extent":"Full"}}"#.to_owned(),
+                Event::Disputed(Dispute { number: Some("d".to_owned()), ..Dispute::from(of) }),
+            ),
+            (format!(r#"{{"Linked":{{{NONE},"subscription":"s"}}}}"#), Event::Linked(links)),
+        ] {
+            let told: Told = serde_json::from_str(&format!(r#"{{"is_test":false,"events":[{stored}]}}"#)).unwrap();
+            assert_eq!(told.events, Some(vec![event]), "{stored}");
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! The stream to a mail server, in clear or in TLS, below lettre.
 //!
-//! lettre reads replies as UTF-8 and refuses long lines, lines of a code alone, which RFC 5321 (4.2) allows, and lines that end in LF
-//! alone. Such a confirmation would count as a failure, and the e-mail would be sent again and again. This stream therefore leaves
-//! out what is not ASCII, truncates long lines, and writes the others as lettre reads them.
+//! lettre reads replies as UTF-8, and refuses long lines, lines without a text, which RFC 5321 (4.2) allows, and lines that end in LF
+//! alone. Such a confirmation would count as a failure, and the e-mail would be sent again and again. lettre also knows the names of
+//! extensions in capitals alone. This stream therefore writes replies as lettre reads them.
 
 use std::io;
 use std::net::SocketAddr;
@@ -26,6 +26,8 @@ const LINE: usize = 900;
 const DOT: &[u8] = b"\r\n.\r\n";
 /// Bytes kept of all lines of a reply. lettre reads a reply from its beginning with each line.
 const REPLY: usize = 8 * 1024;
+/// Bytes read of a reply at most, with those that are not kept.
+const READ_OF_REPLY: usize = 128 * 1024;
 /// Read at once, in bytes.
 const READ: usize = 2048;
 
@@ -56,9 +58,12 @@ enum Stream {
 struct Replies {
     /// Bytes of the line so far.
     column: usize,
-    /// Whether the line so far is a code alone.
+    /// Whether the line so far is a code without a text.
     is_code: bool,
-    /// Bytes kept since the last command.
+    /// Whether the last command was EHLO.
+    is_hello: bool,
+    /// Bytes read, and kept of them, since the last command.
+    read: usize,
     kept: usize,
     /// Ready to be read by lettre.
     ready: std::collections::VecDeque<u8>,
@@ -119,20 +124,26 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Duplex for S {}
 
 impl Replies {
     fn take_in(&mut self, bytes: &[u8]) {
+        self.read = self.read.saturating_add(bytes.len());
         for byte in bytes {
             match *byte {
                 b'\n' => {
-                    let end: &[u8] = if self.is_code && self.column == CODE { b" \r\n" } else { b"\r\n" };
-                    self.keep(end);
+                    if self.is_code && self.column >= CODE {
+                        // `250` becomes `250 -`, and `250-` becomes `250--`.
+                        self.keep(if self.column == CODE { b" -" } else { b"-" });
+                    }
+                    self.keep(b"\r\n");
                     self.column = 0;
                 }
                 // It ends a line, or stands inside one.
                 b'\r' => {}
                 byte => {
-                    self.is_code = byte.is_ascii_digit() && (self.column == 0 || self.is_code);
+                    let is_of_code =
+                        if self.column < CODE { byte.is_ascii_digit() } else { self.column == CODE && byte == b'-' };
+                    self.is_code = is_of_code && (self.column == 0 || self.is_code);
                     self.column = self.column.saturating_add(1);
                     if self.column <= LINE && byte.is_ascii() {
-                        self.keep(&[byte]);
+                        self.keep(&[if self.is_hello { byte.to_ascii_uppercase() } else { byte }]);
                     }
                 }
             }
@@ -164,7 +175,7 @@ impl AsyncRead for Wire {
             }
             let replies = &mut self.inner().replies;
             replies.take_in(read.filled());
-            if replies.kept > REPLY {
+            if replies.kept > REPLY || replies.read > READ_OF_REPLY {
                 return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
             }
         }
@@ -175,7 +186,8 @@ impl AsyncWrite for Wire {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = ready!(self.with_stream(|stream| stream.poll_write(context, bytes)))?;
         self.written.store(true, Ordering::Relaxed);
-        self.inner().replies.kept = 0;
+        let replies = &mut self.inner().replies;
+        (replies.read, replies.kept, replies.is_hello) = (0, 0, bytes.starts_with(b"EHLO"));
         if bytes == DOT {
             self.dot_sent.store(true, Ordering::Relaxed);
         }
@@ -210,9 +222,9 @@ mod tests {
         let long = "x".repeat(20_000);
         for (said, read) in [
             (&b"250 ok\r\n"[..], "250 ok\r\n".to_owned()),
-            (b"250\r\n", "250 \r\n".to_owned()),
-            (b"250-a\n250\n", "250-a\r\n250 \r\n".to_owned()),
-            (b"25\r\n2500\r\n250-\r\n", "25\r\n2500\r\n250-\r\n".to_owned()),
+            (b"250\r\n", "250 -\r\n".to_owned()),
+            (b"250-\n250-a\n250\n", "250--\r\n250-a\r\n250 -\r\n".to_owned()),
+            (b"25\r\n2500\r\n250--\r\n", "25\r\n2500\r\n250--\r\n".to_owned()),
             (b"250 \xfcbernommen\r\n", "250 bernommen\r\n".to_owned()),
             ("250 übernommen\r\n".as_bytes(), "250 bernommen\r\n".to_owned()),
             (format!("250-{long}\r\n250 ok\r\n").as_bytes(), format!("250-{}\r\n250 ok\r\n", "x".repeat(LINE - 4))),

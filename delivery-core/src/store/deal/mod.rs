@@ -2,8 +2,8 @@
 //!
 //! Platforms report out of order, more than once, and by different references: a sale by its order, a refund by its payment.
 //! A deal keeps the [facts], for ever. What should hold of a product's key follows from the facts, in whatever order they came:
-//! whether it is issued, [until when](view) it lives, and whether it is revoked. After each report, [`settle`](Deal::settle) compares
-//! that with what was done. References of one sale lead to one deal; two deals that turn out to be one are [merged](Deal::merge).
+//! whether it is issued, [until when](view) it lives, and whether it is revoked. [`report`](Deal::report) compares that with what was
+//! done. References of one sale lead to one deal; two deals that turn out to be one are [merged](Deal::merge).
 //!
 //! A deal is pure: it knows neither clock nor store, and names what is to be done to keys as [`Step`]s.
 

@@ -8,7 +8,7 @@ const NO_CHANGE: &str = "it changes no key";
 const UNKNOWN: &str = "no sale of this payment is known here";
 
 impl Deal {
-    /// Takes note of a report, and returns its outcome, should no key change.
+    /// Takes note of a report, and returns its outcome as far as it does not depend on keys.
     pub(super) fn note(&mut self, report: &Report) -> ReportOutcome {
         match report {
             Report::Charged(charged) => self.note_charge(charged),
@@ -35,7 +35,7 @@ impl Deal {
                 disputed.entry(number.clone().unwrap_or_default()).or_insert_with(|| lines.to_vec());
                 ReportOutcome::Revoked(self.if_unknown())
             }
-            // A dispute about a part has changed nothing.
+            // A dispute about a part has revoked nothing.
             Report::Won(Dispute { extent: Extent::Partial { .. }, .. }) => ReportOutcome::Nothing(NO_CHANGE),
             Report::Won(Dispute { of, number, end, .. }) => {
                 let money = self.money(of);

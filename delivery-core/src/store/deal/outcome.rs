@@ -13,16 +13,17 @@ use crate::product::ProductId;
 const DISPUTED: &str = "the payment is disputed";
 
 impl Deal {
-    /// The outcome of a report, whose order had been paid `before` it or not. `noted` is what it is if no key changes.
+    /// The outcome of a report. `noted` is what [`note`](Self::note) has returned of it; `was_paid` says whether its order had been
+    /// reported as paid before.
     pub(super) fn outcome(
         &self,
         (view, settled): (&View<'_>, &Settled<'_>),
         report: &Report,
         noted: ReportOutcome,
-        before: bool,
+        was_paid: bool,
     ) -> ReportOutcome {
         match report {
-            Report::Charged(charged) => Self::outcome_of_charge(view, settled, charged.order.as_str(), before),
+            Report::Charged(charged) => Self::outcome_of_charge(view, settled, charged.order.as_str(), was_paid),
             Report::Captured(Captured { payment, .. }) => {
                 let mut taken = view.paid.iter().filter(|paid| paid.is_taken_by(payment.as_str()));
                 let lacks = taken.find_map(|paid| settled.lacks(view, paid));
@@ -31,7 +32,7 @@ impl Deal {
             Report::Told(word) => {
                 let is_link = (word.standing, word.term) == (Standing::Unsaid, Term::Unsaid);
                 let came = self.changed(settled).unwrap_or(noted);
-                // What a disputed payment is for may be offered by this word last: it waits.
+                // This word may be the last that offers what a disputed payment is for: it waits for the end of the dispute.
                 let products = word.offers.iter().map(|offer| offer.product);
                 let paid = word
                     .links
@@ -47,7 +48,7 @@ impl Deal {
         }
     }
 
-    fn outcome_of_charge(view: &View<'_>, settled: &Settled<'_>, order: &str, before: bool) -> ReportOutcome {
+    fn outcome_of_charge(view: &View<'_>, settled: &Settled<'_>, order: &str, was_paid: bool) -> ReportOutcome {
         let all = || view.paid.iter().filter(|paid| paid.is(order));
         let Some(paid) = all().next() else { return ReportOutcome::Authorised };
         if let Some(lacks) = all().find_map(|paid| settled.lacks(view, paid)) {
@@ -66,7 +67,7 @@ impl Deal {
             ReportOutcome::Known
         } else if paid.products.iter().all(is_lost) {
             ReportOutcome::Nothing("its lines were refunded before")
-        } else if is_dated || !(before || all().any(Paid::is_joined)) {
+        } else if is_dated || !(was_paid || all().any(Paid::is_joined)) {
             ReportOutcome::Renewed
         } else {
             ReportOutcome::Known
@@ -102,7 +103,7 @@ impl Deal {
         }
     }
 
-    /// Whether `order` needs nothing that it has not: each of its lines is a product, it pays for products of charges before it, or its
+    /// Whether `order` lacks nothing: each of its lines is a product, it pays for products of charges before it, or its
     /// money went back. What else a subscription charges once, such as a fee, may be no product.
     pub(super) fn serves(&self, view: &View<'_>, order: &str) -> bool {
         let is_mapped = |line: &Bought| line.product.is_some();

@@ -89,7 +89,7 @@ impl ChargeRef {
 }
 
 impl Links {
-    /// Those of a charge of a subscription, if it is of one.
+    /// References of something that belongs to a subscription, or to none.
     #[must_use]
     pub fn of_subscription(subscription: Option<OrderId>) -> Self {
         Self { subscription, ..Self::default() }

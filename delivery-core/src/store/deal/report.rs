@@ -1,7 +1,7 @@
-//! What a platform reports, in the terms of the store: products are found, addresses are checked.
+//! What platforms report of sales.
 
 use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::reference::{ChargeRef, Links, ReferenceKind};
 use super::term::{Own, Standing, Term};
@@ -169,6 +169,20 @@ fn all() -> Extent {
     Extent::Full
 }
 
+/// A name, or the first of those that an earlier version kept.
+fn first<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Stored {
+        Name(String),
+        Names(Vec<String>),
+    }
+    Ok(match Stored::deserialize(deserializer)? {
+        Stored::Name(name) => name,
+        Stored::Names(names) => names.into_iter().next().unwrap_or_default(),
+    })
+}
+
 /// How much was refunded or is disputed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_enums, reason = "what platforms say")]
@@ -195,10 +209,11 @@ pub enum Extent {
 #[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
 pub struct Returned {
     /// Its identity within the order, if the platform says which line it was.
+    // The former names are those of events that an earlier version kept.
     #[serde(default, alias = "id", skip_serializing_if = "Option::is_none")]
     pub line: Option<String>,
-    /// The most specific name that the platform has for the line; empty if it says which line it was.
-    #[serde(default)]
+    /// The most specific name that the platform has for the line; empty if it has none.
+    #[serde(default, alias = "names", deserialize_with = "first")]
     pub name: String,
     /// How many pieces; more than there are stand for all.
     #[serde(alias = "quantity")]

@@ -22,12 +22,12 @@ pub(in crate::store) struct Reported<'r> {
     pub(in crate::store) steps: Vec<Step<'r>>,
 }
 
-/// What is left to do, and the keys after that.
+/// What is left to do, and the keys as they are once it is done.
 pub(super) struct Settled<'r> {
     pub(super) steps: Vec<Step<'r>>,
     pub(super) keys: Vec<Kept>,
-    /// Refunds to note, each with its charge.
-    noted: Vec<(String, String)>,
+    /// Refunds of a part that are noted with keys now, each after the name of its charge.
+    refunds: Vec<(String, String)>,
 }
 
 impl Deal {
@@ -41,7 +41,7 @@ impl Deal {
     ) -> Reported<'r> {
         let view = View::of(self, grace);
         let (set, order) = (self.dates_set(&view, expiry), report.offers().1);
-        let before =
+        let was_paid =
             view.paid.iter().any(|paid| order.is_some_and(|order| paid.is(order.as_str())) && paid.is_reported());
         for (index, set) in set {
             if let Some(kept) = self.keys.get_mut(index) {
@@ -51,12 +51,12 @@ impl Deal {
         let noted = self.note(report);
         let view = View::of(self, grace);
         let settled = self.settled(&view, report);
-        let came = self.outcome((&view, &settled), report, noted, before);
+        let came = self.outcome((&view, &settled), report, noted, was_paid);
         let is_incomplete = self.is_incomplete(&view, report, came);
         Reported { came, is_incomplete, steps: self.take(settled) }
     }
 
-    /// Returns what is left to do, if the offers of `report` may be issued.
+    /// Returns what is left to do after the steps of a report. Its offers may be issued.
     pub(in crate::store) fn settle<'r>(&mut self, report: &'r Report, grace: TimeDelta) -> Vec<Step<'r>> {
         let settled = self.settled(&View::of(self, grace), report);
         self.take(settled)
@@ -64,7 +64,7 @@ impl Deal {
 
     fn take<'r>(&mut self, settled: Settled<'r>) -> Vec<Step<'r>> {
         self.keys = settled.keys;
-        for (name, refund) in settled.noted {
+        for (name, refund) in settled.refunds {
             self.charge(&name).noted.insert(refund);
         }
         settled.steps
@@ -92,6 +92,7 @@ impl Deal {
         set.collect()
     }
 
+    /// Compares what should hold with what was done.
     fn settled<'r>(&self, view: &View<'_>, report: &'r Report) -> Settled<'r> {
         let (offers, order) = report.offers();
         let mut steps = Vec::new();
@@ -123,8 +124,8 @@ impl Deal {
                 steps.push(Step::Issue(order, offer, view.until(paid, offer.product)));
             }
         }
-        let noted = self.notes(view, &mut steps);
-        Settled { steps, keys: settled, noted }
+        let refunds = self.notes(view, &mut steps);
+        Settled { steps, keys: settled, refunds }
     }
 
     /// A key whose order turns out to pay for something else is that of a payment for its product that has none.

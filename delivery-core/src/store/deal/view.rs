@@ -5,6 +5,7 @@
 //! begins; else, if it is the newest, for the product's own days.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -331,9 +332,11 @@ impl<'d> View<'d> {
 
 /// The latest date after a payment that no later charge was made before; else the earliest after it.
 fn date(dates: &BTreeSet<DateTime<Utc>>, at: DateTime<Utc>, next: Option<DateTime<Utc>>) -> Option<DateTime<Utc>> {
-    let after = || dates.iter().copied().filter(|date| *date > at);
-    let before_next = after().filter(|date| next.is_none_or(|next| *date <= next));
-    before_next.max().or_else(|| after().min())
+    let begin = Bound::Excluded(at);
+    let end = next.map_or(Bound::Unbounded, Bound::Included);
+    // A charge of the same time is not the next.
+    let before_next = if next.is_some_and(|next| next <= at) { None } else { dates.range((begin, end)).next_back() };
+    before_next.or_else(|| dates.range((begin, Bound::Unbounded)).next()).copied()
 }
 
 /// When a key ends that lives by these ends.

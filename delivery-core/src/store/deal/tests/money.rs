@@ -133,6 +133,8 @@ fn a_partial_refund_is_noted_once_whenever_the_sale_comes() {
 #[test]
 fn what_a_report_about_money_comes_to() {
     let full = refunded(by_payment(), Extent::Full);
+    let part =
+        || Dispute { extent: Extent::Partial { refund: "d".to_owned() }, ..dispute(by_payment(), "d", Vec::new()) };
     for (reports, expected) in [
         (vec![full.clone()], ReportOutcome::Revoked(Some("no sale of this payment is known here"))),
         (vec![sale(), full.clone()], ReportOutcome::Revoked(None)),
@@ -141,6 +143,9 @@ fn what_a_report_about_money_comes_to() {
         (vec![sale(), disputed("d"), won("d")], ReportOutcome::Restored),
         (vec![disputed("d"), sale()], ReportOutcome::Waits("the payment is disputed")),
         (vec![Report::Kept { of: by_payment(), at: day(1) }], ReportOutcome::Nothing("the money stays")),
+        (vec![Report::Disputed(part())], ReportOutcome::PartlyRefunded),
+        (vec![Report::Disputed(part()), Report::Disputed(part())], ReportOutcome::Known),
+        (vec![disputed("d"), Report::Won(part())], ReportOutcome::Nothing("it changes no key")),
     ] {
         let (last, before) = reports.split_last().unwrap();
         assert_eq!(World::of(before).report(last), expected, "{reports:#?}");
