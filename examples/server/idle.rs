@@ -164,6 +164,8 @@ impl Conversation {
         loop {
             self.close.notified().await;
             if self.is_closing() {
+                // What ends with it, such as the body of its request, does not call for another one in its place.
+                self.number.store(0, Ordering::Relaxed);
                 return;
             }
         }
@@ -268,10 +270,25 @@ mod tests {
         all[1].become_spare(Spare::Body);
         all[0].become_spare(Spare::Body);
         let _wishes = [idle.make_room(), idle.make_room()];
-        assert_eq!(all.iter().map(|one| is_closed(one)).collect::<Vec<_>>(), [false, true, false, true]);
+        assert_eq!([0, 2, 3].map(|one: usize| is_closed(&all[one])), [false, false, true]);
         // The end of the body comes before the connection is closed: the next one makes room.
         all[1].wake();
+        assert!(!is_closed(&all[1]) && is_closed(&all[0]));
+        drop(bodies);
+    }
+
+    #[test]
+    fn who_is_closed_calls_for_no_other_by_what_ends_with_it() {
+        let idle = Idle::default();
+        let all: Vec<_> = (0..2).map(|_| idle.begin()).collect();
+        let bodies: Vec<_> = all.iter().map(Conversation::answer).collect();
+        all[0].become_spare(Spare::Idle);
+        let _wish = idle.make_room();
         assert!(is_closed(&all[0]));
+        // Its body ends, and then that of the other is slow.
+        all[0].wake();
+        all[1].become_spare(Spare::Idle);
+        assert!(!is_closed(&all[1]));
         drop(bodies);
     }
 
@@ -299,8 +316,8 @@ mod tests {
         let (oldest, other) = (idle.begin(), idle.begin());
         let _wish = idle.make_room();
         let mut answer = oldest.answer();
-        assert!(!answer.is_last() && !is_closed(&oldest) && is_closed(&other));
-        // Now only the other is idle, and asks too.
+        assert!(!answer.is_last() && !is_closed(&oldest));
+        // Now only the other is idle, and asks too before it is closed.
         assert!(other.answer().is_last() && !is_closed(&other) && answer.is_last());
     }
 
