@@ -1,6 +1,6 @@
 //! Locks, atomics and channels: those of the standard library and Tokio or, with `--cfg shuttle`, those of a scheduler
 //! that tries one interleaving after the other. To run such tests:
-//! `RUSTFLAGS="--cfg shuttle" cargo test -p delivery-core --lib interleaved`.
+//! `cargo rustc -p delivery-core --lib --profile test -- --cfg shuttle`.
 
 #[cfg(not(shuttle))]
 pub(crate) use std::sync::{Mutex, MutexGuard, PoisonError, atomic};
