@@ -3,9 +3,9 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+use crate::ledger::{ChargeRef, Dispute, Links, Refund, Standing, Term};
 use crate::order::OrderId;
 use crate::product::ProductId;
-use crate::store::{ChargeRef, Dispute, Links, Refund, Standing, Term};
 
 /// Something that a platform reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -61,8 +61,8 @@ pub(crate) use self::signature::is_read;
 pub use self::standard::Standard;
 pub use self::stripe::Stripe;
 pub use self::woocommerce::WooCommerce;
+pub use crate::ledger::{Cause, ChargeRef, Dispute, Extent, Links, Recurrence, Refund, Returned, Standing, Term};
 use crate::order::Source;
-pub use crate::store::{Cause, ChargeRef, Dispute, Extent, Links, Recurrence, Refund, Returned, Standing, Term};
 
 /// A platform that reports sales by signed requests.
 pub trait Platform: Debug + Send + Sync + 'static {

@@ -7,7 +7,6 @@ use async_trait::async_trait;
 use tokio::sync::Mutex;
 
 use super::attempt::Attempt;
-use super::plan::{Needs, Numbers, Operation, Reply, needs, plan};
 use super::storage::{Backend, Persisted, Storage};
 use super::{
     Fetch, Fetched, Issue, Lease, Notice, Outcome, Page, Receipt, Received, Refused, Resend, Sale, StoreError,
@@ -15,6 +14,7 @@ use super::{
 };
 use crate::clock::{Clock, SystemClock};
 use crate::key::{Change, Key, KeyId};
+use crate::ledger::plan::{Needs, Numbers, Operation, Reply, needs, plan};
 
 /// Keys, orders and messages: what is atomic together.
 ///

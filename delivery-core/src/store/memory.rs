@@ -18,13 +18,13 @@ use self::inbox::Mailbox;
 use self::messages::Queue;
 use self::visits::Visits;
 use super::clock::SteadyClock;
-use super::plan::{KeyWrite, Loaded, Needs, Numbers, PurchaseId, RequestRow, Row, Writes};
 use super::{
     Action, Attempt, AuditEntry, Backend, Edit, FailedMessage, History, Inbox, KeyQuery, Lease, LeasedMessage,
     LostKeys, MessageNumber, Page, Persisted, Records, RequestId, Requests, Route, SignIns, Storage, StoreError, Use,
     UseId, page_size,
 };
 use crate::key::{Acceptance, Fingerprint, Key, KeyId};
+use crate::ledger::plan::{KeyWrite, Loaded, Needs, Numbers, PurchaseId, RequestRow, Row, Writes};
 
 /// Everything in memory, behind one lock.
 #[derive(Default)]

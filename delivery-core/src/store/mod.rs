@@ -76,25 +76,18 @@
 //! ```
 #![doc = include_str!("README.md")]
 
-mod answer;
 mod attempt;
-mod audit;
 #[cfg(any(feature = "sqlite", feature = "postgres", all(test, shuttle)))]
 mod batch;
 mod cache;
 mod catalog;
 mod clock;
-mod deal;
-mod error;
 mod inbox;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod inspection;
 mod ledger;
 mod lost;
 mod memory;
-mod message;
-mod notice;
-mod plan;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod query;
@@ -112,31 +105,15 @@ mod transfer;
 
 use chrono::TimeDelta;
 
-pub use self::answer::{Issue, Refused, Resend, Sale, Successor};
 pub use self::attempt::Attempt;
-pub use self::audit::{Action, Edit};
 pub(crate) use self::cache::fitting;
 pub use self::catalog::{Catalog, CatalogEditor, PostQuery, Posts, ProductNames};
-pub use self::deal::{
-    Bought, Captured, Cause, ChargeRef, Charged, Deal, Dispute, Extent, Links, MOST_PRODUCTS, Offer, Own, Recurrence,
-    ReferenceKind, Refund, Report, Returned, Standing, Subscription, Term, Word,
-};
-pub use self::error::StoreError;
-pub use self::inbox::{
-    Customer, Entry, EventId, EventName, EventOutcome, Handling, Inbox, InboxQuery, Notices, Receipt, Received,
-    UNKNOWN_PRODUCT,
-};
+pub use self::inbox::{Inbox, InboxQuery};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use self::inspection::{Inspection, Schema};
 pub use self::ledger::Ledger;
 pub use self::lost::{LOST_PAUSE, LostKeys, LostScan};
 pub use self::memory::MemoryStore;
-pub use self::message::{FailedMessage, Lease, LeasedMessage, MessageNumber, Outcome, Route};
-pub use self::notice::{Addressee, MOST_WEBHOOKS, MessageId, MessageKind, Notice, Recipient, WebhookName};
-pub use self::plan::{
-    DealRow, InboxWrites, KeyWrite, Loaded, Needs, NewEvent, NewMessage, NewUse, Numbers, PurchaseId, ReferenceId,
-    RequestRow, Row, Writes,
-};
 #[cfg(feature = "postgres")]
 pub use self::postgres::{PostgresError, PostgresOptions, PostgresStore};
 pub(crate) use self::query::page_size;
@@ -144,7 +121,7 @@ pub use self::query::{KeyQuery, Page, Use, UseId};
 pub use self::records::{
     AuditEntry, AuditQuery, Backlog, Day, ExpiryScan, Figures, MessageQuery, MessageState, Records, StoredMessage,
 };
-pub use self::request::{Fetch, Fetched, KNOWN_FOR, MOST_REPEATS, RequestId, Requests};
+pub use self::request::Requests;
 pub use self::sign_in::{SignIn, SignInId, SignIns};
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::{Backup, SqliteError, SqliteStore, SqliteTransaction};
@@ -152,6 +129,15 @@ pub use self::storage::{Backend, History, Persisted, Storage};
 pub use self::subscribed::Subscribed;
 #[cfg(all(feature = "sqlite", feature = "postgres"))]
 pub use self::transfer::{Moved, Progress, Transfer, TransferError};
+pub use crate::ledger::{
+    Action, Addressee, Bought, Captured, Cause, ChargeRef, Charged, Customer, Deal, DealRow, Dispute, Edit, Entry,
+    EventId, EventName, EventOutcome, Extent, FailedMessage, Fetch, Fetched, Handling, InboxWrites, Issue, KNOWN_FOR,
+    KeyWrite, Lease, LeasedMessage, Links, Loaded, MOST_PRODUCTS, MOST_REPEATS, MOST_WEBHOOKS, MessageId, MessageKind,
+    MessageNumber, Needs, NewEvent, NewMessage, NewUse, Notice, Notices, Numbers, Offer, Outcome, Own, PurchaseId,
+    Receipt, Received, Recipient, Recurrence, ReferenceId, ReferenceKind, Refund, Refused, Report, RequestId,
+    RequestRow, Resend, Returned, Route, Row, Sale, Standing, StoreError, Subscription, Successor, Term,
+    UNKNOWN_PRODUCT, WebhookName, Word, Writes,
+};
 
 /// The farthest that a message's next attempt is ahead: whoever retries messages keeps below it.
 pub const FARTHEST: TimeDelta = TimeDelta::hours(13);

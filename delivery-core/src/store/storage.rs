@@ -5,12 +5,12 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
-use super::plan::{Loaded, Needs, Numbers, Writes};
 use super::{
     Attempt, Edit, FailedMessage, Inbox, KeyQuery, Lease, LeasedMessage, LostKeys, MessageNumber, Page, Records,
     Requests, Route, SignIns, StoreError, Use, UseId,
 };
 use crate::key::{Fingerprint, Key, KeyId};
+use crate::ledger::plan::{Loaded, Needs, Numbers, Writes};
 
 /// Rows of keys, purchases and messages. See the [module documentation](super) for how to implement it.
 #[async_trait]

@@ -2,9 +2,9 @@
 
 use chrono::{DateTime, Utc};
 
-use super::plan::ReferenceId;
 use super::{Ledger, ReferenceKind, StoreError};
 use crate::key::Key;
+use crate::ledger::plan::ReferenceId;
 use crate::order::{OrderRef, Source};
 
 /// The subscription that a key was sold by, and that renews it.

@@ -8,10 +8,10 @@ use chrono::{DateTime, Utc};
 use super::MemoryStore;
 use crate::email::Email;
 use crate::key::Key;
+use crate::ledger::inbox::names_buyer;
+use crate::ledger::plan::{DealRow, InboxWrites, Loaded, Needs, ReferenceId};
 use crate::order::{OrderId, Source};
 use crate::product::RefName;
-use crate::store::inbox::names_buyer;
-use crate::store::plan::{DealRow, InboxWrites, Loaded, Needs, ReferenceId};
 use crate::store::subscribed::sale_of;
 use crate::store::{
     Action, Deal, Edit, Entry, EventId, EventOutcome, FARTHEST, Inbox, InboxQuery, Page, ReferenceKind, StoreError,

@@ -7,8 +7,8 @@ use chrono::{DateTime, Utc};
 use super::records::names;
 use crate::email::Email;
 use crate::key::{Key, KeyId};
+use crate::ledger::plan::NewMessage;
 use crate::store::clock::SteadyClock;
-use crate::store::plan::NewMessage;
 use crate::store::{
     FARTHEST, FailedMessage, LONGEST_LEASE, Lease, LeasedMessage, MessageId, MessageKind, MessageNumber, MessageState,
     Outcome, Recipient, Route, StoredMessage,

@@ -9,8 +9,8 @@ use chrono::{DateTime, NaiveDate, Utc};
 use super::{MemoryStore, State};
 use crate::email::Email;
 use crate::key::{Key, KeyId, NewKey, Status};
+use crate::ledger::plan::{NewEvent, NewMessage, Row, number_at};
 use crate::product::ProductId;
-use crate::store::plan::{NewEvent, NewMessage, Row, number_at};
 use crate::store::{
     Action, AuditEntry, AuditQuery, Backlog, Day, Edit, ExpiryScan, Figures, MessageKind, MessageNumber, MessageQuery,
     MessageState, Page, Recipient, Records, StoreError, StoredMessage,

@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use super::MemoryStore;
 use crate::email::Email;
 use crate::key::KeyId;
-use crate::store::plan::{NewMessage, number_at};
+use crate::ledger::plan::{NewMessage, number_at};
 use crate::store::{LOST_PAUSE, LostKeys, LostScan, MessageKind, Recipient, SignIn, SignInId, SignIns, StoreError};
 
 #[derive(Default)]

@@ -26,7 +26,7 @@ use super::session::Session;
 use super::writer::{RECONNECT_DELAY, Writer};
 use crate::clock::{Clock, SystemClock};
 use crate::key::KeyId;
-use crate::store::plan::{Loaded, Needs, Numbers, Operation, Plan, Row, needs, plan};
+use crate::ledger::plan::{Loaded, Needs, Numbers, Operation, Plan, Row, needs, plan};
 use crate::store::{Attempt, Persisted, StoreError};
 
 /// For so many batches after a key was written by another server between being read and being written, keys are locked first.

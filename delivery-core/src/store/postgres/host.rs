@@ -10,7 +10,7 @@ use super::numbers::next_block;
 use super::persist::persist;
 use super::session::Session;
 use super::{PostgresStore, load};
-use crate::store::plan::{Loaded, Operation, Reply, needs, plan};
+use crate::ledger::plan::{Loaded, Operation, Reply, needs, plan};
 use crate::store::{Issue, Persisted, Sale, StoreError};
 
 /// How often an order that another transaction commits meanwhile is looked at.

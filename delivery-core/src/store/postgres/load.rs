@@ -9,8 +9,8 @@ use super::connect::{BATCH, Sessions};
 use super::error::store_error;
 use super::session::Session;
 use crate::key::{Key, KeyId};
+use crate::ledger::plan::{PurchaseId, Row};
 use crate::store::batch::BatchHandler;
-use crate::store::plan::{PurchaseId, Row};
 use crate::store::sql::rows;
 use crate::store::{Attempt, StoreError};
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::load::ask;
 use super::session::Session;
 use crate::key::KeyId;
-use crate::store::plan::{Operation, PurchaseId};
+use crate::ledger::plan::{Operation, PurchaseId};
 use crate::store::sql::rows;
 use crate::store::{EventId, MessageNumber, StoreError};
 

@@ -2,8 +2,8 @@
 
 use super::error::store_error;
 use super::session::Session;
+use crate::ledger::plan::Numbers;
 use crate::store::StoreError;
-use crate::store::plan::Numbers;
 
 /// Numbers in a block, as the sequence is declared. A batch of orders and uses takes its numbers from one block: for each
 /// operation one, one for its e-mail, and one for each webhook.

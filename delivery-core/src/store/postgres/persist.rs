@@ -19,7 +19,7 @@ use super::error::{may_have_happened, store_error};
 use super::messages::{self, machine, skew};
 use super::session::Session;
 use crate::key::Reason;
-use crate::store::plan::{KeyWrite, PurchaseId, Writes};
+use crate::ledger::plan::{KeyWrite, PurchaseId, Writes};
 use crate::store::{Persisted, StoreError};
 
 /// The uses `$1` to `$5` of the keys that the statement has `written`.

@@ -13,7 +13,7 @@ use super::session::Session;
 use super::{PostgresStore, detached, detached_for, inbox};
 use crate::email::Email;
 use crate::key::KeyId;
-use crate::store::plan::number_at;
+use crate::ledger::plan::number_at;
 use crate::store::sql::records::{
     BACKLOG, COUNTED, Counts, ERASE, ERASE_REASONS, EXPIRING, FIGURES, FORGET_EVENT, ISSUED, REPLACED, REVOCATIONS,
     USES, WAITING, audit, audit_page, backlog, day_of, deals_of, figures, first_id, is_about, is_silent, message_page,

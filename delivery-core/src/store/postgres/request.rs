@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use super::PostgresStore;
 use super::error::store_error;
 use super::session::Session;
-use crate::store::plan::{Loaded, Needs, RequestRow};
+use crate::ledger::plan::{Loaded, Needs, RequestRow};
 use crate::store::sql::request::{row, text};
 use crate::store::sql::rows::key_id;
 use crate::store::{Requests, StoreError};

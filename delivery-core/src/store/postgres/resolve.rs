@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use super::error::store_error;
 use super::messages;
 use super::session::Session;
-use crate::store::plan::{KeyWrite, Writes};
+use crate::ledger::plan::{KeyWrite, Writes};
 use crate::store::{Persisted, StoreError};
 
 /// Which of [`Writes::keys`] were written. Those that were not will not be by the statement whose answer was lost, but for new

@@ -9,7 +9,7 @@ use std::time::Duration;
 use quick_cache::unsync::Cache;
 
 use crate::key::KeyId;
-use crate::store::plan::Row;
+use crate::ledger::plan::Row;
 
 /// Rows held at most, by each writer: some 300 bytes each.
 const KEYS: usize = 1 << 16;

@@ -1,8 +1,8 @@
 //! The inbox, deals and customers as rows.
 
 use super::rows::{Columns, milliseconds, parsed};
+use crate::ledger::plan::{DealRow, ReferenceId};
 use crate::order::Source;
-use crate::store::plan::{DealRow, ReferenceId};
 use crate::store::{Entry, EventId, EventOutcome, InboxQuery, Page, StoreError, UNKNOWN_PRODUCT};
 use crate::throttle::Throttle;
 

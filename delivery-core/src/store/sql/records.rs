@@ -8,10 +8,10 @@ use chrono::{DateTime, NaiveDate, Utc};
 use super::rows::{Columns, key_id, milliseconds, parsed, product_id};
 use crate::email::Email;
 use crate::key::{Actor, KeyId, Status};
+use crate::ledger::inbox::names_buyer;
+use crate::ledger::plan::{Loaded, ReferenceId};
 use crate::order::OrderRef;
 use crate::product::ProductId;
-use crate::store::inbox::names_buyer;
-use crate::store::plan::{Loaded, ReferenceId};
 use crate::store::subscribed::sale_of;
 use crate::store::{
     AuditEntry, AuditQuery, Backlog, Day, Figures, MessageNumber, MessageQuery, MessageState, Page, StoreError,

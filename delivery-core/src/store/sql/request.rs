@@ -1,7 +1,7 @@
 //! Requests that may be repeated, as rows.
 
 use super::rows::{Columns, milliseconds, product_id};
-use crate::store::plan::RequestRow;
+use crate::ledger::plan::RequestRow;
 use crate::store::{RequestId, StoreError};
 
 /// A request as the databases have it.

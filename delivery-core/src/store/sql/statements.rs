@@ -86,7 +86,7 @@ pub(in crate::store) const LOG: &str =
 macro_rules! bind_log {
     ($statement:expr, $number:expr, ($key:expr, $product:expr), $action:expr, $edit:expr) => {
         $statement
-            .bind(crate::store::plan::number_at($edit.at, $number))
+            .bind(crate::ledger::plan::number_at($edit.at, $number))
             .bind::<Option<i64>>($key)
             .bind::<Option<i64>>($product)
             .bind($edit.at.timestamp_millis())

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::future::BoxFuture;
 
 use crate::key::{Change, Key, KeyId};
+use crate::ledger::plan::{Operation, Reply};
 use crate::store::batch::BatchQueue;
-use crate::store::plan::{Operation, Reply};
 use crate::store::{
     Fetch, Fetched, Issue, Lease, Notice, Outcome, Receipt, Received, Refused, Resend, Sale, StoreError, Successor,
 };

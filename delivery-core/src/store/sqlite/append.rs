@@ -9,9 +9,9 @@ use std::sync::LazyLock;
 use sqlx::sqlite::SqliteConnection;
 
 use super::error::store_error;
+use crate::ledger::plan::NewUse;
 use crate::store::StoreError;
 use crate::store::batch::BATCH;
-use crate::store::plan::NewUse;
 
 /// Statements for 1, 2, 4 … rows.
 static STATEMENTS: LazyLock<Vec<String>> = LazyLock::new(|| {

@@ -10,8 +10,8 @@ use quick_cache::sync;
 
 use super::pending::Pending;
 use crate::key::KeyId;
+use crate::ledger::plan::Row;
 use crate::store::cache::{PostCache, ProductCache};
-use crate::store::plan::Row;
 
 /// Keys held at most: some 500 bytes each, so 130 MB in all.
 const KEYS: usize = 1 << 18;

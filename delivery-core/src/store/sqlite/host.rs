@@ -17,7 +17,7 @@ use super::persist::persist;
 use super::writer::{Writer, has_ended, rolled_back};
 use super::{SqliteStore, load};
 use crate::key::KeyId;
-use crate::store::plan::{Loaded, Numbers, Operation, Reply, needs, plan};
+use crate::ledger::plan::{Loaded, Numbers, Operation, Reply, needs, plan};
 use crate::store::{Issue, Sale, StoreError};
 
 /// How long a transaction of the host's may take. Everybody else who writes waits for it, and is refused after five seconds.

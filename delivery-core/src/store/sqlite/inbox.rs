@@ -13,9 +13,9 @@ use super::json::json;
 use super::writer::Writer;
 use super::{SqliteStore, request, timely};
 use crate::email::Email;
+use crate::ledger::plan::{InboxWrites, Loaded, Needs, ReferenceId, RequestRow, number_at};
 use crate::order::{OrderId, Source};
 use crate::product::RefName;
-use crate::store::plan::{InboxWrites, Loaded, Needs, ReferenceId, RequestRow, number_at};
 use crate::store::sql::inbox::{
     AT_ONCE, CUSTOMER, DISMISS, IS_DISMISSED, LIFT_DISMISSAL, PART, PRUNE_INBOX, RETRY_ENTRIES, deal, entries, entry,
     entry_columns, page, readable, reference, retried, text,

@@ -12,8 +12,8 @@ use super::error::store_error;
 use super::json::json;
 use super::pending::Snapshot;
 use crate::key::KeyId;
+use crate::ledger::plan::{PurchaseId, Row};
 use crate::store::batch::{BatchHandler, BatchQueue};
-use crate::store::plan::{PurchaseId, Row};
 use crate::store::sql::rows;
 use crate::store::{Attempt, StoreError};
 

@@ -65,7 +65,6 @@ pub(super) use self::transfer::TransferSource;
 use self::writer::Writer;
 use super::batch::STALLED;
 use super::clock::SteadyClock;
-use super::plan::Row;
 use super::sql::WorkQueue;
 use super::{
     Backend, Catalog, CatalogEditor, Edit, FailedMessage, Fetch, Fetched, History, Inbox, Issue, KeyQuery, Lease,
@@ -74,6 +73,7 @@ use super::{
 };
 use crate::HostRef;
 use crate::key::{Acceptance, Change, Fingerprint, Key, KeyId};
+use crate::ledger::plan::Row;
 use crate::order::Source;
 use crate::post::{NewPost, Post, PostId};
 use crate::product::{Listing, NewProduct, Product, ProductId, RefName};

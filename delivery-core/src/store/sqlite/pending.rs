@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::key::{Key, KeyState};
-use crate::store::plan::Row;
+use crate::ledger::plan::Row;
 
 /// A key's count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use super::append::append;
 use super::error::store_error;
 use super::inbox;
 use super::json::json;
+use crate::ledger::plan::{KeyWrite, NewEvent, NewMessage, NewUse, Writes};
 use crate::store::StoreError;
-use crate::store::plan::{KeyWrite, NewEvent, NewMessage, NewUse, Writes};
 use crate::store::sql::statements::{Completion, completion};
 
 /// Whether the key's use records say all that has changed. The row of a key that is used up changes too: it is searched for.

@@ -10,7 +10,7 @@ use super::error::store_error;
 use super::json::json;
 use super::writer::Writer;
 use crate::key::KeyId;
-use crate::store::plan::{Loaded, Needs, RequestRow};
+use crate::ledger::plan::{Loaded, Needs, RequestRow};
 use crate::store::sql::request::{row, text};
 use crate::store::sql::rows::key_id;
 use crate::store::{RequestId, Requests, StoreError};

@@ -10,10 +10,10 @@ use super::super::history::prune;
 use super::super::load::keys;
 use super::*;
 use crate::key::{Change, Key, KeyId, NewKey, SecretVersion};
+use crate::ledger::plan::{Operation, Reply};
 use crate::product::ProductId;
 use crate::store::Attempt;
 use crate::store::batch::BatchHandler;
-use crate::store::plan::{Operation, Reply};
 use crate::store::sql::Work;
 use crate::terms::{Terms, Validity};
 

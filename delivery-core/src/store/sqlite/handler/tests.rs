@@ -7,7 +7,7 @@ use chrono::DateTime;
 use super::*;
 use crate::key::KeyId;
 use crate::key::{Change, NewKey, SecretVersion};
-use crate::store::plan::Reply;
+use crate::ledger::plan::Reply;
 use crate::store::{Issue, Ledger, MessageId, Notice, Sale};
 use crate::terms::{Terms, Validity};
 

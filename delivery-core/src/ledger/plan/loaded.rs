@@ -6,12 +6,12 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::key::{Key, KeyId, NewKey};
+use crate::ledger::StoreError;
+use crate::ledger::deal::{Deal, ReferenceKind};
+use crate::ledger::inbox::{Entry, EventId};
+use crate::ledger::request::RequestId;
 use crate::order::{OrderId, OrderRef, Source};
 use crate::product::ProductId;
-use crate::store::StoreError;
-use crate::store::deal::{Deal, ReferenceKind};
-use crate::store::inbox::{Entry, EventId};
-use crate::store::request::RequestId;
 
 /// The identity of a purchase: it has one key, for ever.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -172,7 +172,7 @@ impl Loaded {
 
     /// Deals that the rows added so far lead to, and that were not asked for yet.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
-    pub(in crate::store) fn missing_deals(&self) -> Needs {
+    pub(crate) fn missing_deals(&self) -> Needs {
         Needs { deals: self.missing().deals, ..Needs::default() }
     }
 
@@ -226,7 +226,7 @@ impl Loaded {
     }
 
     /// A key's row; `None` if there is none.
-    pub(in crate::store) fn key(&mut self, id: KeyId) -> Result<Option<&mut Row>, StoreError> {
+    pub(crate) fn key(&mut self, id: KeyId) -> Result<Option<&mut Row>, StoreError> {
         Ok(self.planned(id)?.row.as_mut())
     }
 
@@ -246,7 +246,7 @@ impl Loaded {
 
     /// The deal that a reference leads to; `None` if it leads to none.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
-    pub(in crate::store) fn deal_named(&self, reference: &ReferenceId) -> Result<Option<&Deal>, StoreError> {
+    pub(crate) fn deal_named(&self, reference: &ReferenceId) -> Result<Option<&Deal>, StoreError> {
         let number = self.deal_of(reference)?;
         number.map(|number| Ok(&self.deal(number)?.deal)).transpose()
     }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::key::{Key, KeyId, NewKey, SecretVersion};
+use crate::ledger::Sale;
+use crate::ledger::deal::*;
 use crate::order::OrderId;
 use crate::product::ProductId;
-use crate::store::Sale;
-use crate::store::deal::*;
 
 /// How long a key of a subscription lives beyond what is paid.
 pub(super) const GRACE: TimeDelta = TimeDelta::days(3);

@@ -4,7 +4,7 @@ use chrono::{DateTime, SubsecRound, Utc};
 
 use super::{Basis, Changed, KeyWrite, NewEvent, NewMessage, NewUse, Planner, PurchaseId, Row};
 use crate::key::{Actor, Change, Key, KeyId, Refusal};
-use crate::store::{Action, Addressee, Issue, Notice, Refused, Resend, Sale, StoreError};
+use crate::ledger::{Action, Addressee, Issue, Notice, Refused, Resend, Sale, StoreError};
 
 impl Planner<'_> {
     pub(super) fn issue(&mut self, sale: &Sale) -> Result<(Issue, Basis), StoreError> {

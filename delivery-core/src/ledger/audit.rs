@@ -92,7 +92,7 @@ impl Action {
     ];
 
     /// That events of a product are put aside, or no longer.
-    pub(super) fn of_dismissal(is_dismissed: bool) -> Self {
+    pub(crate) fn of_dismissal(is_dismissed: bool) -> Self {
         if is_dismissed { Self::Dismissed } else { Self::DismissalLifted }
     }
 

@@ -9,7 +9,7 @@ use crate::order::OrderId;
 
 /// Something to be done to a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) enum Step<'r> {
+pub(crate) enum Step<'r> {
     /// Issue the key of an offer for an order, until then if that is known. [`Deal::sold`] is told of the key that came of it.
     Issue(&'r OrderId, &'r Offer, Option<DateTime<Utc>>),
     /// Add the uses of the pieces of an offer beyond the first of them, by this number.
@@ -27,7 +27,7 @@ pub(in crate::store) enum Step<'r> {
 /// Why a key is revoked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(in crate::store) enum Why {
+pub(crate) enum Why {
     Refunded,
     Cancelled,
     Disputed,
@@ -35,7 +35,7 @@ pub(in crate::store) enum Why {
 
 /// The outcome of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) enum ReportOutcome {
+pub(crate) enum ReportOutcome {
     Issued,
     Renewed,
     Ended,

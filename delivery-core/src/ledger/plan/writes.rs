@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::Row;
 use super::loaded::{DealRow, ReferenceId, RequestRow};
 use crate::key::{Actor, Key, KeyState};
-use crate::store::inbox::{Customer, Entry};
-use crate::store::{Action, Edit, Lease, MessageId, MessageKind, Outcome, Recipient, StoreError};
+use crate::ledger::inbox::{Customer, Entry};
+use crate::ledger::{Action, Edit, Lease, MessageId, MessageKind, Outcome, Recipient, StoreError};
 
 /// What a batch persists. The rows of one key, which have its index in [`keys`](Self::keys) as their `unit`, are persisted
 /// together or not at all.
@@ -182,7 +182,7 @@ impl Numbers {
 
     /// Adds a block of greater numbers.
     #[cfg(feature = "postgres")]
-    pub(in crate::store) fn extend(&mut self, first: i64, count: i64) {
+    pub(crate) fn extend(&mut self, first: i64, count: i64) {
         self.further.push_back((first, first.saturating_add(count)));
     }
 
@@ -200,12 +200,12 @@ impl Numbers {
 
     /// A number for a row that is listed by time: the second of `at`, and below it the lower bits of the next number. Whichever
     /// server makes such rows, they are numbered in the order of their times.
-    pub(in crate::store) fn take_at(&mut self, at: DateTime<Utc>) -> Result<i64, StoreError> {
+    pub(crate) fn take_at(&mut self, at: DateTime<Utc>) -> Result<i64, StoreError> {
         Ok(number_at(at, self.take()?))
     }
 
     /// The next number.
-    pub(in crate::store) fn take(&mut self) -> Result<i64, StoreError> {
+    pub(crate) fn take(&mut self) -> Result<i64, StoreError> {
         if self.next >= self.end
             && let Some((first, end)) = self.further.pop_front()
         {
@@ -223,7 +223,7 @@ impl Numbers {
 /// The number of a row that is listed by time; see [`Numbers::take_at`]. Times before 1970 and after 2242, which no clock should
 /// have told, count as those. Of two servers at the same second, no two rows have the same lower bits: their blocks of numbers
 /// would have to be a thousand million numbers apart.
-pub(in crate::store) fn number_at(time: DateTime<Utc>, number: i64) -> i64 {
+pub(crate) fn number_at(time: DateTime<Utc>, number: i64) -> i64 {
     const LOWER: i64 = 1 << 30;
     const LAST: i64 = (1 << 33) - 1;
     (time.timestamp().clamp(0, LAST) * LOWER) | (number & (LOWER - 1))

@@ -32,8 +32,8 @@ pub use self::reference::{ChargeRef, Links, ReferenceKind};
 pub use self::report::{
     Bought, Captured, Cause, Charged, Dispute, Extent, MOST_PRODUCTS, Offer, Refund, Report, Returned, Word,
 };
-pub(in crate::store) use self::settle::Reported;
-pub(in crate::store) use self::step::{ReportOutcome, Step, Why};
+pub(crate) use self::settle::Reported;
+pub(crate) use self::step::{ReportOutcome, Step, Why};
 pub use self::term::{Own, Recurrence, Standing, Term};
 use self::view::View;
 use crate::key::KeyId;
@@ -113,7 +113,7 @@ pub struct Subscription<'d> {
 
 impl Deal {
     /// A deal that turned out to be another.
-    pub(in crate::store) fn merged_into(number: i64) -> Self {
+    pub(crate) fn merged_into(number: i64) -> Self {
         Self { merged: Some(number), ..Self::default() }
     }
 
@@ -161,7 +161,7 @@ impl Deal {
     }
 
     /// Takes over what `other` knows: both are one deal.
-    pub(in crate::store) fn merge(&mut self, other: Self) {
+    pub(crate) fn merge(&mut self, other: Self) {
         for (name, theirs) in other.charges {
             self.charges.entry(name).or_default().merge(theirs);
         }

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{ALONE, OWN};
-use crate::store::deal::tests::world::GRACE;
-use crate::store::deal::*;
+use crate::ledger::deal::tests::world::GRACE;
+use crate::ledger::deal::*;
 
 /// The reports until now.
 pub(super) struct Model<'r>(pub(super) &'r [Report]);

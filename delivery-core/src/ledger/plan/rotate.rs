@@ -2,7 +2,7 @@
 
 use super::{Planner, Rotated};
 use crate::key::{KeyId, Refusal};
-use crate::store::{Action, Issue, Refused, StoreError, Successor};
+use crate::ledger::{Action, Issue, Refused, StoreError, Successor};
 
 impl Planner<'_> {
     pub(super) fn rotate(&mut self, id: KeyId, successor: &Successor) -> Result<Rotated, StoreError> {

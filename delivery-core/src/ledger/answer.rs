@@ -82,7 +82,7 @@ impl Sale {
     }
 }
 
-/// What [`Ledger::issue`](super::Ledger::issue) came to.
+/// What [`Ledger::issue`](crate::store::Ledger::issue) came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "a key is new or it is not")]
 pub enum Issue {

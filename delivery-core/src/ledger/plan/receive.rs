@@ -7,12 +7,12 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{DealRow, InboxWrites, Loaded, Needs, Planner, PurchaseId, ReferenceId};
 use crate::key::{Actor, Change, Key, KeyId, LimitChange, Reason, Revocation};
-use crate::order::{OrderId, Source};
-use crate::store::deal::{
+use crate::ledger::deal::{
     Captured, Charged, Deal, MOST_PRODUCTS, Offer, ReferenceKind, Report, ReportOutcome, Reported, Step, Why,
 };
-use crate::store::inbox::{DISMISSED, Entry, EventId, EventOutcome, Handling, Receipt, Received};
-use crate::store::{Action, Edit, Issue, MOST_WEBHOOKS, MessageKind, StoreError};
+use crate::ledger::inbox::{DISMISSED, Entry, EventId, EventOutcome, Handling, Receipt, Received};
+use crate::ledger::{Action, Edit, Issue, MOST_WEBHOOKS, MessageKind, StoreError};
+use crate::order::{OrderId, Source};
 use crate::terms::{MAX_USES, UseLimit, Uses};
 
 /// The numbers that an event takes at most, beside those of the keys it issues: its entry, its deals, who applied it, and for each key

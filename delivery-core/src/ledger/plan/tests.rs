@@ -6,9 +6,9 @@ use chrono::{DateTime, Utc};
 
 use super::*;
 use crate::key::{Actor, KeyState, NewKey, Reason, Revocation, SecretVersion};
+use crate::ledger::{Action, MessageId, MessageKind, Recipient};
 use crate::order::{OrderRef, Source};
 use crate::product::ProductId;
-use crate::store::{Action, MessageId, MessageKind, Recipient};
 use crate::terms::{Terms, UseLimit, Validity};
 
 fn at(second: i64) -> DateTime<Utc> {

@@ -5,9 +5,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::reference::{ChargeRef, Links, ReferenceKind};
 use super::term::{Own, Standing, Term};
+use crate::ledger::Sale;
 use crate::order::OrderId;
 use crate::product::ProductId;
-use crate::store::Sale;
 
 /// The most products of an order: one of more waits for the seller.
 pub const MOST_PRODUCTS: usize = 32;
@@ -264,7 +264,7 @@ impl From<ChargeRef> for Dispute {
 
 impl Report {
     /// The keys that it may issue, and the order of theirs.
-    pub(in crate::store) fn offers(&self) -> (&[Offer], Option<&OrderId>) {
+    pub(crate) fn offers(&self) -> (&[Offer], Option<&OrderId>) {
         match self {
             Self::Charged(charged) => (&charged.offers, Some(&charged.order)),
             Self::Captured(captured) => (&captured.offers, captured.order.as_ref()),
@@ -274,7 +274,7 @@ impl Report {
     }
 
     /// Everything that it names.
-    pub(in crate::store) fn references(&self) -> Vec<(ReferenceKind, &OrderId)> {
+    pub(crate) fn references(&self) -> Vec<(ReferenceKind, &OrderId)> {
         match self {
             Self::Charged(Charged { order, links, .. }) => {
                 std::iter::once((ReferenceKind::Order, order)).chain(links.references()).collect()

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
 use super::{ALONE, OWN};
-use crate::store::deal::tests::world::*;
-use crate::store::deal::*;
+use crate::ledger::deal::tests::world::*;
+use crate::ledger::deal::*;
 
 /// How a platform names things.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use self::loaded::{DealRow, Loaded, Needs, PurchaseId, ReferenceId, RequestRow, Row};
 use self::receive::Touched;
-pub(in crate::store) use self::writes::number_at;
+pub(crate) use self::writes::number_at;
 pub use self::writes::{InboxWrites, KeyWrite, NewEvent, NewMessage, NewUse, Numbers, Writes};
 use super::inbox::{Receipt, Received};
 use super::{Fetch, Fetched, Issue, Lease, Notice, Outcome, Refused, Resend, Sale, StoreError, Successor};
@@ -34,7 +34,7 @@ use crate::key::{Change, Key, KeyId};
 
 /// What one operation asks for, and where its answer goes.
 #[derive(Debug)]
-pub(in crate::store) enum Operation {
+pub(crate) enum Operation {
     /// Issue a key, once for its order and product, and queue its messages.
     Issue(Arc<Sale>, Reply<Issue>),
     /// Change a key by the rules, and queue messages that tell of it.
@@ -53,7 +53,7 @@ pub(in crate::store) enum Operation {
 
 impl Operation {
     /// How many numbers it takes at most: one for each key, use, audit entry and message.
-    pub(in crate::store) fn numbers(&self) -> i64 {
+    pub(crate) fn numbers(&self) -> i64 {
         let count = |count| i64::try_from(count).unwrap_or(i64::MAX);
         match self {
             Self::Issue(sale, _) => count(1 + usize::from(sale.by.is_some()) + sale.messages.len()),
@@ -68,26 +68,26 @@ impl Operation {
 
     /// Whether rows lead to further rows that it needs, and all that its batch writes is persisted together or not at all.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
-    pub(in crate::store) fn is_of_several(&self) -> bool {
+    pub(crate) fn is_of_several(&self) -> bool {
         matches!(self, Self::Receive(..) | Self::Rotate(..) | Self::Fetch(..))
     }
 }
 
 /// The key as changed, or why it was not; `None` if it is unknown.
-pub(in crate::store) type Changed = Option<Result<Key, Refused>>;
+pub(crate) type Changed = Option<Result<Key, Refused>>;
 
 /// The successor of a key, new or not, or why it has none; `None` if the key is unknown.
-pub(in crate::store) type Rotated = Option<Result<Issue, Refused>>;
+pub(crate) type Rotated = Option<Result<Issue, Refused>>;
 
 /// Where an operation's answer is put once it holds, for whoever submitted the operation to take.
 #[derive(Debug)]
-pub(in crate::store) struct Reply<T>(Arc<Mutex<Option<T>>>);
+pub(crate) struct Reply<T>(Arc<Mutex<Option<T>>>);
 
 /// A planned batch.
 #[derive(Debug)]
-pub(in crate::store) struct Plan {
+pub(crate) struct Plan {
     /// What is to be persisted.
-    pub(in crate::store) writes: Writes,
+    pub(crate) writes: Writes,
     loaded: Loaded,
     entries: Vec<Entry>,
 }
@@ -121,7 +121,7 @@ enum Answer {
 }
 
 /// The rows that `operations` concern.
-pub(in crate::store) fn needs<'a>(operations: impl IntoIterator<Item = &'a Operation>) -> Needs {
+pub(crate) fn needs<'a>(operations: impl IntoIterator<Item = &'a Operation>) -> Needs {
     let mut needs = Needs::default();
     for operation in operations {
         match operation {
@@ -148,7 +148,7 @@ pub(in crate::store) fn needs<'a>(operations: impl IntoIterator<Item = &'a Opera
 /// # Errors
 ///
 /// [`StoreError::Corrupt`] if a needed row was not loaded: a fault of the store, never an unknown key.
-pub(in crate::store) fn plan<'a>(
+pub(crate) fn plan<'a>(
     operations: impl IntoIterator<Item = &'a Operation>,
     loaded: Loaded,
     numbers: &mut Numbers,
@@ -199,7 +199,7 @@ pub(in crate::store) fn plan<'a>(
 impl Plan {
     /// Gives the answers that hold, given which of [`Writes::keys`] were persisted. Returns one entry per operation: whether it
     /// was answered. An operation that was not answered was not applied.
-    pub(in crate::store) fn answer(self, persisted: impl Fn(usize) -> bool) -> Vec<bool> {
+    pub(crate) fn answer(self, persisted: impl Fn(usize) -> bool) -> Vec<bool> {
         let holds = |basis| match basis {
             Basis::Read => true,
             Basis::Cached(id) => self.loaded.unit(id).is_some_and(&persisted),
@@ -230,12 +230,12 @@ impl Answer {
 }
 
 impl<T> Reply<T> {
-    pub(in crate::store) fn give(&self, answer: T) {
+    pub(crate) fn give(&self, answer: T) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
     }
 
     /// The answer, once the operation was answered.
-    pub(in crate::store) fn take(&self) -> Result<T, StoreError> {
+    pub(crate) fn take(&self) -> Result<T, StoreError> {
         let answer = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         answer.ok_or(StoreError::corrupt("an operation that was answered and has no answer"))
     }

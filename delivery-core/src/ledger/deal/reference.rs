@@ -80,7 +80,7 @@ impl ChargeRef {
         id
     }
 
-    pub(in crate::store) fn reference(&self) -> (ReferenceKind, &OrderId) {
+    pub(crate) fn reference(&self) -> (ReferenceKind, &OrderId) {
         match self {
             Self::Order(id) => (ReferenceKind::Order, id),
             Self::Payment(id) => (ReferenceKind::Payment, id),
@@ -95,7 +95,7 @@ impl Links {
         Self { subscription, ..Self::default() }
     }
 
-    pub(in crate::store) fn references(&self) -> impl Iterator<Item = (ReferenceKind, &OrderId)> {
+    pub(crate) fn references(&self) -> impl Iterator<Item = (ReferenceKind, &OrderId)> {
         let named = [&self.order, &self.payment, &self.invoice, &self.subscription];
         ReferenceKind::ALL.into_iter().zip(named).filter_map(|(kind, id)| Some((kind, id.as_ref()?)))
     }

@@ -13,13 +13,13 @@ use crate::order::OrderId;
 use crate::product::ProductId;
 
 /// What a report comes to.
-pub(in crate::store) struct Reported<'r> {
+pub(crate) struct Reported<'r> {
     /// Its outcome.
-    pub(in crate::store) came: ReportOutcome,
+    pub(crate) came: ReportOutcome,
     /// Whether it needs a product that it does not have.
-    pub(in crate::store) is_incomplete: bool,
+    pub(crate) is_incomplete: bool,
     /// What is to be done, in this order.
-    pub(in crate::store) steps: Vec<Step<'r>>,
+    pub(crate) steps: Vec<Step<'r>>,
 }
 
 /// What is left to do, and the keys as they are once it is done.
@@ -33,7 +33,7 @@ pub(super) struct Settled<'r> {
 impl Deal {
     /// Takes note of a report. `expiry` tells when a key expires now, and `grace` how long a subscription's key lives beyond what is
     /// paid.
-    pub(in crate::store) fn report<'r>(
+    pub(crate) fn report<'r>(
         &mut self,
         report: &'r Report,
         expiry: &dyn Fn(KeyId) -> Option<DateTime<Utc>>,
@@ -57,7 +57,7 @@ impl Deal {
     }
 
     /// Returns what is left to do after the steps of a report. Its offers may be issued.
-    pub(in crate::store) fn settle<'r>(&mut self, report: &'r Report, grace: TimeDelta) -> Vec<Step<'r>> {
+    pub(crate) fn settle<'r>(&mut self, report: &'r Report, grace: TimeDelta) -> Vec<Step<'r>> {
         let settled = self.settled(&View::of(self, grace), report);
         self.take(settled)
     }
@@ -71,7 +71,7 @@ impl Deal {
     }
 
     /// A key was issued, or was there already, for `order`.
-    pub(in crate::store) fn sold(&mut self, order: &OrderId, offer: &Offer, key: &Key) {
+    pub(crate) fn sold(&mut self, order: &OrderId, offer: &Offer, key: &Key) {
         let kept = Kept::new(key.id(), offer.product, order.as_str(), offer.pieces);
         let until = Some(key.state().expires_at);
         // One that was there already keeps its date.

@@ -4,8 +4,8 @@ use chrono::SubsecRound;
 
 use super::{Basis, Planner, RequestRow};
 use crate::key::{Change, KeyId, Refusal};
-use crate::store::request::{KNOWN_FOR, MOST_REPEATS};
-use crate::store::{Fetch, Fetched, Refused, StoreError};
+use crate::ledger::request::{KNOWN_FOR, MOST_REPEATS};
+use crate::ledger::{Fetch, Fetched, Refused, StoreError};
 
 impl Planner<'_> {
     pub(super) fn fetch(
