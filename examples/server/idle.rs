@@ -163,18 +163,22 @@ impl Conversation {
     pub(crate) async fn closed(&self) {
         loop {
             self.close.notified().await;
-            if self.is_closing() {
-                // What ends with it, such as the body of its request, does not call for another one in its place.
-                self.number.store(0, Ordering::Relaxed);
+            if self.closes() {
                 return;
             }
         }
     }
 
-    fn is_closing(&self) -> bool {
+    /// Whether it is to be closed, which is final: what ends with it, such as the body of its request, does not call for another one
+    /// in its place.
+    fn closes(&self) -> bool {
         let inner = self.idle.lock();
         let number = self.number.load(Ordering::Relaxed);
-        number != 0 && !inner.idle.contains_key(&number) && !inner.bodies.contains_key(&number)
+        let closes = number != 0 && !inner.idle.contains_key(&number) && !inner.bodies.contains_key(&number);
+        if closes {
+            self.number.store(0, Ordering::Relaxed);
+        }
+        closes
     }
 }
 

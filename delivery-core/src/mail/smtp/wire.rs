@@ -58,7 +58,7 @@ enum Stream {
 struct Replies {
     /// Bytes of the line so far.
     column: usize,
-    /// Whether the line so far is a code without a text.
+    /// Whether the line so far is a code without a text, or with one that nothing is kept of.
     is_code: bool,
     /// Whether the last command was EHLO.
     is_hello: bool,
@@ -138,8 +138,11 @@ impl Replies {
                 // It ends a line, or stands inside one.
                 b'\r' => {}
                 byte => {
-                    let is_of_code =
-                        if self.column < CODE { byte.is_ascii_digit() } else { self.column == CODE && byte == b'-' };
+                    let is_of_code = match self.column {
+                        0..CODE => byte.is_ascii_digit(),
+                        CODE => matches!(byte, b'-' | b' '),
+                        _ => byte == b' ' || !byte.is_ascii(),
+                    };
                     self.is_code = is_of_code && (self.column == 0 || self.is_code);
                     self.column = self.column.saturating_add(1);
                     if self.column <= LINE && byte.is_ascii() {
@@ -224,6 +227,7 @@ mod tests {
             (&b"250 ok\r\n"[..], "250 ok\r\n".to_owned()),
             (b"250\r\n", "250 -\r\n".to_owned()),
             (b"250-\n250-a\n250\n", "250--\r\n250-a\r\n250 -\r\n".to_owned()),
+            (b"250 \r\n250- \r\n250-\xfc\r\n", "250 -\r\n250- -\r\n250--\r\n".to_owned()),
             (b"25\r\n2500\r\n250--\r\n", "25\r\n2500\r\n250--\r\n".to_owned()),
             (b"250 \xfcbernommen\r\n", "250 bernommen\r\n".to_owned()),
             ("250 übernommen\r\n".as_bytes(), "250 bernommen\r\n".to_owned()),
