@@ -5,6 +5,7 @@
 use std::sync::LazyLock;
 
 use delivery_core::http::{Call, Endpoint, Page};
+use delivery_core::look::Look;
 use delivery_core::product::{NewProduct, ProductId};
 use delivery_fuzz::Shop;
 use http::{HeaderValue, Method, header};
@@ -13,7 +14,7 @@ use libfuzzer_sys::fuzz_target;
 /// The length of a content, in bytes: costs that grow with the square of it show.
 const LENGTH: usize = 64 << 10;
 
-static SHOP: LazyLock<Shop> = LazyLock::new(Shop::new);
+static SHOP: LazyLock<Shop> = LazyLock::new(|| Shop::with(|builder| builder.pages(Look::default())));
 
 /// libFuzzer stops what takes longer than ten seconds.
 fn page(content: String) -> String {

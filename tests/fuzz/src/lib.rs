@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use delivery_core::Delivery;
+use delivery_core::delivery::Builder;
 use delivery_core::http::{Call, Endpoint, Reply};
 use delivery_core::key::{Keyring, Prefix};
 use delivery_core::limit::{Quota, Quotas};
-use delivery_core::look::Look;
 use delivery_core::mail::{MailError, Mailer, Message};
 use delivery_core::platform::{Gumroad, Secrets, Stripe};
 use delivery_core::product::{NewProduct, ProductId};
@@ -43,6 +43,11 @@ pub struct Shop {
 
 impl Shop {
     pub fn new() -> Self {
+        Self::with(|builder| builder)
+    }
+
+    /// A shop that is built with a change.
+    pub fn with(change: impl FnOnce(Builder) -> Builder) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let mailer = Arc::new(Latest::default());
         let keyring = || Keyring::new(Prefix::default(), &["a secret for fuzzing".parse().unwrap()]).unwrap();
@@ -60,17 +65,16 @@ impl Shop {
         let (webhook, admin) = (SECRET.parse().unwrap(), TOKEN.parse().unwrap());
         let secrets = Secrets::new([SECRET]).unwrap();
         let store = Arc::new(MemoryStore::new());
-        let delivery = Delivery::builder(store, mailer.clone(), keyring())
+        let builder = Delivery::builder(store, mailer.clone(), keyring())
             .webhook_secret(webhook)
             .admin_token(admin)
             .platform(Stripe::new(&secrets))
             .platform(Gumroad::new(&secrets).unwrap())
-            .pages(Look::default())
             // It stands still: an answer depends on what was asked alone.
             .clock(Arc::new(ManualClock::default()))
             .entropy(Arc::new(SeededEntropy::new(1)))
-            .quotas(quotas)
-            .build();
+            .quotas(quotas);
+        let delivery = change(builder).build();
         let (good, spent) = runtime.block_on(async {
             delivery.add_product(NewProduct::new("Guide").unwrap().content("# Guide").unwrap()).await.unwrap();
             let key = async |limit: UseLimit| {
