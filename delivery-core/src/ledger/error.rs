@@ -1,11 +1,24 @@
-//! What a store's failure means to its caller.
+//! What a refusal, and what a store's failure, means to its caller.
 
 use std::error::Error;
 use std::sync::Arc;
 
 use thiserror::Error;
 
+use crate::key::{Key, Refusal};
+
 type Source = Arc<dyn Error + Send + Sync>;
+
+/// A change that a key does not allow, and the key as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{refusal}")]
+#[expect(clippy::exhaustive_structs, reason = "a pair")]
+pub struct Refused {
+    /// Why.
+    pub refusal: Refusal,
+    /// The key.
+    pub key: Key,
+}
 
 /// A store could not do what it was asked. Unless a variant says otherwise, nothing has happened.
 ///

@@ -1,15 +1,12 @@
 //! Events of commerce platforms, kept before they are answered, and what they came to.
 
-use std::fmt;
 use std::str::FromStr;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::deal::Report;
-use super::{Notice, StoreError};
 use crate::email::Email;
-use crate::key::{Actor, Key, KeyId};
+use crate::key::KeyId;
 use crate::order::{OrderId, Source};
 use crate::text::Invalid;
 
@@ -93,46 +90,6 @@ pub enum EventOutcome {
     Ignored,
 }
 
-/// An event to receive, or one of the inbox to apply.
-#[derive(Clone)]
-#[expect(clippy::exhaustive_structs, reason = "whoever receives builds it")]
-pub struct Receipt {
-    /// The event; its number, outcome and version are the store's.
-    pub entry: Entry,
-    /// Whether it is to be applied although the inbox has it: it waits there.
-    pub is_kept: bool,
-    /// What to do with it; `None` keeps it to be applied when it is due.
-    pub step: Option<Handling>,
-    /// The time.
-    pub at: DateTime<Utc>,
-    /// How much longer than it is paid for a key of a subscription lives.
-    pub grace: TimeDelta,
-    /// Makes the messages that tell of a change of a key: new ones with each call. It is asked for those of the host's webhooks,
-    /// and for [`Revoked`](super::MessageKind::Revoked), the buyer's e-mail after a refund.
-    pub notices: Notices,
-    /// Who has it applied, for the audit log, and may have added to its body; `None` for the platform.
-    pub by: Option<Actor>,
-}
-
-/// Makes messages that tell of a change.
-pub type Notices = std::sync::Arc<dyn Fn(super::MessageKind) -> Result<Vec<Notice>, StoreError> + Send + Sync>;
-
-/// What to do with an event.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "what there is to do")]
-pub enum Handling {
-    /// Apply what it reports.
-    Apply(Vec<Report>),
-    /// Keep the address of a customer.
-    Remember(Customer),
-    /// It waits for the seller, for this reason.
-    Wait(String),
-    /// Nothing, for this reason.
-    Ignore(String),
-    /// Nothing, because the seller has put it aside, or all that it sells. What it says is kept until it is pruned.
-    Dismiss,
-}
-
 /// A customer whose address a platform has told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "whoever receives builds it")]
@@ -180,29 +137,6 @@ fn mentions(text: &str, email: &str) -> bool {
     })
 }
 
-/// What receiving an event came to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "stores build it")]
-pub struct Received {
-    /// Whether the event was not known before.
-    pub is_new: bool,
-    /// Whether the event was changed since its [`Receipt`] was made for the seller, so that nothing was done: it is to be read again.
-    pub is_outdated: bool,
-    /// The event as the inbox has it.
-    pub entry: Entry,
-    /// Keys that were issued.
-    pub issued: Vec<Key>,
-    /// Keys that were changed, each with what its webhooks are told.
-    pub changed: Vec<(super::MessageKind, Key)>,
-}
-
-impl Received {
-    /// What came to nothing, so far.
-    pub(crate) fn unchanged(is_new: bool, entry: Entry) -> Self {
-        Self { is_new, is_outdated: false, entry, issued: Vec::new(), changed: Vec::new() }
-    }
-}
-
 /// How the reason of an event begins that waits for a product.
 pub const UNKNOWN_PRODUCT: &str = "no product has the reference ";
 
@@ -246,9 +180,3 @@ impl FromStr for EventOutcome {
 }
 
 crate::text::serde_as_text!(EventOutcome);
-
-impl fmt::Debug for Receipt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receipt").field("event", &self.entry.id).finish_non_exhaustive()
-    }
-}

@@ -135,7 +135,7 @@ impl Storage for MemoryStore {
     async fn persist(&self, writes: &Writes) -> Result<Vec<Persisted>, StoreError> {
         let mut state = self.state();
         let conflicts: Vec<bool> = writes.keys.iter().map(|write| state.conflicts(write)).collect();
-        if writes.are_one()
+        if writes.is_atomic()
             && (conflicts.contains(&true)
                 || state.inbox.conflicts(&writes.inbox)
                 || state.was_repeated(&writes.requests))

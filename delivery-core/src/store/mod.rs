@@ -130,13 +130,13 @@ pub use self::subscribed::Subscribed;
 #[cfg(all(feature = "sqlite", feature = "postgres"))]
 pub use self::transfer::{Moved, Progress, Transfer, TransferError};
 pub use crate::ledger::{
-    Action, Addressee, Bought, Captured, Cause, ChargeRef, Charged, Customer, Deal, DealRow, Dispute, Edit, Entry,
-    EventId, EventName, EventOutcome, Extent, FailedMessage, Fetch, Fetched, Handling, InboxWrites, Issue, KNOWN_FOR,
-    KeyWrite, Lease, LeasedMessage, Links, Loaded, MOST_PRODUCTS, MOST_REPEATS, MOST_WEBHOOKS, MessageId, MessageKind,
-    MessageNumber, Needs, NewEvent, NewMessage, NewUse, Notice, Notices, Numbers, Offer, Outcome, Own, PurchaseId,
-    Receipt, Received, Recipient, Recurrence, ReferenceId, ReferenceKind, Refund, Refused, Report, RequestId,
-    RequestRow, Resend, Returned, Route, Row, Sale, Standing, StoreError, Subscription, Successor, Term,
-    UNKNOWN_PRODUCT, WebhookName, Word, Writes,
+    Action, Addressee, Answer, Bought, Captured, Cause, ChangeKey, ChargeRef, Charged, CompleteMessage, Customer, Deal,
+    DealRow, Dispute, Edit, Entry, EventId, EventName, EventOutcome, Extent, FailedMessage, Fetch, FetchProduct,
+    Fetched, Handling, InboxWrites, Issue, KNOWN_FOR, KeyWrite, Lease, LeasedMessage, Links, Loaded, MOST_PRODUCTS,
+    MOST_REPEATS, MOST_WEBHOOKS, MessageId, MessageKind, MessageNumber, Needs, NewEvent, NewMessage, NewUse, Notice,
+    Notices, Numbers, Offer, Operation, Outcome, Own, PurchaseId, Receipt, Received, Recipient, Recurrence,
+    ReferenceId, ReferenceKind, Refund, Refused, Report, RequestId, RequestRow, Resend, ResendKey, Returned, RotateKey,
+    Route, Row, Sale, Standing, StoreError, Subscription, Successor, Term, UNKNOWN_PRODUCT, WebhookName, Word, Writes,
 };
 
 /// The farthest that a message's next attempt is ahead: whoever retries messages keeps below it.

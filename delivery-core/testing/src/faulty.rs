@@ -14,16 +14,15 @@ use rand::{RngExt, SeedableRng};
 
 use delivery_core::HostRef;
 use delivery_core::email::Email;
-use delivery_core::key::{Change, Fingerprint, Key, KeyId};
+use delivery_core::key::{Fingerprint, Key, KeyId};
 use delivery_core::order::{OrderId, Source};
 use delivery_core::post::{NewPost, Post, PostId};
 use delivery_core::product::{Listing, NewProduct, Product, ProductId, RefName};
 use delivery_core::store::{
-    Action, AuditEntry, AuditQuery, Backend, Backlog, Catalog, CatalogEditor, Deal, Edit, Entry, ExpiryScan,
-    FailedMessage, Fetch, Fetched, Figures, History, Inbox, InboxQuery, Issue, KeyQuery, Lease, LeasedMessage, Ledger,
-    LostKeys, MessageNumber, MessageQuery, Notice, Outcome, Page, PostQuery, Posts, ProductNames, Receipt, Received,
-    Records, ReferenceKind, Refused, Requests, Resend, Route, Sale, SignIns, StoreError, StoredMessage, Successor, Use,
-    UseId,
+    Action, Answer, AuditEntry, AuditQuery, Backend, Backlog, Catalog, CatalogEditor, Deal, Edit, Entry, ExpiryScan,
+    FailedMessage, Figures, History, Inbox, InboxQuery, KeyQuery, Lease, LeasedMessage, Ledger, LostKeys,
+    MessageNumber, MessageQuery, Operation, Page, PostQuery, Posts, ProductNames, Records, ReferenceKind, Requests,
+    Route, SignIns, StoreError, StoredMessage, Use, UseId,
 };
 
 /// What happens to a call of a [`Faulty`] store.
@@ -139,41 +138,12 @@ impl<S> Faulty<S> {
 
 #[async_trait]
 impl<S: Ledger> Ledger for Faulty<S> {
-    async fn issue(&self, sale: Sale) -> Result<Issue, StoreError> {
-        self.call(self.inner.issue(sale)).await
-    }
-
-    async fn resend(&self, id: KeyId, resend: Resend) -> Result<Option<Result<Key, Refused>>, StoreError> {
-        self.call(self.inner.resend(id, resend)).await
-    }
-
-    async fn rotate(&self, id: KeyId, successor: Successor) -> Result<Option<Result<Issue, Refused>>, StoreError> {
-        self.call(self.inner.rotate(id, successor)).await
-    }
-
-    async fn fetch(&self, id: KeyId, fetch: Fetch) -> Result<Option<Result<Fetched, Refused>>, StoreError> {
-        self.call(self.inner.fetch(id, fetch)).await
+    async fn submit(&self, operation: Operation) -> Result<Answer, StoreError> {
+        self.call(self.inner.submit(operation)).await
     }
 
     async fn find(&self, id: KeyId) -> Result<Option<Key>, StoreError> {
         self.call(self.inner.find(id)).await
-    }
-
-    async fn change(
-        &self,
-        id: KeyId,
-        change: Change,
-        messages: Vec<Notice>,
-    ) -> Result<Option<Result<Key, Refused>>, StoreError> {
-        self.call(self.inner.change(id, change, messages)).await
-    }
-
-    async fn receive(&self, receipt: Receipt) -> Result<Received, StoreError> {
-        self.call(self.inner.receive(receipt)).await
-    }
-
-    async fn complete_message(&self, lease: Lease, outcome: Outcome) -> Result<(), StoreError> {
-        self.call(self.inner.complete_message(lease, outcome)).await
     }
 }
 

@@ -9,9 +9,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::key::{Change, Fingerprint, Key, KeyId, LimitChange, NewKey, Refusal};
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::store::{
-    Backend, Edit, FailedMessage, Fetch, Fetched, History, Inbox, Issue, KeyQuery, Lease, LeasedMessage, Ledger,
-    LostKeys, MemoryStore, MessageNumber, Notice, Outcome, Page, Receipt, Received, Records, Refused, Requests, Resend,
-    Route, Sale, SignIns, StoreError, Successor, Use, UseId,
+    Answer, Backend, ChangeKey, CompleteMessage, Edit, FailedMessage, FetchProduct, History, Inbox, Issue, KeyQuery,
+    Lease, LeasedMessage, Ledger, LostKeys, MemoryStore, MessageNumber, Notice, Operation, Outcome, Page, Records,
+    Refused, Requests, Route, Sale, SignIns, StoreError, Successor, Use, UseId,
 };
 use delivery_core::terms::UseLimit;
 use delivery_testing::Fixture;
@@ -78,7 +78,39 @@ impl Wrong {
 
 #[async_trait]
 impl Ledger for Wrong {
-    async fn issue(&self, sale: Sale) -> Result<Issue, StoreError> {
+    async fn submit(&self, operation: Operation) -> Result<Answer, StoreError> {
+        Ok(match operation {
+            Operation::Issue(sale) => Answer::Issued(self.issue_wrongly(*sale).await?),
+            Operation::Change(ChangeKey { key, change, messages }) => {
+                Answer::Changed(self.change_wrongly(key, change, messages).await?)
+            }
+            Operation::Rotate(rotate) => Answer::Rotated(self.rotate_wrongly(rotate.key, rotate.successor).await?),
+            Operation::Fetch(FetchProduct { key, fetch }) => Answer::Fetched(self.fetch_wrongly(key, fetch).await?),
+            Operation::Receive(receipt) => Answer::Received(Box::new(self.receive_wrongly(*receipt).await?)),
+            Operation::Complete(CompleteMessage { lease, outcome }) => {
+                self.complete_wrongly(lease, outcome).await?;
+                Answer::Completed
+            }
+            resend @ Operation::Resend(_) => self.open()?.submit(resend).await?,
+        })
+    }
+
+    async fn find(&self, id: KeyId) -> Result<Option<Key>, StoreError> {
+        let found = self.open()?.find(id).await?;
+        if self.is(ServesACopy)
+            && let Some(key) = &found
+        {
+            return Ok(Some(self.seen.lock().unwrap().entry(id).or_insert_with(|| key.clone()).clone()));
+        }
+        if self.is(FindsWhatIsNotThere) && found.is_none() {
+            return Ok(self.inner.search(&KeyQuery::default()).await?.items.pop());
+        }
+        Ok(found)
+    }
+}
+
+impl Wrong {
+    async fn issue_wrongly(&self, sale: Sale) -> Result<Issue, StoreError> {
         let Sale { mut key, mut messages, by } = sale;
         let inner = self.open()?;
         match self.fault {
@@ -109,20 +141,7 @@ impl Ledger for Wrong {
         }
     }
 
-    async fn find(&self, id: KeyId) -> Result<Option<Key>, StoreError> {
-        let found = self.open()?.find(id).await?;
-        if self.is(ServesACopy)
-            && let Some(key) = &found
-        {
-            return Ok(Some(self.seen.lock().unwrap().entry(id).or_insert_with(|| key.clone()).clone()));
-        }
-        if self.is(FindsWhatIsNotThere) && found.is_none() {
-            return Ok(self.inner.search(&KeyQuery::default()).await?.items.pop());
-        }
-        Ok(found)
-    }
-
-    async fn change(
+    async fn change_wrongly(
         &self,
         mut id: KeyId,
         mut change: Change,
@@ -174,11 +193,11 @@ impl Ledger for Wrong {
         Ok(Some(Err(Refused { refusal, key })))
     }
 
-    async fn resend(&self, id: KeyId, resend: Resend) -> Result<Option<Result<Key, Refused>>, StoreError> {
-        self.open()?.resend(id, resend).await
-    }
-
-    async fn rotate(&self, id: KeyId, successor: Successor) -> Result<Option<Result<Issue, Refused>>, StoreError> {
+    async fn rotate_wrongly(
+        &self,
+        id: KeyId,
+        successor: Successor,
+    ) -> Result<Option<Result<Issue, Refused>>, StoreError> {
         let inner = self.open()?;
         if self.is(RotatesAgain)
             && let Some(key) = inner.find(id).await?
@@ -196,15 +215,7 @@ impl Ledger for Wrong {
         }
     }
 
-    async fn fetch(&self, id: KeyId, fetch: Fetch) -> Result<Option<Result<Fetched, Refused>>, StoreError> {
-        self.fetch_wrongly(id, fetch).await
-    }
-
-    async fn receive(&self, receipt: Receipt) -> Result<Received, StoreError> {
-        self.receive_wrongly(receipt).await
-    }
-
-    async fn complete_message(&self, mut lease: Lease, mut outcome: Outcome) -> Result<(), StoreError> {
+    async fn complete_wrongly(&self, mut lease: Lease, mut outcome: Outcome) -> Result<(), StoreError> {
         let inner = self.open()?;
         let now = DateTime::UNIX_EPOCH;
         outcome = match (outcome, self.fault) {

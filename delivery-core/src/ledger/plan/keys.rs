@@ -1,42 +1,14 @@
-//! What issuing and changing a key come to: rows, audit entries and messages.
+//! Steps on keys: rows, audit entries and messages.
 
 use chrono::{DateTime, SubsecRound, Utc};
 
-use super::{Basis, Changed, KeyWrite, NewEvent, NewMessage, NewUse, Planner, PurchaseId, Row};
-use crate::key::{Actor, Change, Key, KeyId, Refusal};
-use crate::ledger::{Action, Addressee, Issue, Notice, Refused, Resend, Sale, StoreError};
+use super::{Basis, KeyWrite, NewEvent, NewMessage, NewUse, Planner, Row};
+use crate::key::{Actor, Change, Key, KeyId};
+use crate::ledger::{Action, Addressee, Notice, Refused, StoreError};
 
 impl Planner<'_> {
-    pub(super) fn issue(&mut self, sale: &Sale) -> Result<(Issue, Basis), StoreError> {
-        let Sale { key: new, messages, by } = sale;
-        let purchase = PurchaseId::of(new);
-        let owner = match &purchase {
-            Some(purchase) => self.loaded.purchase(purchase)?,
-            None => None,
-        };
-        let owner = owner.unwrap_or(new.id);
-        let planned = self.loaded.planned(owner)?;
-        if let Some(row) = &planned.row {
-            let key = row.key.clone();
-            let unwritten = if row.may_be_stale { Basis::Cached(owner) } else { Basis::Read };
-            let issue = match owner == new.id {
-                false => Issue::Existing(key),
-                // An earlier attempt of the same operation has issued it.
-                true if key.granted().as_ref() == new => Issue::New(key),
-                true => return Err(StoreError::Refused { source: None }),
-            };
-            return Ok((issue, planned.unit.map_or(unwritten, Basis::Unit)));
-        }
-        let key = Key::from(new.clone());
-        let unit = self.insert(key.clone(), None, messages, new.issued_at)?;
-        if let Some(by) = by {
-            self.log(unit, new.issued_at, by, Action::Issued, None)?;
-        }
-        Ok((Issue::New(key), Basis::Unit(unit)))
-    }
-
     /// Plans a row for a new key, and its messages. Returns its unit.
-    pub(super) fn insert(
+    pub(in crate::ledger) fn insert(
         &mut self,
         key: Key,
         heir_of: Option<i64>,
@@ -54,7 +26,7 @@ impl Planner<'_> {
     }
 
     /// The unit of a key that was loaded, and is changed or noted something of.
-    pub(super) fn unit(&mut self, id: KeyId) -> Result<Option<usize>, StoreError> {
+    pub(in crate::ledger) fn unit(&mut self, id: KeyId) -> Result<Option<usize>, StoreError> {
         let planned = self.loaded.planned(id)?;
         let Some(row) = &planned.row else { return Ok(None) };
         Ok(Some(*planned.unit.get_or_insert_with(|| {
@@ -64,7 +36,7 @@ impl Planner<'_> {
     }
 
     /// Adds an entry to the audit log of a unit's key.
-    pub(super) fn log(
+    pub(in crate::ledger) fn log(
         &mut self,
         unit: usize,
         at: DateTime<Utc>,
@@ -79,16 +51,15 @@ impl Planner<'_> {
         Ok(())
     }
 
-    pub(super) fn change(
+    /// Changes a key by [`Key::apply`], and queues `messages` if that changes it. `None` if the key is unknown.
+    pub(in crate::ledger) fn change(
         &mut self,
         id: KeyId,
         change: &Change,
         messages: &[Notice],
-    ) -> Result<(Changed, Basis), StoreError> {
-        let planned = self.loaded.planned(id)?;
-        let Some(row) = &mut planned.row else { return Ok((None, Basis::Read)) };
-        let unwritten = if row.may_be_stale { Basis::Cached(id) } else { Basis::Read };
-        let basis = planned.unit.map_or(unwritten, Basis::Unit);
+    ) -> Result<(Option<Result<Key, Refused>>, Basis), StoreError> {
+        let basis = self.loaded.basis(id);
+        let Some(row) = self.loaded.key(id)? else { return Ok((None, basis)) };
         let changed = match row.key.apply(change) {
             Ok(changed) => changed,
             Err(refusal) => return Ok((Some(Err(Refused { refusal, key: row.key.clone() })), basis)),
@@ -96,10 +67,8 @@ impl Planner<'_> {
         if changed == row.key {
             return Ok((Some(Ok(changed)), basis));
         }
-        let unit = *planned.unit.get_or_insert_with(|| {
-            self.writes.keys.push(KeyWrite { row: row.clone(), loaded: Some(row.key.clone()), heir_of: None });
-            self.writes.keys.len() - 1
-        });
+        let unit = self.unit(id)?.ok_or(StoreError::corrupt("a key that is gone"))?;
+        let row = self.loaded.key(id)?.ok_or(StoreError::corrupt("a key that is gone"))?;
         let before = std::mem::replace(&mut row.key, changed.clone());
         if let Change::Use { at, .. } = change {
             let number = self.numbers.take()?;
@@ -108,7 +77,7 @@ impl Planner<'_> {
             self.writes.uses.push(NewUse { unit, number, key, at, used, previous });
         }
         let row = (!messages.is_empty()).then(|| row.clone());
-        if let Some((by, action, detail)) = told(&before, change) {
+        if let Some((by, action, detail)) = audit_entry_of(&before, change) {
             self.log(unit, change.at(), by, action, detail)?;
         }
         if let Some(row) = row {
@@ -117,33 +86,16 @@ impl Planner<'_> {
         Ok((Some(Ok(changed)), Basis::Unit(unit)))
     }
 
-    pub(super) fn resend(&mut self, id: KeyId, resend: &Resend) -> Result<(Changed, Basis), StoreError> {
-        let Resend { at, by, email, messages, corrected } = resend;
-        let Some(row) = self.loaded.key(id)? else { return Ok((None, Basis::Read)) };
-        if let Some(at) = row.key.revoked_at() {
-            let basis = if row.may_be_stale { Basis::Cached(id) } else { Basis::Read };
-            let (refusal, key) = (Refusal::Revoked { at }, row.key.clone());
-            let basis = self.loaded.unit(id).map_or(basis, Basis::Unit);
-            return Ok((Some(Err(Refused { refusal, key })), basis));
+    /// The key that has the place of `id` now: itself, or the last of its successors.
+    pub(in crate::ledger) fn heir(&mut self, mut id: KeyId) -> Result<KeyId, StoreError> {
+        while let Some(successor) = self.loaded.key(id)?.and_then(|row| row.key.successor()) {
+            id = successor;
         }
-        if let Some(email) = email.clone() {
-            self.change(id, &Change::SetEmail { at: *at, by: by.clone(), email }, corrected)?;
-        }
-        let row = self.loaded.key(id)?.ok_or(StoreError::corrupt("a key that is gone"))?;
-        if row.key.email().is_erased() {
-            let (basis, key) = (if row.may_be_stale { Basis::Cached(id) } else { Basis::Read }, row.key.clone());
-            let basis = self.loaded.unit(id).map_or(basis, Basis::Unit);
-            return Ok((Some(Err(Refused { refusal: Refusal::NoAddress, key })), basis));
-        }
-        let unit = self.unit(id)?.ok_or(StoreError::corrupt("a key that is gone"))?;
-        self.log(unit, *at, by, Action::Resent, None)?;
-        let row = self.loaded.key(id)?.ok_or(StoreError::corrupt("a key that is gone"))?.clone();
-        self.queue(unit, &row, messages, *at)?;
-        Ok((Some(Ok(row.key)), Basis::Unit(unit)))
+        Ok(id)
     }
 
     /// Queues messages about a key that the batch writes.
-    pub(super) fn queue(
+    pub(in crate::ledger) fn queue(
         &mut self,
         unit: usize,
         row: &Row,
@@ -163,7 +115,7 @@ impl Planner<'_> {
 
 /// What the audit log says of a change of `key`: who made it, what it was, and what else there is to say. A use has a row of its
 /// own instead.
-fn told<'c>(key: &Key, change: &'c Change) -> Option<(&'c Actor, Action, Option<String>)> {
+fn audit_entry_of<'c>(key: &Key, change: &'c Change) -> Option<(&'c Actor, Action, Option<String>)> {
     match change {
         Change::Use { .. } => None,
         Change::Revoke { reason, by, .. } => {

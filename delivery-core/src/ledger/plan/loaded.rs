@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::Basis;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
@@ -216,12 +217,12 @@ impl Loaded {
     }
 
     /// Takes an event out, to be written.
-    pub(super) fn take_entry(&mut self, id: &EventId) -> Option<Entry> {
+    pub(in crate::ledger) fn take_entry(&mut self, id: &EventId) -> Option<Entry> {
         self.entries.remove(id).flatten()
     }
 
     /// Takes a deal out, to be written.
-    pub(super) fn take_deal(&mut self, number: i64) -> Option<DealRow> {
+    pub(in crate::ledger) fn take_deal(&mut self, number: i64) -> Option<DealRow> {
         self.deals.remove(&number).flatten()
     }
 
@@ -235,7 +236,7 @@ impl Loaded {
     }
 
     /// The number of a reference's deal, as far as merged deals are followed; `None` if it has none.
-    pub(super) fn deal_of(&self, reference: &ReferenceId) -> Result<Option<i64>, StoreError> {
+    pub(in crate::ledger) fn deal_of(&self, reference: &ReferenceId) -> Result<Option<i64>, StoreError> {
         let known = self.references.get(reference).ok_or(StoreError::corrupt("a reference that was not loaded"))?;
         let Some(mut number) = *known else { return Ok(None) };
         while let Some(into) = self.deal(number)?.deal.merged() {
@@ -251,30 +252,39 @@ impl Loaded {
         number.map(|number| Ok(&self.deal(number)?.deal)).transpose()
     }
 
-    pub(super) fn deal(&self, number: i64) -> Result<&DealRow, StoreError> {
+    pub(in crate::ledger) fn deal(&self, number: i64) -> Result<&DealRow, StoreError> {
         let row = self.deals.get(&number).and_then(Option::as_ref);
         row.ok_or(StoreError::corrupt("a deal that was not loaded"))
     }
 
     /// An event of a platform; `None` if it is new.
-    pub(super) fn entry(&self, id: &EventId) -> Result<Option<&Entry>, StoreError> {
+    pub(in crate::ledger) fn entry(&self, id: &EventId) -> Result<Option<&Entry>, StoreError> {
         let entry = self.entries.get(id).ok_or(StoreError::corrupt("an event that was not loaded"))?;
         Ok(entry.as_ref())
     }
 
     /// A request that came with a key; `None` if it is new.
-    pub(super) fn request(&self, key: KeyId, request: RequestId) -> Result<Option<&RequestRow>, StoreError> {
+    pub(in crate::ledger) fn request(&self, key: KeyId, request: RequestId) -> Result<Option<&RequestRow>, StoreError> {
         let row = self.requests.get(&(key, request)).ok_or(StoreError::corrupt("a request that was not loaded"))?;
         Ok(row.as_ref())
     }
 
     /// Where in [`Writes::keys`](super::Writes::keys) a key is.
-    pub(super) fn unit(&self, id: KeyId) -> Option<usize> {
+    pub(in crate::ledger) fn unit(&self, id: KeyId) -> Option<usize> {
         self.keys.get(&id)?.unit
     }
 
+    /// What an answer about a key rests on.
+    pub(in crate::ledger) fn basis(&self, id: KeyId) -> Basis {
+        match self.keys.get(&id) {
+            Some(PlannedKey { unit: Some(unit), .. }) => Basis::Unit(*unit),
+            Some(PlannedKey { row: Some(row), .. }) if row.may_be_stale => Basis::Cached(id),
+            _ => Basis::Read,
+        }
+    }
+
     /// The key of a purchase; `None` if there is none.
-    pub(super) fn purchase(&self, id: &PurchaseId) -> Result<Option<KeyId>, StoreError> {
+    pub(in crate::ledger) fn purchase(&self, id: &PurchaseId) -> Result<Option<KeyId>, StoreError> {
         self.purchases.get(id).copied().ok_or(StoreError::corrupt("a purchase that was not loaded"))
     }
 }

@@ -29,12 +29,12 @@ pub struct Writes {
     /// Events of platforms, and what they came to.
     #[serde(default)]
     pub inbox: InboxWrites,
-    /// Requests that may be repeated, as the batch leaves them. If there is any, the writes [are one](Self::are_one).
+    /// Requests that may be repeated, as the batch leaves them. If there is any, the writes [are one](Self::is_atomic).
     #[serde(default)]
     pub requests: Vec<RequestRow>,
 }
 
-/// What events of platforms write beside keys. If there is any of it, the [`Writes`] [are one](Writes::are_one).
+/// What events of platforms write beside keys. If there is any of it, the [`Writes`] [are one](Writes::is_atomic).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct InboxWrites {
@@ -144,7 +144,7 @@ impl Writes {
     /// Whether all of it is persisted together or not at all: events of platforms, keys that replace others, or requests that may
     /// be repeated are among it.
     #[must_use]
-    pub fn are_one(&self) -> bool {
+    pub fn is_atomic(&self) -> bool {
         !self.inbox.is_empty() || !self.requests.is_empty() || self.keys.iter().any(|write| write.heir_of.is_some())
     }
 }

@@ -26,7 +26,8 @@ use super::session::Session;
 use super::writer::{RECONNECT_DELAY, Writer};
 use crate::clock::{Clock, SystemClock};
 use crate::key::KeyId;
-use crate::ledger::plan::{Loaded, Needs, Numbers, Operation, Plan, Row, needs, plan};
+use crate::ledger::operation::{Answer, Operation, Plan, needs, plan};
+use crate::ledger::plan::{Loaded, Needs, Numbers, Row};
 use crate::store::{Attempt, Persisted, StoreError};
 
 /// For so many batches after a key was written by another server between being read and being written, keys are locked first.
@@ -42,10 +43,14 @@ impl Writer {
         operations: &[&Operation],
         attempt: Attempt,
         after_lock: bool,
-    ) -> Result<Vec<bool>, StoreError> {
+    ) -> Result<Vec<Option<Answer>>, StoreError> {
         self.lock_first = self.lock_first.saturating_sub(1);
-        let is_of_several = operations.iter().any(|operation| operation.is_of_several());
-        if is_of_several || after_lock || self.lock_first > 0 || attempt == Attempt::Locking || self.sessions.are_lent()
+        let needs_transaction = operations.iter().any(|operation| operation.needs_transaction());
+        if needs_transaction
+            || after_lock
+            || self.lock_first > 0
+            || attempt == Attempt::Locking
+            || self.sessions.are_lent()
         {
             self.write_locked(operations, after_lock).await
         } else {
@@ -54,7 +59,11 @@ impl Writer {
     }
 
     /// Writes rows that still have the versions that the plan began with.
-    async fn write_versions(&mut self, operations: &[&Operation], attempt: Attempt) -> Result<Vec<bool>, StoreError> {
+    async fn write_versions(
+        &mut self,
+        operations: &[&Operation],
+        attempt: Attempt,
+    ) -> Result<Vec<Option<Answer>>, StoreError> {
         let needs = needs(operations.iter().copied());
         let mut uncached = needs.keys.clone();
         let cached = match attempt {
@@ -82,7 +91,11 @@ impl Writer {
     }
 
     /// Locks rows, then reads and writes them.
-    async fn write_locked(&mut self, operations: &[&Operation], after_lock: bool) -> Result<Vec<bool>, StoreError> {
+    async fn write_locked(
+        &mut self,
+        operations: &[&Operation],
+        after_lock: bool,
+    ) -> Result<Vec<Option<Answer>>, StoreError> {
         let needs = needs(operations.iter().copied());
         for id in &needs.keys {
             self.versions.invalidate(id);
@@ -93,7 +106,7 @@ impl Writer {
                 session.execute(HURRY).await.map_err(store_error)?;
             }
             let mut loaded = Loaded::absent(&needs);
-            let mut rows = if operations.iter().any(|operation| operation.is_of_several()) {
+            let mut rows = if operations.iter().any(|operation| operation.needs_transaction()) {
                 inbox::lock(&mut session, &needs, &mut loaded, &mut self.versions).await?;
                 request::load(&mut session, &needs, &mut loaded).await?;
                 Vec::new()
@@ -118,16 +131,16 @@ impl Writer {
         };
         match timeout(BATCH, work).await {
             // What is written whole is written with the next attempt.
-            Ok(Ok((planned, persisted))) if planned.writes.are_one() && persisted.contains(&Persisted::Conflict) => {
+            Ok(Ok((planned, persisted))) if planned.writes.is_atomic() && persisted.contains(&Persisted::Conflict) => {
                 let rolled_back = timeout(BATCH, session.roll_back()).await;
                 self.session = rolled_back.ok().and_then(Result::ok).flatten();
-                Ok(vec![false; operations.len()])
+                Ok(vec![None; operations.len()])
             }
             Ok(Ok((planned, persisted))) => {
                 match timeout(BATCH, session.commit()).await {
                     Ok(Ok(session)) => self.session = session,
                     // Receiving an event, rotating a key or making a request again is safe.
-                    Ok(Err(_)) | Err(_) if planned.writes.are_one() => {
+                    Ok(Err(_)) | Err(_) if planned.writes.is_atomic() => {
                         return Err(StoreError::Unknown { source: None });
                     }
                     Ok(Err(_)) | Err(_) => return self.resolved(planned).await,
@@ -157,7 +170,7 @@ impl Writer {
     }
 
     /// Answers what was persisted, and keeps its versions.
-    fn publish(&mut self, planned: Plan, persisted: &[Persisted], read: &HashSet<KeyId>) -> Vec<bool> {
+    fn publish(&mut self, planned: Plan, persisted: &[Persisted], read: &HashSet<KeyId>) -> Vec<Option<Answer>> {
         let is_written = |unit: usize| persisted.get(unit) == Some(&Persisted::Written);
         let (mut written, mut conflicted) = (Vec::new(), Vec::new());
         for (unit, write) in planned.writes.keys.iter().enumerate() {
@@ -177,7 +190,7 @@ impl Writer {
             }
         }
         self.versions.keep(written, SystemClock.monotonic());
-        planned.answer(is_written)
+        planned.answers(is_written)
     }
 
     /// Reads `keys` in addition to the `cached` rows and, `reload`, all else that the batch needs, and reserves `wanted` numbers.
@@ -220,7 +233,7 @@ impl Writer {
     }
 
     /// Finds out what became of a batch whose answer was lost.
-    async fn resolved(&mut self, planned: Plan) -> Result<Vec<bool>, StoreError> {
+    async fn resolved(&mut self, planned: Plan) -> Result<Vec<Option<Answer>>, StoreError> {
         let until = SystemClock.monotonic() + RESOLVE;
         loop {
             let asked = async {
@@ -234,7 +247,7 @@ impl Writer {
                 Ok(Ok((session, persisted))) => {
                     // Versions were incremented: nothing of this is cached.
                     self.session = session;
-                    return Ok(planned.answer(|unit| persisted.get(unit) == Some(&Persisted::Written)));
+                    return Ok(planned.answers(|unit| persisted.get(unit) == Some(&Persisted::Written)));
                 }
                 Ok(Err(error)) if SystemClock.monotonic() >= until || is_lasting(&error) => {
                     return Err(StoreError::unknown(error));

@@ -1,7 +1,5 @@
 //! Issuing inside a transaction of the host's.
 
-use std::sync::Arc;
-
 use sqlx::Executor;
 use sqlx::postgres::PgConnection;
 
@@ -10,8 +8,9 @@ use super::numbers::next_block;
 use super::persist::persist;
 use super::session::Session;
 use super::{PostgresStore, load};
-use crate::ledger::plan::{Loaded, Operation, Reply, needs, plan};
-use crate::store::{Issue, Persisted, Sale, StoreError};
+use crate::ledger::operation::{needs, plan};
+use crate::ledger::plan::Loaded;
+use crate::store::{Answer, Issue, Operation, Persisted, Sale, StoreError};
 
 /// How often an order that another transaction commits meanwhile is looked at.
 const LOOKS: usize = 2;
@@ -84,8 +83,7 @@ impl PostgresStore {
 
 async fn issue(session: &mut Session<'_>, sale: &Sale) -> Result<Issue, StoreError> {
     for _ in 0..LOOKS {
-        let reply = Reply::default();
-        let operation = Operation::Issue(Arc::new(sale.clone()), reply.clone());
+        let operation = Operation::Issue(Box::new(sale.clone()));
         let needs = needs([&operation]);
         let mut loaded = Loaded::absent(&needs);
         for row in load::keys(session, &needs.new).await? {
@@ -96,9 +94,9 @@ async fn issue(session: &mut Session<'_>, sale: &Sale) -> Result<Issue, StoreErr
         }
         let planned = plan([&operation], loaded, &mut next_block(session).await?)?;
         let persisted = persist(session, &planned.writes, true).await?;
-        let answered = planned.answer(|unit| persisted.get(unit) == Some(&Persisted::Written));
-        if answered == [true] {
-            return reply.take();
+        let is_written = |unit: usize| persisted.get(unit) == Some(&Persisted::Written);
+        if let Some(Some(Answer::Issued(issue))) = planned.answers(is_written).pop() {
+            return Ok(issue);
         }
     }
     Err(StoreError::Conflict { source: None })

@@ -10,7 +10,8 @@ use std::time::Duration;
 use super::load::ask;
 use super::session::Session;
 use crate::key::KeyId;
-use crate::ledger::plan::{Operation, PurchaseId};
+use crate::ledger::operation::Operation;
+use crate::ledger::plan::PurchaseId;
 use crate::store::sql::rows;
 use crate::store::{EventId, MessageNumber, StoreError};
 
@@ -38,10 +39,10 @@ enum Other {
 impl Other {
     fn of(operation: &Operation) -> Option<Self> {
         match operation {
-            Operation::Issue(sale, _) => PurchaseId::of(&sale.key).map(Self::Purchase),
-            Operation::Complete(lease, _) => Some(Self::Message(lease.message)),
-            Operation::Receive(receipt, _) => Some(Self::Event(receipt.entry.id.clone())),
-            Operation::Change(..) | Operation::Resend(..) | Operation::Rotate(..) | Operation::Fetch(..) => None,
+            Operation::Issue(sale) => PurchaseId::of(&sale.key).map(Self::Purchase),
+            Operation::Complete(complete) => Some(Self::Message(complete.lease.message)),
+            Operation::Receive(receipt) => Some(Self::Event(receipt.entry.id.clone())),
+            Operation::Change(_) | Operation::Resend(_) | Operation::Rotate(_) | Operation::Fetch(_) => None,
         }
     }
 }

@@ -68,11 +68,10 @@ use super::batch::BatchQueue;
 use super::cache::{PostCache, ProductCache};
 use super::sql::WorkQueue;
 use super::{
-    Backend, Edit, FailedMessage, Fetch, Fetched, History, Inbox, Issue, KeyQuery, Lease, LeasedMessage, Ledger,
-    LostKeys, MessageNumber, Notice, Outcome, Page, Receipt, Received, Records, Refused, Requests, Resend, Route, Sale,
-    SignIns, StoreError, Successor, Use, UseId,
+    Answer, Backend, ChangeKey, Edit, FailedMessage, History, Inbox, KeyQuery, Lease, LeasedMessage, Ledger, LostKeys,
+    MessageNumber, Operation, Page, Records, Requests, Route, SignIns, StoreError, Use, UseId,
 };
-use crate::key::{Acceptance, Change, Fingerprint, Key, KeyId};
+use crate::key::{Acceptance, Fingerprint, Key, KeyId};
 
 /// The schema, unless the host names one.
 pub(super) const SCHEMA: &str = "delivery";
@@ -209,41 +208,19 @@ async fn detached_for<T: Send + 'static>(
 
 #[async_trait]
 impl Ledger for PostgresStore {
-    async fn issue(&self, sale: Sale) -> Result<Issue, StoreError> {
-        self.writer(sale.key.id)?.issue(sale).await
+    async fn submit(&self, operation: Operation) -> Result<Answer, StoreError> {
+        let queue = match &operation {
+            Operation::Issue(sale) => self.writer(sale.key.id),
+            Operation::Change(ChangeKey { key, .. }) => self.writer(*key),
+            Operation::Resend(resend) => self.writer(resend.key),
+            Operation::Rotate(_) | Operation::Fetch(_) | Operation::Receive(_) => self.task(|tasks| &tasks.receiver),
+            Operation::Complete(_) => self.maintenance(),
+        };
+        queue?.submit(operation).await
     }
 
     async fn find(&self, id: KeyId) -> Result<Option<Key>, StoreError> {
         self.task(|tasks| &tasks.finder)?.submit(id).await
-    }
-
-    async fn change(
-        &self,
-        id: KeyId,
-        change: Change,
-        messages: Vec<Notice>,
-    ) -> Result<Option<Result<Key, Refused>>, StoreError> {
-        self.writer(id)?.change(id, change, messages).await
-    }
-
-    async fn resend(&self, id: KeyId, resend: Resend) -> Result<Option<Result<Key, Refused>>, StoreError> {
-        self.writer(id)?.resend(id, resend).await
-    }
-
-    async fn rotate(&self, id: KeyId, successor: Successor) -> Result<Option<Result<Issue, Refused>>, StoreError> {
-        self.task(|tasks| &tasks.receiver)?.rotate(id, successor).await
-    }
-
-    async fn fetch(&self, id: KeyId, fetch: Fetch) -> Result<Option<Result<Fetched, Refused>>, StoreError> {
-        self.task(|tasks| &tasks.receiver)?.fetch(id, fetch).await
-    }
-
-    async fn receive(&self, receipt: Receipt) -> Result<Received, StoreError> {
-        self.task(|tasks| &tasks.receiver)?.receive(receipt).await
-    }
-
-    async fn complete_message(&self, lease: Lease, outcome: Outcome) -> Result<(), StoreError> {
-        self.maintenance()?.complete(lease, outcome).await
     }
 }
 

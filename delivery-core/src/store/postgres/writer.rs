@@ -12,9 +12,10 @@ use super::schema::is_durable;
 use super::session::Session;
 use super::version_cache::VersionCache;
 use crate::clock::{Clock, SystemClock};
-use crate::ledger::plan::{Numbers, Operation};
+use crate::ledger::operation::Operation;
+use crate::ledger::plan::Numbers;
 use crate::store::batch::BatchHandler;
-use crate::store::sql::{Statement, Work};
+use crate::store::sql::{Done, Statement, Work};
 use crate::store::{Attempt, StoreError};
 use crate::throttle::Throttle;
 
@@ -80,14 +81,7 @@ impl Writer {
 
     /// After a lock was met: finds out which keys of the batch are locked.
     async fn find_locked(&mut self, operations: &[&Operation]) {
-        let changed = operations.iter().filter_map(|operation| match operation {
-            Operation::Change(id, ..)
-            | Operation::Resend(id, ..)
-            | Operation::Rotate(id, ..)
-            | Operation::Fetch(id, ..) => Some(*id),
-            _ => None,
-        });
-        self.locked.suspect(changed);
+        self.locked.suspect(operations.iter().filter_map(|operation| operation.key()));
         self.look_at_locked().await;
     }
 
@@ -129,7 +123,7 @@ impl Writer {
     }
 
     /// Runs a statement of its own.
-    async fn run(&mut self, statement: &Statement<Session<'static>>) -> Result<(), StoreError> {
+    async fn run(&mut self, statement: &Statement<Session<'static>>) -> Result<Done, StoreError> {
         // A session that was idle may have been cut off meanwhile: nothing has happened on it yet.
         let idle = match self.session.take() {
             Some(mut session) => matches!(timeout(ACQUIRE, session.ping()).await, Ok(Ok(()))).then_some(session),
@@ -149,8 +143,8 @@ impl Writer {
                 self.session = Some(session);
                 ran
             }
-            Ok(()) => match timeout(BATCH, session.finish()).await {
-                Ok(Ok(())) => Ok(()),
+            Ok(done) => match timeout(BATCH, session.finish()).await {
+                Ok(Ok(())) => Ok(done),
                 Ok(Err(error)) => Err(StoreError::unknown(error)),
                 Err(_) => Err(StoreError::Unknown { source: None }),
             },
@@ -165,7 +159,7 @@ impl Writer {
 
 impl BatchHandler for Writer {
     type Operation = Work<Session<'static>>;
-    type Answer = Result<(), StoreError>;
+    type Answer = Result<Done, StoreError>;
 
     const WRITES: bool = true;
 
@@ -210,7 +204,7 @@ impl BatchHandler for Writer {
         let mut answers = Vec::with_capacity(work.len());
         for work in work {
             answers.push(match work {
-                Work::Operation(_) => written.next().filter(|written| *written).map(|_| Ok(())),
+                Work::Operation(_) => written.next().flatten().map(|answer| Ok(Done::Answer(answer))),
                 Work::Statement(statement) => Some(self.run(statement).await),
             });
         }
@@ -218,16 +212,10 @@ impl BatchHandler for Writer {
     }
 
     fn is_locked(&self, work: &Work<Session<'static>>, after_lock: bool) -> bool {
-        match work.operation() {
-            Some(
-                Operation::Change(id, ..)
-                | Operation::Resend(id, ..)
-                | Operation::Rotate(id, ..)
-                | Operation::Fetch(id, ..),
-            ) => self.locked.has_key(id),
-            Some(operation) => !after_lock && self.locked.has_other(operation, SystemClock.monotonic()),
-            None => false,
-        }
+        work.operation().is_some_and(|operation| match operation.key() {
+            Some(key) => self.locked.has_key(&key),
+            None => !after_lock && self.locked.has_other(operation, SystemClock.monotonic()),
+        })
     }
 
     fn met_lock(&mut self, work: &Work<Session<'static>>) {

@@ -16,4 +16,4 @@ mod work;
 pub(super) use self::migrations::{Script, migrator};
 #[cfg(feature = "postgres")]
 pub(super) use self::work::Statement;
-pub(super) use self::work::{Work, WorkQueue};
+pub(super) use self::work::{Done, Work, WorkQueue};

@@ -1,15 +1,13 @@
 //! What a writer's queue holds: operations, which are planned together, and statements of their own.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::any::Any;
+use std::sync::{Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 
-use crate::key::{Change, Key, KeyId};
-use crate::ledger::plan::{Operation, Reply};
+use crate::ledger::operation::{Answer, Operation};
+use crate::store::StoreError;
 use crate::store::batch::BatchQueue;
-use crate::store::{
-    Fetch, Fetched, Issue, Lease, Notice, Outcome, Receipt, Received, Refused, Resend, Sale, StoreError, Successor,
-};
 
 /// Something for the owner `W` of a database connection to do.
 pub(in crate::store) enum Work<W> {
@@ -19,9 +17,17 @@ pub(in crate::store) enum Work<W> {
     Statement(Statement<W>),
 }
 
+/// What became of it.
+pub(in crate::store) enum Done {
+    /// The answer of an operation.
+    Answer(Answer),
+    /// What a statement returned.
+    Returned(Box<dyn Any + Send>),
+}
+
 pub(in crate::store) struct Statement<W>(Mutex<Option<Running<W>>>);
 
-type Running<W> = Box<dyn for<'w> FnOnce(&'w mut W) -> BoxFuture<'w, Result<(), StoreError>> + Send>;
+type Running<W> = Box<dyn for<'w> FnOnce(&'w mut W) -> BoxFuture<'w, Result<Done, StoreError>> + Send>;
 
 impl<W> Work<W> {
     pub(in crate::store) fn operation(&self) -> Option<&Operation> {
@@ -33,7 +39,7 @@ impl<W> Work<W> {
 }
 
 impl<W> Statement<W> {
-    pub(in crate::store) async fn run(&self, writer: &mut W) -> Result<(), StoreError> {
+    pub(in crate::store) async fn run(&self, writer: &mut W) -> Result<Done, StoreError> {
         let running = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         match running {
             Some(run) => run(writer).await,
@@ -43,68 +49,19 @@ impl<W> Statement<W> {
 }
 
 /// The way to a writer.
-pub(in crate::store) struct WorkQueue<W>(BatchQueue<Work<W>, Result<(), StoreError>>);
+pub(in crate::store) struct WorkQueue<W>(BatchQueue<Work<W>, Result<Done, StoreError>>);
 
 impl<W: Send + 'static> WorkQueue<W> {
-    pub(in crate::store) fn new(queue: BatchQueue<Work<W>, Result<(), StoreError>>) -> Self {
+    pub(in crate::store) fn new(queue: BatchQueue<Work<W>, Result<Done, StoreError>>) -> Self {
         Self(queue)
     }
 
-    pub(in crate::store) async fn issue(&self, sale: Sale) -> Result<Issue, StoreError> {
-        let reply = Reply::default();
-        self.submit(Work::Operation(Operation::Issue(Arc::new(sale), reply.clone()))).await?;
-        reply.take()
-    }
-
-    pub(in crate::store) async fn change(
-        &self,
-        id: KeyId,
-        change: Change,
-        messages: Vec<Notice>,
-    ) -> Result<Option<Result<Key, Refused>>, StoreError> {
-        let reply = Reply::default();
-        self.submit(Work::Operation(Operation::Change(id, change, messages, reply.clone()))).await?;
-        reply.take()
-    }
-
-    pub(in crate::store) async fn resend(
-        &self,
-        id: KeyId,
-        resend: Resend,
-    ) -> Result<Option<Result<Key, Refused>>, StoreError> {
-        let reply = Reply::default();
-        self.submit(Work::Operation(Operation::Resend(id, Arc::new(resend), reply.clone()))).await?;
-        reply.take()
-    }
-
-    pub(in crate::store) async fn rotate(
-        &self,
-        id: KeyId,
-        successor: Successor,
-    ) -> Result<Option<Result<Issue, Refused>>, StoreError> {
-        let reply = Reply::default();
-        self.submit(Work::Operation(Operation::Rotate(id, Arc::new(successor), reply.clone()))).await?;
-        reply.take()
-    }
-
-    pub(in crate::store) async fn fetch(
-        &self,
-        id: KeyId,
-        fetch: Fetch,
-    ) -> Result<Option<Result<Fetched, Refused>>, StoreError> {
-        let reply = Reply::default();
-        self.submit(Work::Operation(Operation::Fetch(id, fetch, reply.clone()))).await?;
-        reply.take()
-    }
-
-    pub(in crate::store) async fn receive(&self, receipt: Receipt) -> Result<Received, StoreError> {
-        let reply = Reply::default();
-        self.submit(Work::Operation(Operation::Receive(Arc::new(receipt), reply.clone()))).await?;
-        reply.take()
-    }
-
-    pub(in crate::store) async fn complete(&self, lease: Lease, outcome: Outcome) -> Result<(), StoreError> {
-        self.submit(Work::Operation(Operation::Complete(lease, outcome))).await
+    /// Plans and commits an operation together with those that wait.
+    pub(in crate::store) async fn submit(&self, operation: Operation) -> Result<Answer, StoreError> {
+        match self.0.submit(Work::Operation(operation)).await?? {
+            Done::Answer(answer) => Ok(answer),
+            Done::Returned(_) => Err(StoreError::corrupt("an operation without an answer")),
+        }
     }
 
     /// Runs a statement between two batches.
@@ -112,14 +69,16 @@ impl<W: Send + 'static> WorkQueue<W> {
         &self,
         statement: impl for<'w> FnOnce(&'w mut W) -> BoxFuture<'w, Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let reply = Reply::default();
-        let told = reply.clone();
         let statement: Running<W> = Box::new(move |writer| {
             let running = statement(writer);
-            Box::pin(async move { running.await.map(|answer| told.give(answer)) })
+            Box::pin(async move { running.await.map(|returned| Done::Returned(Box::new(returned))) })
         });
-        self.submit(Work::Statement(Statement(Mutex::new(Some(statement))))).await?;
-        reply.take()
+        let done = self.0.submit(Work::Statement(Statement(Mutex::new(Some(statement))))).await??;
+        match done {
+            Done::Returned(returned) => returned.downcast().ok().map(|returned| *returned),
+            Done::Answer(_) => None,
+        }
+        .ok_or(StoreError::corrupt("a statement that returned something else"))
     }
 
     /// Changes rows part by part, so that other work gets its turn between. `change` changes the next part from a number on, and
@@ -141,10 +100,6 @@ impl<W: Send + 'static> WorkQueue<W> {
                 None => return Ok(total),
             }
         }
-    }
-
-    async fn submit(&self, work: Work<W>) -> Result<(), StoreError> {
-        self.0.submit(work).await?
     }
 }
 

@@ -14,9 +14,10 @@ use super::pending::Count;
 use super::persist::persist;
 use super::writer::{Pass, Writer, rolled_back};
 use super::{inbox, load, messages, request};
-use crate::ledger::plan::{Loaded, Needs, Numbers, Operation, Plan, Writes, needs, plan};
+use crate::ledger::operation::{Answer, Operation, Plan, needs, plan};
+use crate::ledger::plan::{Loaded, Needs, Numbers, Writes};
 use crate::store::batch::BatchHandler;
-use crate::store::sql::Work;
+use crate::store::sql::{Done, Work};
 use crate::store::{Attempt, StoreError};
 use crate::throttle::Throttle;
 
@@ -69,7 +70,7 @@ impl Writer {
         Ok(())
     }
 
-    async fn write(&mut self, operations: &[&Operation]) -> Result<Vec<bool>, StoreError> {
+    async fn write(&mut self, operations: &[&Operation]) -> Result<Vec<Option<Answer>>, StoreError> {
         let needs = needs(operations.iter().copied());
         let wanted = operations.iter().map(|operation| operation.numbers()).sum();
         let mut numbers = Numbers::block(self.newest + 1, wanted);
@@ -107,7 +108,7 @@ impl Writer {
         let (mut loaded, mut missing) = (Loaded::absent(needs), Vec::new());
         // No purchase tells whether an earlier attempt has made a sale by hand: its key does.
         let by_hand = operations.iter().filter_map(|operation| match operation {
-            Operation::Issue(sale, _) if sale.key.order.is_none() => Some(&sale.key.id),
+            Operation::Issue(sale) if sale.key.order.is_none() => Some(&sale.key.id),
             _ => None,
         });
         for id in needs.keys.iter().chain(by_hand) {
@@ -124,7 +125,7 @@ impl Writer {
                 loaded.insert(row);
             }
         }
-        if operations.iter().any(|operation| operation.is_of_several()) {
+        if operations.iter().any(|operation| operation.needs_transaction()) {
             inbox::load(&mut self.connection, needs, &mut loaded).await?;
             request::load(&mut self.connection, needs, &mut loaded).await?;
             self.follow(&mut loaded).await?;
@@ -166,7 +167,7 @@ impl Writer {
     }
 
     /// After the commit: shows every reader what was written, and answers.
-    fn publish(&mut self, planned: Plan, newest: i64) -> Vec<bool> {
+    fn publish(&mut self, planned: Plan, newest: i64) -> Vec<Option<Answer>> {
         self.newest = newest;
         let Writes { keys, uses, .. } = &planned.writes;
         // In the order of their numbers: of a key's uses, the newest stays.
@@ -176,13 +177,13 @@ impl Writer {
         for write in keys {
             self.cache.keys.insert(write.row.key.id(), write.row.clone());
         }
-        planned.answer(|_| true)
+        planned.answers(|_| true)
     }
 }
 
 impl BatchHandler for Writer {
     type Operation = Work<Self>;
-    type Answer = Result<(), StoreError>;
+    type Answer = Result<Done, StoreError>;
 
     const WRITES: bool = true;
 
@@ -211,7 +212,7 @@ impl BatchHandler for Writer {
         let mut answers = Vec::with_capacity(work.len());
         for work in work {
             answers.push(match work {
-                Work::Operation(_) => written.next().filter(|written| *written).map(|_| Ok(())),
+                Work::Operation(_) => written.next().flatten().map(|answer| Ok(Done::Answer(answer))),
                 Work::Statement(statement) => {
                     let ran = statement.run(self).await;
                     if ran.is_err() {

@@ -2,7 +2,6 @@
 
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, resume_unwind};
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -17,8 +16,9 @@ use super::persist::persist;
 use super::writer::{Writer, has_ended, rolled_back};
 use super::{SqliteStore, load};
 use crate::key::KeyId;
-use crate::ledger::plan::{Loaded, Numbers, Operation, Reply, needs, plan};
-use crate::store::{Issue, Sale, StoreError};
+use crate::ledger::operation::{needs, plan};
+use crate::ledger::plan::{Loaded, Numbers};
+use crate::store::{Answer, Issue, Operation, Sale, StoreError};
 
 /// How long a transaction of the host's may take. Everybody else who writes waits for it, and is refused after five seconds.
 const LONGEST: Duration = Duration::from_secs(4);
@@ -137,8 +137,7 @@ impl SqliteTransaction<'_> {
     /// [full](StoreError::Full).
     pub async fn issue(&mut self, sale: &Sale) -> Result<Issue, StoreError> {
         let Self { connection, cache, newest } = self;
-        let reply = Reply::default();
-        let operation = Operation::Issue(Arc::new(sale.clone()), reply.clone());
+        let operation = Operation::Issue(Box::new(sale.clone()));
         let needs = needs([&operation]);
         let mut loaded = Loaded::absent(&needs);
         let new: Vec<KeyId> = needs.new.iter().copied().collect();
@@ -154,8 +153,10 @@ impl SqliteTransaction<'_> {
             persist(connection, &planned.writes).await?;
         }
         **newest = numbers.newest();
-        planned.answer(|_| true);
-        reply.take()
+        match planned.answers(|_| true).pop() {
+            Some(Some(Answer::Issued(issue))) => Ok(issue),
+            _ => Err(StoreError::corrupt("the answer of another operation")),
+        }
     }
 }
 

@@ -67,12 +67,12 @@ use super::batch::STALLED;
 use super::clock::SteadyClock;
 use super::sql::WorkQueue;
 use super::{
-    Backend, Catalog, CatalogEditor, Edit, FailedMessage, Fetch, Fetched, History, Inbox, Issue, KeyQuery, Lease,
-    LeasedMessage, Ledger, LostKeys, MessageNumber, Notice, Outcome, Page, PostQuery, Posts, ProductNames, Receipt,
-    Received, Records, Refused, Requests, Resend, Route, Sale, SignIns, StoreError, Successor, Use, UseId,
+    Answer, Backend, Catalog, CatalogEditor, Edit, FailedMessage, History, Inbox, KeyQuery, Lease, LeasedMessage,
+    Ledger, LostKeys, MessageNumber, Operation, Outcome, Page, PostQuery, Posts, ProductNames, Records, Requests,
+    Route, SignIns, StoreError, Use, UseId,
 };
 use crate::HostRef;
-use crate::key::{Acceptance, Change, Fingerprint, Key, KeyId};
+use crate::key::{Acceptance, Fingerprint, Key, KeyId};
 use crate::ledger::plan::Row;
 use crate::order::Source;
 use crate::post::{NewPost, Post, PostId};
@@ -147,46 +147,17 @@ async fn timely_for<T>(limit: Duration, read: impl Future<Output = Result<T, Sto
 
 #[async_trait]
 impl Ledger for SqliteStore {
-    async fn issue(&self, sale: Sale) -> Result<Issue, StoreError> {
-        self.writer()?.issue(sale).await
+    async fn submit(&self, mut operation: Operation) -> Result<Answer, StoreError> {
+        if let Operation::Complete(complete) = &mut operation
+            && let Outcome::Retry { due, .. } | Outcome::Postpone { due, .. } = &mut complete.outcome
+        {
+            *due = self.clock.corrected(*due);
+        }
+        self.writer()?.submit(operation).await
     }
 
     async fn find(&self, id: KeyId) -> Result<Option<Key>, StoreError> {
         Ok(self.row(id).await?.map(|row| row.key))
-    }
-
-    async fn change(
-        &self,
-        id: KeyId,
-        change: Change,
-        messages: Vec<Notice>,
-    ) -> Result<Option<Result<Key, Refused>>, StoreError> {
-        self.writer()?.change(id, change, messages).await
-    }
-
-    async fn resend(&self, id: KeyId, resend: Resend) -> Result<Option<Result<Key, Refused>>, StoreError> {
-        self.writer()?.resend(id, resend).await
-    }
-
-    async fn rotate(&self, id: KeyId, successor: Successor) -> Result<Option<Result<Issue, Refused>>, StoreError> {
-        self.writer()?.rotate(id, successor).await
-    }
-
-    async fn fetch(&self, id: KeyId, fetch: Fetch) -> Result<Option<Result<Fetched, Refused>>, StoreError> {
-        self.writer()?.fetch(id, fetch).await
-    }
-
-    async fn receive(&self, receipt: Receipt) -> Result<Received, StoreError> {
-        self.writer()?.receive(receipt).await
-    }
-
-    async fn complete_message(&self, lease: Lease, outcome: Outcome) -> Result<(), StoreError> {
-        let outcome = match outcome {
-            Outcome::Retry { due, reason, route } => Outcome::Retry { due: self.clock.corrected(due), reason, route },
-            Outcome::Postpone { due, reason } => Outcome::Postpone { due: self.clock.corrected(due), reason },
-            outcome => outcome,
-        };
-        self.writer()?.complete(lease, outcome).await
     }
 }
 

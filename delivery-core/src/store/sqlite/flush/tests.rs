@@ -10,11 +10,11 @@ use super::super::history::prune;
 use super::super::load::keys;
 use super::*;
 use crate::key::{Change, Key, KeyId, NewKey, SecretVersion};
-use crate::ledger::plan::{Operation, Reply};
+use crate::ledger::operation::{Answer, ChangeKey, Operation};
 use crate::product::ProductId;
 use crate::store::Attempt;
 use crate::store::batch::BatchHandler;
-use crate::store::sql::Work;
+use crate::store::sql::{Done, Work};
 use crate::terms::{Terms, Validity};
 
 const KEYS: u8 = 6;
@@ -62,10 +62,7 @@ async fn issue_all(writer: &mut Writer) {
         let identity = (id(key), SecretVersion::from_stored(1));
         let (product, email) = (ProductId::new(1).unwrap(), "a@example.com".parse().unwrap());
         let key = NewKey::on_terms(identity, product, email, terms, DateTime::UNIX_EPOCH);
-        let issue = Work::Operation(Operation::Issue(
-            std::sync::Arc::new(crate::store::Sale::new(key, Vec::new())),
-            Reply::default(),
-        ));
+        let issue = Work::Operation(Operation::Issue(Box::new(crate::store::Sale::new(key, Vec::new()))));
         writer.commit(&[issue], Attempt::Optimistic, false).await.unwrap();
     }
 }
@@ -73,13 +70,15 @@ async fn issue_all(writer: &mut Writer) {
 /// Uses keys in one batch, and returns what they were answered with.
 async fn spend(writer: &mut Writer, keys: &[u8]) -> Vec<Key> {
     let (product, at) = (ProductId::new(1).unwrap(), DateTime::UNIX_EPOCH);
-    let spend = |key: &u8| {
-        let reply = Reply::default();
-        (Work::Operation(Operation::Change(id(*key), Change::Use { product, at }, Vec::new(), reply.clone())), reply)
-    };
-    let (work, replies): (Vec<_>, Vec<_>) = keys.iter().map(spend).unzip();
-    writer.commit(&work, Attempt::Optimistic, false).await.unwrap();
-    replies.into_iter().map(|reply| reply.take().unwrap().unwrap().unwrap()).collect()
+    let change = Change::Use { product, at };
+    let spend = |key: &u8| ChangeKey { key: id(*key), change: change.clone(), messages: Vec::new() };
+    let work: Vec<_> = keys.iter().map(|key| Work::Operation(Operation::Change(spend(key)))).collect();
+    let answers = writer.commit(&work, Attempt::Optimistic, false).await.unwrap();
+    let used = answers.into_iter().map(|answer| match answer.unwrap().unwrap() {
+        Done::Answer(Answer::Changed(Some(Ok(key)))) => key,
+        _ => panic!("every key may be used"),
+    });
+    used.collect()
 }
 
 /// Every key's count, as its row and the pending counts tell it, and as the cache has it.

@@ -7,8 +7,7 @@ use chrono::DateTime;
 use super::*;
 use crate::key::KeyId;
 use crate::key::{Change, NewKey, SecretVersion};
-use crate::ledger::plan::Reply;
-use crate::store::{Issue, Ledger, MessageId, Notice, Sale};
+use crate::store::{ChangeKey, Issue, Ledger, MessageId, Notice, Sale};
 use crate::terms::{Terms, Validity};
 
 fn id(number: u128) -> KeyId {
@@ -22,21 +21,23 @@ fn new_key(number: u128) -> NewKey {
 }
 
 fn key(number: u128) -> Work<Writer> {
-    Work::Operation(Operation::Issue(Arc::new(Sale::new(new_key(number), Vec::new())), Reply::default()))
+    Work::Operation(Operation::Issue(Box::new(Sale::new(new_key(number), Vec::new()))))
 }
 
-fn order(number: u128, order: &str) -> (Work<Writer>, Reply<Issue>) {
-    let reply = Reply::default();
+fn order(number: u128, order: &str) -> Work<Writer> {
     let reference = crate::order::OrderRef { source: crate::order::Source::webhook(), id: order.parse().unwrap() };
     let message = Notice::purchase(MessageId::new(format!("{number}@example.com")).unwrap());
-    let key = Arc::new(new_key(number).bought_with(reference));
-    (Work::Operation(Operation::Issue(Arc::new(Sale::new(key.as_ref().clone(), vec![message])), reply.clone())), reply)
+    let key = new_key(number).bought_with(reference);
+    Work::Operation(Operation::Issue(Box::new(Sale::new(key, vec![message]))))
+}
+
+fn change(number: u128, change: Change) -> Work<Writer> {
+    Work::Operation(Operation::Change(ChangeKey { key: id(number), change, messages: Vec::new() }))
 }
 
 fn spend(number: u128) -> Work<Writer> {
     let product = crate::product::ProductId::new(1).unwrap();
-    let change = Change::Use { product, at: DateTime::UNIX_EPOCH };
-    Work::Operation(Operation::Change(id(number), change, Vec::new(), Reply::default()))
+    change(number, Change::Use { product, at: DateTime::UNIX_EPOCH })
 }
 
 pub(in crate::store::sqlite) async fn start(path: &Path) -> Writer {
@@ -51,10 +52,19 @@ async fn start_with(options: SqliteConnectOptions) -> Writer {
     Writer::start(connection, options, Arc::new(Cache::new()), lock).await.unwrap()
 }
 
-async fn commit(writer: &mut Writer, work: &[Work<Writer>]) -> Result<(), StoreError> {
+async fn commit(writer: &mut Writer, work: &[Work<Writer>]) -> Result<Vec<Answer>, StoreError> {
     let answers = writer.commit(work, Attempt::Optimistic, false).await?;
     assert_eq!(answers.len(), work.len());
-    answers.into_iter().try_for_each(|answer| answer.expect("everything is applied at once"))
+    let answers = answers.into_iter().map(|answer| match answer.expect("everything is applied at once")? {
+        Done::Answer(answer) => Ok(answer),
+        Done::Returned(_) => panic!("no statement was submitted"),
+    });
+    answers.collect()
+}
+
+fn issued(answer: Option<&Answer>) -> Issue {
+    let Some(Answer::Issued(issue)) = answer else { panic!("an order is answered with its key") };
+    issue.clone()
 }
 
 async fn used<const N: usize>(writer: &mut Writer, numbers: [u128; N]) -> [u64; N] {
@@ -75,7 +85,7 @@ async fn a_full_disk_is_unavailable_loses_nothing_and_heals() {
     let mut committed = 1;
     let error = loop {
         match commit(&mut writer, &[key(committed), spend(0)]).await {
-            Ok(()) => committed += 1,
+            Ok(_) => committed += 1,
             Err(error) => break error,
         }
     };
@@ -128,10 +138,11 @@ async fn a_single_order_that_is_there_already_takes_nothing_of_its_batch_along()
         (vec![(7, "A"), (8, "D")], vec![], vec![(1, false), (8, true)]),
         (vec![(9, "E"), (10, "E")], vec![9], vec![(9, true), (9, false)]),
     ] {
-        let (orders, replies): (Vec<_>, Vec<_>) = orders.into_iter().map(|(number, name)| order(number, name)).unzip();
-        let work: Vec<_> = orders.into_iter().chain(uses.into_iter().map(spend)).collect();
-        commit(&mut writer, &work).await.unwrap();
-        let issued = replies.into_iter().map(|reply| reply.take().unwrap());
+        let most = orders.len();
+        let orders = orders.into_iter().map(|(number, name)| order(number, name));
+        let work: Vec<_> = orders.chain(uses.into_iter().map(spend)).collect();
+        let answers = commit(&mut writer, &work).await.unwrap();
+        let issued = answers.iter().take(most).map(|answer| issued(Some(answer)));
         let issued: Vec<_> =
             issued.map(|issue| (issue.clone().into_key().id().as_u128(), matches!(issue, Issue::New(_)))).collect();
         assert_eq!((issued, writer.is_lost), (expected, false));
@@ -150,17 +161,15 @@ async fn a_single_order_that_is_there_already_is_answered_while_nothing_can_be_w
     let options = SqliteConnectOptions::new().filename(folder.path().join("x.db")).create_if_missing(true);
     let options = options.busy_timeout(std::time::Duration::ZERO);
     let mut writer = start_with(options.clone()).await;
-    commit(&mut writer, &[order(1, "A").0]).await.unwrap();
+    commit(&mut writer, &[order(1, "A")]).await.unwrap();
     let mut another = options.connect().await.unwrap();
     another.execute("BEGIN IMMEDIATE").await.unwrap();
-    let (again, reply) = order(2, "A");
-    commit(&mut writer, &[again]).await.unwrap();
-    assert_eq!(reply.take().unwrap().into_key().id(), id(1));
-    assert!(matches!(commit(&mut writer, &[order(3, "B").0]).await, Err(StoreError::Unavailable { .. })));
+    let again = commit(&mut writer, &[order(2, "A")]).await.unwrap();
+    assert_eq!(issued(again.first()).into_key().id(), id(1));
+    assert!(matches!(commit(&mut writer, &[order(3, "B")]).await, Err(StoreError::Unavailable { .. })));
     another.execute("ROLLBACK").await.unwrap();
-    let (again, reply) = order(3, "B");
-    commit(&mut writer, &[again]).await.unwrap();
-    assert!(matches!(reply.take().unwrap(), Issue::New(_)));
+    let again = commit(&mut writer, &[order(3, "B")]).await.unwrap();
+    assert!(matches!(issued(again.first()), Issue::New(_)));
 }
 
 #[tokio::test]
@@ -224,9 +233,8 @@ async fn changes_that_cancel_out_are_audited() {
     let mut writer = start(&folder.path().join("x.db")).await;
     commit(&mut writer, &[key(1)]).await.unwrap();
     let (at, by) = (DateTime::UNIX_EPOCH, crate::key::Actor::admin());
-    let change = |change| Work::Operation(Operation::Change(id(1), change, Vec::new(), Reply::default()));
-    let revoke = change(Change::Revoke { at, reason: None, by: by.clone() });
-    commit(&mut writer, &[revoke, spend(2), change(Change::Restore { at, by })]).await.unwrap();
+    let revoke = change(1, Change::Revoke { at, reason: None, by: by.clone() });
+    commit(&mut writer, &[revoke, spend(2), change(1, Change::Restore { at, by })]).await.unwrap();
     let actions: Vec<String> = sqlx::query_scalar("SELECT action FROM delivery_event ORDER BY number")
         .fetch_all(&mut writer.connection)
         .await

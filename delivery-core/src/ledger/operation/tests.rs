@@ -2,11 +2,14 @@
 
 mod model;
 
+use std::sync::Arc;
+
 use chrono::{DateTime, Utc};
 
 use super::*;
-use crate::key::{Actor, KeyState, NewKey, Reason, Revocation, SecretVersion};
-use crate::ledger::{Action, MessageId, MessageKind, Recipient};
+use crate::key::{Actor, Change, KeyState, NewKey, Reason, Revocation, SecretVersion};
+use crate::ledger::plan::{KeyWrite, NewEvent, NewMessage, NewUse, PurchaseId, Row, number_at};
+use crate::ledger::{Action, MessageId, MessageKind, Notice, Recipient};
 use crate::order::{OrderRef, Source};
 use crate::product::ProductId;
 use crate::terms::{Terms, UseLimit, Validity};
@@ -33,15 +36,13 @@ fn row(key: &Arc<NewKey>, used: u64, number: i64) -> Row {
     Row { key: Key::new(key.clone(), state), number, version: 7, last_use: Some(5), may_be_stale: false }
 }
 
-fn issue(key: &Arc<NewKey>) -> (Operation, Reply<Issue>) {
-    let reply = Reply::default();
+fn issue(key: &Arc<NewKey>) -> Operation {
     let message = vec![Notice::purchase(MessageId::new("m@example.com").unwrap())];
-    (Operation::Issue(Arc::new(Sale::new(key.as_ref().clone(), message)), reply.clone()), reply)
+    Operation::Issue(Box::new(Sale::new(key.as_ref().clone(), message)))
 }
 
-fn change(key: &NewKey, change: Change) -> (Operation, Reply<Option<Result<Key, Refused>>>) {
-    let reply = Reply::default();
-    (Operation::Change(key.id, change, Vec::new(), reply.clone()), reply)
+fn change(key: &NewKey, change: Change) -> Operation {
+    Operation::Change(ChangeKey { key: key.id, change, messages: Vec::new() })
 }
 
 fn spend() -> Change {
@@ -58,10 +59,20 @@ fn planned(operations: &[Operation], rows: impl IntoIterator<Item = Row>) -> Pla
     plan(operations, loaded, &mut Numbers::block(100, 100)).unwrap()
 }
 
+/// Which operations are answered.
+fn answered(plan: Plan, persisted: impl Fn(usize) -> bool) -> Vec<bool> {
+    plan.answers(persisted).iter().map(Option::is_some).collect()
+}
+
+/// The answer of the last operation.
+fn last_answer(plan: Plan, persisted: bool) -> Answer {
+    plan.answers(|_| persisted).pop().unwrap().unwrap()
+}
+
 #[test]
 fn needs_are_the_keys_and_purchases_of_a_batch_each_once() {
     let (bought, by_hand) = (new_key(1, "A"), new_key(2, ""));
-    let operations = [issue(&bought).0, issue(&by_hand).0, issue(&bought).0, change(&by_hand, spend()).0];
+    let operations = [issue(&bought), issue(&by_hand), issue(&bought), change(&by_hand, spend())];
     let needs = needs(&operations);
     assert_eq!((needs.keys, needs.new), ([by_hand.id].into(), [bought.id, by_hand.id].into()));
     assert_eq!(needs.purchases, [PurchaseId::of(&bought).unwrap()].into());
@@ -70,8 +81,7 @@ fn needs_are_the_keys_and_purchases_of_a_batch_each_once() {
 #[test]
 fn an_order_inserts_its_key_with_its_message_and_nothing_else() {
     let key = new_key(1, "A");
-    let (operation, reply) = issue(&key);
-    let plan = planned(&[operation], []);
+    let plan = planned(&[issue(&key)], []);
     let row = Row { last_use: None, version: 0, ..row(&key, 0, 100) };
     let message = NewMessage {
         unit: 0,
@@ -88,8 +98,7 @@ fn an_order_inserts_its_key_with_its_message_and_nothing_else() {
         ..Writes::default()
     };
     assert_eq!(plan.writes, expected);
-    assert_eq!(plan.answer(|_| true), [true]);
-    assert_eq!(reply.take().unwrap(), Issue::New(row.key));
+    assert_eq!(last_answer(plan, true), Answer::Issued(Issue::New(row.key)));
 }
 
 #[test]
@@ -100,14 +109,11 @@ fn an_order_is_never_answered_with_a_key_that_another_took_the_place_of() {
     let (old, new) = row(&first, 2, 40).key.rotate(heir, at(5), &Actor::system()).unwrap();
     let [old, new] = [(old, 40), (new, 41)].map(|(key, number)| Row { key, ..row(&first, 2, number) });
     for rows in [vec![old.clone(), new.clone()], vec![new.clone(), old.clone()]] {
-        let (operation, reply) = issue(&again);
-        let plan = planned(&[change(&first, spend()).0, operation], rows);
-        assert_eq!(plan.answer(|_| true), [true, true]);
-        assert_eq!(reply.take().unwrap(), Issue::Existing(new.key.clone()));
+        let plan = planned(&[change(&first, spend()), issue(&again)], rows);
+        assert_eq!(last_answer(plan, true), Answer::Issued(Issue::Existing(new.key.clone())));
     }
     // Where purchases are not loaded, the order is taken for new, and its index refuses it.
-    let (operation, _) = issue(&again);
-    let plan = planned(&[change(&first, spend()).0, operation], [old]);
+    let plan = planned(&[change(&first, spend()), issue(&again)], [old]);
     assert_eq!(plan.writes.keys.iter().map(|write| write.row.key.id()).collect::<Vec<_>>(), [again.id]);
 }
 
@@ -115,32 +121,27 @@ fn an_order_is_never_answered_with_a_key_that_another_took_the_place_of() {
 fn an_order_that_comes_again_writes_nothing_and_has_its_key() {
     let (first, again) = (new_key(1, "A"), new_key(2, "A"));
     // Known from before, or from the same batch.
-    let (operation, reply) = issue(&again);
-    let plan = planned(&[operation], [row(&first, 2, 40)]);
+    let plan = planned(&[issue(&again)], [row(&first, 2, 40)]);
     assert!(plan.writes.is_empty());
-    assert_eq!(plan.answer(|_| false), [true]);
-    assert_eq!(reply.take().unwrap(), Issue::Existing(row(&first, 2, 40).key));
-    let (operation, reply) = issue(&again);
-    let plan = planned(&[issue(&first).0, operation], []);
+    assert_eq!(last_answer(plan, false), Answer::Issued(Issue::Existing(row(&first, 2, 40).key)));
+    let plan = planned(&[issue(&first), issue(&again)], []);
     assert_eq!((plan.writes.keys.len(), plan.writes.messages.len()), (1, 1));
-    assert_eq!(plan.answer(|_| true), [true, true]);
-    assert_eq!(reply.take().unwrap().into_key().id(), first.id);
+    let Answer::Issued(Issue::Existing(key)) = last_answer(plan, true) else { panic!("it has a key") };
+    assert_eq!(key.id(), first.id);
 }
 
 #[test]
 fn an_order_that_was_issued_by_an_attempt_before_is_new() {
     let key = new_key(1, "A");
-    let (operation, reply) = issue(&key);
-    let plan = planned(&[operation], [row(&key, 0, 40)]);
+    let plan = planned(&[issue(&key)], [row(&key, 0, 40)]);
     assert!(plan.writes.is_empty());
-    assert_eq!(plan.answer(|_| false), [true]);
-    assert!(matches!(reply.take().unwrap(), Issue::New(_)));
+    assert!(matches!(last_answer(plan, false), Answer::Issued(Issue::New(_))));
 }
 
 #[test]
 fn uses_of_a_key_are_one_write_with_a_chain_of_records() {
     let key = new_key(1, "");
-    let plan = planned(&[change(&key, spend()).0, change(&key, spend()).0], [row(&key, 0, 40)]);
+    let plan = planned(&[change(&key, spend()), change(&key, spend())], [row(&key, 0, 40)]);
     let used = |number, used, previous| NewUse { unit: 0, number, key: 40, at: at(9), used, previous: Some(previous) };
     let after = Row { last_use: Some(101), ..row(&key, 2, 40) };
     let expected = Writes {
@@ -155,7 +156,7 @@ fn uses_of_a_key_are_one_write_with_a_chain_of_records() {
 #[test]
 fn a_revocation_is_a_whole_state_and_an_audit_entry() {
     let key = new_key(1, "");
-    let plan = planned(&[change(&key, revoke()).0, change(&key, revoke()).0], [row(&key, 1, 40)]);
+    let plan = planned(&[change(&key, revoke()), change(&key, revoke())], [row(&key, 1, 40)]);
     let event = NewEvent {
         unit: 0,
         number: number_at(at(9), 100),
@@ -182,13 +183,11 @@ fn a_revocation_is_a_whole_state_and_an_audit_entry() {
 #[test]
 fn what_nobody_loaded_is_an_error_and_what_is_absent_an_unknown_key() {
     let key = new_key(1, "A");
-    for operation in [issue(&key).0, change(&key, spend()).0] {
+    for operation in [issue(&key), change(&key, spend())] {
         let refused = plan([&operation], Loaded::default(), &mut Numbers::block(1, 10));
         assert!(matches!(refused, Err(StoreError::Corrupt { .. })));
     }
-    let (operation, reply) = change(&key, spend());
-    assert_eq!(planned(&[operation], []).answer(|_| false), [true]);
-    assert_eq!(reply.take().unwrap(), None);
+    assert_eq!(last_answer(planned(&[change(&key, spend())], []), false), Answer::Changed(None));
 }
 
 #[test]
@@ -196,27 +195,27 @@ fn a_refusal_is_told_by_a_row_that_was_read_or_that_the_batch_writes() {
     let key = new_key(1, "");
     let cached = |used| Row { may_be_stale: true, ..row(&key, used, 40) };
     // Used up, as far as the cache knows: nobody is told.
-    assert_eq!(planned(&[change(&key, spend()).0], [cached(3)]).answer(|_| true), [false]);
-    assert_eq!(planned(&[change(&key, spend()).0], [row(&key, 3, 40)]).answer(|_| true), [true]);
+    assert_eq!(answered(planned(&[change(&key, spend())], [cached(3)]), |_| true), [false]);
+    assert_eq!(answered(planned(&[change(&key, spend())], [row(&key, 3, 40)]), |_| true), [true]);
     // Another use of the batch is granted before or after it: what is persisted says that the row was not old.
     let other = || Change::Use { product: ProductId::new(2).unwrap(), at: at(9) };
     for changes in [[spend(), other()], [other(), spend()]] {
-        let operations = changes.map(|what| change(&key, what).0);
-        assert_eq!(planned(&operations, [cached(0)]).answer(|_| true), [true, true]);
-        assert_eq!(planned(&operations, [cached(0)]).answer(|_| false), [false, false]);
+        let operations = changes.map(|what| change(&key, what));
+        assert_eq!(answered(planned(&operations, [cached(0)]), |_| true), [true, true]);
+        assert_eq!(answered(planned(&operations, [cached(0)]), |_| false), [false, false]);
     }
     // Used up by this batch.
-    let operations = || [change(&key, spend()).0, change(&key, spend()).0];
-    assert_eq!(planned(&operations(), [cached(2)]).answer(|_| true), [true, true]);
-    assert_eq!(planned(&operations(), [cached(2)]).answer(|_| false), [false, false]);
+    let operations = || [change(&key, spend()), change(&key, spend())];
+    assert_eq!(answered(planned(&operations(), [cached(2)]), |_| true), [true, true]);
+    assert_eq!(answered(planned(&operations(), [cached(2)]), |_| false), [false, false]);
 }
 
 #[test]
 fn a_conflict_concerns_the_operations_of_its_key_alone() {
     let (one, two, other) = (new_key(1, ""), new_key(2, ""), new_key(3, "A"));
-    let operations = [change(&one, spend()).0, change(&two, spend()).0, issue(&other).0, change(&one, spend()).0];
+    let operations = [change(&one, spend()), change(&two, spend()), issue(&other), change(&one, spend())];
     let plan = planned(&operations, [row(&one, 0, 40), row(&two, 0, 41)]);
     let units: Vec<i64> = plan.writes.keys.iter().map(|write| write.row.number).collect();
     let conflict = units.iter().position(|number| *number == 40).unwrap();
-    assert_eq!(plan.answer(|unit| unit != conflict), [false, true, true, false]);
+    assert_eq!(answered(plan, |unit| unit != conflict), [false, true, true, false]);
 }

@@ -1,166 +1,20 @@
-//! What an event of a platform comes to: its deal says what is to be done, and the rules of keys do it.
+//! Does what an event reports: its deal says what is to be done, and the rules of keys do it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 
-use super::{DealRow, InboxWrites, Loaded, Needs, Planner, PurchaseId, ReferenceId};
+use super::{Receipt, Received};
 use crate::key::{Actor, Change, Key, KeyId, LimitChange, Reason, Revocation};
-use crate::ledger::deal::{
-    Captured, Charged, Deal, MOST_PRODUCTS, Offer, ReferenceKind, Report, ReportOutcome, Reported, Step, Why,
-};
-use crate::ledger::inbox::{DISMISSED, Entry, EventId, EventOutcome, Handling, Receipt, Received};
-use crate::ledger::{Action, Edit, Issue, MOST_WEBHOOKS, MessageKind, StoreError};
-use crate::order::{OrderId, Source};
+use crate::ledger::deal::{Captured, Charged, Deal, Offer, Report, ReportOutcome, Reported, Step, Why};
+use crate::ledger::inbox::EventOutcome;
+use crate::ledger::plan::{DealRow, Planner, ReferenceId};
+use crate::ledger::{Action, Issue, MessageKind, StoreError};
 use crate::terms::{MAX_USES, UseLimit, Uses};
 
-/// The numbers that an event takes at most, beside those of the keys it issues: its entry, its deals, who applied it, and for each key
-/// four changes, each with an audit entry, the webhooks and an e-mail.
-const NUMBERS: usize = 9 + 4 * MOST_PRODUCTS * (2 + MOST_WEBHOOKS);
-/// How soon an event that waits for the seller is tried again, at first, and at most.
-const FIRST_RETRY: TimeDelta = TimeDelta::seconds(15);
-const LONGEST_RETRY: TimeDelta = TimeDelta::hours(1);
-/// The same for events that were received longer ago.
-const RARE_RETRY: TimeDelta = TimeDelta::days(1);
-
-/// Events and deals that a batch writes.
-#[derive(Debug, Default)]
-pub(super) struct Touched {
-    entries: BTreeSet<EventId>,
-    deals: BTreeSet<i64>,
-}
-
-impl Touched {
-    /// The rows as the batch leaves them.
-    pub(super) fn into_writes(self, loaded: &mut Loaded, writes: &mut InboxWrites) {
-        writes.entries.extend(self.entries.iter().filter_map(|id| loaded.take_entry(id)));
-        writes.deals.extend(self.deals.into_iter().filter_map(|number| loaded.take_deal(number)));
-    }
-}
-
-impl Receipt {
-    pub(super) fn numbers(&self) -> i64 {
-        let messages = |offer: &Offer| 1 + usize::from(offer.sale.by.is_some()) + offer.sale.messages.len();
-        let issued: usize = self.offers().map(messages).sum();
-        i64::try_from(NUMBERS + issued).unwrap_or(i64::MAX)
-    }
-
-    pub(super) fn needs(&self, needs: &mut Needs) {
-        needs.entries.insert(self.entry.id.clone());
-        for report in self.reports() {
-            needs.references.extend(report.references().into_iter().map(|(kind, name)| self.reference(kind, name)));
-        }
-        for offer in self.offers() {
-            needs.new.insert(offer.sale.key.id);
-            needs.purchases.extend(PurchaseId::of(&offer.sale.key));
-        }
-    }
-
-    fn reports(&self) -> &[Report] {
-        match &self.step {
-            Some(Handling::Apply(reports)) => reports,
-            _ => &[],
-        }
-    }
-
-    fn offers(&self) -> impl Iterator<Item = &Offer> {
-        self.reports().iter().flat_map(|report| report.offers().0)
-    }
-
-    /// Whether somebody has an event applied that was dismissed.
-    fn takes_back(&self, entry: &Entry) -> bool {
-        self.by.is_some() && entry.is_dismissed() && !matches!(self.step, Some(Handling::Dismiss))
-    }
-
-    fn source(&self) -> &Source {
-        &self.entry.id.source
-    }
-
-    fn reference(&self, kind: ReferenceKind, name: &OrderId) -> ReferenceId {
-        ReferenceId { source: self.source().clone(), kind, name: name.clone() }
-    }
-}
-
 impl Planner<'_> {
-    pub(super) fn receive(&mut self, receipt: &Receipt) -> Result<Received, StoreError> {
-        let id = &receipt.entry.id;
-        let known = self.loaded.entry(id)?.cloned();
-        let (is_new, mut is_added) = (known.is_none(), false);
-        let is_taken_back = known.as_ref().is_some_and(|entry| receipt.takes_back(entry));
-        let entry = match known {
-            // A copy, or applied meanwhile.
-            Some(entry) if !receipt.is_kept || (entry.due_at.is_none() && !is_taken_back) => {
-                return Ok(Received::unchanged(is_new, entry));
-            }
-            // Somebody else may have added something, which what was read lacks.
-            Some(entry) if receipt.by.is_some() && entry.version != receipt.entry.version => {
-                return Ok(Received { is_outdated: true, ..Received::unchanged(is_new, entry) });
-            }
-            // With what was added to it.
-            Some(entry) if receipt.by.is_some() => {
-                is_added = entry.body != receipt.entry.body;
-                Entry { body: receipt.entry.body.clone(), ..entry }
-            }
-            Some(entry) => entry,
-            None => Entry { number: self.number(&receipt.entry)?, version: 0, ..receipt.entry.clone() },
-        };
-        // Made due while it was looked at: what it waits for may be there now.
-        let is_due = receipt.is_kept && entry.version != receipt.entry.version;
-        let due_at = entry.due_at.filter(|_| is_due);
-        let mut received = Received::unchanged(is_new, entry);
-        if let Some(handling) = &receipt.step {
-            self.handle(receipt, handling, &mut received)?;
-        }
-        let is_done = received.entry.outcome != Some(EventOutcome::NeedsAttention);
-        if let Some(by) = receipt.by.as_ref().filter(|_| is_added || is_done || is_taken_back) {
-            let is_dismissed = received.entry.is_dismissed();
-            let action = if is_dismissed { Action::Dismissed } else { Action::EventApplied };
-            let detail = Some(format!("{} {}", id.source, id.name));
-            let edit = Edit { at: receipt.at, by: by.clone(), detail };
-            self.writes.inbox.applied.push((self.numbers.take_at(receipt.at)?, action, edit));
-        }
-        let later = &mut received.entry.due_at;
-        *later = later.map(|later| due_at.map_or(later, |due_at| due_at.min(later)));
-        self.loaded.insert_entry(received.entry.clone());
-        self.touched.entries.insert(id.clone());
-        Ok(received)
-    }
-
-    /// The number of a new event: by the time at which it was received, whichever server received it.
-    fn number(&mut self, entry: &Entry) -> Result<i64, StoreError> {
-        self.numbers.take_at(entry.received_at)
-    }
-
-    fn handle(&mut self, receipt: &Receipt, handling: &Handling, received: &mut Received) -> Result<(), StoreError> {
-        let mut keys = BTreeSet::new();
-        let (outcome, reason) = match handling {
-            Handling::Apply(reports) => self.apply(receipt, reports, received, &mut keys)?,
-            Handling::Remember(customer) => {
-                self.writes.inbox.customers.push(customer.clone());
-                (EventOutcome::Remembered, None)
-            }
-            Handling::Wait(reason) => (EventOutcome::NeedsAttention, Some(reason.clone())),
-            Handling::Ignore(reason) => (EventOutcome::Ignored, Some(reason.clone())),
-            Handling::Dismiss => (EventOutcome::Ignored, Some(DISMISSED.to_owned())),
-        };
-        let entry = &mut received.entry;
-        keys.extend(entry.keys.iter().copied());
-        entry.keys = keys.into_iter().collect();
-        entry.due_at = (outcome == EventOutcome::NeedsAttention).then(|| {
-            let pause = FIRST_RETRY * 2_i32.saturating_pow(entry.attempts.min(16));
-            let is_old = receipt.at.signed_duration_since(entry.received_at) > RARE_RETRY;
-            receipt.at + pause.min(if is_old { RARE_RETRY } else { LONGEST_RETRY })
-        });
-        (entry.outcome, entry.reason) = (Some(outcome), reason);
-        if entry.due_at.is_none() && !entry.is_dismissed() {
-            // It names a buyer, and is of no use any more.
-            entry.body = None;
-        }
-        Ok(())
-    }
-
-    fn apply(
+    pub(super) fn apply(
         &mut self,
         receipt: &Receipt,
         reports: &[Report],
@@ -220,7 +74,7 @@ impl Planner<'_> {
         for other in deals.iter().skip(1) {
             let other = self.loaded.deal(*other)?.clone();
             row.deal.merge(other.deal);
-            self.keep(DealRow { deal: Deal::merged_into(row.number), ..other });
+            self.keep_deal(DealRow { deal: Deal::merged_into(row.number), ..other });
         }
         let mut is_named = false;
         for reference in named {
@@ -257,7 +111,7 @@ impl Planner<'_> {
         // What waits keeps what it says, which is about a person who was forgotten.
         let missing = missing.filter(|_| is_incomplete && !self.is_of_erased(&row.deal));
         if row.version == 0 || is_named || deals.len() > 1 || row.deal != before {
-            self.keep(row);
+            self.keep_deal(row);
         }
         Ok((came, missing))
     }
@@ -296,11 +150,6 @@ impl Planner<'_> {
     fn is_of_erased(&mut self, deal: &Deal) -> bool {
         let keys: Vec<KeyId> = deal.keys().collect();
         keys.into_iter().any(|id| matches!(self.loaded.key(id), Ok(Some(row)) if row.key.email().is_erased()))
-    }
-
-    fn keep(&mut self, row: DealRow) {
-        self.touched.deals.insert(row.number);
-        self.loaded.insert_deal(row);
     }
 
     /// Changes a key. Returns the key, if it was changed.

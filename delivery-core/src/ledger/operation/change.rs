@@ -1,0 +1,37 @@
+//! Changes a key by its rules.
+
+use super::{Answer, Operate};
+use crate::key::{Change, KeyId};
+use crate::ledger::plan::{Basis, Needs, Planner};
+use crate::ledger::{Notice, StoreError};
+
+/// A change of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "callers write it as a literal")]
+pub struct ChangeKey {
+    /// The key.
+    pub key: KeyId,
+    /// The change.
+    pub change: Change,
+    /// Messages that tell of it. They are queued only if it changes the key.
+    pub messages: Vec<Notice>,
+}
+
+impl Operate for ChangeKey {
+    fn needs(&self, needs: &mut Needs) {
+        needs.keys.insert(self.key);
+    }
+
+    fn numbers(&self) -> usize {
+        1 + self.messages.len()
+    }
+
+    fn key(&self) -> Option<KeyId> {
+        Some(self.key)
+    }
+
+    fn plan(&self, planner: &mut Planner<'_>) -> Result<(Answer, Basis), StoreError> {
+        let (changed, basis) = planner.change(self.key, &self.change, &self.messages)?;
+        Ok((Answer::Changed(changed), basis))
+    }
+}

@@ -1,0 +1,28 @@
+//! Ends the lease of a message.
+
+use super::{Answer, Operate};
+use crate::ledger::plan::{Basis, Needs, Planner};
+use crate::ledger::{Lease, Outcome, StoreError};
+
+/// What became of a leased message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "callers write it as a literal")]
+pub struct CompleteMessage {
+    /// The lease. If the message was leased again meanwhile, nothing changes.
+    pub lease: Lease,
+    /// What became of the message.
+    pub outcome: Outcome,
+}
+
+impl Operate for CompleteMessage {
+    fn needs(&self, _: &mut Needs) {}
+
+    fn numbers(&self) -> usize {
+        0
+    }
+
+    fn plan(&self, planner: &mut Planner<'_>) -> Result<(Answer, Basis), StoreError> {
+        planner.writes.completed.push((self.lease, self.outcome.clone()));
+        Ok((Answer::Completed, Basis::Read))
+    }
+}

@@ -1,0 +1,112 @@
+//! Uses a key, unless the same request has used it: a buyer whose answer was lost asks again, and spends nothing.
+
+use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
+
+use super::{Answer, Operate};
+use crate::key::{Change, Key, KeyId, Refusal};
+use crate::ledger::plan::{Basis, Needs, Planner, RequestRow};
+use crate::ledger::{Refused, RequestId, StoreError};
+use crate::product::ProductId;
+
+/// How long a request is known after it was first made.
+pub const KNOWN_FOR: TimeDelta = TimeDelta::hours(24);
+/// How often a request is answered again without counting. After that each counts.
+pub const MOST_REPEATS: u32 = 10;
+
+/// A use of a key whose request may come again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "whoever asks builds it")]
+pub struct Fetch {
+    /// The product asked for.
+    pub product: ProductId,
+    /// When.
+    pub at: DateTime<Utc>,
+    /// The request.
+    pub request: RequestId,
+}
+
+/// A use that was allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "stores build it")]
+pub struct Fetched {
+    /// The key as it is now.
+    pub key: Key,
+    /// Whether the request is known, and counted before.
+    pub is_repeat: bool,
+}
+
+/// A [`Fetch`] and its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a pair")]
+pub struct FetchProduct {
+    /// The key.
+    pub key: KeyId,
+    /// The request.
+    pub fetch: Fetch,
+}
+
+impl Operate for FetchProduct {
+    fn needs(&self, needs: &mut Needs) {
+        needs.keys.insert(self.key);
+        needs.requests.insert((self.key, self.fetch.request));
+    }
+
+    fn numbers(&self) -> usize {
+        1
+    }
+
+    fn key(&self) -> Option<KeyId> {
+        Some(self.key)
+    }
+
+    fn needs_transaction(&self) -> bool {
+        true
+    }
+
+    fn plan(&self, planner: &mut Planner<'_>) -> Result<(Answer, Basis), StoreError> {
+        let (id, &Fetch { product, at, request }) = (self.key, &self.fetch);
+        let at = at.trunc_subsecs(3);
+        let known = planner.loaded.request(id, request)?.cloned();
+        // Either way: servers' clocks differ, and clocks are set back.
+        let is_known = |row: &RequestRow| at.signed_duration_since(row.at).abs() < KNOWN_FOR;
+        let last = known.as_ref().filter(|row| is_known(row));
+        // The use was counted while the key was good: that the key has expired or was used up since, whoever brought that about,
+        // does not take the answer back. A revocation does, as the money went back.
+        if let (Some(last), Some(row)) = (last, planner.loaded.key(id)?)
+            && row.key.revoked_at().is_none()
+            && (last.product != product || last.repeats < MOST_REPEATS)
+        {
+            let (key, basis) = (row.key.clone(), planner.loaded.basis(id));
+            if last.product != product {
+                let refused = Refused { refusal: Refusal::OtherRequest, key };
+                return Ok((Answer::Fetched(Some(Err(refused))), basis));
+            }
+            // An answer that rests on a stale row is not given.
+            if !matches!(basis, Basis::Cached(_)) {
+                let repeated = RequestRow { repeats: last.repeats + 1, ..last.clone() };
+                planner.write_request(id, repeated);
+            }
+            return Ok((Answer::Fetched(Some(Ok(Fetched { key, is_repeat: true }))), basis));
+        }
+        let counts_each = last.is_some();
+        let (changed, basis) = planner.change(id, &Change::Use { product, at: self.fetch.at }, &[])?;
+        if let (Some(Ok(_)), Some(row), false) = (&changed, planner.loaded.key(id)?, counts_each) {
+            let (key, version) = (row.number, known.map_or(0, |known| known.version));
+            planner.write_request(id, RequestRow { key, request, product, at, repeats: 0, version });
+        }
+        let fetched = changed.map(|changed| changed.map(|key| Fetched { key, is_repeat: false }));
+        Ok((Answer::Fetched(fetched), basis))
+    }
+}
+
+impl Planner<'_> {
+    /// Writes a request as the batch leaves it.
+    fn write_request(&mut self, id: KeyId, row: RequestRow) {
+        let is_this = |other: &RequestRow| (other.key, other.request) == (row.key, row.request);
+        match self.writes.requests.iter().position(is_this).and_then(|index| self.writes.requests.get_mut(index)) {
+            Some(other) => other.clone_from(&row),
+            None => self.writes.requests.push(row.clone()),
+        }
+        self.loaded.insert_request(id, row);
+    }
+}

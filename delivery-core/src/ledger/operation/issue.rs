@@ -1,0 +1,50 @@
+//! Issues a key, once for its order and product.
+
+use super::{Answer, Operate};
+use crate::key::Key;
+use crate::ledger::plan::{Basis, Needs, Planner, PurchaseId};
+use crate::ledger::{Action, Issue, Sale, StoreError};
+
+impl Operate for Sale {
+    fn needs(&self, needs: &mut Needs) {
+        needs.new.insert(self.key.id);
+        needs.purchases.extend(PurchaseId::of(&self.key));
+    }
+
+    fn numbers(&self) -> usize {
+        1 + usize::from(self.by.is_some()) + self.messages.len()
+    }
+
+    fn plan(&self, planner: &mut Planner<'_>) -> Result<(Answer, Basis), StoreError> {
+        let (issue, basis) = planner.issue(self)?;
+        Ok((Answer::Issued(issue), basis))
+    }
+}
+
+impl Planner<'_> {
+    pub(super) fn issue(&mut self, sale: &Sale) -> Result<(Issue, Basis), StoreError> {
+        let Sale { key: new, messages, by } = sale;
+        let purchase = PurchaseId::of(new);
+        let owner = match &purchase {
+            Some(purchase) => self.loaded.purchase(purchase)?,
+            None => None,
+        };
+        let owner = owner.unwrap_or(new.id);
+        if let Some(row) = self.loaded.key(owner)? {
+            let key = row.key.clone();
+            let issue = match owner == new.id {
+                false => Issue::Existing(key),
+                // An earlier attempt of the same operation has issued it.
+                true if key.granted().as_ref() == new => Issue::New(key),
+                true => return Err(StoreError::Refused { source: None }),
+            };
+            return Ok((issue, self.loaded.basis(owner)));
+        }
+        let key = Key::from(new.clone());
+        let unit = self.insert(key.clone(), None, messages, new.issued_at)?;
+        if let Some(by) = by {
+            self.log(unit, new.issued_at, by, Action::Issued, None)?;
+        }
+        Ok((Issue::New(key), Basis::Unit(unit)))
+    }
+}

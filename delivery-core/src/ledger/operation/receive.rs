@@ -1,0 +1,219 @@
+//! Keeps an event of a platform, once, and applies it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::{Answer, Operate};
+use crate::key::{Actor, Key};
+use crate::ledger::deal::{MOST_PRODUCTS, Offer, ReferenceKind, Report};
+use crate::ledger::inbox::{Customer, DISMISSED, Entry, EventOutcome};
+use crate::ledger::plan::{Basis, Needs, Planner, ReferenceId};
+use crate::ledger::{Action, Edit, MOST_WEBHOOKS, MessageKind, Notice, StoreError};
+use crate::order::{OrderId, Source};
+
+/// The numbers that an event takes at most, beside those of the keys it issues: its entry, its deals, who applied it, and for each key
+/// four changes, each with an audit entry, the webhooks and an e-mail.
+const NUMBERS: usize = 9 + 4 * MOST_PRODUCTS * (2 + MOST_WEBHOOKS);
+/// How soon an event that waits for the seller is tried again, at first, and at most.
+const FIRST_RETRY: TimeDelta = TimeDelta::seconds(15);
+const LONGEST_RETRY: TimeDelta = TimeDelta::hours(1);
+/// The same for events that were received longer ago.
+const RARE_RETRY: TimeDelta = TimeDelta::days(1);
+
+/// An event to receive, or one of the inbox to apply.
+#[derive(Clone)]
+#[expect(clippy::exhaustive_structs, reason = "whoever receives builds it")]
+pub struct Receipt {
+    /// The event; its number, outcome and version are the store's.
+    pub entry: Entry,
+    /// Whether it is to be applied although the inbox has it: it waits there.
+    pub is_kept: bool,
+    /// What to do with it; `None` keeps it to be applied when it is due.
+    pub step: Option<Handling>,
+    /// The time.
+    pub at: DateTime<Utc>,
+    /// How much longer than it is paid for a key of a subscription lives.
+    pub grace: TimeDelta,
+    /// Makes the messages that tell of a change of a key: new ones with each call. It is asked for those of the host's webhooks,
+    /// and for [`Revoked`](MessageKind::Revoked), the buyer's e-mail after a refund.
+    pub notices: Notices,
+    /// Who has it applied, for the audit log, and may have added to its body; `None` for the platform.
+    pub by: Option<Actor>,
+}
+
+/// Makes messages that tell of a change.
+pub type Notices = Arc<dyn Fn(MessageKind) -> Result<Vec<Notice>, StoreError> + Send + Sync>;
+
+/// What to do with an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "what there is to do")]
+pub enum Handling {
+    /// Apply what it reports.
+    Apply(Vec<Report>),
+    /// Keep the address of a customer.
+    Remember(Customer),
+    /// It waits for the seller, for this reason.
+    Wait(String),
+    /// Nothing, for this reason.
+    Ignore(String),
+    /// Nothing, because the seller has put it aside, or all that it sells. What it says is kept until it is pruned.
+    Dismiss,
+}
+
+/// What receiving an event came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "stores build it")]
+pub struct Received {
+    /// Whether the event was not known before.
+    pub is_new: bool,
+    /// Whether the event was changed since its [`Receipt`] was made for the seller, so that nothing was done: it is to be read again.
+    pub is_outdated: bool,
+    /// The event as the inbox has it.
+    pub entry: Entry,
+    /// Keys that were issued.
+    pub issued: Vec<Key>,
+    /// Keys that were changed, each with what its webhooks are told.
+    pub changed: Vec<(MessageKind, Key)>,
+}
+
+impl Received {
+    /// What came to nothing, so far.
+    fn unchanged(is_new: bool, entry: Entry) -> Self {
+        Self { is_new, is_outdated: false, entry, issued: Vec::new(), changed: Vec::new() }
+    }
+}
+
+impl Operate for Receipt {
+    fn needs(&self, needs: &mut Needs) {
+        needs.entries.insert(self.entry.id.clone());
+        for report in self.reports() {
+            needs.references.extend(report.references().into_iter().map(|(kind, name)| self.reference(kind, name)));
+        }
+        self.offers().for_each(|offer| offer.sale.needs(needs));
+    }
+
+    fn numbers(&self) -> usize {
+        NUMBERS + self.offers().map(|offer| offer.sale.numbers()).sum::<usize>()
+    }
+
+    fn needs_transaction(&self) -> bool {
+        true
+    }
+
+    fn plan(&self, planner: &mut Planner<'_>) -> Result<(Answer, Basis), StoreError> {
+        Ok((Answer::Received(Box::new(planner.receive(self)?)), Basis::Read))
+    }
+}
+
+impl Receipt {
+    fn reports(&self) -> &[Report] {
+        match &self.step {
+            Some(Handling::Apply(reports)) => reports,
+            _ => &[],
+        }
+    }
+
+    fn offers(&self) -> impl Iterator<Item = &Offer> {
+        self.reports().iter().flat_map(|report| report.offers().0)
+    }
+
+    /// Whether somebody has an event applied that was dismissed.
+    fn takes_back(&self, entry: &Entry) -> bool {
+        self.by.is_some() && entry.is_dismissed() && !matches!(self.step, Some(Handling::Dismiss))
+    }
+
+    pub(super) fn source(&self) -> &Source {
+        &self.entry.id.source
+    }
+
+    pub(super) fn reference(&self, kind: ReferenceKind, name: &OrderId) -> ReferenceId {
+        ReferenceId { source: self.source().clone(), kind, name: name.clone() }
+    }
+}
+
+impl Planner<'_> {
+    fn receive(&mut self, receipt: &Receipt) -> Result<Received, StoreError> {
+        let id = &receipt.entry.id;
+        let known = self.loaded.entry(id)?.cloned();
+        let (is_new, mut is_added) = (known.is_none(), false);
+        let is_taken_back = known.as_ref().is_some_and(|entry| receipt.takes_back(entry));
+        let entry = match known {
+            // A copy, or applied meanwhile.
+            Some(entry) if !receipt.is_kept || (entry.due_at.is_none() && !is_taken_back) => {
+                return Ok(Received::unchanged(is_new, entry));
+            }
+            // Somebody else may have added something, which what was read lacks.
+            Some(entry) if receipt.by.is_some() && entry.version != receipt.entry.version => {
+                return Ok(Received { is_outdated: true, ..Received::unchanged(is_new, entry) });
+            }
+            // With what was added to it.
+            Some(entry) if receipt.by.is_some() => {
+                is_added = entry.body != receipt.entry.body;
+                Entry { body: receipt.entry.body.clone(), ..entry }
+            }
+            Some(entry) => entry,
+            None => Entry { number: self.number(&receipt.entry)?, version: 0, ..receipt.entry.clone() },
+        };
+        // Made due while it was looked at: what it waits for may be there now.
+        let is_due = receipt.is_kept && entry.version != receipt.entry.version;
+        let due_at = entry.due_at.filter(|_| is_due);
+        let mut received = Received::unchanged(is_new, entry);
+        if let Some(handling) = &receipt.step {
+            self.handle(receipt, handling, &mut received)?;
+        }
+        let is_done = received.entry.outcome != Some(EventOutcome::NeedsAttention);
+        if let Some(by) = receipt.by.as_ref().filter(|_| is_added || is_done || is_taken_back) {
+            let is_dismissed = received.entry.is_dismissed();
+            let action = if is_dismissed { Action::Dismissed } else { Action::EventApplied };
+            let detail = Some(format!("{} {}", id.source, id.name));
+            let edit = Edit { at: receipt.at, by: by.clone(), detail };
+            self.writes.inbox.applied.push((self.numbers.take_at(receipt.at)?, action, edit));
+        }
+        let later = &mut received.entry.due_at;
+        *later = later.map(|later| due_at.map_or(later, |due_at| due_at.min(later)));
+        self.keep_entry(received.entry.clone());
+        Ok(received)
+    }
+
+    /// The number of a new event: by the time at which it was received, whichever server received it.
+    fn number(&mut self, entry: &Entry) -> Result<i64, StoreError> {
+        self.numbers.take_at(entry.received_at)
+    }
+
+    fn handle(&mut self, receipt: &Receipt, handling: &Handling, received: &mut Received) -> Result<(), StoreError> {
+        let mut keys = BTreeSet::new();
+        let (outcome, reason) = match handling {
+            Handling::Apply(reports) => self.apply(receipt, reports, received, &mut keys)?,
+            Handling::Remember(customer) => {
+                self.writes.inbox.customers.push(customer.clone());
+                (EventOutcome::Remembered, None)
+            }
+            Handling::Wait(reason) => (EventOutcome::NeedsAttention, Some(reason.clone())),
+            Handling::Ignore(reason) => (EventOutcome::Ignored, Some(reason.clone())),
+            Handling::Dismiss => (EventOutcome::Ignored, Some(DISMISSED.to_owned())),
+        };
+        let entry = &mut received.entry;
+        keys.extend(entry.keys.iter().copied());
+        entry.keys = keys.into_iter().collect();
+        entry.due_at = (outcome == EventOutcome::NeedsAttention).then(|| {
+            let pause = FIRST_RETRY * 2_i32.saturating_pow(entry.attempts.min(16));
+            let is_old = receipt.at.signed_duration_since(entry.received_at) > RARE_RETRY;
+            receipt.at + pause.min(if is_old { RARE_RETRY } else { LONGEST_RETRY })
+        });
+        (entry.outcome, entry.reason) = (Some(outcome), reason);
+        if entry.due_at.is_none() && !entry.is_dismissed() {
+            // It names a buyer, and is of no use any more.
+            entry.body = None;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Receipt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receipt").field("event", &self.entry.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,73 @@
+//! Sends a key to its buyer again, to another address if the address was wrong.
+
+use chrono::{DateTime, Utc};
+
+use super::{Answer, Operate};
+use crate::email::Email;
+use crate::key::{Actor, Change, KeyId, Refusal};
+use crate::ledger::plan::{Basis, Needs, Planner};
+use crate::ledger::{Action, Notice, Refused, StoreError};
+
+/// A key that is sent to its buyer again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal")]
+pub struct Resend {
+    /// When.
+    pub at: DateTime<Utc>,
+    /// Who does it.
+    pub by: Actor,
+    /// The address of the buyer from now on, if it was wrong.
+    pub email: Option<Email>,
+    /// The e-mail.
+    pub messages: Vec<Notice>,
+    /// Messages that tell of another address, if it is another.
+    pub corrected: Vec<Notice>,
+}
+
+/// A [`Resend`] and its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a pair")]
+pub struct ResendKey {
+    /// The key.
+    pub key: KeyId,
+    /// How it is sent again.
+    pub resend: Resend,
+}
+
+impl Operate for ResendKey {
+    fn needs(&self, needs: &mut Needs) {
+        needs.keys.insert(self.key);
+    }
+
+    fn numbers(&self) -> usize {
+        // Two audit entries.
+        2 + self.resend.messages.len() + self.resend.corrected.len()
+    }
+
+    fn key(&self) -> Option<KeyId> {
+        Some(self.key)
+    }
+
+    fn plan(&self, planner: &mut Planner<'_>) -> Result<(Answer, Basis), StoreError> {
+        let (id, Resend { at, by, email, messages, corrected }) = (self.key, &self.resend);
+        let refused = |refusal, key| Answer::Changed(Some(Err(Refused { refusal, key })));
+        let Some(row) = planner.loaded.key(id)? else { return Ok((Answer::Changed(None), Basis::Read)) };
+        if let Some(at) = row.key.revoked_at() {
+            let key = row.key.clone();
+            return Ok((refused(Refusal::Revoked { at }, key), planner.loaded.basis(id)));
+        }
+        if let Some(email) = email.clone() {
+            planner.change(id, &Change::SetEmail { at: *at, by: by.clone(), email }, corrected)?;
+        }
+        let row = planner.loaded.key(id)?.ok_or(StoreError::corrupt("a key that is gone"))?;
+        if row.key.email().is_erased() {
+            let key = row.key.clone();
+            return Ok((refused(Refusal::NoAddress, key), planner.loaded.basis(id)));
+        }
+        let unit = planner.unit(id)?.ok_or(StoreError::corrupt("a key that is gone"))?;
+        planner.log(unit, *at, by, Action::Resent, None)?;
+        let row = planner.loaded.key(id)?.ok_or(StoreError::corrupt("a key that is gone"))?.clone();
+        planner.queue(unit, &row, messages, *at)?;
+        Ok((Answer::Changed(Some(Ok(row.key))), Basis::Unit(unit)))
+    }
+}
