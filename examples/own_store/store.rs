@@ -11,9 +11,8 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use delivery_core::key::{Fingerprint, Key, KeyId};
 use delivery_core::store::{
-    Attempt, Backend, Edit, FailedMessage, History, Inbox, KeyQuery, Lease, LeasedMessage, Loaded, LostKeys,
-    MemoryStore, MessageNumber, Needs, Numbers, Page, Persisted, Records, Requests, Route, SignIns, Storage,
-    StoreError, Use, UseId, Writes,
+    Attempt, Backend, Edit, FailedMessage, KeyQuery, Lease, LeasedMessage, Loaded, MemoryStore, MessageNumber, Needs,
+    Numbers, Office, Page, Persisted, Route, Storage, StoreError, Use, UseId, Writes,
 };
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, MutexGuard};
@@ -178,32 +177,18 @@ impl Backend for FileStore {
         Ok(count)
     }
 
-    fn uses(&self) -> Option<&dyn History> {
-        Some(self)
+    async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError> {
+        let _turn = self.turn().await?;
+        self.memory.history(id, before, limit).await
     }
 
-    /// It keeps no events of commerce platforms: the endpoints of platforms answer 404 over it.
-    fn inbox(&self) -> Option<&dyn Inbox> {
-        None
+    async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
+        let Applied::Count(count) = self.write(Line::Prune(before)).await? else { return Err(unexpected()) };
+        Ok(count)
     }
 
-    /// It knows no request again: each fetch counts, whatever its `Idempotency-Key` says.
-    fn requests(&self) -> Option<&dyn Requests> {
-        None
-    }
-
-    /// It shows no records: the desk's lists of messages and changes answer 404 over it.
-    fn records(&self) -> Option<&dyn Records> {
-        None
-    }
-
-    /// Nobody signs in at the desk over it.
-    fn sign_ins(&self) -> Option<&dyn SignIns> {
-        None
-    }
-
-    /// Buyers cannot ask it for keys that they have lost.
-    fn lost_keys(&self) -> Option<&dyn LostKeys> {
+    /// It keeps keys, orders and messages alone.
+    fn office(&self) -> Option<&dyn Office> {
         None
     }
 
@@ -213,18 +198,5 @@ impl Backend for FileStore {
 
     async fn close(&self) {
         self.log.lock().await.take();
-    }
-}
-
-#[async_trait]
-impl History for FileStore {
-    async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError> {
-        let _turn = self.turn().await?;
-        self.memory.history(id, before, limit).await
-    }
-
-    async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        let Applied::Count(count) = self.write(Line::Prune(before)).await? else { return Err(unexpected()) };
-        Ok(count)
     }
 }

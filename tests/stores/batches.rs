@@ -79,7 +79,7 @@ async fn run(store: &impl Ledger, steps: &[Step], sizes: &[usize]) -> (Vec<Answe
     let keys = store.search(&query).await.unwrap().items;
     let mut counts = Vec::new();
     for key in 0..KEYS {
-        counts.push(store.uses().unwrap().history(id(key), None, 1000).await.unwrap().items.len());
+        counts.push(store.history(id(key), None, 1000).await.unwrap().items.len());
     }
     let (now, later) =
         (DateTime::from_timestamp(1_900_000_001, 0).unwrap(), DateTime::from_timestamp(1_900_000_300, 0));

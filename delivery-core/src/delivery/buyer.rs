@@ -78,7 +78,7 @@ impl Delivery {
     /// As for [`fetch`](Self::fetch), and [`Error::Refused`] if the request was about another product.
     #[cfg_attr(feature = "spans", tracing::instrument(name = "fetch", skip_all, fields(%key, %product)))]
     pub async fn fetch_once(&self, key: KeyId, product: ProductId, request: RequestId) -> Result<Arc<Product>, Error> {
-        if self.inner.ledger.requests().is_none() {
+        if self.inner.ledger.office().is_none() {
             return self.fetch(key, product).await;
         }
         let Some(found) = self.inner.catalog.product(product).await? else {

@@ -26,7 +26,7 @@ impl Delivery {
     ///
     /// [`StoreError`] if not all may have been deleted.
     pub async fn prune_requests(&self) -> Result<u64, StoreError> {
-        let Some(requests) = self.inner.ledger.requests() else { return Ok(0) };
+        let Some(requests) = self.inner.ledger.office() else { return Ok(0) };
         let now = self.inner.clock.now();
         // An hour more: other servers' clocks may be behind.
         requests.prune_requests(now.checked_sub_signed(KNOWN_FOR + TimeDelta::hours(1)).unwrap_or(now)).await
@@ -39,7 +39,7 @@ impl Delivery {
     ///
     /// [`StoreError`] if not all may have been deleted.
     pub async fn prune_sign_ins(&self) -> Result<u64, StoreError> {
-        let Some(sign_ins) = self.inner.ledger.sign_ins() else { return Ok(0) };
+        let Some(sign_ins) = self.inner.ledger.office() else { return Ok(0) };
         let now = self.inner.clock.now();
         sign_ins.prune_sign_ins(now.checked_sub_signed(TimeDelta::days(1)).unwrap_or(now)).await
     }
@@ -56,7 +56,7 @@ impl Delivery {
         let count = inner.wrong_sign_ins.swap(0, Ordering::Relaxed);
         if count > 0 {
             tracing::warn!(count, "somebody tries to sign in as the seller with a wrong token");
-            if let Some(records) = inner.ledger.records() {
+            if let Some(records) = inner.ledger.office() {
                 let detail = Some(format!("attempts {count}"));
                 let edit = Edit { detail, ..Edit::new(Actor::system(), inner.clock.now()) };
                 if let Err(error) = records.log(Action::SignInRefused, edit).await {

@@ -107,7 +107,7 @@ impl Delivery {
 
     pub(super) async fn notify_while(&self, goes_on: impl Fn() -> bool + Send) -> Result<usize, StoreError> {
         let inner = &self.inner;
-        let (Some(records), days @ 1..) = (inner.ledger.records(), inner.expiry_notice.days()) else { return Ok(0) };
+        let (Some(records), days @ 1..) = (inner.ledger.office(), inner.expiry_notice.days()) else { return Ok(0) };
         let mut all = 0;
         while goes_on() {
             let now = inner.clock.now();
@@ -139,7 +139,7 @@ impl Delivery {
     }
 
     pub(super) async fn mark_while(&self, goes_on: impl Fn() -> bool + Send) -> Result<usize, StoreError> {
-        let Some(records) = self.inner.ledger.records() else { return Ok(0) };
+        let Some(records) = self.inner.ledger.office() else { return Ok(0) };
         let mut all = 0;
         while goes_on() {
             let marked = records.mark_expired(self.inner.clock.now(), MARKED_AT_ONCE).await?;

@@ -17,7 +17,7 @@ impl Delivery {
     /// [`StoreError::Unsupported`] if the store keeps no such requests; another [`StoreError`] if it was possibly not kept.
     pub async fn ask_for_keys(&self, email: &Email) -> Result<(), StoreError> {
         let inner = &self.inner;
-        inner.ledger.lost_keys().ok_or(StoreError::Unsupported)?.ask(email, inner.clock.now()).await?;
+        inner.ledger.office().ok_or(StoreError::Unsupported)?.ask(email, inner.clock.now()).await?;
         inner.asked.notify_one();
         Ok(())
     }
@@ -34,7 +34,7 @@ impl Delivery {
 
     pub(super) async fn answer_lost_while(&self, go_on: impl Fn() -> bool) -> Result<usize, StoreError> {
         let inner = &self.inner;
-        let Some(lost) = inner.ledger.lost_keys() else { return Ok(0) };
+        let Some(lost) = inner.ledger.office() else { return Ok(0) };
         let mut all = 0;
         while go_on() {
             let (now, domain) = (inner.clock.now(), inner.outbox.sender.domain().to_owned());

@@ -95,7 +95,7 @@ impl Delivery {
     ///
     /// [`StoreError::Unsupported`] if the store keeps no records; another [`StoreError`] if it does not answer.
     pub async fn backlog(&self) -> Result<Backlog, StoreError> {
-        let backlog = self.inner.ledger.records().ok_or(StoreError::Unsupported)?.backlog().await?;
+        let backlog = self.inner.ledger.office().ok_or(StoreError::Unsupported)?.backlog().await?;
         let now = self.inner.clock.now();
         telemetry::backlog(&backlog, backlog.oldest.map(|oldest| now.signed_duration_since(oldest)));
         Ok(backlog)

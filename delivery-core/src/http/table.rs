@@ -208,7 +208,7 @@ impl Endpoint {
     pub fn is_served_by(self, delivery: &Delivery) -> bool {
         match self.row().handler {
             Handler::Public(_) | Handler::Key(_) | Handler::Product(_) => true,
-            Handler::Anybody(..) => delivery.inner.ledger.lost_keys().is_some(),
+            Handler::Anybody(..) => delivery.inner.ledger.office().is_some(),
             #[cfg(feature = "pages")]
             Handler::Page(_) => matches!(self, Self::Page(page) if page.is_served_by(delivery)),
             #[cfg(feature = "platforms")]

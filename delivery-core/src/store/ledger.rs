@@ -8,8 +8,8 @@ use tokio::sync::Mutex;
 use super::attempt::Attempt;
 use super::storage::{Backend, Persisted, Storage};
 use super::{
-    Answer, ChangeKey, CompleteMessage, Fetch, FetchProduct, Fetched, Issue, Lease, Notice, Operation, Outcome, Page,
-    Receipt, Received, Refused, Resend, ResendKey, RotateKey, Sale, StoreError, Successor, Use, UseId,
+    Answer, ChangeKey, CompleteMessage, Fetch, FetchProduct, Fetched, Issue, Lease, Notice, Operation, Outcome,
+    Receipt, Received, Refused, Resend, ResendKey, RotateKey, Sale, StoreError, Successor,
 };
 use crate::clock::{Clock, SystemClock};
 use crate::key::{Change, Key, KeyId};
@@ -137,31 +137,6 @@ pub trait Ledger: Backend {
     /// [`StoreError`] if the outcome may not have been kept; the lease then runs out and the message is claimed again.
     async fn complete_message(&self, lease: Lease, outcome: Outcome) -> Result<(), StoreError> {
         self.submit(Operation::Complete(CompleteMessage { lease, outcome })).await.map(drop)
-    }
-}
-
-impl dyn Ledger {
-    /// The uses of a key, as [`History::history`](super::History::history).
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Unsupported`] if the store keeps no history; another [`StoreError`] if it cannot be read.
-    pub async fn history(
-        &self,
-        id: KeyId,
-        before: Option<UseId>,
-        limit: usize,
-    ) -> Result<Page<Use, UseId>, StoreError> {
-        self.uses().ok_or(StoreError::Unsupported)?.history(id, before, limit).await
-    }
-
-    /// Deletes old use records, as [`History::prune_history`](super::History::prune_history).
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Unsupported`] if the store keeps no history; another [`StoreError`] if not all may have been deleted.
-    pub async fn prune_history(&self, before: chrono::DateTime<chrono::Utc>) -> Result<u64, StoreError> {
-        self.uses().ok_or(StoreError::Unsupported)?.prune_history(before).await
     }
 }
 

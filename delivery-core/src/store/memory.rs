@@ -19,9 +19,8 @@ use self::messages::Queue;
 use self::visits::Visits;
 use super::clock::SteadyClock;
 use super::{
-    Action, Attempt, AuditEntry, Backend, Edit, FailedMessage, History, Inbox, KeyQuery, Lease, LeasedMessage,
-    LostKeys, MessageNumber, Page, Persisted, Records, RequestId, Requests, Route, SignIns, Storage, StoreError, Use,
-    UseId, page_size,
+    Action, Attempt, AuditEntry, Backend, Edit, FailedMessage, KeyQuery, Lease, LeasedMessage, MessageNumber, Office,
+    Page, Persisted, RequestId, Requests, Route, Storage, StoreError, Use, UseId, page_size,
 };
 use crate::key::{Acceptance, Fingerprint, Key, KeyId};
 use crate::ledger::plan::{KeyWrite, Loaded, Needs, Numbers, PurchaseId, RequestRow, Row, Writes};
@@ -247,39 +246,6 @@ impl Backend for MemoryStore {
         Ok(self.state().queue.retry_all(route, now))
     }
 
-    fn uses(&self) -> Option<&dyn History> {
-        Some(self)
-    }
-
-    fn inbox(&self) -> Option<&dyn Inbox> {
-        Some(self)
-    }
-
-    fn requests(&self) -> Option<&dyn Requests> {
-        Some(self)
-    }
-
-    fn records(&self) -> Option<&dyn Records> {
-        Some(self)
-    }
-
-    fn sign_ins(&self) -> Option<&dyn SignIns> {
-        Some(self)
-    }
-
-    fn lost_keys(&self) -> Option<&dyn LostKeys> {
-        Some(self)
-    }
-
-    async fn ping(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    async fn close(&self) {}
-}
-
-#[async_trait]
-impl History for MemoryStore {
     async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError> {
         let size = page_size(limit);
         let state = self.state();
@@ -301,6 +267,16 @@ impl History for MemoryStore {
         }
         Ok(pruned)
     }
+
+    fn office(&self) -> Option<&dyn Office> {
+        Some(self)
+    }
+
+    async fn ping(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn close(&self) {}
 }
 
 impl fmt::Debug for MemoryStore {

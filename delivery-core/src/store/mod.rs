@@ -125,7 +125,7 @@ pub use self::request::Requests;
 pub use self::sign_in::{SignIn, SignInId, SignIns};
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::{Backup, SqliteError, SqliteStore, SqliteTransaction};
-pub use self::storage::{Backend, History, Persisted, Storage};
+pub use self::storage::{Backend, Office, Persisted, Storage};
 pub use self::subscribed::Subscribed;
 #[cfg(all(feature = "sqlite", feature = "postgres"))]
 pub use self::transfer::{Moved, Progress, Transfer, TransferError};

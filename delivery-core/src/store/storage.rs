@@ -142,38 +142,6 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// [`StoreError`] if some were possibly not made due.
     async fn retry_messages(&self, route: Option<Route>, now: DateTime<Utc>) -> Result<u64, StoreError>;
 
-    /// The records of uses, if the store keeps them.
-    fn uses(&self) -> Option<&dyn History>;
-
-    /// The events of commerce platforms, if the store keeps them.
-    fn inbox(&self) -> Option<&dyn Inbox>;
-
-    /// Requests that may be repeated, if the store knows them; otherwise each counts.
-    fn requests(&self) -> Option<&dyn Requests>;
-
-    /// Messages, the audit log and figures, if the store keeps them.
-    fn records(&self) -> Option<&dyn Records>;
-
-    /// Who is signed in at the desk, if the store keeps that; otherwise nobody can sign in with a token.
-    fn sign_ins(&self) -> Option<&dyn SignIns>;
-
-    /// What buyers ask who have lost their keys, if the store keeps that; otherwise they cannot ask.
-    fn lost_keys(&self) -> Option<&dyn LostKeys>;
-
-    /// Succeeds if the store can answer: what a readiness probe asks.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`] if it cannot.
-    async fn ping(&self) -> Result<(), StoreError>;
-
-    /// Finishes what is under way and closes the store; afterwards every method fails. Called at shutdown.
-    async fn close(&self);
-}
-
-/// Records of uses: when each was.
-#[async_trait]
-pub trait History: Send + Sync {
     /// The uses of a key, newest first, as far as they were not pruned; `before` continues a page.
     ///
     /// # Errors
@@ -188,4 +156,25 @@ pub trait History: Send + Sync {
     ///
     /// [`StoreError`] if not all may have been deleted.
     async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError>;
+
+    /// What a shop's desk and the platforms need, if the store keeps that. Without it the desk has no lists and nobody signs in,
+    /// events of platforms are answered 404, buyers cannot ask for lost keys, and each fetch counts, whatever its
+    /// `Idempotency-Key` says.
+    fn office(&self) -> Option<&dyn Office>;
+
+    /// Succeeds if the store can answer: what a readiness probe asks.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if it cannot.
+    async fn ping(&self) -> Result<(), StoreError>;
+
+    /// Finishes what is under way and closes the store; afterwards every method fails. Called at shutdown.
+    async fn close(&self);
 }
+
+/// What only some stores keep: events of commerce platforms, requests that may be repeated, lists and figures, sign-ins, and
+/// requests of buyers who lost their keys. Whoever implements the five traits has it.
+pub trait Office: Inbox + Requests + Records + SignIns + LostKeys {}
+
+impl<S: Inbox + Requests + Records + SignIns + LostKeys> Office for S {}

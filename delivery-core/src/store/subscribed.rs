@@ -21,7 +21,7 @@ impl Subscribed {
     /// The subscription of a key; `None` if the key does not renew by itself, or if the store keeps no events.
     pub(crate) async fn of(ledger: &dyn Ledger, key: &Key) -> Result<Option<Self>, StoreError> {
         let sale = key.granted().order.as_ref().and_then(sale_of);
-        let (Some(sale), Some(inbox)) = (sale, ledger.inbox()) else { return Ok(None) };
+        let (Some(sale), Some(inbox)) = (sale, ledger.office()) else { return Ok(None) };
         let deal = inbox.deal(&sale.source, sale.kind, &sale.name).await?;
         // By the product, since a key that took the place of another has its order, and the deal knows the first.
         let subscription = deal.as_ref().and_then(|deal| deal.subscription(sale.name.as_str(), key.product()));

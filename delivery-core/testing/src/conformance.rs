@@ -5,7 +5,7 @@
 //!
 //! | cases | for | of |
 //! |---|---|---|
-//! | [`LEDGER`] | every store | [`Ledger`], [`Backend`](delivery_core::store::Backend), [`History`](delivery_core::store::History) |
+//! | [`LEDGER`] | every store | [`Ledger`], [`Backend`](delivery_core::store::Backend) |
 //! | [`REOPENED`] | a store that is durable | what is there when it is opened again |
 //! | [`SHARED`] | a store that several servers use at once | two handles to one place |
 //! | [`INBOX`] | a store that keeps events of platforms | [`Inbox`](delivery_core::store::Inbox), [`Ledger::receive`] |

@@ -20,9 +20,9 @@ use delivery_core::post::{NewPost, Post, PostId};
 use delivery_core::product::{Listing, NewProduct, Product, ProductId, RefName};
 use delivery_core::store::{
     Action, Answer, AuditEntry, AuditQuery, Backend, Backlog, Catalog, CatalogEditor, Deal, Edit, Entry, ExpiryScan,
-    FailedMessage, Figures, History, Inbox, InboxQuery, KeyQuery, Lease, LeasedMessage, Ledger, LostKeys,
-    MessageNumber, MessageQuery, Operation, Page, PostQuery, Posts, ProductNames, Records, ReferenceKind, Requests,
-    Route, SignIns, StoreError, StoredMessage, Use, UseId,
+    FailedMessage, Figures, Inbox, InboxQuery, KeyQuery, Lease, LeasedMessage, Ledger, MessageNumber, MessageQuery,
+    Office, Operation, Page, PostQuery, Posts, ProductNames, Records, ReferenceKind, Requests, Route, StoreError,
+    StoredMessage, Use, UseId,
 };
 
 /// What happens to a call of a [`Faulty`] store.
@@ -182,28 +182,16 @@ impl<S: Ledger> Backend for Faulty<S> {
         self.call(self.inner.retry_messages(route, now)).await
     }
 
-    fn uses(&self) -> Option<&dyn History> {
-        self.inner.uses().map(|_| self as &dyn History)
+    async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError> {
+        self.call(self.inner.history(id, before, limit)).await
     }
 
-    fn inbox(&self) -> Option<&dyn Inbox> {
-        self.inner.inbox().map(|_| self as &dyn Inbox)
+    async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
+        self.call(self.inner.prune_history(before)).await
     }
 
-    fn requests(&self) -> Option<&dyn Requests> {
-        self.inner.requests()
-    }
-
-    fn records(&self) -> Option<&dyn Records> {
-        self.inner.records().map(|_| self as &dyn Records)
-    }
-
-    fn sign_ins(&self) -> Option<&dyn SignIns> {
-        self.inner.sign_ins().map(|_| self as &dyn SignIns)
-    }
-
-    fn lost_keys(&self) -> Option<&dyn LostKeys> {
-        self.inner.lost_keys().map(|_| self as &dyn LostKeys)
+    fn office(&self) -> Option<&dyn Office> {
+        self.inner.office().map(|_| self as &dyn Office)
     }
 
     async fn ping(&self) -> Result<(), StoreError> {
@@ -216,22 +204,16 @@ impl<S: Ledger> Backend for Faulty<S> {
     }
 }
 
-#[async_trait]
-impl<S: Ledger> History for Faulty<S> {
-    async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError> {
-        let Some(uses) = self.inner.uses() else { return Err(StoreError::Unsupported) };
-        self.call(uses.history(id, before, limit)).await
-    }
-
-    async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        let Some(uses) = self.inner.uses() else { return Err(StoreError::Unsupported) };
-        self.call(uses.prune_history(before)).await
+impl<S: Ledger> Faulty<S> {
+    fn kept(&self) -> Result<&dyn Office, StoreError> {
+        self.inner.office().ok_or(StoreError::Unsupported)
     }
 }
 
-impl<S: Ledger> Faulty<S> {
-    fn kept(&self) -> Result<&dyn Inbox, StoreError> {
-        self.inner.inbox().ok_or(StoreError::Unsupported)
+#[async_trait]
+impl<S: Ledger> Requests for Faulty<S> {
+    async fn prune_requests(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
+        self.call(self.kept()?.prune_requests(before)).await
     }
 }
 
@@ -280,44 +262,38 @@ impl<S: Ledger> Inbox for Faulty<S> {
     }
 }
 
-impl<S: Ledger> Faulty<S> {
-    fn on_record(&self) -> Result<&dyn Records, StoreError> {
-        self.inner.records().ok_or(StoreError::Unsupported)
-    }
-}
-
 #[async_trait]
 impl<S: Ledger> Records for Faulty<S> {
     async fn messages(&self, query: &MessageQuery) -> Result<Page<StoredMessage, MessageNumber>, StoreError> {
-        self.call(self.on_record()?.messages(query)).await
+        self.call(self.kept()?.messages(query)).await
     }
 
     async fn audit(&self, query: &AuditQuery) -> Result<Page<AuditEntry, i64>, StoreError> {
-        self.call(self.on_record()?.audit(query)).await
+        self.call(self.kept()?.audit(query)).await
     }
 
     async fn log(&self, action: Action, edit: Edit) -> Result<(), StoreError> {
-        self.call(self.on_record()?.log(action, edit)).await
+        self.call(self.kept()?.log(action, edit)).await
     }
 
     async fn figures(&self, since: DateTime<Utc>, now: DateTime<Utc>) -> Result<Figures, StoreError> {
-        self.call(self.on_record()?.figures(since, now)).await
+        self.call(self.kept()?.figures(since, now)).await
     }
 
     async fn backlog(&self) -> Result<Backlog, StoreError> {
-        self.call(self.on_record()?.backlog()).await
+        self.call(self.kept()?.backlog()).await
     }
 
     async fn notify_expiring(&self, scan: ExpiryScan) -> Result<usize, StoreError> {
-        self.call(self.on_record()?.notify_expiring(scan)).await
+        self.call(self.kept()?.notify_expiring(scan)).await
     }
 
     async fn mark_expired(&self, now: DateTime<Utc>, most: usize) -> Result<usize, StoreError> {
-        self.call(self.on_record()?.mark_expired(now, most)).await
+        self.call(self.kept()?.mark_expired(now, most)).await
     }
 
     async fn erase(&self, email: &Email, pseudonym: &Email, edit: Edit) -> Result<Vec<KeyId>, StoreError> {
-        self.call(self.on_record()?.erase(email, pseudonym, edit)).await
+        self.call(self.kept()?.erase(email, pseudonym, edit)).await
     }
 }
 

@@ -37,10 +37,6 @@ impl Wrong {
         }
         inner.receive(receipt).await
     }
-
-    fn kept(&self) -> Result<&dyn Inbox, StoreError> {
-        self.open()?.inbox().ok_or(StoreError::Unsupported)
-    }
 }
 
 #[async_trait]

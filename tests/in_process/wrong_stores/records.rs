@@ -48,10 +48,6 @@ impl Wrong {
         }
     }
 
-    fn on_record(&self) -> Result<&dyn Records, StoreError> {
-        self.open()?.records().ok_or(StoreError::Unsupported)
-    }
-
     /// Who changes something, as the store writes it down.
     fn edit(&self, edit: Edit) -> Edit {
         match self.fault {
@@ -65,7 +61,7 @@ impl Wrong {
 impl Requests for Wrong {
     async fn prune_requests(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
         let before = if self.is(PrunesNewRequests) { before + TimeDelta::days(365) } else { before };
-        self.open()?.requests().ok_or(StoreError::Unsupported)?.prune_requests(before).await
+        self.kept()?.prune_requests(before).await
     }
 }
 
@@ -73,11 +69,11 @@ impl Requests for Wrong {
 impl Records for Wrong {
     async fn messages(&self, query: &MessageQuery) -> Result<Page<StoredMessage, MessageNumber>, StoreError> {
         let state = query.state.filter(|_| !self.is(ListsMessagesOfAnyState));
-        self.on_record()?.messages(&MessageQuery { state, ..query.clone() }).await
+        self.kept()?.messages(&MessageQuery { state, ..query.clone() }).await
     }
 
     async fn audit(&self, query: &AuditQuery) -> Result<Page<AuditEntry, i64>, StoreError> {
-        let mut page = self.on_record()?.audit(query).await?;
+        let mut page = self.kept()?.audit(query).await?;
         if self.is(ForgetsWhy) {
             page.items.iter_mut().for_each(|entry| entry.detail = Option::None);
         }
@@ -85,11 +81,11 @@ impl Records for Wrong {
     }
 
     async fn log(&self, action: Action, edit: Edit) -> Result<(), StoreError> {
-        self.on_record()?.log(action, edit).await
+        self.kept()?.log(action, edit).await
     }
 
     async fn figures(&self, since: DateTime<Utc>, now: DateTime<Utc>) -> Result<Figures, StoreError> {
-        let mut figures = self.on_record()?.figures(since, now).await?;
+        let mut figures = self.kept()?.figures(since, now).await?;
         if self.is(CountsRevocationsAsSales) {
             figures.days.iter_mut().for_each(|day| day.issued += day.revoked);
         }
@@ -97,10 +93,10 @@ impl Records for Wrong {
     }
 
     async fn backlog(&self) -> Result<Backlog, StoreError> {
-        let mut backlog = self.on_record()?.backlog().await?;
+        let mut backlog = self.kept()?.backlog().await?;
         if self.is(CountsWhatWasSentAsFailed) {
             let sent = MessageQuery { state: Some(MessageState::Sent), ..MessageQuery::default() };
-            backlog.failed += u64::from(!self.on_record()?.messages(&sent).await?.items.is_empty());
+            backlog.failed += u64::from(!self.kept()?.messages(&sent).await?.items.is_empty());
         }
         Ok(backlog)
     }
@@ -111,16 +107,16 @@ impl Records for Wrong {
             TellsAfterTheyExpired => scan.now -= TimeDelta::days(1),
             _ => {}
         }
-        self.on_record()?.notify_expiring(scan).await
+        self.kept()?.notify_expiring(scan).await
     }
 
     async fn mark_expired(&self, now: DateTime<Utc>, most: usize) -> Result<usize, StoreError> {
-        self.on_record()?.mark_expired(now, most).await
+        self.kept()?.mark_expired(now, most).await
     }
 
     async fn erase(&self, email: &Email, pseudonym: &Email, edit: Edit) -> Result<Vec<KeyId>, StoreError> {
         let same = if self.is(ErasesNothing) { email } else { pseudonym };
-        self.on_record()?.erase(email, same, edit).await
+        self.kept()?.erase(email, same, edit).await
     }
 }
 

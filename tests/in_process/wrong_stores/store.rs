@@ -9,9 +9,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::key::{Change, Fingerprint, Key, KeyId, LimitChange, NewKey, Refusal};
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::store::{
-    Answer, Backend, ChangeKey, CompleteMessage, Edit, FailedMessage, FetchProduct, History, Inbox, Issue, KeyQuery,
-    Lease, LeasedMessage, Ledger, LostKeys, MemoryStore, MessageNumber, Notice, Operation, Outcome, Page, Records,
-    Refused, Requests, Route, Sale, SignIns, StoreError, Successor, Use, UseId,
+    Answer, Backend, ChangeKey, CompleteMessage, Edit, FailedMessage, FetchProduct, Issue, KeyQuery, Lease,
+    LeasedMessage, Ledger, MemoryStore, MessageNumber, Notice, Office, Operation, Outcome, Page, Refused, Route, Sale,
+    StoreError, Successor, Use, UseId,
 };
 use delivery_core::terms::UseLimit;
 use delivery_testing::Fixture;
@@ -62,6 +62,10 @@ impl Wrong {
             return Err(StoreError::unavailable("closed"));
         }
         Ok(self.inner.as_ref())
+    }
+
+    pub fn kept(&self) -> Result<&dyn Office, StoreError> {
+        self.open()?.office().ok_or(StoreError::Unsupported)
     }
 
     /// Whether it does a favour for the first time.
@@ -236,15 +240,6 @@ impl Wrong {
     }
 }
 
-/// Parts of a store, which the store itself is.
-macro_rules! parts {
-    ($($name:ident: $part:ident),+) => { $(
-        fn $name(&self) -> Option<&dyn $part> {
-            Some(self)
-        }
-    )+ };
-}
-
 #[async_trait]
 impl Backend for Wrong {
     async fn register(&self, keyring: &[Fingerprint]) -> Result<(), StoreError> {
@@ -317,19 +312,6 @@ impl Backend for Wrong {
         self.open()?.retry_messages(route.filter(|_| !self.is(RetriesTheSameRoute)), now).await
     }
 
-    parts! { uses: History, inbox: Inbox, requests: Requests, records: Records, sign_ins: SignIns, lost_keys: LostKeys }
-
-    async fn ping(&self) -> Result<(), StoreError> {
-        if self.is(HasNoPulse) { Err(StoreError::unavailable("no pulse")) } else { self.open()?.ping().await }
-    }
-
-    async fn close(&self) {
-        self.closed.store(true, Ordering::SeqCst);
-    }
-}
-
-#[async_trait]
-impl History for Wrong {
     async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError> {
         let first = before.filter(|_| !self.is(RepeatsTheFirstPageOfAHistory));
         let mut page = self.open()?.history(id, first, limit).await?;
@@ -342,5 +324,17 @@ impl History for Wrong {
     async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
         let inner = self.open()?;
         if self.is(PrunesNothing) { Ok(0) } else { inner.prune_history(before).await }
+    }
+
+    fn office(&self) -> Option<&dyn Office> {
+        Some(self)
+    }
+
+    async fn ping(&self) -> Result<(), StoreError> {
+        if self.is(HasNoPulse) { Err(StoreError::unavailable("no pulse")) } else { self.open()?.ping().await }
+    }
+
+    async fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
     }
 }

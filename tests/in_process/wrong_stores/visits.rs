@@ -11,23 +11,23 @@ use super::store::Wrong;
 #[async_trait]
 impl SignIns for Wrong {
     async fn sign_in(&self, sign_in: SignIn) -> Result<(), StoreError> {
-        self.open()?.sign_ins().ok_or(StoreError::Unsupported)?.sign_in(sign_in).await
+        self.kept()?.sign_in(sign_in).await
     }
 
     async fn signed_in(&self, id: SignInId) -> Result<Option<SignIn>, StoreError> {
-        self.open()?.sign_ins().ok_or(StoreError::Unsupported)?.signed_in(id).await
+        self.kept()?.signed_in(id).await
     }
 
     async fn sign_out(&self, id: SignInId) -> Result<(), StoreError> {
         if self.is(SignsNobodyOut) {
             return Ok(());
         }
-        self.open()?.sign_ins().ok_or(StoreError::Unsupported)?.sign_out(id).await
+        self.kept()?.sign_out(id).await
     }
 
     async fn prune_sign_ins(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
         let before = if self.is(PrunesSessions) { before + TimeDelta::hours(1) } else { before };
-        self.open()?.sign_ins().ok_or(StoreError::Unsupported)?.prune_sign_ins(before).await
+        self.kept()?.prune_sign_ins(before).await
     }
 }
 
@@ -37,12 +37,12 @@ impl LostKeys for Wrong {
         if self.is(LosesWhatBuyersAsk) {
             return Ok(());
         }
-        self.open()?.lost_keys().ok_or(StoreError::Unsupported)?.ask(email, at).await
+        self.kept()?.ask(email, at).await
     }
 
     async fn answer_lost(&self, scan: LostScan) -> Result<usize, StoreError> {
         let limit = if self.is(AnswersMoreThanAsked) { scan.limit + 1 } else { scan.limit };
         let now = if self.is(AnswersTooLate) { scan.now + TimeDelta::minutes(5) } else { scan.now };
-        self.open()?.lost_keys().ok_or(StoreError::Unsupported)?.answer_lost(LostScan { now, limit, ..scan }).await
+        self.kept()?.answer_lost(LostScan { now, limit, ..scan }).await
     }
 }

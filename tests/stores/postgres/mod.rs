@@ -253,7 +253,7 @@ async fn a_schema_of_the_first_version_is_brought_up_to_date() {
     administrator(postgres()).await.execute(AssertSqlSafe(first)).await.unwrap();
     let store = Arc::new(PostgresStore::options().schema("of_before").connect(&url).await.unwrap());
     let (platform, name) = ("stripe".parse().unwrap(), "plink_1".parse().unwrap());
-    assert!(!store.inbox().unwrap().is_dismissed(&platform, &name).await.unwrap());
+    assert!(!store.office().unwrap().is_dismissed(&platform, &name).await.unwrap());
     assert_eq!(call(&shop(store).await.delivery, Endpoint::Validate, by_key(&key)).await.0, 200);
 }
 

@@ -5,8 +5,7 @@ use std::time::Duration;
 use delivery_core::key::Fingerprint;
 use delivery_core::post::{Category, NewPost};
 use delivery_core::store::{
-    Backend, Catalog, CatalogEditor, History, KeyQuery, Ledger, Outcome, PostQuery, PostgresStore, Posts, Sale,
-    StoreError,
+    Backend, Catalog, CatalogEditor, KeyQuery, Ledger, Outcome, PostQuery, PostgresStore, Posts, Sale, StoreError,
 };
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Executor, PgPool, Row};

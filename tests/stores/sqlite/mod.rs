@@ -10,7 +10,7 @@ use chrono::TimeDelta;
 use delivery_core::email::Email;
 use delivery_core::key::{Key, KeyId, Status};
 use delivery_core::store::{
-    Backend, CatalogEditor, Edit, History, Issue, KeyQuery, Ledger, LostKeys, LostScan, Sale, SqliteError, SqliteStore,
+    Backend, CatalogEditor, Edit, Issue, KeyQuery, Ledger, LostKeys, LostScan, Sale, SqliteError, SqliteStore,
 };
 use futures_util::future::join_all;
 use sqlx::sqlite::SqliteConnectOptions;
@@ -265,7 +265,7 @@ async fn a_file_of_the_first_version_is_brought_up_to_date() {
     let store = open(&folder).await;
     assert!(store.find(id).await.unwrap().is_some());
     let (platform, name) = ("stripe".parse().unwrap(), "plink_1".parse().unwrap());
-    assert!(!store.inbox().unwrap().is_dismissed(&platform, &name).await.unwrap());
+    assert!(!store.office().unwrap().is_dismissed(&platform, &name).await.unwrap());
 }
 
 #[tokio::test]
@@ -302,7 +302,7 @@ async fn whoever_reads_the_file_delays_no_customer_while_a_person_is_erased() {
         let erasing = store.clone();
         let by = Edit { at: now(), by: "alice".parse().unwrap(), detail: None };
         let (email, pseudonym) = ("a@example.com".parse().unwrap(), "erased-1@erased.invalid".parse().unwrap());
-        async move { erasing.records().unwrap().erase(&email, &pseudonym, by).await }
+        async move { erasing.office().unwrap().erase(&email, &pseudonym, by).await }
     };
     let erased = tokio::spawn(erase());
     let mut slowest = Duration::ZERO;

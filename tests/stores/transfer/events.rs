@@ -104,7 +104,7 @@ pub async fn receive_events(store: &impl Ledger) {
     for event in events {
         assert!(store.receive(event).await.unwrap().is_new);
     }
-    let inbox: &dyn Inbox = store.inbox().unwrap();
+    let inbox: &dyn Inbox = store.office().unwrap();
     inbox.dismiss(&shop(), &"pri_mug".parse().unwrap(), true, by_admin()).await.unwrap();
     // One use more, of a request that may come again.
     let fetch = Fetch { product: order(1).product, at: now(), request: RequestId::of(b"a") };
@@ -126,7 +126,7 @@ pub async fn events(store: &impl Backend) -> Vec<String> {
     fn show(told: impl Debug) -> String {
         format!("{told:?}")
     }
-    let inbox: &dyn Inbox = store.inbox().unwrap();
+    let inbox: &dyn Inbox = store.office().unwrap();
     let query = InboxQuery { outcome: None, before: None, limit: 1_000 };
     let listed = inbox.entries(&query).await.unwrap().items;
     let known = inbox.customer(&shop(), &name("ctm_1")).await.unwrap();

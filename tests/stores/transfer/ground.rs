@@ -170,7 +170,7 @@ pub async fn picture(store: &(impl Backend + CatalogEditor + Posts)) -> Vec<Stri
         }
     }
     for index in 0..100 {
-        told.push(show(store.uses().unwrap().history(id(index), None, 1_000).await.unwrap().items));
+        told.push(show(store.history(id(index), None, 1_000).await.unwrap().items));
     }
     told.extend(events(store).await);
     told

@@ -13,8 +13,8 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use delivery_core::key::{Actor, Change, NewKey};
 use delivery_core::store::{
-    Backend, Catalog, CatalogEditor, History, Issue, Ledger, Outcome, PostgresError, Progress, Sale, SqliteError,
-    StoreError, Transfer, TransferError,
+    Backend, Catalog, CatalogEditor, Issue, Ledger, Outcome, PostgresError, Progress, Sale, SqliteError, StoreError,
+    Transfer, TransferError,
 };
 use events::{ROWS, SALES, refunds_are_found};
 use ground::{Ground, assert_same, closing_picture, filled, ground, picture, used};

@@ -57,7 +57,7 @@ impl Delivery {
     ///
     /// [`StoreError`] if some may remain.
     pub async fn prune_events(&self) -> Result<u64, StoreError> {
-        let Some(inbox) = self.inner.ledger.inbox() else { return Ok(0) };
+        let Some(inbox) = self.inner.ledger.office() else { return Ok(0) };
         inbox.prune_inbox(self.inner.clock.now() - KEPT).await
     }
 
@@ -65,7 +65,7 @@ impl Delivery {
     pub(in crate::delivery) async fn apply_all(self, mut stop: watch::Receiver<bool>) {
         static DELAYED: Throttle = Throttle::new();
         let mut prune_at = Duration::ZERO;
-        if self.inner.ledger.inbox().is_none() {
+        if self.inner.ledger.office().is_none() {
             return;
         }
         while !*stop.borrow() {
@@ -149,7 +149,7 @@ impl Delivery {
         is_dismissed: bool,
         by: &Actor,
     ) -> Result<(), StoreError> {
-        let inbox = self.inner.ledger.inbox().ok_or(StoreError::Unsupported)?;
+        let inbox = self.inner.ledger.office().ok_or(StoreError::Unsupported)?;
         let detail = Some(format!("{source} product {name}"));
         let edit = Edit { detail, ..Edit::new(by.clone(), self.inner.clock.now()) };
         inbox.dismiss(source, name, is_dismissed, edit).await
@@ -158,7 +158,7 @@ impl Delivery {
     async fn apply_some(&self, goes_on: impl Fn() -> bool) -> Result<usize, StoreError> {
         static NOT_APPLIED: Throttle = Throttle::new();
         let inner = &self.inner;
-        let inbox = inner.ledger.inbox().ok_or(StoreError::Unsupported)?;
+        let inbox = inner.ledger.office().ok_or(StoreError::Unsupported)?;
         let now = inner.clock.now();
         let entries = inbox.claim_entries(now, now + LEASE, GROUP).await?;
         let count = entries.len();

@@ -154,7 +154,7 @@ impl Delivery {
     pub async fn receive(&self, source: &Source, notification: Notification) -> Result<Received, Error> {
         self.register().await?;
         let inner = &self.inner;
-        if inner.ledger.inbox().is_none() {
+        if inner.ledger.office().is_none() {
             return Err(StoreError::Unsupported.into());
         }
         let now = inner.clock.now();
@@ -209,7 +209,7 @@ impl Delivery {
     ///
     /// [`StoreError::Unsupported`] if the store keeps no events; another [`StoreError`] if it cannot tell.
     pub async fn events(&self, query: &InboxQuery) -> Result<Page<Entry, i64>, StoreError> {
-        self.inner.ledger.inbox().ok_or(StoreError::Unsupported)?.entries(query).await
+        self.inner.ledger.office().ok_or(StoreError::Unsupported)?.entries(query).await
     }
 
     /// The receipt of an event.
@@ -298,7 +298,7 @@ impl Delivery {
     pub(super) async fn retry_events(&self, source: Option<&Source>, since: Option<DateTime<Utc>>) {
         let (inner, source) = (self.inner.clone(), source.cloned());
         let retrying = tokio::spawn(async move {
-            let Some(inbox) = inner.ledger.inbox() else { return };
+            let Some(inbox) = inner.ledger.office() else { return };
             match inbox.retry_entries(source.as_ref(), since, inner.clock.now()).await {
                 Ok(0) => {}
                 Ok(_) => inner.platforms.wake.notify_one(),

@@ -103,7 +103,7 @@ impl Delivery {
         source: &Source,
         buying: &Buying<'_>,
     ) -> Result<BTreeMap<ProductId, (Arc<Product>, u64)>, Error> {
-        let (Some(subscription), Some(inbox)) = (buying.subscription, self.inner.ledger.inbox()) else {
+        let (Some(subscription), Some(inbox)) = (buying.subscription, self.inner.ledger.office()) else {
             return Ok(BTreeMap::new());
         };
         let deal = inbox.deal(source, ReferenceKind::Subscription, subscription).await?;
@@ -182,7 +182,7 @@ impl Delivery {
     async fn product_of(&self, source: &Source, line: &Line) -> Result<MayBeSold, Error> {
         let found = self.product_named(source, line).await?;
         let is_foreign = matches!(found, Err(NotSold::Unknown(_) | NotSold::Archived(_)));
-        if let Some(inbox) = self.inner.ledger.inbox().filter(|_| is_foreign) {
+        if let Some(inbox) = self.inner.ledger.office().filter(|_| is_foreign) {
             for name in line.names.iter().filter_map(|name| name.parse::<RefName>().ok()) {
                 if inbox.is_dismissed(source, &name).await? {
                     return Ok(Err(NotSold::Dismissed));
@@ -220,7 +220,7 @@ impl Delivery {
     }
 
     pub(super) async fn address(&self, source: &Source, buyer: &Buyer) -> Result<Option<Email>, Error> {
-        if let (Some(customer), Some(inbox)) = (&buyer.customer, self.inner.ledger.inbox())
+        if let (Some(customer), Some(inbox)) = (&buyer.customer, self.inner.ledger.office())
             && let Some(email) = inbox.customer(source, customer).await?
         {
             return Ok(Some(email));

@@ -96,7 +96,7 @@ impl Delivery {
         subscription: Option<&OrderId>,
         offers: &[Offer],
     ) -> Result<Option<OrderId>, Error> {
-        let (Some(subscription), Some(inbox)) = (subscription, self.inner.ledger.inbox()) else { return Ok(None) };
+        let (Some(subscription), Some(inbox)) = (subscription, self.inner.ledger.office()) else { return Ok(None) };
         if inbox.deal(source, ReferenceKind::Subscription, subscription).await?.is_some() {
             return Ok(None);
         }
@@ -123,7 +123,7 @@ impl Delivery {
         (buyer, added): (&Buyer, &Added),
     ) -> Result<Report, Error> {
         let mut captured = Captured { payment: payment.clone(), at, order: None, offers: Vec::new(), missing: None };
-        let deal = match self.inner.ledger.inbox() {
+        let deal = match self.inner.ledger.office() {
             Some(inbox) => inbox.deal(source, ReferenceKind::Payment, payment).await?,
             None => None,
         };

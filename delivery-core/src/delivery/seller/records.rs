@@ -15,7 +15,7 @@ use crate::order::Source;
 #[cfg(feature = "platforms")]
 use crate::product::{ProductId, RefName};
 use crate::store::{
-    AuditEntry, AuditQuery, Figures, MessageNumber, MessageQuery, Page, Records, StoreError, StoredMessage,
+    AuditEntry, AuditQuery, Figures, MessageNumber, MessageQuery, Office, Page, StoreError, StoredMessage,
 };
 
 /// How long figures are waited for, from when they are asked for. They read every key.
@@ -28,7 +28,7 @@ impl Desk<'_> {
     ///
     /// [`StoreError::Unsupported`] if the store keeps no records; another [`StoreError`] if it cannot tell.
     pub async fn messages(&self, query: &MessageQuery) -> Result<Page<StoredMessage, MessageNumber>, StoreError> {
-        self.records()?.messages(query).await
+        self.office()?.messages(query).await
     }
 
     /// Retries a message that failed for good, with its attempts counted anew. Returns whether there was such a message.
@@ -48,7 +48,7 @@ impl Desk<'_> {
     ///
     /// [`StoreError::Unsupported`] if the store keeps no records; another [`StoreError`] if it cannot tell.
     pub async fn audit(&self, query: &AuditQuery) -> Result<Page<AuditEntry, i64>, StoreError> {
-        self.records()?.audit(query).await
+        self.office()?.audit(query).await
     }
 
     /// How the shop does: keys by product and status, and what happened on each of the last `days` days, today among them.
@@ -62,7 +62,7 @@ impl Desk<'_> {
         // One at a time. Who waits for a turn waits no longer than who has it: behind a disk that hangs, that may be many.
         let counted = async {
             let _turn = self.delivery.inner.counting.lock().await;
-            self.records()?.figures(since, now).await
+            self.office()?.figures(since, now).await
         };
         timeout(FIGURES, counted).await.map_err(|_| StoreError::unavailable("the figures do not come"))?
     }
@@ -82,7 +82,7 @@ impl Desk<'_> {
         let random = data_encoding::HEXLOWER.encode(&random);
         let pseudonym = Email::erased(&random);
         let pseudonym = pseudonym.map_err(|error| StoreError::corrupt_because("a pseudonym", error))?;
-        let erased = self.records()?.erase(email, &pseudonym, self.edit()).await;
+        let erased = self.office()?.erase(email, &pseudonym, self.edit()).await;
         // Also if something is left in the store: each part is forgotten as soon as it can be.
         let forgotten = inner.outbox.mailer.forget(email).await;
         let erased = erased?;
@@ -91,8 +91,8 @@ impl Desk<'_> {
         Ok(erased)
     }
 
-    fn records(&self) -> Result<&dyn Records, StoreError> {
-        self.delivery.inner.ledger.records().ok_or(StoreError::Unsupported)
+    fn office(&self) -> Result<&dyn Office, StoreError> {
+        self.delivery.inner.ledger.office().ok_or(StoreError::Unsupported)
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) fn show(visit: Visit<'_>) -> Answering<'_> {
 /// The form for a key.
 fn asked(visit: &Visit<'_>, key: &str, fault: Option<&str>) -> Result<Reply, Trouble> {
     let prefix = visit.delivery.inner.keyring.prefix();
-    let can_ask = visit.delivery.inner.ledger.lost_keys().is_some();
+    let can_ask = visit.delivery.inner.ledger.office().is_some();
     visit.page_with_script("key_form.html", context! { key, fault, prefix, can_ask })
 }
 
@@ -53,7 +53,7 @@ async fn shown(visit: &Visit<'_>, form: &Form) -> Result<Reply, Trouble> {
 async fn key_page(visit: &Visit<'_>, text: &str, key: &Key) -> Result<Reply, Trouble> {
     let product = visit.delivery.product(key.product()).await?;
     let Some(product) = product else { return refused(visit, text, &Error::UnknownProduct) };
-    let knows_repeats = visit.delivery.inner.ledger.requests().is_some();
+    let knows_repeats = visit.delivery.inner.ledger.office().is_some();
     let uses = match key.remaining() {
         None => "no limit".to_owned(),
         Some(left) => left.to_string(),
@@ -106,7 +106,7 @@ async fn opened(visit: &Visit<'_>, form: &Form) -> Result<Reply, Trouble> {
                 content => Value::from_safe_string(CONTENT.to_owned()),
                 markdown => Value::from_safe_string(SOURCE.to_owned()),
                 product => context! { name => product.name() },
-                repeats => delivery.inner.ledger.requests().map(|_| MOST_REPEATS),
+                repeats => delivery.inner.ledger.office().map(|_| MOST_REPEATS),
             };
             visit.page_of_product("opened.html", values, &shown)
         }

@@ -157,11 +157,11 @@ impl Page {
     /// Whether the service has what the page needs: pages are turned on, and for the desk somebody is the seller.
     pub(super) fn is_served_by(self, delivery: &Delivery) -> bool {
         let inner = &delivery.inner;
-        let can_sign_in = inner.tokens.is_none() || inner.ledger.sign_ins().is_some();
+        let can_sign_in = inner.tokens.is_none() || inner.ledger.office().is_some();
         inner.look.as_ref().is_some_and(|look| match self {
             Self::Style => true,
             Self::Buyer => look.has_buyer(),
-            Self::Lost => look.has_buyer() && inner.ledger.lost_keys().is_some(),
+            Self::Lost => look.has_buyer() && inner.ledger.office().is_some(),
             Self::SignIn => look.has_desk() && inner.tokens.is_some() && can_sign_in,
             _ => look.has_desk() && inner.seller.is_some() && can_sign_in,
         })

@@ -43,7 +43,7 @@ async fn submitted(visit: &Visit<'_>) -> Result<Reply, Trouble> {
     check_csrf(form_sent, &visit.csrf(&secret))?;
     // Counted only now: another site's forms, which a seller's browser sends, must not lock the seller out.
     admit(delivery, Policy::Admin, client(delivery, visit.call)).await.map_err(Trouble::Answered)?;
-    let (Some(tokens), Some(sign_ins)) = (&delivery.inner.tokens, delivery.inner.ledger.sign_ins()) else {
+    let (Some(tokens), Some(sign_ins)) = (&delivery.inner.tokens, delivery.inner.ledger.office()) else {
         return Err(Trouble::NotFound);
     };
     let presented: [u8; 32] = Sha256::digest(form_sent.text("token").trim()).into();
@@ -75,7 +75,7 @@ pub(super) fn sign_out(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
         if !visit.is_form() {
             return Ok(visit.go_to("/desk"));
         }
-        if let (Some(id), Some(sign_ins)) = (seller.session, visit.delivery.inner.ledger.sign_ins()) {
+        if let (Some(id), Some(sign_ins)) = (seller.session, visit.delivery.inner.ledger.office()) {
             sign_ins.sign_out(id).await?;
         }
         Ok(visit.go_to("/desk/sign-in").cookie(&visit.set_cookie(Cookie::Session, "", 0)))

@@ -75,7 +75,7 @@ impl SignedIn {
     async fn by_cookie(visit: &Visit<'_>, tokens: &AdminTokens) -> Result<Option<Self>, Trouble> {
         let Some(secret) = visit.cookie(Cookie::Session) else { return Ok(None) };
         let id = visit.session_id(&secret);
-        let Some(sign_ins) = visit.delivery.inner.ledger.sign_ins() else { return Ok(None) };
+        let Some(sign_ins) = visit.delivery.inner.ledger.office() else { return Ok(None) };
         let counted_as = id.as_bytes().iter().take(16).fold(0, |all, byte| all << 8 | u128::from(*byte));
         admit(visit.delivery, Policy::Desk, Identity::Key(counted_as)).await.map_err(Trouble::Answered)?;
         let Some(SignIn { actor, token, expires_at, .. }) = sign_ins.signed_in(id).await? else { return Ok(None) };

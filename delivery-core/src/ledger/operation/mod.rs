@@ -81,11 +81,13 @@ trait Operate {
     fn numbers(&self) -> usize;
 
     /// The key that it changes, if it is about one key that is there.
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "SQLite has no rows that others lock"))]
     fn key(&self) -> Option<KeyId> {
         None
     }
 
-    /// See [`Operation::needs_transaction`].
+    /// Whether rows lead to further rows that it needs, and everything its batch writes is persisted together or not at all.
+    #[cfg_attr(not(any(feature = "sqlite", feature = "postgres")), expect(dead_code, reason = "a store's own affair"))]
     fn needs_transaction(&self) -> bool {
         false
     }

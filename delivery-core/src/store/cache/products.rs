@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::order::Source;
-#[cfg(feature = "sqlite")]
 use crate::product::Listing;
 use crate::product::{Product, ProductId, RefName};
 
@@ -23,7 +22,6 @@ pub(in crate::store) struct ProductCache(Mutex<Held>);
 #[derive(Debug, Default)]
 struct Held {
     products: HashMap<ProductId, Arc<Product>>,
-    #[cfg(feature = "sqlite")]
     listing: Option<Arc<Vec<Listing>>>,
     /// What platforms call products; `None` for a name that no product has.
     names: HashMap<(Source, RefName), Option<ProductId>>,
@@ -37,7 +35,6 @@ impl ProductCache {
         self.held().products.get(&id).cloned()
     }
 
-    #[cfg(feature = "sqlite")]
     pub(in crate::store) fn listing(&self) -> Option<Arc<Vec<Listing>>> {
         self.held().listing.clone()
     }
@@ -67,7 +64,6 @@ impl ProductCache {
     }
 
     /// Offers a list that was read at `version`.
-    #[cfg(feature = "sqlite")]
     pub(in crate::store) fn keep_listing(&self, listing: &Arc<Vec<Listing>>, version: u64) {
         let mut held = self.held();
         if held.version == version {

@@ -5,26 +5,13 @@
 
 use std::collections::HashSet;
 
-use async_trait::async_trait;
-use chrono::{DateTime, TimeDelta, Utc};
-use sqlx::AssertSqlSafe;
-
-use super::audit::log;
 use super::error::store_error;
+use super::load;
 use super::session::Session;
 use super::version_cache::VersionCache;
-use super::{PostgresStore, detached, load};
-use crate::email::Email;
-use crate::ledger::plan::{InboxWrites, Loaded, Needs, ReferenceId, number_at};
-use crate::order::{OrderId, Source};
-use crate::product::RefName;
-use crate::store::sql::inbox::{
-    AT_ONCE, CUSTOMER, DISMISS, IS_DISMISSED, LIFT_DISMISSAL, PART, PRUNE_INBOX, RETRY_ENTRIES, deal, entries, entry,
-    entry_columns, page, readable, reference, retried, text,
-};
-use crate::store::sql::rows::{Columns, parsed};
-use crate::store::sql::statements::limit;
-use crate::store::{Action, Deal, Edit, Entry, FARTHEST, Inbox, InboxQuery, Page, ReferenceKind, StoreError};
+use crate::ledger::plan::{InboxWrites, Loaded, Needs, ReferenceId};
+use crate::store::sql::inbox::{deal, entry, entry_columns, reference, text};
+use crate::store::{Edit, StoreError};
 
 /// Adds the rows that `needs` names, and those that they lead to, but for new keys and purchases. Events, deals and keys are
 /// locked, in this order.
@@ -209,154 +196,4 @@ pub(super) async fn persist(session: &mut Session<'_>, writes: &InboxWrites) -> 
         log.execute(&mut **session).await.map_err(store_error)?;
     }
     Ok(true)
-}
-
-async fn claim(
-    session: &mut Session<'_>,
-    (now, lease_until): (DateTime<Utc>, DateTime<Utc>),
-    most: usize,
-) -> Result<Vec<Entry>, StoreError> {
-    const CLAIM: &str = concat!(
-        "WITH due AS ( \
-            SELECT number FROM delivery_inbox WHERE due_at <= $1 OR due_at > $2 ORDER BY due_at, number LIMIT $3 \
-            FOR UPDATE SKIP LOCKED), \
-        i AS ( \
-            UPDATE delivery_inbox l SET due_at = $4, attempts = attempts + 1, version = version + 1 \
-            FROM due WHERE l.number = due.number RETURNING l.*) \
-        SELECT ",
-        entry_columns!(),
-        " FROM i ORDER BY number"
-    );
-    let farthest = now.checked_add_signed(FARTHEST).unwrap_or(DateTime::<Utc>::MAX_UTC);
-    let due = session
-        .query(CLAIM)
-        .bind(now.timestamp_millis())
-        .bind(farthest.timestamp_millis())
-        .bind(limit(most))
-        .bind(lease_until.timestamp_millis());
-    let claimed = due.fetch_all(&mut **session).await.map_err(store_error)?;
-    readable(&claimed).map(|(entries, _)| entries)
-}
-
-async fn retry(
-    session: &mut Session<'_>,
-    (source, since, now): (Option<String>, Option<DateTime<Utc>>, DateTime<Utc>),
-    from: i64,
-) -> Result<(u64, Option<i64>), StoreError> {
-    let since = since.as_ref().map(DateTime::timestamp_millis);
-    let retry = session.query(RETRY_ENTRIES).bind(now.timestamp_millis()).bind(source).bind(since);
-    retried(&retry.bind(from).bind(AT_ONCE).fetch_all(&mut **session).await.map_err(store_error)?)
-}
-
-/// Dismisses a product, or no longer, and enters that into the audit log.
-async fn dismiss(
-    session: &mut Session<'_>,
-    (source, name): (&Source, &RefName),
-    is_dismissed: bool,
-    edit: &Edit,
-) -> Result<(), StoreError> {
-    let mut transaction = session.begin().await.map_err(store_error)?;
-    let mut inside = Session::Host(&mut transaction);
-    let change = inside.query(if is_dismissed { DISMISS } else { LIFT_DISMISSAL });
-    let change = change.bind(source.as_str().to_owned()).bind(name.as_str().to_owned());
-    if change.execute(&mut *inside).await.map_err(store_error)?.rows_affected() > 0 {
-        log(&mut inside, (None, None), Action::of_dismissal(is_dismissed), edit).await?;
-    }
-    transaction.commit().await.map_err(store_error)
-}
-
-/// Prunes the next part from number `from` on. Returns how many were deleted, and where the part after it begins.
-async fn prune(session: &mut Session<'_>, before: DateTime<Utc>, from: i64) -> Result<(u64, Option<i64>), StoreError> {
-    let part = session.query(PART).bind(from).bind(AT_ONCE).bind(number_at(before + TimeDelta::seconds(1), 0));
-    let part = part.fetch_one(&mut **session).await.map_err(store_error)?;
-    let (events, last) = (part.integer("events")?, part.integer("last")?);
-    let prune = session.query(PRUNE_INBOX).bind(from).bind(last).bind(before.timestamp_millis());
-    let pruned = prune.execute(&mut **session).await.map_err(store_error)?.rows_affected();
-    Ok((pruned, (events == AT_ONCE).then_some(last + 1)))
-}
-
-#[async_trait]
-impl Inbox for PostgresStore {
-    async fn claim_entries(
-        &self,
-        now: DateTime<Utc>,
-        lease_until: DateTime<Utc>,
-        limit: usize,
-    ) -> Result<Vec<Entry>, StoreError> {
-        self.maintenance()?.run(move |session| Box::pin(claim(session, (now, lease_until), limit))).await
-    }
-
-    async fn retry_entries(
-        &self,
-        source: Option<&Source>,
-        since: Option<DateTime<Utc>>,
-        now: DateTime<Utc>,
-    ) -> Result<u64, StoreError> {
-        let source = source.map(|source| source.as_str().to_owned());
-        let queue = self.maintenance()?;
-        queue.part_by_part(move |session, from| Box::pin(retry(session, (source.clone(), since, now), from))).await
-    }
-
-    async fn entries(&self, query: &InboxQuery) -> Result<Page<Entry, i64>, StoreError> {
-        let (sessions, query) = (self.sessions.clone(), query.clone());
-        detached(async move {
-            let mut session = sessions.read().await?;
-            let find = session
-                .query(AssertSqlSafe(entries(&query)))
-                .bind(query.before.unwrap_or(i64::MAX))
-                .bind(limit(query.page_size() + 1));
-            let found = find.fetch_all(&mut *session).await.map_err(store_error)?;
-            session.finish().await.map_err(store_error)?;
-            page(&found, &query)
-        })
-        .await
-    }
-
-    async fn customer(&self, source: &Source, reference: &OrderId) -> Result<Option<Email>, StoreError> {
-        let (sessions, source, reference) = (self.sessions.clone(), source.clone(), reference.clone());
-        detached(async move {
-            let mut session = sessions.read().await?;
-            let find = session.scalar::<String>(CUSTOMER).bind(source.as_str().to_owned());
-            let find = find.bind(reference.as_str().to_owned());
-            let found = find.fetch_optional(&mut *session).await.map_err(store_error)?;
-            session.finish().await.map_err(store_error)?;
-            parsed(found.map(|email| email.parse()).transpose(), "e-mail address")
-        })
-        .await
-    }
-
-    async fn deal(&self, source: &Source, kind: ReferenceKind, name: &OrderId) -> Result<Option<Deal>, StoreError> {
-        let reference = ReferenceId { source: source.clone(), kind, name: name.clone() };
-        let sessions = self.sessions.clone();
-        detached(async move {
-            let mut session = sessions.read().await?;
-            let loaded = deals(&mut session, HashSet::from([reference.clone()])).await?;
-            session.finish().await.map_err(store_error)?;
-            Ok(loaded.deal_named(&reference)?.cloned())
-        })
-        .await
-    }
-
-    async fn dismiss(&self, source: &Source, name: &RefName, is_dismissed: bool, edit: Edit) -> Result<(), StoreError> {
-        let (source, name) = (source.clone(), name.clone());
-        let change =
-            async move |session: &mut Session<'_>| dismiss(session, (&source, &name), is_dismissed, &edit).await;
-        self.maintenance()?.run(move |session| Box::pin(async move { change(session).await })).await
-    }
-
-    async fn is_dismissed(&self, source: &Source, name: &RefName) -> Result<bool, StoreError> {
-        let (sessions, source, name) = (self.sessions.clone(), source.as_str().to_owned(), name.as_str().to_owned());
-        detached(async move {
-            let mut session = sessions.read().await?;
-            let find = session.scalar::<i64>(IS_DISMISSED).bind(source).bind(name);
-            let found = find.fetch_one(&mut *session).await.map_err(store_error)?;
-            session.finish().await.map_err(store_error)?;
-            Ok(found > 0)
-        })
-        .await
-    }
-
-    async fn prune_inbox(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        self.maintenance()?.part_by_part(move |session, from| Box::pin(prune(session, before, from))).await
-    }
 }

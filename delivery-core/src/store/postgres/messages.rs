@@ -3,37 +3,13 @@
 use chrono::{DateTime, Utc};
 use sqlx::postgres::PgRow;
 
-use super::audit::log;
 use super::connect::Sessions;
 use super::error::store_error;
 use super::session::Session;
-use crate::clock::{Clock, SystemClock};
+use crate::store::sql::messages::{machine, skew_sql as skew};
 use crate::store::sql::rows::{self, Columns};
-use crate::store::sql::statements::{self, Completion, FAILED, completion, limit, stored_route};
-use crate::store::{
-    Action, Edit, FARTHEST, FailedMessage, LONGEST_LEASE, Lease, LeasedMessage, MessageNumber, Outcome, Route,
-    StoreError,
-};
-
-/// How far the database's clock is ahead of this machine's, in milliseconds; 0 for what a trip may account for. The
-/// parameter is the machine's time. It is added to all times at which messages are due, so that servers whose clocks differ
-/// agree. A caller's clock that is not the machine's, as in tests, keeps its difference to that.
-macro_rules! skew {
-    ($machine:literal) => {
-        concat!(
-            "(SELECT CASE WHEN abs(s.skew) > 2000 THEN s.skew ELSE 0 END FROM \
-             (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint - ",
-            $machine,
-            " AS skew) s)"
-        )
-    };
-}
-pub(super) use skew;
-
-/// This machine's time, in milliseconds.
-pub(super) fn machine() -> i64 {
-    SystemClock.now().timestamp_millis()
-}
+use crate::store::sql::statements::{self, Completion, FAILED, completion, limit};
+use crate::store::{FARTHEST, FailedMessage, LONGEST_LEASE, Lease, LeasedMessage, Outcome, StoreError};
 
 /// Leases what is due and nobody else is about to lease.
 pub(super) async fn claim(
@@ -146,47 +122,6 @@ pub(super) async fn renew(session: &mut Session<'_>, leases: &[Lease], until: Da
         .bind(until.timestamp_millis())
         .bind(machine());
     renew.execute(&mut **session).await.map(drop).map_err(store_error)
-}
-
-/// Those that failed, for good or not yet, by another route than `route`, or all without one. One that somebody else holds is left.
-pub(super) async fn retry_all(
-    session: &mut Session<'_>,
-    route: Option<Route>,
-    now: DateTime<Utc>,
-) -> Result<u64, StoreError> {
-    const RETRY: &str = concat!(
-        "WITH failed AS (SELECT number FROM delivery_message \
-            WHERE (state = 2 OR state = 0 AND leased = 0 AND route IS NOT NULL) \
-                AND ($2::text IS NULL OR route IS DISTINCT FROM $2) FOR UPDATE SKIP LOCKED), \
-        clock AS (SELECT $1 + ",
-        skew!("$3"),
-        " AS now) \
-        UPDATE delivery_message l SET due_at = clock.now, reason = NULL, route = NULL, \
-            attempts = CASE state WHEN 2 THEN 0 ELSE attempts END, \
-            queued_at = CASE state WHEN 2 THEN clock.now ELSE queued_at END, state = 0 \
-        FROM failed, clock WHERE l.number = failed.number"
-    );
-    let update = session.query(RETRY).bind(now.timestamp_millis()).bind(route.map(stored_route)).bind(machine());
-    Ok(update.execute(&mut **session).await.map_err(store_error)?.rows_affected())
-}
-
-pub(super) async fn retry(session: &mut Session<'_>, message: MessageNumber, edit: &Edit) -> Result<bool, StoreError> {
-    const RETRY: &str = concat!(
-        "WITH clock AS (SELECT $1 + ",
-        skew!("$3"),
-        " AS now) \
-        UPDATE delivery_message SET state = 0, attempts = 0, reason = NULL, route = NULL, queued_at = clock.now, due_at = clock.now \
-        FROM clock WHERE number = $2 AND state = 2 RETURNING key"
-    );
-    let mut transaction = session.begin().await.map_err(store_error)?;
-    let mut inside = Session::Host(&mut transaction);
-    let update = inside.scalar::<i64>(RETRY).bind(edit.at.timestamp_millis()).bind(message.get()).bind(machine());
-    let key = update.fetch_optional(&mut *inside).await.map_err(store_error)?;
-    if key.is_some() {
-        log(&mut inside, (key, None), Action::MessageRetried, edit).await?;
-    }
-    transaction.commit().await.map_err(store_error)?;
-    Ok(key.is_some())
 }
 
 /// Messages that failed for good.

@@ -13,8 +13,7 @@
 //! `SKIP LOCKED`, so that servers share the sending. A batch whose answer was lost is [resolved](resolve).
 
 mod attempts;
-mod audit;
-mod catalog;
+mod cold;
 mod connect;
 mod error;
 mod history;
@@ -25,23 +24,20 @@ mod inspect;
 mod keyring;
 mod load;
 mod locked;
-mod lost;
 mod messages;
 mod numbers;
 mod options;
 mod persist;
-mod posts;
 mod read;
-mod records;
 mod request;
 mod resolve;
 mod schema;
 mod schema_lock;
 mod session;
-mod sign_ins;
 #[cfg(feature = "sqlite")]
 mod transfer;
 mod version_cache;
+mod watch;
 mod writer;
 
 use std::fmt;
@@ -67,9 +63,10 @@ use self::writer::Writer;
 use super::batch::BatchQueue;
 use super::cache::{PostCache, ProductCache};
 use super::sql::WorkQueue;
+use super::sql::messages::{retry, retry_all};
 use super::{
-    Answer, Backend, ChangeKey, Edit, FailedMessage, History, Inbox, KeyQuery, Lease, LeasedMessage, Ledger, LostKeys,
-    MessageNumber, Operation, Page, Records, Requests, Route, SignIns, StoreError, Use, UseId,
+    Answer, Backend, ChangeKey, Edit, FailedMessage, KeyQuery, Lease, LeasedMessage, Ledger, MessageNumber, Office,
+    Operation, Page, Route, StoreError, Use, UseId,
 };
 use crate::key::{Acceptance, Fingerprint, Key, KeyId};
 
@@ -146,7 +143,7 @@ impl PostgresStore {
         let (maintenance, maintenance_end) = BatchQueue::start(Writer::new(sessions.clone()));
         let (finder, finder_end) = BatchQueue::start(Finder::new(sessions.clone()));
         let products = Arc::<ProductCache>::default();
-        let watch = tokio::spawn(catalog::watch(sessions.clone(), products.clone())).abort_handle();
+        let watch = tokio::spawn(watch::watch(sessions.clone(), products.clone())).abort_handle();
         let writers = [WorkQueue::new(first), WorkQueue::new(second)];
         let (receiver, maintenance) = (WorkQueue::new(receiver), WorkQueue::new(maintenance));
         let tasks = Tasks { writers, receiver, maintenance, finder };
@@ -263,35 +260,22 @@ impl Backend for PostgresStore {
     }
 
     async fn retry_message(&self, message: MessageNumber, edit: Edit) -> Result<bool, StoreError> {
-        let queue = self.maintenance()?;
-        queue.run(move |session| Box::pin(async move { messages::retry(session, message, &edit).await })).await
+        retry(self, message, edit).await
     }
 
     async fn retry_messages(&self, route: Option<Route>, now: DateTime<Utc>) -> Result<u64, StoreError> {
-        self.maintenance()?.run(move |session| Box::pin(messages::retry_all(session, route, now))).await
+        retry_all(self, route, now).await
     }
 
-    fn uses(&self) -> Option<&dyn History> {
-        Some(self)
+    async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError> {
+        history::history(self.sessions.clone(), id, before, limit).await
     }
 
-    fn inbox(&self) -> Option<&dyn Inbox> {
-        Some(self)
+    async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
+        self.maintenance()?.part_by_part(move |session, from| Box::pin(history::prune(session, before, from))).await
     }
 
-    fn requests(&self) -> Option<&dyn Requests> {
-        Some(self)
-    }
-
-    fn records(&self) -> Option<&dyn Records> {
-        Some(self)
-    }
-
-    fn sign_ins(&self) -> Option<&dyn SignIns> {
-        Some(self)
-    }
-
-    fn lost_keys(&self) -> Option<&dyn LostKeys> {
+    fn office(&self) -> Option<&dyn Office> {
         Some(self)
     }
 
@@ -311,17 +295,6 @@ impl Backend for PostgresStore {
         self.sessions.close().await;
         // A closed store answers nothing, not even what it has at hand.
         self.products.clear();
-    }
-}
-
-#[async_trait]
-impl History for PostgresStore {
-    async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError> {
-        history::history(self.sessions.clone(), id, before, limit).await
-    }
-
-    async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        self.maintenance()?.part_by_part(move |session, from| Box::pin(history::prune(session, before, from))).await
     }
 }
 

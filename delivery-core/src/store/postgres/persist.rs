@@ -16,10 +16,11 @@ use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 
 use super::error::{may_have_happened, store_error};
-use super::messages::{self, machine, skew};
+use super::messages;
 use super::session::Session;
 use crate::key::Reason;
 use crate::ledger::plan::{KeyWrite, PurchaseId, Writes};
+use crate::store::sql::messages::{machine, skew_sql as skew};
 use crate::store::{Persisted, StoreError};
 
 /// The uses `$1` to `$5` of the keys that the statement has `written`.

@@ -1,18 +1,11 @@
 //! Requests that may be repeated.
 
-use async_trait::async_trait;
-use chrono::{DateTime, Utc};
-
-use super::PostgresStore;
 use super::error::store_error;
 use super::session::Session;
 use crate::ledger::plan::{Loaded, Needs, RequestRow};
+use crate::store::StoreError;
 use crate::store::sql::request::{row, text};
 use crate::store::sql::rows::key_id;
-use crate::store::{Requests, StoreError};
-
-/// Requests deleted in one commit of a prune.
-const AT_ONCE: i64 = 5_000;
 
 /// Adds the requests that `needs` names, of keys that are loaded.
 pub(super) async fn load(session: &mut Session<'_>, needs: &Needs, loaded: &mut Loaded) -> Result<(), StoreError> {
@@ -60,27 +53,4 @@ pub(super) async fn persist(session: &mut Session<'_>, requests: &[RequestRow]) 
         .bind(requests.iter().map(|row| row.version).collect::<Vec<_>>());
     let written = written.fetch_one(&mut **session).await.map_err(store_error)?;
     Ok(usize::try_from(written) == Ok(requests.len()))
-}
-
-async fn prune(session: &mut Session<'_>, before: DateTime<Utc>) -> Result<u64, StoreError> {
-    // The time is looked at again: somebody may have used the name anew meanwhile.
-    const PRUNE: &str = "DELETE FROM delivery_request WHERE at < $1 AND (key, request) IN \
-        (SELECT key, request FROM delivery_request WHERE at < $1 LIMIT $2)";
-    let prune = session.query(PRUNE).bind(before.timestamp_millis()).bind(AT_ONCE);
-    Ok(prune.execute(&mut **session).await.map_err(store_error)?.rows_affected())
-}
-
-#[async_trait]
-impl Requests for PostgresStore {
-    async fn prune_requests(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        let queue = self.maintenance()?;
-        let mut all = 0;
-        loop {
-            let pruned = queue.run(move |session| Box::pin(async move { prune(session, before).await })).await?;
-            all += pruned;
-            if pruned.cast_signed() < AT_ONCE {
-                return Ok(all);
-            }
-        }
-    }
 }

@@ -1,14 +1,62 @@
-//! Requests of buyers who have lost their keys, as rows.
+//! Requests of buyers who have lost their keys.
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+
+use super::messages::{QUEUE, skew};
+use super::rows::Columns;
+use super::session::{Database, Patience, Session, row, values};
+use super::statements::limit;
+use crate::email::Email;
+use crate::ledger::plan::number_at;
+use crate::store::{LOST_PAUSE, LostKeys, LostScan, MessageKind, StoreError};
 
 /// The oldest requests, at most `$1`.
-pub(in crate::store) const WAITING: &str = "SELECT number, email FROM delivery_lost ORDER BY number LIMIT $1";
+const WAITING: &str = "SELECT number, email FROM delivery_lost ORDER BY number LIMIT $1";
 
-/// The newest key of address `$1`, in lower case, that is not revoked. Who was forgotten is told nothing.
-pub(in crate::store) const NEWEST: &str = "SELECT number, email FROM delivery_key \
+/// The newest key of address `$1`, in lower case, that is not revoked. A person who was forgotten is told nothing.
+const NEWEST: &str = "SELECT number, email FROM delivery_key \
     WHERE lower(email) = $1 AND revoked_at IS NULL AND email NOT LIKE 'erased-%@erased.invalid' ORDER BY id DESC LIMIT 1";
 
 /// Whether address `$1`, in lower case, was sent its keys after millisecond `$2`.
-pub(in crate::store) const RECENT: &str = "SELECT 1 FROM delivery_key k JOIN delivery_message m ON m.key = k.number \
+const RECENT: &str = "SELECT k.number FROM delivery_key k JOIN delivery_message m ON m.key = k.number \
     WHERE lower(k.email) = $1 AND m.kind = 'lost' AND m.queued_at > $2 LIMIT 1";
 
-pub(in crate::store) const DONE: &str = "DELETE FROM delivery_lost WHERE number = $1";
+const DONE: &str = "DELETE FROM delivery_lost WHERE number = $1";
+
+#[async_trait]
+impl<D: Database> LostKeys for D {
+    async fn ask(&self, email: &Email, at: DateTime<Utc>) -> Result<(), StoreError> {
+        self.ask_lost(email, at.timestamp_millis()).await
+    }
+
+    async fn answer_lost(&self, scan: LostScan) -> Result<usize, StoreError> {
+        // A writing session holds up buyers on SQLite: mostly there is nothing to do.
+        let any = self.read(Patience::Usual, |session| Box::pin(row(session, WAITING, values![1])));
+        if any.await?.is_none() {
+            return Ok(0);
+        }
+        self.write(Patience::Usual, move |session| Box::pin(answer(session, scan))).await
+    }
+}
+
+async fn answer(session: &mut (dyn Session + '_), scan: LostScan) -> Result<usize, StoreError> {
+    let dialect = session.dialect();
+    // Servers take turns: each sees what the one before has sent.
+    let waiting = session.rows(&dialect.locking(WAITING), values![limit(scan.limit)]).await?;
+    let skew = skew(session).await?;
+    let (now, since) = (scan.now.timestamp_millis() + skew, (scan.now - LOST_PAUSE).timestamp_millis() + skew);
+    for request in &waiting {
+        let (number, address) = (request.integer("number")?, request.text("email")?.to_ascii_lowercase());
+        // A person who is forgotten meanwhile is not written to.
+        let newest = row(session, &dialect.locking(NEWEST), values![address.as_str()]).await?;
+        let recent = row(session, RECENT, values![address, since]).await?;
+        if let (Some(key), None) = (newest, recent) {
+            let (message, name) = (number_at(scan.now, session.number().await?), scan.name(number)?);
+            let (key, email, kind) = (key.integer("number")?, key.text("email")?, MessageKind::Lost.as_str());
+            session.execute(QUEUE, values![message, key, kind, email, name.as_str(), now]).await?;
+        }
+        session.execute(DONE, values![number]).await?;
+    }
+    Ok(waiting.len())
+}

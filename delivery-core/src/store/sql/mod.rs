@@ -1,13 +1,21 @@
 //! What the SQL stores share: their queue of work, statements that both databases understand, and rows as values.
 
+mod catalog;
+mod erase;
+mod events;
+mod expiry;
+mod figures;
 pub(super) mod inbox;
-pub(super) mod lost;
+mod lost;
+pub(super) mod messages;
 mod migrations;
+mod posts;
 pub(super) mod records;
 pub(super) mod request;
 pub(super) mod rows;
 pub(super) mod search;
-pub(super) mod sign_ins;
+pub(super) mod session;
+mod sign_ins;
 pub(super) mod statements;
 #[cfg(all(feature = "sqlite", feature = "postgres"))]
 pub(super) mod tables;

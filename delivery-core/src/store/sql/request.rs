@@ -1,8 +1,31 @@
 //! Requests that may be repeated, as rows.
 
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+
 use super::rows::{Columns, milliseconds, product_id};
+use super::session::{Database, part_by_part, values};
 use crate::ledger::plan::RequestRow;
-use crate::store::{RequestId, StoreError};
+use crate::store::{RequestId, Requests, StoreError};
+
+/// Requests deleted in one commit of a prune.
+const AT_ONCE: i64 = 5_000;
+
+#[async_trait]
+impl<D: Database> Requests for D {
+    async fn prune_requests(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
+        // The time is looked at again: another server may have used the name anew meanwhile.
+        const PRUNE: &str = "DELETE FROM delivery_request WHERE at < $1 AND (key, request) IN \
+            (SELECT key, request FROM delivery_request WHERE at < $1 LIMIT $2)";
+        part_by_part(self, move |session, _| {
+            Box::pin(async move {
+                let pruned = session.execute(PRUNE, values![before.timestamp_millis(), AT_ONCE]).await?;
+                Ok((pruned, (pruned.cast_signed() == AT_ONCE).then_some(0)))
+            })
+        })
+        .await
+    }
+}
 
 /// A request as the databases have it.
 pub(in crate::store) fn text(request: &RequestId) -> String {

@@ -239,13 +239,3 @@ pub(in crate::store) fn parsed<T>(value: Result<T, Invalid>, what: &'static str)
 fn price(row: &impl Columns) -> Result<Price, StoreError> {
     parsed(row.text("price")?.parse(), "price")
 }
-
-/// A product of any number, to read the facts from.
-pub(in crate::store) fn draft_product(facts: &NewProduct) -> Result<Product, StoreError> {
-    Ok(Product::new(product_id(1)?, facts.clone()))
-}
-
-/// A post of any number, to read the facts from.
-pub(in crate::store) fn draft_post(facts: &NewPost) -> Result<Post, StoreError> {
-    Ok(Post::new(parsed(PostId::new(1), "post number")?, facts.clone()))
-}

@@ -2,8 +2,8 @@
 //! only the lease with the newest one completes the message (in `batch.sql`).
 
 use chrono::{DateTime, TimeDelta, Utc};
+use sqlx::SqlitePool;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
-use sqlx::{Connection, SqlitePool};
 
 use super::cache::Cache;
 use super::error::store_error;
@@ -12,10 +12,8 @@ use super::load::key;
 use super::pending::Snapshot;
 use super::writer::Writer;
 use crate::store::sql::rows::{self, Columns};
-use crate::store::sql::statements::{self, FAILED, LOG, bind_log, limit, stored_route};
-use crate::store::{
-    Action, Edit, FARTHEST, FailedMessage, LONGEST_LEASE, Lease, LeasedMessage, MessageNumber, Route, StoreError,
-};
+use crate::store::sql::statements::{self, FAILED, limit};
+use crate::store::{FARTHEST, FailedMessage, LONGEST_LEASE, Lease, LeasedMessage, StoreError};
 
 /// Leases what is due. Nobody else writes between the two statements. A sum as the limit: SQLite looks at a bare parameter when it
 /// plans a statement, and would plan it anew for each value.
@@ -103,32 +101,4 @@ pub(super) async fn failed(readers: &SqlitePool, cache: &Cache, most: usize) -> 
     let found = sqlx::query(SQL).bind(limit(most)).fetch_all(readers).await.map_err(store_error)?;
     let failed = |row| rows::failed_message(row, cache.current(key(row, &pending)?).key);
     Ok(statements::readable(found.iter().map(failed)))
-}
-
-pub(super) async fn retry(writer: &mut Writer, message: MessageNumber, edit: &Edit) -> Result<bool, StoreError> {
-    const RETRY: &str = "UPDATE delivery_message SET state = 0, attempts = 0, reason = NULL, route = NULL, queued_at = ?1, due_at = ?1 \
-                         WHERE number = ?2 AND state = 2 RETURNING key";
-    let number = writer.next_number().await?;
-    let mut transaction = writer.connection.begin().await.map_err(store_error)?;
-    let update = sqlx::query_scalar::<_, i64>(RETRY).bind(edit.at.timestamp_millis()).bind(message.get());
-    let key = update.fetch_optional(&mut *transaction).await.map_err(store_error)?;
-    if key.is_some() {
-        let log = bind_log!(sqlx::query(LOG), number, (key, None), Action::MessageRetried, edit);
-        log.execute(&mut *transaction).await.map_err(store_error)?;
-    }
-    transaction.commit().await.map_err(store_error)?;
-    Ok(key.is_some())
-}
-
-/// Those that failed, for good or not yet, by another route than `route`, or all without one.
-pub(super) async fn retry_all(
-    writer: &mut Writer,
-    route: Option<Route>,
-    now: DateTime<Utc>,
-) -> Result<u64, StoreError> {
-    const RETRY: &str = "UPDATE delivery_message SET due_at = ?1, reason = NULL, route = NULL, \
-            attempts = iif(state = 2, 0, attempts), queued_at = iif(state = 2, ?1, queued_at), state = 0 \
-        WHERE (state = 2 OR state = 0 AND leased = 0 AND route IS NOT NULL) AND (?2 IS NULL OR route IS NOT ?2)";
-    let update = sqlx::query(RETRY).bind(now.timestamp_millis()).bind(route.map(stored_route));
-    Ok(update.execute(&mut writer.connection).await.map_err(store_error)?.rows_affected())
 }

@@ -14,8 +14,8 @@
 mod append;
 mod backup;
 mod cache;
-mod catalog;
 mod checkpoint;
+mod cold;
 mod error;
 mod flush;
 mod handler;
@@ -33,11 +33,10 @@ mod open;
 mod pending;
 mod persist;
 mod read;
-mod records;
 mod request;
-mod sign_ins;
 #[cfg(feature = "postgres")]
 mod transfer;
+mod wipe;
 mod writer;
 
 use std::fmt;
@@ -66,17 +65,13 @@ use self::writer::Writer;
 use super::batch::STALLED;
 use super::clock::SteadyClock;
 use super::sql::WorkQueue;
+use super::sql::messages::{retry, retry_all};
 use super::{
-    Answer, Backend, Catalog, CatalogEditor, Edit, FailedMessage, History, Inbox, KeyQuery, Lease, LeasedMessage,
-    Ledger, LostKeys, MessageNumber, Operation, Outcome, Page, PostQuery, Posts, ProductNames, Records, Requests,
-    Route, SignIns, StoreError, Use, UseId,
+    Answer, Backend, Edit, FailedMessage, KeyQuery, Lease, LeasedMessage, Ledger, MessageNumber, Office, Operation,
+    Outcome, Page, Route, StoreError, Use, UseId,
 };
-use crate::HostRef;
 use crate::key::{Acceptance, Fingerprint, Key, KeyId};
 use crate::ledger::plan::Row;
-use crate::order::Source;
-use crate::post::{NewPost, Post, PostId};
-use crate::product::{Listing, NewProduct, Product, ProductId, RefName};
 
 /// Keys, orders, messages, products and posts in one SQLite file that this process owns.
 ///
@@ -203,34 +198,26 @@ impl Backend for SqliteStore {
     }
 
     async fn retry_message(&self, message: MessageNumber, edit: Edit) -> Result<bool, StoreError> {
-        self.writer()?.run(move |writer| Box::pin(async move { messages::retry(writer, message, &edit).await })).await
+        retry(self, message, edit).await
     }
 
     async fn retry_messages(&self, route: Option<Route>, now: DateTime<Utc>) -> Result<u64, StoreError> {
-        self.writer()?.run(move |writer| Box::pin(async move { messages::retry_all(writer, route, now).await })).await
+        retry_all(self, route, now).await
     }
 
-    fn uses(&self) -> Option<&dyn History> {
-        Some(self)
+    async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError> {
+        let newest = match before {
+            None => self.row(id).await?.and_then(|row| row.last_use),
+            Some(before) => timely(history::previous_use(&self.readers, id, before)).await?,
+        };
+        timely(history::history(&self.readers, newest, limit)).await
     }
 
-    fn inbox(&self) -> Option<&dyn Inbox> {
-        Some(self)
+    async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
+        self.writer()?.part_by_part(move |writer, from| Box::pin(history::prune(writer, before, from))).await
     }
 
-    fn requests(&self) -> Option<&dyn Requests> {
-        Some(self)
-    }
-
-    fn records(&self) -> Option<&dyn Records> {
-        Some(self)
-    }
-
-    fn sign_ins(&self) -> Option<&dyn SignIns> {
-        Some(self)
-    }
-
-    fn lost_keys(&self) -> Option<&dyn LostKeys> {
+    fn office(&self) -> Option<&dyn Office> {
         Some(self)
     }
 
@@ -251,103 +238,6 @@ impl Backend for SqliteStore {
         self.cache.keys.clear();
         self.cache.products.clear();
         self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
-    }
-}
-
-#[async_trait]
-impl History for SqliteStore {
-    async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError> {
-        let newest = match before {
-            None => self.row(id).await?.and_then(|row| row.last_use),
-            Some(before) => timely(history::previous_use(&self.readers, id, before)).await?,
-        };
-        timely(history::history(&self.readers, newest, limit)).await
-    }
-
-    async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        self.writer()?.part_by_part(move |writer, from| Box::pin(history::prune(writer, before, from))).await
-    }
-}
-
-#[async_trait]
-impl Catalog for SqliteStore {
-    async fn product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
-        timely(catalog::product(&self.readers, &self.cache, id)).await
-    }
-
-    async fn products(&self) -> Result<Arc<Vec<Listing>>, StoreError> {
-        timely(catalog::products(&self.readers, &self.cache)).await
-    }
-}
-
-#[async_trait]
-impl CatalogEditor for SqliteStore {
-    async fn add_product(&self, product: NewProduct, edit: Edit) -> Result<Arc<Product>, StoreError> {
-        self.writer()?
-            .run(move |writer| Box::pin(async move { catalog::add_product(writer, &product, &edit).await }))
-            .await
-    }
-
-    async fn product_called(&self, host_ref: &HostRef) -> Result<Option<Arc<Product>>, StoreError> {
-        timely(catalog::product_called(&self.readers, host_ref)).await
-    }
-
-    async fn update_product(
-        &self,
-        id: ProductId,
-        product: NewProduct,
-        was: Option<&NewProduct>,
-        edit: Edit,
-    ) -> Result<Option<Arc<Product>>, StoreError> {
-        let was = was.cloned();
-        let update =
-            async move |writer: &mut Writer| catalog::update_product(writer, id, (&product, was.as_ref()), &edit).await;
-        self.writer()?.run(move |writer| Box::pin(async move { update(writer).await })).await
-    }
-
-    async fn archive_product(&self, id: ProductId, edit: Edit) -> Result<Option<Arc<Product>>, StoreError> {
-        self.writer()?
-            .run(move |writer| Box::pin(async move { catalog::archive_product(writer, id, &edit).await }))
-            .await
-    }
-}
-
-#[async_trait]
-impl ProductNames for SqliteStore {
-    async fn product_named(&self, source: &Source, name: &RefName) -> Result<Option<ProductId>, StoreError> {
-        timely(catalog::product_named(&self.readers, &self.cache, source, name)).await
-    }
-}
-
-#[async_trait]
-impl Posts for SqliteStore {
-    async fn posts(&self, query: &PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
-        timely(catalog::posts(&self.readers, &self.cache, query)).await
-    }
-
-    async fn add_post(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError> {
-        self.writer()?.run(move |writer| Box::pin(async move { catalog::add_post(writer, &post, &edit).await })).await
-    }
-
-    async fn post(&self, id: PostId) -> Result<Option<Post>, StoreError> {
-        timely(catalog::post(&self.readers, id)).await
-    }
-
-    async fn update_post(
-        &self,
-        id: PostId,
-        post: NewPost,
-        was: Option<&NewPost>,
-        edit: Edit,
-    ) -> Result<Option<Post>, StoreError> {
-        let was = was.cloned();
-        let update =
-            async move |writer: &mut Writer| catalog::update_post(writer, id, (&post, was.as_ref()), &edit).await;
-        self.writer()?.run(move |writer| Box::pin(async move { update(writer).await })).await
-    }
-
-    async fn delete_post(&self, id: PostId, edit: Edit) -> Result<bool, StoreError> {
-        self.writer()?.run(move |writer| Box::pin(async move { catalog::delete_post(writer, id, &edit).await })).await
     }
 }
 

@@ -1,22 +1,15 @@
 //! Requests that may be repeated.
 
-use async_trait::async_trait;
-use chrono::{DateTime, Utc};
 use serde::Serialize;
 use sqlx::sqlite::SqliteConnection;
 
-use super::SqliteStore;
 use super::error::store_error;
 use super::json::json;
-use super::writer::Writer;
 use crate::key::KeyId;
 use crate::ledger::plan::{Loaded, Needs, RequestRow};
 use crate::store::sql::request::{row, text};
 use crate::store::sql::rows::key_id;
-use crate::store::{RequestId, Requests, StoreError};
-
-/// Requests deleted in one commit of a prune.
-const AT_ONCE: i64 = 5_000;
+use crate::store::{RequestId, StoreError};
 
 /// Adds the requests that `needs` names.
 pub(super) async fn load(
@@ -43,26 +36,4 @@ pub(super) fn rows(requests: &[RequestRow]) -> Vec<impl Serialize + use<>> {
     let row =
         |row: &RequestRow| (row.key, text(&row.request), row.product.get(), row.at.timestamp_millis(), row.repeats);
     requests.iter().map(row).collect()
-}
-
-async fn prune(writer: &mut Writer, before: DateTime<Utc>) -> Result<u64, StoreError> {
-    const PRUNE: &str = "DELETE FROM delivery_request WHERE (key, request) IN \
-        (SELECT key, request FROM delivery_request WHERE at < ? LIMIT ?)";
-    let prune = sqlx::query(PRUNE).bind(before.timestamp_millis()).bind(AT_ONCE);
-    Ok(prune.execute(&mut writer.connection).await.map_err(store_error)?.rows_affected())
-}
-
-#[async_trait]
-impl Requests for SqliteStore {
-    async fn prune_requests(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        let queue = self.writer()?;
-        let mut all = 0;
-        loop {
-            let pruned = queue.run(move |writer| Box::pin(prune(writer, before))).await?;
-            all += pruned;
-            if pruned.cast_signed() < AT_ONCE {
-                return Ok(all);
-            }
-        }
-    }
 }

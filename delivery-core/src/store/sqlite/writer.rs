@@ -48,13 +48,6 @@ impl Writer {
         }
         Ok(())
     }
-
-    /// A number that no row has.
-    pub(super) async fn next_number(&mut self) -> Result<i64, StoreError> {
-        self.reserve(1).await?;
-        self.newest += 1;
-        Ok(self.newest)
-    }
 }
 
 impl fmt::Debug for Writer {

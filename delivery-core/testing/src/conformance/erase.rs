@@ -79,7 +79,7 @@ pub(super) async fn an_erased_person_is_nowhere_and_counts_stay(store: Port) {
     let keys = store.search(&all).await.expect("found").items;
     let messages = records(&store).messages(&MessageQuery { limit: 99, ..MessageQuery::default() }).await;
     let audit = records(&store).audit(&AuditQuery { limit: 99, ..AuditQuery::default() }).await.expect("read").items;
-    let inbox = store.inbox().expect("an inbox");
+    let inbox = store.office().expect("an inbox");
     let events = inbox.entries(&InboxQuery { limit: 99, ..InboxQuery::default() }).await.expect("listed").items;
     let messages = messages.expect("listed").items;
     let shown = format!("{keys:?} {messages:?} {audit:?}").to_lowercase();

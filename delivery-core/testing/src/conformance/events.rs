@@ -48,7 +48,7 @@ pub(super) async fn receive(ledger: &Port, receipt: Receipt) -> Received {
 }
 
 pub(super) fn inbox(ledger: &Port) -> &dyn Inbox {
-    ledger.inbox().expect("an inbox")
+    ledger.office().expect("an inbox")
 }
 
 pub(super) async fn keys(ledger: &Port) -> Vec<Key> {

@@ -24,7 +24,7 @@ pub trait Whole: Ledger + CatalogEditor + Posts {}
 impl<S: Ledger + CatalogEditor + Posts> Whole for S {}
 
 pub(super) fn records(store: &Arc<dyn Whole>) -> &dyn Records {
-    store.records().expect("records")
+    store.office().expect("records")
 }
 
 /// The `index`th key of a test: later ones have greater ids, as time-ordered ids do.

@@ -81,7 +81,7 @@ async fn an_event_is_listed_with_what_it_came_to(ledger: Port) {
         assert_eq!((found.due_at.is_some(), &found.body), (waits, if waits { &body } else { &None }));
     }
     assert_eq!(all(&ledger, Some(EventOutcome::Revoked)).await, [listed[3].clone()]);
-    if let Some(records) = ledger.records() {
+    if let Some(records) = ledger.office() {
         assert_eq!(records.backlog().await.expect("counted").needs_attention, 1);
     }
     let mut pages = Vec::new();
@@ -177,7 +177,7 @@ async fn an_event_that_waits_for_the_seller_is_due_when_it_is_retried(ledger: Po
     let sale = paid("evt_1", "A", Links::default());
     let applied = Receipt { entry: read().await, is_kept: true, by: by.clone(), ..sale };
     assert_eq!(receive(&ledger, applied).await.issued.len(), 1);
-    if let Some(records) = ledger.records() {
+    if let Some(records) = ledger.office() {
         let audit = records.audit(&AuditQuery { limit: 9, ..AuditQuery::default() }).await.expect("read").items;
         let said: Vec<_> =
             audit.iter().map(|entry| (entry.action, Some(entry.actor.clone()), entry.detail.as_deref())).collect();
@@ -189,7 +189,7 @@ async fn an_event_that_waits_for_the_seller_is_due_when_it_is_retried(ledger: Po
 
 /// What the audit log has, newest first.
 async fn actions(ledger: &Port) -> Option<Vec<Action>> {
-    let audit = ledger.records()?.audit(&AuditQuery { limit: 9, ..AuditQuery::default() }).await.expect("read").items;
+    let audit = ledger.office()?.audit(&AuditQuery { limit: 9, ..AuditQuery::default() }).await.expect("read").items;
     Some(audit.into_iter().map(|entry| entry.action).collect())
 }
 

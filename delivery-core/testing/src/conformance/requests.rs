@@ -150,9 +150,7 @@ async fn requests_and_other_uses_that_race_keep_the_limit(ledger: Port) {
         counted += u64::from(asked.await.expect("answered"));
     }
     assert_eq!((counted, used(&ledger, id).await), (20, 20));
-    if let Some(uses) = ledger.uses() {
-        assert_eq!(uses.history(id, None, 100).await.expect("read").items.len(), 20, "each use has its record");
-    }
+    assert_eq!(ledger.history(id, None, 100).await.expect("read").items.len(), 20, "each use has its record");
 }
 
 async fn old_requests_are_pruned_and_counts_stay(ledger: Port) {
@@ -160,7 +158,7 @@ async fn old_requests_are_pruned_and_counts_stay(ledger: Port) {
     for (minute, name) in [(0, "a"), (1, "b"), (2, "c")] {
         assert!(ask(&ledger, id, name, at(minute)).await.is_ok());
     }
-    let requests = ledger.requests().expect("requests");
+    let requests = ledger.office().expect("requests");
     assert_eq!(requests.prune_requests(at(2)).await.expect("pruned"), 2);
     assert_eq!(requests.prune_requests(at(2)).await.expect("pruned"), 0);
     assert_eq!(ask(&ledger, id, "c", at(3)).await, Ok((true, 3)));

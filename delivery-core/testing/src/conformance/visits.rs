@@ -31,11 +31,11 @@ fn at(minutes: i64) -> DateTime<Utc> {
 }
 
 fn sign_ins(ledger: &Port) -> &dyn SignIns {
-    ledger.sign_ins().expect("sessions")
+    ledger.office().expect("sessions")
 }
 
 fn lost(ledger: &Port) -> &dyn LostKeys {
-    ledger.lost_keys().expect("requests of those who lost keys")
+    ledger.office().expect("requests of those who lost keys")
 }
 
 fn signed_in(id: u8, expires_at: DateTime<Utc>) -> SignIn {

@@ -199,19 +199,9 @@ where
         }
     }
 
-    /// Whether the store keeps events of platforms.
-    pub(super) fn has_inbox(&self) -> bool {
-        self.store.inbox().is_some()
-    }
-
-    /// Whether the store knows requests that come again.
-    pub(super) fn knows_requests(&self) -> bool {
-        self.store.requests().is_some()
-    }
-
-    /// Whether the store keeps records.
-    pub(super) fn keeps_records(&self) -> bool {
-        self.store.records().is_some()
+    /// Whether the store has what a shop's desk and the platforms need.
+    pub(super) fn has_office(&self) -> bool {
+        self.store.office().is_some()
     }
 
     pub(super) fn id(&self, key: usize) -> KeyId {

@@ -1,0 +1,169 @@
+//! Sessions for everything but what customers wait for, as [`sql::session`](crate::store::sql::session) asks for them.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, Column, Executor, Postgres, TypeInfo};
+
+use super::connect::{AT_LENGTH, BATCH, PATIENT};
+use super::error::store_error;
+use super::numbers::next_block;
+use super::session::Session as PgSession;
+use super::{PostgresStore, detached_for, inbox};
+use crate::email::Email;
+use crate::ledger::plan::{Loaded, Numbers, ReferenceId};
+use crate::store::StoreError;
+use crate::store::cache::{PostCache, ProductCache};
+use crate::store::sql::records::FIGURES;
+use crate::store::sql::session::{Database, Dialect, Patience, Row, Session, Stale, Task, Value};
+
+struct Cold<'s, 'c> {
+    session: &'s mut PgSession<'c>,
+    numbers: Numbers,
+    stale: Vec<Stale>,
+}
+
+#[async_trait]
+impl Session for Cold<'_, '_> {
+    async fn rows(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+        let found = bound(self.session, sql, values).fetch_all(&mut **self.session).await.map_err(store_error)?;
+        let Some(first) = found.first() else { return Ok(Vec::new()) };
+        let names = sqlx::Row::columns(first).iter().map(|column| column.name().to_owned()).collect::<Vec<_>>();
+        let names: Arc<[String]> = names.into();
+        found.iter().map(|row| values_of(row).map(|values| Row::new(names.clone(), values))).collect()
+    }
+
+    async fn execute(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
+        let done = bound(self.session, sql, values).execute(&mut **self.session).await.map_err(store_error)?;
+        Ok(done.rows_affected())
+    }
+
+    async fn number(&mut self) -> Result<i64, StoreError> {
+        if self.numbers.left() < 1 {
+            self.numbers = next_block(self.session).await?;
+        }
+        self.numbers.take()
+    }
+
+    async fn deals(&mut self, references: HashSet<ReferenceId>) -> Result<Loaded, StoreError> {
+        inbox::deals(self.session, references).await
+    }
+
+    fn changed(&mut self, stale: Stale) {
+        self.stale.push(stale);
+    }
+
+    fn dialect(&self) -> Dialect {
+        Dialect::Postgres
+    }
+}
+
+fn bound(session: &PgSession<'_>, sql: &str, values: Vec<Value>) -> Query<'static, Postgres, PgArguments> {
+    let query = session.query(AssertSqlSafe(sql.to_owned()));
+    values.into_iter().fold(query, |query, value| match value {
+        Value::Integer(value) => query.bind(value),
+        Value::Text(value) => query.bind(value),
+        Value::Bytes(value) => query.bind(value),
+        Value::Integers(values) => query.bind(values),
+    })
+}
+
+fn values_of(row: &PgRow) -> Result<Vec<Value>, StoreError> {
+    let value = |(index, column): (usize, &sqlx::postgres::PgColumn)| {
+        match column.type_info().name() {
+            "TEXT" => sqlx::Row::try_get(row, index).map(Value::Text),
+            "BYTEA" => sqlx::Row::try_get(row, index).map(Value::Bytes),
+            _ => sqlx::Row::try_get(row, index).map(Value::Integer),
+        }
+        .map_err(store_error)
+    };
+    sqlx::Row::columns(row).iter().enumerate().map(value).collect()
+}
+
+impl Database for PostgresStore {
+    async fn read<T: Send + 'static>(&self, patience: Patience, work: impl Task<T>) -> Result<T, StoreError> {
+        let sessions = self.sessions.clone();
+        let limit = if patience == Patience::Long { FIGURES } else { BATCH };
+        detached_for(limit, async move {
+            let mut session = sessions.read().await?;
+            let done = if patience == Patience::Long {
+                let mut transaction = session.begin().await.map_err(store_error)?;
+                transaction.execute(AT_LENGTH).await.map_err(store_error)?;
+                let done = work(&mut cold(&mut PgSession::Host(&mut transaction))).await?;
+                transaction.commit().await.map_err(store_error)?;
+                done
+            } else {
+                work(&mut cold(&mut session)).await?
+            };
+            session.finish().await.map_err(store_error)?;
+            Ok(done)
+        })
+        .await
+    }
+
+    async fn write<T: Send + 'static>(&self, patience: Patience, work: impl Task<T>) -> Result<T, StoreError> {
+        let queue = self.maintenance()?;
+        let written = queue.run(move |session| Box::pin(write(session, patience, work))).await;
+        // Until it is known what became of it, products may have changed. If this caller is gone by then, the watch notices.
+        match written {
+            Ok((done, stale)) => {
+                if stale.iter().any(|stale| matches!(stale, Stale::Products)) {
+                    self.products.clear();
+                }
+                Ok(done)
+            }
+            Err(error) => {
+                self.products.clear();
+                Err(error)
+            }
+        }
+    }
+
+    async fn ask_lost(&self, email: &Email, at: i64) -> Result<(), StoreError> {
+        const ASK: &str = "INSERT INTO delivery_lost (email, at) VALUES ($1, $2)";
+        let asked = crate::store::sql::session::values![email.as_str(), at];
+        self.write(Patience::Usual, move |session| Box::pin(async move { session.execute(ASK, asked).await })).await?;
+        Ok(())
+    }
+
+    /// Vacuuming is the database's own affair.
+    async fn ensure_overwritten(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn products(&self) -> &ProductCache {
+        &self.products
+    }
+
+    fn posts(&self) -> &PostCache {
+        &self.posts
+    }
+}
+
+fn cold<'s, 'c>(session: &'s mut PgSession<'c>) -> Cold<'s, 'c> {
+    Cold { session, numbers: Numbers::default(), stale: Vec::new() }
+}
+
+async fn write<T>(
+    session: &mut PgSession<'_>,
+    patience: Patience,
+    work: impl Task<T>,
+) -> Result<(T, Vec<Stale>), StoreError> {
+    let mut transaction = session.begin().await.map_err(store_error)?;
+    if patience == Patience::Long {
+        transaction.execute(PATIENT).await.map_err(store_error)?;
+    }
+    let mut inside = PgSession::Host(&mut transaction);
+    let mut cold = cold(&mut inside);
+    let done = work(&mut cold).await?;
+    let stale = cold.stale;
+    transaction.commit().await.map_err(store_error)?;
+    Ok((done, stale))
+}

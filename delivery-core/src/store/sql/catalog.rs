@@ -1,0 +1,206 @@
+//! Products: reading and changing them, and what platforms call them.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::rows::{self, product_columns};
+use super::session::{Database, Patience, Session, Stale, Value, log, row, values};
+use crate::HostRef;
+use crate::order::Source;
+use crate::product::{Listing, NewProduct, Product, ProductId, RefName};
+use crate::store::catalog::unchanged;
+use crate::store::{Action, Catalog, CatalogEditor, Edit, ProductNames, StoreError};
+use crate::terms::{UseLimit, Validity};
+
+const PRODUCT: &str = concat!("SELECT ", product_columns!(), " FROM delivery_product WHERE id = $1");
+
+const PRODUCT_CALLED: &str = concat!("SELECT ", product_columns!(), " FROM delivery_product WHERE host_ref = $1");
+
+/// The product that platform `$1` calls `$2`.
+const PRODUCT_NAMED: &str = "SELECT product FROM delivery_product_ref WHERE source = $1 AND name = $2";
+
+/// Products that are not archived and called `$1`.
+const PRODUCTS_NAMED: &str =
+    concat!("SELECT ", product_columns!(), " FROM delivery_product WHERE name = $1 AND archived = 0 ORDER BY id");
+
+const PRODUCTS: &str = "SELECT id, name, description, kind, price FROM delivery_product WHERE archived = 0 ORDER BY id";
+
+const ADD_PRODUCT: &str = concat!(
+    "INSERT INTO delivery_product (name, description, kind, content, price, days, uses, host_ref, refs, language) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING ",
+    product_columns!()
+);
+
+const UPDATE_PRODUCT: &str = concat!(
+    "UPDATE delivery_product SET name = $1, description = $2, kind = $3, content = $4, price = $5, days = $6, uses = $7, \
+        host_ref = $8, refs = $9, language = $10 WHERE id = $11 RETURNING ",
+    product_columns!()
+);
+
+const ARCHIVE_PRODUCT: &str =
+    concat!("UPDATE delivery_product SET archived = 1 WHERE id = $1 AND archived = 0 RETURNING ", product_columns!());
+
+#[async_trait]
+impl<D: Database> Catalog for D {
+    async fn product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
+        let cache = Database::products(self);
+        if let Some(product) = cache.product(id) {
+            return Ok(Some(product));
+        }
+        let version = cache.version();
+        let product = self.read(Patience::Usual, move |session| Box::pin(product(session, PRODUCT, id.get().into())));
+        Ok(product.await?.map(|product| cache.keep(Arc::new(product), version)))
+    }
+
+    async fn products(&self) -> Result<Arc<Vec<Listing>>, StoreError> {
+        let cache = Database::products(self);
+        if let Some(listing) = cache.listing() {
+            return Ok(listing);
+        }
+        let version = cache.version();
+        let found = self.read(Patience::Usual, |session| session.rows(PRODUCTS, Vec::new())).await?;
+        let listing = Arc::new(found.iter().map(rows::listing).collect::<Result<Vec<_>, _>>()?);
+        if !self.is_shared() {
+            // Of a database that servers share, the list is read each time: it shows at once what another has added.
+            cache.keep_listing(&listing, version);
+        }
+        Ok(listing)
+    }
+}
+
+#[async_trait]
+impl<D: Database> CatalogEditor for D {
+    async fn add_product(&self, product: NewProduct, edit: Edit) -> Result<Arc<Product>, StoreError> {
+        self.write(Patience::Usual, move |session| Box::pin(async move { add(session, &product, &edit).await })).await
+    }
+
+    async fn add_product_once(&self, product: NewProduct, edit: Edit) -> Result<Arc<Product>, StoreError> {
+        self.write(Patience::Long, move |session| {
+            Box::pin(async move {
+                take_turn(session).await?;
+                let called = session.rows(PRODUCTS_NAMED, values![draft(&product)?.name()]).await?;
+                let called = called.iter().map(rows::product).collect::<Result<Vec<_>, _>>()?;
+                match called.into_iter().find(|called| *called.facts() == product) {
+                    Some(found) => Ok(Arc::new(found)),
+                    None => add(session, &product, &edit).await,
+                }
+            })
+        })
+        .await
+    }
+
+    async fn product_called(&self, host_ref: &HostRef) -> Result<Option<Arc<Product>>, StoreError> {
+        let host_ref = Value::from(host_ref.as_str());
+        let found = self.read(Patience::Usual, move |session| Box::pin(product(session, PRODUCT_CALLED, host_ref)));
+        Ok(found.await?.map(Arc::new))
+    }
+
+    async fn update_product(
+        &self,
+        id: ProductId,
+        product: NewProduct,
+        was: Option<&NewProduct>,
+        edit: Edit,
+    ) -> Result<Option<Arc<Product>>, StoreError> {
+        let was = was.cloned();
+        self.write(Patience::Usual, move |session| {
+            Box::pin(async move {
+                if let Some(was) = &was {
+                    let sql = session.dialect().locking(PRODUCT);
+                    let is = self::product(session, &sql, id.get().into()).await?;
+                    unchanged(is.as_ref().map(Product::facts), Some(was))?;
+                }
+                let mut facts = columns(&product)?;
+                facts.push(id.get().into());
+                change(session, (UPDATE_PRODUCT, facts), Action::ProductUpdated, &edit).await
+            })
+        })
+        .await
+    }
+
+    async fn archive_product(&self, id: ProductId, edit: Edit) -> Result<Option<Arc<Product>>, StoreError> {
+        self.write(Patience::Usual, move |session| {
+            Box::pin(async move {
+                let archive = (ARCHIVE_PRODUCT, values![id.get()]);
+                match change(session, archive, Action::ProductArchived, &edit).await? {
+                    Some(archived) => Ok(Some(archived)),
+                    // Or it was archived before.
+                    None => Ok(product(session, PRODUCT, id.get().into()).await?.map(Arc::new)),
+                }
+            })
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl<D: Database> ProductNames for D {
+    async fn product_named(&self, source: &Source, name: &RefName) -> Result<Option<ProductId>, StoreError> {
+        let cache = Database::products(self);
+        if let Some(product) = cache.named(source, name) {
+            return Ok(product);
+        }
+        let (version, wanted) = (cache.version(), values![source.as_str(), name.as_str()]);
+        let found = self.read(Patience::Usual, |session| Box::pin(row(session, PRODUCT_NAMED, wanted))).await?;
+        let number = found.map(|row| rows::Columns::integer(&row, "product")).transpose()?;
+        let product = number.map(rows::product_id).transpose()?;
+        cache.keep_name(source, name, product, version);
+        Ok(product)
+    }
+}
+
+/// On a database that servers share, only the server that holds this row adds something once: each sees what the one before it
+/// has added.
+pub(super) async fn take_turn(session: &mut (dyn Session + '_)) -> Result<(), StoreError> {
+    if session.dialect().is_sqlite() {
+        return Ok(());
+    }
+    session.rows("SELECT version FROM delivery_catalog FOR UPDATE", Vec::new()).await.map(drop)
+}
+
+async fn product(session: &mut (dyn Session + '_), sql: &str, wanted: Value) -> Result<Option<Product>, StoreError> {
+    row(session, sql, vec![wanted]).await?.map(|row| rows::product(&row)).transpose()
+}
+
+async fn add(session: &mut (dyn Session + '_), facts: &NewProduct, edit: &Edit) -> Result<Arc<Product>, StoreError> {
+    let added = change(session, (ADD_PRODUCT, columns(facts)?), Action::ProductAdded, edit).await?;
+    added.ok_or(StoreError::corrupt("a product that was added and is not there"))
+}
+
+/// Changes a product, and enters that into the audit log. On PostgreSQL a trigger counts the change, for the caches of other
+/// servers.
+async fn change(
+    session: &mut (dyn Session + '_),
+    (sql, values): (&str, Vec<Value>),
+    action: Action,
+    edit: &Edit,
+) -> Result<Option<Arc<Product>>, StoreError> {
+    session.changed(Stale::Products);
+    let Some(row) = row(session, sql, values).await? else { return Ok(None) };
+    let product = rows::product(&row)?;
+    log(session, (None, Some(product.id().get())), action, edit).await?;
+    Ok(Some(Arc::new(product)))
+}
+
+/// A product of any number, to read the facts from.
+fn draft(facts: &NewProduct) -> Result<Product, StoreError> {
+    Ok(Product::new(rows::product_id(1)?, facts.clone()))
+}
+
+/// What `ADD_PRODUCT` wants.
+fn columns(facts: &NewProduct) -> Result<Vec<Value>, StoreError> {
+    let product = draft(facts)?;
+    Ok(values![
+        product.name(),
+        product.description(),
+        product.kind(),
+        product.content(),
+        product.price().to_string(),
+        product.terms().validity.map(Validity::as_days),
+        product.terms().limit.map(UseLimit::as_count),
+        product.host_ref().map(HostRef::as_str),
+        super::inbox::text(product.refs())?,
+        product.language().map(crate::Language::as_str),
+    ])
+}

@@ -1,0 +1,128 @@
+//! Forgetting a person.
+
+use super::rows::{Columns, key_id};
+use super::session::{Session, Stale, log, values};
+use crate::email::Email;
+use crate::key::KeyId;
+use crate::ledger::inbox::names_buyer;
+use crate::store::{Action, Edit, StoreError};
+
+/// The keys that were sent to address `$1`, which is `$2` by now, or were before it was corrected.
+macro_rules! whose {
+    () => {
+        "(SELECT number FROM delivery_key WHERE lower(email) = CAST($2 AS text) \
+            UNION SELECT key FROM delivery_event WHERE action = 'email_changed' AND lower(detail) = 'was ' || CAST($1 AS text))"
+    };
+}
+
+/// Whether an event names a customer of its platform who has address `$1`.
+macro_rules! customers {
+    () => {
+        "EXISTS (SELECT 1 FROM delivery_customer c WHERE lower(c.email) = CAST($1 AS text) AND c.source = i.source \
+            AND replace(body, '\"customer\":\"' || c.reference || '\"', '') <> body)"
+    };
+}
+
+/// Whether column `$column` contains address `$1`.
+macro_rules! contains {
+    ($column:literal) => {
+        concat!("replace(lower(", $column, "), CAST($1 AS text), '') <> lower(", $column, ")")
+    };
+}
+
+/// Events that wait or were dismissed and may name address `$1`, in lower case, with whether they name a customer of a platform who has
+/// it. They come first: whoever applies one holds its row, and has its keys written before the keys are looked at.
+const WAITING: &str = concat!(
+    "SELECT number, body, CAST(CASE WHEN ",
+    customers!(),
+    " THEN 1 ELSE 0 END AS bigint) AS customers FROM delivery_inbox i \
+        WHERE (due_at IS NOT NULL OR outcome = 'ignored' AND outcome <> 'issued' AND reason = 'dismissed') AND (",
+    contains!("body"),
+    " OR ",
+    customers!(),
+    ")"
+);
+
+/// Forgets event `$1`.
+const FORGET_EVENT: &str = "UPDATE delivery_inbox SET body = NULL, due_at = NULL, outcome = 'ignored', \
+    reason = 'the customer was erased', version = version + 1 WHERE number = $1";
+
+/// Whether an event of [`WAITING`] is about this person.
+fn is_about(row: &impl Columns, email: &Email) -> Result<bool, StoreError> {
+    Ok(row.integer("customers")? == 1 || row.text_or_null("body")?.is_some_and(|body| names_buyer(body, email)))
+}
+
+/// Forgets the address in the reasons for which keys were revoked that had it before it was corrected. Returns their ids. It comes
+/// before [`ERASE`], which forgets who had it.
+const ERASE_REASONS: &str = concat!(
+    "UPDATE delivery_key SET revoked_reason = CASE WHEN CAST($2 AS text) IS NULL THEN revoked_reason ELSE 'erased' END \
+        WHERE number IN ",
+    whose!(),
+    " AND ",
+    contains!("revoked_reason"),
+    " RETURNING id"
+);
+
+/// What forgets address `$1`, in lower case, which `$2` replaces, in this order, once the events that wait are forgotten. The first
+/// one returns the ids of its keys.
+const ERASE: [&str; 6] = [
+    concat!(
+        "UPDATE delivery_key SET email = CAST($2 AS text), \
+            revoked_reason = CASE WHEN ",
+        contains!("revoked_reason"),
+        " THEN 'erased' ELSE revoked_reason END WHERE lower(email) = CAST($1 AS text) RETURNING id"
+    ),
+    // Keys that were corrected have another buyer, whom their messages go to.
+    "DELETE FROM delivery_message WHERE state = 0 AND lower(recipient) = CAST($1 AS text) \
+        AND key IN (SELECT number FROM delivery_key WHERE lower(email) = CAST($2 AS text))",
+    // The reason that a host's own mailer gives may quote the address.
+    concat!(
+        "UPDATE delivery_message SET \
+            recipient = CASE WHEN lower(recipient) = CAST($1 AS text) THEN CAST($2 AS text) ELSE recipient END, \
+            reason = CASE WHEN ",
+        contains!("reason"),
+        " THEN 'erased' ELSE reason END WHERE key IN ",
+        whose!()
+    ),
+    concat!(
+        "UPDATE delivery_event SET detail = CASE \
+            WHEN lower(detail) = 'was ' || CAST($1 AS text) THEN 'was ' || CAST($2 AS text) ELSE 'erased' END WHERE key IN ",
+        whose!(),
+        // An address that contains this one is another person's.
+        " AND (lower(detail) = 'was ' || CAST($1 AS text) OR action <> 'email_changed' AND ",
+        contains!("detail"),
+        ")"
+    ),
+    "DELETE FROM delivery_customer WHERE lower(email) = CAST($1 AS text) AND CAST($2 AS text) IS NOT NULL",
+    "DELETE FROM delivery_lost WHERE lower(email) = CAST($1 AS text) AND CAST($2 AS text) IS NOT NULL",
+];
+
+/// Forgets a person. Returns the keys that were sent to the address.
+pub(super) async fn erase(
+    session: &mut (dyn Session + '_),
+    (email, pseudonym): (Email, Email),
+    edit: Edit,
+) -> Result<Vec<KeyId>, StoreError> {
+    const LOCK: &str = "SELECT number FROM delivery_key WHERE lower(email) = $1 ORDER BY number";
+    let (dialect, address) = (session.dialect(), email.as_str().to_ascii_lowercase());
+    for event in session.rows(&dialect.locking(WAITING), values![address.as_str()]).await? {
+        if is_about(&event, &email)? {
+            session.execute(FORGET_EVENT, values![event.integer("number")?]).await?;
+        }
+    }
+    // A server that tells a buyer of something holds the key meanwhile: what was queued by then is erased too.
+    session.rows(&dialect.locking(LOCK), values![address.as_str()]).await?;
+    let both = || values![address.as_str(), pseudonym.as_str()];
+    let reasons = session.rows(ERASE_REASONS, both()).await?;
+    let mut changed = reasons.iter().map(key_id).collect::<Result<Vec<_>, _>>()?;
+    let mut erased = Vec::new();
+    for statement in ERASE {
+        let keys = session.rows(statement, both()).await?;
+        erased.extend(keys.iter().map(key_id).collect::<Result<Vec<_>, _>>()?);
+    }
+    let detail = Some(pseudonym.as_str().to_owned());
+    log(session, (None, None), Action::CustomerErased, &Edit { detail, ..edit }).await?;
+    changed.extend_from_slice(&erased);
+    session.changed(Stale::Keys(changed));
+    Ok(erased)
+}

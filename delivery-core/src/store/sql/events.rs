@@ -1,0 +1,242 @@
+//! The inbox: claiming, listing, retrying, dismissing and pruning events of platforms.
+
+use std::collections::HashSet;
+
+use async_trait::async_trait;
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::inbox::{entry, entry_columns};
+use super::rows::{Columns, parsed};
+use super::session::{Database, Patience, Session, log, part_by_part, row, values};
+use super::statements::limit;
+use crate::email::Email;
+use crate::ledger::plan::{ReferenceId, number_at};
+use crate::order::{OrderId, Source};
+use crate::product::RefName;
+use crate::store::{
+    Action, Deal, Edit, Entry, EventOutcome, FARTHEST, Inbox, InboxQuery, Page, ReferenceKind, StoreError,
+    UNKNOWN_PRODUCT,
+};
+use crate::throttle::Throttle;
+
+/// Events that match `query`, below number `$1`, newest first, at most `$2`.
+fn entries(query: &InboxQuery) -> String {
+    // The index is found by what stands in the text.
+    let outcome = match query.outcome {
+        None => String::new(),
+        Some(EventOutcome::Issued) => " AND i.outcome = 'issued'".to_owned(),
+        Some(outcome) => format!(" AND i.outcome = '{}' AND i.outcome <> 'issued'", outcome.as_str()),
+    };
+    let newest = match query.outcome {
+        Some(EventOutcome::NeedsAttention) => format!(
+            " AND NOT EXISTS (SELECT 1 FROM delivery_inbox newer WHERE newer.number > i.number AND newer.outcome = i.outcome \
+                AND newer.outcome <> 'issued' AND newer.source = i.source AND newer.reason = i.reason \
+                AND i.reason LIKE '{UNKNOWN_PRODUCT}%')"
+        ),
+        _ => String::new(),
+    };
+    let columns = entry_columns!();
+    format!(
+        "SELECT {columns} FROM delivery_inbox i WHERE i.number < $1{outcome}{newest} ORDER BY i.number DESC LIMIT $2"
+    )
+}
+
+/// The address of customer `$2` of platform `$1`.
+const CUSTOMER: &str = "SELECT email FROM delivery_customer WHERE source = $1 AND reference = $2";
+
+/// Dismisses all that platform `$1` calls `$2`.
+const DISMISS: &str = "INSERT INTO delivery_dismissed (source, name) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+
+/// Dismisses it no longer.
+const LIFT_DISMISSAL: &str = "DELETE FROM delivery_dismissed WHERE source = $1 AND name = $2";
+
+/// A row if it is dismissed.
+const IS_DISMISSED: &str = "SELECT name FROM delivery_dismissed WHERE source = $1 AND name = $2";
+
+/// Makes events due at `$1` that wait for the seller: of platform `$2` or of all, received at `$3` or later or at any time, from
+/// number `$4` on, at most `$5`.
+const RETRY_ENTRIES: &str = "UPDATE delivery_inbox SET due_at = $1, attempts = 0, version = version + 1 \
+    WHERE number IN ( \
+        SELECT number FROM delivery_inbox \
+        WHERE outcome = 'needs_attention' AND outcome <> 'issued' AND number >= $4 \
+            AND (CAST($2 AS text) IS NULL OR source = $2) AND (CAST($3 AS bigint) IS NULL OR received_at >= $3) \
+        ORDER BY number LIMIT $5) \
+    RETURNING number";
+
+/// How many events were made due, and where the next part begins.
+fn retried(rows: &[impl Columns]) -> Result<(u64, Option<i64>), StoreError> {
+    let numbers = rows.iter().map(|row| row.integer("number")).collect::<Result<Vec<_>, _>>()?;
+    let last = numbers.iter().max().filter(|_| i64::try_from(numbers.len()) == Ok(AT_ONCE));
+    Ok((numbers.len() as u64, last.map(|last| last + 1)))
+}
+
+/// Of the events from number `$1` on and below `$3`, those of the next part, of `$2` events: how many there are, and the last
+/// number.
+const PART: &str = "SELECT CAST(count(*) AS bigint) AS events, coalesce(max(number), $1) AS last \
+    FROM (SELECT number FROM delivery_inbox WHERE number >= $1 AND number < $3 ORDER BY number LIMIT $2) p";
+
+/// Deletes events from number `$1` to `$2` that are done and were received before `$3`.
+const PRUNE_INBOX: &str =
+    "DELETE FROM delivery_inbox WHERE number >= $1 AND number <= $2 AND due_at IS NULL AND received_at < $3";
+
+/// How many events are looked at in a turn of pruning or retrying.
+const AT_ONCE: i64 = 1000;
+
+#[async_trait]
+impl<D: Database> Inbox for D {
+    async fn claim_entries(
+        &self,
+        now: DateTime<Utc>,
+        lease_until: DateTime<Utc>,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        // A worker asks every second; a read tells without a commit that nothing is due.
+        let due = values![now.timestamp_millis(), farthest(now), 1];
+        if self.read(Patience::Usual, |session| Box::pin(row(session, DUE, due))).await?.is_none() {
+            return Ok(Vec::new());
+        }
+        self.write(Patience::Usual, move |session| Box::pin(claim(session, (now, lease_until), limit))).await
+    }
+
+    async fn retry_entries(
+        &self,
+        source: Option<&Source>,
+        since: Option<DateTime<Utc>>,
+        now: DateTime<Utc>,
+    ) -> Result<u64, StoreError> {
+        let source = source.map(|source| source.as_str().to_owned());
+        let since = since.as_ref().map(DateTime::timestamp_millis);
+        part_by_part(self, move |session, from| {
+            let wanted = values![now.timestamp_millis(), source.clone(), since, from, AT_ONCE];
+            Box::pin(async move { retried(&session.rows(RETRY_ENTRIES, wanted).await?) })
+        })
+        .await
+    }
+
+    async fn entries(&self, query: &InboxQuery) -> Result<Page<Entry, i64>, StoreError> {
+        let sql = entries(query);
+        let wanted = values![query.before.unwrap_or(i64::MAX), limit(query.page_size() + 1)];
+        let found =
+            self.read(Patience::Usual, move |session| Box::pin(async move { session.rows(&sql, wanted).await }));
+        page(&found.await?, query)
+    }
+
+    async fn customer(&self, source: &Source, reference: &OrderId) -> Result<Option<Email>, StoreError> {
+        let wanted = values![source.as_str(), reference.as_str()];
+        let found = self.read(Patience::Usual, |session| Box::pin(row(session, CUSTOMER, wanted))).await?;
+        parsed(found.map(|row| row.text("email").map(str::parse)).transpose()?.transpose(), "e-mail address")
+    }
+
+    async fn deal(&self, source: &Source, kind: ReferenceKind, name: &OrderId) -> Result<Option<Deal>, StoreError> {
+        let reference = ReferenceId { source: source.clone(), kind, name: name.clone() };
+        self.read(Patience::Usual, move |session| {
+            Box::pin(async move {
+                let loaded = session.deals(HashSet::from([reference.clone()])).await?;
+                Ok(loaded.deal_named(&reference)?.cloned())
+            })
+        })
+        .await
+    }
+
+    async fn dismiss(&self, source: &Source, name: &RefName, is_dismissed: bool, edit: Edit) -> Result<(), StoreError> {
+        let wanted = values![source.as_str(), name.as_str()];
+        self.write(Patience::Usual, move |session| {
+            Box::pin(async move {
+                let change = if is_dismissed { DISMISS } else { LIFT_DISMISSAL };
+                if session.execute(change, wanted).await? > 0 {
+                    log(session, (None, None), Action::of_dismissal(is_dismissed), &edit).await?;
+                }
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    async fn is_dismissed(&self, source: &Source, name: &RefName) -> Result<bool, StoreError> {
+        let wanted = values![source.as_str(), name.as_str()];
+        Ok(self.read(Patience::Usual, |session| Box::pin(row(session, IS_DISMISSED, wanted))).await?.is_some())
+    }
+
+    async fn prune_inbox(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
+        part_by_part(self, move |session, from| Box::pin(prune(session, before, from))).await
+    }
+}
+
+/// Events that are due at `$1`, or later than `$2`, which no server has set: at most `$3`.
+const DUE: &str = concat!(
+    "SELECT ",
+    entry_columns!(),
+    " FROM delivery_inbox i WHERE i.due_at <= $1 OR i.due_at > $2 ORDER BY i.due_at, i.number LIMIT $3"
+);
+
+async fn claim(
+    session: &mut (dyn Session + '_),
+    (now, lease_until): (DateTime<Utc>, DateTime<Utc>),
+    most: usize,
+) -> Result<Vec<Entry>, StoreError> {
+    let dialect = session.dialect();
+    let due = values![now.timestamp_millis(), farthest(now), limit(most)];
+    let (mut claimed, numbers) = readable(&session.rows(&dialect.skipping(DUE), due).await?)?;
+    if numbers.is_empty() {
+        return Ok(claimed);
+    }
+    let lease = format!(
+        "UPDATE delivery_inbox SET due_at = $1, attempts = attempts + 1, version = version + 1 WHERE {}",
+        dialect.any_of("number", "$2")
+    );
+    session.execute(&lease, values![lease_until.timestamp_millis(), numbers]).await?;
+    for entry in &mut claimed {
+        entry.due_at = Some(lease_until);
+        (entry.attempts, entry.version) = (entry.attempts.saturating_add(1), entry.version + 1);
+    }
+    claimed.sort_by_key(|entry| entry.number);
+    Ok(claimed)
+}
+
+/// Prunes the next part from number `from` on. Returns how many were deleted, and where the part after it begins.
+async fn prune(
+    session: &mut (dyn Session + '_),
+    before: DateTime<Utc>,
+    from: i64,
+) -> Result<(u64, Option<i64>), StoreError> {
+    let end = number_at(before + TimeDelta::seconds(1), 0);
+    let part = row(session, PART, values![from, AT_ONCE, end]).await?;
+    let part = part.ok_or(StoreError::corrupt("a count without a row"))?;
+    let (events, last) = (part.integer("events")?, part.integer("last")?);
+    let pruned = session.execute(PRUNE_INBOX, values![from, last, before.timestamp_millis()]).await?;
+    Ok((pruned, (events == AT_ONCE).then_some(last + 1)))
+}
+
+/// The farthest due time that is believed.
+fn farthest(now: DateTime<Utc>) -> i64 {
+    now.checked_add_signed(FARTHEST).unwrap_or(DateTime::<Utc>::MAX_UTC).timestamp_millis()
+}
+
+/// The events of `rows`, and the numbers of all rows. One that cannot be read, such as one that another version wrote, does not
+/// keep the others from being applied.
+fn readable(rows: &[impl Columns]) -> Result<(Vec<Entry>, Vec<i64>), StoreError> {
+    static UNREADABLE: Throttle = Throttle::new();
+    let (mut read, mut numbers) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
+    for row in rows {
+        let number = row.integer("number")?;
+        numbers.push(number);
+        match entry(row) {
+            Ok(entry) => read.push(entry),
+            Err(error) => {
+                if let Some(more) = UNREADABLE.admit() {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::error!(error, number, more, "a row of delivery_inbox cannot be read, and is not applied");
+                }
+            }
+        }
+    }
+    Ok((read, numbers))
+}
+
+/// A page of at most `size`, of which one more was asked for.
+fn page(rows: &[impl Columns], query: &InboxQuery) -> Result<Page<Entry, i64>, StoreError> {
+    let size = query.page_size();
+    let items = rows.iter().take(size).map(entry).collect::<Result<Vec<_>, _>>()?;
+    let next = items.last().map(|entry| entry.number).filter(|_| rows.len() > size);
+    Ok(Page { items, next })
+}

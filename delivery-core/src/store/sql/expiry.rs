@@ -1,0 +1,72 @@
+//! E-mails about keys that expire soon.
+
+use std::collections::HashSet;
+
+use super::messages::{QUEUE, skew};
+use super::rows::{Columns, key_id, parsed, product_id, seconds};
+use super::session::{Database, Patience, Session, row, values};
+use super::statements::limit;
+use crate::ledger::plan::{Loaded, ReferenceId, number_at};
+use crate::order::OrderRef;
+use crate::store::subscribed::sale_of;
+use crate::store::{ExpiryScan, MessageKind, StoreError};
+
+/// Keys that expire after second `$1` and not after second `$2`, and whose buyers were not told of that time: at most `$3`, those
+/// that expire first. Persons who were forgotten are told nothing. A key that neither was sold for that long nor lasts that long is of no
+/// news.
+const EXPIRING: &str = "SELECT number, id, product, source, order_id, expires_at, email, \
+        CAST(CASE WHEN email LIKE 'erased-%@erased.invalid' THEN 1 ELSE 0 END AS bigint) AS silent FROM delivery_key \
+    WHERE state = 0 AND told = 0 AND expires_at > $1 AND expires_at <= $2 \
+        AND CASE WHEN granted_until > expires_at THEN granted_until ELSE expires_at END - issued_at >= $2 - $1 \
+    ORDER BY expires_at LIMIT $3";
+
+/// The references of the deals of keys that [`EXPIRING`] has found.
+fn deals_of(rows: &[impl Columns]) -> Result<HashSet<ReferenceId>, StoreError> {
+    rows.iter().filter_map(|row| deal_of(row).transpose()).collect()
+}
+
+/// Whether a buyer is told nothing of a key that [`EXPIRING`] has found: the buyer was forgotten, or the key renews by itself.
+fn is_silent(row: &impl Columns, deals: &Loaded) -> Result<bool, StoreError> {
+    if row.integer("silent")? != 0 {
+        return Ok(true);
+    }
+    let Some(reference) = deal_of(row)? else { return Ok(false) };
+    let product = product_id(row.integer("product")?)?;
+    Ok(deals.deal_named(&reference)?.is_some_and(|deal| deal.subscription(reference.name.as_str(), product).is_some()))
+}
+
+fn deal_of(row: &impl Columns) -> Result<Option<ReferenceId>, StoreError> {
+    let (Some(source), Some(id)) = (row.text_or_null("source")?, row.text_or_null("order_id")?) else {
+        return Ok(None);
+    };
+    let order = OrderRef { source: parsed(source.parse(), "order source")?, id: parsed(id.parse(), "order number")? };
+    Ok(sale_of(&order))
+}
+
+/// Whether there is a key to tell of.
+pub(super) async fn are_any(database: &impl Database, scan: &ExpiryScan) -> Result<bool, StoreError> {
+    let wanted = values![scan.now.timestamp(), scan.until.timestamp(), 1];
+    Ok(database.read(Patience::Usual, |session| Box::pin(row(session, EXPIRING, wanted))).await?.is_some())
+}
+
+/// Queues the e-mails, and notes with each key of which time its buyer was told.
+pub(super) async fn notify(session: &mut (dyn Session + '_), scan: ExpiryScan) -> Result<usize, StoreError> {
+    const NOTE: &str = "UPDATE delivery_key SET noticed = expires_at WHERE number = $1";
+    // Keys that another server tells of are left to it, and so are those that are being used.
+    let due = session.dialect().skipping(EXPIRING);
+    let due = session.rows(&due, values![scan.now.timestamp(), scan.until.timestamp(), limit(scan.limit)]).await?;
+    let deals = session.deals(deals_of(&due)?).await?;
+    let now = scan.now.timestamp_millis() + skew(session).await?;
+    for row in &due {
+        let key = row.integer("number")?;
+        session.execute(NOTE, values![key]).await?;
+        if !is_silent(row, &deals)? {
+            let (name, message) =
+                (scan.name(key_id(row)?, seconds(row.integer("expires_at")?)?)?, session.number().await?);
+            let (message, kind, email) =
+                (number_at(scan.now, message), MessageKind::Expiring.as_str(), row.text("email")?);
+            session.execute(QUEUE, values![message, key, kind, email, name.as_str(), now]).await?;
+        }
+    }
+    Ok(due.len())
+}

@@ -1,0 +1,165 @@
+//! Figures: how many keys there are, and what happened on each day.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, NaiveDate, Utc};
+
+use super::rows::{Columns, product_id};
+use super::session::{Row, Session, row, values};
+use crate::key::{KeyId, Status};
+use crate::ledger::plan::number_at;
+use crate::product::ProductId;
+use crate::store::{Day, Figures, StoreError};
+
+/// Milliseconds of a day.
+const DAY: i64 = 86_400_000;
+
+/// How many keys there are by product and state, from the index that has both.
+const COUNTED: &str = "SELECT product, CAST(state AS bigint) AS state, CAST(count(*) AS bigint) AS keys \
+    FROM delivery_key GROUP BY product, state";
+
+/// How many keys of a product others replaced.
+const REPLACED: &str = "SELECT product, CAST(count(*) AS bigint) AS keys FROM delivery_key \
+    WHERE successor IS NOT NULL GROUP BY product";
+
+/// How many keys have another status at second `$1` than the state they are marked with: they expired since, or were marked by a
+/// server whose clock is ahead. `exhausted` is the condition for keys that are used up.
+macro_rules! unmarked_keys {
+    ($exhausted:literal) => {
+        concat!(
+            "SELECT product, CAST(state AS bigint) AS state, CAST(2 AS bigint) AS status, CAST(count(*) AS bigint) AS keys \
+                FROM delivery_key WHERE state IN (0, 1) AND told IN (0, 1) AND expires_at <= $1 GROUP BY 1, 2 \
+            UNION ALL \
+            SELECT product, CAST(2 AS bigint), CAST(CASE WHEN ",
+            $exhausted,
+            " THEN 1 ELSE 0 END AS bigint) AS was, CAST(count(*) AS bigint) \
+                FROM delivery_key WHERE state = 2 AND told IN (0, 1) AND expires_at > $1 GROUP BY 1, 3"
+        )
+    };
+}
+/// How many keys were issued on each day from second `$1` on, among the keys from id `$2` on ([`first_id`]). The successor of a
+/// key counts on the day of the first.
+const ISSUED: &str = "SELECT issued_at / 86400 AS day, CAST(count(*) AS bigint) AS keys FROM delivery_key \
+    WHERE issued_at >= $1 AND id >= $2 AND successor IS NULL GROUP BY 1";
+
+/// An id below those of all keys that were issued at `from`, in milliseconds, or later. An id has the time at which it was made;
+/// an hour is left for servers whose clocks differ.
+fn first_id(from: i64) -> Vec<u8> {
+    const HOUR: i64 = 3_600_000;
+    KeyId::from_time(u64::try_from(from - HOUR).unwrap_or_default()).as_bytes().to_vec()
+}
+
+/// How many uses there were on each day from `$1` on, among the records from number `$2` on.
+const USES: &str = "SELECT at / 86400000 AS day, CAST(count(*) AS bigint) AS uses FROM delivery_use \
+    WHERE at >= $1 AND number >= $2 GROUP BY 1";
+
+/// How many keys were revoked on each day from `$1` on, among the entries from number `$2` on.
+const REVOCATIONS: &str = "SELECT at / 86400000 AS day, CAST(count(*) AS bigint) AS revoked FROM delivery_event \
+    WHERE at >= $1 AND number >= $2 AND action = 'revoked' GROUP BY 1";
+
+/// Counts what happened since the day of `since`, and what there is at `now`.
+pub(super) async fn count(
+    session: &mut (dyn Session + '_),
+    since: DateTime<Utc>,
+    now: DateTime<Utc>,
+) -> Result<Figures, StoreError> {
+    let from = day_of(since);
+    let first_entry = DateTime::from_timestamp_millis(from).map_or(0, |from| number_at(from, 0));
+    let (first_use, unmarked) = if session.dialect().is_sqlite() {
+        (first_use(session, from).await?, unmarked_keys!("exhausted = 1"))
+    } else {
+        (0, unmarked_keys!("max_uses >= 0 AND used >= max_uses"))
+    };
+    figures(&Counts {
+        keys: session.rows(COUNTED, Vec::new()).await?,
+        replaced: session.rows(REPLACED, Vec::new()).await?,
+        unmarked: session.rows(unmarked, values![now.timestamp()]).await?,
+        issued: session.rows(ISSUED, values![from / 1000, first_id(from)]).await?,
+        uses: session.rows(USES, values![from, first_use]).await?,
+        revocations: session.rows(REVOCATIONS, values![from, first_entry]).await?,
+    })
+}
+
+/// The number of the first use at `since` or later. SQLite records uses one after another.
+async fn first_use(session: &mut (dyn Session + '_), since: i64) -> Result<i64, StoreError> {
+    const NEWEST: &str = "SELECT coalesce(max(number), 0) AS number FROM delivery_use";
+    const NEXT: &str = "SELECT number, at FROM delivery_use WHERE number >= $1 ORDER BY number LIMIT 1";
+    let newest = row(session, NEWEST, Vec::new()).await?.map_or(Ok(0), |row| row.integer("number"))?;
+    let (mut low, mut high) = (0, newest + 1);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match row(session, NEXT, values![middle]).await? {
+            Some(row) if row.integer("at")? < since => low = row.integer("number")? + 1,
+            _ => high = middle,
+        }
+    }
+    Ok(low)
+}
+
+/// Rows that figures are made of: those of [`COUNTED`], [`REPLACED`], [`unmarked_keys!`], [`ISSUED`], [`USES`] and
+/// [`REVOCATIONS`].
+struct Counts {
+    keys: Vec<Row>,
+    replaced: Vec<Row>,
+    unmarked: Vec<Row>,
+    issued: Vec<Row>,
+    uses: Vec<Row>,
+    revocations: Vec<Row>,
+}
+
+/// What they come to.
+fn figures(found: &Counts) -> Result<Figures, StoreError> {
+    const REVOKED: i64 = 3;
+    let mut counts: BTreeMap<(ProductId, i64), i64> = BTreeMap::new();
+    let mut add = |row: &_, status, keys| -> Result<(), StoreError> {
+        *counts.entry((product_id(Columns::integer(row, "product")?)?, status)).or_default() += keys;
+        Ok(())
+    };
+    for row in &found.keys {
+        add(row, row.integer("state")?, row.integer("keys")?)?;
+    }
+    for row in &found.replaced {
+        add(row, REVOKED, -row.integer("keys")?)?;
+    }
+    for row in &found.unmarked {
+        let keys = row.integer("keys")?;
+        add(row, row.integer("state")?, -keys)?;
+        add(row, row.integer("status")?, keys)?;
+    }
+    let mut days: BTreeMap<i64, Day> = BTreeMap::new();
+    let mut at = |day: i64, change: &dyn Fn(&mut Day)| {
+        if let Some(date) = date(day) {
+            change(days.entry(day).or_insert_with(|| Day::new(date)));
+        }
+    };
+    for row in &found.issued {
+        let count = row.integer("keys")?.unsigned_abs();
+        at(row.integer("day")?, &|day| day.issued += count);
+    }
+    for row in &found.uses {
+        let count = row.integer("uses")?.unsigned_abs();
+        at(row.integer("day")?, &|day| day.uses += count);
+    }
+    for row in &found.revocations {
+        let count = row.integer("revoked")?.unsigned_abs();
+        at(row.integer("day")?, &|day| day.revoked += count);
+    }
+    let status = |status| match status {
+        0 => Status::Valid,
+        1 => Status::Exhausted,
+        2 => Status::Expired,
+        _ => Status::Revoked,
+    };
+    let counts = counts.into_iter().filter(|(_, count)| *count > 0);
+    let keys = counts.map(|((product, number), count)| (product, status(number), count.unsigned_abs())).collect();
+    Ok(Figures { days: days.into_values().collect(), keys })
+}
+
+fn date(day: i64) -> Option<NaiveDate> {
+    DateTime::from_timestamp(day.checked_mul(86_400)?, 0).map(|at| at.date_naive())
+}
+
+/// The beginning of the day of `time`, in milliseconds.
+fn day_of(time: DateTime<Utc>) -> i64 {
+    time.timestamp_millis().div_euclid(DAY) * DAY
+}

@@ -1,0 +1,91 @@
+//! Messages that are queued or sent again beside the planner, and the clock that they are due by.
+
+use chrono::{DateTime, Utc};
+
+use super::rows::Columns;
+use super::session::{Database, Patience, Session, log, row, values};
+use super::statements::stored_route;
+use crate::clock::{Clock, SystemClock};
+use crate::store::{Action, Edit, MessageNumber, Route, StoreError};
+
+/// Queues message `$1` about key row `$2`, of kind `$3`, to `$4`, called `$5`, due at `$6`.
+pub(in crate::store) const QUEUE: &str = "INSERT INTO delivery_message (number, key, kind, recipient, message_id, queued_at, due_at) \
+     VALUES ($1, $2, $3, $4, $5, $6, $6)";
+
+/// How far PostgreSQL's clock is ahead of this machine's, in milliseconds; 0 for what a trip may account for. The parameter is
+/// the machine's time. It is added to all times at which messages are due, so that servers whose clocks differ agree. A caller's
+/// clock that is not the machine's, as in tests, keeps its difference to that.
+macro_rules! skew {
+    ($machine:literal) => {
+        concat!(
+            "(SELECT CASE WHEN abs(s.skew) > 2000 THEN s.skew ELSE 0 END FROM \
+             (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint - ",
+            $machine,
+            " AS skew) s)"
+        )
+    };
+}
+#[cfg(feature = "postgres")]
+pub(in crate::store) use skew as skew_sql;
+
+/// This machine's time, in milliseconds.
+#[cfg(feature = "postgres")]
+pub(in crate::store) fn machine() -> i64 {
+    SystemClock.now().timestamp_millis()
+}
+
+/// How far the database's clock is ahead of this machine's, in milliseconds. SQLite has none of its own.
+pub(super) async fn skew(session: &mut (dyn Session + '_)) -> Result<i64, StoreError> {
+    const SKEW: &str = concat!("SELECT ", skew!("$1"), " AS skew");
+    if session.dialect().is_sqlite() {
+        return Ok(0);
+    }
+    let now = SystemClock.now().timestamp_millis();
+    row(session, SKEW, values![now]).await?.ok_or(StoreError::corrupt("a clock without a time"))?.integer("skew")
+}
+
+/// Has a message sent again that failed.
+pub(in crate::store) async fn retry(
+    database: &impl Database,
+    message: MessageNumber,
+    edit: Edit,
+) -> Result<bool, StoreError> {
+    const RETRY: &str = "UPDATE delivery_message SET state = 0, attempts = 0, reason = NULL, route = NULL, queued_at = $1, \
+        due_at = $1 WHERE number = $2 AND state = 2 RETURNING key";
+    database
+        .write(Patience::Usual, move |session| {
+            Box::pin(async move {
+                let now = edit.at.timestamp_millis() + skew(session).await?;
+                let Some(row) = row(session, RETRY, values![now, message.get()]).await? else { return Ok(false) };
+                log(session, (Some(row.integer("key")?), None), Action::MessageRetried, &edit).await?;
+                Ok(true)
+            })
+        })
+        .await
+}
+
+/// Makes messages due that failed, for good or not yet, by another route than `route`, or all without one. Those that another
+/// server holds are left out.
+pub(in crate::store) async fn retry_all(
+    database: &impl Database,
+    route: Option<Route>,
+    now: DateTime<Utc>,
+) -> Result<u64, StoreError> {
+    const FAILED: &str = "SELECT number FROM delivery_message \
+        WHERE (state = 2 OR state = 0 AND leased = 0 AND route IS NOT NULL) \
+            AND (CAST($2 AS text) IS NULL OR route IS NULL OR route <> CAST($2 AS text))";
+    database
+        .write(Patience::Usual, move |session| {
+            Box::pin(async move {
+                let now = now.timestamp_millis() + skew(session).await?;
+                let failed = session.dialect().skipping(FAILED);
+                let retry = format!(
+                    "UPDATE delivery_message SET due_at = $1, reason = NULL, route = NULL, \
+                        attempts = CASE state WHEN 2 THEN 0 ELSE attempts END, \
+                        queued_at = CASE state WHEN 2 THEN $1 ELSE queued_at END, state = 0 WHERE number IN ({failed})"
+                );
+                session.execute(&retry, values![now, route.map(stored_route)]).await
+            })
+        })
+        .await
+}

@@ -1,0 +1,168 @@
+//! Posts: reading and changing them.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::catalog::take_turn;
+use super::rows::{self, Columns, parsed};
+use super::session::{Database, Patience, Session, Value, log, row, values};
+use super::statements::limit;
+use crate::post::{NewPost, Post, PostId};
+use crate::store::cache::{PostVersion, fitting};
+use crate::store::catalog::{are_alike, unchanged};
+use crate::store::{Action, Edit, PostQuery, Posts, StoreError};
+
+/// The columns of a post.
+macro_rules! post_columns {
+    () => {
+        "id, title, category, content, published_at"
+    };
+}
+
+const ADD_POST: &str = concat!(
+    "INSERT INTO delivery_post (title, category, content, published_at) \
+    VALUES ($1, $2, $3, $4) RETURNING ",
+    post_columns!()
+);
+
+const POST: &str = concat!("SELECT ", post_columns!(), " FROM delivery_post WHERE id = $1");
+
+const UPDATE_POST: &str = concat!(
+    "UPDATE delivery_post \
+    SET title = $1, category = $2, content = $3, published_at = $4, version = version + 1 WHERE id = $5 \
+    RETURNING ",
+    post_columns!()
+);
+
+const DELETE_POST: &str = concat!("DELETE FROM delivery_post WHERE id = $1 RETURNING ", post_columns!());
+
+/// Posts until `$1`, newest first, at most `$2`: their numbers and versions, and how long they are, which neither database reads the
+/// content for.
+const POSTS: &str = "SELECT id, version, CAST(octet_length(content) AS bigint) AS length FROM delivery_post \
+    WHERE published_at <= $1 ORDER BY published_at DESC, id DESC LIMIT $2";
+
+/// The same, of category `$3`.
+const POSTS_OF_CATEGORY: &str = "SELECT id, version, CAST(octet_length(content) AS bigint) AS length FROM delivery_post \
+    WHERE published_at <= $1 AND category = $3 ORDER BY published_at DESC, id DESC LIMIT $2";
+
+/// The first posts that fit into a list.
+fn listed(rows: &[impl Columns]) -> Result<Vec<PostVersion>, StoreError> {
+    let lengths = rows.iter().map(|row| Columns::integer(row, "length"));
+    let lengths = lengths.map(|length| length.map(|length| usize::try_from(length).unwrap_or(usize::MAX)));
+    let fit = fitting(lengths.collect::<Result<Vec<_>, _>>()?);
+    let id = |row| parsed(PostId::new(Columns::integer(row, "id")?), "post number");
+    rows.iter().take(fit).map(|row| Ok((id(row)?, row.integer("version")?))).collect()
+}
+
+/// The newest post.
+const NEWEST: &str =
+    concat!("SELECT ", post_columns!(), " FROM delivery_post ORDER BY published_at DESC, id DESC LIMIT 1");
+
+#[async_trait]
+impl<D: Database> Posts for D {
+    async fn posts(&self, query: &PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
+        let sql = if query.category.is_some() { POSTS_OF_CATEGORY } else { POSTS };
+        let mut wanted = values![query.until.timestamp(), limit(query.limit)];
+        wanted.extend(query.category.as_ref().map(|category| Value::from(category.as_str())));
+        let ids = listed(&self.read(Patience::Usual, |session| session.rows(sql, wanted)).await?)?;
+        let cache = Database::posts(self);
+        if let Some(held) = cache.get(&ids) {
+            return Ok(held);
+        }
+        let wanted = ids.iter().map(|(id, _)| id.get()).collect::<Vec<_>>();
+        let contents = self.read(Patience::Usual, move |session| {
+            Box::pin(async move {
+                let is_wanted = session.dialect().any_of("id", "$1");
+                let columns = post_columns!();
+                let sql = format!(
+                    "SELECT {columns} FROM delivery_post WHERE {is_wanted} ORDER BY published_at DESC, id DESC"
+                );
+                session.rows(&sql, values![wanted]).await
+            })
+        });
+        Ok(cache.keep(ids, contents.await?.iter().map(rows::post).collect::<Result<_, _>>()?))
+    }
+
+    async fn add_post(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError> {
+        self.write(Patience::Usual, move |session| Box::pin(async move { add(session, &post, &edit).await })).await
+    }
+
+    async fn add_post_once(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError> {
+        self.write(Patience::Long, move |session| {
+            Box::pin(async move {
+                take_turn(session).await?;
+                let newest = row(session, NEWEST, Vec::new()).await?.map(|row| rows::post(&row)).transpose()?;
+                match newest.filter(|newest| are_alike(newest, &post)) {
+                    Some(newest) => Ok(newest),
+                    None => add(session, &post, &edit).await,
+                }
+            })
+        })
+        .await
+    }
+
+    async fn post(&self, id: PostId) -> Result<Option<Post>, StoreError> {
+        let found = self.read(Patience::Usual, move |session| Box::pin(row(session, POST, values![id.get()])));
+        found.await?.map(|row| rows::post(&row)).transpose()
+    }
+
+    async fn update_post(
+        &self,
+        id: PostId,
+        post: NewPost,
+        was: Option<&NewPost>,
+        edit: Edit,
+    ) -> Result<Option<Post>, StoreError> {
+        let was = was.cloned();
+        self.write(Patience::Usual, move |session| {
+            Box::pin(async move {
+                if let Some(was) = &was {
+                    let sql = session.dialect().locking(POST);
+                    let is = row(session, &sql, values![id.get()]).await?.map(|row| rows::post(&row)).transpose()?;
+                    unchanged(is.as_ref().map(Post::facts), Some(was))?;
+                }
+                let mut facts = columns(&post)?;
+                facts.push(id.get().into());
+                change(session, (UPDATE_POST, facts), Action::PostUpdated, &edit).await
+            })
+        })
+        .await
+    }
+
+    async fn delete_post(&self, id: PostId, edit: Edit) -> Result<bool, StoreError> {
+        self.write(Patience::Usual, move |session| {
+            Box::pin(async move {
+                let delete = (DELETE_POST, values![id.get()]);
+                Ok(change(session, delete, Action::PostDeleted, &edit).await?.is_some())
+            })
+        })
+        .await
+    }
+}
+
+async fn add(session: &mut (dyn Session + '_), facts: &NewPost, edit: &Edit) -> Result<Post, StoreError> {
+    let added = change(session, (ADD_POST, columns(facts)?), Action::PostAdded, edit).await?;
+    added.ok_or(StoreError::corrupt("a post that was added and is not there"))
+}
+
+/// Changes a post, and enters that into the audit log.
+async fn change(
+    session: &mut (dyn Session + '_),
+    (sql, values): (&str, Vec<Value>),
+    action: Action,
+    edit: &Edit,
+) -> Result<Option<Post>, StoreError> {
+    let Some(row) = row(session, sql, values).await? else { return Ok(None) };
+    let post = rows::post(&row)?;
+    let detail = Some(format!("post {}", post.id().get()));
+    log(session, (None, None), action, &Edit { detail, ..edit.clone() }).await?;
+    Ok(Some(post))
+}
+
+/// What `ADD_POST` wants.
+fn columns(facts: &NewPost) -> Result<Vec<Value>, StoreError> {
+    // A post of any number, to read the facts from.
+    let post = Post::new(parsed(PostId::new(1), "post number")?, facts.clone());
+    Ok(values![post.title(), post.category().as_str(), post.content(), post.published_at().timestamp()])
+}

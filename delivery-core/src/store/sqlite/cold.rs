@@ -1,0 +1,186 @@
+//! Sessions for everything but what customers wait for, as [`sql::session`](crate::store::sql::session) asks for them.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
+use sqlx::{AssertSqlSafe, Column, Connection, Sqlite, TypeInfo, ValueRef};
+
+use super::error::store_error;
+use super::json::json;
+use super::writer::Writer;
+use super::{SqliteStore, inbox, load, timely_for};
+use crate::email::Email;
+use crate::ledger::plan::{Loaded, ReferenceId};
+use crate::store::StoreError;
+use crate::store::batch::STALLED;
+use crate::store::cache::{PostCache, ProductCache};
+use crate::store::sql::records::FIGURES;
+use crate::store::sql::session::{Database, Dialect, Patience, Row, Session, Stale, Task, Value};
+
+/// Numbers that one piece of work takes at most.
+const NUMBERS: i64 = 10_000;
+
+struct Cold<'c> {
+    connection: &'c mut SqliteConnection,
+    /// The number that was taken last, and the last that may be; none for a session that reads.
+    numbers: Option<(&'c mut i64, i64)>,
+    stale: Vec<Stale>,
+}
+
+#[async_trait]
+impl Session for Cold<'_> {
+    async fn rows(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+        let found = bound(sql, values)?.fetch_all(&mut *self.connection).await.map_err(store_error)?;
+        let Some(first) = found.first() else { return Ok(Vec::new()) };
+        let names = sqlx::Row::columns(first).iter().map(|column| column.name().to_owned()).collect::<Vec<_>>();
+        let names: std::sync::Arc<[String]> = names.into();
+        found.iter().map(|row| values_of(row).map(|values| Row::new(names.clone(), values))).collect()
+    }
+
+    async fn execute(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
+        let done = bound(sql, values)?.execute(&mut *self.connection).await.map_err(store_error)?;
+        Ok(done.rows_affected())
+    }
+
+    async fn number(&mut self) -> Result<i64, StoreError> {
+        match &mut self.numbers {
+            Some((newest, last)) if **newest < *last => {
+                **newest += 1;
+                Ok(**newest)
+            }
+            _ => Err(StoreError::corrupt("more numbers than one piece of work may take")),
+        }
+    }
+
+    async fn deals(&mut self, references: HashSet<ReferenceId>) -> Result<Loaded, StoreError> {
+        inbox::deals(self.connection, references).await
+    }
+
+    fn changed(&mut self, stale: Stale) {
+        self.stale.push(stale);
+    }
+
+    fn dialect(&self) -> Dialect {
+        Dialect::Sqlite
+    }
+}
+
+fn bound(sql: &str, values: Vec<Value>) -> Result<Query<'static, Sqlite, SqliteArguments>, StoreError> {
+    let mut query = sqlx::query(AssertSqlSafe(sql.to_owned()));
+    for value in values {
+        query = match value {
+            Value::Integer(value) => query.bind(value),
+            Value::Text(value) => query.bind(value),
+            Value::Bytes(value) => query.bind(value),
+            Value::Integers(values) => query.bind(json(&values)?),
+        };
+    }
+    Ok(query)
+}
+
+fn values_of(row: &SqliteRow) -> Result<Vec<Value>, StoreError> {
+    let value = |index: usize| {
+        let raw = sqlx::Row::try_get_raw(row, index).map_err(store_error)?;
+        if raw.is_null() {
+            return Ok(Value::Text(None));
+        }
+        let kind = raw.type_info();
+        match kind.name() {
+            "TEXT" => sqlx::Row::try_get(row, index).map(Value::Text),
+            "BLOB" => sqlx::Row::try_get(row, index).map(Value::Bytes),
+            _ => sqlx::Row::try_get(row, index).map(Value::Integer),
+        }
+        .map_err(store_error)
+    };
+    (0..sqlx::Row::len(row)).map(value).collect()
+}
+
+impl Database for SqliteStore {
+    async fn read<T: Send + 'static>(&self, patience: Patience, work: impl Task<T>) -> Result<T, StoreError> {
+        read(self, if patience == Patience::Long { FIGURES } else { STALLED }, work).await
+    }
+
+    async fn write<T: Send + 'static>(&self, _: Patience, work: impl Task<T>) -> Result<T, StoreError> {
+        self.writer()?.run(move |writer| Box::pin(write(writer, work))).await
+    }
+
+    async fn ask_lost(&self, email: &Email, at: i64) -> Result<(), StoreError> {
+        self.task(|tasks| &tasks.asks)?.submit((email.as_str().to_owned(), at)).await
+    }
+
+    async fn ensure_overwritten(&self) -> Result<(), StoreError> {
+        self.truncate_wal().await
+    }
+
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    fn products(&self) -> &ProductCache {
+        &self.cache.products
+    }
+
+    fn posts(&self) -> &PostCache {
+        &self.cache.posts
+    }
+}
+
+async fn read<T>(store: &SqliteStore, limit: Duration, work: impl Task<T>) -> Result<T, StoreError> {
+    timely_for(limit, async {
+        // One snapshot.
+        let mut snapshot = store.readers.begin().await.map_err(store_error)?;
+        work(&mut Cold { connection: &mut snapshot, numbers: None, stale: Vec::new() }).await
+    })
+    .await
+}
+
+async fn write<T>(writer: &mut Writer, work: impl Task<T>) -> Result<T, StoreError> {
+    // Outside of the transaction: what is reserved stays so if that is rolled back.
+    writer.reserve(NUMBERS).await?;
+    let mut transaction = writer.connection.begin().await.map_err(store_error)?;
+    let last = writer.newest + NUMBERS;
+    let numbers = Some((&mut writer.newest, last));
+    let mut session = Cold { connection: &mut transaction, numbers, stale: Vec::new() };
+    let done = work(&mut session).await?;
+    let stale = session.stale;
+    transaction.commit().await.map_err(store_error)?;
+    for stale in stale {
+        match stale {
+            Stale::Products => writer.cache.products.clear(),
+            Stale::Keys(keys) => {
+                // What cannot be read now is read when it is asked for.
+                for id in &keys {
+                    writer.cache.keys.remove(id);
+                }
+                for row in load::keys(&mut writer.connection, &writer.cache, &keys).await? {
+                    writer.cache.keys.insert(row.key.id(), row);
+                }
+            }
+        }
+    }
+    Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Records;
+
+    #[tokio::test]
+    async fn figures_that_do_not_come_are_given_up_and_those_after_them_come() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(folder.path().join("x.db")).await.unwrap();
+        let mut held = Vec::new();
+        for _ in 0..store.readers.options().get_max_connections() {
+            held.push(store.readers.acquire().await.unwrap());
+        }
+        let now = chrono::DateTime::UNIX_EPOCH;
+        let given_up = read(&store, Duration::ZERO, |_| Box::pin(async { Ok(()) })).await.unwrap_err();
+        assert!(given_up.to_string().contains("the disk does not answer"), "{given_up}");
+        drop(held);
+        assert!(store.figures(now, now).await.unwrap().keys.is_empty());
+    }
+}

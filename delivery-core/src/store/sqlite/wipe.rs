@@ -1,0 +1,46 @@
+//! Emptying the write-ahead log of what was erased.
+
+use std::time::Duration;
+
+use sqlx::sqlite::SqliteConnection;
+use sqlx::{AssertSqlSafe, Executor};
+
+use super::SqliteStore;
+use super::error::store_error;
+use super::open::BUSY;
+use crate::store::StoreError;
+use crate::store::sql::rows::Columns;
+
+/// How often it is tried to empty the log, and how long readers have between two attempts: three seconds in all.
+const ATTEMPTS: u32 = 60;
+const READING: Duration = Duration::from_millis(50);
+
+impl SqliteStore {
+    /// Makes sure that neither the file nor its log has old pages. Whoever buys or fetches has the writer between two attempts.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unavailable`] if another program goes on reading the old pages.
+    pub(super) async fn truncate_wal(&self) -> Result<(), StoreError> {
+        let writer = self.writer()?;
+        for _ in 0..ATTEMPTS {
+            if writer.run(move |writer| Box::pin(async move { truncate_wal(&mut writer.connection).await })).await? {
+                return Ok(());
+            }
+            tokio::time::sleep(READING).await;
+        }
+        Err(StoreError::unavailable(
+            "the person is forgotten, but another program reads the file, whose log has the old pages",
+        ))
+    }
+}
+
+/// Writes the write-ahead log into the file, and empties it: both have the old pages until then. Returns false, without waiting, if
+/// somebody reads the old pages: a backup, or a program that copies the log.
+async fn truncate_wal(connection: &mut SqliteConnection) -> Result<bool, StoreError> {
+    connection.execute("PRAGMA busy_timeout = 0").await.map_err(store_error)?;
+    let checkpoint = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(&mut *connection).await;
+    let patience = format!("PRAGMA busy_timeout = {}", BUSY.as_millis());
+    connection.execute(AssertSqlSafe(patience)).await.map_err(store_error)?;
+    Ok(checkpoint.map_err(store_error)?.integer("busy")? == 0)
+}
