@@ -50,8 +50,7 @@
 //! All are additive and off by default; none changes a signature.
 //!
 //! * `sqlite`: `store::SqliteStore`, the durable store in one file.
-//! * `postgres`: `store::PostgresStore`, which many servers share; with `sqlite` also `store::Transfer`, which
-//!   moves a SQLite store to PostgreSQL.
+//! * `postgres`: `store::PostgresStore`, which many servers share.
 //! * `redis`: `limit::RedisLimiter`, limits that many servers share.
 //! * `metrics`: counters and histograms by the facade of the crate `metrics`, for whatever recorder the host installs:
 //!   `delivery_requests_total`, `delivery_request_seconds`, `delivery_keys_issued_total`, `delivery_uses_total`,

@@ -14,6 +14,16 @@ pub(crate) enum Command {
         /// Where the copy goes; it is made if it is missing
         folder: PathBuf,
     },
+    /// Write the whole store to FILE as JSON Lines, also while a server uses it
+    Dump {
+        /// Where the dump goes; - is standard output
+        file: PathBuf,
+    },
+    /// Fill a new, empty store from the dump in FILE: all of it, or nothing. The secrets that signed its keys must be set
+    Load {
+        /// A dump that this program wrote
+        file: PathBuf,
+    },
     /// Send an e-mail to ADDRESS, to try out SMTP_URL and MAIL_FROM
     TestMail {
         /// Who gets it

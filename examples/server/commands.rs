@@ -2,6 +2,7 @@
 
 mod backup;
 mod check;
+mod dump;
 mod healthcheck;
 mod retry;
 mod test_mail;
@@ -14,6 +15,8 @@ pub(crate) async fn run(command: Command, settings: &Settings) -> Result<(), Ref
     match command {
         Command::Check => check::run(settings).await,
         Command::Backup { folder } => backup::run(settings, &folder).await,
+        Command::Dump { file } => dump::dump(settings, &file).await,
+        Command::Load { file } => dump::load(settings, &file).await,
         Command::TestMail { address } => test_mail::run(settings, &address).await,
         Command::Healthcheck => healthcheck::run(settings).await,
         Command::Retry => retry::run(settings).await,

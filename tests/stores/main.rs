@@ -4,6 +4,7 @@
 mod fixtures;
 
 mod batches;
+mod dump;
 mod histories;
 mod host_transaction;
 mod linearizable;
@@ -14,4 +15,3 @@ mod races;
 mod redis;
 mod sqlite;
 mod timelines;
-mod transfer;

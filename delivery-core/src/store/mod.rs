@@ -82,6 +82,8 @@ mod batch;
 mod cache;
 mod catalog;
 mod clock;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod dump;
 mod inbox;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod inspection;
@@ -100,14 +102,14 @@ mod sql;
 mod sqlite;
 mod storage;
 mod subscribed;
-#[cfg(all(feature = "sqlite", feature = "postgres"))]
-mod transfer;
 
 use chrono::TimeDelta;
 
 pub use self::attempt::Attempt;
 pub(crate) use self::cache::fitting;
 pub use self::catalog::{Catalog, CatalogEditor, PostQuery, Posts, ProductNames};
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub use self::dump::{DumpError, Dumped, Progress};
 pub use self::inbox::{Inbox, InboxQuery};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use self::inspection::{Inspection, Schema};
@@ -127,8 +129,6 @@ pub use self::sign_in::{SignIn, SignInId, SignIns};
 pub use self::sqlite::{Backup, SqliteError, SqliteStore, SqliteTransaction};
 pub use self::storage::{Backend, Office, Persisted, Storage};
 pub use self::subscribed::Subscribed;
-#[cfg(all(feature = "sqlite", feature = "postgres"))]
-pub use self::transfer::{Moved, Progress, Transfer, TransferError};
 pub use crate::ledger::{
     Action, Addressee, Answer, Bought, Captured, Cause, ChangeKey, ChargeRef, Charged, CompleteMessage, Customer, Deal,
     DealRow, Dispute, Edit, Entry, EventId, EventName, EventOutcome, Extent, FailedMessage, Fetch, FetchProduct,

@@ -5,8 +5,8 @@ use sqlx::Executor;
 use support::postgres::{postgres, unique};
 
 use super::administrator;
+use crate::dump::events::{refund, sale, sold_id};
 use crate::fixtures::{now, product};
-use crate::transfer::events::{refund, sale, sold_id};
 
 /// A store whose statements stand in the log of the server.
 async fn logged() -> PostgresStore {

@@ -20,7 +20,7 @@ use crate::store::cache::{PostCache, ProductCache};
 use crate::store::sql::records::FIGURES;
 use crate::store::sql::session::{Database, Dialect, Patience, Row, Session, Stale, Task, Value};
 
-struct Cold<'s, 'c> {
+pub(super) struct Cold<'s, 'c> {
     session: &'s mut PgSession<'c>,
     numbers: Numbers,
     stale: Vec<Stale>,
@@ -147,7 +147,7 @@ impl Database for PostgresStore {
     }
 }
 
-fn cold<'s, 'c>(session: &'s mut PgSession<'c>) -> Cold<'s, 'c> {
+pub(super) fn cold<'s, 'c>(session: &'s mut PgSession<'c>) -> Cold<'s, 'c> {
     Cold { session, numbers: Numbers::default(), stale: Vec::new() }
 }
 

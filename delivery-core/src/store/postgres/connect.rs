@@ -5,14 +5,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{ConnectOptions, PgPool};
+use sqlx::{ConnectOptions, Connection, PgPool};
 use tokio::time::timeout;
 
 use super::PostgresError;
 use super::error::store_error;
 use super::hosts::{Hosts, Setting};
-use super::schema::{PATIENCE, Place, check, check_migrated, keeps, origin, prepare, prepare_schema};
-use super::schema_lock::{LockState, Origin, leave, share, share_for_transaction};
+use super::schema::{PATIENCE, Place, check, check_migrated, keeps, prepare_schema};
 use super::session::{Lent, Session};
 use crate::store::StoreError;
 
@@ -77,8 +76,6 @@ struct Shared {
     schema: String,
     /// The host's pool stays open when the store is closed.
     is_closed: AtomicBool,
-    /// The transfer that filled the schema before this server opened it.
-    origin: Origin,
 }
 
 enum Source {
@@ -92,19 +89,12 @@ impl Sessions {
     /// Sessions of ours, in a schema that is prepared for this server.
     pub(super) async fn own(hosts: Hosts, place: Place) -> Result<Self, PostgresError> {
         let hosts = hosts.map(|options| in_schema(options, &place.schema));
-        let (origin, readers_options) = prepare(&hosts, &place).await?;
-        let known = origin.clone();
+        let (session, readers_options) = prepare_schema(&hosts, &place).await?;
+        session.close().await.map_err(|source| PostgresError::while_opening(&place.schema, source))?;
         let readers = PgPoolOptions::new().max_connections(READERS).acquire_timeout(ACQUIRE);
-        let readers = readers.after_connect(move |session, _| {
-            let known = known.clone();
-            Box::pin(async move {
-                let state = share(session).await?;
-                may_serve(state, &known).map_err(|error| sqlx::Error::Configuration(Box::new(error)))
-            })
-        });
         let readers = readers.connect_lazy_with(readers_options);
         let source = Source::Own { hosts: RwLock::new(Arc::new(hosts)), readers };
-        Ok(Self(Arc::new(Shared { source, schema: place.schema, is_closed: AtomicBool::new(false), origin })))
+        Ok(Self(Arc::new(Shared { source, schema: place.schema, is_closed: AtomicBool::new(false) })))
     }
 
     /// Transactions on connections from the host's pool.
@@ -121,23 +111,20 @@ impl Sessions {
             let mut session = Session::Lent(Lent::begin(&pool, begin.clone()).await.map_err(failed)?);
             check(&mut session).await?;
             check_migrated(&mut session, &place.schema).await?;
-            let state = share_for_transaction(&mut session).await.map_err(failed)?;
-            session.finish().await.map_err(failed)?;
-            origin(state, &place.schema)
+            session.finish().await.map_err(failed)
         };
-        let origin = timeout(PATIENCE, open).await.map_err(|_| PostgresError::Silent)??;
+        timeout(PATIENCE, open).await.map_err(|_| PostgresError::Silent)??;
         Ok(Self(Arc::new(Shared {
             source: Source::Lent { pool, begin },
             schema: place.schema,
             is_closed: AtomicBool::new(false),
-            origin,
         })))
     }
 
     /// Brings the schema up to date.
     pub(super) async fn migrate(hosts: Hosts, place: &Place) -> Result<(), PostgresError> {
         let (session, _) = prepare_schema(&hosts.map(|options| in_schema(options, &place.schema)), place).await?;
-        leave(session).await.map_err(|source| PostgresError::while_opening(&place.schema, source))
+        session.close().await.map_err(|source| PostgresError::while_opening(&place.schema, source))
     }
 
     /// Whether everything happens inside transactions on the host's connections.
@@ -155,35 +142,24 @@ impl Sessions {
         }
     }
 
-    /// A session to find and change keys from: none while a store is being moved into the schema, or once one was.
+    /// A session to find and change keys from.
     pub(super) async fn serve(&self) -> Result<Session<'static>, StoreError> {
         let silent = |_| StoreError::unavailable("the database does not answer");
-        let (mut session, state) = match &self.0.source {
+        let mut session = match &self.0.source {
             Source::Own { hosts, readers } => {
                 let tried = hosts.read().unwrap_or_else(PoisonError::into_inner).clone();
                 let connected = timeout(ACQUIRE, tried.connect(&SERVING)).await.map_err(silent)?;
                 let (session, options) = connected.map_err(store_error)?;
                 // Readers follow to the host and address that answers, unless other options were set meanwhile.
-                {
-                    let current = hosts.read().unwrap_or_else(PoisonError::into_inner);
-                    if Arc::ptr_eq(&tried, &current) {
-                        readers.set_connect_options(options);
-                    }
+                let current = hosts.read().unwrap_or_else(PoisonError::into_inner);
+                if Arc::ptr_eq(&tried, &current) {
+                    readers.set_connect_options(options);
                 }
-                let mut session = Session::Own(session);
-                let state = timeout(ACQUIRE, share(&mut session)).await.map_err(silent)?;
-                (session, state)
+                Session::Own(session)
             }
-            Source::Lent { pool, begin } => {
-                let mut session = lend(pool, begin).await?;
-                let state = timeout(ACQUIRE, share_for_transaction(&mut session)).await.map_err(silent)?;
-                (session, state)
-            }
+            Source::Lent { pool, begin } => lend(pool, begin).await?,
         };
-        let admitted = async {
-            may_serve(state.map_err(store_error)?, &self.0.origin)?;
-            timeout(ACQUIRE, keeps(&mut session)).await.map_err(silent)?
-        };
+        let admitted = async { timeout(ACQUIRE, keeps(&mut session)).await.map_err(silent)? };
         if let Err(refused) = admitted.await {
             if !session.is_ours() {
                 let _ = timeout(ACQUIRE, session.roll_back()).await;
@@ -191,12 +167,6 @@ impl Sessions {
             return Err(refused);
         }
         Ok(session)
-    }
-
-    /// Lets the host's transaction change keys, if a session of this server's could.
-    pub(super) async fn admit(&self, session: &mut Session<'_>) -> Result<(), StoreError> {
-        may_serve(share_for_transaction(session).await.map_err(store_error)?, &self.0.origin)?;
-        keeps(session).await
     }
 
     /// The schema that everything is in.
@@ -234,21 +204,4 @@ async fn lend(pool: &PgPool, begin: &str) -> Result<Session<'static>, StoreError
 
 pub(super) fn in_schema(options: PgConnectOptions, schema: &str) -> PgConnectOptions {
     options.options(SESSION).options([("search_path", schema)]).disable_statement_logging()
-}
-
-fn may_serve(state: LockState, known: &Origin) -> Result<(), StoreError> {
-    match state {
-        LockState::Shared(origin) if origin == *known => Ok(()),
-        LockState::Shared(_) => Err(StoreError::unavailable("another store was moved into the schema: start again")),
-        LockState::Busy | LockState::Unfinished => {
-            Err(StoreError::unavailable("a store is being moved into the schema"))
-        }
-    }
-}
-
-/// Prepares the schema for a transfer into it.
-#[cfg(feature = "sqlite")]
-pub(super) async fn prepare_transfer(hosts: Hosts, place: &Place) -> Result<sqlx::PgConnection, PostgresError> {
-    let (session, _) = prepare_schema(&hosts.map(|options| in_schema(options, &place.schema)), place).await?;
-    Ok(session)
 }

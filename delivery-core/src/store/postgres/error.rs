@@ -83,18 +83,6 @@ pub enum PostgresError {
         "the database must have the encoding UTF8: CREATE DATABASE the_database ENCODING 'UTF8' TEMPLATE template0"
     )]
     NotUtf8,
-    /// A move has the schema to itself.
-    #[error("a move is looking at the schema or filling it: start again when it has ended")]
-    Busy,
-    /// A move into the schema began and did not finish.
-    #[error(
-        "a move into the schema {schema} was interrupted: run it again, to its end. Only if the old database file still opens \
-         can it be given up instead: DROP SCHEMA \"{schema}\" CASCADE"
-    )]
-    Moving {
-        /// The schema.
-        schema: String,
-    },
     /// A later version of this software migrated the schema.
     #[error("the schema was used with a newer version of this software: it has step {step}, unknown here")]
     NewerSchema {

@@ -6,6 +6,7 @@ use sqlx::postgres::PgConnection;
 use super::error::store_error;
 use super::numbers::next_block;
 use super::persist::persist;
+use super::schema::keeps;
 use super::session::Session;
 use super::{PostgresStore, load};
 use crate::ledger::operation::{needs, plan};
@@ -74,7 +75,7 @@ impl PostgresStore {
         const LEAVE: &str = "SELECT set_config('search_path', $1, true)";
         let enter = session.scalar::<String>(ENTER).bind(self.sessions.schema());
         let path = enter.fetch_one(&mut **session).await.map_err(store_error)?;
-        self.sessions.admit(session).await?;
+        keeps(session).await?;
         let issue = issue(session, sale).await?;
         session.query(LEAVE).bind(path).execute(&mut **session).await.map_err(store_error)?;
         Ok(issue)

@@ -15,6 +15,7 @@
 mod attempts;
 mod cold;
 mod connect;
+mod dump;
 mod error;
 mod history;
 mod host;
@@ -32,10 +33,7 @@ mod read;
 mod request;
 mod resolve;
 mod schema;
-mod schema_lock;
 mod session;
-#[cfg(feature = "sqlite")]
-mod transfer;
 mod version_cache;
 mod watch;
 mod writer;
@@ -57,8 +55,6 @@ pub use self::error::PostgresError;
 use self::load::Finder;
 pub use self::options::PostgresOptions;
 use self::session::Session;
-#[cfg(feature = "sqlite")]
-pub(super) use self::transfer::TransferTarget;
 use self::writer::Writer;
 use super::batch::BatchQueue;
 use super::cache::{PostCache, ProductCache};
@@ -71,7 +67,7 @@ use super::{
 use crate::key::{Acceptance, Fingerprint, Key, KeyId};
 
 /// The schema, unless the host names one.
-pub(super) const SCHEMA: &str = "delivery";
+const SCHEMA: &str = "delivery";
 
 /// Keys, orders, messages, products and posts in PostgreSQL 14 or newer, shared by any number of servers.
 ///

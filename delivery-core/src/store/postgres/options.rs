@@ -162,7 +162,7 @@ impl PostgresOptions {
         inspect(address(url)?, &self.checked()?, keyring).await
     }
 
-    fn checked(self) -> Result<Place, PostgresError> {
+    pub(super) fn checked(self) -> Result<Place, PostgresError> {
         let Self { schema, migrates } = self;
         let named = (1..=63).contains(&schema.len())
             && schema.starts_with(|c: char| c.is_ascii_lowercase())
@@ -274,12 +274,6 @@ fn host_and_port(text: &str) -> Option<(String, String)> {
     let (host, port) = text.rsplit_once(':').filter(|(_, port)| !port.contains(']')).unwrap_or((text, ""));
     let host = percent_decode_str(host.trim_matches(['[', ']'])).decode_utf8().ok()?;
     Some((host.into_owned(), port.to_owned()))
-}
-
-/// The place that a transfer fills.
-#[cfg(feature = "sqlite")]
-pub(super) fn place(schema: &str) -> Result<Place, PostgresError> {
-    PostgresOptions::new().schema(schema).checked()
 }
 
 #[cfg(test)]

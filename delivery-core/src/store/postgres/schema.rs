@@ -10,7 +10,6 @@ use tokio::time::timeout;
 use super::PostgresError;
 use super::error::store_error;
 use super::hosts::Hosts;
-use super::schema_lock::{LockState, Origin, leave, share};
 use super::session::Session;
 use crate::store::StoreError;
 use crate::store::sql::{Script, migrator};
@@ -21,6 +20,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(15);
 const MIGRATIONS: &[Script] = &[
     (1, "delivery", include_str!("migrations/0001_delivery.sql")),
     (2, "dismissed", include_str!("migrations/0002_dismissed.sql")),
+    (3, "transfer", include_str!("migrations/0003_transfer.sql")),
 ];
 
 /// A schema, whose name has only letters, digits and underscores, and whether to migrate it.
@@ -28,24 +28,6 @@ const MIGRATIONS: &[Script] = &[
 pub(super) struct Place {
     pub(super) schema: String,
     pub(super) migrates: bool,
-}
-
-/// Prepares the schema for this server. Also says by which options the database was reached.
-pub(super) async fn prepare(hosts: &Hosts, place: &Place) -> Result<(Origin, PgConnectOptions), PostgresError> {
-    let failed = |source| PostgresError::while_opening(&place.schema, source);
-    let (mut session, options) = prepare_schema(hosts, place).await?;
-    let state = timeout(PATIENCE, share(&mut session)).await.map_err(|_| PostgresError::Silent)?;
-    let origin = origin(state.map_err(failed)?, &place.schema)?;
-    leave(session).await.map_err(failed)?;
-    Ok((origin, options))
-}
-
-pub(super) fn origin(state: LockState, schema: &str) -> Result<Origin, PostgresError> {
-    match state {
-        LockState::Shared(origin) => Ok(origin),
-        LockState::Busy => Err(PostgresError::Busy),
-        LockState::Unfinished => Err(PostgresError::Moving { schema: schema.to_owned() }),
-    }
 }
 
 /// Makes sure that the server keeps what it acknowledges, and that the schema is up to date, which it brings about unless the

@@ -17,8 +17,6 @@ pub(super) mod search;
 pub(super) mod session;
 mod sign_ins;
 pub(super) mod statements;
-#[cfg(all(feature = "sqlite", feature = "postgres"))]
-pub(super) mod tables;
 mod work;
 
 pub(super) use self::migrations::{Script, migrator};

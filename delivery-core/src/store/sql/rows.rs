@@ -119,21 +119,6 @@ fn revocation(row: &impl Columns) -> Result<Option<Revocation>, StoreError> {
     Ok(Some(Revocation { at: milliseconds(at)?, reason, by, successor: parsed(successor, "successor")? }))
 }
 
-/// The state of a transfer, of `delivery_transfer`.
-#[cfg(feature = "sqlite")]
-#[derive(Debug, PartialEq, Eq)]
-pub(in crate::store) struct TransferState {
-    /// Which transfer.
-    pub(in crate::store) id: Vec<u8>,
-    pub(in crate::store) finished_at: Option<DateTime<Utc>>,
-}
-
-#[cfg(feature = "sqlite")]
-pub(in crate::store) fn transfer(row: &impl Columns) -> Result<TransferState, StoreError> {
-    let finished_at = row.integer_or_null("finished_at")?.map(milliseconds).transpose()?;
-    Ok(TransferState { id: row.bytes("id")?.to_owned(), finished_at })
-}
-
 pub(in crate::store) fn secret_version(stored: i64) -> Result<SecretVersion, StoreError> {
     let version = u16::try_from(stored).map_err(|_| StoreError::corrupt("a secret version out of range"))?;
     Ok(SecretVersion::from_stored(version))

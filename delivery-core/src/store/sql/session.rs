@@ -216,6 +216,11 @@ impl Row {
         Self { names, values }
     }
 
+    /// The values, in the order of the columns.
+    pub(in crate::store) fn into_values(self) -> Vec<Value> {
+        self.values
+    }
+
     fn column(&self, name: &str) -> Result<&Value, StoreError> {
         let at = self.names.iter().position(|it| it == name);
         at.and_then(|at| self.values.get(at)).ok_or(StoreError::corrupt("a column that was not asked for"))

@@ -30,10 +30,6 @@ macro_rules! FAILED {
 }
 pub(in crate::store) use FAILED;
 
-/// The transfer that a store is part of.
-#[cfg(feature = "sqlite")]
-pub(in crate::store) const TRANSFER: &str = "SELECT id, finished_at FROM delivery_transfer";
-
 /// Adds entry `$1` to the audit log: of key row `$2`, of product `$3`, at `$4`, by `$5`, what was done and what else there is to
 /// say.
 pub(in crate::store) const LOG: &str =

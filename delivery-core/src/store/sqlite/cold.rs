@@ -23,11 +23,18 @@ use crate::store::sql::session::{Database, Dialect, Patience, Row, Session, Stal
 /// Numbers that one piece of work takes at most.
 const NUMBERS: i64 = 10_000;
 
-struct Cold<'c> {
+pub(super) struct Cold<'c> {
     connection: &'c mut SqliteConnection,
     /// The number that was taken last, and the last that may be; none for a session that reads.
     numbers: Option<(&'c mut i64, i64)>,
     stale: Vec<Stale>,
+}
+
+impl<'c> Cold<'c> {
+    /// A session that only reads.
+    pub(super) fn reading(connection: &'c mut SqliteConnection) -> Self {
+        Self { connection, numbers: None, stale: Vec::new() }
+    }
 }
 
 #[async_trait]
@@ -132,7 +139,7 @@ async fn read<T>(store: &SqliteStore, limit: Duration, work: impl Task<T>) -> Re
     timely_for(limit, async {
         // One snapshot.
         let mut snapshot = store.readers.begin().await.map_err(store_error)?;
-        work(&mut Cold { connection: &mut snapshot, numbers: None, stale: Vec::new() }).await
+        work(&mut Cold::reading(&mut snapshot)).await
     })
     .await
 }

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
 use sqlx::migrate::MigrateError;
 use sqlx::sqlite::SqliteRow;
 use thiserror::Error;
@@ -57,18 +56,6 @@ pub enum SqliteError {
         path: PathBuf,
         /// The first migration that is unknown here.
         step: i64,
-    },
-    /// The store was moved into another database (`Transfer`, with feature `postgres`): keys sold from here would not be
-    /// known there.
-    #[error(
-        "{} was moved to PostgreSQL at {} and is no longer used: set the address of that database",
-        path.display(), crate::clock::timestamp(*at)
-    )]
-    Moved {
-        /// The file.
-        path: PathBuf,
-        /// When the move was finished.
-        at: DateTime<Utc>,
     },
     /// There is no store in the file.
     #[error("{} has no store of keys", path.display())]

@@ -120,26 +120,5 @@ pub(super) async fn watermark(connection: &mut SqliteConnection) -> Result<i64, 
     number.await.map_err(store_error)
 }
 
-/// Flushes by the database alone: for a file that nobody serves.
-#[cfg(any(feature = "postgres", test))]
-pub(super) async fn flush_file(connection: &mut SqliteConnection) -> Result<(), StoreError> {
-    use sqlx::Executor;
-
-    const FLUSH: [&str; 4] = [
-        "BEGIN IMMEDIATE",
-        "INSERT INTO delivery_count (key, used, last_use) \
-         SELECT key, used, max(number) FROM delivery_use \
-         WHERE number > (SELECT number FROM delivery_watermark) GROUP BY key \
-         ON CONFLICT (key) DO UPDATE SET used = excluded.used, last_use = excluded.last_use \
-         WHERE excluded.last_use > last_use",
-        "UPDATE delivery_watermark SET number = max(number, coalesce((SELECT max(number) FROM delivery_use), 0))",
-        "COMMIT",
-    ];
-    for statement in FLUSH {
-        connection.execute(statement).await.map_err(store_error)?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests;

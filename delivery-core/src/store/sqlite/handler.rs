@@ -52,7 +52,7 @@ impl Writer {
     }
 
     async fn recover(&mut self) -> Result<(), StoreError> {
-        // A transfer reserves nothing. Numbers of rows that are listed by time have that above these bits.
+        // A load reserves nothing. Numbers of rows that are listed by time have that above these bits.
         const NEWEST: &str = "SELECT max( \
             coalesce((SELECT max(number) FROM delivery_key), 0), coalesce((SELECT max(number) FROM delivery_use), 0), \
             coalesce((SELECT max(number) & 1073741823 FROM delivery_message), 0), \

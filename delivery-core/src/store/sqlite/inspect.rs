@@ -10,8 +10,6 @@ use super::open::newest_script;
 use super::{SqliteError, SqliteStore, keyring};
 use crate::key::Fingerprint;
 use crate::store::Inspection;
-use crate::store::sql::rows;
-use crate::store::sql::statements::TRANSFER;
 
 impl SqliteStore {
     /// Looks at the file at `path` without changing the store, also while a server has it open: whether it has a store, and whether
@@ -37,11 +35,6 @@ async fn inspect(path: &Path, secrets: &[Fingerprint]) -> Result<Inspection, Sql
         Some(step) if step > newest_script() => return Err(SqliteError::NewerSchema { path: path.to_owned(), step }),
         Some(step) => {
             let other = |source| SqliteError::Other { path: path.to_owned(), source: Box::new(source) };
-            let transfer = sqlx::query(TRANSFER).fetch_optional(&mut reader).await.map_err(failed)?;
-            let transfer = transfer.map(|row| rows::transfer(&row)).transpose().map_err(other)?;
-            if let Some(at) = transfer.and_then(|transfer| transfer.finished_at) {
-                return Err(SqliteError::Moved { path: path.to_owned(), at });
-            }
             let (acceptance, _) = keyring::acceptance(&mut reader, secrets).await.map_err(other)?;
             Inspection::found(engine, step == newest_script(), acceptance)
         }

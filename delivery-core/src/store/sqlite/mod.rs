@@ -16,6 +16,7 @@ mod backup;
 mod cache;
 mod checkpoint;
 mod cold;
+mod dump;
 mod error;
 mod flush;
 mod handler;
@@ -34,8 +35,6 @@ mod pending;
 mod persist;
 mod read;
 mod request;
-#[cfg(feature = "postgres")]
-mod transfer;
 mod wipe;
 mod writer;
 
@@ -57,10 +56,8 @@ pub use self::host::SqliteTransaction;
 use self::load::Loaders;
 use self::lock::Lock;
 use self::lost::Asks;
-#[cfg(all(test, feature = "postgres"))]
+#[cfg(test)]
 pub(in crate::store) use self::open::migrate;
-#[cfg(feature = "postgres")]
-pub(super) use self::transfer::TransferSource;
 use self::writer::Writer;
 use super::batch::STALLED;
 use super::clock::SteadyClock;

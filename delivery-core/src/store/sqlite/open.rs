@@ -15,8 +15,7 @@ use super::writer::Writer;
 use super::{SqliteError, SqliteStore, Tasks, lost};
 use crate::store::batch::BatchQueue;
 use crate::store::clock::SteadyClock;
-use crate::store::sql::statements::TRANSFER;
-use crate::store::sql::{Script, WorkQueue, migrator, rows};
+use crate::store::sql::{Script, WorkQueue, migrator};
 
 /// 3.51.3 has the fix of the WAL-reset bug, which could corrupt a database: <https://sqlite.org/wal.html#walresetbug>.
 const OLDEST: [u32; 3] = [3, 51, 3];
@@ -31,6 +30,7 @@ pub(super) const BUSY: Duration = Duration::from_secs(5);
 const MIGRATIONS: &[Script] = &[
     (1, "delivery", include_str!("migrations/0001_delivery.sql")),
     (2, "dismissed", include_str!("migrations/0002_dismissed.sql")),
+    (3, "transfer", include_str!("migrations/0003_transfer.sql")),
 ];
 
 /// The number of the newest migration.
@@ -47,14 +47,9 @@ pub(super) struct Opened {
 }
 
 pub(super) async fn open(path: &Path) -> Result<SqliteStore, SqliteError> {
-    let Opened { mut writer, lock, path, options } = prepare(path).await?;
+    let Opened { writer, lock, path, options } = prepare(path).await?;
     let failed = |source| SqliteError::while_opening(path.clone(), source);
     let other = |source| SqliteError::Other { path: path.clone(), source: Box::new(source) };
-    let transfer = sqlx::query(TRANSFER).fetch_optional(&mut writer).await.map_err(failed)?;
-    let transfer = transfer.map(|row| rows::transfer(&row)).transpose().map_err(other)?;
-    if let Some(at) = transfer.and_then(|transfer| transfer.finished_at) {
-        return Err(SqliteError::Moved { path, at });
-    }
     let (cache, lock) = (Arc::new(Cache::new()), Arc::new(lock));
     let reading = options.clone().create_if_missing(false).pragma("query_only", "1");
     let (loaders, [first_end, second_end]) = Loaders::start(&reading, &cache);

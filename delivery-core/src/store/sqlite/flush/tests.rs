@@ -27,8 +27,6 @@ enum Step {
     All,
     /// Use records that are flushed by then are deleted.
     Prune,
-    /// The process ends, and the file is flushed to be transferred.
-    FlushFile,
     /// The disk is full while a chunk is written.
     Full,
     /// The connection is lost: nobody knows what was committed.
@@ -44,7 +42,6 @@ fn step() -> impl Strategy<Value = Step> {
         4 => Just(Step::Chunk),
         1 => Just(Step::All),
         1 => Just(Step::Prune),
-        1 => Just(Step::FlushFile),
         1 => Just(Step::Full),
         1 => Just(Step::Lost),
         2 => Just(Step::Crash),
@@ -132,11 +129,6 @@ async fn run(steps: Vec<Step>) {
                 let left = "SELECT count(*) FROM delivery_use";
                 let left: i64 = sqlx::query_scalar(left).fetch_one(&mut writer.connection).await.unwrap();
                 assert_eq!(left, 0);
-            }
-            Step::FlushFile => {
-                flush_file(&mut writer.connection).await.unwrap();
-                writer.connection.close().await.unwrap();
-                writer = start(&path).await;
             }
             Step::Full => {
                 let pages: i64 =

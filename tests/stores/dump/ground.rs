@@ -1,28 +1,29 @@
-//! A store that has sold a good deal, and a schema to move it into.
+//! A store that has sold a good deal, and a schema to load it into.
 
 use std::fmt::Debug;
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 
 use chrono::TimeDelta;
-use delivery_core::key::{Actor, Change, Key};
+use delivery_core::key::{Actor, Change, Fingerprint, Key};
 use delivery_core::post::{Category, NewPost};
 use delivery_core::product::NewProduct;
 use delivery_core::store::{
-    Addressee, Backend, CatalogEditor, Issue, KeyQuery, Ledger, MessageId, MessageKind, Moved, Notice, Outcome, Page,
-    PostQuery, PostgresError, PostgresStore, Posts, Route, Sale, SqliteError, SqliteStore, Transfer, TransferError,
+    Addressee, Backend, CatalogEditor, DumpError, Dumped, Issue, KeyQuery, Ledger, MessageId, MessageKind, Notice,
+    Outcome, Page, PostQuery, PostgresError, PostgresOptions, PostgresStore, Posts, Route, Sale, SqliteError,
+    SqliteStore,
 };
 use futures_util::future::join_all;
-use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
 use super::events::{events, receive_events};
-use super::sold::{KEYS, USES, clock, id, keyring, message, order, product};
-use crate::fixtures::{self, by_admin, facts, now, spend};
+use super::sold::{KEYS, USES, id, message, order, product, secrets};
+use crate::fixtures::{self, by_admin, now, spend};
 use crate::places::sqlite;
 use support::postgres::{postgres, unique};
 
-/// A file to move from and a schema to move into.
+/// A file, a schema, and dumps of them.
 pub struct Ground {
     pub folder: TempDir,
     pub url: String,
@@ -58,58 +59,49 @@ impl Ground {
     }
 
     pub async fn target(&self) -> Result<PostgresStore, PostgresError> {
-        PostgresStore::options().schema(&self.schema).connect(&self.url).await
+        self.options().connect(&self.url).await
     }
 
-    /// Adds a product to the source.
-    pub async fn add_product(&self, name: &str) {
-        let source = self.source().await.unwrap();
-        source.add_product(facts(name), by_admin()).await.unwrap();
-        source.close().await;
+    pub fn options(&self) -> PostgresOptions {
+        PostgresStore::options().schema(&self.schema)
     }
 
-    /// Whether the target is refused because the move into it has not ended.
-    pub async fn is_unfinished(&self) -> bool {
-        matches!(self.target().await, Err(PostgresError::Moving { .. } | PostgresError::Busy))
+    pub fn dumped(&self, name: &str) -> PathBuf {
+        self.folder.path().join(format!("{name}.jsonl"))
     }
 
-    pub async fn open(&self) -> Result<Transfer, TransferError> {
-        Transfer::open_to_schema(self.file(), &self.url, &self.schema).await
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.dumped(name)).unwrap()
     }
 
-    /// Moves to the end.
-    pub async fn run(&self) -> Result<Vec<Moved>, TransferError> {
-        self.open().await?.run(&clock(), |_| {}).await
+    pub async fn dump_file(&self, name: &str) -> Result<Dumped, DumpError> {
+        SqliteStore::dump(self.file(), File::create(self.dumped(name)).unwrap(), |_| {}).await
     }
 
-    /// Moves until it was told of progress so often; whether that was the end.
-    pub async fn run_until(&self, reports: usize) -> bool {
-        let enough = tokio::sync::Notify::new();
-        let mut told = 0;
-        let transfer = self.open().await.unwrap();
-        let clock = clock();
-        let moving = transfer.run(&clock, |_| {
-            told += 1;
-            if told == reports {
-                enough.notify_one();
-            }
-        });
-        tokio::select! {
-            biased;
-            () = enough.notified() => false,
-            moved = moving => moved.is_ok(),
-        }
+    pub async fn dump_schema(&self, name: &str) -> Result<Dumped, DumpError> {
+        self.options().dump(&self.url, File::create(self.dumped(name)).unwrap(), |_| {}).await
     }
 
-    pub async fn execute(&self, sql: &str) {
-        let mut session = PgConnection::connect(&self.url).await.unwrap();
-        session.execute(AssertSqlSafe(format!("SET search_path = {}; {sql}", self.schema))).await.unwrap();
+    pub async fn load_file(&self, name: &str) -> Result<Dumped, DumpError> {
+        self.load_into(name, &self.file(), &secrets()).await
+    }
+
+    pub async fn load_into(&self, name: &str, file: &Path, secrets: &[Fingerprint]) -> Result<Dumped, DumpError> {
+        SqliteStore::load(self.dumped(name), file, secrets, |_| {}).await
+    }
+
+    pub async fn load_schema(&self, name: &str) -> Result<Dumped, DumpError> {
+        self.load_schema_with(name, &secrets()).await
+    }
+
+    pub async fn load_schema_with(&self, name: &str, secrets: &[Fingerprint]) -> Result<Dumped, DumpError> {
+        self.options().load(self.dumped(name), &self.url, secrets, |_| {}).await
     }
 }
 
 /// Sells a good deal, in every state that there is.
 pub async fn fill(store: &SqliteStore) {
-    store.register(&keyring("a secret that signs keys").fingerprints()).await.unwrap();
+    store.register(&secrets()).await.unwrap();
     for index in 0..40 {
         let named = NewProduct::new(format!("Book {index}")).unwrap().content("# Ünïcode\n".repeat(index + 1)).unwrap();
         store.add_product(named.price("9.99".parse().unwrap()), by_admin()).await.unwrap();

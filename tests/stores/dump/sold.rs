@@ -1,11 +1,10 @@
 //! What a store sells.
 
-use delivery_core::key::{KeyId, Keyring, NewKey};
+use delivery_core::key::{Fingerprint, KeyId, Keyring, NewKey};
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::product::ProductId;
 use delivery_core::store::Notice;
 use delivery_core::terms::{Terms, UseLimit, Validity};
-use delivery_testing::ManualClock;
 
 use crate::fixtures::{e_mail, now};
 
@@ -13,12 +12,13 @@ use crate::fixtures::{e_mail, now};
 pub const KEYS: u128 = 10_050;
 pub const USES: i64 = 21_000;
 
-pub fn clock() -> ManualClock {
-    ManualClock::at(now())
-}
-
 pub fn keyring(secret: &str) -> Keyring {
     secret.parse().unwrap()
+}
+
+/// Fingerprints of the secret that signs what is sold.
+pub fn secrets() -> Vec<Fingerprint> {
+    keyring("a secret that signs keys").fingerprints()
 }
 
 pub fn id(index: u128) -> KeyId {

@@ -1,0 +1,88 @@
+//! Checking a whole dump before anything is loaded.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Seek};
+use std::path::{Path, PathBuf};
+
+use data_encoding::HEXLOWER;
+use sha2::{Digest, Sha256};
+
+use super::{Counts, DumpError, FORMAT, Frame, Progress, TABLES, VERSION};
+
+/// A dump that is whole, to be read from its first row on.
+pub(super) struct Checked {
+    pub(super) rows: BufReader<File>,
+    pub(super) counts: Counts,
+    pub(super) sha256: [u8; 32],
+    path: PathBuf,
+}
+
+/// Reads the file to its end: whether it is a dump, and whole.
+pub(super) fn check(path: &Path, mut progress: impl FnMut(Progress)) -> Result<Checked, DumpError> {
+    let unreadable = |source| DumpError::Read { path: path.to_owned(), source };
+    let torn = |why| DumpError::Torn { path: path.to_owned(), why };
+    let file = File::open(path).map_err(unreadable)?;
+    let of = file.metadata().map_err(unreadable)?.len();
+    let mut lines = BufReader::with_capacity(1 << 16, file);
+    let mut line = Vec::new();
+    lines.read_until(b'\n', &mut line).map_err(unreadable)?;
+    let first = first_line(path, &line)?;
+    let (mut hash, mut rows, mut done, mut shown) = (Sha256::new(), 0, line.len() as u64, 0);
+    let start = done;
+    // Each line is hashed once another has come: the last is not.
+    let mut before = std::mem::take(&mut line);
+    while lines.read_until(b'\n', &mut line).map_err(unreadable)? > 0 {
+        hash.update(&before);
+        done += line.len() as u64;
+        rows += 1;
+        if done - shown > 1 << 24 {
+            shown = done;
+            progress(Progress { what: "bytes checked", done, of });
+        }
+        std::mem::swap(&mut before, &mut line);
+        line.clear();
+    }
+    let last: Frame = match serde_json::from_slice(&before) {
+        Ok(last) if before.ends_with(b"\n") => last,
+        _ => return Err(torn("its last line is missing")),
+    };
+    let sha256: [u8; 32] = hash.finalize().into();
+    let counted: u64 = first.counts.0.iter().map(|(_, count)| count).sum();
+    if last.sha256 != Some(HEXLOWER.encode(&sha256)) {
+        return Err(torn("its SHA-256 is not the one in its last line"));
+    }
+    if last.counts != first.counts || counted + 1 != rows {
+        return Err(torn("its rows are not as many as it says"));
+    }
+    let known = |row: &String| TABLES.iter().any(|table| table.row == row);
+    if !first.counts.0.iter().all(|(row, _)| known(row)) {
+        return Err(DumpError::Newer { path: path.to_owned(), version: first.version });
+    }
+    lines.seek(std::io::SeekFrom::Start(start)).map_err(unreadable)?;
+    Ok(Checked { rows: lines, counts: first.counts, sha256, path: path.to_owned() })
+}
+
+fn first_line(path: &Path, line: &[u8]) -> Result<Frame, DumpError> {
+    #[derive(serde::Deserialize)]
+    struct Says {
+        format: String,
+        version: u32,
+    }
+    let path = path.to_owned();
+    match serde_json::from_slice::<Says>(line) {
+        Ok(says) if says.format != FORMAT => Err(DumpError::NotADump { path }),
+        Ok(says) if says.version != VERSION => Err(DumpError::Newer { path, version: says.version }),
+        Ok(_) => serde_json::from_slice(line).map_err(|_| DumpError::NotADump { path }),
+        Err(_) => Err(DumpError::NotADump { path }),
+    }
+}
+
+impl Checked {
+    /// The next line, without its end.
+    pub(super) fn next<'l>(&mut self, line: &'l mut Vec<u8>) -> Result<&'l [u8], DumpError> {
+        line.clear();
+        let read = self.rows.read_until(b'\n', line);
+        read.map_err(|source| DumpError::Read { path: self.path.clone(), source })?;
+        Ok(line.strip_suffix(b"\n").unwrap_or(line))
+    }
+}

@@ -1,0 +1,114 @@
+//! Writing a dump.
+
+use std::io::{BufWriter, Write};
+
+use data_encoding::HEXLOWER;
+use sha2::{Digest, Sha256};
+
+use super::{Counts, DumpError, Dumped, Frame, Kind, Progress, TABLES, Table};
+use crate::key::KeyId;
+use crate::store::StoreError;
+use crate::store::sql::rows::{Columns, milliseconds, seconds};
+use crate::store::sql::session::{Session, Value, row};
+
+/// Writes what `session` sees, which must be one snapshot. Keys are read from `keys`, a table or view with their counts.
+pub(in crate::store) async fn write(
+    session: &mut (dyn Session + '_),
+    keys: &str,
+    to: impl Write + Send,
+    mut progress: impl FnMut(Progress) + Send,
+) -> Result<Dumped, DumpError> {
+    let mut counts = Vec::with_capacity(TABLES.len());
+    for table in &TABLES {
+        let count = format!("SELECT CAST(count(*) AS bigint) AS rows FROM {}", table.name);
+        let found = row(session, &count, Vec::new()).await?.ok_or(StoreError::corrupt("a count without a row"))?;
+        counts.push((table.row.to_owned(), found.integer("rows")?.unsigned_abs()));
+    }
+    let counts = Counts(counts);
+    let mut to = Hashing { to: BufWriter::with_capacity(1 << 16, to), hash: Sha256::new() };
+    to.write(Frame::new(counts.clone(), None).line()?.as_bytes())?;
+    let mut rows = Vec::with_capacity(TABLES.len());
+    for (table, (_, of)) in TABLES.iter().zip(&counts.0) {
+        let source = if table.name == "delivery_key" { keys } else { table.name };
+        let mut done = 0;
+        let mut last: Option<Vec<Value>> = None;
+        loop {
+            let select = table.select(source, last.is_none());
+            let found = session.rows(&select, last.take().unwrap_or_default()).await?;
+            let mut lines = Vec::with_capacity(found.len() * 256);
+            let count = found.len();
+            for row in found {
+                let values = row.into_values();
+                line(table, &values, &mut lines)?;
+                last = Some(table.key_places().filter_map(|place| values.get(place).cloned()).collect());
+            }
+            to.write(&lines)?;
+            done += count as u64;
+            if count > 0 {
+                progress(Progress { what: table.what, done, of: *of });
+            }
+            if count < table.chunk {
+                break;
+            }
+        }
+        rows.push((table.what, done));
+    }
+    let sha256: [u8; 32] = to.hash.clone().finalize().into();
+    to.write(Frame::new(counts, Some(HEXLOWER.encode(&sha256))).line()?.as_bytes())?;
+    to.to.flush().map_err(|source| DumpError::Write { source })?;
+    Ok(Dumped { rows, sha256 })
+}
+
+struct Hashing<W: Write> {
+    to: BufWriter<W>,
+    hash: Sha256,
+}
+
+impl<W: Write> Hashing<W> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), DumpError> {
+        self.hash.update(bytes);
+        self.to.write_all(bytes).map_err(|source| DumpError::Write { source })
+    }
+}
+
+/// Adds a row as a line.
+fn line(table: &Table, values: &[Value], to: &mut Vec<u8>) -> Result<(), DumpError> {
+    let json = |error: serde_json::Error| DumpError::Write { source: error.into() };
+    to.extend_from_slice(b"{\"row\":\"");
+    to.extend_from_slice(table.row.as_bytes());
+    to.push(b'"');
+    for ((field, _, kind), value) in table.columns.iter().zip(values) {
+        if matches!(value, Value::Integer(None) | Value::Text(None) | Value::Bytes(None)) {
+            continue;
+        }
+        to.extend_from_slice(b",\"");
+        to.extend_from_slice(field.as_bytes());
+        to.extend_from_slice(b"\":");
+        match (kind, value) {
+            (Kind::Number, Value::Integer(Some(number))) => serde_json::to_writer(&mut *to, number).map_err(json)?,
+            (Kind::Flag, Value::Integer(Some(flag @ (0 | 1)))) => {
+                serde_json::to_writer(&mut *to, &(*flag == 1)).map_err(json)?;
+            }
+            (Kind::Seconds, Value::Integer(Some(at))) => {
+                serde_json::to_writer(&mut *to, &crate::clock::timestamp(seconds(*at)?)).map_err(json)?;
+            }
+            (Kind::Milliseconds, Value::Integer(Some(at))) => {
+                let at = milliseconds(*at)?.to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
+                serde_json::to_writer(&mut *to, &at).map_err(json)?;
+            }
+            (Kind::Text, Value::Text(Some(text))) => serde_json::to_writer(&mut *to, text).map_err(json)?,
+            (Kind::Json, Value::Text(Some(text))) if !text.contains('\n') => to.extend_from_slice(text.as_bytes()),
+            (Kind::KeyId, Value::Bytes(Some(bytes))) => {
+                let id = <[u8; 16]>::try_from(bytes.as_slice());
+                let id = id.map_err(|_| StoreError::corrupt("a key id of another length"))?;
+                serde_json::to_writer(&mut *to, &KeyId::from_bytes(id).to_string()).map_err(json)?;
+            }
+            (Kind::Bytes, Value::Bytes(Some(bytes))) => {
+                serde_json::to_writer(&mut *to, &HEXLOWER.encode(bytes)).map_err(json)?;
+            }
+            _ => return Err(StoreError::corrupt("a column of another type").into()),
+        }
+    }
+    to.extend_from_slice(b"}\n");
+    Ok(())
+}

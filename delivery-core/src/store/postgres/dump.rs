@@ -1,0 +1,195 @@
+//! Dumping a schema, also while servers use it, and filling one from a dump.
+
+use std::io::Write;
+use std::path::Path;
+
+use async_trait::async_trait;
+use sqlx::postgres::{PgArguments, PgConnection};
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, Connection, Executor, Postgres};
+
+use super::cold::cold;
+use super::connect::in_schema;
+use super::error::store_error;
+use super::keyring::acceptance;
+use super::options::address;
+use super::schema::{check, check_migrated, prepare_schema};
+use super::session::Session;
+use super::{PostgresError, PostgresOptions};
+use crate::key::{Acceptance, Fingerprint};
+use crate::store::StoreError;
+use crate::store::dump::{self, DumpError, Dumped, Kind, Progress, TABLES, Table, Target};
+use crate::store::sql::session::Value;
+
+impl PostgresOptions {
+    /// Writes the store in the schema of the database at `url` as a [dump](DumpError), also while servers use it. `progress` is called
+    /// now and then. [`Dumped`] says what was written.
+    ///
+    /// # Errors
+    ///
+    /// [`DumpError`]; what was written by then is no whole dump.
+    pub async fn dump(
+        self,
+        url: &str,
+        to: impl Write + Send,
+        progress: impl FnMut(Progress) + Send,
+    ) -> Result<Dumped, DumpError> {
+        const SNAPSHOT: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0; \
+            SET LOCAL idle_in_transaction_session_timeout = 0";
+        let place = self.checked()?;
+        let failed = |source| PostgresError::while_opening(&place.schema, source);
+        let hosts = address(url)?.map(|options| in_schema(options, &place.schema));
+        let (mut connection, _) = hosts.connect(&[]).await.map_err(failed)?;
+        check(&mut Session::Host(&mut connection)).await?;
+        check_migrated(&mut Session::Host(&mut connection), &place.schema).await?;
+        let mut snapshot = connection.begin().await.map_err(store_error)?;
+        snapshot.execute(SNAPSHOT).await.map_err(store_error)?;
+        let dumped = {
+            let mut session = Session::Host(&mut snapshot);
+            dump::write(&mut cold(&mut session), "delivery_key", to, progress).await?
+        };
+        snapshot.commit().await.map_err(store_error)?;
+        connection.close().await.map_err(store_error)?;
+        Ok(dumped)
+    }
+
+    /// Fills the schema of the database at `url` from the dump in the file `from`. The schema is made and migrated as needed, and must
+    /// be empty; servers that wait for their first sale may be connected. It is one transaction: a load that fails or is killed has
+    /// changed nothing, and can be repeated. `keyring` has the fingerprints of the secrets that the store is to be used with.
+    /// `progress` is called now and then.
+    ///
+    /// # Errors
+    ///
+    /// [`DumpError`]; nothing was changed.
+    pub async fn load(
+        self,
+        from: impl AsRef<Path>,
+        url: &str,
+        keyring: &[Fingerprint],
+        progress: impl FnMut(Progress) + Send,
+    ) -> Result<Dumped, DumpError> {
+        let place = self.checked()?;
+        let hosts = address(url)?.map(|options| in_schema(options, &place.schema));
+        let (mut connection, _) = prepare_schema(&hosts, &place).await?;
+        let mut transaction = connection.begin().await.map_err(store_error)?;
+        let loaded = fill(from.as_ref(), &mut transaction, keyring, progress).await?;
+        transaction.commit().await.map_err(store_error)?;
+        let analyze = format!("ANALYZE {}", names());
+        connection.execute(AssertSqlSafe(analyze)).await.map_err(store_error)?;
+        connection.close().await.map_err(store_error)?;
+        Ok(loaded)
+    }
+}
+
+async fn fill(
+    from: &Path,
+    connection: &mut PgConnection,
+    keyring: &[Fingerprint],
+    progress: impl FnMut(Progress) + Send,
+) -> Result<Dumped, DumpError> {
+    // A server that took numbers would give away those of the dump.
+    const UNUSED: &str = "SELECT NOT is_called FROM delivery_number";
+    const REGISTERED: &str = "DELETE FROM delivery_keyring";
+    let alone = format!("SET LOCAL idle_in_transaction_session_timeout = 0; LOCK TABLE {} IN EXCLUSIVE MODE", names());
+    connection.execute(AssertSqlSafe(alone)).await.map_err(store_error)?;
+    let is_unused: bool = sqlx::query_scalar(UNUSED).fetch_one(&mut *connection).await.map_err(store_error)?;
+    let is_empty = dump::is_empty(&mut cold(&mut Session::Host(connection))).await?;
+    if !is_unused || !is_empty {
+        return Err(DumpError::NotEmpty);
+    }
+    // Servers that wait here must have the secrets of the dump, too.
+    let (fits, known) = acceptance(&mut Session::Host(connection), keyring).await?;
+    connection.execute(REGISTERED).await.map_err(store_error)?;
+    let loaded = dump::load(from, &mut Filling(connection), progress).await?;
+    let (accepted, dumped) = acceptance(&mut Session::Host(connection), keyring).await?;
+    if fits != Acceptance::Accepted || accepted != Acceptance::Accepted {
+        return Err(DumpError::OtherSecret);
+    }
+    if known.iter().any(|secret| !dumped.contains(secret)) {
+        super::keyring::add(&mut Session::Host(connection), &known).await?;
+    }
+    for (sequence, newest) in SEQUENCES {
+        let next: i64 = sqlx::query_scalar(newest).fetch_one(&mut *connection).await.map_err(store_error)?;
+        let restart = format!("{sequence} RESTART WITH {next}");
+        // Unlike setval, it is rolled back with the transaction.
+        connection.execute(AssertSqlSafe(restart)).await.map_err(store_error)?;
+    }
+    Ok(loaded)
+}
+
+/// The names of all tables.
+fn names() -> String {
+    TABLES.iter().map(|table| table.name).collect::<Vec<_>>().join(", ")
+}
+
+/// What gives numbers away, and the next one. Keys may name uses that were pruned and a product that is gone: nothing else may get
+/// these numbers. Of rows that are listed by time, the lower bits are such a number.
+const SEQUENCES: [(&str, &str); 4] = [
+    (
+        "ALTER SEQUENCE delivery_number",
+        "SELECT greatest((SELECT max(number) FROM delivery_use), (SELECT max(last_use) FROM delivery_key), \
+            (SELECT max(number) FROM delivery_key), (SELECT max(number) FROM delivery_deal), \
+            (SELECT max(number) & 1073741823 FROM delivery_message), (SELECT max(number) & 1073741823 FROM delivery_event), \
+            (SELECT max(number) & 1073741823 FROM delivery_inbox), 0) + 1",
+    ),
+    (
+        "ALTER TABLE delivery_product ALTER COLUMN id",
+        "SELECT greatest((SELECT max(id) FROM delivery_product), (SELECT max(product) FROM delivery_key), 0) + 1",
+    ),
+    ("ALTER TABLE delivery_post ALTER COLUMN id", "SELECT coalesce(max(id), 0) + 1 FROM delivery_post"),
+    ("ALTER TABLE delivery_lost ALTER COLUMN number", "SELECT coalesce(max(number), 0) + 1 FROM delivery_lost"),
+];
+
+struct Filling<'c>(&'c mut PgConnection);
+
+#[async_trait]
+impl Target for Filling<'_> {
+    async fn insert(&mut self, table: &'static Table, rows: Vec<Vec<Value>>) -> Result<(), DumpError> {
+        let kinds = table.columns.iter().map(|(_, _, kind)| *kind);
+        let parameters =
+            kinds.clone().enumerate().map(|(place, kind)| format!("${}::{}[]", place + 1, database_type(kind)));
+        let sql = format!(
+            "INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE SELECT * FROM unnest({})",
+            table.name,
+            table.column_names(),
+            parameters.collect::<Vec<_>>().join(", ")
+        );
+        let mut columns: Vec<_> = rows.into_iter().map(Vec::into_iter).collect();
+        let mut insert = sqlx::query(AssertSqlSafe(sql));
+        for kind in kinds {
+            insert = column(insert, kind, columns.iter_mut().filter_map(Iterator::next))?;
+        }
+        insert.execute(&mut *self.0).await.map_err(store_error)?;
+        Ok(())
+    }
+}
+
+fn database_type(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Number | Kind::Flag | Kind::Seconds | Kind::Milliseconds => "bigint",
+        Kind::Text | Kind::Json => "text",
+        Kind::KeyId | Kind::Bytes => "bytea",
+    }
+}
+
+/// Binds a column of values.
+fn column(
+    query: Query<'static, Postgres, PgArguments>,
+    kind: Kind,
+    values: impl Iterator<Item = Value>,
+) -> Result<Query<'static, Postgres, PgArguments>, StoreError> {
+    let (mut integers, mut texts, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
+    for value in values {
+        match value {
+            Value::Integer(value) => integers.push(value),
+            Value::Text(value) => texts.push(value),
+            Value::Bytes(value) => bytes.push(value),
+            Value::Integers(_) => return Err(StoreError::corrupt("a list in a row")),
+        }
+    }
+    Ok(match database_type(kind) {
+        "bigint" => query.bind(integers),
+        "text" => query.bind(texts),
+        _ => query.bind(bytes),
+    })
+}

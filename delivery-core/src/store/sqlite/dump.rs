@@ -1,0 +1,229 @@
+//! Dumping a file, also while a server has it open, and making a file of a dump.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use serde::Serialize;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor};
+
+use super::cold::Cold;
+use super::error::store_error;
+use super::inspect::{reading, step};
+use super::json::json;
+use super::lock::Lock;
+use super::open::{migrate, newest_script};
+use super::{SqliteError, SqliteStore, keyring};
+use crate::key::{Acceptance, Fingerprint};
+use crate::store::dump::{self, DumpError, Dumped, Kind, Progress, Table, Target};
+use crate::store::sql::session::Value;
+
+impl SqliteStore {
+    /// Writes the store in the file `from` as a [dump](DumpError), also while a server has it open. `progress` is called now and
+    /// then. [`Dumped`] says what was written.
+    ///
+    /// # Errors
+    ///
+    /// [`DumpError`]; what was written by then is no whole dump.
+    pub async fn dump(
+        from: impl AsRef<Path>,
+        to: impl Write + Send,
+        progress: impl FnMut(Progress) + Send,
+    ) -> Result<Dumped, DumpError> {
+        let path = from.as_ref();
+        let failed = |source| SqliteError::while_opening(path.to_owned(), source);
+        let mut reader = reading(path).connect().await.map_err(failed)?;
+        match step(&mut reader).await.map_err(failed)? {
+            None => return Err(SqliteError::NotAStore { path: path.to_owned() }.into()),
+            Some(step) if step > newest_script() => {
+                return Err(SqliteError::NewerSchema { path: path.to_owned(), step }.into());
+            }
+            Some(step) if step < newest_script() => return Err(DumpError::Older),
+            Some(_) => {}
+        }
+        let mut snapshot = reader.begin().await.map_err(store_error)?;
+        snapshot.execute(COUNTED).await.map_err(store_error)?;
+        let dumped = dump::write(&mut Cold::reading(&mut snapshot), "delivery_dumped_key", to, progress).await?;
+        snapshot.commit().await.map_err(store_error)?;
+        reader.close().await.map_err(store_error)?;
+        Ok(dumped)
+    }
+
+    /// Makes the file `to` of the dump in the file `from`. There must be no store at `to`, or an empty one that no server has open.
+    /// The file is made beside `to`, and takes its place once it is whole: a load that fails or is killed has changed nothing, and
+    /// can be repeated. `keyring` has the fingerprints of the secrets that the store is to be used with. `progress` is called now
+    /// and then.
+    ///
+    /// # Errors
+    ///
+    /// [`DumpError`]; nothing was changed.
+    pub async fn load(
+        from: impl AsRef<Path>,
+        to: impl AsRef<Path>,
+        keyring: &[Fingerprint],
+        progress: impl FnMut(Progress) + Send,
+    ) -> Result<Dumped, DumpError> {
+        let (from, to) = (from.as_ref(), to.as_ref());
+        let was_there = to.exists();
+        // Held until the new file is in its place: no server opens the store meanwhile.
+        let lock = Lock::take(to).await?;
+        let new = beside(to);
+        let loaded = async {
+            refuse_a_store(to).await?;
+            // Of a load that was killed.
+            let _ = fs::remove_file(&new);
+            let loaded = fill(from, &new, keyring, progress).await?;
+            // The log of an empty store that was killed would be taken for one of the new file.
+            for end in ["-wal", "-shm"] {
+                let _ = fs::remove_file(with_end(to, end));
+            }
+            let put = fs::rename(&new, to).and_then(|()| File::open(folder(to))?.sync_all());
+            put.map_err(|source| SqliteError::Other { path: to.to_owned(), source: Box::new(source) })?;
+            Ok(loaded)
+        };
+        let loaded = loaded.await;
+        if loaded.is_err() {
+            let _ = fs::remove_file(&new);
+            if !was_there {
+                let _ = fs::remove_file(to);
+            }
+        }
+        drop(lock);
+        loaded
+    }
+}
+
+/// Keys with their counts: those that were flushed, or those of the newest use above the watermark.
+const COUNTED: &str = "\
+    CREATE TEMP TABLE delivery_newest AS SELECT key, max(number) AS number, used FROM main.delivery_use \
+        WHERE number > (SELECT number FROM main.delivery_watermark) GROUP BY key; \
+    CREATE UNIQUE INDEX temp.delivery_newest_by_key ON delivery_newest (key); \
+    CREATE TEMP VIEW delivery_dumped_key AS \
+        SELECT k.*, coalesce(n.used, c.used, 0) AS used, coalesce(n.number, nullif(c.last_use, 0)) AS last_use \
+        FROM main.delivery_key k LEFT JOIN main.delivery_count c ON c.key = k.number \
+            LEFT JOIN temp.delivery_newest n ON n.key = k.number";
+
+/// Refuses a file that holds anything.
+async fn refuse_a_store(path: &Path) -> Result<(), DumpError> {
+    let failed = |source| SqliteError::while_opening(path.to_owned(), source);
+    if path.metadata().is_ok_and(|file| file.len() == 0) {
+        return Ok(());
+    }
+    let mut reader = reading(path).connect().await.map_err(failed)?;
+    if step(&mut reader).await.map_err(failed)?.is_none() {
+        return Err(SqliteError::NotAStore { path: path.to_owned() }.into());
+    }
+    let is_empty = dump::is_empty(&mut Cold::reading(&mut reader)).await;
+    reader.close().await.map_err(failed)?;
+    if is_empty? { Ok(()) } else { Err(DumpError::NotEmpty) }
+}
+
+async fn fill(
+    from: &Path,
+    new: &Path,
+    secrets: &[Fingerprint],
+    progress: impl FnMut(Progress) + Send,
+) -> Result<Dumped, DumpError> {
+    const FLUSHED: &str = "UPDATE delivery_watermark SET number = (SELECT coalesce(max(number), 0) FROM delivery_use)";
+    let failed = |source| SqliteError::while_opening(new.to_owned(), source);
+    make(new).map_err(|source| SqliteError::Other { path: new.to_owned(), source: Box::new(source) })?;
+    // Nobody else sees the file before it is whole and synced: there is nothing to roll back.
+    let options = SqliteConnectOptions::new().filename(new).disable_statement_logging();
+    let options = options.pragma("journal_mode", "OFF").pragma("synchronous", "OFF").pragma("cache_size", "-200000");
+    let mut connection = options.connect().await.map_err(failed)?;
+    migrate(&mut connection).await.map_err(|error| SqliteError::while_migrating(new.to_owned(), error))?;
+    connection.execute("BEGIN").await.map_err(store_error)?;
+    let loaded = dump::load(from, &mut Filling(&mut connection), progress).await?;
+    connection.execute(FLUSHED).await.map_err(store_error)?;
+    let (acceptance, _) = keyring::acceptance(&mut connection, secrets).await?;
+    if acceptance != Acceptance::Accepted {
+        return Err(DumpError::OtherSecret);
+    }
+    connection.execute("COMMIT").await.map_err(store_error)?;
+    connection.close().await.map_err(store_error)?;
+    let synced = File::open(new).and_then(|file| file.sync_all());
+    synced.map_err(|source| SqliteError::Other { path: new.to_owned(), source: Box::new(source) })?;
+    Ok(loaded)
+}
+
+struct Filling<'c>(&'c mut SqliteConnection);
+
+#[async_trait]
+impl Target for Filling<'_> {
+    async fn insert(&mut self, table: &'static Table, rows: Vec<Vec<Value>>) -> Result<(), DumpError> {
+        const COUNTS: &str = "INSERT INTO delivery_count (key, used, last_use) \
+            SELECT value->>0, value->>1, coalesce(value->>2, 0) FROM json_each(?) \
+            WHERE value->>1 > 0 OR value->>2 IS NOT NULL";
+        const EXHAUSTED: &str = "UPDATE delivery_key SET exhausted = 1 WHERE number IN \
+            (SELECT value->>0 FROM json_each(?) WHERE value->>3 >= 0 AND value->>1 >= value->>3)";
+        // Counts stand in a table of their own.
+        let is_count = |column: &str| table.name == "delivery_key" && matches!(column, "used" | "last_use");
+        let columns = table.columns.iter().enumerate().filter(|(_, (_, column, _))| !is_count(column));
+        let (names, values): (Vec<&str>, Vec<String>) = columns
+            .map(|(place, (_, column, kind))| match kind {
+                Kind::KeyId | Kind::Bytes => (*column, format!("unhex(value->>{place})")),
+                _ => (*column, format!("value->>{place}")),
+            })
+            .unzip();
+        let sql = format!(
+            "INSERT INTO {} ({}) SELECT {} FROM json_each(?) ORDER BY json_each.key",
+            table.name,
+            names.join(", "),
+            values.join(", ")
+        );
+        let all = json(&rows.iter().map(|row| row.iter().map(Cell).collect::<Vec<_>>()).collect::<Vec<_>>())?;
+        sqlx::query(AssertSqlSafe(sql)).bind(all).execute(&mut *self.0).await.map_err(store_error)?;
+        if table.name == "delivery_key" {
+            let place = |name| table.columns.iter().position(|(_, column, _)| *column == name);
+            let places = ["number", "used", "last_use", "max_uses"].map(place);
+            let counted = |row: &Vec<Value>| places.map(|place| place.and_then(|place| row.get(place)).cloned());
+            let counts: Vec<_> = rows.iter().map(counted).collect();
+            let counts: Vec<Vec<_>> = counts.iter().map(|row| row.iter().flatten().map(Cell).collect()).collect();
+            let counts = json(&counts)?;
+            for sql in [COUNTS, EXHAUSTED] {
+                sqlx::query(sql).bind(counts.as_str()).execute(&mut *self.0).await.map_err(store_error)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A value as SQLite reads it from JSON.
+struct Cell<'v>(&'v Value);
+
+impl Serialize for Cell<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Integer(value) => value.serialize(serializer),
+            Value::Text(value) => value.serialize(serializer),
+            Value::Bytes(Some(value)) => serializer.serialize_str(&data_encoding::HEXUPPER.encode(value)),
+            Value::Bytes(None) => serializer.serialize_none(),
+            Value::Integers(values) => values.serialize(serializer),
+        }
+    }
+}
+
+/// Where the file is made, until it is whole. One load at a time does so: it holds the lock of the store.
+fn beside(to: &Path) -> PathBuf {
+    with_end(to, ".loading")
+}
+
+fn with_end(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}
+
+/// An empty file that its owner alone can read.
+fn make(new: &Path) -> io::Result<File> {
+    let mut options = fs::OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.create_new(true).write(true).open(new)
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}

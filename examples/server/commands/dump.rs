@@ -1,0 +1,122 @@
+//! A whole store as one file of text, and a new store from such a file.
+
+use std::fs::{self, File};
+use std::io::{self, IsTerminal, Write, stderr, stdout};
+use std::path::{Path, PathBuf};
+
+use delivery_core::store::{Dumped, PostgresStore, Progress, SqliteStore};
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+
+use super::super::private::{make_folder, private};
+use super::super::secrets::Found;
+use super::super::settings::{Database, Settings};
+use super::super::{Refusal, say};
+
+/// Writes a dump to `to`, or to standard output if that is `-`. A file takes its name once it is whole.
+pub(super) async fn dump(settings: &Settings, to: &Path) -> Result<(), Refusal> {
+    settings.expect_database()?;
+    if to.as_os_str() == "-" {
+        return write(settings, stdout()).await.map(drop);
+    }
+    let new = beside(to);
+    let made = async {
+        let file =
+            private().create(true).truncate(true).write(true).open(&new).map_err(|error| unwritten(&new, &error))?;
+        let dumped = write(settings, &file).await?;
+        let put = file.sync_all().and_then(|()| fs::rename(&new, to)).and_then(|()| File::open(folder(to))?.sync_all());
+        put.map_err(|error| unwritten(to, &error))?;
+        Ok::<_, Refusal>(dumped)
+    };
+    let dumped = made.await.inspect_err(|_| {
+        let _ = fs::remove_file(&new);
+    })?;
+    say(&report(&format!("Dumped to {}", to.display()), &dumped));
+    say("The secrets that keys are signed with are not in it: keep your KEY_SECRET, or DATA_DIR/secrets.env, too.");
+    Ok(())
+}
+
+async fn write(settings: &Settings, to: impl Write + Send) -> Result<Dumped, Refusal> {
+    let mut bar = Bar::default();
+    let progress = |progress| bar.show(progress);
+    let dumped = match &settings.database {
+        Database::Memory => return Err("DATABASE_URL=memory: keeps nothing that could be dumped".into()),
+        Database::Sqlite(file) => SqliteStore::dump(file, to, progress).await,
+        Database::Postgres(url) => PostgresStore::options().dump(url, to, progress).await,
+    };
+    bar.end();
+    Ok(dumped?)
+}
+
+/// Fills the new store that the settings name from the dump in the file `from`.
+pub(super) async fn load(settings: &Settings, from: &Path) -> Result<(), Refusal> {
+    let keyring = Found::look(settings)?.fingerprints().ok_or(
+        "load needs the secret that signed the keys: set KEY_SECRET (--key-secret), or copy secrets.env into DATA_DIR",
+    )?;
+    let mut bar = Bar::default();
+    let progress = |progress| bar.show(progress);
+    let loaded = match &settings.database {
+        Database::Memory => return Err("DATABASE_URL=memory: keeps nothing".into()),
+        Database::Sqlite(file) => {
+            let made = make_folder(folder(file));
+            made.map_err(|error| format!("the folder {} cannot be made: {error}", folder(file).display()))?;
+            SqliteStore::load(from, file, &keyring, progress).await
+        }
+        Database::Postgres(url) => PostgresStore::options().load(from, url, &keyring, progress).await,
+    };
+    bar.end();
+    say(&report(&format!("Loaded from {}", from.display()), &loaded?));
+    Ok(())
+}
+
+fn report(what: &str, dumped: &Dumped) -> String {
+    let rows = dumped.rows.iter().filter(|(_, rows)| *rows > 0);
+    let rows = rows.map(|(what, rows)| format!("  {what:<23}{:>12}", HumanCount(*rows).to_string()));
+    let rows = rows.collect::<Vec<_>>().join("\n");
+    format!("{what}, sha256 {}:\n\n{rows}\n", data_encoding::HEXLOWER.encode(&dumped.sha256))
+}
+
+fn unwritten(path: &Path, error: &io::Error) -> Refusal {
+    format!("{} cannot be written: {error}", path.display()).into()
+}
+
+fn beside(to: &Path) -> PathBuf {
+    let mut name = to.as_os_str().to_owned();
+    name.push(".new");
+    name.into()
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A bar for each table on a terminal, and nothing elsewhere.
+#[derive(Default)]
+struct Bar(Option<ProgressBar>);
+
+impl Bar {
+    fn show(&mut self, Progress { what, done, of }: Progress) {
+        if !stderr().is_terminal() {
+            return;
+        }
+        match &self.0 {
+            Some(bar) if bar.message() == what => bar.set_position(done),
+            _ => {
+                self.end();
+                let bar = ProgressBar::new(of).with_style(style()).with_message(what).with_position(done);
+                bar.tick();
+                self.0 = Some(bar);
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(bar) = self.0.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn style() -> ProgressStyle {
+    let template = "{msg:23} {bar:36} {human_pos} of {human_len}, {eta} left";
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
