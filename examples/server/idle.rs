@@ -2,17 +2,23 @@
 //! request's body has been coming longest, once that is two seconds.
 //!
 //! A connection is idle until the head of its first request has come, from the end of an answer until the head of the next
-//! request has come, and while next to nothing comes of the body of a request. A client that is slow keeps no place.
+//! request has come, and while next to nothing comes of the body of a request. A client that is slow keeps no place. The first
+//! request of a connection may be on its way when it is chosen: it is given [a moment](MOMENT).
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::Notify;
+use tokio::time::sleep;
+
+/// How long a connection that was chosen, and over which no request has come yet, may still bring one.
+const MOMENT: Duration = Duration::from_millis(250);
 
 /// The connections of a server that may make room. Clones share them.
 #[derive(Clone, Default)]
@@ -51,6 +57,8 @@ pub(crate) struct Conversation {
     number: AtomicU64,
     /// Whether there is no more of the answer to come, though perhaps to send.
     answered: AtomicBool,
+    /// Whether a request has come over it.
+    has_asked: AtomicBool,
     close: Arc<Notify>,
 }
 
@@ -74,7 +82,8 @@ impl Idle {
     /// A connection that begins now.
     pub(crate) fn begin(&self) -> Arc<Conversation> {
         let (number, answered, close) = (AtomicU64::new(0), AtomicBool::new(false), Arc::default());
-        let conversation = Arc::new(Conversation { idle: self.clone(), number, answered, close });
+        let conversation =
+            Arc::new(Conversation { idle: self.clone(), number, answered, has_asked: AtomicBool::new(false), close });
         conversation.rest();
         conversation
     }
@@ -115,6 +124,7 @@ impl Conversation {
     pub(crate) fn answer(self: &Arc<Self>) -> Answering {
         self.wake();
         self.answered.store(false, Ordering::Relaxed);
+        self.has_asked.store(true, Ordering::Relaxed);
         Answering { conversation: self.clone(), is_last: false }
     }
 
@@ -163,6 +173,9 @@ impl Conversation {
     pub(crate) async fn closed(&self) {
         loop {
             self.close.notified().await;
+            if !self.has_asked.load(Ordering::Relaxed) {
+                sleep(MOMENT).await;
+            }
             if self.closes() {
                 return;
             }
@@ -246,95 +259,4 @@ impl<B: Body<Data = Bytes>> Body for Answered<B> {
 }
 
 #[cfg(test)]
-mod tests {
-    use futures_util::FutureExt;
-
-    use super::*;
-
-    fn is_closed(conversation: &Conversation) -> bool {
-        conversation.closed().now_or_never().is_some()
-    }
-
-    #[test]
-    fn who_is_idle_longest_makes_room_for_one() {
-        let idle = Idle::default();
-        let all: Vec<_> = (0..3).map(|_| idle.begin()).collect();
-        drop(all[0].answer());
-        all[0].flushed();
-        let _wish = idle.make_room();
-        assert_eq!(all.iter().map(|one| is_closed(one)).collect::<Vec<_>>(), [false, true, false]);
-        assert!(!all[0].answer().is_last(), "no other is closed too");
-    }
-
-    #[test]
-    fn while_none_is_idle_the_body_that_has_been_coming_longest_makes_room() {
-        let idle = Idle::default();
-        let all: Vec<_> = (0..4).map(|_| idle.begin()).collect();
-        let bodies: Vec<_> = all[..3].iter().map(Conversation::answer).collect();
-        all[1].become_spare(Spare::Body);
-        all[0].become_spare(Spare::Body);
-        let _wishes = [idle.make_room(), idle.make_room()];
-        assert_eq!([0, 2, 3].map(|one: usize| is_closed(&all[one])), [false, false, true]);
-        // The end of the body comes before the connection is closed: the next one makes room.
-        all[1].wake();
-        assert!(!is_closed(&all[1]) && is_closed(&all[0]));
-        drop(bodies);
-    }
-
-    #[test]
-    fn who_is_closed_calls_for_no_other_by_what_ends_with_it() {
-        let idle = Idle::default();
-        let all: Vec<_> = (0..2).map(|_| idle.begin()).collect();
-        let bodies: Vec<_> = all.iter().map(Conversation::answer).collect();
-        all[0].become_spare(Spare::Idle);
-        let _wish = idle.make_room();
-        assert!(is_closed(&all[0]));
-        // Its body ends, and then that of the other is slow.
-        all[0].wake();
-        all[1].become_spare(Spare::Idle);
-        assert!(!is_closed(&all[1]));
-        drop(bodies);
-    }
-
-    #[test]
-    fn while_none_is_idle_every_answer_is_the_last_until_there_is_room() {
-        let idle = Idle::default();
-        let all: Vec<_> = (0..3).map(|_| idle.begin()).collect();
-        let mut answers: Vec<_> = all.iter().map(Conversation::answer).collect();
-        let wish = idle.make_room();
-        // The client of the first may take its time.
-        assert!(answers[0].is_last() && answers[1].is_last());
-        drop(wish);
-        assert!(!answers[2].is_last());
-        drop(answers);
-        for one in &all {
-            one.flushed();
-        }
-        let _wish = idle.make_room();
-        assert_eq!(all.iter().map(|one| is_closed(one)).collect::<Vec<_>>(), [false, false, true]);
-    }
-
-    #[test]
-    fn who_was_to_be_closed_and_asks_is_answered_and_another_makes_room() {
-        let idle = Idle::default();
-        let (oldest, other) = (idle.begin(), idle.begin());
-        let _wish = idle.make_room();
-        let mut answer = oldest.answer();
-        assert!(!answer.is_last() && !is_closed(&oldest));
-        // Now only the other is idle, and asks too before it is closed.
-        assert!(other.answer().is_last() && !is_closed(&other) && answer.is_last());
-    }
-
-    #[test]
-    fn a_wish_that_comes_true_or_is_given_up_closes_no_more() {
-        let idle = Idle::default();
-        let (first, second) = (idle.begin(), idle.begin());
-        let wish = idle.make_room();
-        assert!(is_closed(&first));
-        drop((first, wish));
-        drop(idle.make_room());
-        assert!(is_closed(&second), "it was chosen for the one that gave up");
-        let third = idle.begin();
-        assert!(!is_closed(&third) && !third.answer().is_last());
-    }
-}
+mod tests;
