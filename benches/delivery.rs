@@ -19,12 +19,11 @@ use delivery_core::limit::{Identity, MemoryLimiter, Policy, Quota, Quotas, RateL
 use delivery_core::mail::{MailError, Mailer, Message};
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::product::{NewProduct, ProductId};
-use delivery_core::store::{
-    Backend, CatalogEditor, Ledger, MemoryStore, MessageId, Notice, PostgresStore, Sale, SqliteStore,
-};
+use delivery_core::store::{Backend, CatalogEditor, Ledger, MessageId, Notice, PostgresStore, Sale, SqliteStore};
 use delivery_core::terms::{OwnTerms, Terms};
 use delivery_core::{Clock, Delivery, SystemClock};
 use delivery_rocket::DeliveryFairing;
+use delivery_testing::MemoryStore;
 use http_body_util::BodyExt;
 use rocket::config::LogLevel;
 use rocket::local::asynchronous::Client;

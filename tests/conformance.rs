@@ -6,7 +6,8 @@ mod places;
 use std::future::Future;
 
 use delivery_core::limit::{MemoryLimiter, RedisLimiter};
-use delivery_core::store::{MemoryStore, PostgresStore};
+use delivery_core::store::PostgresStore;
+use delivery_testing::MemoryStore;
 use delivery_testing::conformance::{
     CATALOG, INBOX, LEDGER, RATE_LIMITER, RECORDS, REOPENED, REQUESTS, SHARED, VISITS,
 };

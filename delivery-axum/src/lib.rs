@@ -7,9 +7,9 @@
 //! ```
 //! use std::sync::Arc;
 //! use axum::{Router, routing::get};
-//! use delivery_axum::delivery_core::{Delivery, store::MemoryStore};
+//! use delivery_axum::delivery_core::Delivery;
 //!
-//! # use delivery_testing::RecordingMailer;
+//! # use delivery_testing::{MemoryStore, RecordingMailer};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let (store, mailer) = (Arc::new(MemoryStore::new()), Arc::new(RecordingMailer::default()));
 //! let (signing, webhook, admin) = ("a signing secret".parse()?, "a webhook secret".parse()?, "the-seller's-token".parse()?);

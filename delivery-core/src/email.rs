@@ -55,7 +55,8 @@ impl Email {
     }
 
     /// Whether it stands for somebody who was forgotten: no mail reaches `.invalid` (RFC 2606).
-    pub(crate) fn is_erased(&self) -> bool {
+    #[must_use]
+    pub fn is_erased(&self) -> bool {
         self.0.starts_with("erased-") && self.0.ends_with(ERASED)
     }
 

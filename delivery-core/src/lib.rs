@@ -5,7 +5,7 @@
 //! ```
 //! use std::sync::Arc;
 //! use delivery_core::key::{Keyring, Prefix};
-//! use delivery_core::{Delivery, http::{Call, Endpoint}, product::NewProduct, store::MemoryStore};
+//! use delivery_core::{Delivery, http::{Call, Endpoint}, product::NewProduct, store::SqliteStore};
 //! # use delivery_core::mail::{MailError, Mailer, Message};
 //! # #[derive(Debug)] struct Terminal;
 //! # #[async_trait::async_trait] impl Mailer for Terminal {
@@ -14,7 +14,9 @@
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let keyring = Keyring::new(Prefix::default(), &["a signing secret that is kept".parse()?])?;
 //! let (webhook, admin) = ("the platform's secret".parse()?, "the-seller's-token".parse()?);
-//! let store = Arc::new(MemoryStore::new());
+//! # let folder = tempfile::tempdir()?;
+//! # std::env::set_current_dir(&folder)?;
+//! let store = Arc::new(SqliteStore::open("delivery.db").await?);
 //! let delivery = Delivery::builder(store, Arc::new(Terminal), keyring).webhook_secret(webhook).admin_token(admin).build();
 //! let running = delivery.start().await?;
 //!

@@ -6,10 +6,10 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use delivery_rocket::delivery_core::{Delivery, store::MemoryStore};
+//! use delivery_rocket::delivery_core::Delivery;
 //! use delivery_rocket::DeliveryFairing;
 //!
-//! # use delivery_testing::RecordingMailer;
+//! # use delivery_testing::{MemoryStore, RecordingMailer};
 //! let (store, mailer) = (Arc::new(MemoryStore::new()), Arc::new(RecordingMailer::default()));
 //! let (signing, webhook, admin) = ("a signing secret".parse()?, "a webhook secret".parse()?, "the-seller's-token".parse()?);
 //! let delivery = Delivery::builder(store, mailer, signing).webhook_secret(webhook).admin_token(admin).build();

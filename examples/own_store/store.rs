@@ -11,9 +11,10 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use delivery_core::key::{Fingerprint, Key, KeyId};
 use delivery_core::store::{
-    Attempt, Backend, Edit, FailedMessage, KeyQuery, Lease, LeasedMessage, Loaded, MemoryStore, MessageNumber, Needs,
-    Numbers, Office, Page, Persisted, Route, Storage, StoreError, Use, UseId, Writes,
+    Attempt, Backend, Edit, FailedMessage, KeyQuery, Lease, LeasedMessage, Loaded, MessageNumber, Needs, Numbers,
+    Office, Page, Persisted, Route, Storage, StoreError, Use, UseId, Writes,
 };
+use delivery_testing::MemoryStore;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, MutexGuard};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use delivery_core::limit::RedisLimiter;
 use delivery_core::mail::{FolderMailer, Mailer};
-use delivery_core::store::{CatalogEditor, Ledger, MemoryStore, PostgresStore, Posts, SqliteStore};
+use delivery_core::store::{CatalogEditor, Ledger, PostgresStore, Posts, SqliteStore};
 use delivery_core::{Delivery, explain, redacted};
 
 use super::Refusal;
@@ -51,7 +51,6 @@ pub(crate) async fn assemble(settings: &Settings, address: SocketAddr) -> Result
             let store = PostgresStore::connect(url).await.map_err(|error| no_database(&error))?;
             build(settings, address, mailer, Arc::new(store)).await
         }
-        Database::Memory => build(settings, address, mailer, Arc::new(MemoryStore::new())).await,
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     /// Folder of the database file, e-mails and generated secrets
     #[arg(long, env, default_value = "./delivery-data")]
     data_dir: String,
-    /// sqlite://PATH, postgres://… for several servers, or memory: to keep nothing [default: sqlite://DATA_DIR/delivery.db]
+    /// sqlite://PATH, or postgres://… for several servers [default: sqlite://DATA_DIR/delivery.db]
     #[arg(long, env, hide_env_values = true)]
     database_url: Option<String>,
     /// redis://… for limits that several servers share [default: each server limits by itself]
@@ -154,7 +154,6 @@ pub(crate) struct Settings {
 pub(crate) enum Database {
     Sqlite(PathBuf),
     Postgres(String),
-    Memory,
 }
 
 impl Arguments {
@@ -304,7 +303,7 @@ impl Settings {
                 }
                 Err(error) => Err(format!("the database {} cannot be looked at: {error}", path.display()).into()),
             },
-            _ => Ok(()),
+            Database::Postgres(_) => Ok(()),
         }
     }
 }
@@ -325,12 +324,11 @@ fn greeting(mailer: SmtpMailer, helo: Option<&str>, options: &Options) -> Result
 
 fn database(url: &str) -> Result<Database, Refusal> {
     let parse = |url: &str| match url.strip_prefix("sqlite://") {
-        _ if url == "memory:" => Ok(Database::Memory),
         _ if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
             Ok(Database::Postgres(url.to_owned()))
         }
         Some(path) if !path.is_empty() && !path.contains('?') => Ok(Database::Sqlite(path.into())),
-        _ => Err("must be sqlite://PATH, postgres://user:password@host/database or memory:"),
+        _ => Err("must be sqlite://PATH or postgres://user:password@host/database"),
     };
     read("DATABASE_URL", url, parse)
 }

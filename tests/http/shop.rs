@@ -14,8 +14,9 @@ use delivery_core::look::Look;
 use delivery_core::platform::{Gumroad, Secrets, Stripe, WooCommerce};
 use delivery_core::post::{Category, NewPost};
 use delivery_core::product::{NewProduct, ProductId, Refs};
-use delivery_core::store::{InboxQuery, KeyQuery, MemoryStore, MessageQuery};
+use delivery_core::store::{InboxQuery, KeyQuery, MessageQuery};
 use delivery_core::terms::{OwnTerms, UseLimit, Validity};
+use delivery_testing::MemoryStore;
 use delivery_testing::{Fault, Faulty, ManualClock, RecordingMailer, SeededEntropy};
 use http::{HeaderName, Method, Request, Response, header};
 

@@ -11,8 +11,9 @@ use delivery_core::observer::Event;
 use delivery_core::post::{NewPost, Post};
 use delivery_core::product::{NewProduct, Product, ProductId};
 use delivery_core::store::{
-    Backend, CatalogEditor, Edit, KeyQuery, Ledger, MemoryStore, PostQuery, Posts, Sale, SqliteStore, StoreError,
+    Backend, CatalogEditor, Edit, KeyQuery, Ledger, PostQuery, Posts, Sale, SqliteStore, StoreError,
 };
+use delivery_testing::MemoryStore;
 use delivery_testing::{Fault, Faulty, Shop, strategies};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;

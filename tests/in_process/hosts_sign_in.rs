@@ -12,8 +12,9 @@ use delivery_core::limit::{Quota, Quotas};
 use delivery_core::look::Look;
 use delivery_core::post::{Category, NewPost};
 use delivery_core::product::NewProduct;
-use delivery_core::store::{Action, AuditQuery, MemoryStore};
+use delivery_core::store::{Action, AuditQuery};
 use delivery_core::{Clock, Delivery};
+use delivery_testing::MemoryStore;
 use delivery_testing::{ManualClock, RecordingMailer};
 use http::{Method, StatusCode, header};
 

@@ -8,8 +8,9 @@ use delivery_core::delivery::Expiry;
 use delivery_core::key::{Actor, Change};
 use delivery_core::mail::{MailError, Mailer, Message};
 use delivery_core::product::NewProduct;
-use delivery_core::store::{MemoryStore, StoreError};
+use delivery_core::store::StoreError;
 use delivery_core::{Clock, Delivery};
+use delivery_testing::MemoryStore;
 use delivery_testing::{Behaviour, Fault, Faulty, ManualClock, RecordingMailer, SeededEntropy};
 use tokio::sync::Semaphore;
 

@@ -3,7 +3,8 @@
 
 use chrono::DateTime;
 use delivery_core::key::{Change, Key, KeyId, NewKey};
-use delivery_core::store::{Issue, KeyQuery, Ledger, MemoryStore, Refused, Sale};
+use delivery_core::store::{Issue, KeyQuery, Ledger, Refused, Sale};
+use delivery_testing::MemoryStore;
 use delivery_testing::strategies;
 use futures_util::future::join_all;
 use proptest::prelude::*;

@@ -12,8 +12,9 @@ use delivery_core::key::{Actor, Change, Key, KeyId, NewKey, SecretVersion};
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::product::{NewProduct, ProductId};
-use delivery_core::store::{Edit, Ledger, MemoryStore, MessageId, Notice};
+use delivery_core::store::{Edit, Ledger, MessageId, Notice};
 use delivery_core::terms::{Terms, UseLimit, Validity};
+use delivery_testing::MemoryStore;
 use delivery_testing::{Fixture, Shop};
 use http::Method;
 use serde_json::{Value, json};
@@ -35,7 +36,8 @@ impl Fixture for InMemory {
 }
 
 /// What makes a database one of the first version.
-pub const FIRST_VERSION: &str = "DROP TABLE delivery_dismissed; DELETE FROM _delivery_migrations WHERE version > 1";
+pub const FIRST_VERSION: &str = "DROP TABLE delivery_dismissed; CREATE TABLE delivery_transfer (one INTEGER PRIMARY KEY); \
+    DELETE FROM _delivery_migrations WHERE version > 1";
 
 /// When keys are issued.
 pub fn now() -> DateTime<Utc> {

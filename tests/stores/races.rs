@@ -108,7 +108,7 @@ async fn of_n_fetches_that_may_hang_up_exactly_the_limit_is_spent(stores: impl I
 /// Each race is a test over each store.
 macro_rules! races {
     ($($race:ident),+ $(,)?) => {
-        mod memory { $(test_of!($race, std::sync::Arc::new(delivery_core::store::MemoryStore::new()));)+ }
+        mod memory { $(test_of!($race, std::sync::Arc::new(delivery_testing::MemoryStore::new()));)+ }
         mod sqlite { $(test_of!($race, super::Fixture::open(&super::in_a_folder()).await);)+ }
         mod postgres { $(test_of!(postgres $race, super::Fixture::open(&super::in_a_schema(false)).await);)+ }
         mod postgres_pool { $(test_of!(postgres $race, super::Fixture::open(&super::in_a_schema(true)).await);)+ }

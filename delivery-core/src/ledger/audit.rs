@@ -92,7 +92,8 @@ impl Action {
     ];
 
     /// That events of a product are put aside, or no longer.
-    pub(crate) fn of_dismissal(is_dismissed: bool) -> Self {
+    #[must_use]
+    pub fn of_dismissal(is_dismissed: bool) -> Self {
         if is_dismissed { Self::Dismissed } else { Self::DismissalLifted }
     }
 

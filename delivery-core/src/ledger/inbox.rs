@@ -106,7 +106,8 @@ pub struct Customer {
 
 /// Whether what an event says has this address as that of a buyer: alone, or in a text that is no address, such as one with a name
 /// before it. An address that contains this one is another person's.
-pub(crate) fn names_buyer(body: &str, email: &Email) -> bool {
+#[must_use]
+pub fn names_buyer(body: &str, email: &Email) -> bool {
     fn says(value: &serde_json::Value, email: &str) -> bool {
         match value {
             serde_json::Value::Array(values) => values.iter().any(|value| says(value, email)),

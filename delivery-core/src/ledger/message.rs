@@ -48,7 +48,7 @@ pub struct Lease {
 
 /// What became of a leased message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
+#[expect(clippy::exhaustive_enums, reason = "a store handles each")]
 pub enum Outcome {
     /// A mail server took it.
     Sent {

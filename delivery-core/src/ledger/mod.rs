@@ -27,7 +27,7 @@ pub use self::deal::{
     ReferenceKind, Refund, Report, Returned, Standing, Subscription, Term, Word,
 };
 pub use self::error::{Refused, StoreError};
-pub use self::inbox::{Customer, Entry, EventId, EventName, EventOutcome, UNKNOWN_PRODUCT};
+pub use self::inbox::{Customer, Entry, EventId, EventName, EventOutcome, UNKNOWN_PRODUCT, names_buyer};
 pub use self::message::{FailedMessage, Lease, LeasedMessage, MessageNumber, Outcome, Route};
 pub use self::notice::{Addressee, MOST_WEBHOOKS, MessageId, MessageKind, Notice, Recipient, WebhookName};
 pub use self::operation::{
@@ -36,7 +36,7 @@ pub use self::operation::{
 };
 pub use self::plan::{
     DealRow, InboxWrites, KeyWrite, Loaded, Needs, NewEvent, NewMessage, NewUse, Numbers, PurchaseId, ReferenceId,
-    RequestRow, Row, Writes,
+    RequestRow, Row, Writes, number_at,
 };
 pub use self::request::RequestId;
 pub use self::sale::{Issue, Sale};

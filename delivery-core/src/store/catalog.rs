@@ -182,7 +182,38 @@ pub(super) fn are_alike(post: &Post, other: &NewPost) -> bool {
 }
 
 /// Refuses if there is something else than what `was` there.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub(super) fn unchanged<T: PartialEq>(is: Option<&T>, was: Option<&T>) -> Result<(), StoreError> {
     let is_other = is.zip(was).is_some_and(|(is, was)| is != was);
     if is_other { Err(StoreError::Conflict { source: None }) } else { Ok(()) }
+}
+
+/// The content that one list has at most, in bytes: 1 MiB. What comes after that is left out.
+pub(crate) const MOST_CONTENT: usize = 1 << 20;
+/// How many of the first posts, whose contents have these lengths, fit into a list.
+pub(crate) fn fitting(lengths: impl IntoIterator<Item = usize>) -> usize {
+    let sums = lengths.into_iter().scan(0_usize, |sum, length| {
+        *sum = sum.saturating_add(length);
+        Some(*sum)
+    });
+    sums.take_while(|sum| *sum <= MOST_CONTENT).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MOST_CONTENT, fitting};
+
+    #[test]
+    fn a_list_holds_a_mebibyte_of_content() {
+        for (lengths, count) in [
+            (vec![], 0),
+            (vec![MOST_CONTENT], 1),
+            (vec![MOST_CONTENT, 1], 1),
+            (vec![500_000; 100], 2),
+            (vec![0, MOST_CONTENT - 1, 1, 0, 1], 4),
+            (vec![10_000; 100], 100),
+        ] {
+            assert_eq!(fitting(lengths), count);
+        }
+    }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! Ledger     issue, find, change, complete         semantics, written once
 //!   planner  which rows, what becomes of them      pure
-//!   Storage  load, persist                         memory, yours; SQLite and PostgreSQL do the same in batches
+//!   Storage  load, persist                         yours; SQLite and PostgreSQL do the same in batches
 //! ```
 //!
 //! [How an operation gets to the disk](self#how-an-operation-gets-to-the-disk) is told at the end of this page.
@@ -20,36 +20,12 @@
 //! 2. A purchase has at most one key, however many calls race: persisting a second one is a conflict.
 //! 3. What a method acknowledges is durable: it survives a crash at the next instruction.
 //!
-//! The rows of a plan serialise by serde, so a store may keep them as it likes. This one keeps every batch as a line of a log,
-//! and replays the log into a [`MemoryStore`] when it is opened:
-//!
-//! ```
-//! use delivery_core::store::{MemoryStore, Persisted, Storage, StoreError, Writes};
-//!
-//! async fn persist(memory: &MemoryStore, log: &mut Vec<String>, writes: &Writes) -> Result<Vec<Persisted>, StoreError> {
-//!     let line = serde_json::to_string(writes).map_err(|error| StoreError::corrupt_because("no JSON", error))?;
-//!     let persisted = memory.persist(writes).await?;
-//!     // Also after a conflict, which concerns some keys and not all: replayed, it comes to the same.
-//!     log.push(line);
-//!     Ok(persisted)
-//! }
-//!
-//! async fn replay(line: &str) -> Result<MemoryStore, Box<dyn std::error::Error>> {
-//!     let memory = MemoryStore::new();
-//!     memory.persist(&serde_json::from_str(line)?).await?;
-//!     Ok(memory)
-//! }
-//! # #[tokio::main(flavor = "current_thread")] async fn main() {
-//! # let (memory, mut log) = (MemoryStore::new(), Vec::new());
-//! # assert!(persist(&memory, &mut log, &Writes::default()).await.unwrap().is_empty());
-//! # replay(&log[0]).await.unwrap();
-//! # }
-//! ```
+//! The rows of a plan serialise by serde, so a store may keep them as it likes: as JSON in a file, say.
 //!
 //! The project's `examples/own_store` is the whole of it, in some 200 lines. Prove a store with the crate `delivery-testing`: its
 //! `conformance` has a case for what each method promises, also when the store is opened again and when two handles share it; its
-//! `histories` run the whole service over the store, with restarts and crashes. [`MemoryStore`] is the reference, short enough to be
-//! read beside it.
+//! `histories` run the whole service over the store, with restarts and crashes. Its `MemoryStore` is short enough to be read
+//! beside yours.
 //!
 //! # Implementing `Catalog`
 //!
@@ -79,8 +55,10 @@
 mod attempt;
 #[cfg(any(feature = "sqlite", feature = "postgres", all(test, shuttle)))]
 mod batch;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod cache;
 mod catalog;
+#[cfg(feature = "sqlite")]
 mod clock;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod dump;
@@ -89,7 +67,6 @@ mod inbox;
 mod inspection;
 mod ledger;
 mod lost;
-mod memory;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod query;
@@ -106,7 +83,7 @@ mod subscribed;
 use chrono::TimeDelta;
 
 pub use self::attempt::Attempt;
-pub(crate) use self::cache::fitting;
+pub(crate) use self::catalog::fitting;
 pub use self::catalog::{Catalog, CatalogEditor, PostQuery, Posts, ProductNames};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use self::dump::{DumpError, Dumped, Progress};
@@ -115,7 +92,6 @@ pub use self::inbox::{Inbox, InboxQuery};
 pub use self::inspection::{Inspection, Schema};
 pub use self::ledger::Ledger;
 pub use self::lost::{LOST_PAUSE, LostKeys, LostScan};
-pub use self::memory::MemoryStore;
 #[cfg(feature = "postgres")]
 pub use self::postgres::{PostgresError, PostgresOptions, PostgresStore};
 pub(crate) use self::query::page_size;
@@ -137,6 +113,7 @@ pub use crate::ledger::{
     Notices, Numbers, Offer, Operation, Outcome, Own, PurchaseId, Receipt, Received, Recipient, Recurrence,
     ReferenceId, ReferenceKind, Refund, Refused, Report, RequestId, RequestRow, Resend, ResendKey, Returned, RotateKey,
     Route, Row, Sale, Standing, StoreError, Subscription, Successor, Term, UNKNOWN_PRODUCT, WebhookName, Word, Writes,
+    names_buyer, number_at,
 };
 
 /// The farthest that a message's next attempt is ahead: whoever retries messages keeps below it.

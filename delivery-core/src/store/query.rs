@@ -43,7 +43,9 @@ impl KeyQuery {
             && self.before.is_none_or(|before| key.id() < before)
     }
 
-    pub(crate) fn page_size(&self) -> usize {
+    /// The number of keys on a page.
+    #[must_use]
+    pub fn page_size(&self) -> usize {
         page_size(self.limit)
     }
 }

@@ -8,7 +8,7 @@
 //! use delivery_core::Delivery;
 //! use delivery_core::webhook::{Webhook, Webhooks};
 //! # fn example(
-//! #     store: std::sync::Arc<delivery_core::store::MemoryStore>,
+//! #     store: std::sync::Arc<delivery_core::store::SqliteStore>,
 //! #     mailer: std::sync::Arc<dyn delivery_core::mail::Mailer>,
 //! #     keyring: delivery_core::key::Keyring,
 //! # ) -> Result<(), Box<dyn std::error::Error>> {

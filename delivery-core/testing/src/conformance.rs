@@ -19,7 +19,7 @@
 //!
 //! ```
 //! mod memory {
-//!     use delivery_core::store::MemoryStore;
+//!     use delivery_testing::MemoryStore;
 //!
 //!     delivery_testing::conformance!(ledger, || async { MemoryStore::new() });
 //! }
@@ -188,7 +188,7 @@ pub fn test<P: ?Sized, F: Future<Output = ()>>(
 ///
 /// ```
 /// mod memory {
-///     use delivery_core::store::MemoryStore;
+///     use delivery_testing::MemoryStore;
 ///
 ///     delivery_testing::conformance!(ledger, || async { MemoryStore::new() });
 ///     delivery_testing::conformance!(catalog, || async { MemoryStore::new() });

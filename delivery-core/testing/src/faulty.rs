@@ -45,7 +45,8 @@ pub enum Fault {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use delivery_core::store::{Backend, MemoryStore, StoreError};
+/// use delivery_core::store::{Backend, StoreError};
+/// use delivery_testing::MemoryStore;
 /// use delivery_testing::{Fault, Faulty};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {

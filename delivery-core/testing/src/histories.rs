@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use delivery_core::store::MemoryStore;
+//! use delivery_testing::MemoryStore;
 //! use delivery_testing::{Fixture, histories};
 //!
 //! /// Outlives restarts, as a file does.
@@ -37,8 +37,9 @@ use std::sync::Arc;
 use proptest::test_runner::{Config, TestRunner};
 use proptest_state_machine::ReferenceStateMachine;
 
+use crate::MemoryStore;
 use delivery_core::delivery::Stores;
-use delivery_core::store::{CatalogEditor, Ledger, MemoryStore, Posts};
+use delivery_core::store::{CatalogEditor, Ledger, Posts};
 
 pub use self::message::Topic;
 pub use self::model::{Key, Model};

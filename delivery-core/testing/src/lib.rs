@@ -3,7 +3,7 @@
 //! * [`Shop`] is a whole service in memory, to test a host against: [`paid`](Shop::paid), [`messages`](Shop::messages),
 //!   [`advance`](Shop::advance).
 //! * [`ManualClock`] and [`SeededEntropy`] make time and chance inputs; [`RecordingMailer`] keeps what it was given and
-//!   fails when told to; [`Faulty`] does the same around a store.
+//!   fails when told to; [`Faulty`] does the same around a store. [`MemoryStore`] is a store that keeps nothing beyond the process.
 //! * [`strategies`] generate keys, orders, products, terms, changes, histories and hostile text, to prove a rule of your own.
 //! * [`histories`] runs generated histories of the whole service over your store, against a naive model.
 //! * [`mod@conformance`] has cases for what a store, a catalog and a limiter promise, to run over your own; a [`Fixture`] says where
@@ -81,6 +81,7 @@ mod chance;
 mod faulty;
 mod fixture;
 mod mailer;
+mod memory;
 mod shop;
 mod time;
 
@@ -88,6 +89,7 @@ pub use self::chance::SeededEntropy;
 pub use self::faulty::{Fault, Faulty};
 pub use self::fixture::Fixture;
 pub use self::mailer::{Behaviour, RecordingMailer};
+pub use self::memory::MemoryStore;
 pub use self::shop::Shop;
 pub use self::time::ManualClock;
 

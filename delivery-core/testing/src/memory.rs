@@ -1,4 +1,4 @@
-//! The store in memory: the reference for every other, and a test double. Nothing outlives the process.
+//! A store in memory, as a test double: short enough to be read beside a store of your own. Nothing outlives the process.
 
 mod catalog;
 mod inbox;
@@ -17,19 +17,17 @@ use self::catalog::Shop;
 use self::inbox::Mailbox;
 use self::messages::Queue;
 use self::visits::Visits;
-use super::clock::SteadyClock;
-use super::{
+use delivery_core::key::{Acceptance, Fingerprint, Key, KeyId};
+use delivery_core::store::{
     Action, Attempt, AuditEntry, Backend, Edit, FailedMessage, KeyQuery, Lease, LeasedMessage, MessageNumber, Office,
-    Page, Persisted, RequestId, Requests, Route, Storage, StoreError, Use, UseId, page_size,
+    Page, Persisted, RequestId, Requests, Route, Storage, StoreError, Use, UseId,
 };
-use crate::key::{Acceptance, Fingerprint, Key, KeyId};
-use crate::ledger::plan::{KeyWrite, Loaded, Needs, Numbers, PurchaseId, RequestRow, Row, Writes};
+use delivery_core::store::{KeyWrite, Loaded, Needs, Numbers, PurchaseId, RequestRow, Row, Writes};
 
 /// Everything in memory, behind one lock.
 #[derive(Default)]
 pub struct MemoryStore {
     state: Mutex<State>,
-    clock: SteadyClock,
 }
 
 #[derive(Default)]
@@ -173,7 +171,7 @@ impl Storage for MemoryStore {
             state.keep_applied(*number, *action, edit);
         }
         for (lease, outcome) in &writes.completed {
-            state.queue.complete(*lease, outcome, &self.clock);
+            state.queue.complete(*lease, outcome);
         }
         let persisted = |conflict: &bool| if *conflict { Persisted::Conflict } else { Persisted::Written };
         Ok(conflicts.iter().map(persisted).collect())
@@ -213,14 +211,13 @@ impl Backend for MemoryStore {
         lease_until: DateTime<Utc>,
         limit: usize,
     ) -> Result<Vec<LeasedMessage>, StoreError> {
-        let (now, lease_until) = (self.clock.corrected(now), self.clock.corrected(lease_until));
         let mut state = self.state();
         let claimed = state.queue.claim(now, lease_until, limit);
         claimed.into_iter().map(|(claimed, key)| Ok(claimed.with_key(state.key(key)?))).collect()
     }
 
     async fn renew_leases(&self, leases: &[Lease], lease_until: DateTime<Utc>) -> Result<(), StoreError> {
-        self.state().queue.renew(leases, self.clock.corrected(lease_until));
+        self.state().queue.renew(leases, lease_until);
         Ok(())
     }
 
@@ -247,7 +244,7 @@ impl Backend for MemoryStore {
     }
 
     async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError> {
-        let size = page_size(limit);
+        let size = limit.clamp(1, 1000);
         let state = self.state();
         let uses = state.uses.get(&id).map(Vec::as_slice).unwrap_or_default();
         let older = uses.iter().rev().filter(|(number, _)| before.is_none_or(|before| *number < before.get()));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::MemoryStore;
 use chrono::DateTime;
 use delivery_core::Delivery;
 use delivery_core::clock::Clock;
@@ -10,7 +11,6 @@ use delivery_core::delivery::{Builder, Issued, Stores};
 use delivery_core::mail::Message;
 use delivery_core::order::{Order, OrderRef, Source};
 use delivery_core::product::{NewProduct, Product, ProductId};
-use delivery_core::store::MemoryStore;
 
 use crate::{ManualClock, RecordingMailer};
 

@@ -61,7 +61,6 @@ fn data(folder: &Path) -> Result<String, Refusal> {
 
 async fn database(settings: &Settings, secrets: &[Fingerprint]) -> Result<String, Refusal> {
     let (inspection, place) = match &settings.database {
-        Database::Memory => return Ok("memory: nothing is kept when the server ends".to_owned()),
         Database::Sqlite(path) => {
             if path.exists() {
                 OpenOptions::new()

@@ -39,7 +39,6 @@ async fn write(settings: &Settings, to: impl Write + Send) -> Result<Dumped, Ref
     let mut bar = Bar::default();
     let progress = |progress| bar.show(progress);
     let dumped = match &settings.database {
-        Database::Memory => return Err("DATABASE_URL=memory: keeps nothing that could be dumped".into()),
         Database::Sqlite(file) => SqliteStore::dump(file, to, progress).await,
         Database::Postgres(url) => PostgresStore::options().dump(url, to, progress).await,
     };
@@ -55,7 +54,6 @@ pub(super) async fn load(settings: &Settings, from: &Path) -> Result<(), Refusal
     let mut bar = Bar::default();
     let progress = |progress| bar.show(progress);
     let loaded = match &settings.database {
-        Database::Memory => return Err("DATABASE_URL=memory: keeps nothing".into()),
         Database::Sqlite(file) => {
             let made = make_folder(folder(file));
             made.map_err(|error| format!("the folder {} cannot be made: {error}", folder(file).display()))?;

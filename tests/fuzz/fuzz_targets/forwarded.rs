@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use delivery_core::Delivery;
 use delivery_core::http::{Call, Endpoint};
 use delivery_core::limit::{Decision, Identity, LimitError, Quota, RateLimiter, Subject};
-use delivery_core::store::MemoryStore;
 use delivery_fuzz::{SECRET, TOKEN};
+use delivery_testing::MemoryStore;
 use delivery_testing::RecordingMailer;
 use libfuzzer_sys::fuzz_target;
 

@@ -11,8 +11,8 @@ use delivery_core::limit::{Quota, Quotas};
 use delivery_core::mail::{MailError, Mailer, Message};
 use delivery_core::platform::{Gumroad, Secrets, Stripe};
 use delivery_core::product::{NewProduct, ProductId};
-use delivery_core::store::MemoryStore;
 use delivery_core::terms::{OwnTerms, UseLimit};
+use delivery_testing::MemoryStore;
 use delivery_testing::{ManualClock, SeededEntropy};
 use tokio::runtime::Runtime;
 

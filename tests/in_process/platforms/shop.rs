@@ -14,8 +14,9 @@ use delivery_core::platform::{
     Term, Unauthentic, Unreadable, Word,
 };
 use delivery_core::product::{NewProduct, Product, Refs};
-use delivery_core::store::{self, EventOutcome, InboxQuery, KeyQuery, MemoryStore};
+use delivery_core::store::{self, EventOutcome, InboxQuery, KeyQuery};
 use delivery_core::terms::{OwnTerms, Validity};
+use delivery_testing::MemoryStore;
 use delivery_testing::{Faulty, ManualClock, RecordingMailer};
 
 /// A platform of the host's own, which speaks to the service directly. A request with its token sells a guide, and the body is

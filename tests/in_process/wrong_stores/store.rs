@@ -10,11 +10,12 @@ use delivery_core::key::{Change, Fingerprint, Key, KeyId, LimitChange, NewKey, R
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::store::{
     Answer, Backend, ChangeKey, CompleteMessage, Edit, FailedMessage, FetchProduct, Issue, KeyQuery, Lease,
-    LeasedMessage, Ledger, MemoryStore, MessageNumber, Notice, Office, Operation, Outcome, Page, Refused, Route, Sale,
-    StoreError, Successor, Use, UseId,
+    LeasedMessage, Ledger, MessageNumber, Notice, Office, Operation, Outcome, Page, Refused, Route, Sale, StoreError,
+    Successor, Use, UseId,
 };
 use delivery_core::terms::UseLimit;
 use delivery_testing::Fixture;
+use delivery_testing::MemoryStore;
 
 use super::fault::Fault::{self, *};
 

@@ -14,7 +14,7 @@ use crate::error::ErrorCode;
 use crate::http::{Call, Endpoint, PlatformPath};
 use crate::mail::{MailError, Mailer, Message};
 use crate::platform::{Gumroad, Secrets};
-use crate::store::MemoryStore;
+use crate::store::SqliteStore;
 use crate::{Clock, Delivery, Entropy};
 
 const SECRET: &str = "the-platforms-secret";
@@ -54,8 +54,14 @@ impl Mailer for NoPost {
     }
 }
 
+async fn store() -> (tempfile::TempDir, Arc<SqliteStore>) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(folder.path().join("delivery.db")).await.unwrap();
+    (folder, Arc::new(store))
+}
+
 /// A service on `store` whose clock is `days` after the start of the example.
-fn shop(store: &Arc<MemoryStore>, days: i64) -> Delivery {
+fn shop(store: &Arc<SqliteStore>, days: i64) -> Delivery {
     let now = DateTime::from_timestamp(1_795_255_200, 0).unwrap() + TimeDelta::days(days);
     let signing = "what-keys-are-signed-with".parse().unwrap();
     Delivery::builder(store.clone(), Arc::new(NoPost), signing)
@@ -127,7 +133,7 @@ async fn list_of(delivery: &Delivery, endpoint: Endpoint, name: &str) -> Value {
 }
 
 /// A shop that has sold something, and the key.
-async fn sold(store: &Arc<MemoryStore>) -> (Delivery, String) {
+async fn sold(store: &Arc<SqliteStore>) -> (Delivery, String) {
     let shop = shop(store, 0);
     ask(&shop, Endpoint::AddProduct, "").await;
     ask(&shop, Endpoint::AddPost, "").await;
@@ -138,7 +144,7 @@ async fn sold(store: &Arc<MemoryStore>) -> (Delivery, String) {
 
 /// What an endpoint answers where all is well.
 pub(super) async fn success(endpoint: Endpoint) -> Value {
-    let store = Arc::new(MemoryStore::new());
+    let (_folder, store) = store().await;
     let shop = match endpoint {
         Endpoint::AddProduct | Endpoint::AddPost => (shop(&store, 0), String::new()),
         _ => sold(&store).await,
@@ -164,7 +170,7 @@ pub(super) async fn refusals(endpoint: Endpoint) -> Vec<(ErrorCode, Value)> {
 
 /// A key that is refused says so in the body too.
 async fn not_valid(code: ErrorCode) -> Value {
-    let store = Arc::new(MemoryStore::new());
+    let (_folder, store) = store().await;
     let (now, key) = sold(&store).await;
     match code {
         ErrorCode::ExceededUses => {

@@ -126,6 +126,16 @@ pub(super) struct PlannedKey {
     pub(super) unit: Option<usize>,
 }
 
+impl ReferenceId {
+    /// The reference that leads to the deal of an order. `None` for an order that no platform reports: one of the shop's own webhook.
+    #[must_use]
+    pub fn of_sale(order: &OrderRef) -> Option<Self> {
+        let OrderRef { source, id } = order;
+        let is_reported = *source != Source::webhook();
+        is_reported.then(|| Self { source: source.clone(), kind: ReferenceKind::Order, name: id.clone() })
+    }
+}
+
 impl Needs {
     /// Whether it names no row.
     #[must_use]

@@ -10,8 +10,7 @@ mod writes;
 use std::collections::BTreeSet;
 
 pub use self::loaded::{DealRow, Loaded, Needs, PurchaseId, ReferenceId, RequestRow, Row};
-pub(crate) use self::writes::number_at;
-pub use self::writes::{InboxWrites, KeyWrite, NewEvent, NewMessage, NewUse, Numbers, Writes};
+pub use self::writes::{InboxWrites, KeyWrite, NewEvent, NewMessage, NewUse, Numbers, Writes, number_at};
 use super::StoreError;
 use super::inbox::{Entry, EventId};
 use crate::key::KeyId;

@@ -198,8 +198,7 @@ impl Numbers {
         self.next - 1
     }
 
-    /// A number for a row that is listed by time: the second of `at`, and below it the lower bits of the next number. Whichever
-    /// server makes such rows, they are numbered in the order of their times.
+    /// A number for a row that is listed by time, by [`number_at`].
     pub(crate) fn take_at(&mut self, at: DateTime<Utc>) -> Result<i64, StoreError> {
         Ok(number_at(at, self.take()?))
     }
@@ -220,10 +219,13 @@ impl Numbers {
     }
 }
 
-/// The number of a row that is listed by time; see [`Numbers::take_at`]. Times before 1970 and after 2242, which no clock should
-/// have told, count as those. Of two servers at the same second, no two rows have the same lower bits: their blocks of numbers
-/// would have to be a thousand million numbers apart.
-pub(crate) fn number_at(time: DateTime<Utc>, number: i64) -> i64 {
+/// The number of a row that is listed by time, such as an entry of the audit log: the second of `time`, and below it the lower bits
+/// of `number`, which no other row has. Whichever server makes such rows, they are numbered in the order of their times.
+///
+/// Times before 1970 and after 2242, which no clock should have told, count as those. Of two servers at the same second, no two
+/// rows have the same lower bits: their blocks of numbers would have to be a thousand million numbers apart.
+#[must_use]
+pub fn number_at(time: DateTime<Utc>, number: i64) -> i64 {
     const LOWER: i64 = 1 << 30;
     const LAST: i64 = (1 << 33) - 1;
     (time.timestamp().clamp(0, LAST) * LOWER) | (number & (LOWER - 1))

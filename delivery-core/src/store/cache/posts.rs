@@ -5,19 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::post::{Post, PostId};
 
-/// The content that one list has at most, in bytes: 1 MiB. What comes after that is left out.
-pub(crate) const MOST_CONTENT: usize = 1 << 20;
 /// Lists held at most: those of some categories and limits.
 const LISTS: usize = 16;
-
-/// How many of the first posts, whose contents have these lengths, fit into a list.
-pub(crate) fn fitting(lengths: impl IntoIterator<Item = usize>) -> usize {
-    let sums = lengths.into_iter().scan(0_usize, |sum, length| {
-        *sum = sum.saturating_add(length);
-        Some(*sum)
-    });
-    sums.take_while(|sum| *sum <= MOST_CONTENT).count()
-}
 
 /// The lists that were asked for most recently.
 #[derive(Debug, Default)]
@@ -51,24 +40,5 @@ impl PostCache {
 
     fn held(&self) -> MutexGuard<'_, VecDeque<Held>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_list_holds_a_mebibyte_of_content() {
-        for (lengths, count) in [
-            (vec![], 0),
-            (vec![MOST_CONTENT], 1),
-            (vec![MOST_CONTENT, 1], 1),
-            (vec![500_000; 100], 2),
-            (vec![0, MOST_CONTENT - 1, 1, 0, 1], 4),
-            (vec![10_000; 100], 100),
-        ] {
-            assert_eq!(fitting(lengths), count);
-        }
     }
 }

@@ -8,7 +8,6 @@ use super::session::{Database, Patience, Session, row, values};
 use super::statements::limit;
 use crate::ledger::plan::{Loaded, ReferenceId, number_at};
 use crate::order::OrderRef;
-use crate::store::subscribed::sale_of;
 use crate::store::{ExpiryScan, MessageKind, StoreError};
 
 /// Keys that expire after second `$1` and not after second `$2`, and whose buyers were not told of that time: at most `$3`, those
@@ -40,7 +39,7 @@ fn deal_of(row: &impl Columns) -> Result<Option<ReferenceId>, StoreError> {
         return Ok(None);
     };
     let order = OrderRef { source: parsed(source.parse(), "order source")?, id: parsed(id.parse(), "order number")? };
-    Ok(sale_of(&order))
+    Ok(ReferenceId::of_sale(&order))
 }
 
 /// Whether there is a key to tell of.

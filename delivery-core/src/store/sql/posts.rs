@@ -9,8 +9,8 @@ use super::rows::{self, Columns, parsed};
 use super::session::{Database, Patience, Session, Value, log, row, values};
 use super::statements::limit;
 use crate::post::{NewPost, Post, PostId};
-use crate::store::cache::{PostVersion, fitting};
-use crate::store::catalog::{are_alike, unchanged};
+use crate::store::cache::PostVersion;
+use crate::store::catalog::{are_alike, fitting, unchanged};
 use crate::store::{Action, Edit, PostQuery, Posts, StoreError};
 
 /// The columns of a post.

@@ -6,13 +6,17 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::MemoryStore;
-use crate::HostRef;
-use crate::order::Source;
-use crate::post::{NewPost, Post, PostId};
-use crate::product::{Listing, NewProduct, Product, ProductId, RefName};
-use crate::store::cache::{PostCache, PostVersion, fitting};
-use crate::store::catalog::unchanged;
-use crate::store::{Action, Catalog, CatalogEditor, Edit, PostQuery, Posts, ProductNames, StoreError};
+use delivery_core::HostRef;
+use delivery_core::order::Source;
+use delivery_core::post::{NewPost, Post, PostId};
+use delivery_core::product::{Listing, NewProduct, Product, ProductId, RefName};
+use delivery_core::store::{Action, Catalog, CatalogEditor, Edit, PostQuery, Posts, ProductNames, StoreError};
+
+/// The content that one list has at most, in bytes: 1 MiB.
+const MOST_CONTENT: usize = 1 << 20;
+
+/// A post, and how often it was changed.
+type PostVersion = (PostId, i64);
 
 #[derive(Default)]
 pub(super) struct Shop {
@@ -20,7 +24,8 @@ pub(super) struct Shop {
     posts: BTreeMap<PostId, (Post, i64)>,
     /// The number of the last post, also of one that was deleted.
     last_post: i64,
-    lists: PostCache,
+    /// Lists that were asked for, each with the posts in it and how often those were changed.
+    lists: Vec<(Vec<PostVersion>, Arc<Vec<Post>>)>,
 }
 
 impl Shop {
@@ -123,7 +128,7 @@ impl ProductNames for MemoryStore {
 #[async_trait]
 impl Posts for MemoryStore {
     async fn posts(&self, query: &PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
-        let state = self.state();
+        let state = &mut *self.state();
         let matches = |(post, _): &&(Post, i64)| {
             post.published_at() <= query.until
                 && query.category.as_ref().is_none_or(|category| category == post.category())
@@ -131,12 +136,20 @@ impl Posts for MemoryStore {
         let mut posts: Vec<&(Post, i64)> = state.shop.posts.values().filter(matches).collect();
         posts.sort_by_key(|(post, _)| std::cmp::Reverse((post.published_at(), post.id())));
         posts.truncate(query.limit);
-        posts.truncate(fitting(posts.iter().map(|(post, _)| post.content().len())));
+        let mut bytes = 0;
+        let lengths = posts.iter().map(|(post, _)| post.content().len());
+        let fitting = lengths.take_while(|length| {
+            bytes += length;
+            bytes <= MOST_CONTENT
+        });
+        posts.truncate(fitting.count());
         let versions: Vec<PostVersion> = posts.iter().map(|(post, version)| (post.id(), *version)).collect();
-        let lists = &state.shop.lists;
-        Ok(lists
-            .get(&versions)
-            .unwrap_or_else(|| lists.keep(versions, posts.into_iter().map(|(post, _)| post.clone()).collect())))
+        if let Some((_, list)) = state.shop.lists.iter().find(|(listed, _)| *listed == versions) {
+            return Ok(list.clone());
+        }
+        let list = Arc::new(posts.into_iter().map(|(post, _)| post.clone()).collect::<Vec<_>>());
+        state.shop.lists.push((versions, list.clone()));
+        Ok(list)
     }
 
     async fn add_post(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError> {
@@ -177,6 +190,12 @@ impl Posts for MemoryStore {
         }
         Ok(deleted)
     }
+}
+
+/// Refuses if there is something else than what `was` there.
+fn unchanged<T: PartialEq>(is: Option<&T>, was: Option<&T>) -> Result<(), StoreError> {
+    let is_other = is.zip(was).is_some_and(|(is, was)| is != was);
+    if is_other { Err(StoreError::Conflict { source: None }) } else { Ok(()) }
 }
 
 fn of_post(id: PostId, edit: Edit) -> Edit {

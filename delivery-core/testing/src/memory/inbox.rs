@@ -6,16 +6,15 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use super::MemoryStore;
-use crate::email::Email;
-use crate::key::Key;
-use crate::ledger::inbox::names_buyer;
-use crate::ledger::plan::{DealRow, InboxWrites, Loaded, Needs, ReferenceId};
-use crate::order::{OrderId, Source};
-use crate::product::RefName;
-use crate::store::subscribed::sale_of;
-use crate::store::{
+use delivery_core::email::Email;
+use delivery_core::key::Key;
+use delivery_core::order::{OrderId, Source};
+use delivery_core::product::RefName;
+use delivery_core::store::names_buyer;
+use delivery_core::store::{
     Action, Deal, Edit, Entry, EventId, EventOutcome, FARTHEST, Inbox, InboxQuery, Page, ReferenceKind, StoreError,
 };
+use delivery_core::store::{DealRow, InboxWrites, Loaded, Needs, ReferenceId};
 
 #[derive(Default)]
 pub(super) struct Mailbox {
@@ -64,7 +63,7 @@ impl Mailbox {
 
     /// Whether a key renews by itself.
     pub(super) fn renews(&self, key: &Key) -> bool {
-        let sale = key.granted().order.as_ref().and_then(sale_of);
+        let sale = key.granted().order.as_ref().and_then(ReferenceId::of_sale);
         sale.is_some_and(|sale| {
             let deal = self.deal(&sale);
             deal.is_some_and(|deal| deal.subscription(sale.name.as_str(), key.product()).is_some())

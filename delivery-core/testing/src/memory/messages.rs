@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 
 use super::records::names;
-use crate::email::Email;
-use crate::key::{Key, KeyId};
-use crate::ledger::plan::NewMessage;
-use crate::store::clock::SteadyClock;
-use crate::store::{
+use delivery_core::email::Email;
+use delivery_core::key::{Key, KeyId};
+use delivery_core::store::NewMessage;
+use delivery_core::store::{
     FARTHEST, FailedMessage, LONGEST_LEASE, Lease, LeasedMessage, MessageId, MessageKind, MessageNumber, MessageState,
     Outcome, Recipient, Route, StoredMessage,
 };
@@ -113,7 +112,7 @@ impl Queue {
         }
     }
 
-    pub(super) fn complete(&mut self, lease: Lease, outcome: &Outcome, clock: &SteadyClock) {
+    pub(super) fn complete(&mut self, lease: Lease, outcome: &Outcome) {
         let Some(entry) = self.leased(lease) else { return };
         entry.reason = match outcome {
             Outcome::Sent { .. } | Outcome::Release => None,
@@ -125,11 +124,11 @@ impl Queue {
             Outcome::Sent { at } => State::Sent(*at),
             Outcome::Retry { due, route, .. } => {
                 entry.route = *route;
-                State::Due(clock.corrected(*due))
+                State::Due(*due)
             }
             Outcome::Postpone { due, .. } => {
                 (entry.attempts, entry.route) = (entry.attempts - 1, None);
-                State::Due(clock.corrected(*due))
+                State::Due(*due)
             }
             Outcome::Fail { at, reason, route } => State::Failed(*at, reason.clone(), *route),
             Outcome::Release => {

@@ -7,15 +7,15 @@ use async_trait::async_trait;
 use chrono::{DateTime, NaiveDate, Utc};
 
 use super::{MemoryStore, State};
-use crate::email::Email;
-use crate::key::{Key, KeyId, NewKey, Status};
-use crate::ledger::plan::{NewEvent, NewMessage, Row, number_at};
-use crate::product::ProductId;
-use crate::store::{
+use delivery_core::email::Email;
+use delivery_core::key::{Key, KeyId, NewKey, Status};
+use delivery_core::product::ProductId;
+use delivery_core::store::{
     Action, AuditEntry, AuditQuery, Backlog, Day, Edit, ExpiryScan, Figures, MessageKind, MessageNumber, MessageQuery,
     MessageState, Page, Recipient, Records, StoreError, StoredMessage,
 };
-use crate::terms::NEVER;
+use delivery_core::store::{NewEvent, NewMessage, Row, number_at};
+use delivery_core::terms::NEVER;
 
 impl State {
     /// Adds an entry to the audit log, of a key or of a product.

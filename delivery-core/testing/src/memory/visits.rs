@@ -6,10 +6,12 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use super::MemoryStore;
-use crate::email::Email;
-use crate::key::KeyId;
-use crate::ledger::plan::{NewMessage, number_at};
-use crate::store::{LOST_PAUSE, LostKeys, LostScan, MessageKind, Recipient, SignIn, SignInId, SignIns, StoreError};
+use delivery_core::email::Email;
+use delivery_core::key::KeyId;
+use delivery_core::store::{
+    LOST_PAUSE, LostKeys, LostScan, MessageKind, Recipient, SignIn, SignInId, SignIns, StoreError,
+};
+use delivery_core::store::{NewMessage, number_at};
 
 #[derive(Default)]
 pub(super) struct Visits {
@@ -67,7 +69,7 @@ impl LostKeys for MemoryStore {
             let name = scan.name(*request)?;
             let keys = || state.keys.values().map(|row| &row.key).filter(|key| key.email().is_same(email));
             let newest = keys().rfind(|key| key.revoked_at().is_none() && !key.email().is_erased()).cloned();
-            let ids: Vec<KeyId> = keys().map(crate::key::Key::id).collect();
+            let ids: Vec<KeyId> = keys().map(delivery_core::key::Key::id).collect();
             let is_recent = state.queue.stored().any(|message| {
                 message.kind == MessageKind::Lost
                     && message.queued_at > scan.now - LOST_PAUSE
