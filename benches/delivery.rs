@@ -19,7 +19,7 @@ use delivery_core::limit::{Identity, MemoryLimiter, Policy, Quota, Quotas, RateL
 use delivery_core::mail::{MailError, Mailer, Message};
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::product::{NewProduct, ProductId};
-use delivery_core::store::{Backend, CatalogEditor, Ledger, MessageId, Notice, PostgresStore, Sale, SqliteStore};
+use delivery_core::store::{Backend, CatalogEditor, Ledger, MessageId, NewSale, Notice, PostgresStore, SqliteStore};
 use delivery_core::terms::{OwnTerms, Terms};
 use delivery_core::{Clock, Delivery, SystemClock};
 use delivery_rocket::DeliveryFairing;
@@ -120,7 +120,7 @@ fn ledgers(criterion: &mut Criterion) {
 fn ledger(criterion: &mut Criterion, runtime: &Runtime, name: &str, ledger: &dyn Ledger) {
     const KEYS: u128 = 10_000;
     runtime.block_on(async {
-        let issued = (1..=KEYS).map(|number| ledger.issue(Sale::new(new_key(number), Vec::new())));
+        let issued = (1..=KEYS).map(|number| ledger.issue(NewSale::new(new_key(number), Vec::new())));
         all(issued).await;
     });
     let mut next = KEYS;
@@ -144,7 +144,7 @@ fn ledger(criterion: &mut Criterion, runtime: &Runtime, name: &str, ledger: &dyn
                 |orders| {
                     all(orders
                         .into_iter()
-                        .map(|(key, message)| ledger.issue(Sale::new(key, vec![Notice::purchase(message)])))
+                        .map(|(key, message)| ledger.issue(NewSale::new(key, vec![Notice::purchase(message)])))
                         .collect::<Vec<_>>())
                 },
                 BatchSize::SmallInput,
@@ -165,8 +165,9 @@ fn postgres(criterion: &mut Criterion) {
     let runtime = Runtime::new().unwrap();
     let schema = support::postgres::unique();
     let store = runtime.block_on(PostgresStore::options().schema(&schema).connect(&server.url())).unwrap();
-    runtime
-        .block_on(all((0..1000).map(|number| store.issue(Sale::new(new_key(number), Vec::new()))).collect::<Vec<_>>()));
+    runtime.block_on(all((0..1000)
+        .map(|number| store.issue(NewSale::new(new_key(number), Vec::new())))
+        .collect::<Vec<_>>()));
     let options: PgConnectOptions = server.url().parse().unwrap();
     let options = options.options([("search_path", schema.as_str())]);
     let pool = runtime.block_on(PgPoolOptions::new().max_connections(20).connect_with(options)).unwrap();

@@ -11,14 +11,14 @@ use delivery_core::Delivery;
 use delivery_core::http::{self, Reply};
 
 use crate::exchange;
-use crate::refused::Refused;
+use crate::rejection::GrantRejection;
 
 /// A key that is valid now, for a route of the host's own: a [`delivery_core::http::Grant`] as an extractor.
 ///
 /// A request without a valid key gets the API's own answer; a route that wants to answer for itself takes
-/// `Result<Grant, Refused>`. A route that also serves requests without a key takes `Option<Grant>`, which is `None` for
+/// `Result<Grant, GrantRejection>`. A route that also serves requests without a key takes `Option<Grant>`, which is `None` for
 /// those alone: a key that is wrong is refused. Counting a use is the route's choice:
-/// [`count_use`](http::Grant::count_use). Behind a [`RequireKey`](crate::RequireKey) layer it is the key that the layer has
+/// [`count_use`](http::Grant::count_use). Behind a [`RequireKeyLayer`](crate::RequireKeyLayer) layer it is the key that the layer has
 /// checked.
 ///
 /// The service comes from the router's state: `Delivery: FromRef<S>`. A state without it does not compile:
@@ -30,7 +30,7 @@ use crate::refused::Refused;
 ///
 /// ```
 /// use axum::{Router, extract::FromRef, routing::get};
-/// use delivery_axum::{Grant, Refused};
+/// use delivery_axum::{Grant, GrantRejection};
 /// use delivery_core::Delivery;
 ///
 /// #[derive(Clone)]
@@ -40,7 +40,7 @@ use crate::refused::Refused;
 ///     fn from_ref(app: &App) -> Self { app.delivery.clone() }
 /// }
 ///
-/// async fn download(grant: Grant) -> Result<String, Refused> {
+/// async fn download(grant: Grant) -> Result<String, GrantRejection> {
 ///     let product = grant.key().product();
 ///     let key = grant.count_use(product).await?;
 ///     Ok(format!("used {} times", key.used()))
@@ -73,29 +73,29 @@ impl<F> Grant<F> {
         head.extensions.get::<Grant>().map(|grant| Self::new(grant.0.clone()))
     }
 
-    async fn of(head: &Parts, delivery: &Delivery) -> Result<Self, Refused> {
+    async fn of(head: &Parts, delivery: &Delivery) -> Result<Self, GrantRejection> {
         if let Some(checked) = Self::checked(head) {
             return Ok(checked);
         }
         let call = exchange::call(head.clone());
-        http::Grant::of(delivery, &call).await.map(Self::new).map_err(Refused::from)
+        http::Grant::of(delivery, &call).await.map(Self::new).map_err(GrantRejection::from)
     }
 
-    async fn of_optional(head: &Parts, delivery: &Delivery) -> Result<Option<Self>, Refused> {
+    async fn of_optional(head: &Parts, delivery: &Delivery) -> Result<Option<Self>, GrantRejection> {
         if let Some(checked) = Self::checked(head) {
             return Ok(Some(checked));
         }
         let call = exchange::call(head.clone());
-        let grant = http::Grant::of_optional(delivery, &call).await.map_err(Refused::from)?;
+        let grant = http::Grant::of_optional(delivery, &call).await.map_err(GrantRejection::from)?;
         Ok(grant.map(Self::new))
     }
 }
 
 /// The service that the host has added as an extension. Without it the answer is 500, and the log says why.
-fn extension(head: &Parts) -> Result<&Delivery, Refused> {
+fn extension(head: &Parts) -> Result<&Delivery, GrantRejection> {
     head.extensions.get::<Delivery>().ok_or_else(|| {
         tracing::error!("a route takes Grant<Extension<Delivery>>, and its router has no .layer(Extension(delivery))");
-        Refused::from(Box::new(Reply::internal()))
+        GrantRejection::from(Box::new(Reply::internal()))
     })
 }
 
@@ -103,9 +103,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Grant<State<Delivery>>
 where
     Delivery: FromRef<S>,
 {
-    type Rejection = Refused;
+    type Rejection = GrantRejection;
 
-    async fn from_request_parts(head: &mut Parts, state: &S) -> Result<Self, Refused> {
+    async fn from_request_parts(head: &mut Parts, state: &S) -> Result<Self, GrantRejection> {
         Self::of(head, &Delivery::from_ref(state)).await
     }
 }
@@ -114,25 +114,25 @@ impl<S: Send + Sync> OptionalFromRequestParts<S> for Grant<State<Delivery>>
 where
     Delivery: FromRef<S>,
 {
-    type Rejection = Refused;
+    type Rejection = GrantRejection;
 
-    async fn from_request_parts(head: &mut Parts, state: &S) -> Result<Option<Self>, Refused> {
+    async fn from_request_parts(head: &mut Parts, state: &S) -> Result<Option<Self>, GrantRejection> {
         Self::of_optional(head, &Delivery::from_ref(state)).await
     }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Grant<Extension<Delivery>> {
-    type Rejection = Refused;
+    type Rejection = GrantRejection;
 
-    async fn from_request_parts(head: &mut Parts, _: &S) -> Result<Self, Refused> {
+    async fn from_request_parts(head: &mut Parts, _: &S) -> Result<Self, GrantRejection> {
         Self::of(head, extension(head)?).await
     }
 }
 
 impl<S: Send + Sync> OptionalFromRequestParts<S> for Grant<Extension<Delivery>> {
-    type Rejection = Refused;
+    type Rejection = GrantRejection;
 
-    async fn from_request_parts(head: &mut Parts, _: &S) -> Result<Option<Self>, Refused> {
+    async fn from_request_parts(head: &mut Parts, _: &S) -> Result<Option<Self>, GrantRejection> {
         Self::of_optional(head, extension(head)?).await
     }
 }

@@ -1,7 +1,7 @@
 //! The delivery API in an axum application.
 //!
 //! [`router`] has every endpoint and merges into, or nests under, any [`Router`]; [`router_of`] and [`method_router`] have
-//! those that the host picks. [`Grant`] and [`RequireKey`] guard routes of the host's own with a key. What the API answers is
+//! those that the host picks. [`Grant`] and [`RequireKeyLayer`] guard routes of the host's own with a key. What the API answers is
 //! decided in [`delivery_core::http`]; this crate converts.
 //!
 //! ```
@@ -28,7 +28,7 @@
 
 mod exchange;
 mod grant;
-mod refused;
+mod rejection;
 mod require_key;
 
 use axum::Router;
@@ -42,8 +42,8 @@ use tower::service_fn;
 pub use delivery_core;
 
 pub use self::grant::Grant;
-pub use self::refused::Refused;
-pub use self::require_key::{Guarded, RequireKey};
+pub use self::rejection::GrantRejection;
+pub use self::require_key::{RequireKey, RequireKeyLayer};
 
 /// Every endpoint that the service [has what it needs for](Endpoint::served_by), as a router that merges into or nests
 /// under the host's.

@@ -13,29 +13,29 @@ use tower::{Layer, Service};
 
 use crate::exchange;
 use crate::grant::Grant;
-use crate::refused::Refused;
+use crate::rejection::GrantRejection;
 
 /// A [`tower::Layer`] that lets only requests with a valid key through, and puts the [`Grant`] into their extensions. Others
 /// get the API's own answer.
 ///
 /// ```
 /// use axum::{Extension, Router, routing::get};
-/// use delivery_axum::{Grant, RequireKey};
+/// use delivery_axum::{Grant, RequireKeyLayer};
 /// use delivery_core::{Delivery, product::ProductId};
 ///
 /// fn downloads(delivery: &Delivery, book: ProductId) -> Router {
-///     let layer = RequireKey::new(delivery).product(book).counting();
+///     let layer = RequireKeyLayer::new(delivery).product(book).counting();
 ///     let book = async |grant: Extension<Grant>| format!("used {} times", grant.key().used());
 ///     Router::new().route("/book", get(book).route_layer(layer))
 /// }
 /// ```
 #[derive(Debug, Clone)]
-pub struct RequireKey {
+pub struct RequireKeyLayer {
     delivery: Delivery,
     requirement: Requirement,
 }
 
-impl RequireKey {
+impl RequireKeyLayer {
     /// Lets requests with any valid key through, and counts nothing.
     #[must_use]
     pub fn new(delivery: &Delivery) -> Self {
@@ -56,22 +56,22 @@ impl RequireKey {
     }
 }
 
-impl<S> Layer<S> for RequireKey {
-    type Service = Guarded<S>;
+impl<S> Layer<S> for RequireKeyLayer {
+    type Service = RequireKey<S>;
 
-    fn layer(&self, inner: S) -> Guarded<S> {
-        Guarded { inner, require: self.clone() }
+    fn layer(&self, inner: S) -> RequireKey<S> {
+        RequireKey { inner, require: self.clone() }
     }
 }
 
-/// A service behind [`RequireKey`].
+/// A service behind [`RequireKeyLayer`].
 #[derive(Debug, Clone)]
-pub struct Guarded<S> {
+pub struct RequireKey<S> {
     inner: S,
-    require: RequireKey,
+    require: RequireKeyLayer,
 }
 
-impl<S> Service<Request> for Guarded<S>
+impl<S> Service<Request> for RequireKey<S>
 where
     S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send,
@@ -88,7 +88,7 @@ where
         // The one that is ready is used; its clone is asked again.
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
-        let RequireKey { delivery, requirement } = self.require.clone();
+        let RequireKeyLayer { delivery, requirement } = self.require.clone();
         Box::pin(async move {
             let (mut head, body) = request.into_parts();
             match requirement.check(&delivery, &exchange::call(head.clone())).await {
@@ -96,7 +96,7 @@ where
                     head.extensions.insert(<Grant>::new(grant));
                     inner.call(Request::from_parts(head, body)).await
                 }
-                Err(reply) => Ok(Refused::from(reply).into_response()),
+                Err(reply) => Ok(GrantRejection::from(reply).into_response()),
             }
         })
     }

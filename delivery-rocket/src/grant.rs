@@ -9,13 +9,13 @@ use rocket::request::{FromRequest, Outcome, Request};
 use rocket::{Ignite, Rocket, Sentinel};
 
 use crate::exchange::{self, Mounted};
-use crate::refused::Refused;
+use crate::rejection::GrantRejection;
 use crate::require_key;
 
 /// A guard for the host's own routes: a key that is valid now, as a [`delivery_core::http::Grant`].
 ///
 /// A request without a valid key gets the API's own answer. A route that answers such requests itself takes
-/// `Result<Grant, Refused>`, and one that also serves requests without a key takes [`OptionalGrant`]: Rocket's own
+/// `Result<Grant, GrantRejection>`, and one that also serves requests without a key takes [`OptionalGrant`]: Rocket's own
 /// `Option<Grant>` is `None` for a key that is wrong, too. Under the paths of a [`RequireKey`](crate::RequireKey) it is the key
 /// that the fairing has checked. The route decides whether to count a use, with [`count_use`](http::Grant::count_use).
 ///
@@ -25,10 +25,10 @@ use crate::require_key;
 /// instead.
 ///
 /// ```
-/// use delivery_rocket::{Grant, Refused};
+/// use delivery_rocket::{Grant, GrantRejection};
 ///
 /// #[rocket::get("/download")]
-/// async fn download(grant: Grant) -> Result<String, Refused> {
+/// async fn download(grant: Grant) -> Result<String, GrantRejection> {
 ///     let product = grant.key().product();
 ///     let key = grant.count_use(product).await?;
 ///     Ok(format!("used {} times", key.used()))
@@ -55,9 +55,9 @@ impl Deref for Grant {
 
 #[rocket::async_trait]
 impl<'r> FromRequest<'r> for Grant {
-    type Error = Refused;
+    type Error = GrantRejection;
 
-    async fn from_request(request: &'r Request<'_>) -> Outcome<Self, Refused> {
+    async fn from_request(request: &'r Request<'_>) -> Outcome<Self, GrantRejection> {
         if let Some(Ok(checked)) = require_key::checked(request) {
             return Outcome::Success(Self(checked));
         }
@@ -68,9 +68,9 @@ impl<'r> FromRequest<'r> for Grant {
 
 #[rocket::async_trait]
 impl<'r> FromRequest<'r> for OptionalGrant {
-    type Error = Refused;
+    type Error = GrantRejection;
 
-    async fn from_request(request: &'r Request<'_>) -> Outcome<Self, Refused> {
+    async fn from_request(request: &'r Request<'_>) -> Outcome<Self, GrantRejection> {
         if let Some(Ok(checked)) = require_key::checked(request) {
             return Outcome::Success(Self(Some(Grant(checked))));
         }
@@ -85,16 +85,16 @@ fn mounted<'r>(request: &'r Request<'_>) -> Option<&'r Delivery> {
     request.rocket().state().map(|Mounted(delivery)| delivery)
 }
 
-fn without_fairing<T>() -> Outcome<T, Refused> {
+fn without_fairing<T>() -> Outcome<T, GrantRejection> {
     let (reply, response) = (Reply::internal(), exchange::response(Reply::internal()));
-    Outcome::Error((response.status(), Refused::from(Box::new(reply))))
+    Outcome::Error((response.status(), GrantRejection::from(Box::new(reply))))
 }
 
-fn outcome<T>(request: &Request<'_>, granted: Result<T, Box<Reply>>) -> Outcome<T, Refused> {
+fn outcome<T>(request: &Request<'_>, granted: Result<T, Box<Reply>>) -> Outcome<T, GrantRejection> {
     match granted {
         Ok(grant) => Outcome::Success(grant),
         Err(reply) => {
-            let refused = Refused::from(reply);
+            let refused = GrantRejection::from(reply);
             request.local_cache(|| Some(refused.clone()));
             Outcome::Error((REFUSED, refused))
         }
@@ -118,6 +118,6 @@ impl Sentinel for OptionalGrant {
 /// The API's own answer to a request whose guard failed. It is kept with the request, because a guard can only fail
 /// with a status, and catchers belong to the host.
 pub(crate) fn refusal(request: &Request<'_>) -> Reply {
-    let refused: &Option<Refused> = request.local_cache(|| None);
+    let refused: &Option<GrantRejection> = request.local_cache(|| None);
     refused.as_ref().map_or_else(Reply::internal, |refused| refused.reply().clone())
 }

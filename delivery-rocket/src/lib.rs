@@ -28,7 +28,7 @@ mod body;
 mod exchange;
 mod fairing;
 mod grant;
-mod refused;
+mod rejection;
 mod require_key;
 
 use delivery_core::http::Reply;
@@ -41,7 +41,7 @@ pub use delivery_core;
 pub use self::body::RequestBody;
 pub use self::fairing::DeliveryFairing;
 pub use self::grant::{Grant, OptionalGrant};
-pub use self::refused::Refused;
+pub use self::rejection::GrantRejection;
 pub use self::require_key::RequireKey;
 
 /// The API's answers to paths that are none of its own and to requests whose handler panicked, for an application that

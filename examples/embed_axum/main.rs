@@ -16,7 +16,7 @@ use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use bookshop::Failure;
-use delivery_axum::{Grant, RequireKey};
+use delivery_axum::{Grant, RequireKeyLayer};
 use delivery_core::Delivery;
 use delivery_core::store::PostgresStore;
 use serde::Deserialize;
@@ -75,7 +75,7 @@ async fn download(grant: Extension<Grant>) -> String {
 
 fn app(app: App, metrics: impl Fn() -> String + Clone + Send + Sync + 'static) -> Router {
     let delivery = app.delivery.clone();
-    let guard = RequireKey::new(&delivery).counting();
+    let guard = RequireKeyLayer::new(&delivery).counting();
     Router::new()
         .route("/", get(async || "A bookshop\n"))
         .route("/orders", post(buy))

@@ -3,7 +3,7 @@
 mod alarm;
 mod alert;
 mod assemble;
-mod beside;
+mod background;
 mod command;
 mod commands;
 pub mod docs;
@@ -41,7 +41,7 @@ use delivery_core::{Delivery, explain};
 use tokio::net::TcpListener;
 
 use self::assemble::{Service, assemble};
-use self::beside::Beside;
+use self::background::BackgroundTasks;
 use self::listen::Listen;
 use self::metrics::Metrics;
 use self::places::Places;
@@ -70,7 +70,7 @@ pub struct Opened {
     pub delivery: Delivery,
     /// Connections that may be served at once.
     places: Places,
-    beside: Beside,
+    beside: BackgroundTasks,
     listen: Listen,
     signals: Signals,
 }
@@ -93,7 +93,7 @@ async fn open(settings: &Settings, signals: &Signals) -> Result<Opened, Refusal>
         tracing::info!("metrics at http://{}/metrics", metrics.address()?);
     }
     let places = Places::new(settings.listen.max_connections, settings.listen.max_connections_per_address);
-    let beside = Beside { metrics, alerts, history: settings.watch.history };
+    let beside = BackgroundTasks { metrics, alerts, history: settings.watch.history };
     let (listen, signals) = (settings.listen, signals.clone());
     Ok(Opened { listener, address, delivery, places, beside, listen, signals })
 }

@@ -93,7 +93,7 @@ impl Metrics {
                     let (delivery, places, handle) = (delivery.clone(), places.clone(), handle.clone());
                     tokio::spawn(async move {
                         // Also ends a client that reads nothing.
-                        let _ = tokio::time::timeout(LONGEST, converse(stream, delivery, places, handle)).await;
+                        let _ = tokio::time::timeout(LONGEST, serve_connection(stream, delivery, places, handle)).await;
                         drop(place);
                     });
                 }
@@ -103,7 +103,7 @@ impl Metrics {
     }
 }
 
-async fn converse(stream: TcpStream, delivery: Delivery, places: Places, handle: PrometheusHandle) {
+async fn serve_connection(stream: TcpStream, delivery: Delivery, places: Places, handle: PrometheusHandle) {
     let service = service_fn(move |request| {
         let (delivery, places, handle) = (delivery.clone(), places.clone(), handle.clone());
         async move { Ok::<_, Infallible>(answer(&request, &delivery, &places, &handle).await) }

@@ -132,13 +132,13 @@ impl<A: Application> Server<A> {
         loop {
             tokio::select! {
                 () = &mut end => break,
-                (stream, peer, socket) = accept(listener, &self.places) => self.converse(stream, peer, socket),
+                (stream, peer, socket) = accept(listener, &self.places) => self.serve_connection(stream, peer, socket),
             }
         }
     }
 
     /// Serves a connection, in a task of its own.
-    fn converse(&self, stream: TcpStream, peer: SocketAddr, socket: OwnedSemaphorePermit) {
+    fn serve_connection(&self, stream: TcpStream, peer: SocketAddr, socket: OwnedSemaphorePermit) {
         let accepted = self.places.accept(socket, peer.ip(), self.delivery.trusts(peer.ip()));
         let Some(mut accepted) = accepted else { return };
         let (app, listen) = (self.app.clone(), self.listen);
@@ -185,7 +185,7 @@ impl<A: Application> Server<A> {
             && stream.set_nonblocking(true).is_ok()
             && let Ok(stream) = TcpStream::from_std(stream)
         {
-            self.converse(stream, peer, socket);
+            self.serve_connection(stream, peer, socket);
         }
     }
 }

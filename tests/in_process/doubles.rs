@@ -11,7 +11,7 @@ use delivery_core::observer::Event;
 use delivery_core::post::{NewPost, Post};
 use delivery_core::product::{NewProduct, Product, ProductId};
 use delivery_core::store::{
-    Backend, CatalogEditor, Edit, KeyQuery, Ledger, PostQuery, Posts, Sale, SqliteStore, StoreError,
+    Backend, CatalogEditor, Edit, KeyQuery, Ledger, NewSale, PostQuery, Posts, SqliteStore, StoreError,
 };
 use delivery_testing::MemoryStore;
 use delivery_testing::{Fault, Faulty, Shop, strategies};
@@ -87,7 +87,7 @@ fn searches_of_sqlite_are_those_in_memory() {
         runtime.block_on(async {
             let stores: [&dyn Ledger; 2] = [&memory, &sqlite];
             for store in stores {
-                store.issue(Sale::new(key.clone(), Vec::new())).await.unwrap();
+                store.issue(NewSale::new(key.clone(), Vec::new())).await.unwrap();
                 for change in &changes {
                     store.change(key.id, change.clone(), Vec::new()).await.unwrap();
                 }
@@ -177,11 +177,14 @@ async fn a_faulty_store_fails_as_it_is_told() {
     let known = async || inner.find(granted.id).await.unwrap().is_some();
 
     store.then(Fault::Before(StoreError::unavailable("scripted")));
-    assert!(matches!(store.issue(Sale::new(granted.clone(), Vec::new())).await, Err(StoreError::Unavailable { .. })));
+    assert!(matches!(
+        store.issue(NewSale::new(granted.clone(), Vec::new())).await,
+        Err(StoreError::Unavailable { .. })
+    ));
     assert!(!known().await);
 
     store.then(Fault::After(StoreError::Unknown { source: None }));
-    assert!(matches!(store.issue(Sale::new(granted.clone(), Vec::new())).await, Err(StoreError::Unknown { .. })));
+    assert!(matches!(store.issue(NewSale::new(granted.clone(), Vec::new())).await, Err(StoreError::Unknown { .. })));
     assert!(known().await);
 
     store.then(Fault::Hang);

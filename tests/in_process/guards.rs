@@ -41,19 +41,22 @@ async fn shop() -> Shop {
 }
 
 fn axum_app(delivery: &Delivery) -> Axum {
-    use delivery_axum::{Grant, RequireKey};
+    use delivery_axum::{Grant, RequireKeyLayer};
     let used = async |grant: Extension<Grant>| grant.key().used().to_string();
-    let guarded = |layer: RequireKey| Router::new().route("/book", get(used)).route("/", get(used)).layer(layer);
+    let guarded = |layer: RequireKeyLayer| Router::new().route("/book", get(used)).route("/", get(used)).layer(layer);
     let perhaps = async |grant: Option<Grant<Extension<Delivery>>>| match grant {
         Some(grant) => grant.key().email().to_string(),
         None => "nobody".to_owned(),
     };
     let app = Router::new()
-        .nest("/any", guarded(RequireKey::new(delivery)))
-        .nest("/guide", guarded(RequireKey::new(delivery).product(product(1))))
-        .nest("/map", guarded(RequireKey::new(delivery).product(product(2))))
-        .nest("/counted", guarded(RequireKey::new(delivery).product(product(1)).counting()))
-        .nest("/open", Router::new().route("/book", any(async || "served")).layer(RequireKey::new(delivery).counting()))
+        .nest("/any", guarded(RequireKeyLayer::new(delivery)))
+        .nest("/guide", guarded(RequireKeyLayer::new(delivery).product(product(1))))
+        .nest("/map", guarded(RequireKeyLayer::new(delivery).product(product(2))))
+        .nest("/counted", guarded(RequireKeyLayer::new(delivery).product(product(1)).counting()))
+        .nest(
+            "/open",
+            Router::new().route("/book", any(async || "served")).layer(RequireKeyLayer::new(delivery).counting()),
+        )
         .route("/perhaps", get(perhaps))
         .layer(Extension(delivery.clone()))
         .merge(delivery_axum::router(delivery.clone()));

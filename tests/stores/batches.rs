@@ -3,7 +3,7 @@
 
 use chrono::DateTime;
 use delivery_core::key::{Change, Key, KeyId, NewKey};
-use delivery_core::store::{Issue, KeyQuery, Ledger, Refused, Sale};
+use delivery_core::store::{Issue, KeyQuery, Ledger, NewSale, Refused};
 use delivery_testing::MemoryStore;
 use delivery_testing::strategies;
 use futures_util::future::join_all;
@@ -60,7 +60,7 @@ fn new_key(key: u8, order: Option<&str>) -> NewKey {
 async fn apply(store: &impl Ledger, step: Step) -> Answer {
     match step {
         Step::Issue(key, order) => {
-            let sale = Sale::new(new_key(key, order), e_mail(&key.to_string()));
+            let sale = NewSale::new(new_key(key, order), e_mail(&key.to_string()));
             Answer::Issued(store.issue(sale).await.unwrap())
         }
         Step::Change(key, change) => Answer::Changed(store.change(id(key), change, Vec::new()).await.unwrap()),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use chrono::TimeDelta;
 use delivery_core::key::{Actor, Change, Key, KeyId, LimitChange};
 use delivery_core::product::ProductId;
-use delivery_core::store::{Ledger, Sale};
+use delivery_core::store::{Ledger, NewSale};
 use delivery_core::terms::UseLimit;
 use delivery_testing::Fixture;
 use delivery_testing::MemoryStore;
@@ -121,7 +121,7 @@ async fn record(store: &Arc<dyn Ledger>, key: KeyId, seed: u64) -> Vec<Record> {
 async fn are_linearizable(store: Arc<dyn Ledger>, histories: u64) {
     for seed in 0..histories {
         let granted = key(u128::from(seed) + 1, 4);
-        let key = store.issue(Sale::new(granted, Vec::new())).await.unwrap().into_key();
+        let key = store.issue(NewSale::new(granted, Vec::new())).await.unwrap().into_key();
         let records = record(&store, key.id(), seed).await;
         assert!(is_linearizable(&key, &records), "seed {seed}: {records:#?}");
     }

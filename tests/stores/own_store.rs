@@ -7,7 +7,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::sync::Arc;
 
-use delivery_core::store::{Backend, Ledger, Sale};
+use delivery_core::store::{Backend, Ledger, NewSale};
 use delivery_testing::{Fixture, Shop};
 use futures_util::future::join_all;
 use store::FileStore;
@@ -38,7 +38,7 @@ async fn a_line_that_a_crash_cut_off_is_removed_and_those_before_it_are_kept() {
     let path = place.0.path().join("store.jsonl");
     let store = place.open().await;
     let sold = shop.paid("A-1").await.key;
-    store.issue(Sale::new(sold.granted().as_ref().clone(), Vec::new())).await.unwrap();
+    store.issue(NewSale::new(sold.granted().as_ref().clone(), Vec::new())).await.unwrap();
     store.close().await;
     let length = path.metadata().unwrap().len();
     OpenOptions::new().append(true).open(&path).unwrap().write_all(br#"{"Persist":{"keys":[{"row""#).unwrap();
@@ -46,7 +46,7 @@ async fn a_line_that_a_crash_cut_off_is_removed_and_those_before_it_are_kept() {
     assert_eq!(path.metadata().unwrap().len(), length);
     assert_eq!(store.find(sold.id()).await.unwrap(), Some(sold));
     let other = shop.paid("A-2").await.key;
-    store.issue(Sale::new(other.granted().as_ref().clone(), Vec::new())).await.unwrap();
+    store.issue(NewSale::new(other.granted().as_ref().clone(), Vec::new())).await.unwrap();
 }
 
 /// Each attempt writes a line or two. A hundred callers that race make each other try again once, not a hundred times.
@@ -55,7 +55,7 @@ async fn callers_that_race_for_a_key_take_turns() {
     const RACERS: usize = 100;
     let place = file();
     let store = place.open().await;
-    let id = store.issue(Sale::new(key(1, -1), Vec::new())).await.unwrap().into_key().id();
+    let id = store.issue(NewSale::new(key(1, -1), Vec::new())).await.unwrap().into_key().id();
     let uses = (0..RACERS).map(|_| store.change(id, spend(0), Vec::new()));
     assert!(join_all(uses).await.into_iter().all(|used| used.unwrap().unwrap().is_ok()));
     let lines = std::fs::read_to_string(place.0.path().join("store.jsonl")).unwrap().lines().count();

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::Delivery;
 use crate::clock::{Clock, SystemClock};
 use crate::key::Actor;
-use crate::store::{Action, Edit, KNOWN_FOR, StoreError};
+use crate::store::{Action, Edit, IDEMPOTENCY_WINDOW, StoreError};
 use crate::throttle::Throttle;
 
 /// How often there is a look at what is to be done.
@@ -29,7 +29,7 @@ impl Delivery {
         let Some(requests) = self.inner.ledger.office() else { return Ok(0) };
         let now = self.inner.clock.now();
         // An hour more: other servers' clocks may be behind.
-        requests.prune_requests(now.checked_sub_signed(KNOWN_FOR + TimeDelta::hours(1)).unwrap_or(now)).await
+        requests.prune_requests(now.checked_sub_signed(IDEMPOTENCY_WINDOW + TimeDelta::hours(1)).unwrap_or(now)).await
     }
 
     /// Deletes sessions of the desk that ended more than a day ago. A [started](Self::start) service does that each hour. Returns how

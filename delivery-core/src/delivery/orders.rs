@@ -6,7 +6,7 @@ use crate::observer::Event;
 use crate::order::{Order, OrderRef};
 use crate::product::ProductId;
 use crate::redact::redacted;
-use crate::store::{Issue, KeyQuery, MessageKind, Notice, Sale};
+use crate::store::{Issue, KeyQuery, MessageKind, NewSale, Notice};
 use crate::telemetry;
 use crate::terms::OwnTerms;
 use crate::throttle::Throttle;
@@ -71,7 +71,7 @@ impl Delivery {
     /// # Errors
     ///
     /// As for [`order`](Self::order).
-    pub async fn prepare(&self, order: Order) -> Result<Sale, Error> {
+    pub async fn prepare(&self, order: Order) -> Result<NewSale, Error> {
         let Order { reference, product, email } = order;
         self.sale(product, email, OwnTerms::default(), Some(reference), true).await
     }
@@ -87,7 +87,7 @@ impl Delivery {
         email: Email,
         terms: OwnTerms,
         send_email: bool,
-    ) -> Result<Sale, Error> {
+    ) -> Result<NewSale, Error> {
         self.sale(product, email, terms, None, send_email).await
     }
 
@@ -96,7 +96,7 @@ impl Delivery {
     /// # Errors
     ///
     /// [`Error::Store`]; nothing was issued then.
-    pub async fn issue(&self, sale: Sale) -> Result<Issued, Error> {
+    pub async fn issue(&self, sale: NewSale) -> Result<Issued, Error> {
         let delivery = self.clone();
         let issue = async move { Ok(delivery.committed(delivery.inner.ledger.issue(sale).await?)) };
         self.inner.told(issue).await
@@ -104,7 +104,7 @@ impl Delivery {
 
     /// Tells the service that the transaction in which a key was issued is committed: the e-mail is sent at once, and
     /// observers are told. Without this call the e-mail is sent within a second, and observers are not told. Called twice for
-    /// one [`Sale`], it tells them twice.
+    /// one [`NewSale`], it tells them twice.
     #[expect(clippy::must_use_candidate, reason = "it is called for what it does")]
     pub fn committed(&self, issue: Issue) -> Issued {
         let new = matches!(issue, Issue::New(_));
@@ -125,7 +125,7 @@ impl Delivery {
         terms: OwnTerms,
         order: Option<OrderRef>,
         send_email: bool,
-    ) -> Result<Sale, Error> {
+    ) -> Result<NewSale, Error> {
         self.register().await?;
         let inner = &self.inner;
         let id = KeyId::random(inner.clock.as_ref(), inner.entropy.as_ref());
@@ -133,7 +133,7 @@ impl Delivery {
         let Some(product) = found else {
             // An order whose product is no longer sold still gets the key that it has.
             let before = self.issued_before(product, order).await?.ok_or(Error::UnknownProduct)?;
-            return Ok(Sale::new(NewKey { id, ..before.granted().as_ref().clone() }, Vec::new()));
+            return Ok(NewSale::new(NewKey { id, ..before.granted().as_ref().clone() }, Vec::new()));
         };
         let terms = terms.or(product.terms()).unwrap_or(inner.terms);
         let identity = (id, inner.keyring.newest());
@@ -141,7 +141,7 @@ impl Delivery {
         // The buyer's comes first.
         let mut messages = if send_email { vec![Notice::purchase(self.message_id(id)?)] } else { Vec::new() };
         messages.extend(self.webhooks(MessageKind::KeyIssued)?);
-        Ok(Sale::new(NewKey { order, ..key }, messages))
+        Ok(NewSale::new(NewKey { order, ..key }, messages))
     }
 
     /// The key of an order whose product is no longer sold.

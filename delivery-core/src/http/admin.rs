@@ -7,7 +7,7 @@ use chrono::{DateTime, Timelike, Utc};
 use super::body::BodyRule;
 use super::fields::{Fault, Fields};
 use super::proof::Seller;
-use super::row::{Handler, Row, Verb, Words};
+use super::row::{Docs, Handler, Row, Verb};
 use super::{Reply, wire};
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
@@ -44,12 +44,12 @@ pub(super) const SELLER: Row = Row {
         ErrorCode::Internal,
         ErrorCode::Unavailable,
     ],
-    openapi: Words { tag: "seller", id: "", summary: "", description: "", parameters: &[], body: None, success: None },
+    openapi: Docs { tag: "seller", id: "", summary: "", description: "", parameters: &[], body: None, success: None },
 };
 
 pub(super) static ADD_PRODUCT: Row = Row {
     path: "/api/admin/product",
-    openapi: Words {
+    openapi: Docs {
         id: "addProduct",
         summary: "Add a product",
         description: "It can be sold from now on.",
@@ -63,7 +63,7 @@ pub(super) static ADD_PRODUCT: Row = Row {
 
 pub(super) static ISSUE_KEY: Row = Row {
     path: "/api/admin/issue-key",
-    openapi: Words {
+    openapi: Docs {
         id: "issueKey",
         summary: "Issue a key by hand",
         description: "Each call is another key. It is sent to the buyer unless `send_email` is false.",
@@ -77,7 +77,7 @@ pub(super) static ISSUE_KEY: Row = Row {
 
 pub(super) static ADD_POST: Row = Row {
     path: "/api/admin/post",
-    openapi: Words {
+    openapi: Docs {
         id: "addPost",
         summary: "Add a post",
         description: "It is listed from `published_at` on.",

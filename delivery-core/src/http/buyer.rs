@@ -5,8 +5,8 @@ use ::http::Method;
 use super::body::BodyRule;
 use super::fields::Fault;
 use super::proof::VerifiedKey;
-use super::query::Asked;
-use super::row::{Answering, Handler, Parameter, Row, Verb, Words};
+use super::query::FetchParams;
+use super::row::{Answering, Docs, Handler, Parameter, Row, Verb};
 use super::{Call, Reply, wire};
 use crate::delivery::{Delivery, Error};
 use crate::error::ErrorCode;
@@ -30,7 +30,7 @@ pub(super) static VALIDATE: Row = Row {
         ErrorCode::Internal,
         ErrorCode::Unavailable,
     ],
-    openapi: Words {
+    openapi: Docs {
         tag: "buyer",
         id: "validate",
         summary: "Is a key still good?",
@@ -62,7 +62,7 @@ pub(super) static PRODUCT: Row = Row {
         ErrorCode::Internal,
         ErrorCode::Unavailable,
     ],
-    openapi: Words {
+    openapi: Docs {
         tag: "buyer",
         id: "fetchProduct",
         summary: "Fetch a product with a key",
@@ -85,9 +85,9 @@ fn validate(delivery: &Delivery, key: VerifiedKey) -> Answering<'_> {
     })
 }
 
-fn product<'c>(delivery: &'c Delivery, call: &'c Call, key: VerifiedKey, asked: Asked) -> Answering<'c> {
+fn product<'c>(delivery: &'c Delivery, call: &'c Call, key: VerifiedKey, asked: FetchParams) -> Answering<'c> {
     Box::pin(async move {
-        let (key, Asked { product, request }) = (key.id(), asked);
+        let (key, FetchParams { product, request }) = (key.id(), asked);
         let found = match request {
             _ if call.method == Method::HEAD => delivery.peek(key, product).await,
             Some(request) => delivery.fetch_once(key, product, request).await,

@@ -3,7 +3,7 @@
 
 use super::body::BodyRule;
 use super::fields::Fault;
-use super::row::{Answering, Handler, Parameter, Row, Verb, Words};
+use super::row::{Answering, Docs, Handler, Parameter, Row, Verb};
 use super::{Call, Reply, query, wire};
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
@@ -20,7 +20,7 @@ pub(super) static PRODUCTS: Row = Row {
     limit: None,
     handler: Handler::Public(products),
     codes: &[ErrorCode::MethodNotAllowed, ErrorCode::Internal, ErrorCode::Unavailable],
-    openapi: Words {
+    openapi: Docs {
         tag: "public",
         id: "listProducts",
         summary: "The products",
@@ -38,7 +38,7 @@ pub(super) static POSTS: Row = Row {
     limit: None,
     handler: Handler::Public(posts),
     codes: &[ErrorCode::InvalidParams, ErrorCode::MethodNotAllowed, ErrorCode::Internal, ErrorCode::Unavailable],
-    openapi: Words {
+    openapi: Docs {
         tag: "public",
         id: "listPosts",
         summary: "The posts",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::body::BodyRule;
 use super::fields::{Fault, Fields};
-use super::row::{Answering, Handler, Row, Verb, Words};
+use super::row::{Answering, Docs, Handler, Row, Verb};
 use super::{Reply, wire};
 use crate::delivery::Delivery;
 use crate::email::Email;
@@ -12,7 +12,7 @@ use crate::error::ErrorCode;
 use crate::limit::Policy;
 
 /// What everybody is told, whatever the address.
-pub(super) const SAID: &str = "If this address has keys, an e-mail with them is on its way. It may take a few minutes. Look into your \
+pub(super) const SAME_ANSWER: &str = "If this address has keys, an e-mail with them is on its way. It may take a few minutes. Look into your \
     spam folder too; another one is sent after an hour at the earliest.";
 
 pub(super) static SEND_KEYS: Row = Row {
@@ -20,7 +20,7 @@ pub(super) static SEND_KEYS: Row = Row {
     verb: Verb::Post,
     body: BodyRule::Json { limit: 64 << 10, deadline: Duration::from_secs(10) },
     limit: Some(Policy::Resend),
-    handler: Handler::Anybody(address, send_keys),
+    handler: Handler::PublicPost(address, send_keys),
     codes: &[
         ErrorCode::MissingParams,
         ErrorCode::InvalidParams,
@@ -32,7 +32,7 @@ pub(super) static SEND_KEYS: Row = Row {
         ErrorCode::Internal,
         ErrorCode::Unavailable,
     ],
-    openapi: Words {
+    openapi: Docs {
         tag: "buyer",
         id: "sendKeys",
         summary: "Send the keys of an address to it",
@@ -51,7 +51,7 @@ fn address(fields: &Fields<'_>) -> Result<Email, Fault> {
 fn send_keys(delivery: &Delivery, email: Email) -> Answering<'_> {
     Box::pin(async move {
         match delivery.ask_for_keys(&email).await {
-            Ok(()) => Reply::json(&wire::Asked { success: true, message: SAID }),
+            Ok(()) => Reply::json(&wire::Asked { success: true, message: SAME_ANSWER }),
             Err(error) => error.into(),
         }
     })

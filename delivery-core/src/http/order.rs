@@ -6,7 +6,7 @@ use super::Reply;
 use super::body::BodyRule;
 use super::fields::{Fault, Fields};
 use super::proof::Platform;
-use super::row::{Answering, Handler, Row, Verb, Words};
+use super::row::{Answering, Docs, Handler, Row, Verb};
 use super::wire;
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
@@ -20,7 +20,7 @@ pub(super) static ORDER: Row = Row {
     // A platform's body comes within a second.
     body: BodyRule::Json { limit: 64 << 10, deadline: Duration::from_secs(10) },
     limit: Some(Policy::Webhook),
-    handler: Handler::Platform(order),
+    handler: Handler::SharedSecret(order),
     codes: &[
         ErrorCode::MissingParams,
         ErrorCode::InvalidParams,
@@ -33,7 +33,7 @@ pub(super) static ORDER: Row = Row {
         ErrorCode::Internal,
         ErrorCode::Unavailable,
     ],
-    openapi: Words {
+    openapi: Docs {
         tag: "platform",
         id: "order",
         summary: "A paid order",

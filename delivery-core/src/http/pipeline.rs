@@ -65,7 +65,7 @@ impl Endpoint {
         let reply = if row.is_confidential() { reply.confidential() } else { reply };
         #[cfg(feature = "pages")]
         let reply = match self {
-            Self::Page(page) => pages::dressed(delivery, page, reply),
+            Self::Page(page) => pages::error_page(delivery, page, reply),
             _ => reply,
         };
         telemetry::answered(self.path(), reply.status(), started);
@@ -107,7 +107,7 @@ async fn answer<E>(
     let strangers = Keep::Within(&delivery.inner.bodies);
     match row.handler {
         Handler::Public(handler) => Ok(handler(delivery, call).await),
-        Handler::Anybody(address, handler) => {
+        Handler::PublicPost(address, handler) => {
             let body = read(row.body, &call.headers, body, strangers).await;
             let email = address(&Fields::parse(Fields::text(call, &body)?)?)?;
             // It counts against no budget any more, and the store may take its time.
@@ -134,7 +134,7 @@ async fn answer<E>(
                 Err(refused) => *refused,
             })
         }
-        Handler::Platform(handler) => {
+        Handler::SharedSecret(handler) => {
             let body = read(row.body, &call.headers, body, strangers).await;
             // The secret is checked before the other fields, so that an unauthenticated caller learns nothing about
             // them.
@@ -144,7 +144,7 @@ async fn answer<E>(
             Ok(handler(delivery, platform, fields).await)
         }
         #[cfg(feature = "platforms")]
-        Handler::Event(handler) => {
+        Handler::SignedWebhook(handler) => {
             let Endpoint::Platform(path) = endpoint else { return Ok(Reply::not_found()) };
             call.headers.keys().filter(|name| is_read(name)).try_for_each(|name| query::check_text(call, name))?;
             let body = read(row.body, &call.headers, body, strangers).await;

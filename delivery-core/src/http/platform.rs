@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::body::BodyRule;
 use super::proof::Event;
-use super::row::{Answering, Handler, Row, Verb, Words};
+use super::row::{Answering, Docs, Handler, Row, Verb};
 use super::{Reply, wire};
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
@@ -84,7 +84,7 @@ pub(super) static EVENT: Row = Row {
     body: BodyRule::Any { limit: 1 << 20, deadline: Duration::from_secs(10) },
     // A platform is never refused for a limit: some never try again. What is not authentic is counted.
     limit: None,
-    handler: Handler::Event(event),
+    handler: Handler::SignedWebhook(event),
     codes: &[
         ErrorCode::InvalidParams,
         ErrorCode::Unauthorized,
@@ -95,7 +95,7 @@ pub(super) static EVENT: Row = Row {
         ErrorCode::Internal,
         ErrorCode::Unavailable,
     ],
-    openapi: Words {
+    openapi: Docs {
         tag: "platform",
         id: "event",
         summary: "An event",

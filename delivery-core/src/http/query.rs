@@ -60,17 +60,17 @@ pub(super) fn key(call: &Call) -> Result<Cow<'_, str>, Fault> {
 
 /// What a buyer asks for.
 #[derive(Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct FetchParams {
     pub(super) product: ProductId,
     pub(super) request: Option<RequestId>,
 }
 
 /// The text of the key, and what is asked for.
-pub(super) fn asked(call: &Call) -> Result<(Cow<'_, str>, Asked), Fault> {
+pub(super) fn asked(call: &Call) -> Result<(Cow<'_, str>, FetchParams), Fault> {
     let key = key(call)?;
     let product = parameter(call, "product_id")?.ok_or_else(|| Fault::missing("product_id"))?;
     let product = integer("product_id", &product, ProductId::new)?;
-    Ok((key, Asked { product, request: request(call)? }))
+    Ok((key, FetchParams { product, request: request(call)? }))
 }
 
 /// The request that `Idempotency-Key` names.

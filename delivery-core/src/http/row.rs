@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use super::body::BodyRule;
 use super::fields::{Fault, Fields};
 use super::proof::{Platform, Seller, VerifiedKey};
-use super::query::Asked;
+use super::query::FetchParams;
 use super::{Call, Reply};
 use crate::delivery::Delivery;
 use crate::email::Email;
@@ -25,7 +25,7 @@ pub(super) struct Row {
     pub(super) handler: Handler,
     /// The codes it can answer with, beside a success. Every one has a row in the project's HTTP tests.
     pub(super) codes: &'static [ErrorCode],
-    pub(super) openapi: Words,
+    pub(super) openapi: Docs,
 }
 
 /// The method.
@@ -45,19 +45,19 @@ pub(super) enum Handler {
     /// Anybody.
     Public(for<'c> fn(&'c Delivery, &'c Call) -> Answering<'c>),
     /// Anybody, with the address of a buyer in a body. Nobody vouches for the body: it is gone before the store is asked.
-    Anybody(fn(&Fields<'_>) -> Result<Email, Fault>, for<'c> fn(&'c Delivery, Email) -> Answering<'c>),
+    PublicPost(fn(&Fields<'_>) -> Result<Email, Fault>, for<'c> fn(&'c Delivery, Email) -> Answering<'c>),
     /// A page, for people.
     #[cfg(feature = "pages")]
-    Page(super::pages::shows::Shows),
+    Page(super::pages::handler::PageHandler),
     /// Holders of a key, to validate it. Refusals contain `"valid":false`.
     Key(for<'c> fn(&'c Delivery, VerifiedKey) -> Answering<'c>),
     /// Whoever has a key for a product. The key's own limit counts.
-    Product(for<'c> fn(&'c Delivery, &'c Call, VerifiedKey, Asked) -> Answering<'c>),
+    Product(for<'c> fn(&'c Delivery, &'c Call, VerifiedKey, FetchParams) -> Answering<'c>),
     /// The commerce platform, by the shared secret in the body.
-    Platform(for<'c> fn(&'c Delivery, Platform, Fields<'c>) -> Answering<'c>),
+    SharedSecret(for<'c> fn(&'c Delivery, Platform, Fields<'c>) -> Answering<'c>),
     /// A commerce platform, by the signature of the request.
     #[cfg(feature = "platforms")]
-    Event(fn(&Delivery, super::proof::Event) -> Answering<'_>),
+    SignedWebhook(fn(&Delivery, super::proof::Event) -> Answering<'_>),
     /// The seller, by the admin token, with a body.
     Seller(for<'c> fn(&'c Delivery, Seller, Fields<'c>) -> Answering<'c>),
     /// The seller, by the admin token, with a query.
@@ -72,7 +72,7 @@ pub(super) type Answering<'c> = BoxFuture<'c, Reply>;
     not(all(test, feature = "platforms")),
     expect(dead_code, reason = "a test makes the OpenAPI document of it")
 )]
-pub(super) struct Words {
+pub(super) struct Docs {
     /// `buyer`, `platform`, `public` or `seller`.
     pub(super) tag: &'static str,
     /// The name of the function that a client generator makes.

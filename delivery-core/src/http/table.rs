@@ -208,14 +208,14 @@ impl Endpoint {
     pub fn is_served_by(self, delivery: &Delivery) -> bool {
         match self.row().handler {
             Handler::Public(_) | Handler::Key(_) | Handler::Product(_) => true,
-            Handler::Anybody(..) => delivery.inner.ledger.office().is_some(),
+            Handler::PublicPost(..) => delivery.inner.ledger.office().is_some(),
             #[cfg(feature = "pages")]
             Handler::Page(_) => matches!(self, Self::Page(page) if page.is_served_by(delivery)),
             #[cfg(feature = "platforms")]
-            Handler::Event(_) => {
+            Handler::SignedWebhook(_) => {
                 matches!(self, Self::Platform(path) if delivery.inner.platforms.named(path.name()).is_some())
             }
-            Handler::Platform(_) => delivery.inner.webhook_secret.is_some(),
+            Handler::SharedSecret(_) => delivery.inner.webhook_secret.is_some(),
             Handler::Seller(_) | Handler::SellerQuery(_) => delivery.inner.seller.is_some(),
         }
     }

@@ -28,7 +28,7 @@ pub struct EventId {
 /// An event as it was received.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it and must not miss a field")]
-pub struct Entry {
+pub struct InboxEvent {
     /// Its number in the store: that of an event that was received later is greater.
     pub number: i64,
     /// Its identity.
@@ -58,7 +58,7 @@ pub struct Entry {
 /// The reason of events that are dismissed.
 pub(crate) const DISMISSED: &str = "dismissed";
 
-impl Entry {
+impl InboxEvent {
     /// Whether it was [dismissed](Handling::Dismiss): whoever looks after the shop can have it applied after all.
     #[must_use]
     pub fn is_dismissed(&self) -> bool {

@@ -27,16 +27,16 @@ pub use self::deal::{
     ReferenceKind, Refund, Report, Returned, Standing, Subscription, Term, Word,
 };
 pub use self::error::{Refused, StoreError};
-pub use self::inbox::{Customer, Entry, EventId, EventName, EventOutcome, UNKNOWN_PRODUCT, names_buyer};
+pub use self::inbox::{Customer, EventId, EventName, EventOutcome, InboxEvent, UNKNOWN_PRODUCT, names_buyer};
 pub use self::message::{FailedMessage, Lease, LeasedMessage, MessageNumber, Outcome, Route};
 pub use self::notice::{Addressee, MOST_WEBHOOKS, MessageId, MessageKind, Notice, Recipient, WebhookName};
 pub use self::operation::{
-    Answer, ChangeKey, CompleteMessage, Fetch, FetchProduct, Fetched, Handling, KNOWN_FOR, MOST_REPEATS, Notices,
-    Operation, Receipt, Received, Resend, ResendKey, RotateKey, Successor,
+    Answer, ChangeKey, CompleteMessage, Fetch, FetchProduct, Fetched, Handling, IDEMPOTENCY_WINDOW, InboundEvent,
+    MOST_REPEATS, Notices, Operation, Received, Resend, ResendKey, RotateKey, Successor,
 };
 pub use self::plan::{
-    DealRow, InboxWrites, KeyWrite, Loaded, Needs, NewEvent, NewMessage, NewUse, Numbers, PurchaseId, ReferenceId,
+    DealRow, InboxWrites, KeyWrite, Loaded, Needs, NewAuditEntry, NewMessage, NewUse, Numbers, PurchaseId, ReferenceId,
     RequestRow, Row, Writes, number_at,
 };
 pub use self::request::RequestId;
-pub use self::sale::{Issue, Sale};
+pub use self::sale::{Issue, NewSale};

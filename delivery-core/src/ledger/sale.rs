@@ -10,7 +10,7 @@ use crate::key::{Actor, Key, NewKey};
 /// the answer is [`Issue::New`] each time. Prepare the order anew to learn whether it has a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal")]
-pub struct Sale {
+pub struct NewSale {
     /// The key.
     pub key: NewKey,
     /// The e-mail that brings it, unless none is sent, and the host's webhooks.
@@ -19,7 +19,7 @@ pub struct Sale {
     pub by: Option<Actor>,
 }
 
-impl Sale {
+impl NewSale {
     /// A key that is issued with these messages, for an order if it has one.
     #[must_use]
     pub fn new(key: NewKey, messages: Vec<Notice>) -> Self {

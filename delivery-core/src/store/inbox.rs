@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
-use super::{Deal, Edit, Entry, EventOutcome, Page, ReferenceKind, StoreError, UNKNOWN_PRODUCT};
+use super::{Deal, Edit, EventOutcome, InboxEvent, Page, ReferenceKind, StoreError, UNKNOWN_PRODUCT};
 use crate::email::Email;
 use crate::order::{OrderId, Source};
 use crate::product::RefName;
@@ -34,7 +34,7 @@ pub trait Inbox: Send + Sync {
         now: DateTime<Utc>,
         lease_until: DateTime<Utc>,
         limit: usize,
-    ) -> Result<Vec<Entry>, StoreError>;
+    ) -> Result<Vec<InboxEvent>, StoreError>;
 
     /// Makes events that wait for the seller due at `now`, and resets their attempts: those of one platform or of all, received at
     /// `since` or later or at any time. Returns how many.
@@ -54,7 +54,7 @@ pub trait Inbox: Send + Sync {
     /// # Errors
     ///
     /// [`StoreError`] if the store cannot be read.
-    async fn entries(&self, query: &InboxQuery) -> Result<Page<Entry, i64>, StoreError>;
+    async fn entries(&self, query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError>;
 
     /// The address of a customer that was told last, if one was.
     ///
@@ -103,7 +103,7 @@ impl InboxQuery {
 
     /// Whether `entry` matches.
     #[must_use]
-    pub fn matches(&self, entry: &Entry) -> bool {
+    pub fn matches(&self, entry: &InboxEvent) -> bool {
         self.outcome.is_none_or(|outcome| entry.outcome == Some(outcome))
             && self.before.is_none_or(|before| entry.number < before)
     }
@@ -111,7 +111,7 @@ impl InboxQuery {
     /// The platform and the reason of an event that waits for a product, if the query is for events that need attention: a product that
     /// is not sold here is one line, however often it is sold.
     #[must_use]
-    pub fn group<'e>(&self, entry: &'e Entry) -> Option<(&'e Source, &'e str)> {
+    pub fn group<'e>(&self, entry: &'e InboxEvent) -> Option<(&'e Source, &'e str)> {
         let reason = entry.reason.as_deref().filter(|reason| reason.starts_with(UNKNOWN_PRODUCT))?;
         let is_waiting = |outcome| outcome == Some(EventOutcome::NeedsAttention);
         (is_waiting(self.outcome) && is_waiting(entry.outcome)).then_some((&entry.id.source, reason))

@@ -8,8 +8,8 @@ use tokio::sync::Mutex;
 use super::attempt::Attempt;
 use super::storage::{Backend, Persisted, Storage};
 use super::{
-    Answer, ChangeKey, CompleteMessage, Fetch, FetchProduct, Fetched, Issue, Lease, Notice, Operation, Outcome,
-    Receipt, Received, Refused, Resend, ResendKey, RotateKey, Sale, StoreError, Successor,
+    Answer, ChangeKey, CompleteMessage, Fetch, FetchProduct, Fetched, InboundEvent, Issue, Lease, NewSale, Notice,
+    Operation, Outcome, Received, Refused, Resend, ResendKey, RotateKey, StoreError, Successor,
 };
 use crate::clock::{Clock, SystemClock};
 use crate::key::{Change, Key, KeyId};
@@ -48,7 +48,7 @@ pub trait Ledger: Backend {
     ///
     /// [`StoreError`] if nothing was issued. After [`StoreError::Unknown`] the key may have been issued; issuing it again for
     /// the same order is safe.
-    async fn issue(&self, sale: Sale) -> Result<Issue, StoreError> {
+    async fn issue(&self, sale: NewSale) -> Result<Issue, StoreError> {
         match self.submit(Operation::Issue(Box::new(sale))).await? {
             Answer::Issued(issue) => Ok(issue),
             _ => Err(of_another_operation()),
@@ -102,7 +102,7 @@ pub trait Ledger: Backend {
         }
     }
 
-    /// Uses a key, unless the same request has used it: within [24 hours](super::KNOWN_FOR) the next [ten](super::MOST_REPEATS) of the same name
+    /// Uses a key, unless the same request has used it: within [24 hours](super::IDEMPOTENCY_WINDOW) the next [ten](super::MOST_REPEATS) of the same name
     /// are answered like the first, and count nothing, also if the key is expired or used up meanwhile. The count and the request
     /// are one commit. Returns the refusal if the key may not be used, or if the request was about another product; `None` if the
     /// key is unknown. Only for a store that has [`requests`](Backend::requests).
@@ -118,12 +118,12 @@ pub trait Ledger: Backend {
     }
 
     /// Keeps an event of a commerce platform, applies it, and says what it came to, in one commit. An event that the inbox has
-    /// changes nothing, unless it waits there and the receipt says that it [is kept](Receipt::is_kept).
+    /// changes nothing, unless it waits there and the call says that it [is a retry](InboundEvent::is_retry).
     ///
     /// # Errors
     ///
     /// [`StoreError`] if nothing was kept. After [`StoreError::Unknown`] it may have been; receiving it again is safe.
-    async fn receive(&self, receipt: Receipt) -> Result<Received, StoreError> {
+    async fn receive(&self, receipt: InboundEvent) -> Result<Received, StoreError> {
         match self.submit(Operation::Receive(Box::new(receipt))).await? {
             Answer::Received(received) => Ok(*received),
             _ => Err(of_another_operation()),

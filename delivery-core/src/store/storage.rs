@@ -97,7 +97,7 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// next token: both are durable before this returns.
     ///
     /// Several servers' clocks differ: a store that has a clock of its own corrects the times of its callers by it. A time
-    /// that no clock should have written delays no message: one that is due more than [`FARTHEST`](super::FARTHEST) after
+    /// that no clock should have written delays no message: one that is due more than [`MAX_RETRY_DELAY`](super::MAX_RETRY_DELAY) after
     /// `now`, or leased for longer than [`LONGEST_LEASE`](super::LONGEST_LEASE), is due at once, and one that was queued after
     /// `now` counts as queued now.
     ///

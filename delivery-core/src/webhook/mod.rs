@@ -58,7 +58,7 @@ use tokio::sync::Semaphore;
 use url::Url;
 
 use self::health::Health;
-pub use self::secret::SigningSecret;
+pub use self::secret::WebhookSigningSecret;
 use self::send::Client;
 pub(crate) use self::send::SendError;
 use crate::store::{MOST_WEBHOOKS, WebhookName};
@@ -72,8 +72,8 @@ const PLACES: usize = 24;
 pub struct Webhook {
     name: WebhookName,
     url: Url,
-    secret: SigningSecret,
-    previous: Option<SigningSecret>,
+    secret: WebhookSigningSecret,
+    previous: Option<WebhookSigningSecret>,
     health: Health,
     /// Places for requests that are under way.
     places: Arc<Semaphore>,
@@ -111,7 +111,7 @@ impl Webhook {
     /// # Errors
     ///
     /// [`Invalid`] unless `url` is such an address, without user and password.
-    pub fn new(name: WebhookName, url: &str, secret: SigningSecret) -> Result<Self, Invalid> {
+    pub fn new(name: WebhookName, url: &str, secret: WebhookSigningSecret) -> Result<Self, Invalid> {
         let is_plain = |url: &Url| {
             let credentials = !url.username().is_empty() || url.password().is_some();
             matches!(url.scheme(), "http" | "https") && url.has_host() && !credentials
@@ -125,7 +125,7 @@ impl Webhook {
 
     /// Also signs with the previous secret. Remove it once the receiver knows the new one.
     #[must_use]
-    pub fn previous_secret(mut self, secret: SigningSecret) -> Self {
+    pub fn previous_secret(mut self, secret: WebhookSigningSecret) -> Self {
         self.previous = Some(secret);
         self
     }

@@ -16,9 +16,9 @@ const PREFIX: &str = "whsec_";
 /// A secret that requests to one receiver are signed with: `whsec_` and the base64 of 24 to 64 random bytes, as
 /// `printf whsec_; openssl rand -base64 32` prints it.
 #[derive(Clone)]
-pub struct SigningSecret(Zeroizing<Vec<u8>>);
+pub struct WebhookSigningSecret(Zeroizing<Vec<u8>>);
 
-impl SigningSecret {
+impl WebhookSigningSecret {
     /// The signature of a request: `v1,` and the base64 of an HMAC-SHA256.
     pub(super) fn sign(&self, id: &str, timestamp: i64, body: &[u8]) -> Option<String> {
         // An HMAC takes a key of any length.
@@ -29,7 +29,7 @@ impl SigningSecret {
     }
 }
 
-impl FromStr for SigningSecret {
+impl FromStr for WebhookSigningSecret {
     type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Invalid> {
@@ -40,9 +40,9 @@ impl FromStr for SigningSecret {
     }
 }
 
-impl fmt::Debug for SigningSecret {
+impl fmt::Debug for WebhookSigningSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SigningSecret(…)")
+        f.write_str("WebhookSigningSecret(…)")
     }
 }
 
@@ -69,7 +69,7 @@ mod tests {
                 "v1,tZ1I4/hDygAJgO5TYxiSd6Sd0kDW6hPenDe+bTa3Kkw=",
             ),
         ] {
-            let secret: SigningSecret = secret.parse().unwrap();
+            let secret: WebhookSigningSecret = secret.parse().unwrap();
             assert_eq!(secret.sign(id, timestamp, body.as_bytes()).as_deref(), Some(expected));
         }
     }
@@ -86,8 +86,8 @@ mod tests {
             ("whsec_not base64 but a good deal of text".to_owned(), false),
             (String::new(), false),
         ] {
-            assert_eq!(secret.parse::<SigningSecret>().is_ok(), accepted, "{secret}");
+            assert_eq!(secret.parse::<WebhookSigningSecret>().is_ok(), accepted, "{secret}");
         }
-        assert_eq!(format!("{:?}", encoded(32).parse::<SigningSecret>().unwrap()), "SigningSecret(…)");
+        assert_eq!(format!("{:?}", encoded(32).parse::<WebhookSigningSecret>().unwrap()), "WebhookSigningSecret(…)");
     }
 }

@@ -19,10 +19,10 @@ use delivery_core::order::{OrderId, Source};
 use delivery_core::post::{NewPost, Post, PostId};
 use delivery_core::product::{Listing, NewProduct, Product, ProductId, RefName};
 use delivery_core::store::{
-    Action, Answer, AuditEntry, AuditQuery, Backend, Backlog, Catalog, CatalogEditor, Deal, Edit, Entry, ExpiryScan,
-    FailedMessage, Figures, Inbox, InboxQuery, KeyQuery, Lease, LeasedMessage, Ledger, MessageNumber, MessageQuery,
-    Office, Operation, Page, PostQuery, Posts, ProductNames, Records, ReferenceKind, Requests, Route, StoreError,
-    StoredMessage, Use, UseId,
+    Action, Answer, AuditEntry, AuditQuery, Backend, Backlog, Catalog, CatalogEditor, Deal, Edit, ExpiryScan,
+    FailedMessage, Figures, Inbox, InboxEvent, InboxQuery, KeyQuery, Lease, LeasedMessage, Ledger, MessageNumber,
+    MessageQuery, Office, Operation, Page, PostQuery, Posts, ProductNames, Records, ReferenceKind, Requests, Route,
+    StoreError, StoredMessage, Use, UseId,
 };
 
 /// What happens to a call of a [`Faulty`] store.
@@ -225,7 +225,7 @@ impl<S: Ledger> Inbox for Faulty<S> {
         now: DateTime<Utc>,
         lease_until: DateTime<Utc>,
         limit: usize,
-    ) -> Result<Vec<Entry>, StoreError> {
+    ) -> Result<Vec<InboxEvent>, StoreError> {
         self.call(self.kept()?.claim_entries(now, lease_until, limit)).await
     }
 
@@ -238,7 +238,7 @@ impl<S: Ledger> Inbox for Faulty<S> {
         self.call(self.kept()?.retry_entries(source, since, now)).await
     }
 
-    async fn entries(&self, query: &InboxQuery) -> Result<Page<Entry, i64>, StoreError> {
+    async fn entries(&self, query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError> {
         self.call(self.kept()?.entries(query)).await
     }
 

@@ -6,7 +6,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, FromRef};
 use axum::routing::get;
-use delivery_axum::{Grant, Refused};
+use delivery_axum::{Grant, GrantRejection};
 use delivery_core::Delivery;
 use http::{Request, Response};
 use http_body_util::BodyExt;
@@ -36,7 +36,10 @@ impl Host {
             .route("/panics", get(panics))
             .route("/guarded", get(async |grant: Grant| format!("used {} times", grant.key().used())))
             .route("/counted", get(counted))
-            .route("/lenient", get(async |grant: Result<Grant, Refused>| if grant.is_ok() { "in" } else { "a sample" }))
+            .route(
+                "/lenient",
+                get(async |grant: Result<Grant, GrantRejection>| if grant.is_ok() { "in" } else { "a sample" }),
+            )
             .nest("/nested", delivery_axum::router(delivery.clone()))
             .merge(delivery_axum::router(delivery.clone()))
             .fallback(delivery_axum::not_found)
@@ -68,7 +71,7 @@ async fn panics() -> &'static str {
     std::panic::resume_unwind(Box::new("a route of the host's panicked"))
 }
 
-async fn counted(grant: Grant) -> Result<String, Refused> {
+async fn counted(grant: Grant) -> Result<String, GrantRejection> {
     let key = grant.count_use(grant.key().product()).await?;
     Ok(format!("used {} times", key.used()))
 }

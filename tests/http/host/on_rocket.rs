@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Mutex;
 
 use delivery_core::Delivery;
-use delivery_rocket::{DeliveryFairing, Grant, Refused};
+use delivery_rocket::{DeliveryFairing, Grant, GrantRejection};
 use http::uri::PathAndQuery;
 use http::{Request, Response};
 use rocket::config::{Config, LogLevel};
@@ -113,13 +113,13 @@ fn guarded(grant: Grant) -> String {
 }
 
 #[get("/counted")]
-async fn counted(grant: Grant) -> Result<String, Refused> {
+async fn counted(grant: Grant) -> Result<String, GrantRejection> {
     let key = grant.count_use(grant.key().product()).await?;
     Ok(format!("used {} times", key.used()))
 }
 
 #[get("/lenient")]
 #[expect(clippy::needless_pass_by_value, reason = "a guard")]
-fn lenient(grant: Result<Grant, Refused>) -> &'static str {
+fn lenient(grant: Result<Grant, GrantRejection>) -> &'static str {
     if grant.is_ok() { "in" } else { "a sample" }
 }

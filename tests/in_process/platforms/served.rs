@@ -8,7 +8,7 @@ use delivery_core::Delivery;
 use delivery_core::delivery::{PlatformSettings, Settings};
 use delivery_core::http::{Endpoint, PlatformPath};
 use delivery_core::product::{NewProduct, Refs};
-use delivery_core::store::{Entry, EventOutcome, InboxQuery, KeyQuery};
+use delivery_core::store::{EventOutcome, InboxEvent, InboxQuery, KeyQuery};
 use delivery_rocket::DeliveryFairing;
 use delivery_testing::MemoryStore;
 use delivery_testing::{ManualClock, RecordingMailer, Shop};
@@ -100,7 +100,7 @@ async fn send(host: &dyn Host, platform: &str, vector: &Vector) -> (u16, String)
     host.ask(Method::POST, &path, &headers, &vector.body).await
 }
 
-async fn entries(shop: &Shop) -> Vec<Entry> {
+async fn entries(shop: &Shop) -> Vec<InboxEvent> {
     shop.delivery.events(&InboxQuery { limit: 100, ..InboxQuery::default() }).await.unwrap().items
 }
 

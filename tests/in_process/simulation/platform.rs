@@ -102,9 +102,9 @@ impl Platform {
             let its = OrderRef { source: source(), id: sale.order.parse().unwrap() };
             let keys: Vec<&Key> = issued.iter().filter(|key| key.granted().order.as_ref() == Some(&its)).collect();
             assert!(keys.len() <= 1, "{} has {} keys", sale.order, keys.len());
-            let is_kept = !sale.is_refunded && sale.dispute != Some(false);
+            let is_retry = !sale.is_refunded && sale.dispute != Some(false);
             let is_valid = keys.first().is_some_and(|key| key.status(now) == Status::Valid);
-            assert_eq!(is_valid, is_kept, "{}", sale.order);
+            assert_eq!(is_valid, is_retry, "{}", sale.order);
             let of = if is_valid { &mut valid } else { &mut revoked };
             of.extend(keys.into_iter().cloned());
         }

@@ -8,18 +8,18 @@ use delivery_core::email::Email;
 use delivery_core::order::{OrderId, Source};
 use delivery_core::product::RefName;
 use delivery_core::store::{
-    Deal, Edit, Entry, EventOutcome, Handling, Inbox, InboxQuery, Ledger, Page, Receipt, Received, ReferenceKind,
-    StoreError,
+    Deal, Edit, EventOutcome, Handling, InboundEvent, Inbox, InboxEvent, InboxQuery, Ledger, Page, Received,
+    ReferenceKind, StoreError,
 };
 
 use super::fault::Fault::*;
 use super::store::Wrong;
 
 impl Wrong {
-    pub async fn receive_wrongly(&self, mut receipt: Receipt) -> Result<Received, StoreError> {
+    pub async fn receive_wrongly(&self, mut receipt: InboundEvent) -> Result<Received, StoreError> {
         let inner = self.open()?;
         match self.fault {
-            ReceivesACopyAsNew if !receipt.is_kept => {
+            ReceivesACopyAsNew if !receipt.is_retry => {
                 receipt.entry.id.name = self.favours.fetch_add(1, Ordering::SeqCst).to_string().parse().unwrap();
             }
             ForgetsTheGrace => receipt.grace = TimeDelta::zero(),
@@ -46,7 +46,7 @@ impl Inbox for Wrong {
         now: DateTime<Utc>,
         mut lease_until: DateTime<Utc>,
         limit: usize,
-    ) -> Result<Vec<Entry>, StoreError> {
+    ) -> Result<Vec<InboxEvent>, StoreError> {
         if self.is(LeasesAnEventToMany) {
             lease_until = now - TimeDelta::minutes(1);
         }
@@ -63,7 +63,7 @@ impl Inbox for Wrong {
         self.kept()?.retry_entries(source, since, now).await
     }
 
-    async fn entries(&self, query: &InboxQuery) -> Result<Page<Entry, i64>, StoreError> {
+    async fn entries(&self, query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError> {
         let outcome = query.outcome.filter(|_| !self.is(IgnoresTheOutcome) && !self.is(ListsAProductOften));
         let mut page = self.kept()?.entries(&InboxQuery { outcome, ..query.clone() }).await?;
         if self.is(ForgetsTheReason) {
@@ -104,7 +104,9 @@ impl Inbox for Wrong {
             let step = Some(Handling::Ignore(String::new()));
             let notices = std::sync::Arc::new(|_| Ok(Vec::new()));
             let grace = TimeDelta::zero();
-            self.inner.receive(Receipt { entry, is_kept: true, step, at, grace, notices, by: Option::None }).await?;
+            self.inner
+                .receive(InboundEvent { entry, is_retry: true, step, at, grace, notices, by: Option::None })
+                .await?;
         }
         self.kept()?.prune_inbox(before).await
     }

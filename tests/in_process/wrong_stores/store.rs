@@ -10,8 +10,8 @@ use delivery_core::key::{Change, Fingerprint, Key, KeyId, LimitChange, NewKey, R
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::store::{
     Answer, Backend, ChangeKey, CompleteMessage, Edit, FailedMessage, FetchProduct, Issue, KeyQuery, Lease,
-    LeasedMessage, Ledger, MessageNumber, Notice, Office, Operation, Outcome, Page, Refused, Route, Sale, StoreError,
-    Successor, Use, UseId,
+    LeasedMessage, Ledger, MessageNumber, NewSale, Notice, Office, Operation, Outcome, Page, Refused, Route,
+    StoreError, Successor, Use, UseId,
 };
 use delivery_core::terms::UseLimit;
 use delivery_testing::Fixture;
@@ -115,8 +115,8 @@ impl Ledger for Wrong {
 }
 
 impl Wrong {
-    async fn issue_wrongly(&self, sale: Sale) -> Result<Issue, StoreError> {
-        let Sale { mut key, mut messages, by } = sale;
+    async fn issue_wrongly(&self, sale: NewSale) -> Result<Issue, StoreError> {
+        let NewSale { mut key, mut messages, by } = sale;
         let inner = self.open()?;
         match self.fault {
             ForgetsTheOrder => key.order = Option::None,
@@ -133,10 +133,10 @@ impl Wrong {
         }
         self.first.lock().unwrap().get_or_insert(key.id);
         let again = (key.clone(), messages.clone());
-        let issue = inner.issue(Sale { key, messages, by }).await?;
+        let issue = inner.issue(NewSale { key, messages, by }).await?;
         match issue {
             Issue::Existing(_) if self.is(QueuesAMessageForAReplay) => {
-                inner.issue(Sale::new(NewKey { order: Option::None, ..again.0 }, again.1)).await?;
+                inner.issue(NewSale::new(NewKey { order: Option::None, ..again.0 }, again.1)).await?;
                 Ok(issue)
             }
             Issue::Existing(key) if self.is(AnswersAReplayWithTheKeyAsItWasIssued) => {
@@ -184,7 +184,7 @@ impl Wrong {
         }
         if self.is(QueuesAMessageForARefusal) {
             let another = NewKey { id: KeyId::from_bytes([0xff; 16]), ..key.granted().as_ref().clone() };
-            inner.issue(Sale::new(another, messages)).await?;
+            inner.issue(NewSale::new(another, messages)).await?;
             return Ok(Some(Err(Refused { refusal, key })));
         }
         let used_up = matches!(refusal, Refusal::Exhausted { .. });
@@ -210,7 +210,7 @@ impl Wrong {
         {
             let id = successor.id;
             let granted = NewKey { id, order: Option::None, ..key.granted().as_ref().clone() };
-            return Ok(Some(Ok(inner.issue(Sale::new(granted, successor.messages)).await?)));
+            return Ok(Some(Ok(inner.issue(NewSale::new(granted, successor.messages)).await?)));
         }
         match inner.rotate(id, successor).await? {
             Some(Ok(Issue::New(key))) if self.is(CountsFromZeroAfterARotation) => {

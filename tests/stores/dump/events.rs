@@ -7,8 +7,8 @@ use chrono::TimeDelta;
 use delivery_core::key::{KeyId, NewKey};
 use delivery_core::order::{OrderId, OrderRef, Source};
 use delivery_core::store::{
-    Backend, Bought, ChargeRef, Charged, Customer, Entry, EventId, Fetch, Handling, Inbox, InboxQuery, Ledger, Links,
-    Offer, Receipt, Refund, Report, RequestId, Sale, Term,
+    Backend, Bought, ChargeRef, Charged, Customer, EventId, Fetch, Handling, InboundEvent, Inbox, InboxEvent,
+    InboxQuery, Ledger, Links, NewSale, Offer, Refund, Report, RequestId, Term,
 };
 
 use super::sold::{KEYS, id, message, order};
@@ -38,8 +38,8 @@ fn name(text: &str) -> OrderId {
     text.parse().unwrap()
 }
 
-fn receipt(event: &str, step: Handling) -> Receipt {
-    let entry = Entry {
+fn receipt(event: &str, step: Handling) -> InboundEvent {
+    let entry = InboxEvent {
         number: 0,
         id: EventId { source: shop(), name: event.parse().unwrap() },
         kind: "transaction.completed".to_owned(),
@@ -54,14 +54,14 @@ fn receipt(event: &str, step: Handling) -> Receipt {
         version: 0,
     };
     let notices = Arc::new(|_| Ok(Vec::new()));
-    Receipt { entry, is_kept: false, step: Some(step), at: now(), grace: TimeDelta::days(3), notices, by: None }
+    InboundEvent { entry, is_retry: false, step: Some(step), at: now(), grace: TimeDelta::days(3), notices, by: None }
 }
 
 pub fn sold_id(index: u64) -> KeyId {
     id(KEYS + 1_000 + u128::from(index))
 }
 
-pub fn sale(index: u64) -> Receipt {
+pub fn sale(index: u64) -> InboundEvent {
     let reference = name(&format!("sale {index}"));
     let sold = NewKey { id: sold_id(index), order: None, ..order(1) };
     let sold = sold.bought_with(OrderRef { source: shop(), id: reference.clone() });
@@ -74,7 +74,7 @@ pub fn sale(index: u64) -> Receipt {
         term: Term::Unsaid,
         own: None,
     };
-    let offer = Offer { product: sold.product, pieces: 1, sale: Sale::new(sold, message(index.into())) };
+    let offer = Offer { product: sold.product, pieces: 1, sale: NewSale::new(sold, message(index.into())) };
     let charged = Charged {
         order: reference,
         at: now(),
@@ -88,7 +88,7 @@ pub fn sale(index: u64) -> Receipt {
     receipt(&format!("sold {index}"), Handling::Apply(vec![Report::Charged(charged)]))
 }
 
-pub fn refund(index: u64) -> Receipt {
+pub fn refund(index: u64) -> InboundEvent {
     let of = ChargeRef::Payment(name(&format!("payment {index}")));
     let report = Report::Refunded(Refund::full(of));
     receipt(&format!("refunded {index}"), Handling::Apply(vec![report]))

@@ -9,8 +9,8 @@ use delivery_core::key::{Actor, Change, Fingerprint, Key};
 use delivery_core::post::{Category, NewPost};
 use delivery_core::product::NewProduct;
 use delivery_core::store::{
-    Addressee, Backend, CatalogEditor, DumpError, Dumped, Issue, KeyQuery, Ledger, MessageId, MessageKind, Notice,
-    Outcome, Page, PostQuery, PostgresError, PostgresOptions, PostgresStore, Posts, Route, Sale, SqliteError,
+    Addressee, Backend, CatalogEditor, DumpError, Dumped, Issue, KeyQuery, Ledger, MessageId, MessageKind, NewSale,
+    Notice, Outcome, Page, PostQuery, PostgresError, PostgresOptions, PostgresStore, Posts, Route, SqliteError,
     SqliteStore,
 };
 use futures_util::future::join_all;
@@ -110,7 +110,7 @@ pub async fn fill(store: &SqliteStore) {
     }
     // As many at once as a ledger lets wait.
     for some in (0..KEYS).collect::<Vec<_>>().chunks(10_000) {
-        let issued = join_all(some.iter().map(|index| store.issue(Sale::new(order(*index), message(*index))))).await;
+        let issued = join_all(some.iter().map(|index| store.issue(NewSale::new(order(*index), message(*index))))).await;
         assert!(issued.iter().all(|issue| matches!(issue, Ok(Issue::New(_)))));
     }
     for some in (0..USES).collect::<Vec<_>>().chunks(10_000) {

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use chrono::TimeDelta;
 use delivery_core::key::NewKey;
-use delivery_core::store::{Backend, CatalogEditor, Issue, Ledger, Sale, StoreError};
+use delivery_core::store::{Backend, CatalogEditor, Issue, Ledger, NewSale, StoreError};
 use events::{ROWS, SALES, refunds_are_found};
 use ground::{assert_same, closing_picture, filled, ground, picture, used};
 use sold::{KEYS, USES, id, keyring, message, order, product, secrets};
@@ -51,7 +51,7 @@ async fn all_that_was_sold_arrives_in_either_direction_and_selling_goes_on() {
     target.register(&secrets()).await.unwrap();
     // An order that was served is served; a key counts on; what is new gets numbers of its own.
     let replay = NewKey { id: id(999_999), ..order(1) };
-    let Issue::Existing(key) = target.issue(Sale::new(replay, message(1))).await.unwrap() else {
+    let Issue::Existing(key) = target.issue(NewSale::new(replay, message(1))).await.unwrap() else {
         panic!("a second key")
     };
     assert_eq!(key.id(), id(1));
@@ -59,7 +59,9 @@ async fn all_that_was_sold_arrives_in_either_direction_and_selling_goes_on() {
     let history = target.history(id(100), None, 1_000).await.unwrap().items.len();
     assert_eq!(used(&target, 100).await.used(), was + 1);
     assert_eq!(target.history(id(100), None, 1_000).await.unwrap().items.len(), history + 1);
-    let Issue::New(_) = target.issue(Sale::new(order(KEYS), message(1))).await.unwrap() else { panic!("no new key") };
+    let Issue::New(_) = target.issue(NewSale::new(order(KEYS), message(1))).await.unwrap() else {
+        panic!("no new key")
+    };
     let new = target.add_product(facts("New"), by_admin()).await.unwrap();
     assert_eq!(new.id(), product(41));
     // Those that were leased are due once their leases have ended; those that were sent are not.
@@ -78,7 +80,7 @@ async fn a_dump_beside_a_server_has_every_use_that_was_answered() {
     let store = ground.source().await.unwrap();
     store.register(&secrets()).await.unwrap();
     for index in 0..20 {
-        store.issue(Sale::new(order(index), Vec::new())).await.unwrap();
+        store.issue(NewSale::new(order(index), Vec::new())).await.unwrap();
     }
     for round in 1..=3_u64 {
         for index in 0..20 {

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::path::{Path, PathBuf};
 
 use delivery_core::store::{
-    Backend, Catalog, CatalogEditor, DumpError, Dumped, Ledger, Progress, Sale, SqliteError, SqliteStore,
+    Backend, Catalog, CatalogEditor, DumpError, Dumped, Ledger, NewSale, Progress, SqliteError, SqliteStore,
 };
 use futures_util::FutureExt;
 use sha2::{Digest, Sha256};
@@ -20,7 +20,7 @@ async fn dumped() -> Ground {
     let store = ground.source().await.unwrap();
     store.register(&secrets()).await.unwrap();
     store.add_product(facts("Book"), by_admin()).await.unwrap();
-    store.issue(Sale::new(order(1), message(1))).await.unwrap();
+    store.issue(NewSale::new(order(1), message(1))).await.unwrap();
     store.close().await;
     ground.dump_file("whole").await.unwrap();
     std::fs::remove_file(ground.file()).unwrap();

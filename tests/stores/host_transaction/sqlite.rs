@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use delivery_core::email::Email;
-use delivery_core::store::{Issue, Ledger, Sale, SqliteStore, StoreError};
+use delivery_core::store::{Issue, Ledger, NewSale, SqliteStore, StoreError};
 use delivery_core::terms::OwnTerms;
 use sqlx::{Connection, Executor};
 
@@ -57,7 +57,7 @@ async fn execute(store: &SqliteStore, statements: &'static [&'static str]) {
 }
 
 /// Keys that are issued in one transaction, at whose end the host's code may crash.
-async fn issue(store: &SqliteStore, sales: [Sale; 2], crashes: bool) -> Result<(), StoreError> {
+async fn issue(store: &SqliteStore, sales: [NewSale; 2], crashes: bool) -> Result<(), StoreError> {
     let work = store.transaction(move |mut transaction| {
         Box::pin(async move {
             for sale in &sales {

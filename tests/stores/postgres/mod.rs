@@ -16,7 +16,7 @@ use std::time::Duration;
 use delivery_core::Delivery;
 use delivery_core::http::{Call, Endpoint};
 use delivery_core::key::KeyId;
-use delivery_core::store::{Backend, CatalogEditor, Ledger, PostgresError, PostgresStore, Sale};
+use delivery_core::store::{Backend, CatalogEditor, Ledger, NewSale, PostgresError, PostgresStore};
 use delivery_testing::Shop;
 use futures_util::{StreamExt, stream};
 use http::Method;
@@ -326,7 +326,7 @@ async fn a_server_that_keeps_nothing_through_a_crash_is_refused() {
     let opened_before = PostgresStore::options().schema("before").connect(&database.url()).await.unwrap();
     let idle = PostgresStore::options().schema("idle").connect(&database.url()).await.unwrap();
     idle.add_product(facts("Guide"), by_admin()).await.unwrap();
-    let issue = async |number| idle.issue(Sale::new(key(number, -1), Vec::new())).await;
+    let issue = async |number| idle.issue(NewSale::new(key(number, -1), Vec::new())).await;
     // Each of its writers has a share of the keys.
     for number in 1..20 {
         issue(number).await.unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use delivery_core::key::Fingerprint;
 use delivery_core::post::{Category, NewPost};
 use delivery_core::store::{
-    Backend, Catalog, CatalogEditor, KeyQuery, Ledger, Outcome, PostQuery, PostgresStore, Posts, Sale, StoreError,
+    Backend, Catalog, CatalogEditor, KeyQuery, Ledger, NewSale, Outcome, PostQuery, PostgresStore, Posts, StoreError,
 };
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Executor, PgPool, Row};
@@ -41,7 +41,7 @@ async fn every_call_gives_the_connection_back_as_it_was() {
     store.register(&[Fingerprint::from_bytes([1; 16])]).await.unwrap();
     store.register(&[Fingerprint::from_bytes([2; 16])]).await.unwrap_err();
     store.add_product(facts("Guide"), by_admin()).await.unwrap();
-    store.issue(Sale::new(key(1, -1), e_mail("a"))).await.unwrap();
+    store.issue(NewSale::new(key(1, -1), e_mail("a"))).await.unwrap();
     store.change(id, spend(0), Vec::new()).await.unwrap();
     store.find(id).await.unwrap();
     store.search(&KeyQuery::default()).await.unwrap();
@@ -74,7 +74,7 @@ async fn a_schema_may_be_called_like_a_keyword() {
     for name in ["order", "user", "all"] {
         let options = || PostgresStore::options().schema(name);
         let (own, pooled) = (options().connect(&server.url()).await, options().with_pool(pool.clone()).await);
-        own.unwrap().issue(Sale::new(key(1, -1), Vec::new())).await.unwrap();
+        own.unwrap().issue(NewSale::new(key(1, -1), Vec::new())).await.unwrap();
         assert!(pooled.unwrap().find(key(1, -1).id).await.unwrap().is_some(), "{name}");
     }
 }
@@ -84,7 +84,7 @@ async fn a_schema_may_be_called_like_a_keyword() {
 #[cfg_attr(without = "postgres", ignore = "needs postgres")]
 async fn a_pool_that_is_used_up_refuses_calls_and_is_not_queued_for_afterwards() {
     let (pool, store, _) = one_connection().await;
-    store.issue(Sale::new(key(1, -1), Vec::new())).await.unwrap();
+    store.issue(NewSale::new(key(1, -1), Vec::new())).await.unwrap();
     let held = pool.acquire().await.unwrap();
     let calls = (0..20).map(|_| store.find(key(1, -1).id));
     let refused = futures_util::future::join_all(calls).await;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use delivery_core::key::{Actor, Change};
-use delivery_core::store::{Backend, Issue, Ledger, PostgresStore, Sale};
+use delivery_core::store::{Backend, Issue, Ledger, NewSale, PostgresStore};
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -84,7 +84,7 @@ async fn a_lost_answer_is_found_out_and_nothing_happens_twice_or_not_at_all() {
     const ROUNDS: u32 = 500;
     let (store, cut, mut hand) = behind_a_proxy().await;
     let shared = key(1, -1);
-    store.issue(Sale::new(shared.clone(), Vec::new())).await.unwrap();
+    store.issue(NewSale::new(shared.clone(), Vec::new())).await.unwrap();
     let (mut uses, mut orders) = (0, 0);
     for round in 0..ROUNDS {
         let at = if round % 3 == 0 { BEFORE } else { AFTER };
@@ -97,7 +97,7 @@ async fn a_lost_answer_is_found_out_and_nothing_happens_twice_or_not_at_all() {
             let (number, order) = (1_000 + u128::from(round), format!("order {round}"));
             let granted = key(number, -1).bought_with(reference(&order));
             let id = granted.id;
-            let issued = store.issue(Sale::new(granted, e_mail(&round.to_string()))).await.unwrap();
+            let issued = store.issue(NewSale::new(granted, e_mail(&round.to_string()))).await.unwrap();
             assert!(matches!(&issued, Issue::New(key) if key.id() == id), "{round}");
         }
         cut.store(NOWHERE, Ordering::SeqCst);
@@ -121,7 +121,7 @@ async fn a_lost_answer_is_found_out_and_nothing_happens_twice_or_not_at_all() {
 async fn a_lost_commit_is_found_out() {
     let (store, cut, mut hand) = behind_a_proxy().await;
     let (store, key) = (Arc::new(store), key(1, -1));
-    store.issue(Sale::new(key.clone(), Vec::new())).await.unwrap();
+    store.issue(NewSale::new(key.clone(), Vec::new())).await.unwrap();
     for round in 1..=5 {
         hand.execute("BEGIN").await.unwrap();
         hand.execute("SELECT 1 FROM delivery_key FOR UPDATE").await.unwrap();

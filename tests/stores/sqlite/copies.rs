@@ -1,7 +1,7 @@
 //! Copies of a store that is open, and looks that change nothing.
 
 use delivery_core::key::{Acceptance, Fingerprint, Keyring};
-use delivery_core::store::{Backend, Ledger, Sale, Schema, SqliteError, SqliteStore};
+use delivery_core::store::{Backend, Ledger, NewSale, Schema, SqliteError, SqliteStore};
 
 use super::{add_newer_migration, open, opened};
 use crate::fixtures::{key, used};
@@ -10,7 +10,7 @@ use crate::fixtures::{key, used};
 async fn a_copy_has_what_was_acknowledged_and_opens_in_the_place_of_the_store() {
     let (folder, store) = opened().await;
     let (path, copy) = (folder.path().join("delivery.db"), folder.path().join("copy.db"));
-    let id = store.issue(Sale::new(key(1, -1), Vec::new())).await.unwrap().into_key().id();
+    let id = store.issue(NewSale::new(key(1, -1), Vec::new())).await.unwrap().into_key().id();
     for second in 0..5 {
         used(&store, id, second).await;
         // While it is open, and each in the place of the last.

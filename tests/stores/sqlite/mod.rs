@@ -10,7 +10,7 @@ use chrono::TimeDelta;
 use delivery_core::email::Email;
 use delivery_core::key::{Key, KeyId, Status};
 use delivery_core::store::{
-    Backend, CatalogEditor, Edit, Issue, KeyQuery, Ledger, LostKeys, LostScan, Sale, SqliteError, SqliteStore,
+    Backend, CatalogEditor, Edit, Issue, KeyQuery, Ledger, LostKeys, LostScan, NewSale, SqliteError, SqliteStore,
 };
 use futures_util::future::join_all;
 use sqlx::sqlite::SqliteConnectOptions;
@@ -81,7 +81,7 @@ async fn a_restart_loses_nothing_and_doubles_nothing() {
     for round in 0..50_u64 {
         let store = open(&folder).await;
         let granted = key(u128::from(round) + 1, -1).bought_with(order.clone());
-        let issued = store.issue(Sale::new(granted, message.clone())).await.unwrap();
+        let issued = store.issue(NewSale::new(granted, message.clone())).await.unwrap();
         assert_eq!(matches!(issued, Issue::New(_)), round == 0, "one key, however many restarts later");
         let issued = issued.into_key();
         assert_eq!(issued.used(), round);
@@ -103,7 +103,7 @@ async fn the_same_order_many_restarts_later_is_the_same_key() {
     let folder = tempfile::tempdir().unwrap();
     for round in 1..=support::rounds(100, 1000) {
         let store = open(&folder).await;
-        let issued = store.issue(Sale::new(key(round, -1).bought_with(reference("A")), Vec::new())).await.unwrap();
+        let issued = store.issue(NewSale::new(key(round, -1).bought_with(reference("A")), Vec::new())).await.unwrap();
         assert_eq!(issued.into_key().id(), key(1, -1).id);
         store.close().await;
     }
@@ -116,7 +116,7 @@ async fn counts_stay_exact_across_flushing_and_restart() {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(open(&folder).await);
     for number in 1..=KEYS {
-        store.issue(Sale::new(key(number, -1), Vec::new())).await.unwrap();
+        store.issue(NewSale::new(key(number, -1), Vec::new())).await.unwrap();
     }
     let mut users = JoinSet::new();
     for number in 1..=KEYS {
@@ -145,7 +145,7 @@ async fn counts_stay_exact_across_flushing_and_restart() {
 async fn exhausted_keys_are_found_whether_their_uses_are_flushed_or_not() {
     let (folder, store) = opened().await;
     for number in 1..=2_500 {
-        store.issue(Sale::new(key(number, 2), Vec::new())).await.unwrap();
+        store.issue(NewSale::new(key(number, 2), Vec::new())).await.unwrap();
     }
     let spend_each = async |store: &SqliteStore, of: &[u128]| {
         for number in (1..=2_500).filter(|number| of.contains(&(number % 3))) {
@@ -177,7 +177,7 @@ async fn exhausted_keys_are_found_whether_their_uses_are_flushed_or_not() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crash_between_append_and_flush_changes_no_count() {
     let (folder, store) = opened().await;
-    store.issue(Sale::new(key(1, 5), Vec::new())).await.unwrap();
+    store.issue(NewSale::new(key(1, 5), Vec::new())).await.unwrap();
     for _ in 0..3 {
         used(&store, key(1, 5).id, 0).await;
     }
@@ -196,7 +196,7 @@ async fn a_crash_between_append_and_flush_changes_no_count() {
 #[tokio::test]
 async fn a_message_that_was_under_way_at_a_crash_is_due_at_the_next_start() {
     let (folder, store) = opened().await;
-    store.issue(Sale::new(key(1, 1), e_mail("a"))).await.unwrap();
+    store.issue(NewSale::new(key(1, 1), e_mail("a"))).await.unwrap();
     let claim = async |store: &SqliteStore| {
         let claimed = store.claim_messages(now(), now() + TimeDelta::minutes(5), 10).await.unwrap();
         claimed.first().map(|message| message.attempt)
@@ -257,7 +257,7 @@ async fn add_newer_migration(path: &Path) {
 #[tokio::test]
 async fn a_file_of_the_first_version_is_brought_up_to_date() {
     let (folder, store) = opened().await;
-    let id = store.issue(Sale::new(key(1, -1), Vec::new())).await.unwrap().into_key().id();
+    let id = store.issue(NewSale::new(key(1, -1), Vec::new())).await.unwrap().into_key().id();
     store.close().await;
     let mut connection = session(&folder.path().join("delivery.db")).await;
     sqlx::raw_sql(FIRST_VERSION).execute(&mut connection).await.unwrap();
@@ -285,7 +285,7 @@ async fn a_closed_store_says_so() {
     let (folder, store) = opened().await;
     store.close().await;
     assert!(store.ping().await.is_err());
-    assert!(store.issue(Sale::new(key(1, 1), Vec::new())).await.is_err());
+    assert!(store.issue(NewSale::new(key(1, 1), Vec::new())).await.is_err());
     assert!(store.find(key(1, 1).id).await.is_err());
     let _again = open(&folder).await;
 }
@@ -295,7 +295,7 @@ async fn a_closed_store_says_so() {
 async fn whoever_reads_the_file_delays_no_customer_while_a_person_is_erased() {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(open(&folder).await);
-    let id = store.issue(Sale::new(key(1, -1), Vec::new())).await.unwrap().into_key().id();
+    let id = store.issue(NewSale::new(key(1, -1), Vec::new())).await.unwrap().into_key().id();
     let mut reader = session(&folder.path().join("delivery.db")).await;
     sqlx::raw_sql("BEGIN; SELECT * FROM delivery_key").execute(&mut reader).await.unwrap();
     let erase = || {

@@ -17,7 +17,7 @@ use super::shop::Shop;
 #[derive(Debug, Clone, Copy)]
 struct Kill {
     step: usize,
-    is_kept: bool,
+    is_retry: bool,
 }
 
 /// What is wrong when everything happens in its order.
@@ -36,7 +36,7 @@ where
     let mut chance = chance(timeline, seed);
     let steps = timeline.steps.iter().enumerate();
     let sent: Vec<usize> = steps.filter(|(_, step)| step.send.is_some()).map(|(number, _)| number).collect();
-    let kill = Kill { step: sent[chance.random_range(0..sent.len())], is_kept: chance.random_bool(0.5) };
+    let kill = Kill { step: sent[chance.random_range(0..sent.len())], is_retry: chance.random_bool(0.5) };
     let found = live(place, timeline, Some(kill)).await;
     found.into_iter().map(|found| format!("{kill:?}: {found}")).collect()
 }
@@ -83,7 +83,7 @@ where
             shop.wait_until(at).await;
         }
         let kill = kill.filter(|kill| kill.step == number);
-        if let (Some(event), Some(Kill { is_kept: true, .. })) = (&step.send, kill) {
+        if let (Some(event), Some(Kill { is_retry: true, .. })) = (&step.send, kill) {
             wrong.extend(shop.send(&timeline.platform, event, number).await.err());
         }
         if kill.is_some() {

@@ -13,7 +13,7 @@ use crate::key::Actor;
 use crate::order::Source;
 use crate::product::{ProductId, RefName};
 use crate::redact::redacted;
-use crate::store::{Captured, Charged, Edit, Entry, Handling, InboxQuery, Receipt, Report, StoreError, Word};
+use crate::store::{Captured, Charged, Edit, Handling, InboundEvent, InboxEvent, InboxQuery, Report, StoreError, Word};
 use crate::throttle::Throttle;
 
 /// Events that are leased together.
@@ -119,7 +119,7 @@ impl Delivery {
                 }
                 None if entry.due_at.is_some() => {
                     let receipt = self.receipt(entry, Some(Handling::Dismiss), self.inner.clock.now());
-                    self.apply(Receipt { is_kept: true, by: Some(by.clone()), ..receipt }).await?.is_outdated
+                    self.apply(InboundEvent { is_retry: true, by: Some(by.clone()), ..receipt }).await?.is_outdated
                 }
                 _ => false,
             };
@@ -175,13 +175,13 @@ impl Delivery {
         Ok(count)
     }
 
-    async fn apply_again(&self, entry: Entry) -> Result<(), Error> {
+    async fn apply_again(&self, entry: InboxEvent) -> Result<(), Error> {
         self.apply_with(entry, None).await.map(drop)
     }
 
     /// Applies an event that waits, with what the seller adds to it, and says who that is. Returns whether the event was changed
     /// meanwhile, so that it is to be read again.
-    async fn apply_with(&self, mut entry: Entry, seller: Option<(&Actor, Added)>) -> Result<bool, Error> {
+    async fn apply_with(&self, mut entry: InboxEvent, seller: Option<(&Actor, Added)>) -> Result<bool, Error> {
         let by = seller.as_ref().map(|(by, _)| *by);
         let told = entry.body.as_deref().map(serde_json::from_str::<Told>);
         let step = match told {
@@ -212,12 +212,12 @@ impl Delivery {
             Some(Err(_)) => Handling::Wait("it was kept by another version, which wrote it differently".to_owned()),
         };
         let receipt = self.receipt(entry, Some(step), self.inner.clock.now());
-        let receipt = Receipt { is_kept: true, by: by.cloned(), ..receipt };
+        let receipt = InboundEvent { is_retry: true, by: by.cloned(), ..receipt };
         match self.apply(receipt.clone()).await {
             // It would fail for ever, and nobody would know.
             Err(Error::Store(error @ StoreError::Corrupt { .. })) => {
                 let step = Some(Handling::Wait(format!("it cannot be applied: {error}")));
-                self.apply(Receipt { step, ..receipt }).await.map(|received| received.is_outdated)
+                self.apply(InboundEvent { step, ..receipt }).await.map(|received| received.is_outdated)
             }
             applied => applied.map(|received| received.is_outdated),
         }

@@ -8,13 +8,13 @@ use crate::delivery::Error;
 use crate::email::Email;
 use crate::order::Source;
 use crate::platform::{Event, Notification};
-use crate::store::{Entry, EventId, StoreError};
+use crate::store::{EventId, InboxEvent, StoreError};
 
 /// How long an event waits that was kept and could not be applied.
 const LATER: TimeDelta = TimeDelta::seconds(15);
 
 /// What the event says, and not the bytes that said it.
-pub(super) fn kept(source: &Source, notification: &Notification, now: DateTime<Utc>) -> Result<Entry, Error> {
+pub(super) fn kept(source: &Source, notification: &Notification, now: DateTime<Utc>) -> Result<InboxEvent, Error> {
     let Notification { id, kind, is_test, events } = notification;
     // A name that no store takes is known by its digest.
     let digest = || data_encoding::HEXLOWER.encode(&Sha256::digest(id));
@@ -27,7 +27,7 @@ pub(super) fn kept(source: &Source, notification: &Notification, now: DateTime<U
         Told::new(*is_test, Some(events))
     });
     let body = told.map(|told| serde_json::to_string(&told)).transpose();
-    Ok(Entry {
+    Ok(InboxEvent {
         number: 0,
         id: EventId { source: source.clone(), name },
         kind,

@@ -27,7 +27,8 @@ use crate::order::Source;
 use crate::platform::{Notification, Platform};
 use crate::redact::redacted;
 use crate::store::{
-    Entry, EventOutcome, Handling, InboxQuery, MessageKind, Notice, Page, ProductNames, Receipt, Received, StoreError,
+    EventOutcome, Handling, InboundEvent, InboxEvent, InboxQuery, MessageKind, Notice, Page, ProductNames, Received,
+    StoreError,
 };
 use crate::telemetry;
 use crate::throttle::Throttle;
@@ -175,7 +176,8 @@ impl Delivery {
             Err(Error::Store(error)) if !is_silent(&error) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, platform = %source, "an event is applied later");
                 let grace = self.grace();
-                self.apply(Receipt { entry, is_kept: false, step: None, at: now, grace, notices, by: None }).await?
+                self.apply(InboundEvent { entry, is_retry: false, step: None, at: now, grace, notices, by: None })
+                    .await?
             }
             received => received?,
         };
@@ -187,7 +189,7 @@ impl Delivery {
 
     /// What is to be done with an event; `None` if that cannot be found out now. A catalog of the host's that fails, hangs or
     /// panics loses no event.
-    async fn looked_up(&self, entry: &Entry, told: Told) -> Option<Handling> {
+    async fn looked_up(&self, entry: &InboxEvent, told: Told) -> Option<Handling> {
         static DELAYED: Throttle = Throttle::new();
         let handling = AssertUnwindSafe(self.handling(entry, told)).catch_unwind();
         let why = match timeout(PATIENCE, handling).await {
@@ -208,18 +210,18 @@ impl Delivery {
     /// # Errors
     ///
     /// [`StoreError::Unsupported`] if the store keeps no events; another [`StoreError`] if it cannot tell.
-    pub async fn events(&self, query: &InboxQuery) -> Result<Page<Entry, i64>, StoreError> {
+    pub async fn events(&self, query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError> {
         self.inner.ledger.office().ok_or(StoreError::Unsupported)?.entries(query).await
     }
 
     /// The receipt of an event.
-    fn receipt(&self, entry: Entry, step: Option<Handling>, at: DateTime<Utc>) -> Receipt {
+    fn receipt(&self, entry: InboxEvent, step: Option<Handling>, at: DateTime<Utc>) -> InboundEvent {
         let delivery = self.clone();
         let notices = Arc::new(move |kind| match kind {
             MessageKind::Revoked => Ok(vec![Notice::email(delivery.new_message_id()?, kind)]),
             kind => delivery.webhooks(kind),
         });
-        Receipt { entry, is_kept: false, step, at, grace: self.grace(), notices, by: None }
+        InboundEvent { entry, is_retry: false, step, at, grace: self.grace(), notices, by: None }
     }
 
     /// How much longer than it is paid for a key of a subscription lives.
@@ -228,8 +230,8 @@ impl Delivery {
     }
 
     /// Receives, and tells of what came of it.
-    async fn apply(&self, receipt: Receipt) -> Result<Received, Error> {
-        let (delivery, is_kept) = (self.clone(), receipt.is_kept);
+    async fn apply(&self, receipt: InboundEvent) -> Result<Received, Error> {
+        let (delivery, is_retry) = (self.clone(), receipt.is_retry);
         let work = async move {
             let inner = &delivery.inner;
             let received = inner.ledger.receive(receipt).await?;
@@ -237,14 +239,14 @@ impl Delivery {
                 inner.wake.notify_one();
             }
             if received.is_new && received.entry.outcome == Some(EventOutcome::NeedsAttention) {
-                let Entry { id, order, reason, .. } = &received.entry;
+                let InboxEvent { id, order, reason, .. } = &received.entry;
                 let (platform, event, reason) = (id.source.as_str(), redacted(id.name.as_str()), reason.as_deref());
                 let order = order.as_ref().map(|order| redacted(order.as_str()));
                 tracing::warn!(platform, event, order, reason, "an event of a platform waits for the seller");
             }
             // An event that waits is tried each hour, and counts again when it is done.
             let outcome = received.entry.outcome;
-            if received.is_new || is_kept && outcome != Some(EventOutcome::NeedsAttention) {
+            if received.is_new || is_retry && outcome != Some(EventOutcome::NeedsAttention) {
                 let outcome = outcome.map_or("kept", EventOutcome::as_str);
                 telemetry::platform_event(received.entry.id.source.as_str(), outcome);
             }
@@ -266,7 +268,7 @@ impl Delivery {
                 Some(EventOutcome::Remembered) => Some(inner.clock.now().checked_sub_signed(RECENTLY)),
                 _ => None,
             };
-            if let Some(since) = since.filter(|_| received.is_new || is_kept) {
+            if let Some(since) = since.filter(|_| received.is_new || is_retry) {
                 delivery.retry_events(Some(&received.entry.id.source), since).await;
             }
             Ok(received)

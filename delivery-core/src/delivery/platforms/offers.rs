@@ -12,7 +12,7 @@ use crate::platform::{Buyer, Line};
 use crate::product::{Product, ProductId, RefName};
 use crate::redact::redacted;
 use crate::store::{
-    Bought, Deal, MOST_PRODUCTS, MessageKind, Notice, Offer, Own, ReferenceKind, Sale, UNKNOWN_PRODUCT,
+    Bought, Deal, MOST_PRODUCTS, MessageKind, NewSale, Notice, Offer, Own, ReferenceKind, UNKNOWN_PRODUCT,
 };
 use crate::terms::{Terms, UseLimit, Validity};
 
@@ -148,7 +148,7 @@ impl Delivery {
         let key = crate::key::NewKey::on_terms(identity, product.id(), email.clone(), terms, inner.clock.now());
         let mut messages = vec![Notice::purchase(self.message_id(id)?)];
         messages.extend(self.webhooks(MessageKind::KeyIssued)?);
-        let sale = Sale::new(crate::key::NewKey { order: Some(order.clone()), ..key }, messages);
+        let sale = NewSale::new(crate::key::NewKey { order: Some(order.clone()), ..key }, messages);
         Ok(Offer { product: product.id(), pieces, sale })
     }
 

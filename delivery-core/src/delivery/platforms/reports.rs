@@ -8,11 +8,11 @@ use crate::clock::whole_seconds;
 use crate::delivery::{Delivery, Error};
 use crate::order::{OrderId, OrderRef, Source};
 use crate::platform::{self, Buyer, Event, Unreadable};
-use crate::store::{Captured, Charged, Customer, Entry, Handling, KeyQuery, Offer, ReferenceKind, Report, Word};
+use crate::store::{Captured, Charged, Customer, Handling, InboxEvent, KeyQuery, Offer, ReferenceKind, Report, Word};
 
 impl Delivery {
     /// What is to be done with an event.
-    pub(super) async fn handling(&self, entry: &Entry, told: Told) -> Result<Handling, Error> {
+    pub(super) async fn handling(&self, entry: &InboxEvent, told: Told) -> Result<Handling, Error> {
         let source = &entry.id.source;
         let Some(events) = &told.events else { return Ok(Handling::Wait(Unreadable.to_string())) };
         if told.is_test && !self.inner.platforms.accept_test_events {
@@ -52,7 +52,7 @@ impl Delivery {
     }
 
     /// What the store is told by an event: nothing if all its lines are dismissed, or if it can only be applied alone.
-    async fn report(&self, entry: &Entry, event: &Event, added: &Added) -> Result<Option<Report>, Error> {
+    async fn report(&self, entry: &InboxEvent, event: &Event, added: &Added) -> Result<Option<Report>, Error> {
         let source = &entry.id.source;
         Ok(match event {
             Event::Paid(sale) => self.charged(entry, sale, added).await?,
@@ -74,7 +74,7 @@ impl Delivery {
         })
     }
 
-    async fn charged(&self, entry: &Entry, sale: &platform::Sale, added: &Added) -> Result<Option<Report>, Error> {
+    async fn charged(&self, entry: &InboxEvent, sale: &platform::Sale, added: &Added) -> Result<Option<Report>, Error> {
         let platform::Sale { order, at, stands_at, is_open, is_again, lines, buyer, links } = sale;
         let (source, subscription) = (&entry.id.source, links.subscription.as_ref());
         let buying = Buying { lines, buyer, order: Some(order), subscription, added };

@@ -8,7 +8,7 @@ use crate::email::Email;
 use crate::key::{Change, Key, KeyId, LimitChange, Reason};
 use crate::observer::Event;
 use crate::product::ProductId;
-use crate::store::{Issue, MessageKind, Notice, Refused, Resend, Sale, Successor};
+use crate::store::{Issue, MessageKind, NewSale, Notice, Refused, Resend, Successor};
 use crate::terms::{OwnTerms, Validity};
 
 /// When a key is to expire.
@@ -35,7 +35,7 @@ impl Desk<'_> {
         send_email: bool,
     ) -> Result<Issued, Error> {
         let sale = self.delivery.prepare_by_hand(product, email, terms, send_email).await?;
-        self.delivery.issue(Sale { by: Some(self.actor.clone()), ..sale }).await
+        self.delivery.issue(NewSale { by: Some(self.actor.clone()), ..sale }).await
     }
 
     /// Revokes a key. As soon as this returns, the key is treated as unknown. Revoking it again changes nothing.

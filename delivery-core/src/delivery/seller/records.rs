@@ -99,7 +99,7 @@ impl Desk<'_> {
 #[cfg(feature = "platforms")]
 impl Desk<'_> {
     /// Applies an event of a platform that waits for the seller or was dismissed, with what it did not say: the buyer's address, and the
-    /// product of what was bought. Returns whether there is an event with this [number](crate::store::Entry::number). One that is
+    /// product of what was bought. Returns whether there is an event with this [number](crate::store::InboxEvent::number). One that is
     /// done is left as it is. If all that it sells was dismissed, that is taken back.
     ///
     /// # Errors

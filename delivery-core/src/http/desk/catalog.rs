@@ -5,7 +5,7 @@ use crate::delivery::Delivery;
 use crate::http::admin::{refs_of, terms, timestamp_of};
 use crate::http::fields::{Fault, Fields};
 use crate::http::proof::Seller;
-use crate::http::row::{Handler, Row, Words};
+use crate::http::row::{Docs, Handler, Row};
 use crate::http::{Reply, wire};
 use crate::post::{Category, Post, PostId};
 use crate::product::{Product, ProductId};
@@ -14,7 +14,7 @@ use crate::text::Invalid;
 
 pub(in crate::http) static UPDATE_PRODUCT: Row = Row {
     path: "/api/admin/product/update",
-    openapi: Words {
+    openapi: Docs {
         id: "updateProduct",
         summary: "Change a product",
         description: "What is left out stays as it is. Keys sold before fetch what it says now, on the terms that they were sold \
@@ -29,7 +29,7 @@ pub(in crate::http) static UPDATE_PRODUCT: Row = Row {
 
 pub(in crate::http) static ARCHIVE_PRODUCT: Row = Row {
     path: "/api/admin/product/archive",
-    openapi: Words {
+    openapi: Docs {
         id: "archiveProduct",
         summary: "Stop selling a product",
         description: "It is neither listed nor sold any more. Keys sold before still fetch it, and orders that were paid before \
@@ -44,7 +44,7 @@ pub(in crate::http) static ARCHIVE_PRODUCT: Row = Row {
 
 pub(in crate::http) static UPDATE_POST: Row = Row {
     path: "/api/admin/post/update",
-    openapi: Words {
+    openapi: Docs {
         id: "updatePost",
         summary: "Change a post",
         description: "What is left out stays as it is.",
@@ -58,7 +58,7 @@ pub(in crate::http) static UPDATE_POST: Row = Row {
 
 pub(in crate::http) static DELETE_POST: Row = Row {
     path: "/api/admin/post/delete",
-    openapi: Words {
+    openapi: Docs {
         id: "deletePost",
         summary: "Delete a post",
         description: "It is gone.",

@@ -5,7 +5,7 @@ use crate::delivery::{Delivery, Error};
 use crate::http::admin::platform_named;
 use crate::http::fields::{Fault, Fields};
 use crate::http::proof::Seller;
-use crate::http::row::{Handler, Parameter, Row, Words};
+use crate::http::row::{Docs, Handler, Parameter, Row};
 use crate::http::{Call, Reply};
 use crate::product::{ProductId, RefName};
 use crate::store::InboxQuery;
@@ -13,7 +13,7 @@ use crate::text::Invalid;
 
 pub(in crate::http) static INBOX: Row = Row {
     path: "/api/admin/inbox",
-    openapi: Words {
+    openapi: Docs {
         id: "listInbox",
         summary: "Events of platforms",
         description: "Newest first, with what they came to. Events that are done are deleted after thirty days.",
@@ -27,7 +27,7 @@ pub(in crate::http) static INBOX: Row = Row {
 
 pub(in crate::http) static APPLY_EVENT: Row = Row {
     path: "/api/admin/inbox/apply",
-    openapi: Words {
+    openapi: Docs {
         id: "applyEvent",
         summary: "Apply an event again",
         description: "An event that needs attention, or was dismissed, is applied again, with the address and the product that it did \
@@ -42,7 +42,7 @@ pub(in crate::http) static APPLY_EVENT: Row = Row {
 
 pub(in crate::http) static DISMISS_EVENT: Row = Row {
     path: "/api/admin/inbox/dismiss",
-    openapi: Words {
+    openapi: Docs {
         id: "dismissEvent",
         summary: "Put an event aside",
         description: "One event, or all events of a product that is not sold here, past and to come: they are `ignored`, because they \

@@ -9,7 +9,7 @@ use crate::http::admin::timestamp_of;
 use crate::http::fields::{Fault, Fields};
 use crate::http::proof::Seller;
 use crate::http::query;
-use crate::http::row::{Handler, Parameter, Row, Words};
+use crate::http::row::{Docs, Handler, Parameter, Row};
 use crate::http::{Call, Reply};
 use crate::key::{Key, KeyId, LimitChange, Status};
 use crate::product::ProductId;
@@ -30,7 +30,7 @@ pub(in crate::http) static KEYS: Row = Row {
         ErrorCode::Internal,
         ErrorCode::Unavailable,
     ],
-    openapi: Words {
+    openapi: Docs {
         id: "listKeys",
         summary: "Keys",
         description: "Newest first. Filters combine. An address is found in any case of its letters.",
@@ -62,7 +62,7 @@ pub(in crate::http) static KEY: Row = Row {
         ErrorCode::Internal,
         ErrorCode::Unavailable,
     ],
-    openapi: Words {
+    openapi: Docs {
         id: "showKey",
         summary: "A key with its history",
         description: "The newest 50 of its uses, messages and audit entries. With the subscription that renews it, if one \
@@ -77,7 +77,7 @@ pub(in crate::http) static KEY: Row = Row {
 
 pub(in crate::http) static REVOKE: Row = Row {
     path: "/api/admin/key/revoke",
-    openapi: Words {
+    openapi: Docs {
         id: "revokeKey",
         summary: "Withdraw a key",
         description: "It is treated as unknown from the answer on. Again: no change.",
@@ -91,7 +91,7 @@ pub(in crate::http) static REVOKE: Row = Row {
 
 pub(in crate::http) static RESTORE: Row = Row {
     path: "/api/admin/key/restore",
-    openapi: Words {
+    openapi: Docs {
         id: "restoreKey",
         summary: "Give a key back",
         description: "Lifts a revocation. Again: no change. A key that was rotated stays withdrawn.",
@@ -105,7 +105,7 @@ pub(in crate::http) static RESTORE: Row = Row {
 
 pub(in crate::http) static CHANGE: Row = Row {
     path: "/api/admin/key/change",
-    openapi: Words {
+    openapi: Docs {
         id: "changeKey",
         summary: "Give a key other terms",
         description: "What is left out stays as it is. A limit below what was used exhausts the key.",
@@ -119,7 +119,7 @@ pub(in crate::http) static CHANGE: Row = Row {
 
 pub(in crate::http) static RESEND: Row = Row {
     path: "/api/admin/key/resend",
-    openapi: Words {
+    openapi: Docs {
         id: "resendKey",
         summary: "Send a key again",
         description: "A new e-mail to the buyer; to another address if one is given, which corrects it.",
@@ -133,7 +133,7 @@ pub(in crate::http) static RESEND: Row = Row {
 
 pub(in crate::http) static ROTATE: Row = Row {
     path: "/api/admin/key/rotate",
-    openapi: Words {
+    openapi: Docs {
         id: "rotateKey",
         summary: "Replace a key whose text leaked",
         description: "Withdraws it for good and issues its successor with the same limit, count and expiry, which is sent to the \

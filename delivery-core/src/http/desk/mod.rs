@@ -14,7 +14,7 @@ pub(super) use self::keys::{CHANGE, KEY, KEYS, RESEND, RESTORE, REVOKE, ROTATE};
 pub(super) use self::records::{ERASE, EVENTS, MESSAGES, RETRY_MESSAGE, STATS};
 use super::body::BodyRule;
 use super::fields::{Fault, integer};
-use super::row::{Handler, Row, Verb, Words};
+use super::row::{Docs, Handler, Row, Verb};
 use super::{Call, Reply, admin, query};
 use crate::delivery::Error;
 use crate::error::ErrorCode;
@@ -46,7 +46,7 @@ const LIST: Row = Row {
         ErrorCode::Internal,
         ErrorCode::Unavailable,
     ],
-    openapi: Words { tag: "seller", id: "", summary: "", description: "", parameters: &[], body: None, success: None },
+    openapi: Docs { tag: "seller", id: "", summary: "", description: "", parameters: &[], body: None, success: None },
 };
 
 async fn answered(answer: impl Future<Output = Result<Reply, Fault>>) -> Reply {

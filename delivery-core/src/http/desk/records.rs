@@ -5,7 +5,7 @@ use crate::delivery::Delivery;
 use crate::http::fields::{Fault, Fields, integer};
 use crate::http::proof::Seller;
 use crate::http::query;
-use crate::http::row::{Handler, Parameter, Row, Words};
+use crate::http::row::{Docs, Handler, Parameter, Row};
 use crate::http::{Call, Reply};
 use crate::store::{AuditQuery, MessageNumber, MessageQuery};
 use crate::text::Invalid;
@@ -16,7 +16,7 @@ const MOST_DAYS: u32 = 365;
 
 pub(in crate::http) static MESSAGES: Row = Row {
     path: "/api/admin/messages",
-    openapi: Words {
+    openapi: Docs {
         id: "listMessages",
         summary: "Messages",
         description: "E-mails and the host's webhooks, newest first.",
@@ -30,7 +30,7 @@ pub(in crate::http) static MESSAGES: Row = Row {
 
 pub(in crate::http) static RETRY_MESSAGE: Row = Row {
     path: "/api/admin/message/retry",
-    openapi: Words {
+    openapi: Docs {
         id: "retryMessage",
         summary: "Send a message that failed",
         description: "Its attempts are counted anew. A message that waits or was sent is left as it is.",
@@ -44,7 +44,7 @@ pub(in crate::http) static RETRY_MESSAGE: Row = Row {
 
 pub(in crate::http) static EVENTS: Row = Row {
     path: "/api/admin/events",
-    openapi: Words {
+    openapi: Docs {
         id: "listEvents",
         summary: "The audit log",
         description: "Who changed what, newest first. What was sold is told by the keys themselves.",
@@ -58,7 +58,7 @@ pub(in crate::http) static EVENTS: Row = Row {
 
 pub(in crate::http) static STATS: Row = Row {
     path: "/api/admin/stats",
-    openapi: Words {
+    openapi: Docs {
         id: "showStats",
         summary: "How the shop does",
         description: "What happened on each of the last days, today first, in UTC; and keys by product and by status.",
@@ -72,7 +72,7 @@ pub(in crate::http) static STATS: Row = Row {
 
 pub(in crate::http) static ERASE: Row = Row {
     path: "/api/admin/customer/erase",
-    openapi: Words {
+    openapi: Docs {
         id: "eraseCustomer",
         summary: "Forget a person",
         description: "The address becomes `erased-…@erased.invalid` in keys, messages and the audit log; what waits to be sent or \

@@ -379,7 +379,7 @@ impl Stats {
 
 #[cfg(feature = "platforms")]
 impl<'a> Inbox<'a> {
-    pub(super) fn of(page: &'a Page<crate::store::Entry, i64>) -> Self {
+    pub(super) fn of(page: &'a Page<crate::store::InboxEvent, i64>) -> Self {
         let inbox = page.items.iter().map(ShownEntry::of).collect();
         Self { inbox, next: page.next.map(|next| next.to_string()) }
     }
@@ -387,7 +387,7 @@ impl<'a> Inbox<'a> {
 
 #[cfg(feature = "platforms")]
 impl<'a> ShownEntry<'a> {
-    fn of(entry: &'a crate::store::Entry) -> Self {
+    fn of(entry: &'a crate::store::InboxEvent) -> Self {
         let keys = if entry.keys.len() > 1 { entry.keys.as_slice() } else { &[] };
         Self {
             id: entry.number.to_string(),

@@ -31,7 +31,7 @@ pub use self::value::openapi;
 use super::body::BodyRule;
 #[cfg(feature = "platforms")]
 use super::platform::PlatformPath;
-use super::row::{Answering, Handler, Row, Verb, Words};
+use super::row::{Answering, Docs, Handler, Row, Verb};
 use super::{Call, Reply};
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
@@ -49,7 +49,7 @@ pub(super) static DESCRIBE: Row = Row {
     limit: None,
     handler: Handler::Public(describe),
     codes: &[ErrorCode::MethodNotAllowed],
-    openapi: Words {
+    openapi: Docs {
         tag: "public",
         id: "describe",
         summary: "This description",

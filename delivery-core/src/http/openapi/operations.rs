@@ -10,7 +10,7 @@ use utoipa::openapi::{ContentBuilder, HttpMethod, Ref, Required};
 use super::bodies::{LINE, UUID};
 
 use crate::http::Endpoint;
-use crate::http::row::{Handler, Parameter, Words};
+use crate::http::row::{Docs, Handler, Parameter};
 use crate::store::EventOutcome;
 
 /// The names of the security schemes: the seller's token, and a buyer's key in two places.
@@ -24,7 +24,7 @@ pub(super) fn method(endpoint: Endpoint) -> HttpMethod {
 
 /// An operation without its answers.
 pub(super) fn of(endpoint: Endpoint) -> OperationBuilder {
-    let Words { tag, id, summary, description, parameters, body, .. } = &endpoint.row().openapi;
+    let Docs { tag, id, summary, description, parameters, body, .. } = &endpoint.row().openapi;
     let mut operation = OperationBuilder::new()
         .tag(*tag)
         .operation_id(Some(*id))
@@ -41,8 +41,8 @@ pub(super) fn of(endpoint: Endpoint) -> OperationBuilder {
         Handler::Key(_) | Handler::Product(_) => {
             operation.securities(Some([SecurityRequirement::default(), with(KEY_AS_TOKEN), with(KEY_AS_HEADER)]))
         }
-        Handler::Event(_) => signed(operation, endpoint),
-        Handler::Public(_) | Handler::Anybody(..) | Handler::Platform(_) => operation,
+        Handler::SignedWebhook(_) => signed(operation, endpoint),
+        Handler::Public(_) | Handler::PublicPost(..) | Handler::SharedSecret(_) => operation,
         #[cfg(feature = "pages")]
         Handler::Page(_) => operation,
     }

@@ -3,10 +3,10 @@
 use minijinja::context;
 
 use super::shown::{PAGE, desk, entry, next, parameter};
-use super::{Answering, SignedIn, Visit, base};
+use super::{Answering, PageRequest, SignedIn, base};
 use crate::store::AuditQuery;
 
-pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
+pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         let query = AuditQuery { key: None, before: parameter(&visit, "before")?, limit: PAGE };
         let page = visit.delivery.desk(&seller.actor).audit(&query).await?;

@@ -9,7 +9,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::form::Form;
 use super::shown::{CONTENT, SOURCE, day, end};
-use super::{Answering, Trouble, Visit};
+use super::{Answering, PageError, PageRequest};
 use crate::delivery::Error;
 use crate::http::limits::{admit, client, forged};
 use crate::http::{Reply, names};
@@ -18,7 +18,7 @@ use crate::limit::{Identity, Policy};
 use crate::product::Product;
 use crate::store::{MOST_REPEATS, RequestId};
 
-pub(super) fn show(visit: Visit<'_>) -> Answering<'_> {
+pub(super) fn show(visit: PageRequest<'_>) -> Answering<'_> {
     Box::pin(async move {
         let Some(form) = &visit.form else { return asked(&visit, "", None) };
         match form.text("do") {
@@ -29,16 +29,16 @@ pub(super) fn show(visit: Visit<'_>) -> Answering<'_> {
 }
 
 /// The form for a key.
-fn asked(visit: &Visit<'_>, key: &str, fault: Option<&str>) -> Result<Reply, Trouble> {
+fn asked(visit: &PageRequest<'_>, key: &str, fault: Option<&str>) -> Result<Reply, PageError> {
     let prefix = visit.delivery.inner.keyring.prefix();
     let can_ask = visit.delivery.inner.ledger.office().is_some();
     visit.page_with_script("key_form.html", context! { key, fault, prefix, can_ask })
 }
 
 /// What the key is good for. Uses nothing up, and counts as a validation.
-async fn shown(visit: &Visit<'_>, form: &Form) -> Result<Reply, Trouble> {
+async fn shown(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, PageError> {
     let delivery = visit.delivery;
-    admit(delivery, Policy::Validate, client(delivery, visit.call)).await.map_err(Trouble::Answered)?;
+    admit(delivery, Policy::Validate, client(delivery, visit.call)).await.map_err(PageError::Answered)?;
     let Some(text) = form.given("key") else { return asked(visit, "", Some("Paste your key into the field.")) };
     let checked = match delivery.verify(text) {
         Some(id) => delivery.check(id).await,
@@ -50,7 +50,7 @@ async fn shown(visit: &Visit<'_>, form: &Form) -> Result<Reply, Trouble> {
     }
 }
 
-async fn key_page(visit: &Visit<'_>, text: &str, key: &Key) -> Result<Reply, Trouble> {
+async fn key_page(visit: &PageRequest<'_>, text: &str, key: &Key) -> Result<Reply, PageError> {
     let product = visit.delivery.product(key.product()).await?;
     let Some(product) = product else { return refused(visit, text, &Error::UnknownProduct) };
     let knows_repeats = visit.delivery.inner.ledger.office().is_some();
@@ -82,7 +82,7 @@ async fn key_page(visit: &Visit<'_>, text: &str, key: &Key) -> Result<Reply, Tro
 }
 
 /// The product: one use for all that is sent of one form.
-async fn opened(visit: &Visit<'_>, form: &Form) -> Result<Reply, Trouble> {
+async fn opened(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, PageError> {
     let delivery = visit.delivery;
     let (text, request) = (form.text("key").trim(), form.text("request"));
     let Some(id) = delivery.verify(text) else {
@@ -93,14 +93,14 @@ async fn opened(visit: &Visit<'_>, form: &Form) -> Result<Reply, Trouble> {
             Err(reply.into())
         };
     };
-    admit(delivery, Policy::Product, Identity::Key(id.as_u128())).await.map_err(Trouble::Answered)?;
+    admit(delivery, Policy::Product, Identity::Key(id.as_u128())).await.map_err(PageError::Answered)?;
     if !(1..=255).contains(&request.len()) {
-        return Err(Trouble::Malformed);
+        return Err(PageError::Malformed);
     }
     match fetch(visit, id, request).await {
         Ok(product) if form.text("do") == "download" => Ok(file(product)),
         Ok(product) => {
-            let shown = delivery.inner.shelf.shown(&product).await.ok_or_else(|| Trouble::from(Reply::panicked()))?;
+            let shown = delivery.inner.shelf.shown(&product).await.ok_or_else(|| PageError::from(Reply::panicked()))?;
             let values = context! {
                 key => text, request,
                 content => Value::from_safe_string(CONTENT.to_owned()),
@@ -114,7 +114,7 @@ async fn opened(visit: &Visit<'_>, form: &Form) -> Result<Reply, Trouble> {
     }
 }
 
-async fn fetch(visit: &Visit<'_>, id: KeyId, request: &str) -> Result<Arc<Product>, Error> {
+async fn fetch(visit: &PageRequest<'_>, id: KeyId, request: &str) -> Result<Arc<Product>, Error> {
     let delivery = visit.delivery;
     let key = delivery.inner.ledger.find(id).await?.ok_or(Error::UnknownKey)?;
     delivery.fetch_once(id, key.product(), RequestId::of(request.as_bytes())).await
@@ -154,7 +154,7 @@ fn disposition(product: &str) -> String {
 }
 
 /// Why the key cannot be used, in plain words.
-fn refused(visit: &Visit<'_>, text: &str, error: &Error) -> Result<Reply, Trouble> {
+fn refused(visit: &PageRequest<'_>, text: &str, error: &Error) -> Result<Reply, PageError> {
     let write = match visit.look.support_address() {
         Some(address) => format!("write to {address}"),
         None => "write to the shop".to_owned(),
@@ -178,7 +178,7 @@ fn refused(visit: &Visit<'_>, text: &str, error: &Error) -> Result<Reply, Troubl
     Ok(asked(visit, text, Some(&fault))?.with_code(status))
 }
 
-pub(super) fn lost(mut visit: Visit<'_>) -> Answering<'_> {
+pub(super) fn lost(mut visit: PageRequest<'_>) -> Answering<'_> {
     Box::pin(async move {
         let form = visit.form.take();
         let page = |typed: &str, fault: Option<&str>, said: Option<&str>| {
@@ -187,7 +187,7 @@ pub(super) fn lost(mut visit: Visit<'_>) -> Answering<'_> {
         let Some(form) = form else { return page("", None, None) };
         let delivery = visit.delivery;
         visit.check_origin_if_any()?;
-        admit(delivery, Policy::Resend, client(delivery, visit.call)).await.map_err(Trouble::Answered)?;
+        admit(delivery, Policy::Resend, client(delivery, visit.call)).await.map_err(PageError::Answered)?;
         let typed = form.text("customer_email").trim();
         let Ok(email) = typed.parse() else {
             return page(typed, Some("This is not an e-mail address."), None);
@@ -195,7 +195,7 @@ pub(super) fn lost(mut visit: Visit<'_>) -> Answering<'_> {
         // What else a stranger has sent counts against no budget any more, and the store may take its time.
         drop(form);
         delivery.ask_for_keys(&email).await?;
-        page("", None, Some(crate::http::lost::SAID))
+        page("", None, Some(crate::http::lost::SAME_ANSWER))
     })
 }
 

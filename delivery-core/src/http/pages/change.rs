@@ -7,7 +7,7 @@ use minijinja::{Value, context};
 
 use super::form::{self, Form};
 use super::shown::{desk, parameter, status};
-use super::{Answering, SignedIn, Trouble, Visit};
+use super::{Answering, PageError, PageRequest, SignedIn};
 use crate::delivery::{Error, Expiry};
 use crate::http::{Reply, query};
 use crate::key::{Key, KeyId, LimitChange, Refusal};
@@ -24,36 +24,36 @@ enum Action {
 }
 
 impl FromStr for Action {
-    type Err = Trouble;
+    type Err = PageError;
 
-    fn from_str(name: &str) -> Result<Self, Trouble> {
+    fn from_str(name: &str) -> Result<Self, PageError> {
         Ok(match name {
             "revoke" => Self::Revoke,
             "restore" => Self::Restore,
             "resend" => Self::Resend,
             "terms" => Self::Terms,
             "rotate" => Self::Rotate,
-            _ => return Err(Trouble::NotFound),
+            _ => return Err(PageError::NotFound),
         })
     }
 }
 
-pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
+pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         let (id, action): (Option<KeyId>, Action) = if let Some(form) = &visit.form {
             (form.text("id").parse().ok(), form.text("do").parse()?)
         } else {
-            let action = query::parameter(visit.call, "do").map_err(|_| Trouble::Malformed)?;
+            let action = query::parameter(visit.call, "do").map_err(|_| PageError::Malformed)?;
             (parameter(&visit, "id")?, action.as_deref().unwrap_or_default().parse()?)
         };
-        let id = id.ok_or(Trouble::NotFound)?;
-        let found = visit.delivery.key(id).await?.ok_or(Trouble::NotFound)?;
+        let id = id.ok_or(PageError::NotFound)?;
+        let found = visit.delivery.key(id).await?.ok_or(PageError::NotFound)?;
         match &visit.form {
             None => confirm(&visit, &seller, (&found, action), None),
             Some(form) => match done(&visit, &seller, (&found, action), form).await {
                 Ok(reply) => Ok(reply),
                 Err(Fault::Said(fault)) => confirm(&visit, &seller, (&found, action), Some((form, &fault))),
-                Err(Fault::Trouble(trouble)) => Err(trouble),
+                Err(Fault::PageError(trouble)) => Err(trouble),
             },
         }
     })
@@ -62,25 +62,25 @@ pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
 /// Why something was not done: something to say on the form, or something else.
 enum Fault {
     Said(form::Fault),
-    Trouble(Trouble),
+    PageError(PageError),
 }
 
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
         let said = |text: &str| Self::Said(form::Fault::new("", text));
         match error {
-            Error::UnknownKey | Error::UnknownProduct => Self::Trouble(Trouble::NotFound),
+            Error::UnknownKey | Error::UnknownProduct => Self::PageError(PageError::NotFound),
             Error::Refused { refusal: Refusal::NoLimit, .. } => said("This key has no limit to add to."),
             Error::Refused { refusal: Refusal::NoAddress, .. } => said("The buyer was forgotten: say an address."),
             Error::Refused { refusal: Refusal::Replaced { .. }, .. } => said("Another key took the place of this one."),
             Error::Refused { refusal: Refusal::Revoked { .. }, .. } => said("This key is revoked."),
-            error => Self::Trouble(Reply::from(error).into()),
+            error => Self::PageError(Reply::from(error).into()),
         }
     }
 }
 
 async fn done(
-    visit: &Visit<'_>,
+    visit: &PageRequest<'_>,
     seller: &SignedIn,
     (key, action): (&Key, Action),
     form: &Form,
@@ -118,7 +118,7 @@ async fn done(
         Action::Rotate => {
             let issued = seller_desk.rotate(id).await?;
             let text = issued.text.expose();
-            return super::key::page(visit, seller, issued.key.id(), Some(text)).await.map_err(Fault::Trouble);
+            return super::key::page(visit, seller, issued.key.id(), Some(text)).await.map_err(Fault::PageError);
         }
     };
     Ok(visit.go_to(&format!("/desk/key?id={id}&done={done}")))
@@ -163,7 +163,7 @@ fn terms(form: &Form, key: &Key) -> Result<(Option<Expiry>, Option<LimitChange>)
 fn further(form: &Form, key: &Key, more: Uses) -> Result<LimitChange, Fault> {
     let said = |text: &str| Fault::Said(form::Fault::new("add_uses", text));
     let (now, shown) = (key.limit(), form.given("limit").and_then(|shown| shown.parse().ok()));
-    let shown = shown.map_or(Ok(now), UseLimit::from_count).map_err(|_| Fault::Trouble(Trouble::Malformed))?;
+    let shown = shown.map_or(Ok(now), UseLimit::from_count).map_err(|_| Fault::PageError(PageError::Malformed))?;
     if shown == UseLimit::Unlimited {
         return Ok(LimitChange::Add(more));
     }
@@ -177,11 +177,11 @@ fn further(form: &Form, key: &Key, more: Uses) -> Result<LimitChange, Fault> {
 }
 
 fn confirm(
-    visit: &Visit<'_>,
+    visit: &PageRequest<'_>,
     seller: &SignedIn,
     (key, action): (&Key, Action),
     fault: Option<(&Form, &form::Fault)>,
-) -> Result<Reply, Trouble> {
+) -> Result<Reply, PageError> {
     let field = |name, label, hint, kind| {
         let value = fault.map_or("", |(form, _)| form.text(name));
         context! { name, label, hint, kind, value, required => false }

@@ -4,13 +4,13 @@ use minijinja::{Value, context};
 
 use super::form::{Fault, Form, said as said_of};
 use super::shown::{PAGE, choices, desk, names, next, parameter, time};
-use super::{Answering, SignedIn, Trouble, Visit, base};
+use super::{Answering, PageError, PageRequest, SignedIn, base};
 use crate::delivery::Error;
 use crate::http::Reply;
 use crate::product::ProductId;
-use crate::store::{Entry, EventOutcome, InboxQuery};
+use crate::store::{EventOutcome, InboxEvent, InboxQuery};
 
-pub(super) fn list(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
+pub(super) fn list(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         let outcome: Option<EventOutcome> = parameter(&visit, "outcome")?;
         let query = InboxQuery { outcome, before: parameter(&visit, "before")?, limit: PAGE };
@@ -31,7 +31,7 @@ pub(super) fn list(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-fn event(entry: &Entry) -> Value {
+fn event(entry: &InboxEvent) -> Value {
     let outcome = entry.outcome.map_or("waits", EventOutcome::as_str).replace('_', " ");
     context! {
         id => entry.number.to_string(),
@@ -47,13 +47,13 @@ fn event(entry: &Entry) -> Value {
     }
 }
 
-pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
+pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         let Some(form) = &visit.form else {
-            let number = parameter(&visit, "id")?.ok_or(Trouble::NotFound)?;
+            let number = parameter(&visit, "id")?.ok_or(PageError::NotFound)?;
             return page(&visit, &seller, number, None, None).await;
         };
-        let number: i64 = form.text("id").parse().map_err(|_| Trouble::NotFound)?;
+        let number: i64 = form.text("id").parse().map_err(|_| PageError::NotFound)?;
         let said =
             async |field, fault: &str| page(&visit, &seller, number, Some(form), Some(&Fault::new(field, fault))).await;
         let Ok(email) = form.given("customer_email").map(str::parse).transpose() else {
@@ -71,7 +71,7 @@ pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
         }
         match visit.delivery.desk(&seller.actor).apply_event(number, email, product).await {
             Ok(true) => Ok(visit.go_to(&format!("/desk/event?id={number}&done=applied"))),
-            Ok(false) => Err(Trouble::NotFound),
+            Ok(false) => Err(PageError::NotFound),
             Err(Error::Store(error)) => Err(error.into()),
             Err(error) => Err(Reply::from(error).into()),
         }
@@ -79,15 +79,15 @@ pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
 }
 
 async fn page(
-    visit: &Visit<'_>,
+    visit: &PageRequest<'_>,
     seller: &SignedIn,
     number: i64,
     form: Option<&Form>,
     fault: Option<&Fault>,
-) -> Result<Reply, Trouble> {
+) -> Result<Reply, PageError> {
     let query = InboxQuery { outcome: None, before: number.checked_add(1), limit: 1 };
     let found = visit.delivery.events(&query).await?.items.into_iter().find(|entry| entry.number == number);
-    let entry = found.ok_or(Trouble::NotFound)?;
+    let entry = found.ok_or(PageError::NotFound)?;
     let names = names(visit.delivery).await?;
     visit.page(
         "event.html",

@@ -3,7 +3,7 @@
 use ::http::header;
 use minijinja::{Value, context};
 
-use super::Visit;
+use super::PageRequest;
 use crate::error::ErrorCode;
 use crate::http::Call;
 use crate::http::body::Body;
@@ -55,7 +55,7 @@ impl Fault {
 }
 
 /// What a form showed when it was opened, as it carries that to tell whether somebody else changed it meanwhile.
-pub(super) fn digest(visit: &Visit<'_>, shown: &[&str]) -> String {
+pub(super) fn digest(visit: &PageRequest<'_>, shown: &[&str]) -> String {
     // Each text has its length before it: two lists that differ are never the same bytes.
     let bytes = shown.iter().flat_map(|text| format!("{} {text}", text.len()).into_bytes());
     data_encoding::BASE64URL_NOPAD.encode(&visit.mac("desk form shown", &bytes.collect::<Vec<u8>>()))

@@ -3,7 +3,7 @@
 use minijinja::{Value, context};
 
 use super::shown::{desk, entry, key, message, parameter, subscription, time};
-use super::{Answering, SignedIn, Trouble, Visit};
+use super::{Answering, PageError, PageRequest, SignedIn};
 use crate::http::Reply;
 use crate::key::{Key, KeyId, Status};
 use crate::store::{AuditQuery, MessageQuery, StoreError};
@@ -11,22 +11,22 @@ use crate::store::{AuditQuery, MessageQuery, StoreError};
 /// How many uses, messages and changes are shown.
 const NEWEST: usize = 50;
 
-pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
+pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
-        let id = parameter(&visit, "id")?.ok_or(Trouble::NotFound)?;
+        let id = parameter(&visit, "id")?.ok_or(PageError::NotFound)?;
         page(&visit, &seller, id, None).await
     })
 }
 
 /// The page of a key; once with its text.
 pub(super) async fn page(
-    visit: &Visit<'_>,
+    visit: &PageRequest<'_>,
     seller: &SignedIn,
     id: KeyId,
     text: Option<&str>,
-) -> Result<Reply, Trouble> {
+) -> Result<Reply, PageError> {
     let (delivery, now) = (visit.delivery, visit.delivery.inner.clock.now());
-    let found = delivery.key(id).await?.ok_or(Trouble::NotFound)?;
+    let found = delivery.key(id).await?.ok_or(PageError::NotFound)?;
     let subscribed = delivery.subscription_of(&found).await?;
     let seller_desk = delivery.desk(&seller.actor);
     let uses = or_none(delivery.history(id, None, NEWEST).await)?.map(|page| page.items).unwrap_or_default();

@@ -4,7 +4,7 @@ use minijinja::context;
 
 use super::form::Form;
 use super::shown::{PAGE, all_names, choices, desk, key, next, parameter, product_id};
-use super::{Answering, SignedIn, Trouble, Visit, base};
+use super::{Answering, PageError, PageRequest, SignedIn, base};
 use crate::http::{Reply, query};
 use crate::key::{KeyId, Status};
 use crate::store::{KeyQuery, Page};
@@ -12,7 +12,7 @@ use crate::store::{KeyQuery, Page};
 const STATUSES: &[(&str, &str)] =
     &[("valid", "valid"), ("expired", "expired"), ("exhausted", "used up"), ("revoked", "revoked")];
 
-pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
+pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         match &visit.form {
             Some(form) => found(&visit, &seller, form).await,
@@ -22,12 +22,12 @@ pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
 }
 
 /// What was typed: a key's text leads to the key; an address and an order's number to a list.
-async fn found(visit: &Visit<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, Trouble> {
+async fn found(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, PageError> {
     let Some(typed) = form.given("q") else { return Ok(visit.go_to("/desk/keys")) };
     if let Some(id) = visit.delivery.verify(typed).or_else(|| typed.parse::<KeyId>().ok()) {
         return Ok(visit.go_to(&format!("/desk/key?id={id}")));
     }
-    let before = form.given("before").map(str::parse).transpose().map_err(|_| Trouble::Malformed)?;
+    let before = form.given("before").map(str::parse).transpose().map_err(|_| PageError::Malformed)?;
     let all = KeyQuery { before, limit: PAGE, ..KeyQuery::default() };
     // An order's number may have an `@` too.
     let email = match typed.parse() {
@@ -43,8 +43,8 @@ async fn found(visit: &Visit<'_>, seller: &SignedIn, form: &Form) -> Result<Repl
     list(visit, seller, &page, what).await
 }
 
-async fn listed(visit: &Visit<'_>, seller: &SignedIn) -> Result<Reply, Trouble> {
-    let text = |name| query::parameter(visit.call, name).map_err(|_| Trouble::Malformed);
+async fn listed(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Reply, PageError> {
+    let text = |name| query::parameter(visit.call, name).map_err(|_| PageError::Malformed);
     let filters = Filters {
         status: text("status")?.unwrap_or_default().into_owned(),
         product_id: product_id(visit, "product_id")?.map(|id| id.to_string()).unwrap_or_default(),
@@ -56,12 +56,12 @@ async fn listed(visit: &Visit<'_>, seller: &SignedIn) -> Result<Reply, Trouble> 
         "expired" => Some(Status::Expired),
         "exhausted" => Some(Status::Exhausted),
         "revoked" => Some(Status::Revoked),
-        _ => return Err(Trouble::Malformed),
+        _ => return Err(PageError::Malformed),
     };
     let source = Some(filters.source.as_str()).filter(|source| !source.is_empty()).map(str::parse);
     let query = KeyQuery {
         product: product_id(visit, "product_id")?,
-        source: source.transpose().map_err(|_| Trouble::Malformed)?,
+        source: source.transpose().map_err(|_| PageError::Malformed)?,
         status: status.map(|status| (status, visit.delivery.inner.clock.now())),
         before: parameter(visit, "before")?,
         limit: PAGE,
@@ -96,11 +96,11 @@ struct What<'t> {
 }
 
 async fn list(
-    visit: &Visit<'_>,
+    visit: &PageRequest<'_>,
     seller: &SignedIn,
     page: &Page<crate::key::Key, KeyId>,
     what: What<'_>,
-) -> Result<Reply, Trouble> {
+) -> Result<Reply, PageError> {
     let (names, now) = (all_names(visit.delivery).await?, visit.delivery.inner.clock.now());
     let What { q, label, more, next, filters } = what;
     visit.page(

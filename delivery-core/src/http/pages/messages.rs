@@ -3,16 +3,16 @@
 use minijinja::context;
 
 use super::shown::{PAGE, desk, message, next, parameter};
-use super::{Answering, SignedIn, Trouble, Visit, base};
+use super::{Answering, PageError, PageRequest, SignedIn, base};
 use crate::store::{MessageNumber, MessageQuery, MessageState};
 
 const STATES: &[(&str, &str)] = &[("", "All"), ("queued", "Waiting"), ("sent", "Sent"), ("failed", "Failed")];
 
-pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
+pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         let seller_desk = visit.delivery.desk(&seller.actor);
         if let Some(form) = &visit.form {
-            let number = form.text("id").parse().map_err(|_| Trouble::Malformed)?;
+            let number = form.text("id").parse().map_err(|_| PageError::Malformed)?;
             let is_retried = seller_desk.retry_message(MessageNumber::new(number)).await?;
             let done = if is_retried { "&done=retried" } else { "&done=nothing" };
             return Ok(visit.go_to(&format!("/desk/messages?state=failed{done}")));

@@ -6,21 +6,21 @@
 mod audit;
 mod buyer;
 mod change;
+mod error;
 #[cfg(feature = "platforms")]
 mod events;
 mod form;
+pub(super) mod handler;
 mod key;
 mod keys;
 mod messages;
 mod overview;
 mod post;
 mod product;
+mod request;
 mod setup;
 mod shown;
-pub(super) mod shows;
 mod sign_in;
-mod trouble;
-mod visit;
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -30,14 +30,14 @@ use bytes::Bytes;
 use futures_util::Stream;
 use minijinja::Value;
 
+use self::error::PageError;
 use self::form::Form;
-use self::shows::{Answering, Shows};
-use self::trouble::Trouble;
-use self::visit::{SignedIn, Visit, base, check_csrf};
+use self::handler::{Answering, PageHandler};
+use self::request::{PageRequest, SignedIn, base, check_csrf};
 use super::body::{BodyRule, Keep, read};
 use super::fields::Fault;
 use super::query::check_text;
-use super::row::{Handler, Row, Verb, Words};
+use super::row::{Docs, Handler, Row, Verb};
 use super::{Call, Reply, names};
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
@@ -104,9 +104,9 @@ const PAGE: Row = Row {
     verb: Verb::GetOrPost,
     body: BodyRule::None,
     limit: None,
-    handler: Handler::Page(Shows::Anybody(|_| Box::pin(async { Err(Trouble::NotFound) }))),
+    handler: Handler::Page(PageHandler::Public(|_| Box::pin(async { Err(PageError::NotFound) }))),
     codes: &[],
-    openapi: Words { tag: "", id: "", summary: "", description: "", parameters: &[], body: None, success: None },
+    openapi: Docs { tag: "", id: "", summary: "", description: "", parameters: &[], body: None, success: None },
 };
 
 macro_rules! pages {
@@ -128,29 +128,29 @@ macro_rules! pages {
 }
 
 pages! {
-    Overview, "/desk", FIELDS, Shows::Seller(overview::show);
-    SignIn, "/desk/sign-in", FIELDS, Shows::Anybody(sign_in::sign_in);
-    SignOut, "/desk/sign-out", FIELDS, Shows::Seller(sign_in::sign_out);
-    Keys, "/desk/keys", FIELDS, Shows::Seller(keys::show);
-    Key, "/desk/key", FIELDS, Shows::Seller(key::show);
-    ChangeKey, "/desk/key/change", FIELDS, Shows::Seller(change::show);
-    Products, "/desk/products", FIELDS, Shows::Seller(product::list);
-    Product, "/desk/product", CONTENT, Shows::Seller(product::show);
-    ArchiveProduct, "/desk/product/archive", FIELDS, Shows::Seller(product::archive);
-    Posts, "/desk/posts", FIELDS, Shows::Seller(post::list);
-    Post, "/desk/post", CONTENT, Shows::Seller(post::show);
-    DeletePost, "/desk/post/delete", FIELDS, Shows::Seller(post::delete);
-    Messages, "/desk/messages", FIELDS, Shows::Seller(messages::show);
+    Overview, "/desk", FIELDS, PageHandler::Seller(overview::show);
+    SignIn, "/desk/sign-in", FIELDS, PageHandler::Public(sign_in::sign_in);
+    SignOut, "/desk/sign-out", FIELDS, PageHandler::Seller(sign_in::sign_out);
+    Keys, "/desk/keys", FIELDS, PageHandler::Seller(keys::show);
+    Key, "/desk/key", FIELDS, PageHandler::Seller(key::show);
+    ChangeKey, "/desk/key/change", FIELDS, PageHandler::Seller(change::show);
+    Products, "/desk/products", FIELDS, PageHandler::Seller(product::list);
+    Product, "/desk/product", CONTENT, PageHandler::Seller(product::show);
+    ArchiveProduct, "/desk/product/archive", FIELDS, PageHandler::Seller(product::archive);
+    Posts, "/desk/posts", FIELDS, PageHandler::Seller(post::list);
+    Post, "/desk/post", CONTENT, PageHandler::Seller(post::show);
+    DeletePost, "/desk/post/delete", FIELDS, PageHandler::Seller(post::delete);
+    Messages, "/desk/messages", FIELDS, PageHandler::Seller(messages::show);
     #[cfg(feature = "platforms")]
-    Events, "/desk/events", FIELDS, Shows::Seller(events::list);
+    Events, "/desk/events", FIELDS, PageHandler::Seller(events::list);
     #[cfg(feature = "platforms")]
-    Event, "/desk/event", FIELDS, Shows::Seller(events::show);
-    Audit, "/desk/audit", FIELDS, Shows::Seller(audit::show);
-    Setup, "/desk/setup", FIELDS, Shows::Seller(setup::show);
-    Erase, "/desk/erase", FIELDS, Shows::Seller(setup::erase);
-    Style, "/key/style.css", FIELDS, Shows::Anybody(style);
-    Buyer, "/key", FIELDS, Shows::Anybody(buyer::show);
-    Lost, "/key/lost", FIELDS, Shows::Anybody(buyer::lost);
+    Event, "/desk/event", FIELDS, PageHandler::Seller(events::show);
+    Audit, "/desk/audit", FIELDS, PageHandler::Seller(audit::show);
+    Setup, "/desk/setup", FIELDS, PageHandler::Seller(setup::show);
+    Erase, "/desk/erase", FIELDS, PageHandler::Seller(setup::erase);
+    Style, "/key/style.css", FIELDS, PageHandler::Public(style);
+    Buyer, "/key", FIELDS, PageHandler::Public(buyer::show);
+    Lost, "/key/lost", FIELDS, PageHandler::Public(buyer::lost);
 }
 
 impl Page {
@@ -170,7 +170,7 @@ impl Page {
 
 /// Answers a request for a page. A form of the desk is kept only if it comes from a seller and from our own site.
 pub(super) async fn answer<E>(
-    shows: Shows,
+    shows: PageHandler,
     delivery: &Delivery,
     call: &Call,
     rule: BodyRule,
@@ -182,10 +182,10 @@ pub(super) async fn answer<E>(
     if let Err(fault) = fields.iter().try_for_each(|name| check_text(call, name)) {
         return fault.into();
     }
-    let mut visit = Visit { delivery, look, call, form: None };
+    let mut visit = PageRequest { delivery, look, call, form: None };
     let seller = match shows {
-        Shows::Anybody(_) => Ok(None),
-        Shows::Seller(_) => SignedIn::of(&visit).await.map(Some),
+        PageHandler::Public(_) => Ok(None),
+        PageHandler::Seller(_) => SignedIn::of(&visit).await.map(Some),
     };
     if visit.is_form() {
         // What is not kept is read nevertheless: a browser shows no answer to a form that it could not send.
@@ -203,25 +203,26 @@ pub(super) async fn answer<E>(
     }
     let answered = match (shows, seller) {
         (_, Err(trouble)) => Err(trouble),
-        (Shows::Anybody(show), Ok(_)) => show(visit).await,
-        (Shows::Seller(show), Ok(Some(seller))) => match visit.form.as_ref().map(|form| check_csrf(form, &seller.csrf))
-        {
-            Some(Err(trouble)) => Err(trouble),
-            _ => show(visit, seller).await,
-        },
-        (Shows::Seller(_), Ok(None)) => Err(Trouble::NotFound),
+        (PageHandler::Public(show), Ok(_)) => show(visit).await,
+        (PageHandler::Seller(show), Ok(Some(seller))) => {
+            match visit.form.as_ref().map(|form| check_csrf(form, &seller.csrf)) {
+                Some(Err(trouble)) => Err(trouble),
+                _ => show(visit, seller).await,
+            }
+        }
+        (PageHandler::Seller(_), Ok(None)) => Err(PageError::NotFound),
     };
     match answered {
         Ok(reply) => reply,
-        Err(Trouble::Answered(reply)) => *reply,
-        Err(Trouble::NotFound) => Reply::not_found(),
-        Err(Trouble::Malformed) => Reply::error(ErrorCode::InvalidParams),
-        Err(Trouble::Forged) => Reply::error(ErrorCode::InvalidParams).with_code(StatusCode::FORBIDDEN),
+        Err(PageError::Answered(reply)) => *reply,
+        Err(PageError::NotFound) => Reply::not_found(),
+        Err(PageError::Malformed) => Reply::error(ErrorCode::InvalidParams),
+        Err(PageError::Forged) => Reply::error(ErrorCode::InvalidParams).with_code(StatusCode::FORBIDDEN),
     }
 }
 
 /// Makes an error of the API a page that says what to do.
-pub(super) fn dressed(delivery: &Delivery, page: Page, reply: Reply) -> Reply {
+pub(super) fn error_page(delivery: &Delivery, page: Page, reply: Reply) -> Reply {
     let Some(look) = delivery.inner.look.as_deref().filter(|_| reply.is_json()) else { return reply };
     let is_desk = page.row().path.starts_with("/desk");
     let (title, message) = match reply.status().as_u16() {
@@ -255,41 +256,41 @@ pub(super) fn dressed(delivery: &Delivery, page: Page, reply: Reply) -> Reply {
     };
     let values = minijinja::context! { title, message, back, back_name => name };
     match look.render("error.html", base(delivery), values) {
-        Ok(html) => reply.with_html(html).guarded(""),
+        Ok(html) => reply.with_html(html).security_headers(""),
         Err(_) => reply,
     }
 }
 
 /// The stylesheet. Its address changes with it, so it is kept for a year.
 #[expect(clippy::needless_pass_by_value, reason = "as every page")]
-fn style(visit: Visit<'_>) -> Answering<'_> {
+fn style(visit: PageRequest<'_>) -> Answering<'_> {
     Box::pin(async move {
         if visit.call.method == Method::POST {
-            return Err(Trouble::Malformed);
+            return Err(PageError::Malformed);
         }
         let forever = HeaderValue::from_static("public, max-age=31536000, immutable");
         Ok(Reply::text("text/css; charset=utf-8", visit.look.style()).with_header(&names::CACHE_CONTROL, forever))
     })
 }
 
-impl Visit<'_> {
+impl PageRequest<'_> {
     /// A page.
-    fn page(&self, template: &str, values: Value) -> Result<Reply, Trouble> {
+    fn page(&self, template: &str, values: Value) -> Result<Reply, PageError> {
         self.page_with(template, values, "")
     }
 
     /// A page with the script.
-    fn page_with_script(&self, template: &str, values: Value) -> Result<Reply, Trouble> {
+    fn page_with_script(&self, template: &str, values: Value) -> Result<Reply, PageError> {
         self.page_with(template, values, &format!("; script-src {}", script_hash()))
     }
 
-    fn page_with(&self, template: &str, values: Value, policy: &str) -> Result<Reply, Trouble> {
+    fn page_with(&self, template: &str, values: Value, policy: &str) -> Result<Reply, PageError> {
         let html = self.html(template, values)?;
-        Ok(Reply::text("text/html; charset=utf-8", html.into()).guarded(policy))
+        Ok(Reply::text("text/html; charset=utf-8", html.into()).security_headers(policy))
     }
 
     /// A page with the script, whose [`CONTENT`](shown::CONTENT) and [`SOURCE`](shown::SOURCE) are those of a product.
-    fn page_of_product(&self, template: &str, values: Value, product: &Shown) -> Result<Reply, Trouble> {
+    fn page_of_product(&self, template: &str, values: Value, product: &Shown) -> Result<Reply, PageError> {
         let html = Bytes::from(self.html(template, values)?);
         let place = |text: &str, mark: &str| text.split_once(mark).map(|(before, _)| before.len());
         let text = std::str::from_utf8(&html).unwrap_or_default();
@@ -303,12 +304,12 @@ impl Visit<'_> {
             html.slice(source + shown::SOURCE.len()..),
         ];
         let reply = Reply::text("text/html; charset=utf-8", html.slice(..content)).followed_by(rest);
-        Ok(reply.guarded(&format!("; script-src {}", script_hash())))
+        Ok(reply.security_headers(&format!("; script-src {}", script_hash())))
     }
 
-    fn html(&self, template: &str, values: Value) -> Result<String, Trouble> {
+    fn html(&self, template: &str, values: Value) -> Result<String, PageError> {
         let rendered = self.look.render(template, base(self.delivery), values);
-        rendered.map_err(|error| Trouble::from(Reply::internal().because(error)))
+        rendered.map_err(|error| PageError::from(Reply::internal().because(error)))
     }
 
     /// Goes on elsewhere, after a form was sent.
@@ -319,7 +320,7 @@ impl Visit<'_> {
 
 impl Reply {
     /// The header fields that every page has.
-    fn guarded(self, more: &str) -> Self {
+    fn security_headers(self, more: &str) -> Self {
         let policy = format!(
             "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'{more}"
         );

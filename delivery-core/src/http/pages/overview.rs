@@ -6,7 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use minijinja::{Value, context};
 
 use super::shown::{DAYS, all_names, day_and_month, desk, names, time};
-use super::{Answering, SignedIn, Trouble, Visit};
+use super::{Answering, PageError, PageRequest, SignedIn};
 use crate::delivery::Recent;
 use crate::key::Status;
 use crate::look::plot;
@@ -18,7 +18,7 @@ const MOST: usize = 100;
 /// How many that wait to be sent are looked through for the oldest.
 const QUEUED: usize = 1000;
 
-pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
+pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         let delivery = visit.delivery;
         let products = names(delivery).await?;
@@ -80,14 +80,14 @@ fn shown(figures: &Figures, at: DateTime<Utc>, products: &BTreeMap<ProductId, St
 
 /// What waits for the seller, each with where it is looked at.
 async fn attention(
-    visit: &Visit<'_>,
+    visit: &PageRequest<'_>,
     seller: &SignedIn,
     #[cfg_attr(
         not(feature = "platforms"),
         expect(unused_variables, reason = "products have names where platforms are")
     )]
     products: Vec<ProductId>,
-) -> Result<Vec<(String, String)>, Trouble> {
+) -> Result<Vec<(String, String)>, PageError> {
     let mut all = Vec::new();
     let failed = MessageQuery { state: Some(MessageState::Failed), limit: MOST, ..MessageQuery::default() };
     match visit.delivery.desk(&seller.actor).messages(&failed).await {
@@ -136,7 +136,7 @@ fn counted(count: usize, is_more: bool, one: &str, many: &str) -> String {
 }
 
 /// How store, mail and limits are: a name, a sentence, and whether all is well.
-async fn health(visit: &Visit<'_>, seller: &SignedIn) -> Vec<(&'static str, String, bool)> {
+async fn health(visit: &PageRequest<'_>, seller: &SignedIn) -> Vec<(&'static str, String, bool)> {
     let delivery = visit.delivery;
     let store = delivery.ready().await.is_ok();
     let queued = MessageQuery { state: Some(MessageState::Queued), limit: QUEUED, ..MessageQuery::default() };

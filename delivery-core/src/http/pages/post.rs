@@ -5,7 +5,7 @@ use minijinja::{Value, context};
 
 use super::form::{Fault, Form, digest, said};
 use super::shown::{desk, next, parameter, preview, time};
-use super::{Answering, SignedIn, Trouble, Visit, base};
+use super::{Answering, PageError, PageRequest, SignedIn, base};
 use crate::http::Reply;
 use crate::post::{Category, NewPost, Post, PostId};
 use crate::store::{PostQuery, StoreError};
@@ -15,11 +15,11 @@ use crate::text::Invalid;
 /// How many posts are listed.
 const NEWEST: usize = 100;
 
-pub(super) fn list(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
+pub(super) fn list(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         // Those that are to be published later too.
         let until =
-            parameter::<i64>(&visit, "before")?.map(|at| DateTime::from_timestamp(at, 0).ok_or(Trouble::Malformed));
+            parameter::<i64>(&visit, "before")?.map(|at| DateTime::from_timestamp(at, 0).ok_or(PageError::Malformed));
         let until = until.transpose()?.unwrap_or(NEVER).min(NEVER);
         let found = visit.delivery.posts(&PostQuery { category: None, until, limit: NEWEST }).await?;
         // Older ones, from the second of the last one on.
@@ -63,14 +63,14 @@ impl Typed {
     }
 }
 
-pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
+pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         if let Some(form) = &visit.form {
             return submitted(&visit, &seller, form).await;
         }
         let typed = match parameter::<i64>(&visit, "id")? {
             Some(id) => {
-                let post = found(&visit, &seller, PostId::new(id).map_err(|_| Trouble::NotFound)?).await?;
+                let post = found(&visit, &seller, PostId::new(id).map_err(|_| PageError::NotFound)?).await?;
                 Typed {
                     id: id.to_string(),
                     title: post.title().to_owned(),
@@ -86,11 +86,11 @@ pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-async fn found(visit: &Visit<'_>, seller: &SignedIn, id: PostId) -> Result<Post, Trouble> {
-    visit.delivery.desk(&seller.actor).post(id).await?.ok_or(Trouble::NotFound)
+async fn found(visit: &PageRequest<'_>, seller: &SignedIn, id: PostId) -> Result<Post, PageError> {
+    visit.delivery.desk(&seller.actor).post(id).await?.ok_or(PageError::NotFound)
 }
 
-async fn submitted(visit: &Visit<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, Trouble> {
+async fn submitted(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, PageError> {
     let text = |name| form.text(name).to_owned();
     let typed = Typed {
         id: text("id"),
@@ -101,7 +101,7 @@ async fn submitted(visit: &Visit<'_>, seller: &SignedIn, form: &Form) -> Result<
         seen: text("seen"),
     };
     let id = match form.given("id") {
-        Some(id) => Some(id.parse().ok().and_then(|id| PostId::new(id).ok()).ok_or(Trouble::NotFound)?),
+        Some(id) => Some(id.parse().ok().and_then(|id| PostId::new(id).ok()).ok_or(PageError::NotFound)?),
         None => None,
     };
     let published_at = match id {
@@ -131,7 +131,7 @@ async fn submitted(visit: &Visit<'_>, seller: &SignedIn, form: &Form) -> Result<
     };
     match saved {
         Ok(Some(post)) => Ok(visit.go_to(&format!("/desk/post?id={}&done=saved", post.id().get()))),
-        Ok(None) => Err(Trouble::NotFound),
+        Ok(None) => Err(PageError::NotFound),
         Err(StoreError::Conflict { .. }) => {
             let fault = "Somebody else changed this post since you opened it. Open it again, and repeat your change.";
             page(visit, seller, &typed, Some(&Fault::new("", fault))).await
@@ -142,7 +142,7 @@ async fn submitted(visit: &Visit<'_>, seller: &SignedIn, form: &Form) -> Result<
 
 /// Saves what the form says, if the post still is what it was when the form was opened, or is what the form says already.
 async fn save(
-    visit: &Visit<'_>,
+    visit: &PageRequest<'_>,
     seller: &SignedIn,
     (id, seen): (PostId, &str),
     facts: &NewPost,
@@ -157,24 +157,29 @@ async fn save(
 }
 
 /// The [`digest`] of what the form shows of a post.
-fn shown(visit: &Visit<'_>, post: &Post) -> String {
+fn shown(visit: &PageRequest<'_>, post: &Post) -> String {
     digest(visit, &[post.title(), post.category().as_str(), post.content()])
 }
 
-async fn page(visit: &Visit<'_>, seller: &SignedIn, typed: &Typed, fault: Option<&Fault>) -> Result<Reply, Trouble> {
+async fn page(
+    visit: &PageRequest<'_>,
+    seller: &SignedIn,
+    typed: &Typed,
+    fault: Option<&Fault>,
+) -> Result<Reply, PageError> {
     let preview = if typed.preview { Some(preview(visit.delivery, &typed.content).await?) } else { None };
     let post = typed.value();
     visit.page("post.html", context! { post, preview, ..said(fault, desk(visit, seller, "/desk/posts")) })
 }
 
-pub(super) fn delete(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
+pub(super) fn delete(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         if let Some(form) = &visit.form {
-            let id = form.text("id").parse().ok().and_then(|id| PostId::new(id).ok()).ok_or(Trouble::NotFound)?;
+            let id = form.text("id").parse().ok().and_then(|id| PostId::new(id).ok()).ok_or(PageError::NotFound)?;
             let is_deleted = visit.delivery.desk(&seller.actor).delete_post(id).await?;
-            return if is_deleted { Ok(visit.go_to("/desk/posts?done=deleted")) } else { Err(Trouble::NotFound) };
+            return if is_deleted { Ok(visit.go_to("/desk/posts?done=deleted")) } else { Err(PageError::NotFound) };
         }
-        let id = parameter::<i64>(&visit, "id")?.and_then(|id| PostId::new(id).ok()).ok_or(Trouble::NotFound)?;
+        let id = parameter::<i64>(&visit, "id")?.and_then(|id| PostId::new(id).ok()).ok_or(PageError::NotFound)?;
         let post = found(&visit, &seller, id).await?;
         let values = context! {
             title => "Delete this post",

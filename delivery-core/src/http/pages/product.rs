@@ -4,14 +4,14 @@ use minijinja::{Value, context};
 
 use super::form::{Fault, Form, digest, said};
 use super::shown::{PAGE, archived, desk, next, preview, product_id};
-use super::{Answering, SignedIn, Trouble, Visit, base};
+use super::{Answering, PageError, PageRequest, SignedIn, base};
 use crate::http::Reply;
 use crate::product::{Listing, NewProduct, Product, ProductId, Refs};
 use crate::store::StoreError;
 use crate::terms::{OwnTerms, UseLimit, Validity};
 use crate::text::Invalid;
 
-pub(super) fn list(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
+pub(super) fn list(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         let (listed, before) = (visit.delivery.products().await?, product_id(&visit, "before")?);
         let mut newest = listed.iter().rev().filter(|it| before.is_none_or(|before| it.id < before));
@@ -34,13 +34,13 @@ pub(super) fn list(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
+pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         if let Some(form) = &visit.form {
             return submitted(&visit, &seller, form).await;
         }
         let product = match product_id(&visit, "id")? {
-            Some(id) => Some(visit.delivery.product(id).await?.ok_or(Trouble::NotFound)?),
+            Some(id) => Some(visit.delivery.product(id).await?.ok_or(PageError::NotFound)?),
             None => None,
         };
         let mut typed = Typed::of(product.as_deref());
@@ -168,14 +168,14 @@ impl Typed {
     }
 }
 
-async fn submitted(visit: &Visit<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, Trouble> {
+async fn submitted(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, PageError> {
     let mut typed = Typed::read(form);
     let id = match form.given("id") {
-        Some(id) => Some(id.parse().ok().and_then(|id| ProductId::new(id).ok()).ok_or(Trouble::NotFound)?),
+        Some(id) => Some(id.parse().ok().and_then(|id| ProductId::new(id).ok()).ok_or(PageError::NotFound)?),
         None => None,
     };
     let was = match id {
-        Some(id) => Some(visit.delivery.product(id).await?.ok_or(Trouble::NotFound)?),
+        Some(id) => Some(visit.delivery.product(id).await?.ok_or(PageError::NotFound)?),
         None => None,
     };
     typed.is_archived = was.as_ref().is_some_and(|product| product.is_archived());
@@ -194,7 +194,7 @@ async fn submitted(visit: &Visit<'_>, seller: &SignedIn, form: &Form) -> Result<
     };
     match saved {
         Ok(Some(id)) => Ok(visit.go_to(&format!("/desk/product?id={id}&done=saved"))),
-        Ok(None) => Err(Trouble::NotFound),
+        Ok(None) => Err(PageError::NotFound),
         Err(StoreError::Refused { .. }) => {
             let fault = Fault::new("refs", "Another product has one of these references.");
             page(visit, seller, &typed, Some(&fault)).await
@@ -210,7 +210,7 @@ async fn submitted(visit: &Visit<'_>, seller: &SignedIn, form: &Form) -> Result<
 
 /// Saves what the form says, if the product still is what it was when the form was opened, or is what the form says already.
 async fn save(
-    visit: &Visit<'_>,
+    visit: &PageRequest<'_>,
     seller: &SignedIn,
     (id, seen): (ProductId, &str),
     facts: NewProduct,
@@ -227,27 +227,32 @@ async fn save(
 }
 
 /// The [`digest`] of what the form shows of a product.
-fn shown(visit: &Visit<'_>, product: &Product) -> String {
+fn shown(visit: &PageRequest<'_>, product: &Product) -> String {
     let Typed { name, description, content, kind, price, days, uses, language, refs, .. } = Typed::of(Some(product));
     digest(visit, &[&name, &description, &content, &kind, &price, &days, &uses, &language, &refs])
 }
 
-async fn page(visit: &Visit<'_>, seller: &SignedIn, typed: &Typed, fault: Option<&Fault>) -> Result<Reply, Trouble> {
+async fn page(
+    visit: &PageRequest<'_>,
+    seller: &SignedIn,
+    typed: &Typed,
+    fault: Option<&Fault>,
+) -> Result<Reply, PageError> {
     let preview = if typed.preview { Some(preview(visit.delivery, &typed.content).await?) } else { None };
     let product = typed.value();
     visit.page("product.html", context! { product, preview, ..said(fault, desk(visit, seller, "/desk/products")) })
 }
 
-pub(super) fn archive(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
+pub(super) fn archive(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         if let Some(form) = &visit.form {
-            let id = form.text("id").parse().ok().and_then(|id| ProductId::new(id).ok()).ok_or(Trouble::NotFound)?;
+            let id = form.text("id").parse().ok().and_then(|id| ProductId::new(id).ok()).ok_or(PageError::NotFound)?;
             let archived = visit.delivery.desk(&seller.actor).archive_product(id).await?;
-            archived.ok_or(Trouble::NotFound)?;
+            archived.ok_or(PageError::NotFound)?;
             return Ok(visit.go_to(&format!("/desk/product?id={id}&done=archived")));
         }
-        let id = product_id(&visit, "id")?.ok_or(Trouble::NotFound)?;
-        let product = visit.delivery.product(id).await?.ok_or(Trouble::NotFound)?;
+        let id = product_id(&visit, "id")?.ok_or(PageError::NotFound)?;
+        let product = visit.delivery.product(id).await?.ok_or(PageError::NotFound)?;
         let values = context! {
             title => "Stop selling this product",
             sentence => "It is neither listed nor sold any more. Keys that were sold before still open it.",

@@ -4,11 +4,11 @@ use minijinja::{Value, context};
 
 use super::form::{Fault, said};
 use super::shown::desk;
-use super::{Answering, SignedIn, Trouble, Visit};
+use super::{Answering, PageError, PageRequest, SignedIn};
 use crate::email::Email;
 use crate::http::Reply;
 
-pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
+pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         let Some(form) = &visit.form else { return page(&visit, &seller, "", None).await };
         let typed = form.text("email").trim();
@@ -26,7 +26,12 @@ pub(super) fn show(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-async fn page(visit: &Visit<'_>, seller: &SignedIn, email: &str, fault: Option<&Fault>) -> Result<Reply, Trouble> {
+async fn page(
+    visit: &PageRequest<'_>,
+    seller: &SignedIn,
+    email: &str,
+    fault: Option<&Fault>,
+) -> Result<Reply, PageError> {
     let platforms = platforms(visit).await?;
     let sender = visit.delivery.inner.outbox.sender.to_string();
     visit.page("setup.html", context! { platforms, sender, email, ..said(fault, desk(visit, seller, "/desk/setup")) })
@@ -34,22 +39,22 @@ async fn page(visit: &Visit<'_>, seller: &SignedIn, email: &str, fault: Option<&
 
 #[cfg(not(feature = "platforms"))]
 #[expect(clippy::unused_async, reason = "it asks the store where there are platforms")]
-async fn platforms(_: &Visit<'_>) -> Result<Vec<Value>, Trouble> {
+async fn platforms(_: &PageRequest<'_>) -> Result<Vec<Value>, PageError> {
     Ok(Vec::new())
 }
 
 /// Each platform with the address to paste there, and what it reported last.
 #[cfg(feature = "platforms")]
-async fn platforms(visit: &Visit<'_>) -> Result<Vec<Value>, Trouble> {
+async fn platforms(visit: &PageRequest<'_>) -> Result<Vec<Value>, PageError> {
     use super::shown::time;
     use crate::http::PlatformPath;
-    use crate::store::{Entry, EventOutcome, InboxQuery, StoreError};
+    use crate::store::{EventOutcome, InboxEvent, InboxQuery, StoreError};
 
     /// How many events are looked at.
     const NEWEST: usize = 1_000;
 
     let inner = &visit.delivery.inner;
-    let newest = async |outcome| -> Result<Vec<Entry>, StoreError> {
+    let newest = async |outcome| -> Result<Vec<InboxEvent>, StoreError> {
         match visit.delivery.events(&InboxQuery { outcome, before: None, limit: NEWEST }).await {
             Ok(page) => Ok(page.items),
             Err(StoreError::Unsupported) => Ok(Vec::new()),
@@ -57,7 +62,7 @@ async fn platforms(visit: &Visit<'_>) -> Result<Vec<Value>, Trouble> {
         }
     };
     let (events, faults) = (newest(None).await?, newest(Some(EventOutcome::NeedsAttention)).await?);
-    let of = |events: &[Entry], name: &str| events.iter().find(|entry| entry.id.source.as_str() == name).cloned();
+    let of = |events: &[InboxEvent], name: &str| events.iter().find(|entry| entry.id.source.as_str() == name).cloned();
     let platform = |path: PlatformPath| {
         let setting = match path.name() {
             "gumroad" => "GUMROAD_TOKEN".to_owned(),
@@ -80,7 +85,7 @@ async fn platforms(visit: &Visit<'_>) -> Result<Vec<Value>, Trouble> {
     Ok(PlatformPath::BUILT_IN.into_iter().chain(PlatformPath::of_host(visit.delivery)).map(platform).collect())
 }
 
-pub(super) fn erase(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
+pub(super) fn erase(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         let page = |email: &str, fault: Option<&Fault>| {
             visit.page("erase.html", context! { email, ..said(fault, desk(&visit, &seller, "/desk/setup")) })

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Datelike, NaiveDate, Utc};
 use minijinja::{Value, context};
 
-use super::{SignedIn, Trouble, Visit};
+use super::{PageError, PageRequest, SignedIn};
 use crate::clock::timestamp;
 use crate::delivery::{Delivery, Recent};
 use crate::http::{Reply, query};
@@ -34,7 +34,7 @@ const NAV: &[(&str, &str)] = &[
 ];
 
 /// What every page of the desk has: who is signed in, where the page stands, and what was just done.
-pub(super) fn desk(visit: &Visit<'_>, seller: &SignedIn, here: &str) -> Value {
+pub(super) fn desk(visit: &PageRequest<'_>, seller: &SignedIn, here: &str) -> Value {
     let done = query::parameter(visit.call, "done").ok().flatten();
     // Only sentences of ours: whoever makes a link cannot put words into the page.
     let notice = done.and_then(|done| DONE.iter().find(|(name, _)| *name == done).map(|(_, sentence)| *sentence));
@@ -68,7 +68,7 @@ pub(super) const CONTENT: &str = "<!--content-->";
 pub(super) const SOURCE: &str = "<!--source-->";
 
 /// Markdown that a seller has typed, as HTML.
-pub(super) async fn preview(delivery: &Delivery, markdown: &str) -> Result<Value, Trouble> {
+pub(super) async fn preview(delivery: &Delivery, markdown: &str) -> Result<Value, PageError> {
     let html = delivery.inner.shelf.preview(markdown.to_owned()).await;
     html.map(Value::from_safe_string).ok_or_else(|| Reply::panicked().into())
 }
@@ -119,13 +119,13 @@ pub(super) fn status(status: Status) -> &'static str {
 }
 
 /// What products are called, for lists that name many.
-pub(super) async fn names(delivery: &Delivery) -> Result<BTreeMap<ProductId, String>, Trouble> {
+pub(super) async fn names(delivery: &Delivery) -> Result<BTreeMap<ProductId, String>, PageError> {
     let listed = delivery.products().await?;
     Ok(listed.iter().map(|product| (product.id, product.name.clone())).collect())
 }
 
 /// What products are called that are no longer sold and of which there are keys, as far as these are counted.
-pub(super) async fn archived(delivery: &Delivery) -> Result<BTreeMap<ProductId, String>, Trouble> {
+pub(super) async fn archived(delivery: &Delivery) -> Result<BTreeMap<ProductId, String>, PageError> {
     let Recent::Known(_, figures) = delivery.recent_figures(DAYS).await else { return Ok(BTreeMap::new()) };
     let (listed, mut archived) = (delivery.products().await?, BTreeMap::new());
     for (id, ..) in &figures.keys {
@@ -141,7 +141,7 @@ pub(super) async fn archived(delivery: &Delivery) -> Result<BTreeMap<ProductId, 
 }
 
 /// What products are called, sold or not.
-pub(super) async fn all_names(delivery: &Delivery) -> Result<BTreeMap<ProductId, String>, Trouble> {
+pub(super) async fn all_names(delivery: &Delivery) -> Result<BTreeMap<ProductId, String>, PageError> {
     let mut all = names(delivery).await?;
     all.extend(archived(delivery).await?);
     Ok(all)
@@ -222,13 +222,13 @@ pub(super) fn next(path: &str, filters: &[(&str, &str)], before: Option<String>)
 }
 
 /// A parameter of the address, read by `T`; what makes no sense is refused.
-pub(super) fn parameter<T: std::str::FromStr>(visit: &Visit<'_>, name: &str) -> Result<Option<T>, Trouble> {
-    let Some(text) = query::parameter(visit.call, name).map_err(|_| Trouble::Malformed)? else { return Ok(None) };
-    text.parse().map(Some).map_err(|_| Trouble::Malformed)
+pub(super) fn parameter<T: std::str::FromStr>(visit: &PageRequest<'_>, name: &str) -> Result<Option<T>, PageError> {
+    let Some(text) = query::parameter(visit.call, name).map_err(|_| PageError::Malformed)? else { return Ok(None) };
+    text.parse().map(Some).map_err(|_| PageError::Malformed)
 }
 
 /// A product's number in the address.
-pub(super) fn product_id(visit: &Visit<'_>, name: &str) -> Result<Option<ProductId>, Trouble> {
+pub(super) fn product_id(visit: &PageRequest<'_>, name: &str) -> Result<Option<ProductId>, PageError> {
     let number: Option<i64> = parameter(visit, name)?;
-    number.map(ProductId::new).transpose().map_err(|_| Trouble::Malformed)
+    number.map(ProductId::new).transpose().map_err(|_| PageError::Malformed)
 }

@@ -5,8 +5,8 @@ use minijinja::context;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::visit::{Cookie, SESSION, check_csrf};
-use super::{Answering, SignedIn, Trouble, Visit};
+use super::request::{Cookie, SESSION, check_csrf};
+use super::{Answering, PageError, PageRequest, SignedIn};
 use crate::http::Reply;
 use crate::http::limits::{admit, client};
 use crate::limit::Policy;
@@ -15,18 +15,18 @@ use crate::store::SignIn;
 /// How long the form can be sent after it was loaded, in seconds.
 const FORM: i64 = 60 * 60;
 
-pub(super) fn sign_in(visit: Visit<'_>) -> Answering<'_> {
+pub(super) fn sign_in(visit: PageRequest<'_>) -> Answering<'_> {
     Box::pin(async move { if visit.is_form() { submitted(&visit).await } else { asked(&visit).await } })
 }
 
-async fn asked(visit: &Visit<'_>) -> Result<Reply, Trouble> {
+async fn asked(visit: &PageRequest<'_>) -> Result<Reply, PageError> {
     if visit.cookie(Cookie::Session).is_some() && SignedIn::of(visit).await.is_ok() {
         return Ok(visit.go_to("/desk"));
     }
     form(visit, None)
 }
 
-fn form(visit: &Visit<'_>, fault: Option<&str>) -> Result<Reply, Trouble> {
+fn form(visit: &PageRequest<'_>, fault: Option<&str>) -> Result<Reply, PageError> {
     // The same secret again: a form that is open in another tab stays good. The cookie lasts an hour from now.
     let (secret, text) = match visit.cookie(Cookie::Form) {
         Some(secret) => (secret, visit.cookie_text(Cookie::Form, &secret)),
@@ -36,15 +36,15 @@ fn form(visit: &Visit<'_>, fault: Option<&str>) -> Result<Reply, Trouble> {
     Ok(page.cookie(&visit.set_cookie(Cookie::Form, &text, FORM)))
 }
 
-async fn submitted(visit: &Visit<'_>) -> Result<Reply, Trouble> {
-    let (delivery, Some(form_sent)) = (visit.delivery, &visit.form) else { return Err(Trouble::Malformed) };
+async fn submitted(visit: &PageRequest<'_>) -> Result<Reply, PageError> {
+    let (delivery, Some(form_sent)) = (visit.delivery, &visit.form) else { return Err(PageError::Malformed) };
     visit.check_origin()?;
-    let secret = visit.cookie(Cookie::Form).ok_or(Trouble::Forged)?;
+    let secret = visit.cookie(Cookie::Form).ok_or(PageError::Forged)?;
     check_csrf(form_sent, &visit.csrf(&secret))?;
     // Counted only now: another site's forms, which a seller's browser sends, must not lock the seller out.
-    admit(delivery, Policy::Admin, client(delivery, visit.call)).await.map_err(Trouble::Answered)?;
+    admit(delivery, Policy::Admin, client(delivery, visit.call)).await.map_err(PageError::Answered)?;
     let (Some(tokens), Some(sign_ins)) = (&delivery.inner.tokens, delivery.inner.ledger.office()) else {
-        return Err(Trouble::NotFound);
+        return Err(PageError::NotFound);
     };
     let presented: [u8; 32] = Sha256::digest(form_sent.text("token").trim()).into();
     // All are compared, so that the time does not tell whose it is.
@@ -70,7 +70,7 @@ async fn submitted(visit: &Visit<'_>) -> Result<Reply, Trouble> {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "as every page")]
-pub(super) fn sign_out(visit: Visit<'_>, seller: SignedIn) -> Answering<'_> {
+pub(super) fn sign_out(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         if !visit.is_form() {
             return Ok(visit.go_to("/desk"));

@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::reference::{ChargeRef, Links, ReferenceKind};
 use super::term::{Own, Standing, Term};
-use crate::ledger::Sale;
+use crate::ledger::NewSale;
 use crate::order::OrderId;
 use crate::product::ProductId;
 
@@ -129,7 +129,7 @@ pub struct Offer {
     /// How many pieces.
     pub pieces: u64,
     /// The key and its messages.
-    pub sale: Sale,
+    pub sale: NewSale,
 }
 
 /// Money that went back.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use super::{Receipt, Received};
+use super::{InboundEvent, Received};
 use crate::key::{Actor, Change, Key, KeyId, LimitChange, Reason, Revocation};
 use crate::ledger::deal::{Captured, Charged, Deal, Offer, Report, ReportOutcome, Reported, Step, Why};
 use crate::ledger::inbox::EventOutcome;
@@ -16,7 +16,7 @@ use crate::terms::{MAX_USES, UseLimit, Uses};
 impl Planner<'_> {
     pub(super) fn apply(
         &mut self,
-        receipt: &Receipt,
+        receipt: &InboundEvent,
         reports: &[Report],
         received: &mut Received,
         keys: &mut BTreeSet<KeyId>,
@@ -58,7 +58,7 @@ impl Planner<'_> {
     /// Takes note of a report in its deal, and does what follows. Returns what it came to, and what of it is missing.
     fn report(
         &mut self,
-        receipt: &Receipt,
+        receipt: &InboundEvent,
         report: &Report,
         received: &mut Received,
         keys: &mut BTreeSet<KeyId>,
@@ -156,7 +156,7 @@ impl Planner<'_> {
     fn step(
         &mut self,
         step: Step<'_>,
-        receipt: &Receipt,
+        receipt: &InboundEvent,
         by: &Actor,
         received: &mut Received,
     ) -> Result<Option<KeyId>, StoreError> {

@@ -9,7 +9,7 @@ use crate::ledger::{Refused, RequestId, StoreError};
 use crate::product::ProductId;
 
 /// How long a request is known after it was first made.
-pub const KNOWN_FOR: TimeDelta = TimeDelta::hours(24);
+pub const IDEMPOTENCY_WINDOW: TimeDelta = TimeDelta::hours(24);
 /// How often a request is answered again without counting. After that each counts.
 pub const MOST_REPEATS: u32 = 10;
 
@@ -68,7 +68,7 @@ impl Operate for FetchProduct {
         let at = at.trunc_subsecs(3);
         let known = planner.loaded.request(id, request)?.cloned();
         // Either way: servers' clocks differ, and clocks are set back.
-        let is_known = |row: &RequestRow| at.signed_duration_since(row.at).abs() < KNOWN_FOR;
+        let is_known = |row: &RequestRow| at.signed_duration_since(row.at).abs() < IDEMPOTENCY_WINDOW;
         let last = known.as_ref().filter(|row| is_known(row));
         // The use was counted while the key was good: that the key has expired or was used up since, whoever brought that about,
         // does not take the answer back. A revocation does, as the money went back.

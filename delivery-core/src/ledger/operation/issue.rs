@@ -3,9 +3,9 @@
 use super::{Answer, Operate};
 use crate::key::Key;
 use crate::ledger::plan::{Basis, Needs, Planner, PurchaseId};
-use crate::ledger::{Action, Issue, Sale, StoreError};
+use crate::ledger::{Action, Issue, NewSale, StoreError};
 
-impl Operate for Sale {
+impl Operate for NewSale {
     fn needs(&self, needs: &mut Needs) {
         needs.new.insert(self.key.id);
         needs.purchases.extend(PurchaseId::of(&self.key));
@@ -22,8 +22,8 @@ impl Operate for Sale {
 }
 
 impl Planner<'_> {
-    pub(super) fn issue(&mut self, sale: &Sale) -> Result<(Issue, Basis), StoreError> {
-        let Sale { key: new, messages, by } = sale;
+    pub(super) fn issue(&mut self, sale: &NewSale) -> Result<(Issue, Basis), StoreError> {
+        let NewSale { key: new, messages, by } = sale;
         let purchase = PurchaseId::of(new);
         let owner = match &purchase {
             Some(purchase) => self.loaded.purchase(purchase)?,

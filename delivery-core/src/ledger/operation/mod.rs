@@ -26,12 +26,12 @@ mod tests;
 
 pub use self::change::ChangeKey;
 pub use self::complete::CompleteMessage;
-pub use self::fetch::{Fetch, FetchProduct, Fetched, KNOWN_FOR, MOST_REPEATS};
-pub use self::receive::{Handling, Notices, Receipt, Received};
+pub use self::fetch::{Fetch, FetchProduct, Fetched, IDEMPOTENCY_WINDOW, MOST_REPEATS};
+pub use self::receive::{Handling, InboundEvent, Notices, Received};
 pub use self::resend::{Resend, ResendKey};
 pub use self::rotate::{RotateKey, Successor};
 use super::plan::{Basis, Planner};
-use super::{Issue, Loaded, Needs, Numbers, Refused, Sale, StoreError, Writes};
+use super::{Issue, Loaded, Needs, NewSale, Numbers, Refused, StoreError, Writes};
 use crate::key::{Key, KeyId};
 
 /// What a caller asks of the [`Ledger`](crate::store::Ledger).
@@ -39,7 +39,7 @@ use crate::key::{Key, KeyId};
 #[expect(clippy::exhaustive_enums, reason = "a double of a ledger must not miss one")]
 pub enum Operation {
     /// Issue a key, once for its order and product, and queue its messages. Answered by [`Answer::Issued`].
-    Issue(Box<Sale>),
+    Issue(Box<NewSale>),
     /// Change a key by its rules, and queue messages that tell of it. Answered by [`Answer::Changed`].
     Change(ChangeKey),
     /// Send a key to its buyer again. Answered by [`Answer::Changed`].
@@ -49,7 +49,7 @@ pub enum Operation {
     /// Use a key, unless the same request has used it. Answered by [`Answer::Fetched`].
     Fetch(FetchProduct),
     /// Keep an event of a platform, once, and apply it. Answered by [`Answer::Received`].
-    Receive(Box<Receipt>),
+    Receive(Box<InboundEvent>),
     /// End a message's lease. Answered by [`Answer::Completed`].
     Complete(CompleteMessage),
 }

@@ -9,7 +9,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use super::{Answer, Operate};
 use crate::key::{Actor, Key};
 use crate::ledger::deal::{MOST_PRODUCTS, Offer, ReferenceKind, Report};
-use crate::ledger::inbox::{Customer, DISMISSED, Entry, EventOutcome};
+use crate::ledger::inbox::{Customer, DISMISSED, EventOutcome, InboxEvent};
 use crate::ledger::plan::{Basis, Needs, Planner, ReferenceId};
 use crate::ledger::{Action, Edit, MOST_WEBHOOKS, MessageKind, Notice, StoreError};
 use crate::order::{OrderId, Source};
@@ -26,11 +26,11 @@ const RARE_RETRY: TimeDelta = TimeDelta::days(1);
 /// An event to receive, or one of the inbox to apply.
 #[derive(Clone)]
 #[expect(clippy::exhaustive_structs, reason = "whoever receives builds it")]
-pub struct Receipt {
+pub struct InboundEvent {
     /// The event; its number, outcome and version are the store's.
-    pub entry: Entry,
-    /// Whether it is to be applied although the inbox has it: it waits there.
-    pub is_kept: bool,
+    pub entry: InboxEvent,
+    /// Whether the event waits in the inbox and is to be applied again.
+    pub is_retry: bool,
     /// What to do with it; `None` keeps it to be applied when it is due.
     pub step: Option<Handling>,
     /// The time.
@@ -69,10 +69,10 @@ pub enum Handling {
 pub struct Received {
     /// Whether the event was not known before.
     pub is_new: bool,
-    /// Whether the event was changed since its [`Receipt`] was made for the seller, so that nothing was done: it is to be read again.
+    /// Whether the event was changed since its [`InboundEvent`] was made for the seller, so that nothing was done: it is to be read again.
     pub is_outdated: bool,
     /// The event as the inbox has it.
-    pub entry: Entry,
+    pub entry: InboxEvent,
     /// Keys that were issued.
     pub issued: Vec<Key>,
     /// Keys that were changed, each with what its webhooks are told.
@@ -81,12 +81,12 @@ pub struct Received {
 
 impl Received {
     /// What came to nothing, so far.
-    fn unchanged(is_new: bool, entry: Entry) -> Self {
+    fn unchanged(is_new: bool, entry: InboxEvent) -> Self {
         Self { is_new, is_outdated: false, entry, issued: Vec::new(), changed: Vec::new() }
     }
 }
 
-impl Operate for Receipt {
+impl Operate for InboundEvent {
     fn needs(&self, needs: &mut Needs) {
         needs.entries.insert(self.entry.id.clone());
         for report in self.reports() {
@@ -108,7 +108,7 @@ impl Operate for Receipt {
     }
 }
 
-impl Receipt {
+impl InboundEvent {
     fn reports(&self) -> &[Report] {
         match &self.step {
             Some(Handling::Apply(reports)) => reports,
@@ -121,7 +121,7 @@ impl Receipt {
     }
 
     /// Whether somebody has an event applied that was dismissed.
-    fn takes_back(&self, entry: &Entry) -> bool {
+    fn takes_back(&self, entry: &InboxEvent) -> bool {
         self.by.is_some() && entry.is_dismissed() && !matches!(self.step, Some(Handling::Dismiss))
     }
 
@@ -135,14 +135,14 @@ impl Receipt {
 }
 
 impl Planner<'_> {
-    fn receive(&mut self, receipt: &Receipt) -> Result<Received, StoreError> {
+    fn receive(&mut self, receipt: &InboundEvent) -> Result<Received, StoreError> {
         let id = &receipt.entry.id;
         let known = self.loaded.entry(id)?.cloned();
         let (is_new, mut is_added) = (known.is_none(), false);
         let is_taken_back = known.as_ref().is_some_and(|entry| receipt.takes_back(entry));
         let entry = match known {
             // A copy, or applied meanwhile.
-            Some(entry) if !receipt.is_kept || (entry.due_at.is_none() && !is_taken_back) => {
+            Some(entry) if !receipt.is_retry || (entry.due_at.is_none() && !is_taken_back) => {
                 return Ok(Received::unchanged(is_new, entry));
             }
             // Somebody else may have added something, which what was read lacks.
@@ -152,13 +152,13 @@ impl Planner<'_> {
             // With what was added to it.
             Some(entry) if receipt.by.is_some() => {
                 is_added = entry.body != receipt.entry.body;
-                Entry { body: receipt.entry.body.clone(), ..entry }
+                InboxEvent { body: receipt.entry.body.clone(), ..entry }
             }
             Some(entry) => entry,
-            None => Entry { number: self.number(&receipt.entry)?, version: 0, ..receipt.entry.clone() },
+            None => InboxEvent { number: self.number(&receipt.entry)?, version: 0, ..receipt.entry.clone() },
         };
         // Made due while it was looked at: what it waits for may be there now.
-        let is_due = receipt.is_kept && entry.version != receipt.entry.version;
+        let is_due = receipt.is_retry && entry.version != receipt.entry.version;
         let due_at = entry.due_at.filter(|_| is_due);
         let mut received = Received::unchanged(is_new, entry);
         if let Some(handling) = &receipt.step {
@@ -179,11 +179,16 @@ impl Planner<'_> {
     }
 
     /// The number of a new event: by the time at which it was received, whichever server received it.
-    fn number(&mut self, entry: &Entry) -> Result<i64, StoreError> {
+    fn number(&mut self, entry: &InboxEvent) -> Result<i64, StoreError> {
         self.numbers.take_at(entry.received_at)
     }
 
-    fn handle(&mut self, receipt: &Receipt, handling: &Handling, received: &mut Received) -> Result<(), StoreError> {
+    fn handle(
+        &mut self,
+        receipt: &InboundEvent,
+        handling: &Handling,
+        received: &mut Received,
+    ) -> Result<(), StoreError> {
         let mut keys = BTreeSet::new();
         let (outcome, reason) = match handling {
             Handling::Apply(reports) => self.apply(receipt, reports, received, &mut keys)?,
@@ -212,8 +217,8 @@ impl Planner<'_> {
     }
 }
 
-impl fmt::Debug for Receipt {
+impl fmt::Debug for InboundEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receipt").field("event", &self.entry.id).finish_non_exhaustive()
+        f.debug_struct("InboundEvent").field("event", &self.entry.id).finish_non_exhaustive()
     }
 }

@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 
 use super::*;
 use crate::key::{Actor, Change, KeyState, NewKey, Reason, Revocation, SecretVersion};
-use crate::ledger::plan::{KeyWrite, NewEvent, NewMessage, NewUse, PurchaseId, Row, number_at};
+use crate::ledger::plan::{KeyWrite, NewAuditEntry, NewMessage, NewUse, PurchaseId, Row, number_at};
 use crate::ledger::{Action, MessageId, MessageKind, Notice, Recipient};
 use crate::order::{OrderRef, Source};
 use crate::product::ProductId;
@@ -38,7 +38,7 @@ fn row(key: &Arc<NewKey>, used: u64, number: i64) -> Row {
 
 fn issue(key: &Arc<NewKey>) -> Operation {
     let message = vec![Notice::purchase(MessageId::new("m@example.com").unwrap())];
-    Operation::Issue(Box::new(Sale::new(key.as_ref().clone(), message)))
+    Operation::Issue(Box::new(NewSale::new(key.as_ref().clone(), message)))
 }
 
 fn change(key: &NewKey, change: Change) -> Operation {
@@ -157,7 +157,7 @@ fn uses_of_a_key_are_one_write_with_a_chain_of_records() {
 fn a_revocation_is_a_whole_state_and_an_audit_entry() {
     let key = new_key(1, "");
     let plan = planned(&[change(&key, revoke()), change(&key, revoke())], [row(&key, 1, 40)]);
-    let event = NewEvent {
+    let event = NewAuditEntry {
         unit: 0,
         number: number_at(at(9), 100),
         key: 40,

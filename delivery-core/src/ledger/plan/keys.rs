@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, SubsecRound, Utc};
 
-use super::{Basis, KeyWrite, NewEvent, NewMessage, NewUse, Planner, Row};
+use super::{Basis, KeyWrite, NewAuditEntry, NewMessage, NewUse, Planner, Row};
 use crate::key::{Actor, Change, Key, KeyId};
 use crate::ledger::{Action, Addressee, Notice, Refused, StoreError};
 
@@ -47,7 +47,7 @@ impl Planner<'_> {
         let key = self.writes.keys.get(unit).map(|write| write.row.number);
         let key = key.ok_or(StoreError::corrupt("an audit entry of no key"))?;
         let (number, at, actor) = (self.numbers.take_at(at)?, at.trunc_subsecs(3), by.clone());
-        self.writes.events.push(NewEvent { unit, number, key, at, actor, action, detail });
+        self.writes.events.push(NewAuditEntry { unit, number, key, at, actor, action, detail });
         Ok(())
     }
 

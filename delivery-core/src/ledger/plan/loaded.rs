@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::key::{Key, KeyId, NewKey};
 use crate::ledger::StoreError;
 use crate::ledger::deal::{Deal, ReferenceKind};
-use crate::ledger::inbox::{Entry, EventId};
+use crate::ledger::inbox::{EventId, InboxEvent};
 use crate::ledger::request::RequestId;
 use crate::order::{OrderId, OrderRef, Source};
 use crate::product::ProductId;
@@ -111,7 +111,7 @@ pub struct Row {
 pub struct Loaded {
     keys: HashMap<KeyId, PlannedKey>,
     purchases: HashMap<PurchaseId, Option<KeyId>>,
-    entries: HashMap<EventId, Option<Entry>>,
+    entries: HashMap<EventId, Option<InboxEvent>>,
     references: HashMap<ReferenceId, Option<i64>>,
     deals: HashMap<i64, Option<DealRow>>,
     requests: HashMap<(KeyId, RequestId), Option<RequestRow>>,
@@ -194,7 +194,7 @@ impl Loaded {
     }
 
     /// Adds an event of a platform.
-    pub fn insert_entry(&mut self, entry: Entry) {
+    pub fn insert_entry(&mut self, entry: InboxEvent) {
         self.entries.insert(entry.id.clone(), Some(entry));
     }
 
@@ -227,7 +227,7 @@ impl Loaded {
     }
 
     /// Takes an event out, to be written.
-    pub(in crate::ledger) fn take_entry(&mut self, id: &EventId) -> Option<Entry> {
+    pub(in crate::ledger) fn take_entry(&mut self, id: &EventId) -> Option<InboxEvent> {
         self.entries.remove(id).flatten()
     }
 
@@ -268,7 +268,7 @@ impl Loaded {
     }
 
     /// An event of a platform; `None` if it is new.
-    pub(in crate::ledger) fn entry(&self, id: &EventId) -> Result<Option<&Entry>, StoreError> {
+    pub(in crate::ledger) fn entry(&self, id: &EventId) -> Result<Option<&InboxEvent>, StoreError> {
         let entry = self.entries.get(id).ok_or(StoreError::corrupt("an event that was not loaded"))?;
         Ok(entry.as_ref())
     }

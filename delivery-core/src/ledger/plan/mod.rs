@@ -10,9 +10,9 @@ mod writes;
 use std::collections::BTreeSet;
 
 pub use self::loaded::{DealRow, Loaded, Needs, PurchaseId, ReferenceId, RequestRow, Row};
-pub use self::writes::{InboxWrites, KeyWrite, NewEvent, NewMessage, NewUse, Numbers, Writes, number_at};
+pub use self::writes::{InboxWrites, KeyWrite, NewAuditEntry, NewMessage, NewUse, Numbers, Writes, number_at};
 use super::StoreError;
-use super::inbox::{Entry, EventId};
+use super::inbox::{EventId, InboxEvent};
 use crate::key::KeyId;
 
 /// A batch while it is planned.
@@ -48,7 +48,7 @@ impl<'n> Planner<'n> {
     }
 
     /// Keeps an event of a platform as it is now.
-    pub(in crate::ledger) fn keep_entry(&mut self, entry: Entry) {
+    pub(in crate::ledger) fn keep_entry(&mut self, entry: InboxEvent) {
         self.entries.insert(entry.id.clone());
         self.loaded.insert_entry(entry);
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Row;
 use super::loaded::{DealRow, ReferenceId, RequestRow};
 use crate::key::{Actor, Key, KeyState};
-use crate::ledger::inbox::{Customer, Entry};
+use crate::ledger::inbox::{Customer, InboxEvent};
 use crate::ledger::{Action, Edit, Lease, MessageId, MessageKind, Outcome, Recipient, StoreError};
 
 /// What a batch persists. The rows of one key, which have its index in [`keys`](Self::keys) as their `unit`, are persisted
@@ -23,7 +23,7 @@ pub struct Writes {
     /// Messages to queue.
     pub messages: Vec<NewMessage>,
     /// Audit entries.
-    pub events: Vec<NewEvent>,
+    pub events: Vec<NewAuditEntry>,
     /// Leases to end. A lease that went to somebody else is left alone.
     pub completed: Vec<(Lease, Outcome)>,
     /// Events of platforms, and what they came to.
@@ -40,7 +40,7 @@ pub struct Writes {
 pub struct InboxWrites {
     /// Events to insert, with version 0, or to update, with the version that was loaded: the stored row must still have it, and
     /// has the next one afterwards.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<InboxEvent>,
     /// References to insert, each with the number of its deal.
     pub references: Vec<(ReferenceId, i64)>,
     /// Deals to insert, with version 0, or to update, with the version that was loaded.
@@ -107,7 +107,7 @@ pub struct NewMessage {
 /// An audit entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores read it and must not miss a field")]
-pub struct NewEvent {
+pub struct NewAuditEntry {
     /// The key's index in [`Writes::keys`].
     pub unit: usize,
     /// The entry's number.

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::PostgresError;
 use super::error::store_error;
 use super::hosts::{Hosts, Setting};
-use super::schema::{PATIENCE, Place, check, check_migrated, keeps, prepare_schema};
+use super::schema::{PATIENCE, SchemaConfig, check, check_migrated, ensure_durable, prepare_schema};
 use super::session::{Lent, Session};
 use crate::store::StoreError;
 
@@ -87,7 +87,7 @@ enum Source {
 
 impl Sessions {
     /// Sessions of ours, in a schema that is prepared for this server.
-    pub(super) async fn own(hosts: Hosts, place: Place) -> Result<Self, PostgresError> {
+    pub(super) async fn own(hosts: Hosts, place: SchemaConfig) -> Result<Self, PostgresError> {
         let hosts = hosts.map(|options| in_schema(options, &place.schema));
         let (session, readers_options) = prepare_schema(&hosts, &place).await?;
         session.close().await.map_err(|source| PostgresError::while_opening(&place.schema, source))?;
@@ -98,7 +98,7 @@ impl Sessions {
     }
 
     /// Transactions on connections from the host's pool.
-    pub(super) async fn lent(pool: PgPool, place: Place) -> Result<Self, PostgresError> {
+    pub(super) async fn lent(pool: PgPool, place: SchemaConfig) -> Result<Self, PostgresError> {
         if place.migrates {
             Self::migrate(pool.connect_options().as_ref().clone().into(), &place).await?;
         }
@@ -122,7 +122,7 @@ impl Sessions {
     }
 
     /// Brings the schema up to date.
-    pub(super) async fn migrate(hosts: Hosts, place: &Place) -> Result<(), PostgresError> {
+    pub(super) async fn migrate(hosts: Hosts, place: &SchemaConfig) -> Result<(), PostgresError> {
         let (session, _) = prepare_schema(&hosts.map(|options| in_schema(options, &place.schema)), place).await?;
         session.close().await.map_err(|source| PostgresError::while_opening(&place.schema, source))
     }
@@ -159,7 +159,7 @@ impl Sessions {
             }
             Source::Lent { pool, begin } => lend(pool, begin).await?,
         };
-        let admitted = async { timeout(ACQUIRE, keeps(&mut session)).await.map_err(silent)? };
+        let admitted = async { timeout(ACQUIRE, ensure_durable(&mut session)).await.map_err(silent)? };
         if let Err(refused) = admitted.await {
             if !session.is_ours() {
                 let _ = timeout(ACQUIRE, session.roll_back()).await;

@@ -6,12 +6,12 @@ use sqlx::postgres::PgConnection;
 use super::error::store_error;
 use super::numbers::next_block;
 use super::persist::persist;
-use super::schema::keeps;
+use super::schema::ensure_durable;
 use super::session::Session;
 use super::{PostgresStore, load};
 use crate::ledger::operation::{needs, plan};
 use crate::ledger::plan::Loaded;
-use crate::store::{Answer, Issue, Operation, Persisted, Sale, StoreError};
+use crate::store::{Answer, Issue, NewSale, Operation, Persisted, StoreError};
 
 /// How often an order that another transaction commits meanwhile is looked at.
 const LOOKS: usize = 2;
@@ -50,7 +50,7 @@ impl PostgresStore {
     ///
     /// [`StoreError::Refused`] without an open transaction. [`StoreError::Conflict`] if a lock was waited for in vain, or, in
     /// a transaction that is repeatable or serializable, if another one has issued the key meanwhile. Nothing was written.
-    pub async fn issue_in(&self, transaction: &mut PgConnection, sale: &Sale) -> Result<Issue, StoreError> {
+    pub async fn issue_in(&self, transaction: &mut PgConnection, sale: &NewSale) -> Result<Issue, StoreError> {
         transaction.execute("SAVEPOINT delivery_issue").await.map_err(|error| {
             // no_active_sql_transaction
             let is_alone = error
@@ -69,20 +69,20 @@ impl PostgresStore {
         ended.map(|_| issue)
     }
 
-    async fn issue_inside(&self, session: &mut Session<'_>, sale: &Sale) -> Result<Issue, StoreError> {
+    async fn issue_inside(&self, session: &mut Session<'_>, sale: &NewSale) -> Result<Issue, StoreError> {
         const ENTER: &str = "WITH host AS MATERIALIZED (SELECT current_setting('search_path') AS path) \
             SELECT path FROM host WHERE set_config('search_path', $1, true) IS NOT NULL";
         const LEAVE: &str = "SELECT set_config('search_path', $1, true)";
         let enter = session.scalar::<String>(ENTER).bind(self.sessions.schema());
         let path = enter.fetch_one(&mut **session).await.map_err(store_error)?;
-        keeps(session).await?;
+        ensure_durable(session).await?;
         let issue = issue(session, sale).await?;
         session.query(LEAVE).bind(path).execute(&mut **session).await.map_err(store_error)?;
         Ok(issue)
     }
 }
 
-async fn issue(session: &mut Session<'_>, sale: &Sale) -> Result<Issue, StoreError> {
+async fn issue(session: &mut Session<'_>, sale: &NewSale) -> Result<Issue, StoreError> {
     for _ in 0..LOOKS {
         let operation = Operation::Issue(Box::new(sale.clone()));
         let needs = needs([&operation]);

@@ -9,13 +9,17 @@ use super::PostgresError;
 use super::connect::in_schema;
 use super::hosts::Hosts;
 use super::keyring::acceptance;
-use super::schema::{PATIENCE, Place, check, compare, newest_migration};
+use super::schema::{PATIENCE, SchemaConfig, check, compare, newest_migration};
 use super::session::Session;
 use crate::key::Fingerprint;
 use crate::store::Inspection;
 
 /// Looks at the schema `place` of the database at `hosts`.
-pub(super) async fn inspect(hosts: Hosts, place: &Place, keyring: &[Fingerprint]) -> Result<Inspection, PostgresError> {
+pub(super) async fn inspect(
+    hosts: Hosts,
+    place: &SchemaConfig,
+    keyring: &[Fingerprint],
+) -> Result<Inspection, PostgresError> {
     let hosts = hosts.map(|options| in_schema(options, &place.schema));
     timeout(PATIENCE, look(&hosts, &place.schema, keyring)).await.map_err(|_| PostgresError::Silent)?
 }

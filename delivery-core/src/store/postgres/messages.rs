@@ -9,7 +9,7 @@ use super::session::Session;
 use crate::store::sql::messages::{machine, skew_sql as skew};
 use crate::store::sql::rows::{self, Columns};
 use crate::store::sql::statements::{self, Completion, FAILED, completion, limit};
-use crate::store::{FARTHEST, FailedMessage, LONGEST_LEASE, Lease, LeasedMessage, Outcome, StoreError};
+use crate::store::{FailedMessage, LONGEST_LEASE, Lease, LeasedMessage, MAX_RETRY_DELAY, Outcome, StoreError};
 
 /// Leases what is due and nobody else is about to lease.
 pub(super) async fn claim(
@@ -46,7 +46,7 @@ pub(super) async fn claim(
     let due = session
         .query(CLAIM)
         .bind(now.timestamp_millis())
-        .bind(ahead(FARTHEST))
+        .bind(ahead(MAX_RETRY_DELAY))
         .bind(ahead(LONGEST_LEASE))
         .bind(limit(most))
         .bind(machine())

@@ -11,7 +11,7 @@ use url::Url;
 use super::connect::Sessions;
 use super::hosts::Hosts;
 use super::inspect::inspect;
-use super::schema::Place;
+use super::schema::SchemaConfig;
 use super::{PostgresError, PostgresStore, SCHEMA};
 use crate::key::Fingerprint;
 use crate::store::Inspection;
@@ -162,12 +162,12 @@ impl PostgresOptions {
         inspect(address(url)?, &self.checked()?, keyring).await
     }
 
-    pub(super) fn checked(self) -> Result<Place, PostgresError> {
+    pub(super) fn checked(self) -> Result<SchemaConfig, PostgresError> {
         let Self { schema, migrates } = self;
         let named = (1..=63).contains(&schema.len())
             && schema.starts_with(|c: char| c.is_ascii_lowercase())
             && schema.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
-        if named { Ok(Place { schema, migrates }) } else { Err(PostgresError::SchemaName) }
+        if named { Ok(SchemaConfig { schema, migrates }) } else { Err(PostgresError::SchemaName) }
     }
 }
 

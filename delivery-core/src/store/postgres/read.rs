@@ -5,7 +5,7 @@ use sqlx::AssertSqlSafe;
 use super::connect::Sessions;
 use super::detached;
 use super::error::store_error;
-use super::schema::keeps;
+use super::schema::ensure_durable;
 use crate::key::{Key, KeyId};
 use crate::store::sql::rows;
 use crate::store::sql::search::{self, bind_candidates};
@@ -35,7 +35,7 @@ pub(super) async fn ping(sessions: Sessions) -> Result<(), StoreError> {
     detached(async move {
         let mut session = sessions.read().await?;
         // A server that would lose what it acknowledges has every write refused.
-        keeps(&mut session).await?;
+        ensure_durable(&mut session).await?;
         session.finish().await.map_err(store_error)
     })
     .await

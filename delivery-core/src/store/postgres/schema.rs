@@ -25,7 +25,7 @@ const MIGRATIONS: &[Script] = &[
 
 /// A schema, whose name has only letters, digits and underscores, and whether to migrate it.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct SchemaConfig {
     pub(super) schema: String,
     pub(super) migrates: bool,
 }
@@ -34,7 +34,7 @@ pub(super) struct Place {
 /// host does. Any number of servers may do so at once. Statements of the session may take as long as they like.
 pub(super) async fn prepare_schema(
     hosts: &Hosts,
-    place: &Place,
+    place: &SchemaConfig,
 ) -> Result<(PgConnection, PgConnectOptions), PostgresError> {
     let failed = |source| PostgresError::while_opening(&place.schema, source);
     let silent = |_| PostgresError::Silent;
@@ -94,7 +94,7 @@ pub(super) async fn is_durable(session: &mut Session<'_>) -> Result<bool, StoreE
 }
 
 /// Refuses a server that would lose what it acknowledges.
-pub(super) async fn keeps(session: &mut Session<'_>) -> Result<(), StoreError> {
+pub(super) async fn ensure_durable(session: &mut Session<'_>) -> Result<(), StoreError> {
     const LOSES: &str = "the database has fsync or full_page_writes off, and would lose what it acknowledges";
     if is_durable(session).await? { Ok(()) } else { Err(StoreError::unavailable(LOSES)) }
 }

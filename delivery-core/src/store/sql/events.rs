@@ -14,7 +14,7 @@ use crate::ledger::plan::{ReferenceId, number_at};
 use crate::order::{OrderId, Source};
 use crate::product::RefName;
 use crate::store::{
-    Action, Deal, Edit, Entry, EventOutcome, FARTHEST, Inbox, InboxQuery, Page, ReferenceKind, StoreError,
+    Action, Deal, Edit, EventOutcome, Inbox, InboxEvent, InboxQuery, MAX_RETRY_DELAY, Page, ReferenceKind, StoreError,
     UNKNOWN_PRODUCT,
 };
 use crate::throttle::Throttle;
@@ -89,7 +89,7 @@ impl<D: Database> Inbox for D {
         now: DateTime<Utc>,
         lease_until: DateTime<Utc>,
         limit: usize,
-    ) -> Result<Vec<Entry>, StoreError> {
+    ) -> Result<Vec<InboxEvent>, StoreError> {
         // A worker asks every second; a read tells without a commit that nothing is due.
         let due = values![now.timestamp_millis(), farthest(now), 1];
         if self.read(Patience::Usual, |session| Box::pin(row(session, DUE, due))).await?.is_none() {
@@ -113,7 +113,7 @@ impl<D: Database> Inbox for D {
         .await
     }
 
-    async fn entries(&self, query: &InboxQuery) -> Result<Page<Entry, i64>, StoreError> {
+    async fn entries(&self, query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError> {
         let sql = entries(query);
         let wanted = values![query.before.unwrap_or(i64::MAX), limit(query.page_size() + 1)];
         let found =
@@ -173,7 +173,7 @@ async fn claim(
     session: &mut (dyn Session + '_),
     (now, lease_until): (DateTime<Utc>, DateTime<Utc>),
     most: usize,
-) -> Result<Vec<Entry>, StoreError> {
+) -> Result<Vec<InboxEvent>, StoreError> {
     let dialect = session.dialect();
     let due = values![now.timestamp_millis(), farthest(now), limit(most)];
     let (mut claimed, numbers) = readable(&session.rows(&dialect.skipping(DUE), due).await?)?;
@@ -209,12 +209,12 @@ async fn prune(
 
 /// The farthest due time that is believed.
 fn farthest(now: DateTime<Utc>) -> i64 {
-    now.checked_add_signed(FARTHEST).unwrap_or(DateTime::<Utc>::MAX_UTC).timestamp_millis()
+    now.checked_add_signed(MAX_RETRY_DELAY).unwrap_or(DateTime::<Utc>::MAX_UTC).timestamp_millis()
 }
 
 /// The events of `rows`, and the numbers of all rows. One that cannot be read, such as one that another version wrote, does not
 /// keep the others from being applied.
-fn readable(rows: &[impl Columns]) -> Result<(Vec<Entry>, Vec<i64>), StoreError> {
+fn readable(rows: &[impl Columns]) -> Result<(Vec<InboxEvent>, Vec<i64>), StoreError> {
     static UNREADABLE: Throttle = Throttle::new();
     let (mut read, mut numbers) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
     for row in rows {
@@ -234,7 +234,7 @@ fn readable(rows: &[impl Columns]) -> Result<(Vec<Entry>, Vec<i64>), StoreError>
 }
 
 /// A page of at most `size`, of which one more was asked for.
-fn page(rows: &[impl Columns], query: &InboxQuery) -> Result<Page<Entry, i64>, StoreError> {
+fn page(rows: &[impl Columns], query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError> {
     let size = query.page_size();
     let items = rows.iter().take(size).map(entry).collect::<Result<Vec<_>, _>>()?;
     let next = items.last().map(|entry| entry.number).filter(|_| rows.len() > size);

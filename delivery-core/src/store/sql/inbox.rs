@@ -3,7 +3,7 @@
 use super::rows::{Columns, milliseconds, parsed};
 use crate::ledger::plan::{DealRow, ReferenceId};
 use crate::order::Source;
-use crate::store::{Entry, EventId, StoreError};
+use crate::store::{EventId, InboxEvent, StoreError};
 
 /// The columns that [`entry`] reads, of `delivery_inbox i`.
 macro_rules! entry_columns {
@@ -15,9 +15,9 @@ macro_rules! entry_columns {
 pub(in crate::store) use entry_columns;
 
 /// An event.
-pub(in crate::store) fn entry(row: &impl Columns) -> Result<Entry, StoreError> {
+pub(in crate::store) fn entry(row: &impl Columns) -> Result<InboxEvent, StoreError> {
     let due_at = row.integer_or_null("due_at")?.map(milliseconds).transpose()?;
-    Ok(Entry {
+    Ok(InboxEvent {
         number: row.integer("number")?,
         id: EventId { source: source(row)?, name: parsed(row.text("name")?.parse(), "name of an event")? },
         kind: row.text("kind")?.to_owned(),

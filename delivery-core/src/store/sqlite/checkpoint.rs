@@ -3,7 +3,7 @@
 //! By itself SQLite does it in whichever commit finds a thousand pages in the log, and everyone waits for thousands of
 //! writes and their sync. Here a connection of its own copies and syncs while commits go on. Since they do, it never
 //! catches up entirely; so the writer copies the few pages that came meanwhile, between two batches, and its next commit
-//! begins the log anew. The log stays at some times [`AT`], and keeps its size on the disk, so that a commit writes into
+//! begins the log anew. The log stays at some times [`THRESHOLD`], and keeps its size on the disk, so that a commit writes into
 //! room it has and syncs no file's length.
 
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::store::StoreError;
 use crate::store::sql::rows::Columns;
 
 /// Pages in the log before it is copied: 8 MiB. A start after a crash reads them in some ten milliseconds.
-const AT: i64 = 2048;
+const THRESHOLD: i64 = 2048;
 /// Batches between two looks at the log.
 const CHECK_EVERY: u32 = 64;
 /// So many pages the writer copies by itself: some milliseconds.
-const LEFT_OVER: i64 = AT / 4;
+const LEFT_OVER: i64 = THRESHOLD / 4;
 /// In a log of so many pages it copies whatever there is: the disk is too slow to catch up beside it.
-const TOO_MANY: i64 = 16 * AT;
+const TOO_MANY: i64 = 16 * THRESHOLD;
 
 /// Whether a checkpoint is due, or under way.
 #[derive(Default)]
@@ -55,8 +55,8 @@ impl Checkpoints {
         if ended && (pages - copied <= LEFT_OVER || pages >= TOO_MANY) {
             return checkpoint(writer).await;
         }
-        if ended || pages >= AT {
-            self.under_way = Some(tokio::spawn(beside(options.clone(), lock.clone())));
+        if ended || pages >= THRESHOLD {
+            self.under_way = Some(tokio::spawn(checkpoint_concurrently(options.clone(), lock.clone())));
         }
         Ok(())
     }
@@ -69,7 +69,7 @@ impl Checkpoints {
 }
 
 /// Holds the file's lock: nobody else opens it before this is done too.
-async fn beside(options: SqliteConnectOptions, _lock: Arc<Lock>) -> Result<(), StoreError> {
+async fn checkpoint_concurrently(options: SqliteConnectOptions, _lock: Arc<Lock>) -> Result<(), StoreError> {
     let mut connection = options.create_if_missing(false).connect().await.map_err(store_error)?;
     checkpoint(&mut connection).await?;
     connection.close().await.map_err(store_error)

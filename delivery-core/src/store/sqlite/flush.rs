@@ -19,7 +19,7 @@ use crate::store::sql::rows::Columns;
 
 /// A pass begins after so many uses. Of ten million keys' counts, a page then serves four of them. A start after a crash reads
 /// the uses of two passes at most, in some tenth of a second.
-pub(super) const AT: usize = 1 << 17;
+pub(super) const PASS_THRESHOLD: usize = 1 << 17;
 /// Keys in a chunk while commits wait: some milliseconds.
 const CHUNK: usize = 1024;
 /// After so many uses the next chunk is due.

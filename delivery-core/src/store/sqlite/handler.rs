@@ -238,7 +238,7 @@ impl BatchHandler for Writer {
         if self.is_lost {
             return;
         }
-        if let Err(error) = flush::maintain(self, flush::AT).await
+        if let Err(error) = flush::maintain(self, flush::PASS_THRESHOLD).await
             && let Some(more) = NOT_FLUSHED.admit()
         {
             tracing::warn!(

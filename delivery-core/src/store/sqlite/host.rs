@@ -18,7 +18,7 @@ use super::{SqliteStore, load};
 use crate::key::KeyId;
 use crate::ledger::operation::{needs, plan};
 use crate::ledger::plan::{Loaded, Numbers};
-use crate::store::{Answer, Issue, Operation, Sale, StoreError};
+use crate::store::{Answer, Issue, NewSale, Operation, StoreError};
 
 /// How long a transaction of the host's may take. Everybody else who writes waits for it, and is refused after five seconds.
 const LONGEST: Duration = Duration::from_secs(4);
@@ -135,7 +135,7 @@ impl SqliteTransaction<'_> {
     ///
     /// [`StoreError`] if nothing was written; the transaction goes on, unless SQLite has ended it, as it does when the disk is
     /// [full](StoreError::Full).
-    pub async fn issue(&mut self, sale: &Sale) -> Result<Issue, StoreError> {
+    pub async fn issue(&mut self, sale: &NewSale) -> Result<Issue, StoreError> {
         let Self { connection, cache, newest } = self;
         let operation = Operation::Issue(Box::new(sale.clone()));
         let needs = needs([&operation]);

@@ -13,7 +13,7 @@ use super::pending::Snapshot;
 use super::writer::Writer;
 use crate::store::sql::rows::{self, Columns};
 use crate::store::sql::statements::{self, FAILED, limit};
-use crate::store::{FARTHEST, FailedMessage, LONGEST_LEASE, Lease, LeasedMessage, StoreError};
+use crate::store::{FailedMessage, LONGEST_LEASE, Lease, LeasedMessage, MAX_RETRY_DELAY, StoreError};
 
 /// Leases what is due. Nobody else writes between the two statements. A sum as the limit: SQLite looks at a bare parameter when it
 /// plans a statement, and would plan it anew for each value.
@@ -77,7 +77,7 @@ pub(super) async fn are_due(readers: &SqlitePool, now: DateTime<Utc>) -> Result<
 
 /// `now`, the farthest due time and the longest lease that are believed, in milliseconds.
 fn bounds(now: DateTime<Utc>) -> [i64; 3] {
-    [TimeDelta::zero(), FARTHEST, LONGEST_LEASE]
+    [TimeDelta::zero(), MAX_RETRY_DELAY, LONGEST_LEASE]
         .map(|ahead| now.checked_add_signed(ahead).unwrap_or(DateTime::<Utc>::MAX_UTC).timestamp_millis())
 }
 

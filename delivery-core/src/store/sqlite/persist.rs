@@ -7,7 +7,7 @@ use super::append::append;
 use super::error::store_error;
 use super::inbox;
 use super::json::json;
-use crate::ledger::plan::{KeyWrite, NewEvent, NewMessage, NewUse, Writes};
+use crate::ledger::plan::{KeyWrite, NewAuditEntry, NewMessage, NewUse, Writes};
 use crate::store::StoreError;
 use crate::store::sql::statements::{Completion, completion};
 
@@ -99,7 +99,7 @@ fn used(used: &NewUse) -> impl Serialize + use<> {
     (used.number, used.key, used.at.timestamp_millis(), used.used, used.previous)
 }
 
-fn event(event: &NewEvent) -> impl Serialize + use<'_> {
-    let NewEvent { number, key, at, actor, action, detail, .. } = event;
+fn event(event: &NewAuditEntry) -> impl Serialize + use<'_> {
+    let NewAuditEntry { number, key, at, actor, action, detail, .. } = event;
     (number, key, at.timestamp_millis(), actor.as_str(), action.as_str(), detail)
 }

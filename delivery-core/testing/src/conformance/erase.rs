@@ -7,8 +7,8 @@ use delivery_core::email::Email;
 use delivery_core::key::{Actor, Change, Key, KeyId, NewKey, Refusal, SecretVersion};
 use delivery_core::order::Source;
 use delivery_core::store::{
-    Action, AuditQuery, Customer, Edit, Entry, EventId, Handling, InboxQuery, KeyQuery, MessageId, MessageKind,
-    MessageQuery, Notice, Outcome, Receipt, Resend, Route, Sale, Successor,
+    Action, AuditQuery, Customer, Edit, EventId, Handling, InboundEvent, InboxEvent, InboxQuery, KeyQuery, MessageId,
+    MessageKind, MessageQuery, NewSale, Notice, Outcome, Resend, Route, Successor,
 };
 
 use super::fixtures::{Whole, e_mail, edit, key, now, order, records, use_at};
@@ -24,7 +24,7 @@ fn at(minutes: i64) -> DateTime<Utc> {
 }
 
 async fn issue(store: &Port, granted: NewKey, name: &str) -> KeyId {
-    let sale = Sale::new(granted, e_mail(name));
+    let sale = NewSale::new(granted, e_mail(name));
     store.issue(sale).await.expect("issued").into_key().id()
 }
 
@@ -95,7 +95,7 @@ pub(super) async fn an_erased_person_is_nowhere_and_counts_stay(store: Port) {
     assert_eq!((key.email(), key.used()), (&pseudonym, 1));
     assert_eq!(store.find(other).await.expect("found").expect("known").email(), &super::fixtures::key(2, 3).email);
     // The order still has its key, and what waited for her is not sent.
-    let replay = Sale::new(of(9, &ada).bought_with(order("A")), e_mail("9"));
+    let replay = NewSale::new(of(9, &ada).bought_with(order("A")), e_mail("9"));
     assert_eq!(store.issue(replay).await.expect("answered").into_key(), key);
     let waiting = store.claim_messages(at(99), at(104), 9).await.expect("claimed");
     let waiting: Vec<KeyId> = waiting.iter().map(|message| message.key.id()).collect();
@@ -123,7 +123,7 @@ fn source() -> Source {
 
 /// An event of a platform that says this.
 async fn event(store: &Port, name: &str, body: &str, step: Handling) {
-    let entry = Entry {
+    let entry = InboxEvent {
         number: 0,
         id: EventId { source: source(), name: name.parse().expect("a name") },
         kind: "paid".to_owned(),
@@ -139,9 +139,9 @@ async fn event(store: &Port, name: &str, body: &str, step: Handling) {
     };
     let notices = Arc::new(|_| Ok(Vec::new()));
     store
-        .receive(Receipt {
+        .receive(InboundEvent {
             entry,
-            is_kept: false,
+            is_retry: false,
             step: Some(step),
             at: now(),
             grace: TimeDelta::zero(),

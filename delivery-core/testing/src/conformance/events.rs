@@ -9,8 +9,8 @@ use super::fixtures::{Port, key, now};
 use delivery_core::key::{Key, KeyId, NewKey};
 use delivery_core::order::{OrderId, OrderRef, Source};
 use delivery_core::store::{
-    Bought, ChargeRef, Charged, Entry, EventId, EventOutcome, Handling, Inbox, InboxQuery, KeyQuery, Links, MessageId,
-    Notice, Offer, Receipt, Received, Refund, Report, Sale, Term,
+    Bought, ChargeRef, Charged, EventId, EventOutcome, Handling, InboundEvent, Inbox, InboxEvent, InboxQuery, KeyQuery,
+    Links, MessageId, NewSale, Notice, Offer, Received, Refund, Report, Term,
 };
 
 pub(super) fn shop() -> Source {
@@ -21,8 +21,8 @@ pub(super) fn name(text: &str) -> OrderId {
     text.parse().expect("a reference")
 }
 
-pub(super) fn entry(event: &str) -> Entry {
-    Entry {
+pub(super) fn entry(event: &str) -> InboxEvent {
+    InboxEvent {
         number: 0,
         id: EventId { source: shop(), name: event.parse().expect("a name") },
         kind: "orders/paid".to_owned(),
@@ -38,12 +38,12 @@ pub(super) fn entry(event: &str) -> Entry {
     }
 }
 
-pub(super) fn receipt(event: &str, step: Option<Handling>) -> Receipt {
+pub(super) fn receipt(event: &str, step: Option<Handling>) -> InboundEvent {
     let notices = Arc::new(|_| Ok(Vec::new()));
-    Receipt { entry: entry(event), is_kept: false, step, at: now(), grace: TimeDelta::days(3), notices, by: None }
+    InboundEvent { entry: entry(event), is_retry: false, step, at: now(), grace: TimeDelta::days(3), notices, by: None }
 }
 
-pub(super) async fn receive(ledger: &Port, receipt: Receipt) -> Received {
+pub(super) async fn receive(ledger: &Port, receipt: InboundEvent) -> Received {
     ledger.receive(receipt).await.expect("received")
 }
 
@@ -59,12 +59,12 @@ pub(super) async fn messages(ledger: &Port) -> usize {
     ledger.claim_messages(now() + TimeDelta::hours(1), now() + TimeDelta::hours(2), 100).await.expect("claimed").len()
 }
 
-pub(super) async fn all(ledger: &Port, outcome: Option<EventOutcome>) -> Vec<Entry> {
+pub(super) async fn all(ledger: &Port, outcome: Option<EventOutcome>) -> Vec<InboxEvent> {
     let query = InboxQuery { outcome, before: None, limit: 1000 };
     inbox(ledger).entries(&query).await.expect("listed").items
 }
 
-pub(super) fn paid(event: &str, order: &str, links: Links) -> Receipt {
+pub(super) fn paid(event: &str, order: &str, links: Links) -> InboundEvent {
     receipt(event, Some(Handling::Apply(vec![Report::Charged(charged(order, links))])))
 }
 
@@ -73,7 +73,7 @@ pub(super) fn charged(order: &str, links: Links) -> Charged {
     let reference = OrderRef { source: shop(), id: name(order) };
     let sold = NewKey { id: another(), order: Some(reference), ..key(1, 3) };
     let id = MessageId::new(format!("{}@shop.example", sold.id)).expect("an id");
-    let sale = Sale::new(sold, vec![Notice::purchase(id)]);
+    let sale = NewSale::new(sold, vec![Notice::purchase(id)]);
     let product = sale.key.product;
     let line = Bought {
         line: "#0".to_owned(),
@@ -102,7 +102,7 @@ pub(super) fn another() -> KeyId {
     KeyId::from_bytes(u128::from(NEXT.fetch_add(1, Ordering::Relaxed)).to_be_bytes())
 }
 
-pub(super) fn refunded(event: &str, of: ChargeRef) -> Receipt {
+pub(super) fn refunded(event: &str, of: ChargeRef) -> InboundEvent {
     let report = Report::Refunded(Refund::full(of));
     receipt(event, Some(Handling::Apply(vec![report])))
 }

@@ -3,7 +3,7 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::email::Email;
 use delivery_core::key::{Actor, Change, Key, KeyId, LimitChange, NewKey, SecretVersion, Status};
-use delivery_core::store::{Edit, ExpiryScan, KeyQuery, MessageKind, Recipient, Sale, Successor};
+use delivery_core::store::{Edit, ExpiryScan, KeyQuery, MessageKind, NewSale, Recipient, Successor};
 use delivery_core::terms::{NEVER, UseLimit};
 
 use super::fixtures::{Whole, key, now, product, records, revoke, use_at};
@@ -40,7 +40,7 @@ async fn queued(store: &Port, at: DateTime<Utc>) -> Vec<(u8, String)> {
 
 async fn issue(store: &Port, index: u8, expires_at: DateTime<Utc>) -> KeyId {
     let granted = NewKey { expires_at, issued_at: now() - TimeDelta::days(30), ..key(index, 2) };
-    store.issue(Sale::new(granted, Vec::new())).await.expect("issued").into_key().id()
+    store.issue(NewSale::new(granted, Vec::new())).await.expect("issued").into_key().id()
 }
 
 async fn set_expiry(store: &Port, id: KeyId, expires_at: DateTime<Utc>) {
@@ -93,7 +93,7 @@ pub(super) async fn a_key_that_was_sold_for_days_is_told_of_nothing(store: Port)
     for (index, seconds) in [(1, 0), (2, -1)] {
         let expires_at = now() + TimeDelta::days(14) + TimeDelta::seconds(seconds);
         let granted = NewKey { expires_at, issued_at: now(), ..key(index, 2) };
-        store.issue(Sale::new(granted, Vec::new())).await.expect("issued");
+        store.issue(NewSale::new(granted, Vec::new())).await.expect("issued");
     }
     while told(&store, now(), 9).await > 0 {}
     assert_eq!(queued(&store, now()).await, [(1, "buyer1@example.com".to_owned())]);
@@ -125,7 +125,7 @@ pub(super) async fn those_that_expire_first_are_told_first_and_the_erased_are_no
     }
     let ada: Email = "ada@example.com".parse().expect("an address");
     let granted = NewKey { email: ada.clone(), expires_at: days(2), issued_at: days(-30), ..key(5, 2) };
-    store.issue(Sale::new(granted, Vec::new())).await.expect("issued");
+    store.issue(NewSale::new(granted, Vec::new())).await.expect("issued");
     let pseudonym = "erased-1@erased.invalid".parse().expect("an address");
     records(&store).erase(&ada, &pseudonym, Edit::new(Actor::admin(), now())).await.expect("erased");
     let mut order = Vec::new();
@@ -187,7 +187,7 @@ pub(super) async fn searches_find_the_same_before_and_after_expired_keys_are_mar
     for index in 0..24 {
         let expires_at = [days(1), days(3), days(5), NEVER][usize::from(index / 2 % 4)];
         let granted = NewKey { expires_at, product: product(i64::from(index % 2) + 1), ..key(index, 1) };
-        let id = store.issue(Sale::new(granted, Vec::new())).await.expect("issued").into_key().id();
+        let id = store.issue(NewSale::new(granted, Vec::new())).await.expect("issued").into_key().id();
         match index / 8 {
             0 => {}
             1 => change(&store, id, Change::Use { product: product(i64::from(index % 2) + 1), at: now() }).await,

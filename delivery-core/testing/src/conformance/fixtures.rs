@@ -7,7 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::key::{Actor, Change, Key, KeyId, NewKey, SecretVersion};
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::product::ProductId;
-use delivery_core::store::{CatalogEditor, Edit, Issue, Ledger, MessageId, Notice, Posts, Records, Sale};
+use delivery_core::store::{CatalogEditor, Edit, Issue, Ledger, MessageId, NewSale, Notice, Posts, Records};
 use delivery_core::terms::{Terms, UseLimit, Validity};
 
 pub(super) type Port = Arc<dyn Ledger>;
@@ -56,7 +56,7 @@ pub(super) fn use_at(at: DateTime<Utc>) -> Change {
 }
 
 pub(super) async fn issue(ledger: &Port, key: NewKey) -> Key {
-    match ledger.issue(Sale::new(key, Vec::new())).await.expect("issued") {
+    match ledger.issue(NewSale::new(key, Vec::new())).await.expect("issued") {
         Issue::New(key) => key,
         Issue::Existing(_) => panic!("a new key was expected"),
     }

@@ -16,8 +16,8 @@ use delivery_core::key::Actor;
 use delivery_core::order::Source;
 use delivery_core::product::RefName;
 use delivery_core::store::{
-    Action, AuditQuery, ChargeRef, Customer, Entry, EventOutcome, Handling, InboxQuery, Ledger, Links, Receipt,
-    UNKNOWN_PRODUCT,
+    Action, AuditQuery, ChargeRef, Customer, EventOutcome, Handling, InboundEvent, InboxEvent, InboxQuery, Ledger,
+    Links, UNKNOWN_PRODUCT,
 };
 
 cases![
@@ -62,8 +62,9 @@ async fn an_event_is_listed_with_what_it_came_to(ledger: Port) {
     receive(&ledger, receipt("evt_4", Some(Handling::Ignore("nothing".to_owned())))).await;
     receive(&ledger, receipt("evt_5", None)).await;
     let listed = all(&ledger, None).await;
-    let told =
-        |entry: &Entry| (entry.id.name.as_str().to_owned(), entry.outcome, entry.reason.clone(), entry.keys.clone());
+    let told = |entry: &InboxEvent| {
+        (entry.id.name.as_str().to_owned(), entry.outcome, entry.reason.clone(), entry.keys.clone())
+    };
     let expected = [
         ("evt_5", None, None, vec![]),
         ("evt_4", Some(EventOutcome::Ignored), Some("nothing"), vec![]),
@@ -74,7 +75,7 @@ async fn an_event_is_listed_with_what_it_came_to(ledger: Port) {
     .map(|(event, outcome, reason, keys)| (event.to_owned(), outcome, reason.map(str::to_owned), keys));
     assert_eq!(listed.iter().map(told).collect::<Vec<_>>(), expected);
     assert_eq!(refund.changed.len(), 1);
-    let Entry { kind, order, body, received_at, .. } = entry("evt");
+    let InboxEvent { kind, order, body, received_at, .. } = entry("evt");
     for found in &listed {
         assert_eq!((&found.kind, &found.order, found.received_at), (&kind, &order, received_at));
         let waits = matches!(found.outcome, None | Some(EventOutcome::NeedsAttention));
@@ -104,7 +105,7 @@ async fn a_product_that_is_not_sold_here_is_listed_once(ledger: Port) {
     for (event, reason) in told {
         receive(&ledger, receipt(event, waits(reason))).await;
     }
-    let names = |listed: Vec<Entry>| listed.iter().map(|entry| entry.id.name.to_string()).collect::<Vec<_>>();
+    let names = |listed: Vec<InboxEvent>| listed.iter().map(|entry| entry.id.name.to_string()).collect::<Vec<_>>();
     assert_eq!(names(all(&ledger, Some(EventOutcome::NeedsAttention)).await), ["f", "e", "c", "a"]);
     assert_eq!(names(all(&ledger, None).await), ["f", "e", "d", "c", "b", "a"]);
     // On a later page too.
@@ -129,7 +130,7 @@ async fn an_event_that_waits_is_leased_to_one_and_applied_once(ledger: Port) {
     // Both of them apply it.
     for claimed in [claimed, again] {
         let sale = paid("evt_1", "A", Links::default());
-        let applied = receive(&ledger, Receipt { entry: claimed.clone(), is_kept: true, ..sale }).await;
+        let applied = receive(&ledger, InboundEvent { entry: claimed.clone(), is_retry: true, ..sale }).await;
         assert!(!applied.is_new);
         assert_eq!(applied.entry.outcome, Some(EventOutcome::Issued));
     }
@@ -156,26 +157,26 @@ async fn an_event_that_waits_for_the_seller_is_due_when_it_is_retried(ledger: Po
     let [claimed] = &claim().await[..] else { panic!("it is due") };
     assert_eq!(inbox(&ledger).retry_entries(None, None, now()).await.expect("retried"), 1, "while it is looked at");
     let late = receipt("evt_1", Some(Handling::Wait("no product".to_owned())));
-    receive(&ledger, Receipt { entry: claimed.clone(), is_kept: true, ..late }).await;
+    receive(&ledger, InboundEvent { entry: claimed.clone(), is_retry: true, ..late }).await;
     let [claimed] = &claim().await[..] else { panic!("it stays due") };
     // The seller adds something to what it says, and it waits all the same; then it is applied.
     let by: Option<Actor> = "alice".parse().ok();
-    let entry = Entry { body: Some("with more".to_owned()), ..claimed.clone() };
+    let entry = InboxEvent { body: Some("with more".to_owned()), ..claimed.clone() };
     let wait = receipt("evt_1", Some(Handling::Wait("no address".to_owned())));
-    let adds = Receipt { entry, is_kept: true, by: by.clone(), ..wait };
+    let adds = InboundEvent { entry, is_retry: true, by: by.clone(), ..wait };
     let waits = receive(&ledger, adds.clone()).await.entry;
     assert_eq!((waits.body.as_deref(), waits.due_at.is_some()), (Some("with more"), true));
     // Somebody who read it before that is to read it again.
-    let other = Entry { body: Some("with something else".to_owned()), ..adds.entry.clone() };
-    let late = receive(&ledger, Receipt { entry: other, ..adds.clone() }).await;
+    let other = InboxEvent { body: Some("with something else".to_owned()), ..adds.entry.clone() };
+    let late = receive(&ledger, InboundEvent { entry: other, ..adds.clone() }).await;
     assert_eq!((late.is_outdated, late.entry.body.as_deref()), (true, Some("with more")));
     let read =
         async || all(&ledger, None).await.into_iter().find(|it| it.id.name == waits.id.name).expect("it is there");
     // Whoever adds nothing to what waits all the same has done nothing.
-    let nothing = receive(&ledger, Receipt { entry: read().await, ..adds }).await;
+    let nothing = receive(&ledger, InboundEvent { entry: read().await, ..adds }).await;
     assert!(!nothing.is_outdated);
     let sale = paid("evt_1", "A", Links::default());
-    let applied = Receipt { entry: read().await, is_kept: true, by: by.clone(), ..sale };
+    let applied = InboundEvent { entry: read().await, is_retry: true, by: by.clone(), ..sale };
     assert_eq!(receive(&ledger, applied).await.issued.len(), 1);
     if let Some(records) = ledger.office() {
         let audit = records.audit(&AuditQuery { limit: 9, ..AuditQuery::default() }).await.expect("read").items;
@@ -199,8 +200,8 @@ async fn an_event_that_is_dismissed_keeps_what_it_says_until_that_is_taken_back(
     let read = async || all(&ledger, None).await.remove(0);
     let handle = async |by: Option<&str>, step: Handling| {
         let by = by.and_then(|by| by.parse().ok());
-        let receipt = Receipt { entry: read().await, is_kept: true, by, ..receipt("evt_1", Some(step)) };
-        let Entry { outcome, reason, body, due_at, .. } = receive(&ledger, receipt).await.entry;
+        let receipt = InboundEvent { entry: read().await, is_retry: true, by, ..receipt("evt_1", Some(step)) };
+        let InboxEvent { outcome, reason, body, due_at, .. } = receive(&ledger, receipt).await.entry;
         (outcome, reason, body.is_some(), due_at.is_some())
     };
     let dismissed = (Some(EventOutcome::Ignored), Some("dismissed".to_owned()), true, false);

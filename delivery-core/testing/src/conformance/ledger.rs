@@ -34,7 +34,7 @@ use super::rotation::{
 use super::{Case, cases};
 use delivery_core::email::Email;
 use delivery_core::key::{Actor, Change, Fingerprint, Key, KeyId, LimitChange, NewKey, Reason, Refusal, Status};
-use delivery_core::store::{KeyQuery, Ledger, Refused, Sale, StoreError};
+use delivery_core::store::{KeyQuery, Ledger, NewSale, Refused, StoreError};
 use delivery_core::terms::UseLimit;
 
 cases![
@@ -271,7 +271,7 @@ async fn a_keyring_with_a_known_secret_is_accepted_and_a_foreign_one_refused(led
     let [old, new, foreign] = [1, 2, 3].map(|byte| Fingerprint::from_bytes([byte; 16]));
     let sell = async |index: u8, fingerprint: Fingerprint| {
         let key = NewKey { secret: fingerprint.version(), ..key(index, -1) };
-        ledger.issue(Sale::new(key, Vec::new())).await.expect("issued");
+        ledger.issue(NewSale::new(key, Vec::new())).await.expect("issued");
     };
     ledger.register(&[old]).await.expect("a new ledger takes any ring");
     assert!(matches!(ledger.register(&[foreign]).await, Err(StoreError::ForeignSecret)));

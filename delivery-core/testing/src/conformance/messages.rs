@@ -6,7 +6,8 @@ use tokio::task::JoinSet;
 use super::fixtures::{Port, e_mail, issue, key, now, revoke, use_at};
 use delivery_core::key::{Actor, Change};
 use delivery_core::store::{
-    Addressee, Edit, FARTHEST, Lease, LeasedMessage, MessageId, MessageKind, Notice, Outcome, Recipient, Route, Sale,
+    Addressee, Edit, Lease, LeasedMessage, MAX_RETRY_DELAY, MessageId, MessageKind, NewSale, Notice, Outcome,
+    Recipient, Route,
 };
 
 fn at(minutes: i64) -> DateTime<Utc> {
@@ -16,7 +17,7 @@ fn at(minutes: i64) -> DateTime<Utc> {
 /// Queues e-mails for keys issued a second apart.
 async fn queue(ledger: &Port, count: u8) {
     for index in 1..=count {
-        ledger.issue(Sale::new(key(index, 1), e_mail(&format!("m{index}")))).await.expect("issued");
+        ledger.issue(NewSale::new(key(index, 1), e_mail(&format!("m{index}")))).await.expect("issued");
     }
 }
 
@@ -278,7 +279,7 @@ pub(super) async fn a_time_that_no_clock_should_have_written_delays_no_message(l
     // Queued a year ahead.
     let mut late = key(1, 1);
     late.issued_at += year;
-    ledger.issue(Sale::new(late, e_mail("late"))).await.expect("issued");
+    ledger.issue(NewSale::new(late, e_mail("late"))).await.expect("issued");
     let message = claim_one(&ledger, at(1)).await;
     assert_eq!(message.queued_at, at(1), "it counts as queued now");
     // Due a year ahead, and at the farthest that is believed.
@@ -292,12 +293,12 @@ pub(super) async fn a_time_that_no_clock_should_have_written_delays_no_message(l
     complete(
         &ledger,
         message.lease,
-        Outcome::Retry { due: at(2) + FARTHEST, reason: "busy".to_owned(), route: Some(route(1)) },
+        Outcome::Retry { due: at(2) + MAX_RETRY_DELAY, reason: "busy".to_owned(), route: Some(route(1)) },
     )
     .await;
     assert!(claim(&ledger, at(3), 10).await.is_empty());
     // Leased for a year.
-    let due = at(2) + FARTHEST;
+    let due = at(2) + MAX_RETRY_DELAY;
     let leased = ledger.claim_messages(due, due + year, 10).await.expect("claimed");
     assert_eq!(leased.len(), 1);
     assert_eq!(

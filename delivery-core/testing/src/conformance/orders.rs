@@ -6,16 +6,16 @@ use tokio::task::JoinSet;
 use super::fixtures::{Port, RACERS, e_mail, issue, key, now, order, product, use_at};
 use delivery_core::key::{KeyId, NewKey};
 use delivery_core::order::OrderRef;
-use delivery_core::store::{Issue, KeyQuery, Sale, StoreError};
+use delivery_core::store::{Issue, KeyQuery, NewSale, StoreError};
 
 pub(super) async fn an_order_and_product_have_one_key_however_many_calls_race(ledger: Port) {
     let mut racers = JoinSet::new();
     for index in 0..u8::try_from(RACERS).expect("few") {
         let ledger = ledger.clone();
         let granted = key(index, 1).bought_with(order("race"));
-        racers.spawn(
-            async move { ledger.issue(Sale::new(granted, e_mail(&format!("m{index}")))).await.expect("issued") },
-        );
+        racers.spawn(async move {
+            ledger.issue(NewSale::new(granted, e_mail(&format!("m{index}")))).await.expect("issued")
+        });
     }
     let issued = racers.join_all().await;
     assert_eq!(issued.iter().filter(|issue| matches!(issue, Issue::New(_))).count(), 1);
@@ -29,11 +29,11 @@ pub(super) async fn an_order_and_product_have_one_key_however_many_calls_race(le
 
 pub(super) async fn a_replayed_order_answers_with_its_key_as_it_stands_and_queues_no_message(ledger: Port) {
     let first = key(1, 5).bought_with(order("A"));
-    ledger.issue(Sale::new(first.clone(), e_mail("first"))).await.expect("issued");
+    ledger.issue(NewSale::new(first.clone(), e_mail("first"))).await.expect("issued");
     ledger.change(first.id, use_at(now()), Vec::new()).await.expect("changed");
     let replay =
         NewKey { email: "other@example.com".parse().expect("an address"), ..key(2, 9) }.bought_with(order("A"));
-    let answer = ledger.issue(Sale::new(replay.clone(), e_mail("second"))).await.expect("answered");
+    let answer = ledger.issue(NewSale::new(replay.clone(), e_mail("second"))).await.expect("answered");
     let stands = ledger.find(first.id).await.expect("found").expect("known");
     assert_eq!(answer, Issue::Existing(stands));
     assert_eq!(ledger.find(replay.id).await.expect("answered"), None);
@@ -59,11 +59,11 @@ pub(super) async fn a_key_issued_by_hand_has_no_order_and_is_always_new(ledger: 
 pub(super) async fn a_sale_that_is_repeated_is_one_key_and_new_each_time(ledger: Port) {
     for (name, granted) in [("hand", key(1, 5)), ("order", key(2, 5).bought_with(order("A")))] {
         let other = NewKey { product: product(2), ..granted.clone() };
-        let sale = Sale::new(granted, e_mail(name));
+        let sale = NewSale::new(granted, e_mail(name));
         let issued = ledger.issue(sale.clone()).await.expect("issued");
         assert!(matches!(issued, Issue::New(_)), "{name}");
         assert_eq!(ledger.issue(sale).await.expect("issued again"), issued, "{name}");
-        let refused = ledger.issue(Sale::new(other, Vec::new())).await;
+        let refused = ledger.issue(NewSale::new(other, Vec::new())).await;
         assert!(matches!(refused, Err(StoreError::Refused { .. })), "another key of the same id: {refused:?}");
     }
     assert_eq!(messages(&ledger).await, 2, "each has one e-mail");
@@ -74,7 +74,7 @@ pub(super) async fn an_order_whose_caller_goes_away_has_a_key_and_a_message_or_n
         let granted = key(index, 1).bought_with(order(&index.to_string()));
         let port = ledger.clone();
         let message = e_mail(&format!("m{index}"));
-        let caller = tokio::spawn(async move { port.issue(Sale::new(granted, message)).await });
+        let caller = tokio::spawn(async move { port.issue(NewSale::new(granted, message)).await });
         if index % 2 == 0 {
             tokio::task::yield_now().await;
         }

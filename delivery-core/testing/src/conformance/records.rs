@@ -21,7 +21,7 @@ use delivery_core::key::{Actor, Change, KeyId, NewKey, Status};
 use delivery_core::post::{Category, NewPost};
 use delivery_core::product::NewProduct;
 use delivery_core::store::{
-    Action, AuditQuery, Backlog, Day, Edit, MessageQuery, MessageState, Outcome, Recipient, Resend, Route, Sale,
+    Action, AuditQuery, Backlog, Day, Edit, MessageQuery, MessageState, NewSale, Outcome, Recipient, Resend, Route,
     Successor,
 };
 
@@ -57,7 +57,7 @@ fn at(minutes: i64) -> DateTime<Utc> {
 }
 
 async fn issue(store: &Port, granted: NewKey, name: &str) -> KeyId {
-    let sale = Sale::new(granted, e_mail(name));
+    let sale = NewSale::new(granted, e_mail(name));
     store.issue(sale).await.expect("issued").into_key().id()
 }
 
@@ -125,7 +125,7 @@ async fn messages_are_listed_newest_first_by_state_and_key(store: Port) {
 async fn every_change_is_in_the_audit_log_with_who_made_it(store: Port) {
     let by = || alice();
     let sold = issue(&store, key(1, 2).bought_with(order("A")), "1").await;
-    let sale = Sale { by: Some(by()), ..Sale::new(NewKey { issued_at: now(), ..key(2, 2) }, Vec::new()) };
+    let sale = NewSale { by: Some(by()), ..NewSale::new(NewKey { issued_at: now(), ..key(2, 2) }, Vec::new()) };
     let id = store.issue(sale).await.expect("issued").into_key().id();
     let change = async |minutes, change| {
         drop(store.change(id, change, Vec::new()).await.expect("changed").expect("known").expect("allowed"));

@@ -7,7 +7,7 @@ use chrono::TimeDelta;
 use super::fixtures::{Port, e_mail, issue, key, now, order, product, revoke, use_at};
 use super::{Case, Ledgers, cases};
 use delivery_core::key::{Actor, Change, Fingerprint, Key, KeyId, LimitChange, NewKey};
-use delivery_core::store::{Edit, Issue, KeyQuery, Outcome, Route, Sale, StoreError, Successor};
+use delivery_core::store::{Edit, Issue, KeyQuery, NewSale, Outcome, Route, StoreError, Successor};
 use delivery_core::terms::UseLimit;
 
 cases![
@@ -92,7 +92,7 @@ async fn an_order_is_answered_with_its_key_when_the_store_is_opened_again(ledger
     let ledger = ledgers.open().await;
     let sold = issue(&ledger, key(1, 1).bought_with(order("A"))).await;
     let ledger = reopened(&ledgers, ledger).await;
-    let again = ledger.issue(Sale::new(key(2, 1).bought_with(order("A")), e_mail("2"))).await.expect("answered");
+    let again = ledger.issue(NewSale::new(key(2, 1).bought_with(order("A")), e_mail("2"))).await.expect("answered");
     assert_eq!(again, Issue::Existing(sold));
     assert!(ledger.claim_messages(now(), now() + TimeDelta::seconds(9), 9).await.expect("read").is_empty());
     let other = NewKey { product: product(2), ..key(3, 1) }.bought_with(order("A"));
@@ -101,7 +101,7 @@ async fn an_order_is_answered_with_its_key_when_the_store_is_opened_again(ledger
 
 async fn a_message_is_sent_once_however_often_the_store_is_opened(ledgers: Arc<Ledgers>) {
     let ledger = ledgers.open().await;
-    ledger.issue(Sale::new(key(1, 1), e_mail("1"))).await.expect("issued");
+    ledger.issue(NewSale::new(key(1, 1), e_mail("1"))).await.expect("issued");
     let ledger = reopened(&ledgers, ledger).await;
     let later = now() + TimeDelta::hours(1);
     let until = later + TimeDelta::minutes(5);
@@ -115,7 +115,7 @@ async fn a_message_is_sent_once_however_often_the_store_is_opened(ledgers: Arc<L
 
 async fn a_failed_message_waits_for_the_seller_when_the_store_is_opened_again(ledgers: Arc<Ledgers>) {
     let ledger = ledgers.open().await;
-    ledger.issue(Sale::new(key(1, 1), e_mail("1"))).await.expect("issued");
+    ledger.issue(NewSale::new(key(1, 1), e_mail("1"))).await.expect("issued");
     let later = now() + TimeDelta::hours(1);
     let claimed = ledger.claim_messages(later, later + TimeDelta::minutes(5), 9).await.expect("read").remove(0);
     let fail = Outcome::Fail { at: later, reason: "no such user".to_owned(), route: Route::from_bytes([1; 16]) };
@@ -156,7 +156,7 @@ async fn many_uses_are_counted_when_the_store_is_opened_again(ledgers: Arc<Ledge
 
 async fn a_claim_counts_when_the_store_is_opened_again(ledgers: Arc<Ledgers>) {
     let ledger = ledgers.open().await;
-    ledger.issue(Sale::new(key(1, 1), e_mail("1"))).await.expect("issued");
+    ledger.issue(NewSale::new(key(1, 1), e_mail("1"))).await.expect("issued");
     let at = |minutes| now() + TimeDelta::minutes(minutes);
     let first = ledger.claim_messages(at(60), at(65), 9).await.expect("claimed").remove(0);
     let ledger = reopened(&ledgers, ledger).await;
@@ -181,7 +181,7 @@ async fn a_closed_store_refuses_everything(ledgers: Arc<Ledgers>) {
     let later = now() + TimeDelta::hours(1);
     let ledger = ledgers.open().await;
     let id = issue(&ledger, key(1, 1)).await.id();
-    ledger.issue(Sale::new(key(3, 1), e_mail("3"))).await.expect("issued");
+    ledger.issue(NewSale::new(key(3, 1), e_mail("3"))).await.expect("issued");
     find(&ledger, id).await;
     let lease = ledger.claim_messages(later, later, 1).await.expect("claimed").remove(0).lease;
     ledger.close().await;
@@ -193,7 +193,7 @@ async fn a_closed_store_refuses_everything(ledgers: Arc<Ledgers>) {
         ("register", ledger.register(&[Fingerprint::from_bytes([1; 16])]).await.is_ok()),
         ("find", ledger.find(id).await.is_ok()),
         ("find what is not there", ledger.find(KeyId::from_bytes([9; 16])).await.is_ok()),
-        ("issue", ledger.issue(Sale::new(key(2, 1), Vec::new())).await.is_ok()),
+        ("issue", ledger.issue(NewSale::new(key(2, 1), Vec::new())).await.is_ok()),
         ("change", ledger.change(id, use_at(now()), Vec::new()).await.is_ok()),
         ("rotate", ledger.rotate(id, successor).await.is_ok()),
         ("complete_message", ledger.complete_message(lease, sent).await.is_ok()),

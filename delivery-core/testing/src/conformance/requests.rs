@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::key::{KeyId, NewKey, Refusal};
-use delivery_core::store::{Fetch, KNOWN_FOR, Ledger, MOST_REPEATS, RequestId, Sale};
+use delivery_core::store::{Fetch, IDEMPOTENCY_WINDOW, Ledger, MOST_REPEATS, NewSale, RequestId};
 
 use super::fixtures::{key, now, product, revoke, use_at};
 use super::{Case, cases};
@@ -31,7 +31,7 @@ fn at(minutes: i64) -> DateTime<Utc> {
 
 async fn issue(ledger: &Port, index: u8, uses: i64) -> KeyId {
     let granted = NewKey { issued_at: now(), expires_at: now() + TimeDelta::days(30), ..key(index, uses) };
-    ledger.issue(Sale::new(granted, Vec::new())).await.expect("issued").into_key().id()
+    ledger.issue(NewSale::new(granted, Vec::new())).await.expect("issued").into_key().id()
 }
 
 /// How a request ended: whether it was a repeat, and the count after it; or why it was refused.
@@ -61,7 +61,7 @@ async fn a_request_counts_once_and_is_answered_ten_times_more(ledger: Port) {
 
 async fn a_request_is_known_for_a_day(ledger: Port) {
     let id = issue(&ledger, 1, 9).await;
-    let later = now() + KNOWN_FOR;
+    let later = now() + IDEMPOTENCY_WINDOW;
     assert_eq!(ask(&ledger, id, "a", now()).await, Ok((false, 1)));
     assert_eq!(ask(&ledger, id, "a", later - TimeDelta::milliseconds(1)).await, Ok((true, 1)));
     assert_eq!(ask(&ledger, id, "a", later).await, Ok((false, 2)), "a new request");
@@ -92,7 +92,7 @@ async fn the_last_use_can_be_asked_for_again_and_a_revoked_key_cannot(ledger: Po
     assert!(matches!(ask(&ledger, id, "a", at(6)).await, Err(Refusal::Revoked { .. })));
     // A key that expires after the request was made.
     let granted = NewKey { issued_at: now(), expires_at: at(10), ..key(2, 5) };
-    let id = ledger.issue(Sale::new(granted, Vec::new())).await.expect("issued").into_key().id();
+    let id = ledger.issue(NewSale::new(granted, Vec::new())).await.expect("issued").into_key().id();
     assert_eq!(ask(&ledger, id, "a", at(9)).await, Ok((false, 1)));
     assert_eq!(ask(&ledger, id, "a", at(11)).await, Ok((true, 1)));
     assert!(matches!(ask(&ledger, id, "b", at(12)).await, Err(Refusal::Expired { .. })));

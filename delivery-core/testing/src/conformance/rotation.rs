@@ -5,7 +5,7 @@ use tokio::task::JoinSet;
 
 use super::fixtures::{Port, RACERS, e_mail, issue, key, now, order, product, revoke, use_at};
 use delivery_core::key::{Actor, Change, Key, KeyId, NewKey, Refusal};
-use delivery_core::store::{Issue, KeyQuery, Sale, StoreError, Successor};
+use delivery_core::store::{Issue, KeyQuery, NewSale, StoreError, Successor};
 
 fn successor(index: u8) -> Successor {
     let NewKey { id, secret, .. } = key(index, 1);
@@ -31,7 +31,7 @@ pub(super) async fn a_rotated_key_gives_its_place_to_its_successor(ledger: Port)
     assert_eq!((old.successor(), old.revoked_at()), (Some(heir.id()), Some(now())));
 
     // The order is the successor's, and both keys are found by it.
-    let again = Sale::new(key(9, 1).bought_with(order("A")), e_mail("again"));
+    let again = NewSale::new(key(9, 1).bought_with(order("A")), e_mail("again"));
     let again = ledger.issue(again).await.expect("answered");
     assert_eq!(again, Issue::Existing(heir.clone()));
     let query = KeyQuery { order: Some(order("A").id), limit: 9, ..KeyQuery::default() };
@@ -52,7 +52,7 @@ pub(super) async fn a_rotated_key_gives_its_place_to_its_successor(ledger: Port)
     let change = Change::SetTerms { at: now(), by: Actor::admin(), expires_at, limit: None };
     ledger.change(sold.id(), change, Vec::new()).await.expect("changed").expect("known").expect("allowed");
     let Issue::New(last) = rotate(&ledger, heir.id(), 3).await else { panic!("a successor of its own") };
-    let again = ledger.issue(Sale::new(key(9, 1).bought_with(order("A")), Vec::new())).await.expect("answered");
+    let again = ledger.issue(NewSale::new(key(9, 1).bought_with(order("A")), Vec::new())).await.expect("answered");
     assert_eq!(again.into_key().id(), last.id());
 
     // One e-mail about each successor.

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use super::fixtures::{RACERS, e_mail, issue, key, now, order, revoke, use_at};
 use super::{Case, Ledgers, cases};
-use delivery_core::store::{Issue, Outcome, Sale};
+use delivery_core::store::{Issue, NewSale, Outcome};
 
 cases![
     /// What a [`Ledger`](delivery_core::store::Ledger) promises that several servers use at once.
@@ -61,7 +61,7 @@ async fn an_order_told_to_both_handles_has_one_key_and_one_message(ledgers: Arc<
     for racer in 0..40_u8 {
         let handle = handles[usize::from(racer % 2)].clone();
         let (sold, message) = (key(racer + 1, 1).bought_with(order("A")), e_mail(&racer.to_string()));
-        racers.spawn(async move { handle.issue(Sale::new(sold, message)).await.expect("answered") });
+        racers.spawn(async move { handle.issue(NewSale::new(sold, message)).await.expect("answered") });
     }
     let issued = racers.join_all().await;
     assert_eq!(issued.iter().filter(|issue| matches!(issue, Issue::New(_))).count(), 1);
@@ -74,7 +74,7 @@ async fn an_order_told_to_both_handles_has_one_key_and_one_message(ledgers: Arc<
 async fn a_message_is_claimed_by_one_of_two_handles(ledgers: Arc<Ledgers>) {
     let handles = [ledgers.open().await, ledgers.open().await];
     for index in 1..=20 {
-        handles[0].issue(Sale::new(key(index, 1), e_mail(&index.to_string()))).await.expect("issued");
+        handles[0].issue(NewSale::new(key(index, 1), e_mail(&index.to_string()))).await.expect("issued");
     }
     let later = now() + TimeDelta::hours(1);
     let mut workers = JoinSet::new();
@@ -92,7 +92,7 @@ async fn a_message_is_claimed_by_one_of_two_handles(ledgers: Arc<Ledgers>) {
 
 async fn a_lease_of_one_handle_is_over_when_the_other_has_the_message(ledgers: Arc<Ledgers>) {
     let [first, second] = [ledgers.open().await, ledgers.open().await];
-    first.issue(Sale::new(key(1, 1), e_mail("1"))).await.expect("issued");
+    first.issue(NewSale::new(key(1, 1), e_mail("1"))).await.expect("issued");
     let at = |minutes| now() + TimeDelta::minutes(minutes);
     let old = first.claim_messages(at(60), at(61), 1).await.expect("read").remove(0);
     let new = second.claim_messages(at(62), at(64), 1).await.expect("read").remove(0);

@@ -6,7 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use delivery_core::key::{Actor, KeyId, NewKey};
 use delivery_core::store::{
-    Ledger, LostKeys, LostScan, MessageKind, Outcome, Recipient, Sale, SignIn, SignInId, SignIns,
+    Ledger, LostKeys, LostScan, MessageKind, NewSale, Outcome, Recipient, SignIn, SignInId, SignIns,
 };
 
 use super::fixtures::{RACERS, key, now, revoke};
@@ -45,7 +45,7 @@ fn signed_in(id: u8, expires_at: DateTime<Utc>) -> SignIn {
 
 async fn issue(ledger: &Port, index: u8, email: &str) -> KeyId {
     let granted = NewKey { email: email.parse().expect("an address"), ..key(index, 3) };
-    ledger.issue(Sale::new(granted, Vec::new())).await.expect("issued").into_key().id()
+    ledger.issue(NewSale::new(granted, Vec::new())).await.expect("issued").into_key().id()
 }
 
 fn scan(now: DateTime<Utc>, limit: usize) -> LostScan {

@@ -12,13 +12,14 @@ use delivery_core::order::{OrderId, Source};
 use delivery_core::product::RefName;
 use delivery_core::store::names_buyer;
 use delivery_core::store::{
-    Action, Deal, Edit, Entry, EventId, EventOutcome, FARTHEST, Inbox, InboxQuery, Page, ReferenceKind, StoreError,
+    Action, Deal, Edit, EventId, EventOutcome, Inbox, InboxEvent, InboxQuery, MAX_RETRY_DELAY, Page, ReferenceKind,
+    StoreError,
 };
 use delivery_core::store::{DealRow, InboxWrites, Loaded, Needs, ReferenceId};
 
 #[derive(Default)]
 pub(super) struct Mailbox {
-    entries: BTreeMap<i64, Entry>,
+    entries: BTreeMap<i64, InboxEvent>,
     numbers: HashMap<EventId, i64>,
     references: HashMap<ReferenceId, i64>,
     deals: HashMap<i64, DealRow>,
@@ -48,7 +49,7 @@ impl Mailbox {
         }
     }
 
-    fn entry(&self, id: &EventId) -> Option<&Entry> {
+    fn entry(&self, id: &EventId) -> Option<&InboxEvent> {
         self.entries.get(self.numbers.get(id)?)
     }
 
@@ -72,7 +73,7 @@ impl Mailbox {
 
     /// Whether a row is not the version that was loaded.
     pub(super) fn conflicts(&self, writes: &InboxWrites) -> bool {
-        let version = |entry: &Entry| self.entry(&entry.id).map_or(0, |entry| entry.version);
+        let version = |entry: &InboxEvent| self.entry(&entry.id).map_or(0, |entry| entry.version);
         let deal_version = |row: &DealRow| self.deals.get(&row.number).map_or(0, |row| row.version);
         writes.entries.iter().any(|entry| version(entry) != entry.version)
             || writes.deals.iter().any(|row| deal_version(row) != row.version)
@@ -102,7 +103,7 @@ impl Mailbox {
     pub(super) fn persist(&mut self, writes: &InboxWrites) {
         for entry in &writes.entries {
             self.numbers.insert(entry.id.clone(), entry.number);
-            self.entries.insert(entry.number, Entry { version: entry.version + 1, ..entry.clone() });
+            self.entries.insert(entry.number, InboxEvent { version: entry.version + 1, ..entry.clone() });
         }
         self.references.extend(writes.references.iter().cloned());
         for row in &writes.deals {
@@ -124,9 +125,9 @@ impl Inbox for MemoryStore {
         now: DateTime<Utc>,
         lease_until: DateTime<Utc>,
         limit: usize,
-    ) -> Result<Vec<Entry>, StoreError> {
+    ) -> Result<Vec<InboxEvent>, StoreError> {
         let mut state = self.state();
-        let is_due = |due: DateTime<Utc>| due <= now || due.signed_duration_since(now) > FARTHEST;
+        let is_due = |due: DateTime<Utc>| due <= now || due.signed_duration_since(now) > MAX_RETRY_DELAY;
         let due = state.inbox.entries.values_mut().filter(|entry| entry.due_at.is_some_and(is_due));
         Ok(due
             .take(limit)
@@ -156,14 +157,14 @@ impl Inbox for MemoryStore {
         Ok(retried)
     }
 
-    async fn entries(&self, query: &InboxQuery) -> Result<Page<Entry, i64>, StoreError> {
+    async fn entries(&self, query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError> {
         let size = query.page_size();
         let state = self.state();
         let mut groups = HashSet::new();
         let newest_first = state.inbox.entries.values().rev();
         let of_groups = newest_first.filter(|entry| query.group(entry).is_none_or(|group| groups.insert(group)));
         let found = of_groups.filter(|entry| query.matches(entry));
-        let mut items: Vec<Entry> = found.take(size + 1).cloned().collect();
+        let mut items: Vec<InboxEvent> = found.take(size + 1).cloned().collect();
         let more = items.len() > size;
         items.truncate(size);
         let next = items.last().map(|entry| entry.number).filter(|_| more);

@@ -9,8 +9,8 @@ use delivery_core::email::Email;
 use delivery_core::key::{Key, KeyId};
 use delivery_core::store::NewMessage;
 use delivery_core::store::{
-    FARTHEST, FailedMessage, LONGEST_LEASE, Lease, LeasedMessage, MessageId, MessageKind, MessageNumber, MessageState,
-    Outcome, Recipient, Route, StoredMessage,
+    FailedMessage, LONGEST_LEASE, Lease, LeasedMessage, MAX_RETRY_DELAY, MessageId, MessageKind, MessageNumber,
+    MessageState, Outcome, Recipient, Route, StoredMessage,
 };
 
 #[derive(Default)]
@@ -60,7 +60,7 @@ impl Entry {
     fn due(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let ahead = |at: DateTime<Utc>, most| at.signed_duration_since(now) > most;
         match self.state {
-            State::Due(due) => Some(due).filter(|due| *due <= now || ahead(*due, FARTHEST)),
+            State::Due(due) => Some(due).filter(|due| *due <= now || ahead(*due, MAX_RETRY_DELAY)),
             State::Leased(end) => Some(end).filter(|end| *end <= now || ahead(*end, LONGEST_LEASE)),
             State::Sent(_) | State::Failed(..) => None,
         }

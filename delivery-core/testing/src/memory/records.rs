@@ -14,7 +14,7 @@ use delivery_core::store::{
     Action, AuditEntry, AuditQuery, Backlog, Day, Edit, ExpiryScan, Figures, MessageKind, MessageNumber, MessageQuery,
     MessageState, Page, Recipient, Records, StoreError, StoredMessage,
 };
-use delivery_core::store::{NewEvent, NewMessage, Row, number_at};
+use delivery_core::store::{NewAuditEntry, NewMessage, Row, number_at};
 use delivery_core::terms::NEVER;
 
 impl State {
@@ -27,8 +27,8 @@ impl State {
     }
 
     /// Keeps an entry of the audit log that was planned, of key `id`.
-    pub(super) fn keep(&mut self, event: &NewEvent, id: KeyId) {
-        let NewEvent { number, at, actor, action, detail, .. } = event.clone();
+    pub(super) fn keep(&mut self, event: &NewAuditEntry, id: KeyId) {
+        let NewAuditEntry { number, at, actor, action, detail, .. } = event.clone();
         self.log.insert(number, AuditEntry { number, at, actor, action, key: Some(id), product: None, detail });
     }
 

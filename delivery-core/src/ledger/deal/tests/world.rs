@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::key::{Key, KeyId, NewKey, SecretVersion};
-use crate::ledger::Sale;
+use crate::ledger::NewSale;
 use crate::ledger::deal::*;
 use crate::order::OrderId;
 use crate::product::ProductId;
@@ -138,7 +138,7 @@ pub(super) fn offer(number: i64, pieces: u64) -> Offer {
     let identity = (KeyId::random(&crate::SystemClock, &crate::entropy::SystemEntropy), SecretVersion::from_stored(1));
     let email = "ada@example.com".parse().unwrap();
     let key = NewKey::on_terms(identity, product(number), email, crate::terms::Terms::default(), day(0));
-    Offer { product: product(number), pieces, sale: Sale::new(key, Vec::new()) }
+    Offer { product: product(number), pieces, sale: NewSale::new(key, Vec::new()) }
 }
 
 /// A line of a product with days of its own.

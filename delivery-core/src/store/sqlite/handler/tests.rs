@@ -7,7 +7,7 @@ use chrono::DateTime;
 use super::*;
 use crate::key::KeyId;
 use crate::key::{Change, NewKey, SecretVersion};
-use crate::store::{ChangeKey, Issue, Ledger, MessageId, Notice, Sale};
+use crate::store::{ChangeKey, Issue, Ledger, MessageId, NewSale, Notice};
 use crate::terms::{Terms, Validity};
 
 fn id(number: u128) -> KeyId {
@@ -21,14 +21,14 @@ fn new_key(number: u128) -> NewKey {
 }
 
 fn key(number: u128) -> Work<Writer> {
-    Work::Operation(Operation::Issue(Box::new(Sale::new(new_key(number), Vec::new()))))
+    Work::Operation(Operation::Issue(Box::new(NewSale::new(new_key(number), Vec::new()))))
 }
 
 fn order(number: u128, order: &str) -> Work<Writer> {
     let reference = crate::order::OrderRef { source: crate::order::Source::webhook(), id: order.parse().unwrap() };
     let message = Notice::purchase(MessageId::new(format!("{number}@example.com")).unwrap());
     let key = new_key(number).bought_with(reference);
-    Work::Operation(Operation::Issue(Box::new(Sale::new(key, vec![message]))))
+    Work::Operation(Operation::Issue(Box::new(NewSale::new(key, vec![message]))))
 }
 
 fn change(number: u128, change: Change) -> Work<Writer> {
@@ -178,7 +178,7 @@ async fn one_operation_that_the_database_refuses_takes_no_other_down() {
     let store = Arc::new(crate::store::sqlite::SqliteStore::open(folder.path().join("x.db")).await.unwrap());
     let issue = |key: NewKey| {
         let store = store.clone();
-        async move { Ledger::issue(store.as_ref(), Sale::new(key, Vec::new())).await }
+        async move { Ledger::issue(store.as_ref(), NewSale::new(key, Vec::new())).await }
     };
     issue(new_key(1)).await.unwrap();
     let other = NewKey { email: "b@example.com".parse().unwrap(), ..new_key(1) };
@@ -191,7 +191,7 @@ async fn one_operation_that_the_database_refuses_takes_no_other_down() {
 async fn with_a_key() -> (tempfile::TempDir, crate::store::sqlite::SqliteStore) {
     let folder = tempfile::tempdir().unwrap();
     let store = crate::store::sqlite::SqliteStore::open(folder.path().join("x.db")).await.unwrap();
-    store.issue(Sale::new(new_key(1), Vec::new())).await.unwrap();
+    store.issue(NewSale::new(new_key(1), Vec::new())).await.unwrap();
     (folder, store)
 }
 

@@ -3,8 +3,8 @@
 use ::http::{HeaderName, Method, header};
 use subtle::ConstantTimeEq;
 
+use super::error::PageError;
 use super::form::Form;
-use super::trouble::Trouble;
 use crate::delivery::Delivery;
 use crate::http::limits::{admit, client};
 use crate::http::proof::Seller;
@@ -23,7 +23,7 @@ const SECRET: usize = 24;
 const TAG: usize = 8;
 
 /// A request for a page.
-pub(in crate::http) struct Visit<'c> {
+pub(in crate::http) struct PageRequest<'c> {
     pub(in crate::http) delivery: &'c Delivery,
     pub(in crate::http) look: &'c Look,
     pub(in crate::http) call: &'c Call,
@@ -54,7 +54,7 @@ pub(super) enum Cookie {
 impl SignedIn {
     /// Who sends this, counted before it is looked up. A form that another site sends is refused; whether it is one of this session
     /// is [checked](check_csrf) once it was read.
-    pub(super) async fn of(visit: &Visit<'_>) -> Result<Self, Trouble> {
+    pub(super) async fn of(visit: &PageRequest<'_>) -> Result<Self, PageError> {
         let delivery = visit.delivery;
         let found = match &delivery.inner.tokens {
             Some(tokens) => Self::by_cookie(visit, tokens).await?,
@@ -72,12 +72,12 @@ impl SignedIn {
         Ok(seller)
     }
 
-    async fn by_cookie(visit: &Visit<'_>, tokens: &AdminTokens) -> Result<Option<Self>, Trouble> {
+    async fn by_cookie(visit: &PageRequest<'_>, tokens: &AdminTokens) -> Result<Option<Self>, PageError> {
         let Some(secret) = visit.cookie(Cookie::Session) else { return Ok(None) };
         let id = visit.session_id(&secret);
         let Some(sign_ins) = visit.delivery.inner.ledger.office() else { return Ok(None) };
         let counted_as = id.as_bytes().iter().take(16).fold(0, |all, byte| all << 8 | u128::from(*byte));
-        admit(visit.delivery, Policy::Desk, Identity::Key(counted_as)).await.map_err(Trouble::Answered)?;
+        admit(visit.delivery, Policy::Desk, Identity::Key(counted_as)).await.map_err(PageError::Answered)?;
         let Some(SignIn { actor, token, expires_at, .. }) = sign_ins.signed_in(id).await? else { return Ok(None) };
         // A token that was changed ends its sessions.
         let mac = |digest: &[u8; 32]| visit.mac("desk token", digest);
@@ -87,18 +87,18 @@ impl SignedIn {
     }
 
     /// Counted by the address, since what the host does to sign somebody in may be dear.
-    async fn by_host(visit: &Visit<'_>) -> Result<Option<Self>, Trouble> {
+    async fn by_host(visit: &PageRequest<'_>) -> Result<Option<Self>, PageError> {
         let (delivery, call) = (visit.delivery, visit.call);
         if delivery.inner.seller.is_none() {
             return Ok(None);
         }
-        admit(delivery, Policy::Desk, client(delivery, call)).await.map_err(Trouble::Answered)?;
+        admit(delivery, Policy::Desk, client(delivery, call)).await.map_err(PageError::Answered)?;
         let found = Seller::of(delivery, call).await.map(|seller| seller.actor().clone());
         Ok(found.map(|actor| Self { csrf: visit.csrf(actor.as_str().as_bytes()), actor, session: None }))
     }
 }
 
-impl Visit<'_> {
+impl PageRequest<'_> {
     /// Whether it is a form that was sent.
     pub(super) fn is_form(&self) -> bool {
         self.call.method == Method::POST
@@ -150,20 +150,20 @@ impl Visit<'_> {
     }
 
     /// Refuses what another site sends: `Origin` must be the address that buyers see, or the host that was called.
-    pub(super) fn check_origin(&self) -> Result<(), Trouble> {
-        let origin = self.origin().ok_or(Trouble::Forged)?;
+    pub(super) fn check_origin(&self) -> Result<(), PageError> {
+        let origin = self.origin().ok_or(PageError::Forged)?;
         let ours = &self.delivery.inner.outbox.base_url;
         let ours = ours.strip_suffix(base(self.delivery)).unwrap_or(ours);
-        let (scheme, host) = origin.split_once("://").ok_or(Trouble::Forged)?;
+        let (scheme, host) = origin.split_once("://").ok_or(PageError::Forged)?;
         // The host that was called, over TLS if that is how people see it: else anybody on the way could have sent it.
         let is_seen_so = self.is_https() && ours.split_once("://").is_some_and(|(_, ours)| ours == host);
         let is_web = scheme == "https" || scheme == "http" && !is_seen_so;
         let is_host = is_web && Some(host) == self.one(&header::HOST);
-        if origin.eq_ignore_ascii_case(ours) || is_host { Ok(()) } else { Err(Trouble::Forged) }
+        if origin.eq_ignore_ascii_case(ours) || is_host { Ok(()) } else { Err(PageError::Forged) }
     }
 
     /// Refuses what another site sends, and lets through what comes from no site.
-    pub(super) fn check_origin_if_any(&self) -> Result<(), Trouble> {
+    pub(super) fn check_origin_if_any(&self) -> Result<(), PageError> {
         if self.call.headers.contains_key(header::ORIGIN) { self.check_origin() } else { Ok(()) }
     }
 
@@ -208,9 +208,9 @@ impl Visit<'_> {
 }
 
 /// Refuses a form that another session's page sent, or none of ours.
-pub(super) fn check_csrf(form: &Form, csrf: &str) -> Result<(), Trouble> {
+pub(super) fn check_csrf(form: &Form, csrf: &str) -> Result<(), PageError> {
     let is_ours = bool::from(form.text("csrf").as_bytes().ct_eq(csrf.as_bytes()));
-    if is_ours { Ok(()) } else { Err(Trouble::Forged) }
+    if is_ours { Ok(()) } else { Err(PageError::Forged) }
 }
 
 /// The path at which pages are mounted, as buyers see it.

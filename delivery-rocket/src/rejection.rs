@@ -13,9 +13,9 @@ use crate::exchange;
 
 /// The API's answer to a request that was refused; a handler returns it as its error.
 #[derive(Debug, Clone)]
-pub struct Refused(Box<Reply>);
+pub struct GrantRejection(Box<Reply>);
 
-impl Refused {
+impl GrantRejection {
     /// The answer, for a route that decides by its status.
     #[must_use]
     pub fn reply(&self) -> &Reply {
@@ -23,33 +23,33 @@ impl Refused {
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for GrantRejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "refused with {}", self.0.status())
     }
 }
 
-impl Error for Refused {}
+impl Error for GrantRejection {}
 
-impl From<delivery::Error> for Refused {
+impl From<delivery::Error> for GrantRejection {
     fn from(error: delivery::Error) -> Self {
         Self(Box::new(Reply::failure(&error)))
     }
 }
 
-impl From<StoreError> for Refused {
+impl From<StoreError> for GrantRejection {
     fn from(error: StoreError) -> Self {
         delivery::Error::from(error).into()
     }
 }
 
-impl From<Box<Reply>> for Refused {
+impl From<Box<Reply>> for GrantRejection {
     fn from(reply: Box<Reply>) -> Self {
         Self(reply)
     }
 }
 
-impl<'r> Responder<'r, 'static> for Refused {
+impl<'r> Responder<'r, 'static> for GrantRejection {
     fn respond_to(self, _: &'r Request<'_>) -> response::Result<'static> {
         Ok(exchange::response(*self.0))
     }

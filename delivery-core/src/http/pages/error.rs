@@ -5,7 +5,7 @@ use crate::store::StoreError;
 
 /// Why a page cannot be shown.
 #[derive(Debug)]
-pub(in crate::http) enum Trouble {
+pub(in crate::http) enum PageError {
     /// There is no such thing.
     NotFound,
     /// The form is not one of ours, or is too old.
@@ -16,13 +16,13 @@ pub(in crate::http) enum Trouble {
     Answered(Box<Reply>),
 }
 
-impl From<Reply> for Trouble {
+impl From<Reply> for PageError {
     fn from(reply: Reply) -> Self {
         Self::Answered(Box::new(reply))
     }
 }
 
-impl From<StoreError> for Trouble {
+impl From<StoreError> for PageError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Unsupported => Self::NotFound,

@@ -11,7 +11,7 @@ use super::metrics::Metrics;
 use super::places::Places;
 
 /// What is to be done.
-pub(crate) struct Beside {
+pub(crate) struct BackgroundTasks {
     pub metrics: Option<Metrics>,
     pub alerts: Option<AlertWorker>,
     /// How long records of uses are kept; `None`: for ever.
@@ -19,13 +19,13 @@ pub(crate) struct Beside {
 }
 
 /// What is being done, until it is dropped.
-pub(crate) struct Doing {
+pub(crate) struct Running {
     _tasks: JoinSet<()>,
     alerts: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
 
-impl Beside {
-    pub(crate) fn start(self, delivery: &Delivery, places: &Places) -> Doing {
+impl BackgroundTasks {
+    pub(crate) fn start(self, delivery: &Delivery, places: &Places) -> Running {
         let mut tasks = JoinSet::new();
         if let Some(metrics) = self.metrics {
             tasks.spawn(metrics.serve(delivery.clone(), places.clone()));
@@ -38,11 +38,11 @@ impl Beside {
             // An error means that the server ends too.
             (stop, tokio::spawn(worker.run(async { stopped.await.unwrap_or_default() })))
         });
-        Doing { _tasks: tasks, alerts }
+        Running { _tasks: tasks, alerts }
     }
 }
 
-impl Doing {
+impl Running {
     /// Sends the alert that waits.
     pub(crate) async fn stop(self) {
         let Some((stop, worker)) = self.alerts else { return };
