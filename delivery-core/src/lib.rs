@@ -40,7 +40,7 @@
 //! | [`seller`] | who may call the seller's endpoints |
 //! | [`store`] | the ports to storage; the stores |
 //! | `look` | what the pages look like; feature `pages` |
-//! | `platform` | what the requests of commerce platforms say; feature `platforms` |
+//! | [`platform`] | what the requests of commerce platforms say |
 //! | [`mail`] | the e-mail and its way to the buyer |
 //! | [`observer`] | telling the host what has happened |
 //! | `webhook` | telling its other programs, by signed requests; feature `webhooks` |
@@ -54,18 +54,19 @@
 //! * `sqlite`: `store::SqliteStore`, the durable store in one file.
 //! * `postgres`: `store::PostgresStore`, which many servers share.
 //! * `redis`: `limit::RedisLimiter`, limits that many servers share.
-//! * `metrics`: counters and histograms by the facade of the crate `metrics`, for whatever recorder the host installs:
-//!   `delivery_requests_total`, `delivery_request_seconds`, `delivery_keys_issued_total`, `delivery_uses_total`,
-//!   `delivery_refusals_total`, `delivery_messages_total`, `delivery_platform_events_total`, `delivery_events_dropped_total`,
-//!   `delivery_batch_operations`, `delivery_commit_seconds`, `delivery_queue_depth`. `describe_metrics` describes them, and
-//!   `Delivery::backlog` sets gauges of what waits. A use or a sale whose caller goes away before its answer is not counted here.
 //! * `spans`: `tracing` spans `order`, `fetch`, `commit` and `message`, with ids of keys and never their texts.
 //! * `utoipa`: `http::openapi`, the API's description as a value that nests into the host's own.
 //! * `pages`: `look` and `http::Page`, the seller's desk and the buyer's page
-//! * `platforms`: `platform`, adapters for Stripe, Shopify, Lemon Squeezy, Paddle, Gumroad, WooCommerce, Polar and Standard
-//!   Webhooks.
 //! * `webhooks`: `webhook::Webhooks`, signed requests to the host's own receivers when keys are issued and changed.
 //! * `smtp`: `mail::SmtpMailer`, and `mail::FolderMailer`, which writes the same messages as `.eml` files.
+//!
+//! # Metrics
+//!
+//! Counters and histograms go to the facade of the crate `metrics`, for whatever recorder the host installs:
+//! `delivery_requests_total`, `delivery_request_seconds`, `delivery_keys_issued_total`, `delivery_uses_total`,
+//! `delivery_refusals_total`, `delivery_messages_total`, `delivery_platform_events_total`, `delivery_events_dropped_total`,
+//! `delivery_batch_operations`, `delivery_commit_seconds`, `delivery_queue_depth`. [`describe_metrics`] describes them, and
+//! [`Delivery::backlog`] sets gauges of what waits. A use or a sale whose caller goes away before its answer is not counted.
 //!
 //! `delivery-testing` has conformance cases, proptest strategies, and doubles for time, chance and mail.
 
@@ -89,7 +90,6 @@ pub mod mail;
 mod net;
 pub mod observer;
 pub mod order;
-#[cfg(feature = "platforms")]
 pub mod platform;
 pub mod post;
 pub mod product;
@@ -112,7 +112,6 @@ pub use self::error::{ErrorCode, explain};
 pub use self::host_ref::HostRef;
 pub use self::language::Language;
 pub use self::redact::redacted;
-#[cfg(feature = "metrics")]
 pub use self::telemetry::describe_metrics;
 pub use self::text::Invalid;
 

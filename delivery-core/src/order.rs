@@ -42,7 +42,6 @@ pub struct Order {
 }
 
 impl Source {
-    #[cfg(feature = "platforms")]
     pub(crate) fn of(platform: &'static str) -> Self {
         Self(platform.into())
     }

@@ -1,164 +1,111 @@
-//! Metrics, by the facade of the crate `metrics`: with the feature of that name, and without a recorder, nothing is measured.
+//! Metrics, by the facade of the crate `metrics`: without a recorder, nothing is measured.
 //!
 //! No label grows with users: endpoints, codes and outcomes have few values.
 
-#[cfg(feature = "metrics")]
-pub use measured::describe_metrics;
-#[cfg(feature = "metrics")]
-pub(crate) use measured::*;
-#[cfg(not(feature = "metrics"))]
-pub(crate) use nothing::*;
+use std::time::Duration;
 
-#[cfg(feature = "metrics")]
-mod measured {
-    use std::time::Duration;
+use ::metrics::{Gauge, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
-    use ::metrics::{Gauge, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use crate::clock::{Clock, SystemClock};
+use crate::error::ErrorCode;
 
-    use crate::clock::{Clock, SystemClock};
-    use crate::error::ErrorCode;
-    use crate::store::Backlog;
-
-    /// Tells the recorder that is installed what each metric means, such as for the `# HELP` lines of Prometheus.
-    pub fn describe_metrics() {
-        for (name, unit, text) in COUNTERS {
-            describe_counter!(name, unit, text);
-        }
-        for (name, unit, text) in HISTOGRAMS {
-            describe_histogram!(name, unit, text);
-        }
-        for (name, unit, text) in GAUGES {
-            describe_gauge!(name, unit, text);
-        }
-        // From the first on: a rate over a time in which a counter appears misses what it began with.
-        counter!("delivery_keys_issued_total").increment(0);
-        counter!("delivery_uses_total").increment(0);
-        for outcome in ["sent", "retried", "failed"] {
-            counter!("delivery_messages_total", "outcome" => outcome).increment(0);
-        }
+/// Tells the recorder that is installed what each metric means, such as for the `# HELP` lines of Prometheus.
+pub fn describe_metrics() {
+    for (name, unit, text) in COUNTERS {
+        describe_counter!(name, unit, text);
     }
-
-    const COUNTERS: [(&str, Unit, &str); 7] = [
-        ("delivery_requests_total", Unit::Count, "Requests answered, by endpoint and status"),
-        ("delivery_keys_issued_total", Unit::Count, "Keys issued"),
-        ("delivery_uses_total", Unit::Count, "Uses counted"),
-        ("delivery_refusals_total", Unit::Count, "Keys refused, by code"),
-        (
-            "delivery_messages_total",
-            Unit::Count,
-            "Attempts to send messages, by outcome: sent, retried or failed for good",
-        ),
-        ("delivery_platform_events_total", Unit::Count, "Events of commerce platforms, by platform and outcome"),
-        ("delivery_events_dropped_total", Unit::Count, "Events that were dropped because observers were too slow"),
-    ];
-    const HISTOGRAMS: [(&str, Unit, &str); 3] = [
-        ("delivery_request_seconds", Unit::Seconds, "How long requests took to answer, by endpoint"),
-        ("delivery_commit_seconds", Unit::Seconds, "How long commits took"),
-        ("delivery_batch_operations", Unit::Count, "Operations that shared a commit"),
-    ];
-    const GAUGES: [(&str, Unit, &str); 5] = [
-        ("delivery_queue_depth", Unit::Count, "Operations that waited for the last commit to begin"),
-        ("delivery_messages_queued", Unit::Count, "Messages that wait to be sent"),
-        ("delivery_messages_failed", Unit::Count, "Messages that failed for good and were not sent again"),
-        ("delivery_message_oldest_seconds", Unit::Seconds, "Age of the oldest message that waits to be sent"),
-        (
-            "delivery_platform_events_waiting",
-            Unit::Count,
-            "Events of commerce platforms that need the seller's attention",
-        ),
-    ];
-
-    /// When something began.
-    #[derive(Clone, Copy)]
-    pub(crate) struct Started(Duration);
-
-    pub(crate) fn started() -> Started {
-        Started(SystemClock.monotonic())
+    for (name, unit, text) in HISTOGRAMS {
+        describe_histogram!(name, unit, text);
     }
-
-    fn seconds(started: Started) -> f64 {
-        SystemClock.monotonic().saturating_sub(started.0).as_secs_f64()
+    for (name, unit, text) in GAUGES {
+        describe_gauge!(name, unit, text);
     }
-
-    pub(crate) fn answered(path: &'static str, status: ::http::StatusCode, started: Started) {
-        counter!("delivery_requests_total", "endpoint" => path, "status" => status.as_str().to_owned()).increment(1);
-        histogram!("delivery_request_seconds", "endpoint" => path).record(seconds(started));
-    }
-
-    pub(crate) fn issued() {
-        counter!("delivery_keys_issued_total").increment(1);
-    }
-
-    pub(crate) fn used() {
-        counter!("delivery_uses_total").increment(1);
-    }
-
-    pub(crate) fn refused(code: ErrorCode) {
-        counter!("delivery_refusals_total", "code" => code.as_str()).increment(1);
-    }
-
-    pub(crate) fn message(outcome: &'static str) {
-        counter!("delivery_messages_total", "outcome" => outcome).increment(1);
-    }
-
-    #[cfg(feature = "platforms")]
-    pub(crate) fn platform_event(platform: &str, outcome: &'static str) {
-        counter!("delivery_platform_events_total", "platform" => platform.to_owned(), "outcome" => outcome)
-            .increment(1);
-    }
-
-    pub(crate) fn backlog(backlog: &Backlog, oldest: Option<chrono::TimeDelta>) {
-        #[expect(clippy::cast_precision_loss, reason = "no store has as many rows as a float can count")]
-        let set = |gauge: Gauge, count: u64| gauge.set(count as f64);
-        set(gauge!("delivery_messages_queued"), backlog.queued);
-        set(gauge!("delivery_messages_failed"), backlog.failed);
-        set(gauge!("delivery_platform_events_waiting"), backlog.needs_attention);
-        let age = oldest.map_or(0.0, |age| age.as_seconds_f64().max(0.0));
-        gauge!("delivery_message_oldest_seconds").set(age);
-    }
-
-    pub(crate) fn event_dropped() {
-        counter!("delivery_events_dropped_total").increment(1);
-    }
-
-    #[cfg(any(feature = "sqlite", feature = "postgres", all(test, shuttle)))]
-    pub(crate) fn committed(operations: usize, waiting: usize, started: Started) {
-        let count = |number: usize| f64::from(u32::try_from(number).unwrap_or(u32::MAX));
-        histogram!("delivery_batch_operations").record(count(operations));
-        histogram!("delivery_commit_seconds").record(seconds(started));
-        gauge!("delivery_queue_depth").set(count(waiting));
+    // From the first on: a rate over a time in which a counter appears misses what it began with.
+    counter!("delivery_keys_issued_total").increment(0);
+    counter!("delivery_uses_total").increment(0);
+    for outcome in ["sent", "retried", "failed"] {
+        counter!("delivery_messages_total", "outcome" => outcome).increment(0);
     }
 }
 
-#[cfg(not(feature = "metrics"))]
-mod nothing {
-    use crate::error::ErrorCode;
-    use crate::store::Backlog;
+const COUNTERS: [(&str, Unit, &str); 7] = [
+    ("delivery_requests_total", Unit::Count, "Requests answered, by endpoint and status"),
+    ("delivery_keys_issued_total", Unit::Count, "Keys issued"),
+    ("delivery_uses_total", Unit::Count, "Uses counted"),
+    ("delivery_refusals_total", Unit::Count, "Keys refused, by code"),
+    ("delivery_messages_total", Unit::Count, "Attempts to send messages, by outcome: sent, retried or failed for good"),
+    ("delivery_platform_events_total", Unit::Count, "Events of commerce platforms, by platform and outcome"),
+    ("delivery_events_dropped_total", Unit::Count, "Events that were dropped because observers were too slow"),
+];
+const HISTOGRAMS: [(&str, Unit, &str); 3] = [
+    ("delivery_request_seconds", Unit::Seconds, "How long requests took to answer, by endpoint"),
+    ("delivery_commit_seconds", Unit::Seconds, "How long commits took"),
+    ("delivery_batch_operations", Unit::Count, "Operations that shared a commit"),
+];
+const GAUGES: [(&str, Unit, &str); 5] = [
+    ("delivery_queue_depth", Unit::Count, "Operations that waited for the last commit to begin"),
+    ("delivery_messages_queued", Unit::Count, "Messages that wait to be sent"),
+    ("delivery_messages_failed", Unit::Count, "Messages that failed for good and were not sent again"),
+    ("delivery_message_oldest_seconds", Unit::Seconds, "Age of the oldest message that waits to be sent"),
+    ("delivery_platform_events_waiting", Unit::Count, "Events of commerce platforms that need the seller's attention"),
+];
 
-    #[derive(Clone, Copy)]
-    pub(crate) struct Started;
+/// When something began.
+#[derive(Clone, Copy)]
+pub(crate) struct Started(Duration);
 
-    pub(crate) fn started() -> Started {
-        Started
-    }
+pub(crate) fn started() -> Started {
+    Started(SystemClock.monotonic())
+}
 
-    pub(crate) fn answered(_: &'static str, _: ::http::StatusCode, _: Started) {}
+fn seconds(started: Started) -> f64 {
+    SystemClock.monotonic().saturating_sub(started.0).as_secs_f64()
+}
 
-    pub(crate) fn issued() {}
+pub(crate) fn answered(path: &'static str, status: ::http::StatusCode, started: Started) {
+    counter!("delivery_requests_total", "endpoint" => path, "status" => status.as_str().to_owned()).increment(1);
+    histogram!("delivery_request_seconds", "endpoint" => path).record(seconds(started));
+}
 
-    pub(crate) fn used() {}
+pub(crate) fn issued() {
+    counter!("delivery_keys_issued_total").increment(1);
+}
 
-    pub(crate) fn refused(_: ErrorCode) {}
+pub(crate) fn used() {
+    counter!("delivery_uses_total").increment(1);
+}
 
-    pub(crate) fn message(_: &'static str) {}
+pub(crate) fn refused(code: ErrorCode) {
+    counter!("delivery_refusals_total", "code" => code.as_str()).increment(1);
+}
 
-    #[cfg(feature = "platforms")]
-    pub(crate) fn platform_event(_: &str, _: &'static str) {}
+pub(crate) fn message(outcome: &'static str) {
+    counter!("delivery_messages_total", "outcome" => outcome).increment(1);
+}
 
-    pub(crate) fn backlog(_: &Backlog, _: Option<chrono::TimeDelta>) {}
+pub(crate) fn platform_event(platform: &str, outcome: &'static str) {
+    counter!("delivery_platform_events_total", "platform" => platform.to_owned(), "outcome" => outcome).increment(1);
+}
 
-    pub(crate) fn event_dropped() {}
+/// What waits to be sent, what failed, what waits for the seller, and how old the oldest is that waits to be sent.
+pub(crate) fn backlog([queued, failed, needs_attention]: [u64; 3], oldest: Option<chrono::TimeDelta>) {
+    #[expect(clippy::cast_precision_loss, reason = "no store has as many rows as a float can count")]
+    let set = |gauge: Gauge, count: u64| gauge.set(count as f64);
+    set(gauge!("delivery_messages_queued"), queued);
+    set(gauge!("delivery_messages_failed"), failed);
+    set(gauge!("delivery_platform_events_waiting"), needs_attention);
+    let age = oldest.map_or(0.0, |age| age.as_seconds_f64().max(0.0));
+    gauge!("delivery_message_oldest_seconds").set(age);
+}
 
-    #[cfg(any(feature = "sqlite", feature = "postgres", all(test, shuttle)))]
-    pub(crate) fn committed(_: usize, _: usize, _: Started) {}
+pub(crate) fn event_dropped() {
+    counter!("delivery_events_dropped_total").increment(1);
+}
+
+#[cfg(any(feature = "sqlite", feature = "postgres", all(test, shuttle)))]
+pub(crate) fn committed(operations: usize, waiting: usize, started: Started) {
+    let count = |number: usize| f64::from(u32::try_from(number).unwrap_or(u32::MAX));
+    histogram!("delivery_batch_operations").record(count(operations));
+    histogram!("delivery_commit_seconds").record(seconds(started));
+    gauge!("delivery_queue_depth").set(count(waiting));
 }

@@ -7,7 +7,6 @@ use sha2::{Digest, Sha256};
 use tokio::sync::{Mutex, Notify, OnceCell};
 
 use super::encoded::EncodedLists;
-#[cfg(feature = "platforms")]
 use super::platforms::Platforms;
 use super::{Builder, Delivery, Inner, Stores};
 use crate::limit::MemoryLimiter;
@@ -24,8 +23,6 @@ impl Builder {
     pub fn build(self) -> Delivery {
         let route = self.route(&self.keyring.pepper());
         let Stores { ledger, catalog, editor, posts, names } = self.stores;
-        #[cfg(not(feature = "platforms"))]
-        drop(names);
         let keyring = Arc::new(self.keyring);
         let wake = Arc::new(Notify::new());
         let observers = Observers::new(self.observers);
@@ -61,9 +58,7 @@ impl Builder {
             catalog,
             editor,
             posts,
-            #[cfg(feature = "platforms")]
             platforms: Platforms::new(self.platforms, self.accept_test_events, names),
-            #[cfg(feature = "platforms")]
             subscription_grace: self.subscription_grace,
             limiter,
             clock: self.clock,

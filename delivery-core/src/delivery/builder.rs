@@ -7,7 +7,6 @@ use std::time::Duration;
 use ipnet::IpNet;
 use zeroize::Zeroizing;
 
-#[cfg(feature = "platforms")]
 use super::SubscriptionGrace;
 use super::expiry::ExpiryNotice;
 use super::{Delivery, Options, Settings, Stores};
@@ -19,7 +18,6 @@ use crate::limit::bodies::BodyBudget;
 use crate::limit::{Quotas, RateLimiter};
 use crate::mail::{Mailer, Sender, Templates};
 use crate::observer::Observer;
-#[cfg(feature = "platforms")]
 use crate::platform::Platform;
 use crate::secret::{AdminToken, WebhookSecret};
 use crate::seller::Seller;
@@ -64,11 +62,8 @@ pub struct Builder {
     pub(super) look: Option<crate::look::Look>,
     #[cfg(feature = "webhooks")]
     pub(super) webhooks: Option<Webhooks>,
-    #[cfg(feature = "platforms")]
     pub(super) platforms: Vec<Arc<dyn Platform>>,
-    #[cfg(feature = "platforms")]
     pub(super) accept_test_events: bool,
-    #[cfg(feature = "platforms")]
     pub(super) subscription_grace: SubscriptionGrace,
 }
 
@@ -116,11 +111,8 @@ impl Delivery {
             look: None,
             #[cfg(feature = "webhooks")]
             webhooks: None,
-            #[cfg(feature = "platforms")]
             platforms: Vec::new(),
-            #[cfg(feature = "platforms")]
             accept_test_events: false,
-            #[cfg(feature = "platforms")]
             subscription_grace: SubscriptionGrace::default(),
         }
     }
@@ -270,23 +262,10 @@ impl Builder {
     /// Sets everything that `options` has.
     #[must_use]
     pub fn options(self, options: Options) -> Self {
-        let Options {
-            sender,
-            base_url,
-            language,
-            expiry_notice,
-            trusted_proxies,
-            quotas,
-            terms,
-            #[cfg(feature = "platforms")]
-            platforms,
-        } = options;
+        let Options { sender, base_url, language, expiry_notice, trusted_proxies, quotas, terms, platforms } = options;
         let base_url = base_url.unwrap_or_else(|| self.base_url.clone());
-        #[cfg(feature = "platforms")]
-        let this = self.platforms(platforms);
-        #[cfg(not(feature = "platforms"))]
-        let this = self;
-        this.sender(sender)
+        self.platforms(platforms)
+            .sender(sender)
             .base_url(base_url)
             .language(language)
             .expiry_notice(expiry_notice)

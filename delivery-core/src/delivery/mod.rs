@@ -12,7 +12,6 @@ mod expiry;
 mod lost;
 mod messages;
 mod orders;
-#[cfg(feature = "platforms")]
 mod platforms;
 #[cfg(feature = "pages")]
 mod recent;
@@ -38,7 +37,6 @@ pub use self::orders::Issued;
 pub(crate) use self::recent::Recent;
 pub use self::running::Running;
 pub use self::seller::{Desk, Expiry};
-#[cfg(feature = "platforms")]
 pub use self::settings::PlatformSettings;
 pub use self::settings::{Options, SettingError, Settings};
 pub use self::stores::Stores;
@@ -69,9 +67,7 @@ pub(crate) struct Inner {
     pub(crate) editor: Option<Arc<dyn CatalogEditor>>,
     /// `None` if there are no posts.
     pub(crate) posts: Option<Arc<dyn Posts>>,
-    #[cfg(feature = "platforms")]
     pub(crate) platforms: platforms::Platforms,
-    #[cfg(feature = "platforms")]
     pub(crate) subscription_grace: SubscriptionGrace,
     pub(crate) limiter: Arc<dyn RateLimiter>,
     pub(crate) clock: Arc<dyn Clock>,

@@ -24,7 +24,6 @@ pub struct Running {
     stop: watch::Sender<bool>,
     worker: JoinHandle<()>,
     chores: JoinHandle<()>,
-    #[cfg(feature = "platforms")]
     inbox: JoinHandle<()>,
 }
 
@@ -52,18 +51,10 @@ impl Delivery {
             }
         }
         let (stop, stopped) = watch::channel(false);
-        #[cfg(feature = "platforms")]
         let inbox = tokio::spawn(supervise_inbox(self.clone(), stopped.clone()));
         let chores = tokio::spawn(supervise_chores(self.clone(), stopped.clone()));
         let worker = tokio::spawn(supervise(self.inner.outbox.clone(), stopped));
-        Ok(Running {
-            delivery: self.clone(),
-            stop,
-            worker,
-            chores,
-            #[cfg(feature = "platforms")]
-            inbox,
-        })
+        Ok(Running { delivery: self.clone(), stop, worker, chores, inbox })
     }
 
     /// The outbox, for hosts and tests that send e-mails at times of their own.
@@ -97,7 +88,10 @@ impl Delivery {
     pub async fn backlog(&self) -> Result<Backlog, StoreError> {
         let backlog = self.inner.ledger.office().ok_or(StoreError::Unsupported)?.backlog().await?;
         let now = self.inner.clock.now();
-        telemetry::backlog(&backlog, backlog.oldest.map(|oldest| now.signed_duration_since(oldest)));
+        telemetry::backlog(
+            [backlog.queued, backlog.failed, backlog.needs_attention],
+            backlog.oldest.map(|oldest| now.signed_duration_since(oldest)),
+        );
         Ok(backlog)
     }
 
@@ -156,7 +150,6 @@ async fn supervise(outbox: Arc<Outbox>, stop: watch::Receiver<bool>) {
 }
 
 /// Restarts the worker of the inbox if it panics.
-#[cfg(feature = "platforms")]
 async fn supervise_inbox(delivery: Delivery, stop: watch::Receiver<bool>) {
     while let Err(error) = tokio::spawn(delivery.clone().apply_all(stop.clone())).await {
         let error = why(&error);
@@ -192,7 +185,6 @@ impl Running {
         // Fails only if the runtime is shutting down.
         let _ = self.worker.await;
         let _ = self.chores.await;
-        #[cfg(feature = "platforms")]
         let _ = self.inbox.await;
     }
 

@@ -1,7 +1,6 @@
 //! Settings as text, under the names that the example servers document: from variables of the environment, from a
 //! framework's configuration, or from anything that serde reads.
 
-#[cfg(feature = "platforms")]
 mod platforms;
 mod table;
 
@@ -11,7 +10,6 @@ use ipnet::IpNet;
 use thiserror::Error;
 use url::Url;
 
-#[cfg(feature = "platforms")]
 pub use self::platforms::PlatformSettings;
 use super::expiry::ExpiryNotice;
 use crate::key::Keyring;
@@ -73,7 +71,6 @@ pub struct Options {
     /// `KEY_DAYS`, 1 to 36500 or -1 for ever, and `KEY_USES`, 1 to 2147483647 or -1 without limit.
     pub terms: Terms,
     /// The commerce platforms that there are secrets for.
-    #[cfg(feature = "platforms")]
     pub platforms: PlatformSettings,
 }
 
@@ -171,7 +168,6 @@ impl Options {
                 validity: read(&setting, "KEY_DAYS", days)?.unwrap_or(terms.validity),
                 limit: read(&setting, "KEY_USES", uses)?.unwrap_or(terms.limit),
             },
-            #[cfg(feature = "platforms")]
             platforms: PlatformSettings::read(&setting)?,
         })
     }

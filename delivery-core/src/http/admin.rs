@@ -17,7 +17,6 @@ use crate::product::{NewProduct, ProductId};
 use crate::store::StoreError;
 use crate::terms::{OwnTerms, UseLimit, Validity};
 use crate::text::Invalid;
-#[cfg(feature = "platforms")]
 use crate::{
     http::PlatformPath,
     order::Source,
@@ -142,15 +141,7 @@ async fn add_post(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Re
     })
 }
 
-/// A product has no names where there are no platforms.
-#[cfg(not(feature = "platforms"))]
-#[expect(clippy::unnecessary_wraps, reason = "it reads fields where there are platforms")]
-pub(super) fn refs_of(_: &Delivery, _: &Fields<'_>) -> Result<Option<crate::product::Refs>, Fault> {
-    Ok(None)
-}
-
 /// What platforms call a product: `{"stripe": ["plink_1"]}`.
-#[cfg(feature = "platforms")]
 pub(super) fn refs_of(delivery: &Delivery, fields: &Fields<'_>) -> Result<Option<Refs>, Fault> {
     const EXPECTED: Invalid = Invalid::expected(
         "must be an object of lists of names, each of 1 to 255 characters without control characters",
@@ -169,7 +160,6 @@ pub(super) fn refs_of(delivery: &Delivery, fields: &Fields<'_>) -> Result<Option
 }
 
 /// A platform that is known.
-#[cfg(feature = "platforms")]
 pub(super) fn platform_named(delivery: &Delivery, name: &str) -> Option<Source> {
     let is_known = PlatformPath::BUILT_IN.iter().any(|known| known.name() == name)
         || delivery.inner.platforms.named(name).is_some();
@@ -177,10 +167,8 @@ pub(super) fn platform_named(delivery: &Delivery, name: &str) -> Option<Source> 
 }
 
 /// An object in which no name comes twice.
-#[cfg(feature = "platforms")]
 struct Strict(std::collections::BTreeMap<String, Vec<String>>);
 
-#[cfg(feature = "platforms")]
 impl<'de> serde::Deserialize<'de> for Strict {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Object;

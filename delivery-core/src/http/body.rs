@@ -18,7 +18,6 @@ pub(super) enum BodyRule {
     /// A JSON object of at most so many bytes, within a time.
     Json { limit: usize, deadline: Duration },
     /// Anything of at most so many bytes, within a time.
-    #[cfg(feature = "platforms")]
     Any { limit: usize, deadline: Duration },
     /// A form of at most so many bytes, within a time, if there is one.
     #[cfg(feature = "pages")]
@@ -71,7 +70,6 @@ pub(super) async fn read<E>(
     let (limit, deadline) = match rule {
         BodyRule::None => return Body::Complete(Bytes::new()),
         BodyRule::Json { limit, deadline } => (limit, deadline),
-        #[cfg(feature = "platforms")]
         BodyRule::Any { limit, deadline } => (limit, deadline),
         #[cfg(feature = "pages")]
         BodyRule::Form { limit, deadline } => (limit, deadline),

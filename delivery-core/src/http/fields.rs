@@ -120,7 +120,6 @@ impl<'a> Fields<'a> {
     }
 
     /// A value of any shape that `T` reads; its error says what is `expected`.
-    #[cfg(feature = "platforms")]
     pub(super) fn value<T: serde::de::DeserializeOwned>(
         &self,
         field: &str,

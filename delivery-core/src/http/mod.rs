@@ -40,7 +40,6 @@ mod order;
 mod pages;
 mod pieces;
 mod pipeline;
-#[cfg(feature = "platforms")]
 mod platform;
 mod proof;
 mod query;
@@ -58,7 +57,6 @@ pub use self::openapi::openapi;
 #[cfg(feature = "pages")]
 pub use self::pages::Page;
 pub use self::pieces::ReplyBody;
-#[cfg(feature = "platforms")]
 pub use self::platform::PlatformPath;
 pub use self::reply::Reply;
 pub use self::table::Endpoint;

@@ -22,7 +22,6 @@ use super::pages;
 use super::proof::{Platform, Seller, VerifiedKey};
 use super::row::Handler;
 use super::{Call, Endpoint, Reply, buyer, query};
-#[cfg(feature = "platforms")]
 use super::{
     fields::whole,
     platform,
@@ -31,7 +30,6 @@ use super::{
 use crate::delivery::{Delivery, Error};
 use crate::error::ErrorCode;
 use crate::limit::{Identity, Policy};
-#[cfg(feature = "platforms")]
 use crate::platform::is_read;
 use crate::telemetry;
 
@@ -143,7 +141,6 @@ async fn answer<E>(
             let platform = platform.ok_or(Fault::from(ErrorCode::Unauthorized))?;
             Ok(handler(delivery, platform, fields).await)
         }
-        #[cfg(feature = "platforms")]
         Handler::SignedWebhook(handler) => {
             let Endpoint::Platform(path) = endpoint else { return Ok(Reply::not_found()) };
             call.headers.keys().filter(|name| is_read(name)).try_for_each(|name| query::check_text(call, name))?;
@@ -174,7 +171,6 @@ async fn answer<E>(
 }
 
 /// The answer to a request that no platform has signed, which counts against the webhook calls of its address.
-#[cfg(feature = "platforms")]
 async fn counted(delivery: &Delivery, call: &Call, reply: Reply) -> Reply {
     match admit(delivery, Policy::Webhook, client(delivery, call)).await {
         Ok(admitted) => admitted.apply(reply),

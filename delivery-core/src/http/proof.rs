@@ -5,7 +5,6 @@ use super::Call;
 use crate::delivery::Delivery;
 use crate::key::{Actor, KeyId};
 use crate::seller::Head;
-#[cfg(feature = "platforms")]
 use crate::{
     order::Source,
     platform::{Notification, Received, Request, Unauthentic},
@@ -24,12 +23,10 @@ pub(super) struct Platform(());
 pub(super) struct Seller(Actor);
 
 /// What a commerce platform has signed.
-#[cfg(feature = "platforms")]
 #[derive(Debug)]
 pub(super) struct Event(Source, Notification);
 
 /// A request of a platform, judged.
-#[cfg(feature = "platforms")]
 pub(super) enum Judged {
     Event(Event),
     /// A test of the connection, which nobody has signed.
@@ -37,7 +34,6 @@ pub(super) enum Judged {
     Unauthentic,
 }
 
-#[cfg(feature = "platforms")]
 impl Event {
     pub(super) fn judge(delivery: &Delivery, name: &str, call: &Call, body: &[u8]) -> Judged {
         let Some(platform) = delivery.inner.platforms.named(name) else { return Judged::Unauthentic };

@@ -56,7 +56,6 @@ pub(super) enum Handler {
     /// The commerce platform, by the shared secret in the body.
     SharedSecret(for<'c> fn(&'c Delivery, Platform, Fields<'c>) -> Answering<'c>),
     /// A commerce platform, by the signature of the request.
-    #[cfg(feature = "platforms")]
     SignedWebhook(fn(&Delivery, super::proof::Event) -> Answering<'_>),
     /// The seller, by the admin token, with a body.
     Seller(for<'c> fn(&'c Delivery, Seller, Fields<'c>) -> Answering<'c>),
@@ -68,10 +67,7 @@ pub(super) enum Handler {
 pub(super) type Answering<'c> = BoxFuture<'c, Reply>;
 
 /// What the document says about an endpoint.
-#[cfg_attr(
-    not(all(test, feature = "platforms")),
-    expect(dead_code, reason = "a test makes the OpenAPI document of it")
-)]
+#[cfg_attr(not(test), expect(dead_code, reason = "a test makes the OpenAPI document of it"))]
 pub(super) struct Docs {
     /// `buyer`, `platform`, `public` or `seller`.
     pub(super) tag: &'static str,
@@ -106,7 +102,6 @@ pub(super) enum Parameter {
     State,
     OfKey,
     Days,
-    #[cfg(feature = "platforms")]
     Outcome,
 }
 

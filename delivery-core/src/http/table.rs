@@ -9,7 +9,6 @@ use ::http::Method;
 use super::body::BodyRule;
 #[cfg(feature = "pages")]
 use super::pages::Page;
-#[cfg(feature = "platforms")]
 use super::platform::{self, PlatformPath};
 use super::row::{Handler, Row, Verb};
 use super::{admin, buyer, desk, lists, lost, openapi, order};
@@ -27,7 +26,6 @@ pub enum Endpoint {
     /// A commerce platform tells of a paid order.
     Order,
     /// A commerce platform reports something, signed in its own way.
-    #[cfg(feature = "platforms")]
     Platform(PlatformPath),
     /// A buyer has lost the keys of an address.
     SendKeys,
@@ -60,13 +58,10 @@ pub enum Endpoint {
     /// The seller has a message sent that failed.
     RetryMessage,
     /// What commerce platforms have reported.
-    #[cfg(feature = "platforms")]
     Inbox,
     /// The seller has an event of a platform applied again.
-    #[cfg(feature = "platforms")]
     ApplyEvent,
     /// The seller puts an event of a platform aside, or all of a product.
-    #[cfg(feature = "platforms")]
     DismissEvent,
     /// The audit log.
     Events,
@@ -95,21 +90,13 @@ impl Endpoint {
         Self::Validate,
         Self::Product,
         Self::Order,
-        #[cfg(feature = "platforms")]
         Self::Platform(PlatformPath::BUILT_IN[0]),
-        #[cfg(feature = "platforms")]
         Self::Platform(PlatformPath::BUILT_IN[1]),
-        #[cfg(feature = "platforms")]
         Self::Platform(PlatformPath::BUILT_IN[2]),
-        #[cfg(feature = "platforms")]
         Self::Platform(PlatformPath::BUILT_IN[3]),
-        #[cfg(feature = "platforms")]
         Self::Platform(PlatformPath::BUILT_IN[4]),
-        #[cfg(feature = "platforms")]
         Self::Platform(PlatformPath::BUILT_IN[5]),
-        #[cfg(feature = "platforms")]
         Self::Platform(PlatformPath::BUILT_IN[6]),
-        #[cfg(feature = "platforms")]
         Self::Platform(PlatformPath::BUILT_IN[7]),
         Self::SendKeys,
         Self::Products,
@@ -126,11 +113,8 @@ impl Endpoint {
         Self::RotateKey,
         Self::Messages,
         Self::RetryMessage,
-        #[cfg(feature = "platforms")]
         Self::Inbox,
-        #[cfg(feature = "platforms")]
         Self::ApplyEvent,
-        #[cfg(feature = "platforms")]
         Self::DismissEvent,
         Self::Events,
         Self::UpdateProduct,
@@ -155,7 +139,6 @@ impl Endpoint {
     /// them: what bindings mount.
     pub fn served_by(delivery: &Delivery) -> impl Iterator<Item = Self> {
         let known = Self::ALL.iter().copied().chain(Self::pages());
-        #[cfg(feature = "platforms")]
         let known = known.chain(PlatformPath::of_host(delivery).map(Self::Platform));
         known.filter(move |endpoint| endpoint.is_served_by(delivery))
     }
@@ -165,7 +148,6 @@ impl Endpoint {
             Self::Validate => &buyer::VALIDATE,
             Self::Product => &buyer::PRODUCT,
             Self::Order => &order::ORDER,
-            #[cfg(feature = "platforms")]
             Self::Platform(_) => &platform::EVENT,
             Self::SendKeys => &lost::SEND_KEYS,
             Self::Products => &lists::PRODUCTS,
@@ -182,11 +164,8 @@ impl Endpoint {
             Self::RotateKey => &desk::ROTATE,
             Self::Messages => &desk::MESSAGES,
             Self::RetryMessage => &desk::RETRY_MESSAGE,
-            #[cfg(feature = "platforms")]
             Self::Inbox => &desk::INBOX,
-            #[cfg(feature = "platforms")]
             Self::ApplyEvent => &desk::APPLY_EVENT,
-            #[cfg(feature = "platforms")]
             Self::DismissEvent => &desk::DISMISS_EVENT,
             Self::Events => &desk::EVENTS,
             Self::UpdateProduct => &desk::UPDATE_PRODUCT,
@@ -211,7 +190,6 @@ impl Endpoint {
             Handler::PublicPost(..) => delivery.inner.ledger.office().is_some(),
             #[cfg(feature = "pages")]
             Handler::Page(_) => matches!(self, Self::Page(page) if page.is_served_by(delivery)),
-            #[cfg(feature = "platforms")]
             Handler::SignedWebhook(_) => {
                 matches!(self, Self::Platform(path) if delivery.inner.platforms.named(path.name()).is_some())
             }
@@ -224,7 +202,6 @@ impl Endpoint {
     #[must_use]
     pub fn path(self) -> &'static str {
         match self {
-            #[cfg(feature = "platforms")]
             Self::Platform(path) => path.path(),
             endpoint => endpoint.row().path,
         }
@@ -253,7 +230,6 @@ impl Endpoint {
         match self.row().body {
             BodyRule::None => 0,
             BodyRule::Json { limit, .. } => limit,
-            #[cfg(feature = "platforms")]
             BodyRule::Any { limit, .. } => limit,
             #[cfg(feature = "pages")]
             BodyRule::Form { limit, .. } => limit,

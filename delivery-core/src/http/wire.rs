@@ -26,7 +26,6 @@ pub(super) struct Asked {
 }
 
 /// The event is kept.
-#[cfg(feature = "platforms")]
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(super) struct Received {

@@ -59,7 +59,7 @@ pub struct InboxEvent {
 pub(crate) const DISMISSED: &str = "dismissed";
 
 impl InboxEvent {
-    /// Whether it was [dismissed](Handling::Dismiss): whoever looks after the shop can have it applied after all.
+    /// Whether it was [dismissed](super::Handling::Dismiss): whoever looks after the shop can have it applied after all.
     #[must_use]
     pub fn is_dismissed(&self) -> bool {
         self.outcome == Some(EventOutcome::Ignored) && self.reason.as_deref() == Some(DISMISSED)

@@ -105,7 +105,7 @@ pub trait Ledger: Backend {
     /// Uses a key, unless the same request has used it: within [24 hours](super::IDEMPOTENCY_WINDOW) the next [ten](super::MOST_REPEATS) of the same name
     /// are answered like the first, and count nothing, also if the key is expired or used up meanwhile. The count and the request
     /// are one commit. Returns the refusal if the key may not be used, or if the request was about another product; `None` if the
-    /// key is unknown. Only for a store that has [`requests`](Backend::requests).
+    /// key is unknown. Only for a store that has an [`office`](Backend::office).
     ///
     /// # Errors
     ///

@@ -19,7 +19,6 @@ impl Desk<'_> {
     /// names; another [`StoreError`] if nothing was added.
     pub async fn add_product(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {
         let added = self.editor()?.add_product(product, self.edit()).await?;
-        #[cfg(feature = "platforms")]
         self.delivery.retry_events(None, None).await;
         Ok(added)
     }
@@ -30,7 +29,6 @@ impl Desk<'_> {
         let editor = self.editor()?;
         let _turn = self.delivery.inner.adding.lock().await;
         let added = editor.add_product_once(product, self.edit()).await?;
-        #[cfg(feature = "platforms")]
         self.delivery.retry_events(None, None).await;
         Ok(added)
     }
@@ -42,7 +40,6 @@ impl Desk<'_> {
     /// As [`add_product`](Self::add_product).
     pub async fn update_product(&self, id: ProductId, product: NewProduct) -> Result<Option<Arc<Product>>, StoreError> {
         let updated = self.editor()?.update_product(id, product, None, self.edit()).await?;
-        #[cfg(feature = "platforms")]
         self.delivery.retry_events(None, None).await;
         Ok(updated)
     }
@@ -70,7 +67,6 @@ impl Desk<'_> {
                 // What was read may have been cached, which a store does no longer after that.
                 Err(StoreError::Conflict { .. }) if attempt < ATTEMPTS => {}
                 updated => {
-                    #[cfg(feature = "platforms")]
                     self.delivery.retry_events(None, None).await;
                     return updated.map(Ok);
                 }

@@ -6,13 +6,10 @@ use chrono::TimeDelta;
 use tokio::time::timeout;
 
 use super::Desk;
-#[cfg(feature = "platforms")]
 use crate::delivery::Error;
 use crate::email::Email;
 use crate::key::KeyId;
-#[cfg(feature = "platforms")]
 use crate::order::Source;
-#[cfg(feature = "platforms")]
 use crate::product::{ProductId, RefName};
 use crate::store::{
     AuditEntry, AuditQuery, Figures, MessageNumber, MessageQuery, Office, Page, StoreError, StoredMessage,
@@ -96,7 +93,6 @@ impl Desk<'_> {
     }
 }
 
-#[cfg(feature = "platforms")]
 impl Desk<'_> {
     /// Applies an event of a platform that waits for the seller or was dismissed, with what it did not say: the buyer's address, and the
     /// product of what was bought. Returns whether there is an event with this [number](crate::store::InboxEvent::number). One that is

@@ -160,7 +160,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "platforms")]
     #[test]
     fn platforms_may_stand_in_a_table() {
         use crate::delivery::PlatformSettings;

@@ -1,14 +1,12 @@
 //! The seller's desk: `/api/admin/…`, beyond what adds something.
 
 mod catalog;
-#[cfg(feature = "platforms")]
 mod inbox;
 mod keys;
 mod records;
 pub(super) mod wire;
 
 pub(super) use self::catalog::{ARCHIVE_PRODUCT, DELETE_POST, UPDATE_POST, UPDATE_PRODUCT};
-#[cfg(feature = "platforms")]
 pub(super) use self::inbox::{APPLY_EVENT, DISMISS_EVENT, INBOX};
 pub(super) use self::keys::{CHANGE, KEY, KEYS, RESEND, RESTORE, REVOKE, ROTATE};
 pub(super) use self::records::{ERASE, EVENTS, MESSAGES, RETRY_MESSAGE, STATS};

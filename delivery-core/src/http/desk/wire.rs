@@ -204,7 +204,6 @@ struct OfStatus {
 }
 
 /// Events of platforms, newest first.
-#[cfg(feature = "platforms")]
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(in crate::http) struct Inbox<'a> {
@@ -216,7 +215,6 @@ pub(in crate::http) struct Inbox<'a> {
 }
 
 /// An event of a platform.
-#[cfg(feature = "platforms")]
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 struct ShownEntry<'a> {
@@ -377,7 +375,6 @@ impl Stats {
     }
 }
 
-#[cfg(feature = "platforms")]
 impl<'a> Inbox<'a> {
     pub(super) fn of(page: &'a Page<crate::store::InboxEvent, i64>) -> Self {
         let inbox = page.items.iter().map(ShownEntry::of).collect();
@@ -385,7 +382,6 @@ impl<'a> Inbox<'a> {
     }
 }
 
-#[cfg(feature = "platforms")]
 impl<'a> ShownEntry<'a> {
     fn of(entry: &'a crate::store::InboxEvent) -> Self {
         let keys = if entry.keys.len() > 1 { entry.keys.as_slice() } else { &[] };

@@ -5,19 +5,14 @@
 //! such a change, `UPDATE_OPENAPI=1 cargo test -p delivery-core openapi` regenerates it.
 
 #[cfg(test)]
-#[cfg(feature = "platforms")]
 mod bodies;
 #[cfg(test)]
-#[cfg(feature = "platforms")]
 mod document;
 #[cfg(test)]
-#[cfg(feature = "platforms")]
 mod operations;
 #[cfg(test)]
-#[cfg(feature = "platforms")]
 mod responses;
 #[cfg(test)]
-#[cfg(feature = "platforms")]
 mod sample;
 #[cfg(feature = "utoipa")]
 mod value;
@@ -29,7 +24,6 @@ use serde_json::{Value, json};
 pub use self::value::openapi;
 
 use super::body::BodyRule;
-#[cfg(feature = "platforms")]
 use super::platform::PlatformPath;
 use super::row::{Answering, Docs, Handler, Row, Verb};
 use super::{Call, Reply};
@@ -62,10 +56,7 @@ pub(super) static DESCRIBE: Row = Row {
 
 fn describe<'c>(delivery: &'c Delivery, _: &'c Call) -> Answering<'c> {
     let document = delivery.inner.described.get_or_init(|| {
-        #[cfg(feature = "platforms")]
         let own: Vec<&str> = PlatformPath::of_host(delivery).map(PlatformPath::path).collect();
-        #[cfg(not(feature = "platforms"))]
-        let own: Vec<&str> = Vec::new();
         if own.is_empty() { Bytes::from_static(OPENAPI.as_bytes()) } else { with_own(own).to_string().into() }
     });
     Box::pin(async move { Reply::encoded(document.clone()) })

@@ -47,7 +47,6 @@ mod tests {
         assert_eq!(serde_json::to_value(&all.paths).unwrap(), known["paths"], "nothing is lost");
     }
 
-    #[cfg(feature = "platforms")]
     #[test]
     fn of_a_platform_of_the_hosts_own_only_the_answers_are_known() {
         let path = crate::http::PlatformPath::new("/api/webhook/kiosk").unwrap();

@@ -7,7 +7,6 @@ mod audit;
 mod buyer;
 mod change;
 mod error;
-#[cfg(feature = "platforms")]
 mod events;
 mod form;
 pub(super) mod handler;
@@ -74,10 +73,8 @@ pub enum Page {
     /// Messages of the outbox.
     Messages,
     /// What commerce platforms have reported.
-    #[cfg(feature = "platforms")]
     Events,
     /// An event of a platform, applied again.
-    #[cfg(feature = "platforms")]
     Event,
     /// The audit log.
     Audit,
@@ -141,9 +138,7 @@ pages! {
     Post, "/desk/post", CONTENT, PageHandler::Seller(post::show);
     DeletePost, "/desk/post/delete", FIELDS, PageHandler::Seller(post::delete);
     Messages, "/desk/messages", FIELDS, PageHandler::Seller(messages::show);
-    #[cfg(feature = "platforms")]
     Events, "/desk/events", FIELDS, PageHandler::Seller(events::list);
-    #[cfg(feature = "platforms")]
     Event, "/desk/event", FIELDS, PageHandler::Seller(events::show);
     Audit, "/desk/audit", FIELDS, PageHandler::Seller(audit::show);
     Setup, "/desk/setup", FIELDS, PageHandler::Seller(setup::show);

@@ -82,10 +82,6 @@ fn shown(figures: &Figures, at: DateTime<Utc>, products: &BTreeMap<ProductId, St
 async fn attention(
     visit: &PageRequest<'_>,
     seller: &SignedIn,
-    #[cfg_attr(
-        not(feature = "platforms"),
-        expect(unused_variables, reason = "products have names where platforms are")
-    )]
     products: Vec<ProductId>,
 ) -> Result<Vec<(String, String)>, PageError> {
     let mut all = Vec::new();
@@ -98,7 +94,6 @@ async fn attention(
         Ok(_) | Err(StoreError::Unsupported) => {}
         Err(error) => return Err(error.into()),
     }
-    #[cfg(feature = "platforms")]
     {
         use crate::store::{EventOutcome, InboxQuery};
 

@@ -37,14 +37,7 @@ async fn page(
     visit.page("setup.html", context! { platforms, sender, email, ..said(fault, desk(visit, seller, "/desk/setup")) })
 }
 
-#[cfg(not(feature = "platforms"))]
-#[expect(clippy::unused_async, reason = "it asks the store where there are platforms")]
-async fn platforms(_: &PageRequest<'_>) -> Result<Vec<Value>, PageError> {
-    Ok(Vec::new())
-}
-
 /// Each platform with the address to paste there, and what it reported last.
-#[cfg(feature = "platforms")]
 async fn platforms(visit: &PageRequest<'_>) -> Result<Vec<Value>, PageError> {
     use super::shown::time;
     use crate::http::PlatformPath;

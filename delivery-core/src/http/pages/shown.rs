@@ -27,7 +27,6 @@ const NAV: &[(&str, &str)] = &[
     ("/desk/products", "Products"),
     ("/desk/posts", "Posts"),
     ("/desk/messages", "Messages"),
-    #[cfg(feature = "platforms")]
     ("/desk/events", "Platform events"),
     ("/desk/audit", "Audit log"),
     ("/desk/setup", "Setup"),
