@@ -23,31 +23,25 @@
 //! ```
 
 mod address;
-mod admin;
+mod api;
 mod body;
-mod buyer;
 mod call;
 mod credential;
-mod desk;
 mod fields;
 mod limits;
-mod lists;
-mod lost;
 mod names;
 mod openapi;
-mod order;
 #[cfg(feature = "pages")]
 mod pages;
 mod pieces;
 mod pipeline;
-mod platform;
 mod proof;
 mod query;
 mod reply;
 mod row;
 mod table;
-mod wire;
 
+pub use self::api::webhook::PlatformPath;
 pub use self::call::{Call, is_request_id};
 pub use self::credential::{Grant, Requirement};
 pub use self::fields::Fault;
@@ -57,6 +51,5 @@ pub use self::openapi::openapi;
 #[cfg(feature = "pages")]
 pub use self::pages::Page;
 pub use self::pieces::ReplyBody;
-pub use self::platform::PlatformPath;
 pub use self::reply::Reply;
 pub use self::table::Endpoint;

@@ -14,6 +14,7 @@ use std::pin::{Pin, pin};
 use bytes::Bytes;
 use futures_util::{FutureExt, Stream, stream};
 
+use super::api::{buyer, webhook};
 use super::body::{Keep, read};
 use super::fields::{Fault, Fields};
 use super::limits::{admit, client, forged};
@@ -21,10 +22,9 @@ use super::limits::{admit, client, forged};
 use super::pages;
 use super::proof::{Platform, Seller, VerifiedKey};
 use super::row::Handler;
-use super::{Call, Endpoint, Reply, buyer, query};
+use super::{Call, Endpoint, Reply, query};
 use super::{
     fields::whole,
-    platform,
     proof::{Event, Judged},
 };
 use crate::delivery::{Delivery, Error};
@@ -149,7 +149,7 @@ async fn answer<E>(
             drop(body);
             Ok(match judged {
                 Judged::Event(event) => handler(delivery, event).await,
-                Judged::Ping => counted(delivery, call, platform::received()).await,
+                Judged::Ping => counted(delivery, call, webhook::received()).await,
                 Judged::Unauthentic => counted(delivery, call, Reply::error(ErrorCode::Unauthorized)).await,
             })
         }

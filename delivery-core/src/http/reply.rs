@@ -8,9 +8,10 @@ use std::sync::Arc;
 use ::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use bytes::Bytes;
 
+use super::api::wire;
 use super::fields::Fault;
+use super::names;
 use super::pieces::ReplyBody;
-use super::{names, wire};
 use crate::delivery::Error;
 use crate::error::ErrorCode;
 use crate::store::StoreError;

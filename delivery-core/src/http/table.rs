@@ -2,16 +2,17 @@
 //!
 //! Each row is defined next to its handler, and the [pipeline](super::pipeline) reads it. To add an endpoint, add a
 //! variant of [`Endpoint`] and its row here, write the row and the handler in a file of their own or beside similar
-//! ones, add the types of the answer to [`wire`](super::wire), and write its tests.
+//! ones, add the types of the answer to [`wire`](super::api::wire), and write its tests.
 
 use ::http::Method;
 
+use super::api::webhook::{self, PlatformPath};
+use super::api::{admin, buyer, lists, lost, order};
 use super::body::BodyRule;
+use super::openapi;
 #[cfg(feature = "pages")]
 use super::pages::Page;
-use super::platform::{self, PlatformPath};
 use super::row::{Handler, Row, Verb};
-use super::{admin, buyer, desk, lists, lost, openapi, order};
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
 
@@ -148,32 +149,32 @@ impl Endpoint {
             Self::Validate => &buyer::VALIDATE,
             Self::Product => &buyer::PRODUCT,
             Self::Order => &order::ORDER,
-            Self::Platform(_) => &platform::EVENT,
+            Self::Platform(_) => &webhook::EVENT,
             Self::SendKeys => &lost::SEND_KEYS,
             Self::Products => &lists::PRODUCTS,
             Self::Posts => &lists::POSTS,
             Self::AddProduct => &admin::ADD_PRODUCT,
             Self::IssueKey => &admin::ISSUE_KEY,
             Self::AddPost => &admin::ADD_POST,
-            Self::Keys => &desk::KEYS,
-            Self::Key => &desk::KEY,
-            Self::RevokeKey => &desk::REVOKE,
-            Self::RestoreKey => &desk::RESTORE,
-            Self::ChangeKey => &desk::CHANGE,
-            Self::ResendKey => &desk::RESEND,
-            Self::RotateKey => &desk::ROTATE,
-            Self::Messages => &desk::MESSAGES,
-            Self::RetryMessage => &desk::RETRY_MESSAGE,
-            Self::Inbox => &desk::INBOX,
-            Self::ApplyEvent => &desk::APPLY_EVENT,
-            Self::DismissEvent => &desk::DISMISS_EVENT,
-            Self::Events => &desk::EVENTS,
-            Self::UpdateProduct => &desk::UPDATE_PRODUCT,
-            Self::ArchiveProduct => &desk::ARCHIVE_PRODUCT,
-            Self::UpdatePost => &desk::UPDATE_POST,
-            Self::DeletePost => &desk::DELETE_POST,
-            Self::EraseCustomer => &desk::ERASE,
-            Self::Stats => &desk::STATS,
+            Self::Keys => &admin::KEYS,
+            Self::Key => &admin::KEY,
+            Self::RevokeKey => &admin::REVOKE,
+            Self::RestoreKey => &admin::RESTORE,
+            Self::ChangeKey => &admin::CHANGE,
+            Self::ResendKey => &admin::RESEND,
+            Self::RotateKey => &admin::ROTATE,
+            Self::Messages => &admin::MESSAGES,
+            Self::RetryMessage => &admin::RETRY_MESSAGE,
+            Self::Inbox => &admin::INBOX,
+            Self::ApplyEvent => &admin::APPLY_EVENT,
+            Self::DismissEvent => &admin::DISMISS_EVENT,
+            Self::Events => &admin::EVENTS,
+            Self::UpdateProduct => &admin::UPDATE_PRODUCT,
+            Self::ArchiveProduct => &admin::ARCHIVE_PRODUCT,
+            Self::UpdatePost => &admin::UPDATE_POST,
+            Self::DeletePost => &admin::DELETE_POST,
+            Self::EraseCustomer => &admin::ERASE,
+            Self::Stats => &admin::STATS,
             Self::OpenApi => &openapi::DESCRIBE,
             #[cfg(feature = "pages")]
             Self::Page(page) => page.row(),

@@ -8,8 +8,9 @@ use utoipa::openapi::{Info, InfoBuilder, License, OpenApi, OpenApiBuilder, PathI
 
 use super::operations::{ADMIN, KEY_AS_HEADER, KEY_AS_TOKEN};
 use super::{bodies, operations, responses, sample};
-use crate::http::desk::wire as desk;
-use crate::http::{Endpoint, wire};
+use crate::http::Endpoint;
+use crate::http::api::admin::wire as desk;
+use crate::http::api::wire;
 
 async fn document() -> OpenApi {
     let mut paths = PathsBuilder::new();

@@ -23,8 +23,8 @@ use serde_json::{Value, json};
 #[cfg(feature = "utoipa")]
 pub use self::value::openapi;
 
+use super::api::webhook::PlatformPath;
 use super::body::BodyRule;
-use super::platform::PlatformPath;
 use super::row::{Answering, Docs, Handler, Row, Verb};
 use super::{Call, Reply};
 use crate::delivery::Delivery;

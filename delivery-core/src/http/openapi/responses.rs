@@ -10,7 +10,8 @@ use utoipa::openapi::schema::{ComponentsBuilder, ObjectBuilder, Type};
 use utoipa::openapi::{Content, ContentBuilder, Ref, RefOr};
 
 use crate::error::ErrorCode;
-use crate::http::{Endpoint, wire};
+use crate::http::Endpoint;
+use crate::http::api::wire;
 
 /// `success` and `refusals` are answers as the service gave them.
 pub(super) fn of(endpoint: Endpoint, success: Value, refusals: &[(ErrorCode, Value)]) -> Responses {

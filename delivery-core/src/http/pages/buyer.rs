@@ -195,7 +195,7 @@ pub(super) fn lost(mut visit: PageRequest<'_>) -> Answering<'_> {
         // What else a stranger has sent counts against no budget any more, and the store may take its time.
         drop(form);
         delivery.ask_for_keys(&email).await?;
-        page("", None, Some(crate::http::lost::SAME_ANSWER))
+        page("", None, Some(crate::http::api::lost::SAME_ANSWER))
     })
 }
 

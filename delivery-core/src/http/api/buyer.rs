@@ -2,18 +2,19 @@
 
 use ::http::Method;
 
-use super::body::BodyRule;
-use super::fields::Fault;
-use super::proof::VerifiedKey;
-use super::query::FetchParams;
-use super::row::{Answering, Docs, Handler, Parameter, Row, Verb};
-use super::{Call, Reply, wire};
+use super::wire;
 use crate::delivery::{Delivery, Error};
 use crate::error::ErrorCode;
+use crate::http::body::BodyRule;
+use crate::http::fields::Fault;
+use crate::http::proof::VerifiedKey;
+use crate::http::query::FetchParams;
+use crate::http::row::{Answering, Docs, Handler, Parameter, Row, Verb};
+use crate::http::{Call, Reply};
 use crate::key::Refusal;
 use crate::limit::Policy;
 
-pub(super) static VALIDATE: Row = Row {
+pub(in crate::http) static VALIDATE: Row = Row {
     path: "/api/validate",
     verb: Verb::Get,
     body: BodyRule::None,
@@ -42,7 +43,7 @@ pub(super) static VALIDATE: Row = Row {
     },
 };
 
-pub(super) static PRODUCT: Row = Row {
+pub(in crate::http) static PRODUCT: Row = Row {
     path: "/api/product",
     verb: Verb::Get,
     body: BodyRule::None,
@@ -105,7 +106,7 @@ fn product<'c>(delivery: &'c Delivery, call: &'c Call, key: VerifiedKey, asked: 
 
 /// Converts an error of `/api/validate`. Refusals contain `"valid":false`; those of a known key also contain its
 /// status.
-pub(super) fn not_valid(error: &Error) -> Reply {
+pub(in crate::http) fn not_valid(error: &Error) -> Reply {
     let code = error.code();
     match (code, error) {
         (ErrorCode::Unavailable | ErrorCode::Internal, error) => error.clone().into(),

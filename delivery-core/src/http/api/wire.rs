@@ -11,32 +11,32 @@ use crate::post::Post;
 use crate::product::{Listing, Price, Product};
 
 /// Writing numbers, booleans and text cannot fail; an empty body would be the answer if it did.
-pub(super) fn encode(body: &impl Serialize) -> Bytes {
+pub(in crate::http) fn encode(body: &impl Serialize) -> Bytes {
     serde_json::to_vec(body).map(Bytes::from).unwrap_or_default()
 }
 
 /// Keys that were lost are looked up.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(super) struct Asked {
+pub(in crate::http) struct Asked {
     /// Always true.
-    pub(super) success: bool,
+    pub(in crate::http) success: bool,
     /// What to tell the buyer: always the same.
-    pub(super) message: &'static str,
+    pub(in crate::http) message: &'static str,
 }
 
 /// The event is kept.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(super) struct Received {
+pub(in crate::http) struct Received {
     /// Always true.
-    pub(super) received: bool,
+    pub(in crate::http) received: bool,
 }
 
 /// A refusal.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(super) struct Error<'a> {
+pub(in crate::http) struct Error<'a> {
     /// False where a key is validated; absent elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schema(nullable = false))]
@@ -47,7 +47,7 @@ pub(super) struct Error<'a> {
 /// A known key that is not valid now.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(super) struct RefusedKey<'a> {
+pub(in crate::http) struct RefusedKey<'a> {
     valid: bool,
     error: Problem<'a>,
     #[serde(flatten)]
@@ -65,7 +65,7 @@ struct Problem<'a> {
 /// What is shown of a key.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(super) struct Status {
+pub(in crate::http) struct Status {
     product_id: i64,
     /// UTC, in whole seconds; 9999-12-31T23:59:59Z for a key that never expires.
     #[cfg_attr(test, schema(format = DateTime))]
@@ -78,7 +78,7 @@ pub(super) struct Status {
 /// A key that is valid now.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(super) struct Valid {
+pub(in crate::http) struct Valid {
     valid: bool,
     #[serde(flatten)]
     status: Status,
@@ -87,7 +87,7 @@ pub(super) struct Valid {
 /// What was bought.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(super) struct Fetched<'a> {
+pub(in crate::http) struct Fetched<'a> {
     product: Unlocked<'a>,
 }
 
@@ -104,7 +104,7 @@ struct Unlocked<'a> {
 /// The key of a purchase.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(super) struct Ordered<'a> {
+pub(in crate::http) struct Ordered<'a> {
     success: bool,
     api_key: &'a str,
     message: String,
@@ -113,7 +113,7 @@ pub(super) struct Ordered<'a> {
 /// A key and its terms.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(super) struct IssuedByHand<'a> {
+pub(in crate::http) struct IssuedByHand<'a> {
     #[serde(flatten)]
     ordered: Ordered<'a>,
     product_id: i64,
@@ -131,7 +131,7 @@ pub(super) struct IssuedByHand<'a> {
 /// Every product, by id.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(super) struct Products<'a> {
+pub(in crate::http) struct Products<'a> {
     products: Vec<Listed<'a>>,
 }
 
@@ -153,7 +153,7 @@ struct Listed<'a> {
 /// The product that was added.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(super) struct Added<'a> {
+pub(in crate::http) struct Added<'a> {
     success: bool,
     product: Whole<'a>,
 }
@@ -188,14 +188,14 @@ struct Whole<'a> {
 /// Posts, newest first.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(super) struct Posts<'a> {
+pub(in crate::http) struct Posts<'a> {
     posts: Vec<Posted<'a>>,
 }
 
 /// The post that was added.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(super) struct PostAdded<'a> {
+pub(in crate::http) struct PostAdded<'a> {
     success: bool,
     post: Posted<'a>,
 }
@@ -214,18 +214,18 @@ struct Posted<'a> {
 }
 
 impl<'a> Error<'a> {
-    pub(super) fn new(code: ErrorCode, message: &'a str) -> Self {
+    pub(in crate::http) fn new(code: ErrorCode, message: &'a str) -> Self {
         Self { valid: None, error: Problem { code: code.as_str(), message } }
     }
 
     /// For clients that read `valid` instead of the status.
-    pub(super) fn not_valid(code: ErrorCode) -> Self {
+    pub(in crate::http) fn not_valid(code: ErrorCode) -> Self {
         Self { valid: Some(false), ..Self::new(code, code.message()) }
     }
 }
 
 impl RefusedKey<'_> {
-    pub(super) fn of(code: ErrorCode, key: &Key) -> Self {
+    pub(in crate::http) fn of(code: ErrorCode, key: &Key) -> Self {
         let error = Problem { code: code.as_str(), message: code.message() };
         Self { valid: false, error, status: Status::of(key) }
     }
@@ -243,20 +243,20 @@ impl Status {
 }
 
 impl Valid {
-    pub(super) fn of(key: &Key) -> Self {
+    pub(in crate::http) fn of(key: &Key) -> Self {
         Self { valid: true, status: Status::of(key) }
     }
 }
 
 impl<'a> Fetched<'a> {
-    pub(super) fn of(product: &'a Product) -> Self {
+    pub(in crate::http) fn of(product: &'a Product) -> Self {
         let (id, name, r#type, content) = (product.id().get(), product.name(), product.kind(), product.content());
         Self { product: Unlocked { id, name, r#type, content } }
     }
 }
 
 impl<'a> Ordered<'a> {
-    pub(super) fn of(issued: &'a Issued, mailed: bool) -> Self {
+    pub(in crate::http) fn of(issued: &'a Issued, mailed: bool) -> Self {
         let email = issued.key.email();
         let message = if mailed {
             format!("The key was sent to {email}.")
@@ -268,7 +268,7 @@ impl<'a> Ordered<'a> {
 }
 
 impl<'a> IssuedByHand<'a> {
-    pub(super) fn of(issued: &'a Issued, mailed: bool) -> Self {
+    pub(in crate::http) fn of(issued: &'a Issued, mailed: bool) -> Self {
         let key = &issued.key;
         Self {
             ordered: Ordered::of(issued, mailed),
@@ -283,7 +283,7 @@ impl<'a> IssuedByHand<'a> {
 }
 
 impl<'a> Products<'a> {
-    pub(super) fn of(products: &'a [Listing], details: bool) -> Self {
+    pub(in crate::http) fn of(products: &'a [Listing], details: bool) -> Self {
         let listed = |product: &'a Listing| Listed {
             id: product.id.get(),
             name: &product.name,
@@ -296,7 +296,7 @@ impl<'a> Products<'a> {
 }
 
 impl<'a> Added<'a> {
-    pub(super) fn of(product: &'a Product) -> Self {
+    pub(in crate::http) fn of(product: &'a Product) -> Self {
         let product = Whole {
             id: product.id().get(),
             name: product.name(),
@@ -314,13 +314,13 @@ impl<'a> Added<'a> {
 }
 
 impl<'a> Posts<'a> {
-    pub(super) fn of(posts: &'a [Post]) -> Self {
+    pub(in crate::http) fn of(posts: &'a [Post]) -> Self {
         Self { posts: posts.iter().map(Posted::of).collect() }
     }
 }
 
 impl<'a> PostAdded<'a> {
-    pub(super) fn of(post: &'a Post) -> Self {
+    pub(in crate::http) fn of(post: &'a Post) -> Self {
         Self { success: true, post: Posted::of(post) }
     }
 }
@@ -338,7 +338,7 @@ impl<'a> Posted<'a> {
 }
 
 /// What is left, -1 without a limit.
-pub(super) fn remaining(key: &Key) -> i64 {
+pub(in crate::http) fn remaining(key: &Key) -> i64 {
     key.remaining().map_or(-1, |remaining| i64::try_from(remaining).unwrap_or(i64::MAX))
 }
 

@@ -2,20 +2,21 @@
 
 use std::time::Duration;
 
-use super::body::BodyRule;
-use super::fields::{Fault, Fields};
-use super::row::{Answering, Docs, Handler, Row, Verb};
-use super::{Reply, wire};
+use super::wire;
 use crate::delivery::Delivery;
 use crate::email::Email;
 use crate::error::ErrorCode;
+use crate::http::Reply;
+use crate::http::body::BodyRule;
+use crate::http::fields::{Fault, Fields};
+use crate::http::row::{Answering, Docs, Handler, Row, Verb};
 use crate::limit::Policy;
 
 /// What everybody is told, whatever the address.
-pub(super) const SAME_ANSWER: &str = "If this address has keys, an e-mail with them is on its way. It may take a few minutes. Look into your \
+pub(in crate::http) const SAME_ANSWER: &str = "If this address has keys, an e-mail with them is on its way. It may take a few minutes. Look into your \
     spam folder too; another one is sent after an hour at the earliest.";
 
-pub(super) static SEND_KEYS: Row = Row {
+pub(in crate::http) static SEND_KEYS: Row = Row {
     path: "/api/resend",
     verb: Verb::Post,
     body: BodyRule::Json { limit: 64 << 10, deadline: Duration::from_secs(10) },

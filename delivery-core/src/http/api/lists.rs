@@ -1,19 +1,20 @@
 //! The public lists: `GET /api/products` and `GET /api/posts`. They need no key and have no limit, so they must cost little:
 //! a list is encoded once, and every answer shares its bytes.
 
-use super::body::BodyRule;
-use super::fields::Fault;
-use super::row::{Answering, Docs, Handler, Parameter, Row, Verb};
-use super::{Call, Reply, query, wire};
+use super::wire;
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
+use crate::http::body::BodyRule;
+use crate::http::fields::Fault;
+use crate::http::row::{Answering, Docs, Handler, Parameter, Row, Verb};
+use crate::http::{Call, Reply, query};
 use crate::post::Category;
 use crate::store::{PostQuery, fitting};
 
 const DEFAULT_POSTS: usize = 10;
 const MOST_POSTS: i64 = 100;
 
-pub(super) static PRODUCTS: Row = Row {
+pub(in crate::http) static PRODUCTS: Row = Row {
     path: "/api/products",
     verb: Verb::Get,
     body: BodyRule::None,
@@ -31,7 +32,7 @@ pub(super) static PRODUCTS: Row = Row {
     },
 };
 
-pub(super) static POSTS: Row = Row {
+pub(in crate::http) static POSTS: Row = Row {
     path: "/api/posts",
     verb: Verb::Get,
     body: BodyRule::None,

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::body::BodyRule;
-use super::proof::Event;
-use super::row::{Answering, Docs, Handler, Row, Verb};
-use super::{Reply, wire};
+use super::wire;
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
+use crate::http::Reply;
+use crate::http::body::BodyRule;
+use crate::http::proof::Event;
+use crate::http::row::{Answering, Docs, Handler, Row, Verb};
 use crate::order::Source;
 
 /// Where the names of platforms stand.
@@ -40,7 +41,7 @@ impl PlatformPath {
     }
 
     /// Those of the platforms that the host has added, as far as their names can end a path.
-    pub(super) fn of_host(delivery: &Delivery) -> impl Iterator<Item = Self> {
+    pub(in crate::http) fn of_host(delivery: &Delivery) -> impl Iterator<Item = Self> {
         delivery.inner.platforms.names().filter_map(Self::named).filter(|path| !Self::BUILT_IN.contains(path))
     }
 
@@ -78,7 +79,7 @@ fn is_path(path: &str) -> bool {
     name.is_some_and(|name| name.bytes().all(is_name))
 }
 
-pub(super) static EVENT: Row = Row {
+pub(in crate::http) static EVENT: Row = Row {
     path: "/api/webhook/{platform}",
     verb: Verb::Post,
     body: BodyRule::Any { limit: 1 << 20, deadline: Duration::from_secs(10) },
@@ -119,6 +120,6 @@ fn event(delivery: &Delivery, event: Event) -> Answering<'_> {
 }
 
 /// The answer to what was kept, and to a test of the connection.
-pub(super) fn received() -> Reply {
+pub(in crate::http) fn received() -> Reply {
     Reply::json(&wire::Received { received: true })
 }

@@ -1,8 +1,8 @@
 //! Events of commerce platforms: what they came to, and applying them again.
 
+use super::add::platform_named;
 use super::{COMMAND, LIST, answered, before, failure, number, page_size, parsed, wire};
 use crate::delivery::{Delivery, Error};
-use crate::http::admin::platform_named;
 use crate::http::fields::{Fault, Fields};
 use crate::http::proof::Seller;
 use crate::http::row::{Docs, Handler, Parameter, Row};

@@ -1,21 +1,23 @@
-//! The seller's desk: `/api/admin/…`, beyond what adds something.
+//! What the seller does: `/api/admin/…`.
 
+pub(in crate::http) mod add;
 mod catalog;
 mod inbox;
 mod keys;
 mod records;
-pub(super) mod wire;
+pub(in crate::http) mod wire;
 
-pub(super) use self::catalog::{ARCHIVE_PRODUCT, DELETE_POST, UPDATE_POST, UPDATE_PRODUCT};
-pub(super) use self::inbox::{APPLY_EVENT, DISMISS_EVENT, INBOX};
-pub(super) use self::keys::{CHANGE, KEY, KEYS, RESEND, RESTORE, REVOKE, ROTATE};
-pub(super) use self::records::{ERASE, EVENTS, MESSAGES, RETRY_MESSAGE, STATS};
-use super::body::BodyRule;
-use super::fields::{Fault, integer};
-use super::row::{Docs, Handler, Row, Verb};
-use super::{Call, Reply, admin, query};
+pub(in crate::http) use self::add::{ADD_POST, ADD_PRODUCT, ISSUE_KEY};
+pub(in crate::http) use self::catalog::{ARCHIVE_PRODUCT, DELETE_POST, UPDATE_POST, UPDATE_PRODUCT};
+pub(in crate::http) use self::inbox::{APPLY_EVENT, DISMISS_EVENT, INBOX};
+pub(in crate::http) use self::keys::{CHANGE, KEY, KEYS, RESEND, RESTORE, REVOKE, ROTATE};
+pub(in crate::http) use self::records::{ERASE, EVENTS, MESSAGES, RETRY_MESSAGE, STATS};
 use crate::delivery::Error;
 use crate::error::ErrorCode;
+use crate::http::body::BodyRule;
+use crate::http::fields::{Fault, integer};
+use crate::http::row::{Docs, Handler, Row, Verb};
+use crate::http::{Call, Reply, query};
 use crate::key::Refusal;
 use crate::limit::Policy;
 use crate::text::Invalid;
@@ -26,7 +28,7 @@ const PAGE: usize = 50;
 const MOST: i64 = 100;
 
 /// What the rows of commands have in common.
-const COMMAND: Row = admin::SELLER;
+const COMMAND: Row = add::SELLER;
 
 /// What the rows of lists have in common.
 const LIST: Row = Row {

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use chrono::{DateTime, Timelike, Utc};
 
-use super::body::BodyRule;
-use super::fields::{Fault, Fields};
-use super::proof::Seller;
-use super::row::{Docs, Handler, Row, Verb};
-use super::{Reply, wire};
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
+use crate::http::Reply;
+use crate::http::api::wire;
+use crate::http::body::BodyRule;
+use crate::http::fields::{Fault, Fields};
+use crate::http::proof::Seller;
+use crate::http::row::{Docs, Handler, Row, Verb};
 use crate::limit::Policy;
 use crate::post::{Category, NewPost};
 use crate::product::{NewProduct, ProductId};
@@ -24,7 +25,7 @@ use crate::{
 };
 
 /// What the seller's rows have in common.
-pub(super) const SELLER: Row = Row {
+pub(in crate::http) const SELLER: Row = Row {
     path: "",
     verb: Verb::Post,
     // A seller may have a slow line.
@@ -46,7 +47,7 @@ pub(super) const SELLER: Row = Row {
     openapi: Docs { tag: "seller", id: "", summary: "", description: "", parameters: &[], body: None, success: None },
 };
 
-pub(super) static ADD_PRODUCT: Row = Row {
+pub(in crate::http) static ADD_PRODUCT: Row = Row {
     path: "/api/admin/product",
     openapi: Docs {
         id: "addProduct",
@@ -60,7 +61,7 @@ pub(super) static ADD_PRODUCT: Row = Row {
     ..SELLER
 };
 
-pub(super) static ISSUE_KEY: Row = Row {
+pub(in crate::http) static ISSUE_KEY: Row = Row {
     path: "/api/admin/issue-key",
     openapi: Docs {
         id: "issueKey",
@@ -74,7 +75,7 @@ pub(super) static ISSUE_KEY: Row = Row {
     ..SELLER
 };
 
-pub(super) static ADD_POST: Row = Row {
+pub(in crate::http) static ADD_POST: Row = Row {
     path: "/api/admin/post",
     openapi: Docs {
         id: "addPost",
@@ -142,7 +143,7 @@ async fn add_post(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Re
 }
 
 /// What platforms call a product: `{"stripe": ["plink_1"]}`.
-pub(super) fn refs_of(delivery: &Delivery, fields: &Fields<'_>) -> Result<Option<Refs>, Fault> {
+pub(in crate::http) fn refs_of(delivery: &Delivery, fields: &Fields<'_>) -> Result<Option<Refs>, Fault> {
     const EXPECTED: Invalid = Invalid::expected(
         "must be an object of lists of names, each of 1 to 255 characters without control characters",
     );
@@ -160,7 +161,7 @@ pub(super) fn refs_of(delivery: &Delivery, fields: &Fields<'_>) -> Result<Option
 }
 
 /// A platform that is known.
-pub(super) fn platform_named(delivery: &Delivery, name: &str) -> Option<Source> {
+pub(in crate::http) fn platform_named(delivery: &Delivery, name: &str) -> Option<Source> {
     let is_known = PlatformPath::BUILT_IN.iter().any(|known| known.name() == name)
         || delivery.inner.platforms.named(name).is_some();
     name.parse().ok().filter(|_| is_known)
@@ -195,7 +196,7 @@ impl<'de> serde::Deserialize<'de> for Strict {
     }
 }
 
-pub(super) fn terms(fields: &Fields<'_>) -> Result<OwnTerms, Fault> {
+pub(in crate::http) fn terms(fields: &Fields<'_>) -> Result<OwnTerms, Fault> {
     Ok(OwnTerms {
         validity: fields.integer("expires_days", Validity::from_days)?,
         limit: fields.integer("max_uses", UseLimit::from_count)?,
@@ -203,7 +204,7 @@ pub(super) fn terms(fields: &Fields<'_>) -> Result<OwnTerms, Fault> {
 }
 
 /// RFC 3339 with an offset, in a year that RFC 3339 can write back.
-pub(super) fn timestamp_of(fields: &Fields<'_>, field: &str) -> Result<Option<DateTime<Utc>>, Fault> {
+pub(in crate::http) fn timestamp_of(fields: &Fields<'_>, field: &str) -> Result<Option<DateTime<Utc>>, Fault> {
     const EXPECTED: Invalid =
         Invalid::expected("must be an RFC 3339 timestamp from 1970 to 9999, such as 2026-11-21T10:00:00Z");
     let Some(text) = fields.text_of(field)? else { return Ok(None) };

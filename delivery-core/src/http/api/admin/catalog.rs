@@ -1,12 +1,13 @@
 //! Products and posts: changing them.
 
+use super::add::{refs_of, terms, timestamp_of};
 use super::{COMMAND, answered};
 use crate::delivery::Delivery;
-use crate::http::admin::{refs_of, terms, timestamp_of};
+use crate::http::Reply;
+use crate::http::api::wire;
 use crate::http::fields::{Fault, Fields};
 use crate::http::proof::Seller;
 use crate::http::row::{Docs, Handler, Row};
-use crate::http::{Reply, wire};
 use crate::post::{Category, Post, PostId};
 use crate::product::{Product, ProductId};
 use crate::store::StoreError;

@@ -2,10 +2,10 @@
 
 use chrono::{DateTime, Utc};
 
+use super::add::timestamp_of;
 use super::{COMMAND, LIST, answered, failure, page_size, parsed, wire};
 use crate::delivery::{Delivery, Error, Expiry};
 use crate::error::ErrorCode;
-use crate::http::admin::timestamp_of;
 use crate::http::fields::{Fault, Fields};
 use crate::http::proof::Seller;
 use crate::http::query;

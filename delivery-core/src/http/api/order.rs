@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use super::Reply;
-use super::body::BodyRule;
-use super::fields::{Fault, Fields};
-use super::proof::Platform;
-use super::row::{Answering, Docs, Handler, Row, Verb};
 use super::wire;
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
+use crate::http::Reply;
+use crate::http::body::BodyRule;
+use crate::http::fields::{Fault, Fields};
+use crate::http::proof::Platform;
+use crate::http::row::{Answering, Docs, Handler, Row, Verb};
 use crate::limit::Policy;
 use crate::order::{Order, OrderRef, Source};
 use crate::product::ProductId;
 
-pub(super) static ORDER: Row = Row {
+pub(in crate::http) static ORDER: Row = Row {
     path: "/api/webhook/order",
     verb: Verb::Post,
     // A platform's body comes within a second.

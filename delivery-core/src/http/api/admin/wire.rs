@@ -1,0 +1,172 @@
+//! The JSON that the seller's endpoints answer: keys, and what was done with them.
+
+mod records;
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+pub(in crate::http) use self::records::{Events, Inbox, Messages, Stats};
+use self::records::{ShownEvent, ShownMessage};
+use crate::clock::timestamp;
+use crate::delivery::Issued;
+use crate::key::{Key, KeyId, Reason};
+use crate::order::OrderRef;
+use crate::store::{AuditEntry, Page, StoredMessage, Subscribed, Use};
+
+/// A key, without its text.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub(in crate::http) struct ShownKey<'a> {
+    #[cfg_attr(test, schema(format = "uuid"))]
+    id: String,
+    product_id: i64,
+    customer_email: &'a str,
+    /// Where it was bought; null for a key issued by hand.
+    source: Option<&'a str>,
+    order_id: Option<&'a str>,
+    /// valid, expired, exhausted or revoked.
+    status: &'static str,
+    #[cfg_attr(test, schema(format = DateTime))]
+    issued_at: String,
+    /// UTC, in whole seconds; 9999-12-31T23:59:59Z for a key that never expires.
+    #[cfg_attr(test, schema(format = DateTime))]
+    expires_at: String,
+    /// -1: unlimited.
+    max_uses: i64,
+    used_count: u64,
+    /// -1: unlimited.
+    remaining_uses: i64,
+    #[cfg_attr(test, schema(format = DateTime))]
+    revoked_at: Option<String>,
+    revoked_reason: Option<&'a str>,
+    /// The subscription that renews it, as the platform calls it. Only where a key is shown with its history, and absent there if
+    /// none renews it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schema(nullable = false))]
+    subscription: Option<&'a str>,
+    /// Until when that subscription is paid, as far as an event has said so. The key expires some days of grace later.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schema(format = DateTime, nullable = false))]
+    paid_until: Option<String>,
+}
+
+/// Keys, newest first.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub(in crate::http) struct Keys<'a> {
+    keys: Vec<ShownKey<'a>>,
+    /// What `before` of the next page is; absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schema(nullable = false))]
+    next: Option<String>,
+}
+
+/// A key with the newest of its history.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub(in crate::http) struct KeyHistory<'a> {
+    key: ShownKey<'a>,
+    uses: Vec<ShownUse>,
+    messages: Vec<ShownMessage<'a>>,
+    events: Vec<ShownEvent<'a>>,
+}
+
+/// A use.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+struct ShownUse {
+    #[cfg_attr(test, schema(format = DateTime))]
+    at: String,
+}
+
+/// The key after the change.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub(in crate::http) struct ChangedKey<'a> {
+    success: bool,
+    key: ShownKey<'a>,
+}
+
+/// The successor of a key, with its text.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub(in crate::http) struct RotatedKey<'a> {
+    success: bool,
+    api_key: &'a str,
+    key: ShownKey<'a>,
+}
+
+/// It is done, or there was nothing to do.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub(in crate::http) struct Done {
+    success: bool,
+}
+
+impl<'a> ShownKey<'a> {
+    pub(in crate::http) fn of(key: &'a Key, now: DateTime<Utc>) -> Self {
+        let order = key.granted().order.as_ref();
+        Self {
+            id: key.id().to_string(),
+            product_id: key.product().get(),
+            customer_email: key.email().as_str(),
+            source: order.map(|order: &OrderRef| order.source.as_str()),
+            order_id: order.map(|order| order.id.as_str()),
+            status: key.status(now).as_str(),
+            issued_at: timestamp(key.granted().issued_at),
+            expires_at: timestamp(key.expires_at()),
+            max_uses: key.limit().as_count(),
+            used_count: key.used(),
+            remaining_uses: crate::http::api::wire::remaining(key),
+            revoked_at: key.revoked_at().map(timestamp),
+            revoked_reason: key.state().revoked.as_ref().and_then(|it| it.reason.as_ref()).map(Reason::as_str),
+            subscription: None,
+            paid_until: None,
+        }
+    }
+
+    fn renewed_by(self, subscribed: Option<&'a Subscribed>) -> Self {
+        let subscription = subscribed.map(|it| it.subscription.as_str());
+        Self { subscription, paid_until: subscribed.and_then(|it| it.paid_until).map(timestamp), ..self }
+    }
+}
+
+impl<'a> Keys<'a> {
+    pub(in crate::http) fn of(page: &'a Page<Key, KeyId>, now: DateTime<Utc>) -> Self {
+        let keys = page.items.iter().map(|key| ShownKey::of(key, now)).collect();
+        Self { keys, next: page.next.map(|next| next.to_string()) }
+    }
+}
+
+impl<'a> KeyHistory<'a> {
+    pub(in crate::http) fn of(
+        (key, subscribed): (&'a Key, Option<&'a Subscribed>),
+        now: DateTime<Utc>,
+        (uses, messages, events): (&'a [Use], &'a [StoredMessage], &'a [AuditEntry]),
+    ) -> Self {
+        Self {
+            key: ShownKey::of(key, now).renewed_by(subscribed),
+            uses: uses.iter().map(|used| ShownUse { at: timestamp(used.at) }).collect(),
+            messages: messages.iter().map(ShownMessage::of).collect(),
+            events: events.iter().map(ShownEvent::of).collect(),
+        }
+    }
+}
+
+impl<'a> ChangedKey<'a> {
+    pub(in crate::http) fn of(key: &'a Key, now: DateTime<Utc>) -> Self {
+        Self { success: true, key: ShownKey::of(key, now) }
+    }
+}
+
+impl<'a> RotatedKey<'a> {
+    pub(in crate::http) fn of(issued: &'a Issued, now: DateTime<Utc>) -> Self {
+        Self { success: true, api_key: issued.text.expose(), key: ShownKey::of(&issued.key, now) }
+    }
+}
+
+impl Done {
+    pub(super) fn new() -> Self {
+        Self { success: true }
+    }
+}

@@ -1,0 +1,17 @@
+//! The endpoints of the API: each row beside its handler.
+//!
+//! | file | whose |
+//! |---|---|
+//! | `buyer`, `lost` | buyers, with a key or without one |
+//! | `order`, `webhook` | commerce platforms, by a shared secret or by a signature |
+//! | `lists` | anybody: products and posts |
+//! | `admin` | the seller |
+//! | `wire` | what all of them answer |
+
+pub(super) mod admin;
+pub(super) mod buyer;
+pub(super) mod lists;
+pub(super) mod lost;
+pub(super) mod order;
+pub(super) mod webhook;
+pub(super) mod wire;
