@@ -1,8 +1,8 @@
 //! The endpoint table: a row says everything about an endpoint.
 //!
-//! Each row is defined next to its handler, and the [pipeline](super::pipeline) reads it. To add an endpoint, add a
-//! variant of [`Endpoint`] and its row here, write the row and the handler in a file of their own or beside similar
-//! ones, add the types of the answer to [`wire`](super::api::wire), and write its tests.
+//! Each row is defined next to its handler, and the [pipeline](super::pipeline) reads it. To add an endpoint, add a line to the
+//! list below, write the row and the handler in a file of their own or beside similar ones, with the types of the answer, and
+//! write its tests.
 
 use ::http::Method;
 
@@ -16,116 +16,109 @@ use super::row::{Handler, Row, Verb};
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
 
-/// An endpoint of the API.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Endpoint {
+macro_rules! endpoints {
+    ($($(#[$doc:meta])* $endpoint:ident => $row:path;)+) => {
+        /// An endpoint of the API.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Endpoint {
+            $($(#[$doc])* $endpoint,)+
+            /// A commerce platform reports something, signed in its own way.
+            Platform(PlatformPath),
+            /// A page for people.
+            #[cfg(feature = "pages")]
+            Page(Page),
+        }
+
+        const NAMED: &[Endpoint] = &[$(Endpoint::$endpoint),+];
+
+        impl Endpoint {
+            pub(super) fn row(self) -> &'static Row {
+                match self {
+                    $(Self::$endpoint => &$row,)+
+                    Self::Platform(_) => &webhook::EVENT,
+                    #[cfg(feature = "pages")]
+                    Self::Page(page) => page.row(),
+                }
+            }
+        }
+    };
+}
+
+endpoints! {
     /// Is a key still good?
-    Validate,
+    Validate => buyer::VALIDATE;
     /// Fetch a product with a key; counts a use.
-    Product,
+    Product => buyer::PRODUCT;
     /// A commerce platform tells of a paid order.
-    Order,
-    /// A commerce platform reports something, signed in its own way.
-    Platform(PlatformPath),
+    Order => order::ORDER;
     /// A buyer has lost the keys of an address.
-    SendKeys,
+    SendKeys => lost::SEND_KEYS;
     /// The list of products.
-    Products,
+    Products => lists::PRODUCTS;
     /// The list of posts.
-    Posts,
+    Posts => lists::POSTS;
     /// The seller adds a product.
-    AddProduct,
+    AddProduct => admin::ADD_PRODUCT;
     /// The seller issues a key by hand.
-    IssueKey,
+    IssueKey => admin::ISSUE_KEY;
     /// The seller adds a post.
-    AddPost,
+    AddPost => admin::ADD_POST;
     /// Keys, found and paged through.
-    Keys,
+    Keys => admin::KEYS;
     /// A key with its history.
-    Key,
+    Key => admin::KEY;
     /// The seller withdraws a key.
-    RevokeKey,
+    RevokeKey => admin::REVOKE;
     /// The seller gives a key back.
-    RestoreKey,
+    RestoreKey => admin::RESTORE;
     /// The seller gives a key other terms.
-    ChangeKey,
+    ChangeKey => admin::CHANGE;
     /// The seller sends a key again.
-    ResendKey,
+    ResendKey => admin::RESEND;
     /// The seller replaces a key whose text leaked.
-    RotateKey,
+    RotateKey => admin::ROTATE;
     /// Messages of the outbox.
-    Messages,
+    Messages => admin::MESSAGES;
     /// The seller has a message sent that failed.
-    RetryMessage,
+    RetryMessage => admin::RETRY_MESSAGE;
     /// What commerce platforms have reported.
-    Inbox,
+    Inbox => admin::INBOX;
     /// The seller has an event of a platform applied again.
-    ApplyEvent,
+    ApplyEvent => admin::APPLY_EVENT;
     /// The seller puts an event of a platform aside, or all of a product.
-    DismissEvent,
+    DismissEvent => admin::DISMISS_EVENT;
     /// The audit log.
-    Events,
+    Events => admin::EVENTS;
     /// The seller changes a product.
-    UpdateProduct,
+    UpdateProduct => admin::UPDATE_PRODUCT;
     /// The seller stops selling a product.
-    ArchiveProduct,
+    ArchiveProduct => admin::ARCHIVE_PRODUCT;
     /// The seller changes a post.
-    UpdatePost,
+    UpdatePost => admin::UPDATE_POST;
     /// The seller deletes a post.
-    DeletePost,
+    DeletePost => admin::DELETE_POST;
     /// The seller has a person forgotten.
-    EraseCustomer,
+    EraseCustomer => admin::ERASE;
     /// How the shop does.
-    Stats,
+    Stats => admin::STATS;
     /// The description of all of these.
-    OpenApi,
-    /// A page for people.
-    #[cfg(feature = "pages")]
-    Page(Page),
+    OpenApi => openapi::DESCRIBE;
 }
 
 impl Endpoint {
     /// Every endpoint, but for platforms of the host's own: see [`served_by`](Self::served_by).
-    pub const ALL: &'static [Self] = &[
-        Self::Validate,
-        Self::Product,
-        Self::Order,
-        Self::Platform(PlatformPath::BUILT_IN[0]),
-        Self::Platform(PlatformPath::BUILT_IN[1]),
-        Self::Platform(PlatformPath::BUILT_IN[2]),
-        Self::Platform(PlatformPath::BUILT_IN[3]),
-        Self::Platform(PlatformPath::BUILT_IN[4]),
-        Self::Platform(PlatformPath::BUILT_IN[5]),
-        Self::Platform(PlatformPath::BUILT_IN[6]),
-        Self::Platform(PlatformPath::BUILT_IN[7]),
-        Self::SendKeys,
-        Self::Products,
-        Self::Posts,
-        Self::AddProduct,
-        Self::IssueKey,
-        Self::AddPost,
-        Self::Keys,
-        Self::Key,
-        Self::RevokeKey,
-        Self::RestoreKey,
-        Self::ChangeKey,
-        Self::ResendKey,
-        Self::RotateKey,
-        Self::Messages,
-        Self::RetryMessage,
-        Self::Inbox,
-        Self::ApplyEvent,
-        Self::DismissEvent,
-        Self::Events,
-        Self::UpdateProduct,
-        Self::ArchiveProduct,
-        Self::UpdatePost,
-        Self::DeletePost,
-        Self::EraseCustomer,
-        Self::Stats,
-        Self::OpenApi,
-    ];
+    #[expect(clippy::indexing_slicing, reason = "it is made when this is compiled")]
+    pub const ALL: &'static [Self] = &{
+        let platforms = PlatformPath::BUILT_IN;
+        let mut all = [Self::OpenApi; NAMED.len() + PlatformPath::BUILT_IN.len()];
+        let mut at = 0;
+        while at < all.len() {
+            all[at] = if at < NAMED.len() { NAMED[at] } else { Self::Platform(platforms[at - NAMED.len()]) };
+            at += 1;
+        }
+        all
+    };
 
     /// Every page for people: the seller's desk, and the buyer's page. None without the feature `pages`.
     pub fn pages() -> impl Iterator<Item = Self> {
@@ -144,46 +137,8 @@ impl Endpoint {
         known.filter(move |endpoint| endpoint.is_served_by(delivery))
     }
 
-    pub(super) fn row(self) -> &'static Row {
-        match self {
-            Self::Validate => &buyer::VALIDATE,
-            Self::Product => &buyer::PRODUCT,
-            Self::Order => &order::ORDER,
-            Self::Platform(_) => &webhook::EVENT,
-            Self::SendKeys => &lost::SEND_KEYS,
-            Self::Products => &lists::PRODUCTS,
-            Self::Posts => &lists::POSTS,
-            Self::AddProduct => &admin::ADD_PRODUCT,
-            Self::IssueKey => &admin::ISSUE_KEY,
-            Self::AddPost => &admin::ADD_POST,
-            Self::Keys => &admin::KEYS,
-            Self::Key => &admin::KEY,
-            Self::RevokeKey => &admin::REVOKE,
-            Self::RestoreKey => &admin::RESTORE,
-            Self::ChangeKey => &admin::CHANGE,
-            Self::ResendKey => &admin::RESEND,
-            Self::RotateKey => &admin::ROTATE,
-            Self::Messages => &admin::MESSAGES,
-            Self::RetryMessage => &admin::RETRY_MESSAGE,
-            Self::Inbox => &admin::INBOX,
-            Self::ApplyEvent => &admin::APPLY_EVENT,
-            Self::DismissEvent => &admin::DISMISS_EVENT,
-            Self::Events => &admin::EVENTS,
-            Self::UpdateProduct => &admin::UPDATE_PRODUCT,
-            Self::ArchiveProduct => &admin::ARCHIVE_PRODUCT,
-            Self::UpdatePost => &admin::UPDATE_POST,
-            Self::DeletePost => &admin::DELETE_POST,
-            Self::EraseCustomer => &admin::ERASE,
-            Self::Stats => &admin::STATS,
-            Self::OpenApi => &openapi::DESCRIBE,
-            #[cfg(feature = "pages")]
-            Self::Page(page) => page.row(),
-        }
-    }
-
-    /// Whether `delivery` has what the endpoint needs: the webhook secret, the platform, somebody who is the seller, pages, or a store that
-    /// keeps what it is about. An
-    /// endpoint without it answers 404, and bindings do not mount it.
+    /// Whether `delivery` has what the endpoint needs: the webhook secret, the platform, somebody who is the seller, pages, or a store
+    /// that keeps what it is about. An endpoint without it answers 404, and bindings do not mount it.
     #[must_use]
     pub fn is_served_by(self, delivery: &Delivery) -> bool {
         match self.row().handler {
