@@ -67,7 +67,7 @@ pub(super) enum Handler {
 pub(super) type Answering<'c> = BoxFuture<'c, Reply>;
 
 /// What the document says about an endpoint.
-#[cfg_attr(not(test), expect(dead_code, reason = "a test makes the OpenAPI document of it"))]
+#[cfg_attr(not(all(test, feature = "sqlite")), expect(dead_code, reason = "a test makes the OpenAPI document of it"))]
 pub(super) struct Docs {
     /// `buyer`, `platform`, `public` or `seller`.
     pub(super) tag: &'static str,

@@ -5,14 +5,19 @@
 //! such a change, `UPDATE_OPENAPI=1 cargo test -p delivery-core openapi` regenerates it.
 
 #[cfg(test)]
+#[cfg(feature = "sqlite")]
 mod bodies;
 #[cfg(test)]
+#[cfg(feature = "sqlite")]
 mod document;
 #[cfg(test)]
+#[cfg(feature = "sqlite")]
 mod operations;
 #[cfg(test)]
+#[cfg(feature = "sqlite")]
 mod responses;
 #[cfg(test)]
+#[cfg(feature = "sqlite")]
 mod sample;
 #[cfg(feature = "utoipa")]
 mod value;
