@@ -3,10 +3,10 @@
 //!
 //! A connection is idle until the head of its first request has come, from the end of an answer until the head of the next
 //! request has come, and while next to nothing comes of the body of a request. A client that is slow keeps no place. The first
-//! request of a connection may be on its way when it is chosen: it is given [a moment](MOMENT).
+//! request of a new connection may be on its way when it is chosen: it is given [a moment](MOMENT).
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -17,7 +17,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-/// How long a connection that was chosen, and over which no request has come yet, may still bring one.
+/// How long a new connection may take to bring its first request before it is closed for others.
 const MOMENT: Duration = Duration::from_millis(250);
 
 /// The connections of a server that may make room. Clones share them.
@@ -171,10 +171,12 @@ impl Conversation {
 
     /// Resolves when the connection is to be closed.
     pub(crate) async fn closed(&self) {
+        // From the time on at which this is called first: when the connection begins.
+        let mut moment = pin!(sleep(MOMENT));
         loop {
             self.close.notified().await;
             if !self.has_asked.load(Ordering::Relaxed) {
-                sleep(MOMENT).await;
+                moment.as_mut().await;
             }
             if self.closes() {
                 return;

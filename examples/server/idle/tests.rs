@@ -30,8 +30,8 @@ async fn a_connection_whose_first_request_is_on_its_way_is_given_a_moment() {
     drop(answer);
 }
 
-#[test]
-fn who_is_idle_longest_makes_room_for_one() {
+#[tokio::test(start_paused = true)]
+async fn who_is_idle_longest_makes_room_for_one() {
     let idle = Idle::default();
     let all: Vec<_> = (0..3).map(|_| begin(&idle)).collect();
     drop(all[0].answer());
@@ -41,8 +41,8 @@ fn who_is_idle_longest_makes_room_for_one() {
     assert!(!all[0].answer().is_last(), "no other is closed too");
 }
 
-#[test]
-fn while_none_is_idle_the_body_that_has_been_coming_longest_makes_room() {
+#[tokio::test(start_paused = true)]
+async fn while_none_is_idle_the_body_that_has_been_coming_longest_makes_room() {
     let idle = Idle::default();
     let all: Vec<_> = (0..4).map(|_| begin(&idle)).collect();
     let bodies: Vec<_> = all[..3].iter().map(Conversation::answer).collect();
@@ -56,8 +56,8 @@ fn while_none_is_idle_the_body_that_has_been_coming_longest_makes_room() {
     drop(bodies);
 }
 
-#[test]
-fn who_is_closed_calls_for_no_other_by_what_ends_with_it() {
+#[tokio::test(start_paused = true)]
+async fn who_is_closed_calls_for_no_other_by_what_ends_with_it() {
     let idle = Idle::default();
     let all: Vec<_> = (0..2).map(|_| begin(&idle)).collect();
     let bodies: Vec<_> = all.iter().map(Conversation::answer).collect();
@@ -71,8 +71,8 @@ fn who_is_closed_calls_for_no_other_by_what_ends_with_it() {
     drop(bodies);
 }
 
-#[test]
-fn while_none_is_idle_every_answer_is_the_last_until_there_is_room() {
+#[tokio::test(start_paused = true)]
+async fn while_none_is_idle_every_answer_is_the_last_until_there_is_room() {
     let idle = Idle::default();
     let all: Vec<_> = (0..3).map(|_| begin(&idle)).collect();
     let mut answers: Vec<_> = all.iter().map(Conversation::answer).collect();
@@ -89,8 +89,8 @@ fn while_none_is_idle_every_answer_is_the_last_until_there_is_room() {
     assert_eq!(all.iter().map(|one| is_closed(one)).collect::<Vec<_>>(), [false, false, true]);
 }
 
-#[test]
-fn who_was_to_be_closed_and_asks_is_answered_and_another_makes_room() {
+#[tokio::test(start_paused = true)]
+async fn who_was_to_be_closed_and_asks_is_answered_and_another_makes_room() {
     let idle = Idle::default();
     let (oldest, other) = (begin(&idle), begin(&idle));
     let _wish = idle.make_room();
@@ -100,8 +100,8 @@ fn who_was_to_be_closed_and_asks_is_answered_and_another_makes_room() {
     assert!(other.answer().is_last() && !is_closed(&other) && answer.is_last());
 }
 
-#[test]
-fn a_wish_that_comes_true_or_is_given_up_closes_no_more() {
+#[tokio::test(start_paused = true)]
+async fn a_wish_that_comes_true_or_is_given_up_closes_no_more() {
     let idle = Idle::default();
     let (first, second) = (begin(&idle), begin(&idle));
     let wish = idle.make_room();
