@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::messages::{QUEUE, skew};
+use super::messages::{queue, skew};
 use super::rows::{Columns, key_id, parsed, product_id, seconds};
 use super::session::{Database, Patience, Session, row, values};
 use super::statements::limit;
@@ -48,24 +48,33 @@ pub(super) async fn are_any(database: &impl Database, scan: &ExpiryScan) -> Resu
     Ok(database.read(Patience::Usual, |session| Box::pin(row(session, EXPIRING, wanted))).await?.is_some())
 }
 
-/// Queues the e-mails, and notes with each key of which time its buyer was told.
+/// The most keys that are told of in one transaction: each adds six parameters to a statement.
+const MOST: usize = 500;
+
+/// Queues the e-mails, and notes with each key of which time its buyer was told. Few statements: keys are held meanwhile.
 pub(super) async fn notify(session: &mut (dyn Session + '_), scan: ExpiryScan) -> Result<usize, StoreError> {
-    const NOTE: &str = "UPDATE delivery_key SET noticed = expires_at WHERE number = $1";
+    let dialect = session.dialect();
+    let most = limit(scan.limit.min(MOST));
     // Keys that another server tells of are left to it, and so are those that are being used.
-    let due = session.dialect().skipping(EXPIRING);
-    let due = session.rows(&due, values![scan.now.timestamp(), scan.until.timestamp(), limit(scan.limit)]).await?;
+    let due = dialect.skipping(EXPIRING);
+    let due = session.rows(&due, values![scan.now.timestamp(), scan.until.timestamp(), most]).await?;
+    if due.is_empty() {
+        return Ok(0);
+    }
     let deals = session.deals(deals_of(&due)?).await?;
     let now = scan.now.timestamp_millis() + skew(session).await?;
+    let (mut keys, mut messages) = (Vec::new(), Vec::new());
     for row in &due {
         let key = row.integer("number")?;
-        session.execute(NOTE, values![key]).await?;
+        keys.push(key);
         if !is_silent(row, &deals)? {
-            let (name, message) =
-                (scan.name(key_id(row)?, seconds(row.integer("expires_at")?)?)?, session.number().await?);
-            let (message, kind, email) =
-                (number_at(scan.now, message), MessageKind::Expiring.as_str(), row.text("email")?);
-            session.execute(QUEUE, values![message, key, kind, email, name.as_str(), now]).await?;
+            let name = scan.name(key_id(row)?, seconds(row.integer("expires_at")?)?)?;
+            let message = number_at(scan.now, session.number().await?);
+            messages.push((message, key, row.text("email")?.to_owned(), name));
         }
     }
+    let note = format!("UPDATE delivery_key SET noticed = expires_at WHERE {}", dialect.any_of("number", "$1"));
+    session.execute(&note, values![keys]).await?;
+    queue(session, MessageKind::Expiring, messages, now).await?;
     Ok(due.len())
 }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
-use super::messages::{QUEUE, skew};
+use super::messages::{queue, skew};
 use super::rows::Columns;
 use super::session::{Database, Patience, Session, row, values};
 use super::statements::limit;
@@ -24,6 +24,9 @@ const RECENT: &str = "SELECT k.number FROM delivery_key k JOIN delivery_message 
 
 const DONE: &str = "DELETE FROM delivery_lost WHERE number = $1";
 
+/// The most requests that are answered in one transaction.
+const MOST: usize = 1_000;
+
 #[async_trait]
 impl<D: Database> LostKeys for D {
     async fn ask(&self, email: &Email, at: DateTime<Utc>) -> Result<(), StoreError> {
@@ -43,7 +46,7 @@ impl<D: Database> LostKeys for D {
 async fn answer(session: &mut (dyn Session + '_), scan: LostScan) -> Result<usize, StoreError> {
     let dialect = session.dialect();
     // Servers take turns: each sees what the one before has sent.
-    let waiting = session.rows(&dialect.locking(WAITING), values![limit(scan.limit)]).await?;
+    let waiting = session.rows(&dialect.locking(WAITING), values![limit(scan.limit.min(MOST))]).await?;
     let skew = skew(session).await?;
     let (now, since) = (scan.now.timestamp_millis() + skew, (scan.now - LOST_PAUSE).timestamp_millis() + skew);
     for request in &waiting {
@@ -52,9 +55,9 @@ async fn answer(session: &mut (dyn Session + '_), scan: LostScan) -> Result<usiz
         let newest = row(session, &dialect.locking(NEWEST), values![address.as_str()]).await?;
         let recent = row(session, RECENT, values![address, since]).await?;
         if let (Some(key), None) = (newest, recent) {
-            let (message, name) = (number_at(scan.now, session.number().await?), scan.name(number)?);
-            let (key, email, kind) = (key.integer("number")?, key.text("email")?, MessageKind::Lost.as_str());
-            session.execute(QUEUE, values![message, key, kind, email, name.as_str(), now]).await?;
+            let message = number_at(scan.now, session.number().await?);
+            let message = (message, key.integer("number")?, key.text("email")?.to_owned(), scan.name(number)?);
+            queue(session, MessageKind::Lost, vec![message], now).await?;
         }
         session.execute(DONE, values![number]).await?;
     }

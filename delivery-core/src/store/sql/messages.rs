@@ -6,11 +6,33 @@ use super::rows::Columns;
 use super::session::{Database, Patience, Session, log, row, values};
 use super::statements::stored_route;
 use crate::clock::{Clock, SystemClock};
-use crate::store::{Action, Edit, MessageNumber, Route, StoreError};
+use crate::store::{Action, Edit, MessageId, MessageKind, MessageNumber, Route, StoreError};
 
-/// Queues message `$1` about key row `$2`, of kind `$3`, to `$4`, called `$5`, due at `$6`.
-pub(in crate::store) const QUEUE: &str = "INSERT INTO delivery_message (number, key, kind, recipient, message_id, queued_at, due_at) \
-     VALUES ($1, $2, $3, $4, $5, $6, $6)";
+/// Queues messages in one statement, due at `now`: each has its number, its key's row, its recipient and its name.
+pub(super) async fn queue(
+    session: &mut (dyn Session + '_),
+    kind: MessageKind,
+    messages: Vec<(i64, i64, String, MessageId)>,
+    now: i64,
+) -> Result<(), StoreError> {
+    if messages.is_empty() {
+        return Ok(());
+    }
+    // The kind and the time are the first two parameters.
+    let row = |place: usize| {
+        let [number, key, recipient, name] = [3, 4, 5, 6].map(|first| first + 4 * place);
+        format!("(${number}, ${key}, $1, ${recipient}, ${name}, $2, $2)")
+    };
+    let rows = (0..messages.len()).map(row).collect::<Vec<_>>().join(", ");
+    let queue = format!(
+        "INSERT INTO delivery_message (number, key, kind, recipient, message_id, queued_at, due_at) VALUES {rows}"
+    );
+    let mut bound = values![kind.as_str(), now];
+    for (number, key, recipient, name) in messages {
+        bound.extend(values![number, key, recipient, name.as_str()]);
+    }
+    session.execute(&queue, bound).await.map(drop)
+}
 
 /// How far PostgreSQL's clock is ahead of this machine's, in milliseconds; 0 for what a trip may account for. The parameter is
 /// the machine's time. It is added to all times at which messages are due, so that servers whose clocks differ agree. A caller's
