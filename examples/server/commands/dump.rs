@@ -20,8 +20,9 @@ pub(super) async fn dump(settings: &Settings, to: &Path) -> Result<(), Refusal> 
     }
     let new = beside(to);
     let made = async {
-        let file =
-            private().create(true).truncate(true).write(true).open(&new).map_err(|error| unwritten(&new, &error))?;
+        // Not a file that somebody else has made under this name, and can read.
+        let _ = fs::remove_file(&new);
+        let file = private().create_new(true).write(true).open(&new).map_err(|error| unwritten(&new, &error))?;
         let dumped = write(settings, &file).await?;
         let put = file.sync_all().and_then(|()| fs::rename(&new, to)).and_then(|()| File::open(folder(to))?.sync_all());
         put.map_err(|error| unwritten(to, &error))?;
@@ -79,7 +80,7 @@ fn unwritten(path: &Path, error: &io::Error) -> Refusal {
 
 fn beside(to: &Path) -> PathBuf {
     let mut name = to.as_os_str().to_owned();
-    name.push(".new");
+    name.push(format!(".new.{}", std::process::id()));
     name.into()
 }
 

@@ -7,6 +7,7 @@ mod refused;
 mod sold;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use chrono::TimeDelta;
 use delivery_core::key::NewKey;
@@ -98,6 +99,66 @@ async fn a_dump_beside_a_server_has_every_use_that_was_answered() {
         copy.close().await;
     }
     store.close().await;
+}
+
+/// The newest numbers of a store may be those of uses that were pruned: keys still name them, and no other use may get them.
+#[tokio::test(flavor = "multi_thread")]
+async fn uses_that_were_pruned_keep_their_numbers() {
+    let ground = ground();
+    let store = ground.source().await.unwrap();
+    store.register(&secrets()).await.unwrap();
+    store.issue(NewSale::new(order(1), Vec::new())).await.unwrap();
+    for _ in 0..50 {
+        used(&store, 1).await;
+    }
+    assert_eq!(store.prune_history(now() + TimeDelta::days(1)).await.unwrap(), 50);
+    store.close().await;
+    ground.dump_file("pruned").await.unwrap();
+    std::fs::remove_file(ground.file()).unwrap();
+    ground.load_file("pruned").await.unwrap();
+    for round in 51..54 {
+        let store = ground.source().await.unwrap();
+        assert_eq!(used(&store, 1).await.used(), round);
+        store.close().await;
+        let store = ground.source().await.unwrap();
+        assert_eq!(store.find(id(1)).await.unwrap().unwrap().used(), round, "it is in the file");
+        store.close().await;
+    }
+}
+
+/// A server that is asked to sell in the middle of a load waits for numbers, and gets none of the dump's.
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
+async fn a_server_that_waits_for_its_first_sale_gets_numbers_of_its_own() {
+    let ground = ground();
+    let store = ground.source().await.unwrap();
+    store.register(&secrets()).await.unwrap();
+    for index in 0..50 {
+        store.issue(NewSale::new(order(index), message(index))).await.unwrap();
+        used(&store, index).await;
+    }
+    store.close().await;
+    ground.dump_file("1").await.unwrap();
+    let waiting = Arc::new(ground.target().await.unwrap());
+    let (mut asked, server) = (None, waiting.clone());
+    let progress = |_| {
+        asked.get_or_insert_with(|| {
+            let server = server.clone();
+            tokio::spawn(async move { server.issue(NewSale::new(order(1_000), message(1))).await })
+        });
+    };
+    ground.options().load(ground.dumped("1"), &ground.url, &secrets(), progress).await.unwrap();
+    let sold = asked.unwrap().await.unwrap();
+    assert!(matches!(sold, Ok(Issue::New(_)) | Err(StoreError::Unavailable { .. } | StoreError::Conflict { .. })));
+    for index in 1_001..1_050 {
+        let issued = waiting.issue(NewSale::new(order(index), message(index))).await.unwrap();
+        assert!(matches!(issued, Issue::New(_)));
+        assert_eq!(used(&*waiting, index).await.used(), 1);
+    }
+    for index in 0..50 {
+        assert_eq!(used(&*waiting, index).await.used(), 2);
+    }
+    waiting.close().await;
 }
 
 /// What one database has and the other has not could not be dumped from the one and loaded into the other.

@@ -1,40 +1,50 @@
 //! Checking a whole dump before anything is loaded.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Seek};
+use std::io::{BufRead, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
 use super::{Counts, DumpError, FORMAT, Frame, Progress, TABLES, VERSION};
+use crate::key::Fingerprint;
 
 /// A dump that is whole, to be read from its first row on.
-pub(super) struct Checked {
+pub(in crate::store) struct Checked {
     pub(super) rows: BufReader<File>,
     pub(super) counts: Counts,
     pub(super) sha256: [u8; 32],
     path: PathBuf,
 }
 
-/// Reads the file to its end: whether it is a dump, and whole.
-pub(super) fn check(path: &Path, mut progress: impl FnMut(Progress)) -> Result<Checked, DumpError> {
+/// The longest that the first line may be: a file that is no dump may have no lines.
+const FIRST_LINE: u64 = 1 << 20;
+
+/// Reads the file to its end: whether it is a dump, and whole, and whether one of these secrets signed its keys.
+pub(in crate::store) fn check(
+    path: &Path,
+    secrets: &[Fingerprint],
+    mut progress: impl FnMut(Progress),
+) -> Result<Checked, DumpError> {
     let unreadable = |source| DumpError::Read { path: path.to_owned(), source };
     let torn = |why| DumpError::Torn { path: path.to_owned(), why };
     let file = File::open(path).map_err(unreadable)?;
     let of = file.metadata().map_err(unreadable)?.len();
     let mut lines = BufReader::with_capacity(1 << 16, file);
     let mut line = Vec::new();
-    lines.read_until(b'\n', &mut line).map_err(unreadable)?;
+    lines.by_ref().take(FIRST_LINE).read_until(b'\n', &mut line).map_err(unreadable)?;
     let first = first_line(path, &line)?;
     let (mut hash, mut rows, mut done, mut shown) = (Sha256::new(), 0, line.len() as u64, 0);
     let start = done;
+    let mut signed_by = Vec::new();
     // Each line is hashed once another has come: the last is not.
     let mut before = std::mem::take(&mut line);
     while lines.read_until(b'\n', &mut line).map_err(unreadable)? > 0 {
         hash.update(&before);
         done += line.len() as u64;
         rows += 1;
+        signed_by.extend(fingerprint(&line));
         if done - shown > 1 << 24 {
             shown = done;
             progress(Progress { what: "bytes checked", done, of });
@@ -58,8 +68,17 @@ pub(super) fn check(path: &Path, mut progress: impl FnMut(Progress)) -> Result<C
     if !first.counts.0.iter().all(|(row, _)| known(row)) {
         return Err(DumpError::Newer { path: path.to_owned(), version: first.version });
     }
+    if !signed_by.is_empty() && !secrets.iter().any(|secret| signed_by.contains(secret)) {
+        return Err(DumpError::OtherSecret);
+    }
     lines.seek(std::io::SeekFrom::Start(start)).map_err(unreadable)?;
     Ok(Checked { rows: lines, counts: first.counts, sha256, path: path.to_owned() })
+}
+
+/// The fingerprint of a row of the keyring.
+fn fingerprint(line: &[u8]) -> Option<Fingerprint> {
+    let digits = line.strip_prefix(b"{\"row\":\"keyring\",\"fingerprint\":\"")?.strip_suffix(b"\"}\n")?;
+    HEXLOWER.decode(digits).ok()?.try_into().ok().map(Fingerprint::from_bytes)
 }
 
 fn first_line(path: &Path, line: &[u8]) -> Result<Frame, DumpError> {

@@ -63,11 +63,21 @@ pub enum DumpError {
         /// What is wrong.
         why: &'static str,
     },
+    /// A row of the store cannot be written into a dump.
+    #[error("row {row} of the {what} cannot be dumped: {why}")]
+    Row {
+        /// Which rows: "keys".
+        what: &'static str,
+        /// Its place among them, beginning with 1.
+        row: u64,
+        /// What is wrong.
+        why: &'static str,
+    },
     /// The store has the tables of an older version.
     #[error("the store has the tables of an older version: start this program's server on it once")]
     Older,
     /// The store that is to be filled is not empty, or a server has worked on it.
-    #[error("the store is not empty: a dump is loaded into a new one, before a server has used it")]
+    #[error("the store is not empty, or a server has worked on it: load the dump into a new file, database or schema")]
     NotEmpty,
     /// Other secrets signed the keys of the dump.
     #[error(

@@ -1,14 +1,13 @@
 //! Loading a dump that was checked.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use data_encoding::HEXLOWER;
 use serde_json::value::RawValue;
 
-use super::check::check;
+use super::check::Checked;
 use super::{DumpError, Dumped, Kind, Progress, TABLES, Table};
 use crate::key::KeyId;
 use crate::store::sql::session::Value;
@@ -22,11 +21,10 @@ pub(in crate::store) trait Target: Send {
 
 /// Fills `target`. The caller commits, or throws the target away after an error.
 pub(in crate::store) async fn load(
-    from: &Path,
+    mut checked: Checked,
     target: &mut (dyn Target + '_),
     mut progress: impl FnMut(Progress) + Send,
 ) -> Result<Dumped, DumpError> {
-    let mut checked = check(from, &mut progress)?;
     let (counts, sha256) = (std::mem::take(&mut checked.counts.0), checked.sha256);
     let (mut line, mut number, mut loaded) = (Vec::new(), 1, Vec::with_capacity(counts.len()));
     for (row, of) in counts {

@@ -24,6 +24,7 @@ mod load;
 mod table;
 mod write;
 
+pub(in crate::store) use self::check::{Checked, check};
 pub(in crate::store) use self::empty::is_empty;
 pub use self::error::DumpError;
 pub(in crate::store) use self::load::{Target, load};

@@ -37,9 +37,9 @@ pub(in crate::store) async fn write(
             let found = session.rows(&select, last.take().unwrap_or_default()).await?;
             let mut lines = Vec::with_capacity(found.len() * 256);
             let count = found.len();
-            for row in found {
+            for (place, row) in (done + 1..).zip(found) {
                 let values = row.into_values();
-                line(table, &values, &mut lines)?;
+                line(table, &values, &mut lines).map_err(|why| DumpError::Row { what: table.what, row: place, why })?;
                 last = Some(table.key_places().filter_map(|place| values.get(place).cloned()).collect());
             }
             to.write(&lines)?;
@@ -72,8 +72,7 @@ impl<W: Write> Hashing<W> {
 }
 
 /// Adds a row as a line.
-fn line(table: &Table, values: &[Value], to: &mut Vec<u8>) -> Result<(), DumpError> {
-    let json = |error: serde_json::Error| DumpError::Write { source: error.into() };
+fn line(table: &Table, values: &[Value], to: &mut Vec<u8>) -> Result<(), &'static str> {
     to.extend_from_slice(b"{\"row\":\"");
     to.extend_from_slice(table.row.as_bytes());
     to.push(b'"');
@@ -85,30 +84,31 @@ fn line(table: &Table, values: &[Value], to: &mut Vec<u8>) -> Result<(), DumpErr
         to.extend_from_slice(field.as_bytes());
         to.extend_from_slice(b"\":");
         match (kind, value) {
-            (Kind::Number, Value::Integer(Some(number))) => serde_json::to_writer(&mut *to, number).map_err(json)?,
-            (Kind::Flag, Value::Integer(Some(flag @ (0 | 1)))) => {
-                serde_json::to_writer(&mut *to, &(*flag == 1)).map_err(json)?;
-            }
+            (Kind::Number, Value::Integer(Some(number))) => json(number, to)?,
+            (Kind::Flag, Value::Integer(Some(flag @ (0 | 1)))) => json(&(*flag == 1), to)?,
             (Kind::Seconds, Value::Integer(Some(at))) => {
-                serde_json::to_writer(&mut *to, &crate::clock::timestamp(seconds(*at)?)).map_err(json)?;
+                let at = seconds(*at).map_err(|_| "a time is out of range")?;
+                json(&crate::clock::timestamp(at), to)?;
             }
             (Kind::Milliseconds, Value::Integer(Some(at))) => {
-                let at = milliseconds(*at)?.to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
-                serde_json::to_writer(&mut *to, &at).map_err(json)?;
+                let at = milliseconds(*at).map_err(|_| "a time is out of range")?;
+                json(&at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true), to)?;
             }
-            (Kind::Text, Value::Text(Some(text))) => serde_json::to_writer(&mut *to, text).map_err(json)?,
+            (Kind::Text, Value::Text(Some(text))) => json(text, to)?,
             (Kind::Json, Value::Text(Some(text))) if !text.contains('\n') => to.extend_from_slice(text.as_bytes()),
+            (Kind::Json, Value::Text(_)) => return Err("its JSON has several lines"),
             (Kind::KeyId, Value::Bytes(Some(bytes))) => {
-                let id = <[u8; 16]>::try_from(bytes.as_slice());
-                let id = id.map_err(|_| StoreError::corrupt("a key id of another length"))?;
-                serde_json::to_writer(&mut *to, &KeyId::from_bytes(id).to_string()).map_err(json)?;
+                let id = <[u8; 16]>::try_from(bytes.as_slice()).map_err(|_| "a key id has another length")?;
+                json(&KeyId::from_bytes(id).to_string(), to)?;
             }
-            (Kind::Bytes, Value::Bytes(Some(bytes))) => {
-                serde_json::to_writer(&mut *to, &HEXLOWER.encode(bytes)).map_err(json)?;
-            }
-            _ => return Err(StoreError::corrupt("a column of another type").into()),
+            (Kind::Bytes, Value::Bytes(Some(bytes))) => json(&HEXLOWER.encode(bytes), to)?,
+            _ => return Err("a column has a value of another kind"),
         }
     }
     to.extend_from_slice(b"}\n");
     Ok(())
+}
+
+fn json(value: &(impl serde::Serialize + ?Sized), to: &mut Vec<u8>) -> Result<(), &'static str> {
+    serde_json::to_writer(to, value).map_err(|_| "a value is no JSON")
 }

@@ -18,7 +18,7 @@ use super::session::Session;
 use super::{PostgresError, PostgresOptions};
 use crate::key::{Acceptance, Fingerprint};
 use crate::store::StoreError;
-use crate::store::dump::{self, DumpError, Dumped, Kind, Progress, TABLES, Table, Target};
+use crate::store::dump::{self, Checked, DumpError, Dumped, Kind, Progress, TABLES, Table, Target};
 use crate::store::sql::session::Value;
 
 impl PostgresOptions {
@@ -60,7 +60,7 @@ impl PostgresOptions {
     ///
     /// # Errors
     ///
-    /// [`DumpError`]; nothing was changed.
+    /// [`DumpError`]; nothing was changed, unless it is [`StoreError::Unknown`]: then the store is loaded, or empty.
     pub async fn load(
         self,
         from: impl AsRef<Path>,
@@ -68,30 +68,36 @@ impl PostgresOptions {
         keyring: &[Fingerprint],
         progress: impl FnMut(Progress) + Send,
     ) -> Result<Dumped, DumpError> {
-        let place = self.checked()?;
+        let (place, mut progress) = (self.checked()?, progress);
         let hosts = address(url)?.map(|options| in_schema(options, &place.schema));
+        let checked = dump::check(from.as_ref(), keyring, &mut progress)?;
         let (mut connection, _) = prepare_schema(&hosts, &place).await?;
         let mut transaction = connection.begin().await.map_err(store_error)?;
-        let loaded = fill(from.as_ref(), &mut transaction, keyring, progress).await?;
-        transaction.commit().await.map_err(store_error)?;
+        let loaded = fill(checked, &mut transaction, keyring, progress).await?;
+        transaction.commit().await.map_err(|error| StoreError::unknown(store_error(error)))?;
+        // From here on the store is loaded: what fails now is done by the database itself, later.
         let analyze = format!("ANALYZE {}", names());
-        connection.execute(AssertSqlSafe(analyze)).await.map_err(store_error)?;
-        connection.close().await.map_err(store_error)?;
+        if let Err(error) = connection.execute(AssertSqlSafe(analyze)).await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the store is loaded, and was not analyzed");
+        }
+        let _ = connection.close().await;
         Ok(loaded)
     }
 }
 
 async fn fill(
-    from: &Path,
+    checked: Checked,
     connection: &mut PgConnection,
     keyring: &[Fingerprint],
     progress: impl FnMut(Progress) + Send,
 ) -> Result<Dumped, DumpError> {
-    // A server that took numbers would give away those of the dump.
+    // A server that has taken numbers would use those of the dump's rows. Until the load is committed, it waits for numbers.
+    const NUMBERS: &str = "ALTER SEQUENCE delivery_number CACHE 1";
     const UNUSED: &str = "SELECT NOT is_called FROM delivery_number";
     const REGISTERED: &str = "DELETE FROM delivery_keyring";
     let alone = format!("SET LOCAL idle_in_transaction_session_timeout = 0; LOCK TABLE {} IN EXCLUSIVE MODE", names());
     connection.execute(AssertSqlSafe(alone)).await.map_err(store_error)?;
+    connection.execute(NUMBERS).await.map_err(store_error)?;
     let is_unused: bool = sqlx::query_scalar(UNUSED).fetch_one(&mut *connection).await.map_err(store_error)?;
     let is_empty = dump::is_empty(&mut cold(&mut Session::Host(connection))).await?;
     if !is_unused || !is_empty {
@@ -100,7 +106,7 @@ async fn fill(
     // Servers that wait here must have the secrets of the dump, too.
     let (fits, known) = acceptance(&mut Session::Host(connection), keyring).await?;
     connection.execute(REGISTERED).await.map_err(store_error)?;
-    let loaded = dump::load(from, &mut Filling(connection), progress).await?;
+    let loaded = dump::load(checked, &mut Filling(connection), progress).await?;
     let (accepted, dumped) = acceptance(&mut Session::Host(connection), keyring).await?;
     if fits != Acceptance::Accepted || accepted != Acceptance::Accepted {
         return Err(DumpError::OtherSecret);

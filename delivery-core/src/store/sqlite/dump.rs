@@ -17,7 +17,7 @@ use super::lock::Lock;
 use super::open::{migrate, newest_script};
 use super::{SqliteError, SqliteStore, keyring};
 use crate::key::{Acceptance, Fingerprint};
-use crate::store::dump::{self, DumpError, Dumped, Kind, Progress, Table, Target};
+use crate::store::dump::{self, Checked, DumpError, Dumped, Kind, Progress, Table, Target};
 use crate::store::sql::session::Value;
 
 impl SqliteStore {
@@ -65,34 +65,47 @@ impl SqliteStore {
         keyring: &[Fingerprint],
         progress: impl FnMut(Progress) + Send,
     ) -> Result<Dumped, DumpError> {
-        let (from, to) = (from.as_ref(), to.as_ref());
+        let (to, mut progress) = (to.as_ref(), progress);
+        let checked = dump::check(from.as_ref(), keyring, &mut progress)?;
         let was_there = to.exists();
         // Held until the new file is in its place: no server opens the store meanwhile.
         let lock = Lock::take(to).await?;
-        let new = beside(to);
-        let loaded = async {
-            refuse_a_store(to).await?;
-            // Of a load that was killed.
-            let _ = fs::remove_file(&new);
-            let loaded = fill(from, &new, keyring, progress).await?;
-            // The log of an empty store that was killed would be taken for one of the new file.
-            for end in ["-wal", "-shm"] {
-                let _ = fs::remove_file(with_end(to, end));
-            }
-            let put = fs::rename(&new, to).and_then(|()| File::open(folder(to))?.sync_all());
-            put.map_err(|source| SqliteError::Other { path: to.to_owned(), source: Box::new(source) })?;
-            Ok(loaded)
-        };
-        let loaded = loaded.await;
+        // Where a link leads to.
+        let to = to.canonicalize().unwrap_or_else(|_| to.to_owned());
+        let loaded = put(checked, &to, keyring, progress).await;
         if loaded.is_err() {
-            let _ = fs::remove_file(&new);
-            if !was_there {
-                let _ = fs::remove_file(to);
+            let _ = fs::remove_file(beside(&to));
+            // The file that the lock was taken on, unless somebody else made a store of it before.
+            if !was_there && to.metadata().is_ok_and(|file| file.len() == 0) {
+                let _ = fs::remove_file(&to);
             }
         }
         drop(lock);
         loaded
     }
+}
+
+/// Makes the file, and puts it in its place.
+async fn put(
+    checked: Checked,
+    to: &Path,
+    keyring: &[Fingerprint],
+    progress: impl FnMut(Progress) + Send,
+) -> Result<Dumped, DumpError> {
+    let new = beside(to);
+    refuse_a_store(to).await?;
+    // Of a load that was killed.
+    let _ = fs::remove_file(&new);
+    let loaded = fill(checked, &new, keyring, progress).await?;
+    // The log of an empty store that was killed would be taken for one of the new file.
+    for end in ["-wal", "-shm"] {
+        let _ = fs::remove_file(with_end(to, end));
+    }
+    fs::rename(&new, to).map_err(|source| SqliteError::Other { path: to.to_owned(), source: Box::new(source) })?;
+    if let Err(error) = File::open(folder(to)).and_then(|folder| folder.sync_all()) {
+        tracing::warn!(%error, "the store is loaded, and its folder cannot be synced");
+    }
+    Ok(loaded)
 }
 
 /// Keys with their counts: those that were flushed, or those of the newest use above the watermark.
@@ -121,12 +134,20 @@ async fn refuse_a_store(path: &Path) -> Result<(), DumpError> {
 }
 
 async fn fill(
-    from: &Path,
+    checked: Checked,
     new: &Path,
     secrets: &[Fingerprint],
     progress: impl FnMut(Progress) + Send,
 ) -> Result<Dumped, DumpError> {
-    const FLUSHED: &str = "UPDATE delivery_watermark SET number = (SELECT coalesce(max(number), 0) FROM delivery_use)";
+    // A key may name a use that was pruned, and a product that is gone: nothing else may get these numbers.
+    const NUMBERS: [&str; 3] = [
+        "UPDATE delivery_watermark SET number = max((SELECT coalesce(max(number), 0) FROM delivery_use), \
+            (SELECT coalesce(max(last_use), 0) FROM delivery_count))",
+        "INSERT INTO sqlite_sequence (name, seq) SELECT 'delivery_product', 0 \
+            WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'delivery_product')",
+        "UPDATE sqlite_sequence SET seq = max(seq, (SELECT coalesce(max(product), 0) FROM delivery_key)) \
+            WHERE name = 'delivery_product'",
+    ];
     let failed = |source| SqliteError::while_opening(new.to_owned(), source);
     make(new).map_err(|source| SqliteError::Other { path: new.to_owned(), source: Box::new(source) })?;
     // Nobody else sees the file before it is whole and synced: there is nothing to roll back.
@@ -135,8 +156,10 @@ async fn fill(
     let mut connection = options.connect().await.map_err(failed)?;
     migrate(&mut connection).await.map_err(|error| SqliteError::while_migrating(new.to_owned(), error))?;
     connection.execute("BEGIN").await.map_err(store_error)?;
-    let loaded = dump::load(from, &mut Filling(&mut connection), progress).await?;
-    connection.execute(FLUSHED).await.map_err(store_error)?;
+    let loaded = dump::load(checked, &mut Filling(&mut connection), progress).await?;
+    for statement in NUMBERS {
+        connection.execute(statement).await.map_err(store_error)?;
+    }
     let (acceptance, _) = keyring::acceptance(&mut connection, secrets).await?;
     if acceptance != Acceptance::Accepted {
         return Err(DumpError::OtherSecret);

@@ -19,7 +19,8 @@ const PAUSE: Duration = Duration::from_millis(25);
 /// Held until everybody in this process is done with the file.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _file: File,
+    #[cfg_attr(not(unix), expect(dead_code, reason = "the lock ends with it"))]
+    file: File,
     #[cfg(unix)]
     _claim: claim::Claim,
 }
@@ -27,6 +28,29 @@ pub(super) struct Lock {
 impl Lock {
     /// Locks the file at `path`, which is made if it is missing, for its owner alone to read.
     pub(super) async fn take(path: &Path) -> Result<Self, SqliteError> {
+        for _ in 0..TRIES {
+            let lock = Self::take_once(path).await?;
+            // Another file may have been put in its place while this waited for the lock.
+            if lock.is_at(path) {
+                return Ok(lock);
+            }
+        }
+        Err(SqliteError::InUse { path: path.to_owned() })
+    }
+
+    #[cfg(unix)]
+    fn is_at(&self, path: &Path) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        let identity = |file: std::io::Result<std::fs::Metadata>| file.ok().map(|file| (file.dev(), file.ino()));
+        identity(self.file.metadata()) == identity(std::fs::metadata(path))
+    }
+
+    #[cfg(not(unix))]
+    fn is_at(&self, _: &Path) -> bool {
+        true
+    }
+
+    async fn take_once(path: &Path) -> Result<Self, SqliteError> {
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if !directory.is_dir() {
             return Err(SqliteError::NoDirectory { path: directory.to_owned() });
@@ -53,7 +77,7 @@ impl Lock {
         Ok(Self {
             #[cfg(unix)]
             _claim: claim.map_or_else(|| claim::Claim::of(&file, path), Ok)?,
-            _file: file,
+            file,
         })
     }
 }
