@@ -33,6 +33,11 @@ fn keys_that_were_sold_before_a_move_work_after_it() {
     let piped = program(&site, &["dump", "-"], &[]);
     assert!(piped.status.success() && piped.stdout == std::fs::read(site.path().join("shop.jsonl")).unwrap());
 
+    let itself = program(&site, &["dump", "delivery-data/delivery.db"], &[]);
+    assert!(
+        !itself.status.success() && String::from_utf8_lossy(&itself.stderr).contains("belongs to the store itself")
+    );
+
     let shared = [("DATABASE_URL", url.as_str()), secret];
     let loaded = program(&site, &["load", "shop.jsonl"], &shared);
     assert!(loaded.status.success(), "{}", String::from_utf8_lossy(&loaded.stderr));

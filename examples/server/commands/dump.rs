@@ -18,6 +18,18 @@ pub(super) async fn dump(settings: &Settings, to: &Path) -> Result<(), Refusal> 
     if to.as_os_str() == "-" {
         return write(settings, stdout()).await.map(drop);
     }
+    // Where a link leads to.
+    let to = &to.canonicalize().unwrap_or_else(|_| to.to_owned());
+    if let Database::Sqlite(file) = &settings.database
+        && is_of(file, to)
+    {
+        return Err(format!("{} belongs to the store itself: dump it into another file", to.display()).into());
+    }
+    if to.metadata().is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+        // A pipe or a device takes it as standard output does.
+        let there = fs::OpenOptions::new().write(true).open(to).map_err(|error| unwritten(to, &error))?;
+        return write(settings, there).await.map(drop);
+    }
     let new = beside(to);
     let made = async {
         // Not a file that somebody else has made under this name, and can read.
@@ -34,6 +46,15 @@ pub(super) async fn dump(settings: &Settings, to: &Path) -> Result<(), Refusal> 
     say(&report(&format!("Dumped to {}", to.display()), &dumped));
     say("The secrets that keys are signed with are not in it: keep your KEY_SECRET, or DATA_DIR/secrets.env, too.");
     Ok(())
+}
+
+/// Whether `file` is the database's, or stands beside it for the database.
+fn is_of(database: &Path, file: &Path) -> bool {
+    ["", "-wal", "-shm", "-journal"].into_iter().any(|end| {
+        let mut name = database.as_os_str().to_owned();
+        name.push(end);
+        Path::new(&name).canonicalize().is_ok_and(|path| path == file)
+    })
 }
 
 async fn write(settings: &Settings, to: impl Write + Send) -> Result<Dumped, Refusal> {

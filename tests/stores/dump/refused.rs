@@ -60,6 +60,13 @@ async fn a_file_that_is_no_whole_dump_is_refused_and_nothing_is_changed() {
         ("with a row less", resealed(&[&lines[..key], &lines[key + 1..]].concat()), "its rows are not as many"),
         ("with an unknown field", with(key, lines[key].replace("\"used_count\"", "\"spent\"")), "line"),
         ("with a text for a number", with(key, lines[key].replace("\"used_count\":0", "\"used_count\":\"0\"")), "line"),
+        ("with a number below 1", with(key, lines[key].replace("\"number\":", "\"number\":-")), "line"),
+        (
+            "with a number too great",
+            with(key, lines[key].replace("\"number\":", "\"number\":922337203685477580")),
+            "line",
+        ),
+        ("with a count below 0", with(key, lines[key].replace("\"used_count\":0", "\"used_count\":-5")), "line"),
         ("with a row of another table", with(key, lines[key].replace("\"row\":\"key\"", "\"row\":\"use\"")), "line"),
         (
             "with a key without an address",

@@ -15,6 +15,8 @@ pub(in crate::store) struct Checked {
     pub(super) rows: BufReader<File>,
     pub(super) counts: Counts,
     pub(super) sha256: [u8; 32],
+    /// Of the lines that were read.
+    hash: Sha256,
     path: PathBuf,
 }
 
@@ -30,7 +32,13 @@ pub(in crate::store) fn check(
     let unreadable = |source| DumpError::Read { path: path.to_owned(), source };
     let torn = |why| DumpError::Torn { path: path.to_owned(), why };
     let file = File::open(path).map_err(unreadable)?;
-    let of = file.metadata().map_err(unreadable)?.len();
+    let metadata = file.metadata().map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err(unreadable(std::io::Error::other(
+            "it is no file, which is read twice: once to check it, once to load it",
+        )));
+    }
+    let of = metadata.len();
     let mut lines = BufReader::with_capacity(1 << 16, file);
     let mut line = Vec::new();
     lines.by_ref().take(FIRST_LINE).read_until(b'\n', &mut line).map_err(unreadable)?;
@@ -38,6 +46,7 @@ pub(in crate::store) fn check(
     let (mut hash, mut rows, mut done, mut shown) = (Sha256::new(), 0, line.len() as u64, 0);
     let start = done;
     let mut signed_by = Vec::new();
+    let read = Sha256::new_with_prefix(&line);
     // Each line is hashed once another has come: the last is not.
     let mut before = std::mem::take(&mut line);
     while lines.read_until(b'\n', &mut line).map_err(unreadable)? > 0 {
@@ -57,11 +66,11 @@ pub(in crate::store) fn check(
         _ => return Err(torn("its last line is missing")),
     };
     let sha256: [u8; 32] = hash.finalize().into();
-    let counted: u64 = first.counts.0.iter().map(|(_, count)| count).sum();
+    let counted = first.counts.0.iter().try_fold(1_u64, |sum, (_, count)| sum.checked_add(*count));
     if last.sha256 != Some(HEXLOWER.encode(&sha256)) {
         return Err(torn("its SHA-256 is not the one in its last line"));
     }
-    if last.counts != first.counts || counted + 1 != rows {
+    if last.counts != first.counts || counted != Some(rows) {
         return Err(torn("its rows are not as many as it says"));
     }
     let known = |row: &String| TABLES.iter().any(|table| table.row == row);
@@ -72,7 +81,7 @@ pub(in crate::store) fn check(
         return Err(DumpError::OtherSecret);
     }
     lines.seek(std::io::SeekFrom::Start(start)).map_err(unreadable)?;
-    Ok(Checked { rows: lines, counts: first.counts, sha256, path: path.to_owned() })
+    Ok(Checked { rows: lines, counts: first.counts, sha256, hash: read, path: path.to_owned() })
 }
 
 /// The fingerprint of a row of the keyring.
@@ -97,11 +106,21 @@ fn first_line(path: &Path, line: &[u8]) -> Result<Frame, DumpError> {
 }
 
 impl Checked {
+    /// Whether the rows that were read are those that were checked.
+    pub(super) fn finish(self) -> Result<[u8; 32], DumpError> {
+        if <[u8; 32]>::from(self.hash.finalize()) == self.sha256 {
+            Ok(self.sha256)
+        } else {
+            Err(DumpError::Torn { path: self.path, why: "it was changed while it was loaded" })
+        }
+    }
+
     /// The next line, without its end.
     pub(super) fn next<'l>(&mut self, line: &'l mut Vec<u8>) -> Result<&'l [u8], DumpError> {
         line.clear();
         let read = self.rows.read_until(b'\n', line);
         read.map_err(|source| DumpError::Read { path: self.path.clone(), source })?;
+        self.hash.update(&*line);
         Ok(line.strip_suffix(b"\n").unwrap_or(line))
     }
 }

@@ -12,6 +12,9 @@ use super::{DumpError, Dumped, Kind, Progress, TABLES, Table};
 use crate::key::KeyId;
 use crate::store::sql::session::Value;
 
+/// The greatest number that a row may have: the store goes on after it.
+const MAX_ID: i64 = 1 << 62;
+
 /// An empty store that is filled in one transaction.
 #[async_trait]
 pub(in crate::store) trait Target: Send {
@@ -25,7 +28,7 @@ pub(in crate::store) async fn load(
     target: &mut (dyn Target + '_),
     mut progress: impl FnMut(Progress) + Send,
 ) -> Result<Dumped, DumpError> {
-    let (counts, sha256) = (std::mem::take(&mut checked.counts.0), checked.sha256);
+    let counts = std::mem::take(&mut checked.counts.0);
     let (mut line, mut number, mut loaded) = (Vec::new(), 1, Vec::with_capacity(counts.len()));
     for (row, of) in counts {
         let Some(table) = TABLES.iter().find(|table| table.row == row) else { continue };
@@ -44,7 +47,7 @@ pub(in crate::store) async fn load(
         }
         loaded.push((table.what, done));
     }
-    Ok(Dumped { rows: loaded, sha256 })
+    Ok(Dumped { rows: loaded, sha256: checked.finish()? })
 }
 
 /// The values of a row, in the order of the table's columns.
@@ -63,10 +66,18 @@ fn value(kind: Kind, field: Option<&RawValue>) -> Option<Value> {
     let text = |field: &RawValue| serde_json::from_str::<String>(field.get()).ok();
     let time = |field: &RawValue| Some(DateTime::parse_from_rfc3339(&text(field)?).ok()?.with_timezone(&Utc));
     Some(match (kind, field) {
-        (Kind::Number | Kind::Flag | Kind::Seconds | Kind::Milliseconds, None) => Value::Integer(None),
+        (Kind::Number | Kind::Id | Kind::Count | Kind::Flag | Kind::Seconds | Kind::Milliseconds, None) => {
+            Value::Integer(None)
+        }
         (Kind::Text | Kind::Json, None) => Value::Text(None),
         (Kind::KeyId | Kind::Bytes, None) => Value::Bytes(None),
         (Kind::Number, Some(field)) => Value::Integer(Some(field.get().parse().ok()?)),
+        (Kind::Id, Some(field)) => {
+            Value::Integer(field.get().parse().ok().filter(|id| (1..=MAX_ID).contains(id)).map(Some)?)
+        }
+        (Kind::Count, Some(field)) => {
+            Value::Integer(field.get().parse().ok().filter(|count: &i64| *count >= 0).map(Some)?)
+        }
         (Kind::Flag, Some(field)) => Value::Integer(Some(field.get().parse::<bool>().ok()?.into())),
         (Kind::Seconds, Some(field)) => Value::Integer(Some(time(field)?.timestamp())),
         (Kind::Milliseconds, Some(field)) => Value::Integer(Some(time(field)?.timestamp_millis())),

@@ -23,6 +23,10 @@ pub(in crate::store) struct Table {
 pub(in crate::store) enum Kind {
     /// A number.
     Number,
+    /// The number of a row: 1 or more.
+    Id,
+    /// A number that is 0 or more.
+    Count,
     /// 0 or 1, written as `false` or `true`.
     Flag,
     /// Seconds since 1970, written in RFC 3339.
@@ -38,7 +42,7 @@ pub(in crate::store) enum Kind {
     Bytes,
 }
 
-use Kind::{Bytes, Flag, Json, KeyId, Milliseconds, Number, Seconds, Text};
+use Kind::{Bytes, Count, Flag, Id, Json, KeyId, Milliseconds, Number, Seconds, Text};
 
 pub(in crate::store) static TABLES: [Table; 16] = [
     Table {
@@ -55,7 +59,7 @@ pub(in crate::store) static TABLES: [Table; 16] = [
         name: "delivery_product",
         key: &["id"],
         columns: &[
-            ("product_id", "id", Number),
+            ("product_id", "id", Id),
             ("name", "name", Text),
             ("description", "description", Text),
             ("kind", "kind", Text),
@@ -76,12 +80,12 @@ pub(in crate::store) static TABLES: [Table; 16] = [
         name: "delivery_post",
         key: &["id"],
         columns: &[
-            ("post_id", "id", Number),
+            ("post_id", "id", Id),
             ("title", "title", Text),
             ("category", "category", Text),
             ("content", "content", Text),
             ("published_at", "published_at", Seconds),
-            ("version", "version", Number),
+            ("version", "version", Count),
         ],
         chunk: 16,
     },
@@ -91,10 +95,10 @@ pub(in crate::store) static TABLES: [Table; 16] = [
         name: "delivery_key",
         key: &["number"],
         columns: &[
-            ("number", "number", Number),
+            ("number", "number", Id),
             ("key_id", "id", KeyId),
             ("secret_version", "secret_version", Number),
-            ("product_id", "product", Number),
+            ("product_id", "product", Id),
             ("customer_email", "email", Text),
             ("source", "source", Text),
             ("order_id", "order_id", Text),
@@ -103,8 +107,8 @@ pub(in crate::store) static TABLES: [Table; 16] = [
             ("granted_uses", "granted_uses", Number),
             ("expires_at", "expires_at", Seconds),
             ("max_uses", "max_uses", Number),
-            ("used_count", "used", Number),
-            ("last_use", "last_use", Number),
+            ("used_count", "used", Count),
+            ("last_use", "last_use", Id),
             ("revoked_at", "revoked_at", Milliseconds),
             ("revoked_reason", "revoked_reason", Text),
             ("revoked_by", "revoked_by", Text),
@@ -123,8 +127,8 @@ pub(in crate::store) static TABLES: [Table; 16] = [
         columns: &[
             ("order_id", "order_id", Text),
             ("source", "source", Text),
-            ("product_id", "product", Number),
-            ("key", "key", Number),
+            ("product_id", "product", Id),
+            ("key", "key", Id),
         ],
         chunk: 10000,
     },
@@ -134,11 +138,11 @@ pub(in crate::store) static TABLES: [Table; 16] = [
         name: "delivery_use",
         key: &["number"],
         columns: &[
-            ("number", "number", Number),
-            ("key", "key", Number),
+            ("number", "number", Id),
+            ("key", "key", Id),
             ("at", "at", Milliseconds),
-            ("used_count", "used", Number),
-            ("previous", "previous", Number),
+            ("used_count", "used", Count),
+            ("previous", "previous", Id),
         ],
         chunk: 10000,
     },
@@ -148,15 +152,15 @@ pub(in crate::store) static TABLES: [Table; 16] = [
         name: "delivery_message",
         key: &["number"],
         columns: &[
-            ("number", "number", Number),
-            ("key", "key", Number),
+            ("number", "number", Count),
+            ("key", "key", Id),
             ("kind", "kind", Text),
             ("recipient", "recipient", Text),
             ("message_id", "message_id", Text),
-            ("state", "state", Number),
+            ("state", "state", Count),
             ("leased", "leased", Flag),
-            ("attempts", "attempts", Number),
-            ("token", "token", Number),
+            ("attempts", "attempts", Count),
+            ("token", "token", Count),
             ("queued_at", "queued_at", Milliseconds),
             ("due_at", "due_at", Milliseconds),
             ("reason", "reason", Text),
@@ -170,9 +174,9 @@ pub(in crate::store) static TABLES: [Table; 16] = [
         name: "delivery_event",
         key: &["number"],
         columns: &[
-            ("number", "number", Number),
-            ("key", "key", Number),
-            ("product_id", "product", Number),
+            ("number", "number", Count),
+            ("key", "key", Id),
+            ("product_id", "product", Id),
             ("at", "at", Milliseconds),
             ("actor", "actor", Text),
             ("action", "action", Text),
@@ -186,7 +190,7 @@ pub(in crate::store) static TABLES: [Table; 16] = [
         name: "delivery_inbox",
         key: &["number"],
         columns: &[
-            ("number", "number", Number),
+            ("number", "number", Count),
             ("source", "source", Text),
             ("name", "name", Text),
             ("kind", "kind", Text),
@@ -197,8 +201,8 @@ pub(in crate::store) static TABLES: [Table; 16] = [
             ("reason", "reason", Text),
             ("keys", "keys", Json),
             ("due_at", "due_at", Milliseconds),
-            ("attempts", "attempts", Number),
-            ("version", "version", Number),
+            ("attempts", "attempts", Count),
+            ("version", "version", Count),
         ],
         chunk: 16,
     },
@@ -215,12 +219,7 @@ pub(in crate::store) static TABLES: [Table; 16] = [
         what: "references",
         name: "delivery_reference",
         key: &["source", "kind", "name"],
-        columns: &[
-            ("source", "source", Text),
-            ("kind", "kind", Text),
-            ("name", "name", Text),
-            ("deal", "deal", Number),
-        ],
+        columns: &[("source", "source", Text), ("kind", "kind", Text), ("name", "name", Text), ("deal", "deal", Id)],
         chunk: 10000,
     },
     Table {
@@ -250,12 +249,12 @@ pub(in crate::store) static TABLES: [Table; 16] = [
         name: "delivery_request",
         key: &["key", "request"],
         columns: &[
-            ("key", "key", Number),
+            ("key", "key", Id),
             ("request", "request", Text),
-            ("product_id", "product", Number),
+            ("product_id", "product", Id),
             ("at", "at", Milliseconds),
-            ("repeats", "repeats", Number),
-            ("version", "version", Number),
+            ("repeats", "repeats", Count),
+            ("version", "version", Count),
         ],
         chunk: 10000,
     },

@@ -84,7 +84,7 @@ fn line(table: &Table, values: &[Value], to: &mut Vec<u8>) -> Result<(), &'stati
         to.extend_from_slice(field.as_bytes());
         to.extend_from_slice(b"\":");
         match (kind, value) {
-            (Kind::Number, Value::Integer(Some(number))) => json(number, to)?,
+            (Kind::Number | Kind::Id | Kind::Count, Value::Integer(Some(number))) => json(number, to)?,
             (Kind::Flag, Value::Integer(Some(flag @ (0 | 1)))) => json(&(*flag == 1), to)?,
             (Kind::Seconds, Value::Integer(Some(at))) => {
                 let at = seconds(*at).map_err(|_| "a time is out of range")?;

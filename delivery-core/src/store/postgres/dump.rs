@@ -172,7 +172,7 @@ impl Target for Filling<'_> {
 
 fn database_type(kind: Kind) -> &'static str {
     match kind {
-        Kind::Number | Kind::Flag | Kind::Seconds | Kind::Milliseconds => "bigint",
+        Kind::Number | Kind::Id | Kind::Count | Kind::Flag | Kind::Seconds | Kind::Milliseconds => "bigint",
         Kind::Text | Kind::Json => "text",
         Kind::KeyId | Kind::Bytes => "bytea",
     }
