@@ -1,4 +1,4 @@
-//! What the documentation must name: every setting, every endpoint, every code.
+//! What the documentation must name: every setting, every endpoint, every code. What the image must build.
 
 use std::process::Command;
 
@@ -7,6 +7,8 @@ use delivery_core::http::Endpoint;
 
 const README: &str = include_str!("../../README.md");
 const SERVERS: &str = include_str!("../../examples/README.md");
+const IMAGE: &str = include_str!("../../examples/deploy/Dockerfile");
+const LOCKED: &str = include_str!("../../Cargo.lock");
 
 fn help(program: &str) -> String {
     let output = Command::new(support::process::example(program)).arg("--help").env_clear().output().unwrap();
@@ -65,5 +67,19 @@ fn every_code_has_a_line_with_its_status() {
             line.is_some_and(|line| line.contains(&code.status().to_string())),
             "examples/README.md says nothing of {code}"
         );
+    }
+}
+
+#[test]
+fn the_image_is_built_of_packages_and_programs_that_exist() {
+    let words: Vec<&str> = IMAGE.split_whitespace().collect();
+    let packages: Vec<&str> = words.windows(2).filter(|pair| pair[0] == "--package").map(|pair| pair[1]).collect();
+    assert!(packages.contains(&"axum-server-example"), "{packages:?}");
+    for package in packages {
+        assert!(LOCKED.contains(&format!("name = \"{package}\"\n")), "the workspace has no package {package}");
+    }
+    let programs = words.iter().filter_map(|word| word.strip_prefix("/delivery/target/release/examples/"));
+    for program in programs {
+        assert!(support::process::example(program).exists());
     }
 }
