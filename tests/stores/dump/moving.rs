@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use delivery_core::key::Fingerprint;
 use delivery_core::store::{PostgresStore, SqliteStore};
+use delivery_testing::histories::Step;
 use delivery_testing::{Fixture, histories};
 use support::postgres::{postgres, unique};
 use tempfile::TempDir;
@@ -58,4 +59,19 @@ impl Fixture for Moving {
 fn the_service_is_its_model_although_its_store_moves_at_each_restart() {
     let cases = support::rounds_of("PROPTEST_CASES", 12, 48);
     histories::check(|| Moving(Mutex::new(tempfile::tempdir().unwrap())), cases);
+}
+
+/// The newest entry of the audit log need not have the latest time.
+#[test]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
+fn numbers_go_on_after_a_clock_was_set_back() {
+    let steps = vec![
+        Step::Order { order: 0, product: 1, buyer: 0 },
+        Step::Revoke { key: 0 },
+        Step::Clock { milliseconds: -1 },
+        Step::Restore { key: 0 },
+        Step::Restart { crash: false },
+        Step::Revoke { key: 0 },
+    ];
+    histories::play(Moving(Mutex::new(tempfile::tempdir().unwrap())), steps);
 }

@@ -129,14 +129,15 @@ fn names() -> String {
 }
 
 /// What gives numbers away, and the next one. Keys may name uses that were pruned and a product that is gone: nothing else may get
-/// these numbers. Of rows that are listed by time, the lower bits are such a number.
+/// these numbers. Of rows that are listed by time, the lower bits are such a number. The greatest need not be that of the latest row:
+/// clocks are set back.
 const SEQUENCES: [(&str, &str); 4] = [
     (
         "ALTER SEQUENCE delivery_number",
         "SELECT greatest((SELECT max(number) FROM delivery_use), (SELECT max(last_use) FROM delivery_key), \
             (SELECT max(number) FROM delivery_key), (SELECT max(number) FROM delivery_deal), \
-            (SELECT max(number) & 1073741823 FROM delivery_message), (SELECT max(number) & 1073741823 FROM delivery_event), \
-            (SELECT max(number) & 1073741823 FROM delivery_inbox), 0) + 1",
+            (SELECT max(number & 1073741823) FROM delivery_message), (SELECT max(number & 1073741823) FROM delivery_event), \
+            (SELECT max(number & 1073741823) FROM delivery_inbox), 0) + 1",
     ),
     (
         "ALTER TABLE delivery_product ALTER COLUMN id",

@@ -139,10 +139,16 @@ async fn fill(
     secrets: &[Fingerprint],
     progress: impl FnMut(Progress) + Send,
 ) -> Result<Dumped, DumpError> {
-    // A key may name a use that was pruned, and a product that is gone: nothing else may get these numbers.
-    const NUMBERS: [&str; 3] = [
+    // A key may name a use that was pruned, and a product that is gone: nothing else may get these numbers. Of rows that are
+    // listed by time, the lower bits are such a number. The greatest need not be that of the latest row: clocks are set back.
+    const NUMBERS: [&str; 4] = [
         "UPDATE delivery_watermark SET number = max((SELECT coalesce(max(number), 0) FROM delivery_use), \
             (SELECT coalesce(max(last_use), 0) FROM delivery_count))",
+        "UPDATE delivery_watermark SET reserved = max(number, (SELECT coalesce(max(number), 0) FROM delivery_key), \
+            (SELECT coalesce(max(number), 0) FROM delivery_deal), \
+            (SELECT coalesce(max(number & 1073741823), 0) FROM delivery_message), \
+            (SELECT coalesce(max(number & 1073741823), 0) FROM delivery_event), \
+            (SELECT coalesce(max(number & 1073741823), 0) FROM delivery_inbox))",
         "INSERT INTO sqlite_sequence (name, seq) SELECT 'delivery_product', 0 \
             WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'delivery_product')",
         "UPDATE sqlite_sequence SET seq = max(seq, (SELECT coalesce(max(product), 0) FROM delivery_key)) \

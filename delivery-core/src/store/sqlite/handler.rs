@@ -52,13 +52,8 @@ impl Writer {
     }
 
     async fn recover(&mut self) -> Result<(), StoreError> {
-        // A load reserves nothing. Numbers of rows that are listed by time have that above these bits.
-        const NEWEST: &str = "SELECT max( \
-            coalesce((SELECT max(number) FROM delivery_key), 0), coalesce((SELECT max(number) FROM delivery_use), 0), \
-            coalesce((SELECT max(number) & 1073741823 FROM delivery_message), 0), \
-            coalesce((SELECT max(number) & 1073741823 FROM delivery_event), 0), \
-            coalesce((SELECT max(number) & 1073741823 FROM delivery_inbox), 0), \
-            coalesce((SELECT max(number) FROM delivery_deal), 0), (SELECT max(number, reserved) FROM delivery_watermark))";
+        // No row has a number beyond it.
+        const NEWEST: &str = "SELECT reserved FROM delivery_watermark";
         self.connection.execute(include_str!("batch.sql")).await.map_err(store_error)?;
         self.newest = sqlx::query_scalar(NEWEST).fetch_one(&mut self.connection).await.map_err(store_error)?;
         self.reserved = self.newest;
