@@ -38,7 +38,7 @@ pub(crate) use self::recent::Recent;
 pub use self::running::Running;
 pub use self::seller::{Desk, Expiry};
 pub use self::settings::PlatformSettings;
-pub use self::settings::{Options, SettingError, Settings};
+pub use self::settings::{Options, Setting, SettingError, Settings};
 pub use self::stores::Stores;
 use crate::clock::Clock;
 use crate::entropy::Entropy;

@@ -2,23 +2,23 @@
 //! framework's configuration, or from anything that serde reads.
 
 mod platforms;
+mod rows;
 mod table;
-
-use std::cell::RefCell;
 
 use ipnet::IpNet;
 use thiserror::Error;
-use url::Url;
 
 pub use self::platforms::PlatformSettings;
+pub use self::rows::Setting;
+use self::rows::{OPTIONS, Row, SECRETS};
 use super::expiry::ExpiryNotice;
 use crate::key::Keyring;
 use crate::language::Language;
-use crate::limit::{Quota, Quotas};
+use crate::limit::Quotas;
 use crate::mail::Sender;
 use crate::secret::{AdminToken, WebhookSecret};
 use crate::seller::AdminTokens;
-use crate::terms::{Terms, UseLimit, Validity};
+use crate::terms::Terms;
 use crate::text::Invalid;
 
 /// All settings that can be given as text. `Deserialize` reads a table whose keys are the names in lower case. Its
@@ -96,9 +96,6 @@ impl SettingError {
     }
 }
 
-/// The settings that no host can do without, and `ADMIN_TOKENS`.
-const SECRETS: [&str; 4] = ["WEBHOOK_SECRET", "ADMIN_TOKEN", "ADMIN_TOKENS", "KEY_SECRET"];
-
 impl Settings {
     /// Reads every setting by calling `setting` with its name. A setting that is absent or empty has its default.
     ///
@@ -106,7 +103,7 @@ impl Settings {
     ///
     /// [`SettingError`] names the first setting that is invalid, or the secret that is missing.
     pub fn read(setting: impl Fn(&'static str) -> Option<String>) -> Result<Self, SettingError> {
-        let [webhook, admin, named, keys] = SECRETS;
+        let [webhook, admin, named, keys] = SECRETS.map(|setting| setting.name);
         let webhook_secret = required(&setting, webhook, str::parse)?;
         let admin_token: AdminToken = required(&setting, admin, str::parse)?;
         let admin_tokens: AdminTokens = read(&setting, named, str::parse)?.unwrap_or_default();
@@ -118,17 +115,6 @@ impl Settings {
             options: Options::read(setting)?,
         })
     }
-
-    /// The names of all: the secrets, and whatever [`Options::read`] asks for.
-    fn names() -> Vec<&'static str> {
-        let names = RefCell::new(Vec::from(SECRETS));
-        // It asks for every one, since a setting that is absent is never wrong.
-        let _ = Options::read(|name| {
-            names.borrow_mut().push(name);
-            None
-        });
-        names.into_inner()
-    }
 }
 
 impl Options {
@@ -138,39 +124,15 @@ impl Options {
     ///
     /// [`SettingError`] names the first setting that makes no sense.
     pub fn read(setting: impl Fn(&'static str) -> Option<String>) -> Result<Self, SettingError> {
-        const QUOTA: Invalid = Invalid::expected("must be 1 or more requests per minute, at most 4294967295");
-        let quota = |name, default| {
-            let parse = |text: &str| Quota::per_minute(text.parse().map_err(|_| QUOTA)?);
-            Ok(read(&setting, name, parse)?.unwrap_or(default))
-        };
-        let quotas = Quotas::default();
-        let terms = Terms::default();
-        // Text that is not a number is read as 0, which is refused with the message that says what the setting expects.
-        let days = |text: &str| Validity::from_days(text.parse().unwrap_or_default());
-        let uses = |text: &str| UseLimit::from_count(text.parse().unwrap_or_default());
-        Ok(Self {
-            sender: read(&setting, "MAIL_FROM", str::parse)?.unwrap_or_default(),
-            base_url: read(&setting, "BASE_URL", web_address)?,
-            language: read(&setting, "LANGUAGE", str::parse)?.unwrap_or_default(),
-            expiry_notice: read(&setting, "EXPIRY_NOTICE_DAYS", str::parse)?.unwrap_or_default(),
-            trusted_proxies: read(&setting, "TRUSTED_PROXIES", networks)?.unwrap_or_default(),
-            quotas: Quotas {
-                product: quota("LIMIT_PRODUCT", quotas.product)?,
-                validate: quota("LIMIT_VALIDATE", quotas.validate)?,
-                webhook: quota("LIMIT_WEBHOOK", quotas.webhook)?,
-                admin: quota("LIMIT_ADMIN", quotas.admin)?,
-                failures: quota("LIMIT_FAILURES", quotas.failures)?,
-                events: quota("LIMIT_EVENTS", quotas.events)?,
-                resend: quota("LIMIT_RESEND", quotas.resend)?,
-                desk: quota("LIMIT_DESK", quotas.desk)?,
-            },
-            terms: Terms {
-                validity: read(&setting, "KEY_DAYS", days)?.unwrap_or(terms.validity),
-                limit: read(&setting, "KEY_USES", uses)?.unwrap_or(terms.limit),
-            },
-            platforms: PlatformSettings::read(&setting)?,
-        })
+        let mut options = Self { platforms: PlatformSettings::read(&setting)?, ..Self::default() };
+        read_rows(OPTIONS, &mut options, &setting)?;
+        Ok(options)
     }
+}
+
+/// Returns the text of a setting, unless it is absent or empty.
+fn given(setting: impl Fn(&'static str) -> Option<String>, name: &'static str) -> Option<String> {
+    setting(name).filter(|text| !text.is_empty())
 }
 
 fn read<T>(
@@ -178,8 +140,21 @@ fn read<T>(
     name: &'static str,
     parse: impl Fn(&str) -> Result<T, Invalid>,
 ) -> Result<Option<T>, SettingError> {
-    let text = setting(name).filter(|text| !text.is_empty());
-    text.map(|text| parse(&text).map_err(|expected| SettingError { name, expected })).transpose()
+    given(setting, name).map(|text| parse(&text).map_err(|expected| SettingError { name, expected })).transpose()
+}
+
+/// Reads each row's setting into `target`, which keeps its defaults for the settings that are absent.
+fn read_rows<T>(
+    rows: &[Row<T>],
+    target: &mut T,
+    setting: &impl Fn(&'static str) -> Option<String>,
+) -> Result<(), SettingError> {
+    for Row { setting: Setting { name, .. }, read } in rows {
+        if let Some(text) = given(setting, name) {
+            read(target, &text).map_err(|expected| SettingError { name, expected })?;
+        }
+    }
+    Ok(())
 }
 
 fn required<T>(
@@ -188,26 +163,4 @@ fn required<T>(
     parse: impl Fn(&str) -> Result<T, Invalid>,
 ) -> Result<T, SettingError> {
     read(setting, name, parse)?.ok_or(SettingError { name, expected: Invalid::expected("must be set") })
-}
-
-/// An address that paths are appended to, and that is mailed to buyers.
-fn web_address(text: &str) -> Result<String, Invalid> {
-    let plain = |url: &Url| {
-        let credentials = !url.username().is_empty() || url.password().is_some();
-        matches!(url.scheme(), "http" | "https") && !credentials && url.query().is_none() && url.fragment().is_none()
-    };
-    let url = Url::parse(text).ok().filter(plain);
-    url.map(String::from).ok_or(Invalid::expected("must be an address such as https://shop.example"))
-}
-
-fn networks(list: &str) -> Result<Vec<IpNet>, Invalid> {
-    let entries = list.split(',').map(str::trim).filter(|entry| !entry.is_empty());
-    let network = |entry: &str| {
-        let address = || entry.parse::<std::net::IpAddr>().map(IpNet::from);
-        entry
-            .parse()
-            .or_else(|_| address())
-            .map_err(|_| Invalid::expected("must be networks such as 10.0.0.0/8,fd00::/8"))
-    };
-    entries.map(network).collect()
 }

@@ -4,23 +4,22 @@ use std::collections::BTreeMap;
 
 use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
 
-use super::Settings;
+use super::{Setting, Settings};
 
 impl<'de> Deserialize<'de> for Settings {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let table = BTreeMap::<String, Value>::deserialize(deserializer)?;
-        let names = Self::names();
-        let known = |name: &str| names.iter().any(|known| known.to_ascii_lowercase() == name);
+        let known = |name: &str| Setting::all().any(|known| known.name.to_ascii_lowercase() == name);
         if let Some(name) = table.keys().find(|name| !known(name)) {
             return Err(D::Error::custom(format!("there is no setting {name}")));
         }
         let value = |name: &str| table.get(&name.to_ascii_lowercase());
-        for name in names.iter().filter(|name| name.contains("SECRET") || name.contains("TOKEN")) {
+        for Setting { name, .. } in Setting::all().filter(|setting| setting.is_secret) {
             // A number would lose its leading zeros.
             let fits = value(name).is_none_or(|value| match value {
                 Value::Text(_) => true,
                 Value::Bare(_) => false,
-                Value::List(_) => matches!(*name, "ADMIN_TOKENS" | "KEY_SECRET"),
+                Value::List(_) => matches!(name, "ADMIN_TOKENS" | "KEY_SECRET"),
             });
             if !fits {
                 return Err(D::Error::custom(format!("{name} must be a text in quotes")));
@@ -153,7 +152,7 @@ mod tests {
         });
         assert!(read.is_ok());
         let asked = asked.into_inner();
-        assert_eq!(asked, Settings::names().into_iter().collect::<BTreeSet<_>>());
+        assert_eq!(asked, Setting::all().map(|setting| setting.name).collect::<BTreeSet<_>>());
         for name in asked {
             let refused = settings(json!({ (name.to_ascii_lowercase()): "" })).err().unwrap_or_default();
             assert!(!refused.contains("there is no setting"), "{refused}");
@@ -161,16 +160,17 @@ mod tests {
     }
 
     #[test]
+    fn the_defaults_of_the_table_are_those_of_a_host_that_sets_nothing() {
+        let default = |name| Setting::all().find(|setting| setting.name == name)?.default.map(str::to_owned);
+        let (read, unset) = (Options::read(default).unwrap(), Options::read(|_| None).unwrap());
+        assert_eq!(format!("{read:?}"), format!("{unset:?}"));
+        assert_eq!(format!("{unset:?}"), format!("{:?}", Options::default()));
+    }
+
+    #[test]
     fn platforms_may_stand_in_a_table() {
         use crate::delivery::PlatformSettings;
 
-        let asked = std::cell::RefCell::new(BTreeSet::new());
-        let none = PlatformSettings::read(|name| {
-            asked.borrow_mut().insert(name);
-            None
-        });
-        assert!(none.unwrap().platforms.is_empty());
-        assert_eq!(asked.into_inner(), PlatformSettings::NAMES.iter().copied().collect::<BTreeSet<_>>());
         let all = json!({
             "stripe_secret": "whsec_1", "paddle_secret": "pdl_1", "paddle_tolerance": 7, "accept_test_events": true,
             "subscription_grace_days": 0,
