@@ -12,7 +12,7 @@ use rocket::route::Outcome;
 use rocket::{Request, Response, route};
 use tokio_util::io::ReaderStream;
 
-use crate::body::{Answer, RequestBody};
+use crate::body::Answer;
 
 /// The service that this application mounts.
 pub(crate) struct Mounted(pub(crate) Delivery);
@@ -33,16 +33,10 @@ impl route::Handler for Api {
             return Outcome::Forward((data, response(Reply::not_found()).status()));
         }
         let call = call(request, request.method());
-        let reply = if let Some(body) = RequestBody::take(request) {
-            self.endpoint.serve(&self.delivery, &call, body).await
-        } else {
-            let limit = self.endpoint.body_limit();
-            // Reading one byte more than the limit shows that a body is too large. An endpoint without a body needs no
-            // buffer.
-            let body = ReaderStream::with_capacity(data.open((limit + 1).bytes()), limit.min(8 << 10));
-            self.endpoint.serve(&self.delivery, &call, body).await
-        };
-        Outcome::Success(response(reply))
+        let limit = self.endpoint.body_limit();
+        // Reading one byte more than the limit shows that a body is too large. An endpoint without a body needs no buffer.
+        let body = ReaderStream::with_capacity(data.open((limit + 1).bytes()), limit.min(8 << 10));
+        Outcome::Success(response(self.endpoint.serve(&self.delivery, &call, body).await))
     }
 }
 

@@ -35,7 +35,6 @@ pub struct DeliveryFairing {
     base: String,
     /// `None`: all that the service has what it needs for.
     endpoints: Option<Vec<Endpoint>>,
-    sends: bool,
     build: Box<Builder>,
     running: Mutex<Option<Running>>,
     open: TaskTracker,
@@ -62,14 +61,7 @@ impl DeliveryFairing {
     }
 
     fn built(build: Box<Builder>) -> Self {
-        Self {
-            base: String::new(),
-            endpoints: None,
-            sends: true,
-            build,
-            running: Mutex::default(),
-            open: TaskTracker::new(),
-        }
+        Self { base: String::new(), endpoints: None, build, running: Mutex::default(), open: TaskTracker::new() }
     }
 
     /// Mounts under `base` instead, a path such as `/shop`; anything else aborts the launch.
@@ -81,11 +73,6 @@ impl DeliveryFairing {
     /// [has what it needs for](Endpoint::served_by).
     pub fn endpoints(self, endpoints: impl IntoIterator<Item = Endpoint>) -> Self {
         Self { endpoints: Some(endpoints.into_iter().collect()), ..self }
-    }
-
-    /// Leaves it to the host to [start](Delivery::start) the service, and to stop it.
-    pub fn without_sending(self) -> Self {
-        Self { sends: false, ..self }
     }
 
     async fn prepare(&self, rocket: &Rocket<Build>) -> Result<Delivery, Failure> {
@@ -139,7 +126,7 @@ impl Fairing for DeliveryFairing {
     }
 
     async fn on_liftoff(&self, rocket: &Rocket<Orbit>) {
-        let Some(Mounted(delivery)) = rocket.state().filter(|_| self.sends) else { return };
+        let Some(Mounted(delivery)) = rocket.state() else { return };
         match delivery.start().await {
             Ok(running) => *self.running.lock().await = Some(running),
             Err(error) => {

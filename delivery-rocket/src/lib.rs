@@ -38,7 +38,6 @@ use rocket::request::Request;
 
 pub use delivery_core;
 
-pub use self::body::RequestBody;
 pub use self::fairing::DeliveryFairing;
 pub use self::grant::{Grant, OptionalGrant};
 pub use self::rejection::GrantRejection;

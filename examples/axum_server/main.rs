@@ -11,23 +11,22 @@ use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use delivery_core::Delivery;
-use server::heard::Heard;
-use server::serve::{Application, serve};
-use server::{docs, health};
+use server::connections::{Application, Heard, bind, health, serve};
+use server::{Stop, docs};
 use tower::ServiceExt;
 
 fn main() -> ExitCode {
-    server::run(|opened| {
-        let app = App(router(opened.delivery.clone()));
+    server::run(bind, |opened| {
+        let app = App(router(opened.delivery.clone(), opened.stop.clone()));
         serve(opened, app)
     })
 }
 
-fn router(delivery: Delivery) -> Router {
+fn router(delivery: Delivery, stop: Stop) -> Router {
     Router::new()
         .route(health::LIVE, any(health))
         .route(health::READY, any(health))
-        .with_state(delivery.clone())
+        .with_state((delivery.clone(), stop))
         .route(docs::PATH, any(reference))
         .merge(delivery_axum::router(delivery))
         .fallback(delivery_axum::not_found)
@@ -67,9 +66,9 @@ async fn reference(method: Method) -> Response {
     }
 }
 
-async fn health(State(delivery): State<Delivery>, request: Request) -> Response {
+async fn health(State((delivery, stop)): State<(Delivery, Stop)>, request: Request) -> Response {
     let asked = reads(request.method());
-    match health::check(request.uri().path(), &delivery).await.filter(|_| asked) {
+    match health::check(request.uri().path(), &delivery, &stop).await.filter(|_| asked) {
         Some((status, json)) => {
             let status = StatusCode::from_u16(status).unwrap_or_default();
             (status, [(header::CONTENT_TYPE, "application/json")], json).into_response()

@@ -1,145 +1,128 @@
-//! The complete server on Rocket: `cargo run --example rocket_server`. `--help` lists its settings.
+//! The server as a Rocket application: `cargo run --example rocket_server`. `--help` lists its settings.
 //!
-//! Rocket 0.5 sets no deadline on the head of a request, the first bytes of its body, or an idle connection, and counts no
-//! connections. So this server accepts connections in the loop that it shares with `axum_server`, and hands each request
-//! to Rocket by [`Client`], Rocket's own way to dispatch without a listener. Routes, fairings, guards and catchers work as
-//! they do after a launch; `Shutdown` and `on_shutdown` do not, since Rocket does not listen. Bodies reach
-//! [`DeliveryFairing`]'s routes as streams; a route of your own gets an empty `Data`.
+//! Rocket 0.5 sets no deadline on the head of a request, on an idle connection, or on a client that reads no answer, and
+//! limits no connections: the settings that say so (`MAX_CONNECTIONS`, `MAX_CONNECTIONS_PER_ADDRESS`, `HEAD_TIMEOUT`,
+//! `ANSWER_TIMEOUT`) have no effect here. Put a proxy in front that sets them, such as those of `examples/deploy`. A
+//! seller who wants a server that stands alone runs `axum_server`.
 
-use std::convert::Infallible;
-use std::future::Future;
+use std::collections::HashSet;
 use std::io;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use bytes::Bytes;
 use delivery_core::Delivery;
-use delivery_rocket::{DeliveryFairing, RequestBody};
-use futures_util::TryStreamExt;
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyDataStream, BodyExt, Full, StreamBody};
-use hyper::body::Frame;
-use hyper::header::{CONTENT_LENGTH, HeaderName, HeaderValue};
-use rocket::config::{Config, Ident, LogLevel};
+use delivery_rocket::DeliveryFairing;
+use rocket::config::{Config, Ident, LogLevel, Shutdown};
+use rocket::fairing::{AdHoc, Fairing, Info, Kind};
 use rocket::http::uri::Origin;
-use rocket::http::{ContentType, Header, Method, Status};
-use rocket::local::asynchronous::{Client, LocalResponse};
-use rocket::route::{self, Outcome};
+use rocket::http::{ContentType, Header, Status};
+use rocket::response::Responder;
 use rocket::shield::{NoSniff, Shield};
-use rocket::{Build, Data, Request, Response, Rocket, Route};
-use server::heard::Heard;
-use server::serve::{Application, serve};
-use server::{docs, health};
-use tokio::io::AsyncReadExt;
-use tokio_util::io::ReaderStream;
-
-/// Answers of up to this many bytes are read at once.
-const WHOLE: usize = 16 << 10;
-/// Longer answers are read in pieces of this many bytes. Sixteen pieces are buffered for a slow client.
-const PIECE: usize = 4 << 10;
+use rocket::{Build, Data, Request, Response, Rocket, State, get, routes};
+use server::connections::requests::{self, Open};
+use server::connections::{health, reserve};
+use server::{GRACE, Opened, Stop, announce, docs};
 
 fn main() -> ExitCode {
-    server::run(|opened| async {
-        let client = Client::untracked(app(opened.delivery.clone())).await.map_err(|error| error.kind().to_string())?;
-        // Its answers borrow from it; the process ends with it.
-        serve(opened, App(Box::leak(Box::new(client)))).await
+    server::run(reserve, |opened| async move {
+        let Opened { listener: reserved, address, delivery, background, stop, .. } = opened;
+        let background = background.start(&delivery);
+        let launched = app(delivery.clone(), address, stop).launch().await;
+        // Rocket takes no listener: it listened on this address with a socket of its own.
+        drop(reserved);
+        background.stop().await;
+        delivery.close().await;
+        launched.map(drop).map_err(|error| error.kind().to_string().into())
     })
 }
 
-fn app(delivery: Delivery) -> Rocket<Build> {
-    let health = |path| Route::new(Method::Get, path, Health(delivery.clone()));
-    // Rocket's own log has the queries of requests in it, and queries have keys.
-    rocket::custom(Config { log_level: LogLevel::Off, ident: Ident::none(), ..Config::release_default() })
-        .mount("/", [health(health::LIVE), health(health::READY), Route::new(Method::Get, docs::PATH, Reference)])
+fn app(delivery: Delivery, address: SocketAddr, stop: Stop) -> Rocket<Build> {
+    // The server waits for signals itself, for `STOP_DELAY`.
+    let grace = u32::try_from(GRACE.as_secs()).unwrap_or(u32::MAX);
+    let shutdown = Shutdown { ctrlc: false, signals: HashSet::new(), grace, mercy: 1, ..Shutdown::default() };
+    let config = Config {
+        address: address.ip(),
+        port: address.port(),
+        ident: Ident::none(),
+        // Rocket's own log has the queries of requests in it, and queries have keys.
+        log_level: LogLevel::Off,
+        shutdown,
+        ..Config::release_default()
+    };
+    rocket::custom(config)
+        .manage(stop.clone())
+        .mount("/", routes![live, ready, reference])
         .register("/", delivery_rocket::catchers())
         .attach(Shield::new().enable(NoSniff::default()))
-        .attach(DeliveryFairing::new(delivery).without_sending())
+        .attach(RequestNames)
+        .attach(DeliveryFairing::new(delivery))
+        .attach(AdHoc::on_liftoff("Announcement", move |rocket| {
+            let shutdown = rocket.shutdown();
+            rocket::tokio::spawn(async move {
+                stop.asked().await;
+                stop.delayed().await;
+                shutdown.notify();
+            });
+            announce(address);
+            Box::pin(async {})
+        }))
 }
 
-#[derive(Clone, Copy)]
-struct App(&'static Client);
+type Health = Option<(Status, (ContentType, &'static str))>;
 
-impl Application for App {
-    type Body = UnsyncBoxBody<Bytes, io::Error>;
+/// Rocket takes `/healthz/` for `/healthz`; the path tells them apart.
+async fn check(path: &Origin<'_>, delivery: &Delivery, stop: &Stop) -> Health {
+    let (status, json) = health::check(path.path().as_str(), delivery, stop).await?;
+    Some((Status::new(status), (ContentType::JSON, json)))
+}
 
-    fn answer(
-        &self,
-        request: hyper::Request<Heard>,
-        peer: SocketAddr,
-    ) -> impl Future<Output = hyper::Response<Self::Body>> + Send + 'static {
-        let client = self.0;
-        async move {
-            let (head, body) = request.into_parts();
-            // A method that Rocket does not know, such as `get`, is passed as TRACE, because the API supports neither.
-            let known =
-                head.method.as_str().parse().ok().filter(|known: &Method| known.as_str() == head.method.as_str());
-            let method = known.unwrap_or(Method::Trace);
-            let query = head.uri.query().map(str::to_owned);
-            let path = if head.uri.path().is_empty() { "/" } else { head.uri.path() };
-            let mut local = client.req(method, Origin::new(path.to_owned(), query)).remote(peer);
-            for (name, value) in &head.headers {
-                let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
-                local.add_header(Header::new(name.as_str().to_owned(), value));
-            }
-            RequestBody::attach(local.inner(), BodyDataStream::new(body).map_err(io::Error::other));
-            answered(local.dispatch().await).await
-        }
+#[get("/healthz")]
+async fn live(path: &Origin<'_>, delivery: &State<Delivery>, stop: &State<Stop>) -> Health {
+    check(path, delivery, stop).await
+}
+
+#[get("/readyz")]
+async fn ready(path: &Origin<'_>, delivery: &State<Delivery>, stop: &State<Stop>) -> Health {
+    check(path, delivery, stop).await
+}
+
+/// The API reference.
+struct Reference(&'static str);
+
+#[get("/docs")]
+fn reference() -> Option<Reference> {
+    docs::page().map(Reference)
+}
+
+impl<'r> Responder<'r, 'static> for Reference {
+    fn respond_to(self, _: &'r Request<'_>) -> rocket::response::Result<'static> {
+        let mut response = Response::new();
+        response.set_raw_header("content-type", docs::TYPE);
+        response.set_raw_header("content-security-policy", docs::POLICY);
+        response.set_sized_body(self.0.len(), io::Cursor::new(self.0));
+        Ok(response)
     }
 }
 
-async fn answered(mut from: LocalResponse<'static>) -> hyper::Response<UnsyncBoxBody<Bytes, io::Error>> {
-    let mut response = hyper::Response::builder().status(from.status().code);
-    for field in from.headers().iter() {
-        if let (Ok(name), Ok(value)) =
-            (HeaderName::try_from(field.name().as_str()), HeaderValue::from_str(field.value()))
-        {
-            response = response.header(name, value);
-        }
-    }
-    let size = from.body().preset_size();
-    if let (Some(size), Some(headers)) = (size, response.headers_mut()) {
-        headers.insert(CONTENT_LENGTH, size.into());
-    }
-    let body = if size.is_some_and(|size| size <= WHOLE) {
-        let mut whole = Vec::with_capacity(size.unwrap_or_default());
-        // In memory already.
-        let read = from.read_to_end(&mut whole).await.map(|_| Bytes::from(whole));
-        Full::new(read.unwrap_or_default()).map_err(|never: Infallible| match never {}).boxed_unsync()
-    } else {
-        let pieces = ReaderStream::with_capacity(from, PIECE).map_ok(Frame::data);
-        StreamBody::new(pieces).boxed_unsync()
-    };
-    response.body(body).unwrap_or_default()
-}
-
-#[derive(Clone)]
-struct Health(Delivery);
+/// Gives each request a name, in its answer and in the log.
+struct RequestNames;
 
 #[rocket::async_trait]
-impl route::Handler for Health {
-    async fn handle<'r>(&self, request: &'r Request<'_>, data: Data<'r>) -> Outcome<'r> {
-        match health::check(request.uri().path().as_str(), &self.0).await {
-            Some((status, json)) => Outcome::from(request, (Status::new(status), (ContentType::JSON, json))),
-            None => Outcome::forward(data, Status::NotFound),
-        }
+impl Fairing for RequestNames {
+    fn info(&self) -> Info {
+        Info { name: "Names of requests", kind: Kind::Request | Kind::Response }
     }
-}
 
-#[derive(Clone)]
-struct Reference;
+    async fn on_request(&self, request: &mut Request<'_>, _: &mut Data<'_>) {
+        let given = request.headers().get_one(requests::ID);
+        let open = Open::new(given, request.method().as_str(), request.uri().path().as_str());
+        request.replace_header(Header::new(requests::ID, open.id().to_owned()));
+        request.local_cache(|| Some(open));
+    }
 
-#[rocket::async_trait]
-impl route::Handler for Reference {
-    async fn handle<'r>(&self, request: &'r Request<'_>, data: Data<'r>) -> Outcome<'r> {
-        match docs::page().filter(|_| request.uri().path() == docs::PATH) {
-            Some(page) => {
-                let mut response = Response::new();
-                response.set_raw_header("content-type", docs::TYPE);
-                response.set_raw_header("content-security-policy", docs::POLICY);
-                response.set_sized_body(page.len(), io::Cursor::new(page));
-                Outcome::Success(response)
-            }
-            None => Outcome::forward(data, Status::NotFound),
-        }
+    async fn on_response<'r>(&self, request: &'r Request<'_>, response: &mut Response<'r>) {
+        let Some(open) = request.local_cache(|| None::<Open>) else { return };
+        open.answered(response.status().code);
+        response.set_header(Header::new(requests::ID, open.id().to_owned()));
     }
 }

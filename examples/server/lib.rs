@@ -1,34 +1,11 @@
 //! What the example servers share: settings, secrets, and putting the service together. Only the framework differs.
 
-mod alarm;
-mod alert;
-mod assemble;
-mod background;
-mod command;
 mod commands;
+pub mod connections;
 pub mod docs;
-mod dotenv;
-mod files;
-pub mod health;
-pub mod heard;
-mod history;
-mod idle;
-mod listen;
-mod log;
-mod metrics;
-mod pace;
-mod pages;
-mod places;
-mod platforms;
-mod private;
-mod refusal;
-mod requests;
-mod secrets;
-pub mod serve;
+mod observe;
 mod settings;
-mod signal;
-mod watch;
-mod welcome;
+mod start;
 
 use std::error::Error;
 use std::future::Future;
@@ -38,15 +15,18 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use delivery_core::{Delivery, explain};
-use tokio::net::TcpListener;
 
-use self::assemble::{Service, assemble};
-use self::background::BackgroundTasks;
-use self::listen::Listen;
-use self::metrics::Metrics;
-use self::places::Places;
-use self::settings::{Arguments, Settings};
-use self::signal::Signals;
+use self::connections::signal::Signals;
+use self::observe::log;
+use self::observe::metrics::Metrics;
+use self::settings::given::Given;
+use self::settings::listen::Listen;
+use self::settings::{Settings, watch};
+use self::start::assemble::{Service, assemble};
+use self::start::welcome;
+
+pub use self::connections::signal::Stop;
+pub use self::start::background::BackgroundTasks;
 
 /// Gives memory back to the system once a flood of requests is over, which the allocator of glibc does not.
 #[global_allocator]
@@ -61,26 +41,24 @@ const LINGER: Duration = Duration::from_secs(1);
 pub type Refusal = Box<dyn Error + Send + Sync>;
 
 /// Everything a framework needs to serve.
-pub struct Opened {
-    /// The socket that listens.
-    listener: TcpListener,
+pub struct Opened<L> {
+    /// The socket.
+    pub listener: L,
     /// Its address.
-    address: SocketAddr,
+    pub address: SocketAddr,
     /// The service.
     pub delivery: Delivery,
-    /// Connections that may be served at once.
-    places: Places,
-    beside: BackgroundTasks,
+    /// What runs beside it.
+    pub background: BackgroundTasks,
+    /// When to stop.
+    pub stop: Stop,
     listen: Listen,
-    signals: Signals,
 }
 
 /// Reads the settings, listens, opens the store, and greets the seller on the first start.
-async fn open(settings: &Settings, signals: &Signals) -> Result<Opened, Refusal> {
-    let listener = TcpListener::bind(settings.listen.bind)
-        .await
+async fn open<L>(settings: &Settings, signals: &Signals, bind: Bind<L>) -> Result<Opened<L>, Refusal> {
+    let (listener, address) = bind(settings.listen.bind)
         .map_err(|error| format!("BIND (--bind): {} cannot be listened on: {error}", settings.listen.bind))?;
-    let address = listener.local_addr()?;
     let metrics = match settings.watch.metrics {
         Some(address) => Some(Metrics::listen(address).await?),
         None => None,
@@ -92,14 +70,13 @@ async fn open(settings: &Settings, signals: &Signals) -> Result<Opened, Refusal>
     if let Some(metrics) = &metrics {
         tracing::info!("metrics at http://{}/metrics", metrics.address()?);
     }
-    let places = Places::new(settings.listen.max_connections, settings.listen.max_connections_per_address);
-    let beside = BackgroundTasks { metrics, alerts, history: settings.watch.history };
-    let (listen, signals) = (settings.listen, signals.clone());
-    Ok(Opened { listener, address, delivery, places, beside, listen, signals })
+    let background = BackgroundTasks { metrics, alerts, history: settings.watch.history, places: None };
+    let listen = settings.listen;
+    Ok(Opened { listener, address, delivery, background, stop: Stop::new(signals.clone(), listen.stop_delay), listen })
 }
 
 /// Says on standard output, in one line, that requests are answered from now on.
-fn announce(address: SocketAddr) {
+pub fn announce(address: SocketAddr) {
     say(&format!("listening on http://{address}"));
 }
 
@@ -108,26 +85,36 @@ fn say(text: &str) {
     let _ = writeln!(io::stdout(), "{text}");
 }
 
+/// Makes a socket at an address, and says which address it got.
+pub type Bind<L> = fn(SocketAddr) -> io::Result<(L, SocketAddr)>;
+
 /// Runs a server to its end; a refusal is told on standard error.
-pub fn run<S: Future<Output = Result<(), Refusal>>>(server: impl FnOnce(Opened) -> S) -> ExitCode {
+pub fn run<L, S: Future<Output = Result<(), Refusal>>>(bind: Bind<L>, server: impl FnOnce(Opened<L>) -> S) -> ExitCode {
     let mut is_json = false;
-    let ran = Arguments::read().and_then(|arguments| {
-        is_json = arguments.watch.is_json();
+    let ran = Given::read().and_then(|given| {
+        is_json = watch::is_json(&given);
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        let command = arguments.command.clone();
+        let command = given.command.clone();
         let mut lines = None;
         let ran = runtime.block_on(async {
-            let settings = arguments.check()?;
+            let settings = Settings::check(given)?;
             lines = Some(log::start(settings.watch.log_format)?);
             match command {
                 None => {
                     let signals = Signals::listen()?;
                     let opened = tokio::select! {
-                        opened = open(&settings, &signals) => opened?,
+                        opened = open(&settings, &signals, bind) => opened?,
                         // Nothing was begun that the next start does not find.
                         () = signals.clone().asked(1) => return Ok(()),
                     };
-                    server(opened).await
+                    let stop = opened.stop.clone();
+                    tokio::select! {
+                        ended = server(opened) => ended,
+                        () = stop.overdue() => {
+                            tracing::warn!("the server did not end in time, and what is open is cut off");
+                            Ok(())
+                        }
+                    }
                 }
                 Some(command) => commands::run(command, &settings).await,
             }

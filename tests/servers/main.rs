@@ -1,4 +1,5 @@
-//! The servers as a seller starts them. Each test is two: on axum and on Rocket.
+//! The servers as a seller starts them. Tests of the service run on axum and on Rocket, tests of connections on axum alone: Rocket
+//! leaves those to the proxy in front of it.
 
 mod attack;
 mod bad_input;
@@ -18,14 +19,18 @@ mod start;
 mod two;
 mod watch;
 
+macro_rules! on {
+    ($folder:ident, $program:literal, $($(#[$needs:meta])* $module:ident :: $test:ident),* $(,)?) => {
+        mod $folder {
+            $(#[test] $(#[$needs])* fn $test() { crate::$module::$test(&support::process::Site::new($program)); })*
+        }
+    };
+}
+
 macro_rules! on_both {
-    ($($(#[$needs:meta])* $module:ident :: $test:ident),* $(,)?) => {
-        mod axum {
-            $(#[test] $(#[$needs])* fn $test() { crate::$module::$test(&support::process::Site::new("axum_server")); })*
-        }
-        mod rocket {
-            $(#[test] $(#[$needs])* fn $test() { crate::$module::$test(&support::process::Site::new("rocket_server")); })*
-        }
+    ($($tests:tt)*) => {
+        on!(axum, "axum_server", $($tests)*);
+        on!(rocket, "rocket_server", $($tests)*);
     };
 }
 
@@ -39,16 +44,6 @@ on_both! {
     mail::what_failed_is_sent_when_the_settings_are_mended_and_by_hand,
     mail::a_wrong_sender_gives_no_email_up,
     mail::buyers_are_not_sent_to_this_machine,
-    clients::five_hundred_slow_clients_keep_nobody_out_and_are_all_cut_off,
-    clients::with_all_places_busy_a_client_waits_for_the_next_that_is_free,
-    clients::who_is_idle_longest_makes_room_for_who_asks,
-    clients::who_sends_no_body_makes_room_for_who_asks,
-    clients::one_address_keeps_no_other_out,
-    clients::whoever_takes_no_answer_fills_no_memory_and_is_cut_off,
-    clients::a_connection_made_while_the_server_starts_is_served,
-    clients::who_sends_too_long_a_body_is_told,
-    clients::a_request_names_its_host_once,
-    clients::who_forwards_in_two_lines_is_believed_in_none,
     commands::a_check_says_what_it_finds_and_changes_nothing,
     #[cfg_attr(any(without = "postgres", without = "redis-server"), ignore = "needs postgres and redis-server")]
     commands::a_check_reads_a_shared_database_and_redis,
@@ -62,22 +57,6 @@ on_both! {
     watch::the_seller_is_told_of_what_failed_for_good,
     #[cfg_attr(without = "faketime", ignore = "needs faketime")]
     watch::old_records_of_uses_are_deleted_and_counts_stay,
-    #[cfg_attr(without = "nginx", ignore = "needs nginx")]
-    proxy::behind_nginx_addresses_limits_cookies_and_bodies_are_right,
-    #[cfg_attr(without = "caddy", ignore = "needs caddy")]
-    proxy::behind_caddy_addresses_limits_cookies_and_bodies_are_right,
-    #[cfg_attr(any(without = "nginx", without = "postgres"), ignore = "needs nginx and postgres")]
-    proxy::behind_nginx_one_of_two_servers_restarts_without_a_failed_request,
-    #[cfg_attr(any(without = "caddy", without = "postgres"), ignore = "needs caddy and postgres")]
-    proxy::behind_caddy_one_of_two_servers_restarts_without_a_failed_request,
-    #[cfg_attr(without = "nginx", ignore = "needs nginx")]
-    attack::bodies_that_nobody_reads_fail_no_order_behind_nginx,
-    #[cfg_attr(without = "caddy", ignore = "needs caddy")]
-    attack::bodies_that_nobody_reads_fail_no_order_behind_caddy,
-    attack::an_answer_before_the_end_of_a_body_is_the_last_of_its_connection,
-    attack::bodies_of_strangers_fill_no_memory,
-    attack::bodies_that_drip_keep_nobody_out,
-    attack::one_key_fills_no_memory_and_keeps_nobody_waiting,
     #[cfg_attr(without = "strace", ignore = "needs strace")]
     disk::a_disk_that_hangs_keeps_nobody_waiting,
     #[cfg_attr(without = "mount", ignore = "needs mount")]
@@ -99,10 +78,40 @@ on_both! {
     run::the_api_describes_itself_to_programs_and_to_people,
     run::every_answer_has_a_name_that_the_log_knows_and_the_log_has_no_query,
     run::a_body_that_breaks_off_is_incomplete,
-    run::a_body_that_is_framed_wrongly_is_told_so,
     #[cfg_attr(without = "full", ignore = "needs full")]
     run::a_log_that_cannot_be_written_stops_nothing,
     run::an_open_request_is_finished_and_then_the_server_ends,
-    run::a_request_of_which_only_the_head_came_is_finished_too,
     run::a_server_that_stops_says_so_and_a_second_signal_ends_its_delay,
+}
+
+on! {
+    connections, "axum_server",
+    clients::five_hundred_slow_clients_keep_nobody_out_and_are_all_cut_off,
+    clients::with_all_places_busy_a_client_waits_for_the_next_that_is_free,
+    clients::who_is_idle_longest_makes_room_for_who_asks,
+    clients::who_sends_no_body_makes_room_for_who_asks,
+    clients::one_address_keeps_no_other_out,
+    clients::whoever_takes_no_answer_fills_no_memory_and_is_cut_off,
+    clients::a_connection_made_while_the_server_starts_is_served,
+    clients::a_request_names_its_host_once,
+    clients::who_sends_too_long_a_body_is_told,
+    clients::who_forwards_in_two_lines_is_believed_in_none,
+    #[cfg_attr(without = "nginx", ignore = "needs nginx")]
+    proxy::behind_nginx_addresses_limits_cookies_and_bodies_are_right,
+    #[cfg_attr(without = "caddy", ignore = "needs caddy")]
+    proxy::behind_caddy_addresses_limits_cookies_and_bodies_are_right,
+    #[cfg_attr(any(without = "nginx", without = "postgres"), ignore = "needs nginx and postgres")]
+    proxy::behind_nginx_one_of_two_servers_restarts_without_a_failed_request,
+    #[cfg_attr(any(without = "caddy", without = "postgres"), ignore = "needs caddy and postgres")]
+    proxy::behind_caddy_one_of_two_servers_restarts_without_a_failed_request,
+    #[cfg_attr(without = "nginx", ignore = "needs nginx")]
+    attack::bodies_that_nobody_reads_fail_no_order_behind_nginx,
+    #[cfg_attr(without = "caddy", ignore = "needs caddy")]
+    attack::bodies_that_nobody_reads_fail_no_order_behind_caddy,
+    attack::an_answer_before_the_end_of_a_body_is_the_last_of_its_connection,
+    attack::bodies_of_strangers_fill_no_memory,
+    attack::bodies_that_drip_keep_nobody_out,
+    attack::one_key_fills_no_memory_and_keeps_nobody_waiting,
+    run::a_body_that_is_framed_wrongly_is_told_so,
+    run::a_request_of_which_only_the_head_came_is_finished_too,
 }

@@ -5,10 +5,10 @@ use std::path::Path;
 use delivery_core::explain;
 use delivery_core::store::SqliteStore;
 
-use super::super::private::make_folder;
-use super::super::secrets::Found;
-use super::super::settings::{Database, Settings};
-use super::super::{Refusal, say};
+use crate::settings::{Database, Settings};
+use crate::start::private::make_folder;
+use crate::start::secrets::Found;
+use crate::{Refusal, say};
 
 /// The name of the copy: that of a database in a `DATA_DIR`, so that the folder can take the place of one.
 const NAME: &str = "delivery.db";

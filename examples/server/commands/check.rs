@@ -11,10 +11,10 @@ use delivery_core::store::{Inspection, PostgresStore, Schema, SqliteStore};
 #[cfg(unix)]
 use rustix::fs::{Access, access};
 
-use super::super::refusal::read;
-use super::super::secrets::Found;
-use super::super::settings::{Database, Settings};
-use super::super::{Refusal, say};
+use crate::settings::refusal::read;
+use crate::settings::{Database, Settings};
+use crate::start::secrets::Found;
+use crate::{Refusal, say};
 
 pub(super) async fn run(settings: &Settings) -> Result<(), Refusal> {
     let mut problems = 0;

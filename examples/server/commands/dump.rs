@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use delivery_core::store::{Dumped, PostgresStore, Progress, SqliteStore};
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
-use super::super::private::{make_folder, private};
-use super::super::secrets::Found;
-use super::super::settings::{Database, Settings};
-use super::super::{Refusal, say};
+use crate::settings::{Database, Settings};
+use crate::start::private::{make_folder, private};
+use crate::start::secrets::Found;
+use crate::{Refusal, say};
 
 /// Writes a dump to `to`, or to standard output if that is `-`. A file takes its name once it is whole.
 pub(super) async fn dump(settings: &Settings, to: &Path) -> Result<(), Refusal> {

@@ -6,8 +6,9 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::super::settings::Settings;
-use super::super::{Refusal, health, say};
+use crate::connections::health;
+use crate::settings::Settings;
+use crate::{Refusal, say};
 
 /// How long the server may take.
 const PATIENCE: Duration = Duration::from_secs(10);

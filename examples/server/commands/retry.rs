@@ -1,8 +1,8 @@
 //! Queues e-mails that failed for good once more. The next server that runs sends them.
 
-use super::super::assemble::{Service, assemble};
-use super::super::settings::Settings;
-use super::super::{Refusal, say};
+use crate::settings::Settings;
+use crate::start::assemble::{Service, assemble};
+use crate::{Refusal, say};
 
 pub(super) async fn run(settings: &Settings) -> Result<(), Refusal> {
     settings.expect_database()?;

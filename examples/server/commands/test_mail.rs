@@ -4,9 +4,9 @@ use delivery_core::email::Email;
 use delivery_core::explain;
 use delivery_core::mail::Mailer;
 
-use super::super::alert::message;
-use super::super::settings::Settings;
-use super::super::{Refusal, say};
+use crate::observe::alert::message;
+use crate::settings::Settings;
+use crate::{Refusal, say};
 
 pub(super) async fn run(settings: &Settings, address: &str) -> Result<(), Refusal> {
     let to: Email = address.parse().map_err(|expected| format!("ADDRESS {expected}"))?;

@@ -6,16 +6,17 @@ use delivery_core::http::{Endpoint, is_request_id};
 use tracing::Level;
 use uuid::Uuid;
 
-use super::{docs, health};
+use super::health;
+use crate::docs;
 
 /// The header that holds a request's name, in the request and in the answer.
-pub(crate) const ID: &str = "x-request-id";
+pub const ID: &str = "x-request-id";
 
 /// The methods of RFC 9110 and RFC 5789.
 const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
 
 /// A request that is being answered.
-pub(crate) struct Open {
+pub struct Open {
     id: String,
     /// What the log will say of it, if it wants to know.
     logged: Option<Logged>,
@@ -29,19 +30,21 @@ struct Logged {
 
 impl Open {
     /// Takes the name that the client or its proxy gave the request, if it is fit for a log; else makes one.
-    pub(crate) fn new(given: Option<&str>, method: &str, path: &str) -> Self {
+    pub fn new(given: Option<&str>, method: &str, path: &str) -> Self {
         let given = given.filter(|id| is_request_id(id));
         let id = given.map_or_else(|| Uuid::new_v4().simple().to_string(), str::to_owned);
         let wanted = tracing::enabled!(target: "request", Level::DEBUG);
         Self { id, logged: wanted.then(|| Logged::new(method, path)) }
     }
 
-    pub(crate) fn id(&self) -> &str {
+    /// The name.
+    #[must_use]
+    pub fn id(&self) -> &str {
         &self.id
     }
 
     /// Tells the log, at level DEBUG: `RUST_LOG=info,request=debug` shows it.
-    pub(crate) fn answered(&self, status: u16) {
+    pub fn answered(&self, status: u16) {
         if let Some(Logged { method, path, since }) = self.logged {
             let elapsed = since.elapsed();
             tracing::debug!(target: "request", id = self.id, method, path, status, ?elapsed);

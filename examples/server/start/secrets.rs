@@ -16,10 +16,11 @@ use delivery_core::secret::{AdminToken, WebhookSecret};
 use delivery_core::store::{KeyQuery, Ledger, StoreError};
 use delivery_core::{Entropy, SystemEntropy};
 
+use super::dotenv;
 use super::private::{make_private, private};
-use super::refusal::{read, refusal};
-use super::settings::Settings;
-use super::{Refusal, dotenv};
+use crate::Refusal;
+use crate::settings::Settings;
+use crate::settings::refusal::{read, refusal};
 
 const SIGNING: &str = "KEY_SECRET";
 const NAMES: [&str; 3] = ["WEBHOOK_SECRET", "ADMIN_TOKEN", SIGNING];

@@ -19,9 +19,9 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-use super::Refusal;
-use super::alarm::Timer;
-use super::places::Places;
+use crate::Refusal;
+use crate::connections::alarm::Timer;
+use crate::connections::places::Places;
 
 /// Where the metrics are.
 const PATH: &str = "/metrics";
@@ -71,7 +71,7 @@ impl Metrics {
     }
 
     /// Answers until it is dropped.
-    pub(crate) async fn serve(self, delivery: Delivery, places: Places) {
+    pub(crate) async fn serve(self, delivery: Delivery, places: Option<Places>) {
         let Self { listener, handle } = self;
         let connections = Arc::new(Semaphore::new(CONNECTIONS));
         let mut upkeep = tokio::time::interval(UPKEEP);
@@ -103,10 +103,10 @@ impl Metrics {
     }
 }
 
-async fn serve_connection(stream: TcpStream, delivery: Delivery, places: Places, handle: PrometheusHandle) {
+async fn serve_connection(stream: TcpStream, delivery: Delivery, places: Option<Places>, handle: PrometheusHandle) {
     let service = service_fn(move |request| {
         let (delivery, places, handle) = (delivery.clone(), places.clone(), handle.clone());
-        async move { Ok::<_, Infallible>(answer(&request, &delivery, &places, &handle).await) }
+        async move { Ok::<_, Infallible>(answer(&request, &delivery, places.as_ref(), &handle).await) }
     });
     let mut http = http1::Builder::new();
     http.header_read_timeout(HEADERS).timer(Timer::new());
@@ -117,7 +117,7 @@ async fn serve_connection(stream: TcpStream, delivery: Delivery, places: Places,
 async fn answer(
     request: &Request<Incoming>,
     delivery: &Delivery,
-    places: &Places,
+    places: Option<&Places>,
     handle: &PrometheusHandle,
 ) -> Response<Full<Bytes>> {
     if request.uri().path() != PATH || !matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -131,8 +131,10 @@ async fn answer(
     }
     let answers = matches!(backlog, Ok(Ok(_)));
     gauge!("delivery_store_answers").set(if answers { 1.0 } else { 0.0 });
-    #[expect(clippy::cast_precision_loss, reason = "no machine has as many connections as a float can count")]
-    gauge!("delivery_connections").set(places.open() as f64);
+    if let Some(places) = places {
+        #[expect(clippy::cast_precision_loss, reason = "no machine has as many connections as a float can count")]
+        gauge!("delivery_connections").set(places.open() as f64);
+    }
     let mut response = Response::new(Full::from(handle.render()));
     response.headers_mut().insert(header::CONTENT_TYPE, TYPE);
     response

@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use super::Refusal;
+use crate::Refusal;
 
 /// How long others are waited for that fail for the same reason.
 const GATHER: Duration = Duration::from_secs(10);

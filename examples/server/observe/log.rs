@@ -7,25 +7,19 @@ use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGua
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 
+use crate::Refusal;
+use crate::settings::watch::LogFormat;
+
 /// Lines that wait for whoever takes the log; more are dropped.
 const WAITING: usize = 8192;
 /// How often to look whether lines were dropped.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// How lines are written.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum LogFormat {
-    /// For people.
-    Text,
-    /// An object a line.
-    Json,
-}
-
 /// Starts logging, until the guard is dropped. With an invalid filter the server refuses to start.
 ///
 /// A thread of its own writes the lines, so that a full pipe or a hanging disk delays no request. Lines that do not fit
 /// into the buffer meanwhile are dropped and counted.
-pub(crate) fn start(format: LogFormat) -> Result<WorkerGuard, super::Refusal> {
+pub(crate) fn start(format: LogFormat) -> Result<WorkerGuard, Refusal> {
     let filter = match std::env::var("RUST_LOG") {
         Ok(text) if !text.is_empty() => {
             filter(&text).ok_or("RUST_LOG must be a log filter such as info or delivery_core=debug,warn")?

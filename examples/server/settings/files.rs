@@ -10,8 +10,8 @@ use clap::builder::{Resettable, ValueRange};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 
-use super::Refusal;
 use super::refusal::refusal;
+use crate::Refusal;
 
 /// The longest value, in bytes.
 const LONGEST: u64 = 64 << 10;

@@ -9,12 +9,12 @@ use delivery_core::mail::{FolderMailer, Mailer};
 use delivery_core::store::{CatalogEditor, Ledger, PostgresStore, Posts, SqliteStore};
 use delivery_core::{Delivery, explain, redacted};
 
-use super::Refusal;
-use super::alert::{AlertWorker, alerts};
 use super::private::{make_database_private, make_folder};
-use super::refusal::read;
 use super::secrets::Secrets;
-use super::settings::{Database, Settings};
+use crate::Refusal;
+use crate::observe::alert::{AlertWorker, alerts};
+use crate::settings::refusal::read;
+use crate::settings::{Database, Settings};
 
 /// A service that is ready to start.
 pub(crate) struct Service {

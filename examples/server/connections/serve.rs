@@ -1,10 +1,11 @@
-//! The accept loop of both servers: deadlines, limits, an id for each request, and a graceful shutdown.
+//! The accept loop of `axum_server`: deadlines, limits, an id for each request, and a graceful shutdown.
 //!
-//! Neither `axum::serve` nor Rocket sets deadlines on everything that a client can delay, so that one slow client with
-//! a thousand connections would hold every descriptor.
+//! `axum::serve` sets no deadline on what a client can delay, so one slow client with a thousand connections would hold
+//! every descriptor.
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::io;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
@@ -21,22 +22,25 @@ use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode, Version};
+use hyper::{Request, Response, Version};
 use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::GracefulShutdown;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::alarm::Timer;
 use super::heard::Heard;
 use super::idle::Answered;
-use super::listen::Listen;
 use super::pace::Paced;
 use super::places::Places;
 use super::requests::{self, Open};
-use super::{GRACE, Opened, health};
+use super::signal::Stop;
+use crate::settings::listen::Listen;
+use crate::{GRACE, Opened, Refusal, announce};
 
 static ID: HeaderName = HeaderName::from_static(requests::ID);
+/// How many connections may wait to be accepted.
+const BACKLOG: u32 = 1024;
 /// How long the head of a request may be, and how much of a body waits to be read, in bytes.
 const BUFFER: usize = 64 << 10;
 /// How long to leave the listener alone after it failed: no descriptor is free, or a client is gone already.
@@ -45,12 +49,32 @@ const FAILED: Duration = Duration::from_millis(50);
 const DRAIN: Duration = Duration::from_secs(2);
 /// How often to look whether all connections are closed.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long the outbox and the store may take once connections are closed: the outbox takes ten seconds at most.
-const CLOSING: Duration = Duration::from_secs(12);
-/// How long all of this may take from the signal on, so that the process has ended before a service manager kills it after 30 s.
-const LONGEST: Duration = Duration::from_secs(27);
 
-/// An application of either framework.
+/// Listens on `address`, from now on: clients that connect while the server starts wait for it.
+///
+/// # Errors
+///
+/// The address cannot be listened on.
+pub fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
+    let (socket, address) = reserve(address)?;
+    Ok((socket.listen(BACKLOG)?, address))
+}
+
+/// Reserves `address`, and the port if the system is to choose it, for a framework that listens by itself. Linux lets
+/// that framework's socket have the address too, as long as this one does not listen.
+///
+/// # Errors
+///
+/// The address cannot be listened on.
+pub fn reserve(address: SocketAddr) -> io::Result<(TcpSocket, SocketAddr)> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    let address = socket.local_addr()?;
+    Ok((socket, address))
+}
+
+/// An application that answers requests.
 pub trait Application: Clone + Send + Sync + 'static {
     /// The body of its answers.
     type Body: Body<Data = Bytes, Error: std::error::Error + Send + Sync> + Send + 'static;
@@ -68,26 +92,18 @@ pub trait Application: Clone + Send + Sync + 'static {
 /// # Errors
 ///
 /// The store refuses to serve with these secrets.
-pub async fn serve(opened: Opened, app: impl Application) -> Result<(), super::Refusal> {
-    let Opened { listener, address, delivery, places, beside, listen, signals } = opened;
+pub async fn serve(opened: Opened<TcpListener>, app: impl Application) -> Result<(), Refusal> {
+    let Opened { listener, address, delivery, mut background, listen, stop } = opened;
     let running = delivery.start().await?;
-    let beside = beside.start(&delivery, &places);
-    let (connections, draining) = (GracefulShutdown::new(), Arc::new(AtomicBool::new(false)));
-    let server = Server { app, delivery, places, listen, connections, draining };
-    super::announce(address);
-    server.accept_until(&listener, pin!(signals.clone().asked(1))).await;
-    // From now on, whatever the delay takes of it.
-    let (grace, end) = (tokio::time::sleep(GRACE), tokio::time::sleep(LONGEST));
-    server.draining.store(true, Ordering::Relaxed);
-    if !listen.stop_delay.is_zero() {
-        tracing::info!(seconds = listen.stop_delay.as_secs(), "stopping: still taking connections, for STOP_DELAY");
-        // Whoever asks again does not want to wait.
-        let delay = async {
-            let _ = tokio::time::timeout(listen.stop_delay, signals.asked(2)).await;
-        };
-        server.accept_until(&listener, pin!(delay)).await;
-    }
-    tracing::info!("stopping: finishing open requests");
+    let places = Places::new(listen.max_connections, listen.max_connections_per_address);
+    background.places = Some(places.clone());
+    let background = background.start(&delivery);
+    let server = Server { app, delivery, places, listen, connections: GracefulShutdown::new(), stop: stop.clone() };
+    announce(address);
+    server.accept_until(&listener, pin!(stop.asked())).await;
+    // Includes the delay.
+    let grace = tokio::time::sleep(GRACE);
+    server.accept_until(&listener, pin!(stop.delayed())).await;
     server.accept_the_last(listener);
     let Server { places, connections, .. } = server;
     places.close();
@@ -101,17 +117,8 @@ pub async fn serve(opened: Opened, app: impl Application) -> Result<(), super::R
         () = answered => {}
         () = grace => tracing::warn!("some requests did not end in time and are cut off"),
     }
-    let closed = async {
-        running.stop().await;
-        beside.stop().await;
-    };
-    let is_closed = tokio::select! {
-        closed = tokio::time::timeout(CLOSING, closed) => closed.is_ok(),
-        () = end => false,
-    };
-    if !is_closed {
-        tracing::warn!("the outbox or the store did not end in time and is cut off");
-    }
+    running.stop().await;
+    background.stop().await;
     Ok(())
 }
 
@@ -122,8 +129,8 @@ struct Server<A> {
     places: Places,
     listen: Listen,
     connections: GracefulShutdown,
-    /// Whether the server stops: it is not ready, and each answer is the last of its connection.
-    draining: Arc<AtomicBool>,
+    /// Once the server is asked to stop, each answer is the last of its connection.
+    stop: Stop,
 }
 
 impl<A: Application> Server<A> {
@@ -142,23 +149,22 @@ impl<A: Application> Server<A> {
         let accepted = self.places.accept(socket, peer.ip(), self.delivery.trusts(peer.ip()));
         let Some(mut accepted) = accepted else { return };
         let (app, listen) = (self.app.clone(), self.listen);
-        let (watcher, draining) = (self.connections.watcher(), self.draining.clone());
+        let (watcher, stop) = (self.connections.watcher(), self.stop.clone());
         tokio::spawn(async move {
             let Some(place) = accepted.place(&stream, listen.head_timeout).await else { return };
             let (lingers, conversation) = (Arc::new(AtomicBool::new(false)), place.conversation.clone());
             let paced = Paced::new(stream, listen.answer_timeout, lingers.clone(), conversation.clone());
             let service = service_fn(move |request: Request<Incoming>| {
-                let (app, draining, lingers) = (app.clone(), draining.clone(), lingers.clone());
+                let (app, stop, lingers) = (app.clone(), stop.clone(), lingers.clone());
                 let mut answering = conversation.answer();
                 async move {
-                    let stops = draining.load(Ordering::Relaxed);
                     let (head, body) = request.into_parts();
                     let (body, unread) = Heard::new(body, answering.conversation());
-                    let mut response = respond(app, Request::from_parts(head, body), peer, stops).await;
+                    let mut response = respond(app, Request::from_parts(head, body), peer).await;
                     // A proxy that is still sending must be told, or it takes the closed connection for a broken server.
                     let unread = unread.is_unread();
                     lingers.store(unread, Ordering::Relaxed);
-                    if unread || stops || draining.load(Ordering::Relaxed) || answering.is_last() {
+                    if unread || stop.has_begun() || answering.is_last() {
                         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
                     }
                     Ok::<_, Infallible>(response.map(|body| Answered::new(body, answering)))
@@ -219,16 +225,13 @@ async fn respond<A: Application>(
     app: A,
     mut request: Request<Heard>,
     peer: SocketAddr,
-    stops: bool,
 ) -> Response<Either<A::Body, ReplyBody>> {
     let given = request.headers().get(&ID).and_then(|id| id.to_str().ok());
     let open = Open::new(given, request.method().as_str(), request.uri().path());
     let id = HeaderValue::from_str(open.id()).unwrap_or(HeaderValue::from_static("unknown"));
     request.headers_mut().insert(&ID, id.clone());
     let own = |reply: Reply| reply.into_response().map(Either::Right);
-    let mut response = if stops && request.uri().path() == health::READY {
-        stopping().map(Either::Right)
-    } else if has_host(request.version(), request.headers()) {
+    let mut response = if has_host(request.version(), request.headers()) {
         // What a panic leaves behind is dropped with the request.
         let answered = AssertUnwindSafe(app.answer(request, peer)).catch_unwind().await;
         answered.map_or_else(|_| own(Reply::internal()), |response| response.map(Either::Left))
@@ -238,14 +241,6 @@ async fn respond<A: Application>(
     open.answered(response.status().as_u16());
     response.headers_mut().insert(&ID, id);
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
-}
-
-/// What a server that stops says at `/readyz`.
-fn stopping() -> Response<ReplyBody> {
-    let mut response = Response::new(Bytes::from_static(br#"{"status":"stopping"}"#).into());
-    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use super::secrets::Secrets;
-use super::settings::Settings;
+use crate::settings::Settings;
 
 /// The greeting of a start that made secrets; later starts are silent about them.
 pub(crate) fn greeting(secrets: &Secrets, settings: &Settings, address: SocketAddr) -> Option<String> {

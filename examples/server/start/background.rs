@@ -5,30 +5,33 @@ use delivery_core::Delivery;
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::alert::AlertWorker;
-use super::history;
-use super::metrics::Metrics;
-use super::places::Places;
+use crate::connections::places::Places;
+use crate::observe::alert::AlertWorker;
+use crate::observe::history;
+use crate::observe::metrics::Metrics;
 
-/// What is to be done.
-pub(crate) struct BackgroundTasks {
-    pub metrics: Option<Metrics>,
-    pub alerts: Option<AlertWorker>,
+/// Tasks that are ready to start.
+pub struct BackgroundTasks {
+    pub(crate) metrics: Option<Metrics>,
+    pub(crate) alerts: Option<AlertWorker>,
     /// How long records of uses are kept; `None`: for ever.
-    pub history: Option<TimeDelta>,
+    pub(crate) history: Option<TimeDelta>,
+    /// The connections that the metrics count, where this server accepts them.
+    pub(crate) places: Option<Places>,
 }
 
-/// What is being done, until it is dropped.
-pub(crate) struct Running {
+/// Tasks that run until this is dropped.
+pub struct Running {
     _tasks: JoinSet<()>,
     alerts: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
 
 impl BackgroundTasks {
-    pub(crate) fn start(self, delivery: &Delivery, places: &Places) -> Running {
+    /// Starts them.
+    pub fn start(self, delivery: &Delivery) -> Running {
         let mut tasks = JoinSet::new();
         if let Some(metrics) = self.metrics {
-            tasks.spawn(metrics.serve(delivery.clone(), places.clone()));
+            tasks.spawn(metrics.serve(delivery.clone(), self.places));
         }
         if let Some(kept) = self.history {
             tasks.spawn(history::prune(delivery.clone(), kept));
@@ -43,8 +46,8 @@ impl BackgroundTasks {
 }
 
 impl Running {
-    /// Sends the alert that waits.
-    pub(crate) async fn stop(self) {
+    /// Sends the alert that waits, and ends.
+    pub async fn stop(self) {
         let Some((stop, worker)) = self.alerts else { return };
         // It has ended if nothing can fail any more.
         let _ = stop.send(());

@@ -7,9 +7,9 @@ mod healthcheck;
 mod retry;
 mod test_mail;
 
-use super::Refusal;
-use super::command::Command;
-use super::settings::Settings;
+use crate::Refusal;
+use crate::settings::Settings;
+use crate::settings::command::Command;
 
 pub(crate) async fn run(command: Command, settings: &Settings) -> Result<(), Refusal> {
     match command {

@@ -1,0 +1,88 @@
+//! What the flags and the environment say.
+
+use std::fmt::Display;
+
+use clap::builder::Resettable;
+use clap::{Arg, ArgMatches, FromArgMatches, Subcommand};
+use delivery_core::delivery::Setting;
+
+use super::command::Command;
+use super::files::{self, Files};
+use super::refusal::{flag, id, read};
+use super::table::{FIRST, LAST};
+use crate::Refusal;
+
+/// The texts of settings, and the command.
+pub(crate) struct Given {
+    matches: ArgMatches,
+    pub(crate) command: Option<Command>,
+    /// The files that secrets were read from.
+    pub(super) files: Files,
+}
+
+impl Given {
+    /// Reads flags and environment. What is empty counts as not set, as deployment tools leave it.
+    pub(crate) fn read() -> Result<Self, Refusal> {
+        let settings = FIRST.iter().copied().chain(Setting::all()).chain(LAST.iter().copied());
+        let program = clap::Command::new("delivery")
+            .version(env!("CARGO_PKG_VERSION"))
+            .about("Sells digital products: takes paid orders, e-mails keys, serves products")
+            .after_help("RUST_LOG sets the log filter, info by default. An empty variable counts as not set.");
+        let program = files::with_twins(program.args(settings.map(argument)));
+        // Each may stand before a command or behind it.
+        let mut program = Command::augment_subcommands(program.mut_args(|arg| arg.global(true)));
+        for name in program.get_arguments().filter_map(|arg| arg.get_env()) {
+            if std::env::var_os(name).is_some_and(|value| value.to_str().is_none()) {
+                return Err(format!("{} must be text in UTF-8", name.display()).into());
+            }
+        }
+        let is_empty = |arg: &Arg| arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());
+        program = program.mut_args(|arg| if is_empty(&arg) { arg.env(Resettable::Reset) } else { arg });
+        let matches = program.clone().get_matches();
+        let (program, files) = files::with_contents(program, &matches)?;
+        let matches = program.get_matches();
+        let command = matches.subcommand_name().map(|_| Command::from_arg_matches(&matches));
+        let command = command.transpose().unwrap_or_else(|error| error.exit());
+        Ok(Self { matches, command, files })
+    }
+
+    /// What was given for a setting, else its default.
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        self.matches.get_one(&id(name)).filter(|text: &&String| !text.is_empty()).cloned()
+    }
+
+    /// Reads a setting, if there is a text for it. The error names the setting, and never repeats its value.
+    pub(super) fn read_as<T, E: Display>(
+        &self,
+        name: &str,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Result<Option<T>, Refusal> {
+        self.text(name).map(|text| read(name, &text, parse)).transpose()
+    }
+
+    /// Reads a setting that has a default.
+    pub(super) fn value<T, E: Display>(
+        &self,
+        name: &str,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Result<T, Refusal> {
+        read(name, &self.text(name).unwrap_or_default(), parse)
+    }
+
+    /// Reads a number of a range. Others are refused: the setting `expected` another.
+    pub(super) fn number(
+        &self,
+        name: &str,
+        range: std::ops::RangeInclusive<u64>,
+        expected: &'static str,
+    ) -> Result<u64, Refusal> {
+        self.value(name, |text| text.parse().ok().filter(|number| range.contains(number)).ok_or(expected))
+    }
+}
+
+fn argument(setting: Setting) -> Arg {
+    let arg = Arg::new(id(setting.name)).long(flag(setting.name)).env(setting.name).value_name(setting.name);
+    let arg = arg.help(setting.help).hide_env_values(setting.is_secret).allow_negative_numbers(true);
+    let arg = setting.heading.iter().fold(arg, |arg, heading| arg.help_heading(*heading));
+    setting.default.iter().fold(arg, |arg, default| arg.default_value(*default))
+}

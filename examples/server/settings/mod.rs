@@ -1,0 +1,166 @@
+//! Settings: each a flag and an environment variable, checked before anything is touched.
+
+pub(crate) mod command;
+mod files;
+pub(crate) mod given;
+pub(crate) mod listen;
+mod pages;
+pub(crate) mod refusal;
+mod table;
+pub(crate) mod watch;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use delivery_core::delivery::{self, Options};
+use delivery_core::explain;
+use delivery_core::limit::RedisLimiter;
+use delivery_core::look::Look;
+use delivery_core::mail::{SmtpMailer, Templates};
+use delivery_core::seller::AdminTokens;
+
+use self::files::Files;
+use self::given::Given;
+use self::listen::Listen;
+use self::refusal::{read, refusal};
+use self::watch::Watch;
+use crate::Refusal;
+
+/// Settings that make sense.
+pub(crate) struct Settings {
+    pub listen: Listen,
+    pub data_dir: PathBuf,
+    pub database: Database,
+    pub redis_url: Option<String>,
+    pub webhook_secret: Option<String>,
+    pub admin_token: Option<String>,
+    pub admin_tokens: AdminTokens,
+    pub key_secret: Option<String>,
+    /// The files that secrets were read from.
+    pub files: Files,
+    pub smtp_url: Option<String>,
+    /// Sends by `SMTP_URL`.
+    pub smtp: Option<SmtpMailer>,
+    pub templates: Templates,
+    pub mail_lease: Duration,
+    /// In bytes.
+    pub body_budget: usize,
+    pub look: Look,
+    pub options: Options,
+    pub watch: Watch,
+}
+
+pub(crate) enum Database {
+    Sqlite(PathBuf),
+    Postgres(String),
+}
+
+impl Settings {
+    /// Checks every setting; a refusal names the setting and what it takes, and repeats no value.
+    pub(crate) fn check(given: Given) -> Result<Self, Refusal> {
+        let data_dir = PathBuf::from(given.text("DATA_DIR").unwrap_or_default());
+        let database = given.read_as("DATABASE_URL", database)?;
+        let database = database.unwrap_or_else(|| Database::Sqlite(data_dir.join("delivery.db")));
+        let smtp = given.read_as("SMTP_URL", str::parse::<SmtpMailer>)?;
+        given.read_as("REDIS_URL", |url| RedisLimiter::new(url, [0; 32]))?;
+        let smtp_url = given.text("SMTP_URL");
+        // Buyers would be told an address of this machine, by a sender that no mail server believes.
+        if smtp_url.as_ref().is_some_and(|url| !SmtpMailer::is_loopback(url)) {
+            for name in ["BASE_URL", "MAIL_FROM"] {
+                if given.text(name).is_none() {
+                    return Err(refusal(name, "must be set when e-mails are sent by SMTP_URL (--smtp-url)"));
+                }
+            }
+        }
+        let listen = Listen::read(&given)?;
+        let watch = Watch::read(&given)?;
+        if watch.alert.is_some() && smtp_url.is_none() {
+            return Err(refusal(
+                "ALERT_EMAIL",
+                "needs SMTP_URL (--smtp-url): without it e-mails become files, and none fails",
+            ));
+        }
+        let text = |name| match name {
+            "WEBHOOK_SECRET" | "ADMIN_TOKEN" | "KEY_SECRET" => {
+                given.text(name).or_else(|| Some(PLACEHOLDER.to_owned()))
+            }
+            // The generated token may be among them: that is checked when it is there.
+            "ADMIN_TOKENS" => None,
+            name => given.text(name),
+        };
+        let options = delivery::Settings::read(text).map_err(|error| refusal(error.name(), error.expected()))?.options;
+        let helo = given.text("MAIL_HELO");
+        let smtp = smtp.map(|mailer| greeting(mailer, helo.as_deref(), &options)).transpose()?;
+        let body_budget = given.value("BODY_BUDGET", |text| {
+            let mib = text.parse().ok().filter(|mib: &usize| (4..=4096).contains(mib));
+            mib.map(|mib| mib << 20).ok_or("must be 4 to 4096 MiB")
+        })?;
+        let mail_lease = Duration::from_secs(given.number("MAIL_LEASE", 6..=300, "must be 6 to 300 seconds")?);
+        let templates = given.read_as("MAIL_TEMPLATES", |folder| {
+            Templates::from_folder(folder).map_err(|error| format!("cannot be used: {}", explain(&error)))
+        })?;
+        let templates = templates.unwrap_or_default();
+        if !templates.speak(&options.language) {
+            return Err(refusal(
+                "LANGUAGE",
+                "must be a language that there are templates in: en, de, or one of MAIL_TEMPLATES",
+            ));
+        }
+        Ok(Self {
+            listen,
+            data_dir,
+            database,
+            redis_url: given.text("REDIS_URL"),
+            webhook_secret: given.text("WEBHOOK_SECRET"),
+            admin_token: given.text("ADMIN_TOKEN"),
+            admin_tokens: given.read_as("ADMIN_TOKENS", str::parse)?.unwrap_or_default(),
+            key_secret: given.text("KEY_SECRET"),
+            smtp_url,
+            smtp,
+            templates,
+            mail_lease,
+            body_budget,
+            look: pages::look(&given)?,
+            options,
+            watch,
+            files: given.files,
+        })
+    }
+
+    /// Refuses if there is no database file where one should be.
+    pub(crate) fn expect_database(&self) -> Result<(), Refusal> {
+        let Database::Sqlite(path) = &self.database else { return Ok(()) };
+        match path.try_exists() {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                let place = path.display();
+                Err(format!("there is no database at {place}: DATA_DIR or DATABASE_URL names another place").into())
+            }
+            Err(error) => Err(format!("the database {} cannot be looked at: {error}", path.display()).into()),
+        }
+    }
+}
+
+/// Stands for a secret that is made later, when the folder is there, while the others are checked.
+const PLACEHOLDER: &str = "not-made-until-the-folder-is-there";
+
+/// The mailer, which greets with `helo`, else with the host of `BASE_URL`, or the domain of `MAIL_FROM` if that is no DNS name.
+fn greeting(mailer: SmtpMailer, helo: Option<&str>, options: &Options) -> Result<SmtpMailer, Refusal> {
+    if let Some(name) = helo {
+        return read("MAIL_HELO", name, |name| mailer.helo(name));
+    }
+    let site = options.base_url.as_deref().and_then(|url| url.parse::<hyper::Uri>().ok());
+    let names = [site.as_ref().and_then(hyper::Uri::host), Some(options.sender.domain())];
+    let known = names.into_iter().flatten().find_map(|name| mailer.clone().helo(name).ok());
+    Ok(known.unwrap_or(mailer))
+}
+
+fn database(url: &str) -> Result<Database, &'static str> {
+    match url.strip_prefix("sqlite://") {
+        _ if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
+            Ok(Database::Postgres(url.to_owned()))
+        }
+        Some(path) if !path.is_empty() && !path.contains('?') => Ok(Database::Sqlite(path.into())),
+        _ => Err("must be sqlite://PATH or postgres://user:password@host/database"),
+    }
+}

@@ -1,0 +1,8 @@
+//! What a start does before the server listens to anybody: folders, secrets, the store, the service, the greeting.
+
+pub(crate) mod assemble;
+pub(crate) mod background;
+mod dotenv;
+pub(crate) mod private;
+pub(crate) mod secrets;
+pub(crate) mod welcome;
