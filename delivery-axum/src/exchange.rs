@@ -1,4 +1,4 @@
-//! Between axum's requests and responses and the core's values.
+//! Converts axum's requests and responses to and from the core's values.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -13,7 +13,7 @@ use delivery_core::http::{Call, Endpoint, Reply};
 
 /// Answers a request to `endpoint`.
 ///
-/// Not an `async fn`, because its future would keep the request in addition to what is made of it.
+/// Not an `async fn`, because its future would hold the whole request in addition to the parts taken from it.
 pub(crate) fn answer(
     endpoint: Endpoint,
     delivery: Delivery,
@@ -27,7 +27,7 @@ pub(crate) fn answer(
     }
 }
 
-/// The head of a request as the core sees it.
+/// Converts the head of a request.
 pub(crate) fn call(head: Parts) -> Call {
     let call = Call {
         query: head.uri.query().map(str::to_owned),
@@ -43,7 +43,7 @@ pub(crate) fn response(reply: Reply) -> Response {
     reply.into_response().map(Body::new)
 }
 
-/// Where the request came from, if the server passes that on.
+/// Returns the client's address, if the server provides it.
 fn peer(extensions: &axum::http::Extensions) -> Option<IpAddr> {
     extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip())
 }

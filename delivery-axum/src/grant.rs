@@ -1,4 +1,4 @@
-//! A guard for the host's own routes.
+//! An extractor that guards the host application's own routes with a key.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,15 +13,17 @@ use delivery_core::http::{self, Reply};
 use crate::exchange;
 use crate::rejection::GrantRejection;
 
-/// A key that is valid now, for a route of the host's own: a [`delivery_core::http::Grant`] as an extractor.
+/// A currently valid key, as an extractor for the host application's own routes. It wraps a
+/// [`delivery_core::http::Grant`].
 ///
-/// A request without a valid key gets the API's own answer; a route that wants to answer for itself takes
-/// `Result<Grant, GrantRejection>`. A route that also serves requests without a key takes `Option<Grant>`, which is `None` for
-/// those alone: a key that is wrong is refused. Counting a use is the route's choice:
-/// [`count_use`](http::Grant::count_use). Behind a [`RequireKeyLayer`](crate::RequireKeyLayer) layer it is the key that the layer has
-/// checked.
+/// A request without a valid key gets the API's own error response. A route that answers such requests itself takes
+/// `Result<Grant, GrantRejection>`. A route that also serves requests without a key takes `Option<Grant>`. It is `None`
+/// only if the request has no key; an invalid key is still refused. The extractor counts no use: the route may call
+/// [`count_use`](http::Grant::count_use). Behind a [`RequireKeyLayer`](crate::RequireKeyLayer), the extractor returns
+/// the key that the layer has checked.
 ///
-/// The service comes from the router's state: `Delivery: FromRef<S>`. A state without it does not compile:
+/// The extractor takes the service from the router's state, which needs `Delivery: FromRef<S>`. A state without it does
+/// not compile:
 ///
 /// ```compile_fail,E0277
 /// use axum::{Router, routing::get};
@@ -68,7 +70,7 @@ impl<F> Grant<F> {
         Self(grant, PhantomData)
     }
 
-    /// What a layer has checked, for this request.
+    /// Returns the grant that a layer has put into the request's extensions.
     fn checked(head: &Parts) -> Option<Self> {
         head.extensions.get::<Grant>().map(|grant| Self::new(grant.0.clone()))
     }
@@ -91,7 +93,8 @@ impl<F> Grant<F> {
     }
 }
 
-/// The service that the host has added as an extension. Without it the answer is 500, and the log says why.
+/// Returns the service that the host application has added as an extension. Without it, the response is 500 and the
+/// cause is logged.
 fn extension(head: &Parts) -> Result<&Delivery, GrantRejection> {
     head.extensions.get::<Delivery>().ok_or_else(|| {
         tracing::error!("a route takes Grant<Extension<Delivery>>, and its router has no .layer(Extension(delivery))");

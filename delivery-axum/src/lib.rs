@@ -1,8 +1,9 @@
 //! The delivery API in an axum application.
 //!
-//! [`router`] has every endpoint and merges into, or nests under, any [`Router`]; [`router_of`] and [`method_router`] have
-//! those that the host picks. [`Grant`] and [`RequireKeyLayer`] guard routes of the host's own with a key. What the API answers is
-//! decided in [`delivery_core::http`]; this crate converts.
+//! [`router`] returns a router with every endpoint, which merges into, or nests under, any [`Router`]. [`router_of`]
+//! and [`method_router`] serve only the endpoints that the host application picks. [`Grant`] and [`RequireKeyLayer`]
+//! guard the host application's own routes with a key. [`delivery_core::http`] decides what the API answers; this crate
+//! only converts.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -45,16 +46,16 @@ pub use self::grant::Grant;
 pub use self::rejection::GrantRejection;
 pub use self::require_key::{RequireKey, RequireKeyLayer};
 
-/// Every endpoint that the service [has what it needs for](Endpoint::served_by), as a router that merges into or nests
-/// under the host's.
+/// Returns a router with every endpoint that [the service is configured for](Endpoint::served_by). It merges into, or
+/// nests under, the host application's router.
 ///
-/// Other paths are left to the host; [`not_found`] is the fallback that the example servers use.
+/// The router has no fallback. The example servers use [`not_found`] as their fallback.
 pub fn router<S: Clone + Send + Sync + 'static>(delivery: Delivery) -> Router<S> {
     let served: Vec<Endpoint> = Endpoint::served_by(&delivery).collect();
     router_of(delivery, served)
 }
 
-/// Some endpoints, as a router that merges into or nests under the host's.
+/// Returns a router with these endpoints. It merges into, or nests under, the host application's router.
 ///
 /// ```
 /// use delivery_axum::delivery_core::{Delivery, http::Endpoint};
@@ -73,7 +74,8 @@ pub fn router_of<S: Clone + Send + Sync + 'static>(
     })
 }
 
-/// One endpoint, for a path of the host's choice. It takes every method, because wrong ones are answered by the API too.
+/// Returns one endpoint, for a path that the host application chooses. It takes every method, because the API also
+/// answers requests with a wrong method.
 ///
 /// ```
 /// use axum::Router;
@@ -84,23 +86,23 @@ pub fn router_of<S: Clone + Send + Sync + 'static>(
 /// }
 /// ```
 pub fn method_router<S: Clone + Send + Sync + 'static>(delivery: Delivery, endpoint: Endpoint) -> MethodRouter<S> {
-    // A service for every method: a handler would be made into one for each request.
+    // A service, because axum would turn a handler into a service anew for each request.
     any_service(service_fn(move |request: Request| exchange::answer(endpoint, delivery.clone(), request)))
 }
 
-/// The API's answer to a path that is none of its own, for a host that wants it as fallback.
+/// Returns the API's response to an unknown path. A host application may use it as its fallback.
 #[expect(clippy::unused_async, reason = "axum takes async functions as handlers")]
 pub async fn not_found() -> Response {
     exchange::response(Reply::not_found())
 }
 
-/// The API's answer to a request whose handler panicked: for a host's panic-catching layer.
+/// Returns the API's response to a request whose handler panicked, for a layer that catches panics.
 #[must_use]
 pub fn internal() -> Response {
     exchange::response(Reply::internal())
 }
 
-/// The README, as a test.
+/// Runs the README's examples as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

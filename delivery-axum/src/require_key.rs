@@ -1,4 +1,4 @@
-//! A layer that lets only requests with a key through.
+//! A layer that passes on only requests with a valid key.
 
 use std::convert::Infallible;
 use std::task::{Context, Poll};
@@ -15,8 +15,8 @@ use crate::exchange;
 use crate::grant::Grant;
 use crate::rejection::GrantRejection;
 
-/// A [`tower::Layer`] that lets only requests with a valid key through, and puts the [`Grant`] into their extensions. Others
-/// get the API's own answer.
+/// A [`tower::Layer`] that passes on only requests with a valid key, and puts the [`Grant`] into their extensions. It
+/// answers all others with the API's own error response.
 ///
 /// ```
 /// use axum::{Extension, Router, routing::get};
@@ -36,20 +36,21 @@ pub struct RequireKeyLayer {
 }
 
 impl RequireKeyLayer {
-    /// Lets requests with any valid key through, and counts nothing.
+    /// Creates a layer that accepts any valid key and counts no use.
     #[must_use]
     pub fn new(delivery: &Delivery) -> Self {
         Self { delivery: delivery.clone(), requirement: Requirement::default() }
     }
 
-    /// Asks for a key for `product`.
+    /// Accepts only keys for `product`.
     #[must_use]
     pub fn product(self, product: ProductId) -> Self {
         Self { requirement: self.requirement.product(product), ..self }
     }
 
-    /// Counts each request as a use of the key, durably, before the route sees it; HEAD counts none. Put the layer on the method router, as the example does: on a router it also counts requests that
-    /// are then answered 404 or 405.
+    /// Counts each request as a use of the key, saved before the route sees the request. HEAD requests are not counted.
+    /// Put the layer on the method router, as the example does: on a router, it also counts requests that are then
+    /// answered 404 or 405.
     #[must_use]
     pub fn counting(self) -> Self {
         Self { requirement: self.requirement.counting(), ..self }
@@ -85,7 +86,7 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        // The one that is ready is used; its clone is asked again.
+        // `poll_ready` made `self.inner` ready, so this call uses it and leaves a clone behind.
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let RequireKeyLayer { delivery, requirement } = self.require.clone();

@@ -1,6 +1,6 @@
-//! What the pages look like: the shop's name and colour, templates, one stylesheet and the small script of the buyer's page.
+//! The look of the pages: the shop's name and colour, the templates, the stylesheet and the buyer's script.
 //!
-//! Everything here turns values into text and does nothing else; [`http`](crate::http) decides what is shown, to whom.
+//! This module only renders values as text; [`http`](crate::http) decides what is shown to whom.
 
 mod bounds;
 mod colour;
@@ -26,11 +26,11 @@ use crate::email::Email;
 use crate::mail::TemplateError;
 use crate::text::{Invalid, line};
 
-/// The script of the buyer's page: it takes the key from the address, clears the address bar, and copies on request.
+/// The script of the buyer's page. It takes the key from the URL, clears the address bar, and copies text on request.
 const SCRIPT: &str = include_str!("look/key.js");
 const STYLE: &str = include_str!("look/style.css");
 
-/// What the pages look like. `Default` is a shop called "Digital Delivery" in blue.
+/// The look of the pages. The default is a shop called "Digital Delivery" in blue.
 #[derive(Clone)]
 pub struct Look {
     name: String,
@@ -43,11 +43,11 @@ pub struct Look {
 }
 
 impl Look {
-    /// The shop's name: 1 to 100 characters without control characters.
+    /// Sets the shop's name: 1 to 100 characters without control characters, not only spaces.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] for any other.
+    /// [`Invalid`] for any other name.
     pub fn name(self, name: impl Into<String>) -> Result<Self, Invalid> {
         let name = name.into();
         if line(&name, 1, 100) && !name.trim().is_empty() {
@@ -57,32 +57,32 @@ impl Look {
         }
     }
 
-    /// The colour of buttons and links. Where it would be too light or too dark to read, a shade of it is used.
+    /// Sets the colour of buttons and links. Where it is too light or too dark to read, the pages use a shade of it.
     #[must_use]
     pub fn colour(self, colour: Colour) -> Self {
         Self { colour, ..self }
     }
 
-    /// Whom buyers can write to.
+    /// Sets the address that buyers can write to for support.
     #[must_use]
     pub fn support(self, email: Email) -> Self {
         Self { support: Some(email), ..self }
     }
 
-    /// Whether there is a desk for sellers, beside the page for buyers; there is, unless this says otherwise.
+    /// Enables or disables the seller's desk at `/desk`; enabled by default.
     #[must_use]
     pub fn desk(self, desk: bool) -> Self {
         Self { desk, ..self }
     }
 
-    /// Whether there is a page for buyers, at `/key`; there is, unless this says otherwise. E-mails have a button to it.
+    /// Enables or disables the buyer's page at `/key`; enabled by default. E-mails have a button that opens it.
     #[must_use]
     pub fn buyer(self, buyer: bool) -> Self {
         Self { buyer, ..self }
     }
 
-    /// Where the host signs its sellers in: a path or an address that whoever is not signed in is led to. It is used where the host
-    /// says who the seller is, by [`Builder::seller`](crate::delivery::Builder::seller).
+    /// Sets the path or URL of the host application's own sign-in page, to which the desk links for sellers who are
+    /// not signed in. Used only with [`Builder::seller`](crate::delivery::Builder::seller).
     #[must_use]
     pub fn sign_in_at(self, address: impl Into<String>) -> Self {
         Self { sign_in: Some(address.into()), ..self }
@@ -104,11 +104,12 @@ impl Look {
         self.support.as_ref().map(Email::as_str)
     }
 
-    /// The same with the files of a folder that end with `.html`, as [`replacing`](Self::replacing). Other files are left alone.
+    /// Adds or replaces templates, like [`replacing`](Self::replacing), from the `.html` files in a folder. Other
+    /// files are ignored.
     ///
     /// # Errors
     ///
-    /// As [`replacing`](Self::replacing), and if the folder or a file in it cannot be read as text in UTF-8.
+    /// As for [`replacing`](Self::replacing), and if the folder cannot be read, or a `.html` file is not UTF-8 text.
     pub fn from_folder(self, folder: impl AsRef<Path>) -> Result<Self, TemplateError> {
         let folder = folder.as_ref();
         let unread = |name: &Path, error| {
@@ -125,9 +126,10 @@ impl Look {
         self.replacing(templates)
     }
 
-    /// The same with `templates`, in [minijinja](https://docs.rs/minijinja)'s language, added or in the places of ours of the same
-    /// name. Ours are in the folder `src/look/templates` of this crate; `_layout.html` is around all of them. A template is parsed
-    /// here; one that uses a name which its page does not have is answered 500.
+    /// Adds templates in the language of [minijinja](https://docs.rs/minijinja). A template with the name of a
+    /// built-in one replaces it. The built-in templates are in the folder `src/look/templates` of this crate; all
+    /// pages extend `_layout.html`. This method parses the templates, but does not render them: a page whose template
+    /// uses an undefined variable answers 500.
     ///
     /// # Errors
     ///
@@ -139,7 +141,7 @@ impl Look {
         let mut environment = self.environment.as_ref().clone();
         for (name, source) in templates {
             let name: String = name.into();
-            // What has another name would not be escaped.
+            // minijinja escapes values only in templates whose names end with .html.
             if Path::new(&name).extension().is_none_or(|extension| extension != "html") {
                 return Err(TemplateError::of_pages(&name, "has a name that does not end with .html", None));
             }
@@ -149,7 +151,7 @@ impl Look {
         Ok(Self { environment: Arc::new(environment), ..self })
     }
 
-    /// A page. `base` is the path at which the pages are mounted, without a slash at its end.
+    /// Renders a page. `base` is the path under which the pages are mounted, without a slash at its end.
     pub(crate) fn render(&self, template: &str, base: &str, values: Value) -> Result<String, minijinja::Error> {
         let shop = context! { name => self.name.clone(), support => self.support.as_ref().map(Email::as_str) };
         let style = format!("{base}{}", self.style_path());
@@ -157,12 +159,13 @@ impl Look {
         self.environment.get_template(template)?.render(context! { shop, base, style, script, ..values })
     }
 
-    /// The stylesheet in the shop's colour.
+    /// Returns the stylesheet with the shop's colour.
     pub(crate) fn style(&self) -> Bytes {
         Bytes::from(format!("{}{STYLE}", self.colour.as_css()))
     }
 
-    /// Where the stylesheet is, with a value that changes with it, so that it can be cached for ever.
+    /// Returns the path of the stylesheet, with a hash of its content in the query, so that browsers can cache it for
+    /// ever.
     fn style_path(&self) -> String {
         let digest = Sha256::digest(self.style());
         let version: String = data_encoding::HEXLOWER.encode(&digest).chars().take(12).collect();
@@ -170,24 +173,24 @@ impl Look {
     }
 }
 
-/// The script as it stands in the page.
+/// Returns the script for templates, which insert it without escaping.
 fn script_source() -> Value {
     Value::from_safe_string(SCRIPT.to_owned())
 }
 
-/// What the content security policy calls the script: no other runs.
+/// Returns the hash by which the content security policy allows the script, and no other.
 pub(crate) fn script_hash() -> String {
     format!("'sha256-{}'", data_encoding::BASE64.encode(&Sha256::digest(SCRIPT)))
 }
 
 impl Default for Look {
     fn default() -> Self {
-        // Compiled once: a program may have many services.
+        // Compiled once, because a program may build many services.
         static BUILT_IN: LazyLock<Arc<Environment<'static>>> = LazyLock::new(|| {
             let mut environment = Environment::new();
             environment.set_undefined_behavior(UndefinedBehavior::Strict);
             for (name, source) in ours::ALL {
-                // A test renders each: none has an error.
+                // Cannot fail: a test compiles each of these templates.
                 let _ = environment.add_template(name, source);
             }
             Arc::new(environment)

@@ -1,4 +1,4 @@
-//! Who is calling: the peer, or the client that trusted proxies speak for.
+//! The address of the client: that of the peer, or the one that trusted proxies report in `X-Forwarded-For`.
 
 use std::net::IpAddr;
 
@@ -9,11 +9,12 @@ use super::names;
 use crate::delivery::Delivery;
 use crate::limit::Identity;
 
-/// Returns the client that a call counts against.
+/// Returns the client whose rate limits a call counts against.
 ///
 /// This is the peer, unless the peer is a trusted proxy. In that case all `X-Forwarded-For` fields are read as one
-/// list, from right to left, past trusted proxies, up to the first address that is not trusted. The client itself may
-/// have written anything to the left of that address. If an entry is not an address, the hop before it is used.
+/// list, from right to left, past trusted proxies, up to the first address that is not trusted. Entries to the left of
+/// that address may be forged by the client. If an entry is not an address, the entry to its right is used, or the
+/// peer if there is none.
 pub(super) fn client(peer: Option<IpAddr>, headers: &HeaderMap, trusted: &[IpNet]) -> Identity {
     let Some(peer) = peer else { return Identity::Unknown };
     let is_trusted = |address: IpAddr| trusts(trusted, address);
@@ -23,7 +24,7 @@ pub(super) fn client(peer: Option<IpAddr>, headers: &HeaderMap, trusted: &[IpNet
     }
     let fields: Vec<_> = headers.get_all(&names::FORWARDED_FOR).iter().collect();
     for field in fields.into_iter().rev() {
-        // The proxies' own entries stand at the right, whatever bytes the client put before them.
+        // Split bytes, not text: the proxies' entries at the right are valid even if the client sent non-UTF-8 bytes.
         for entry in field.as_bytes().rsplit(|byte| *byte == b',') {
             let entry = std::str::from_utf8(entry).unwrap_or_default();
             let Some(address) = address(entry.trim()) else { return client.into() };
@@ -37,7 +38,7 @@ pub(super) fn client(peer: Option<IpAddr>, headers: &HeaderMap, trusted: &[IpNet
 }
 
 impl Delivery {
-    /// Whether `peer` is one of the [trusted proxies](crate::delivery::Builder::trusted_proxies).
+    /// Returns whether `peer` is one of the [trusted proxies](crate::delivery::Builder::trusted_proxies).
     #[must_use]
     pub fn trusts(&self, peer: IpAddr) -> bool {
         trusts(&self.inner.trusted_proxies, peer.to_canonical())
@@ -48,7 +49,8 @@ fn trusts(trusted: &[IpNet], address: IpAddr) -> bool {
     trusted.iter().any(|network| covers(network, address))
 }
 
-/// Whether an address is of a network: `::ffff:10.0.0.0/104` is `10.0.0.0/8` in other words.
+/// Returns whether `network` contains `address`. An IPv4-mapped network such as `::ffff:10.0.0.0/104` contains the
+/// IPv4 addresses of `10.0.0.0/8`.
 fn covers(network: &IpNet, address: IpAddr) -> bool {
     match (network, address) {
         (IpNet::V6(network), IpAddr::V4(address)) => {
@@ -58,7 +60,7 @@ fn covers(network: &IpNet, address: IpAddr) -> bool {
     }
 }
 
-/// An address with or without a port, as proxies write it: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]:80`.
+/// Parses an address with or without a port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1` or `[2001:db8::1]:80`.
 fn address(entry: &str) -> Option<IpAddr> {
     let bare = entry.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(entry);
     let address = bare.parse().ok().or_else(|| entry.parse::<std::net::SocketAddr>().ok().map(|socket| socket.ip()));
@@ -72,7 +74,7 @@ mod tests {
     use super::*;
 
     fn walk(peer: &str, fields: &[&str], trusted: &[&str]) -> Identity {
-        // A character below 256 stands for the byte.
+        // Each character of a field, at most U+00FF, stands for one byte.
         let bytes = |field: &str| field.chars().map(|c| u8::try_from(c).unwrap()).collect::<Vec<u8>>();
         let value = |field: &&str| ::http::HeaderValue::from_bytes(&bytes(field)).unwrap();
         let headers = fields.iter().map(|field| (names::FORWARDED_FOR.clone(), value(field))).collect();
@@ -114,7 +116,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a client writes into the header, the address its own proxy adds is the one that counts.
+        /// Whatever the client writes into `X-Forwarded-For`, the address that the trusted proxy appended is used.
         #[test]
         fn a_client_cannot_choose_its_address(forged in "[ -~]{0,60}", real: [u8; 4]) {
             let real = IpAddr::from(real);

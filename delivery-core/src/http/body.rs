@@ -1,4 +1,4 @@
-//! How much of a body is read, and how long that may take.
+//! Reading request bodies, with a limit on size and time.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -10,48 +10,48 @@ use tokio::time::timeout;
 
 use crate::limit::bodies::{BodyBudget, GaveWay};
 
-/// What is read of a body.
+/// How an endpoint reads the request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyRule {
-    /// Nothing.
+    /// The body is not read.
     None,
-    /// A JSON object of at most so many bytes, within a time.
+    /// A JSON object of at most `limit` bytes that must arrive within `deadline`.
     Json { limit: usize, deadline: Duration },
-    /// Anything of at most so many bytes, within a time.
+    /// Any bytes, at most `limit` of them, that must arrive within `deadline`.
     Any { limit: usize, deadline: Duration },
-    /// A form of at most so many bytes, within a time, if there is one.
+    /// The form of a POST request, at most `limit` bytes, that must arrive within `deadline`.
     #[cfg(feature = "pages")]
     Form { limit: usize, deadline: Duration },
 }
 
-/// A body as far as it was read.
+/// The result of reading a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Body {
-    /// The whole body arrived. The bytes are empty if the caller did not want to keep them.
+    /// The whole body arrived. The bytes are empty with [`Keep::Nothing`].
     Complete(Bytes),
-    /// It is larger than the endpoint's limit; the rest was not read.
+    /// The body exceeds the endpoint's limit; the rest was not read.
     TooLarge,
-    /// The connection broke off, or the body's framing is broken.
+    /// The connection was lost, or the body's framing is invalid.
     Broken,
-    /// It did not come in time.
+    /// The body did not arrive before the deadline.
     Late,
-    /// It had to give way to those of other strangers.
+    /// The body was dropped because unauthenticated bodies exceeded their memory budget and this one was the oldest.
     GaveWay,
 }
 
-/// What is kept of a body.
+/// How much of a body is kept in memory.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Keep<'a> {
-    /// Nothing: it is read only to check its length.
+    /// Nothing: the body is read only to check its length.
     Nothing,
-    /// All of it, because somebody sends it who is known.
+    /// The whole body, because the sender is authenticated.
     All,
-    /// All of it, within what strangers may hold.
+    /// The whole body, counted against the memory budget for unauthenticated bodies.
     Within(&'a BodyBudget),
 }
 
 impl Keep<'_> {
-    /// What is kept of a body that only somebody who is known may send.
+    /// Keeps the body only if its sender is authenticated.
     pub(super) fn all_if(is_known: bool) -> Self {
         if is_known { Self::All } else { Self::Nothing }
     }
@@ -59,8 +59,7 @@ impl Keep<'_> {
 
 /// Reads a body according to the rule of its endpoint.
 ///
-/// If `Content-Length` exceeds the limit, the body is refused without reading it. For an endpoint without a body,
-/// nothing is read.
+/// If `Content-Length` exceeds the limit, the body is refused without reading it.
 pub(super) async fn read<E>(
     rule: BodyRule,
     headers: &HeaderMap,
@@ -78,7 +77,7 @@ pub(super) async fn read<E>(
     if announced.is_some_and(|length| length > limit as u64) {
         return Body::TooLarge;
     }
-    // Boxed, because most calls have no body and would still pay for the size of this future.
+    // Boxed, so that the futures of calls without a body do not contain the large state of this one.
     match Box::pin(timeout(deadline, collect(body, announced, limit, keep))).await {
         Ok(Ok((length, _))) if announced.is_some_and(|announced| announced != length as u64) => Body::Broken,
         Ok(Ok((_, bytes))) => Body::Complete(bytes),
@@ -93,7 +92,7 @@ async fn collect<E>(
     limit: usize,
     keep: Keep<'_>,
 ) -> Result<(usize, Bytes), Body> {
-    // Most bodies come in one piece, which needs no copy.
+    // Most bodies arrive in one piece, which is kept without copying.
     let mut whole = Bytes::new();
     let mut pieces = BytesMut::new();
     let mut stranger = None;

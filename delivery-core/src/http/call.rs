@@ -1,4 +1,4 @@
-//! A request as a value.
+//! A request, independent of any web framework.
 
 use std::net::IpAddr;
 
@@ -7,31 +7,31 @@ use bytes::Bytes;
 
 use super::names;
 
-/// A name for a request has at most so many characters: enough for every usual kind.
+/// The maximum length of a request id, in bytes. Common formats, such as UUIDs and trace ids, fit.
 const LONGEST_REQUEST_ID: usize = 64;
 
-/// A request as a framework received it: nothing parsed but its framing. `Debug` shows neither query nor headers nor body,
-/// which hold secrets.
+/// A request as the framework received it, with only its framing parsed. `Debug` omits the query, the headers and the
+/// body, which may contain secrets.
 #[expect(clippy::exhaustive_structs, reason = "bindings write it as a literal and must not miss a field")]
 pub struct Call {
-    /// The method.
+    /// The HTTP method.
     pub method: Method,
     /// The query as sent, without `?`, still percent-encoded.
     pub query: Option<String>,
-    /// The header fields, in the order sent. A value that is not UTF-8 belongs here too: without it a request would be taken
-    /// for one that has no such field.
+    /// The header fields, in the order sent. Include values that are not UTF-8: the request must not look as if it had
+    /// no such field.
     pub headers: HeaderMap,
     /// The body, if it was already read. [`Endpoint::serve`](super::Endpoint::serve) takes the body as a stream
     /// instead.
     pub body: Bytes,
-    /// The address at the other end of the connection; `None` if the host does not know it.
+    /// The address at the other end of the connection; `None` if the host application does not know it.
     pub peer: Option<IpAddr>,
-    /// What the host's middleware left with the request, for a [`Seller`](crate::seller::Seller) of the host's.
+    /// Request extensions set by the host application's middleware, for its own [`Seller`](crate::seller::Seller).
     pub extensions: Extensions,
 }
 
 impl Call {
-    /// A call without query, headers, body, address or extensions.
+    /// Creates a call without query, headers, body, peer address or extensions.
     #[must_use]
     pub fn new(method: Method) -> Self {
         Self {
@@ -44,7 +44,7 @@ impl Call {
         }
     }
 
-    /// The same call, to this host if it names none: a request of HTTP/2 has the host in its URI, and no `Host`.
+    /// Adds a `Host` field with the given host if the call has none. An HTTP/2 request has the host in its URI instead.
     #[must_use]
     pub fn to_host(mut self, host: Option<&str>) -> Self {
         if let Some(Ok(host)) = host.map(HeaderValue::from_str) {
@@ -53,39 +53,39 @@ impl Call {
         self
     }
 
-    /// The same call with a query, percent-encoded.
+    /// Sets the query, which must be percent-encoded.
     #[must_use]
     pub fn query(self, query: impl Into<String>) -> Self {
         Self { query: Some(query.into()), ..self }
     }
 
-    /// The same call with one more header field.
+    /// Appends a header field.
     #[must_use]
     pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.append(name, value);
         self
     }
 
-    /// The same call with a JSON body.
+    /// Sets a JSON body, and appends its `Content-Type`.
     #[must_use]
     pub fn json(self, body: impl Into<Bytes>) -> Self {
         let json = HeaderValue::from_static("application/json");
         Self { body: body.into(), ..self }.header(header::CONTENT_TYPE, json)
     }
 
-    /// The same call from an address.
+    /// Sets the peer address.
     #[must_use]
     pub fn from(self, peer: IpAddr) -> Self {
         Self { peer: Some(peer), ..self }
     }
 
-    /// The request id for the log, if the client sent one that [may be logged](is_request_id).
+    /// Returns the client's `X-Request-Id`, if it [may be logged](is_request_id).
     pub(super) fn request_id(&self) -> Option<&str> {
         self.headers.get(&names::REQUEST_ID)?.to_str().ok().filter(|id| is_request_id(id))
     }
 }
 
-/// Whether a client's `X-Request-Id` may be logged: 1 to 64 ASCII letters, digits, and `-.:`. A key contains an
+/// Returns whether a client's `X-Request-Id` may be logged: 1 to 64 ASCII letters, digits, and `-.:`. A key contains an
 /// underscore, so it is never logged.
 #[must_use]
 pub fn is_request_id(text: &str) -> bool {

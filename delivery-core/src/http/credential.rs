@@ -1,4 +1,4 @@
-//! A key as the credential for a route of the host's own.
+//! A key as the credential for the host application's own routes.
 
 use ::http::Method;
 
@@ -10,9 +10,10 @@ use crate::error::ErrorCode;
 use crate::key::Key;
 use crate::product::ProductId;
 
-/// A key that is valid now. Each binding wraps it as a guard of its framework, which answers for a request without one.
+/// A key that was valid when the request came. Each binding wraps it in a guard of its framework, which refuses
+/// requests without a valid key.
 ///
-/// Having it counts nothing: counting a use is the route's explicit choice.
+/// Obtaining a grant does not count a use: the route decides whether to [count one](Self::count_use).
 #[derive(Debug, Clone)]
 pub struct Grant {
     delivery: Delivery,
@@ -24,17 +25,16 @@ impl Grant {
     /// `X-API-Key`.
     ///
     /// A key that does not verify counts against the `failures` quota of the client's address, as on `/api/product`.
-    /// Guessing keys is therefore no easier on a host's own routes.
+    /// Guessing keys is therefore no easier on the host application's own routes.
     ///
     /// # Errors
     ///
-    /// The API's own answer: 400, 401, 403, 429 or 503.
+    /// The API's own reply: 400, 401, 403, 429, 500 or 503.
     pub async fn of(delivery: &Delivery, call: &Call) -> Result<Self, Box<Reply>> {
         Requirement::default().check(delivery, call).await
     }
 
-    /// The same for a route that also answers calls without a key: `None` for a call that has a key in none of these
-    /// places. A key that is wrong is refused all the same.
+    /// Checks the key of `call` like [`of`](Self::of), but returns `None` if there is no key. A wrong key is refused.
     ///
     /// # Errors
     ///
@@ -46,7 +46,7 @@ impl Grant {
         }
     }
 
-    /// The key as it stood when the request came.
+    /// Returns the key as it was when it was checked.
     #[must_use]
     pub fn key(&self) -> &Key {
         &self.key
@@ -59,16 +59,16 @@ impl Grant {
     ///
     /// # Errors
     ///
-    /// [`Error`] if the key is for another product, was used up or revoked meanwhile, or the store failed. No use was
-    /// counted, except possibly with [`StoreError::Unknown`](crate::store::StoreError::Unknown). In a handler, `?`
-    /// converts the error into the API's own answer.
+    /// [`Error`] if the key is for another product, has expired, was used up or revoked meanwhile, or the store
+    /// failed. No use was counted, except possibly with [`StoreError::Unknown`](crate::store::StoreError::Unknown). In
+    /// a handler, `?` converts the error into the API's own reply.
     pub async fn count_use(&self, product: ProductId) -> Result<Key, Error> {
         self.delivery.count_use(self.key.id(), product).await
     }
 }
 
-/// What a route of the host's asks of a key: to be valid; and, if the host says so, to be for one product, and to be used
-/// once by each request.
+/// The requirements that a route of the host application has for a key. The key must be valid. Optionally it must be
+/// for one product, and each request counts as a use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Requirement {
     product: Option<ProductId>,
@@ -76,24 +76,23 @@ pub struct Requirement {
 }
 
 impl Requirement {
-    /// Asks for a key for `product`.
+    /// Requires a key for `product`.
     #[must_use]
     pub fn product(self, product: ProductId) -> Self {
         Self { product: Some(product), ..self }
     }
 
-    /// Counts each request as a use of the key, durably, before the route answers it; HEAD, whose answer has no body, counts
-    /// none.
+    /// Counts each request as a use of the key, durably, before the route handles it. HEAD requests are not counted.
     #[must_use]
     pub fn counting(self) -> Self {
         Self { counts: true, ..self }
     }
 
-    /// Checks the key of `call`, as [`Grant::of`] does, and counts the use.
+    /// Checks the key of `call` as [`Grant::of`] does, and counts a use if [`counting`](Self::counting) was set.
     ///
     /// # Errors
     ///
-    /// The API's own answer: 400, 401, 403, 429 or 503. No use was counted, except possibly with 503.
+    /// The API's own reply: 400, 401, 403, 429, 500 or 503. No use was counted, except possibly with 503.
     pub async fn check(&self, delivery: &Delivery, call: &Call) -> Result<Grant, Box<Reply>> {
         let refused = |reply: Reply| Box::new(reply.report(call.request_id()).confidential());
         let text = query::key(call).map_err(|fault| refused(fault.into()))?;

@@ -1,4 +1,4 @@
-//! Reading what a client sent: one rule for a missing, a malformed and a good value, in queries and in JSON.
+//! Reading values that a client sent. Queries and JSON share the rules for missing, malformed and valid values.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +13,7 @@ use super::body::Body;
 use crate::error::ErrorCode;
 use crate::text::Invalid;
 
-/// What is wrong with a request: a code, and a sentence that names the field and never repeats its value.
+/// An error in a request: a code, and a message that names the field and never repeats its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     code: ErrorCode,
@@ -33,13 +33,13 @@ impl Fault {
         Self { code: ErrorCode::InvalidParams, message: message.into() }
     }
 
-    /// The code.
+    /// Returns the error code of the reply.
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         self.code
     }
 
-    /// The sentence.
+    /// Returns the message for the client.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
@@ -52,18 +52,17 @@ impl From<ErrorCode> for Fault {
     }
 }
 
-/// The members of a JSON object, each still as text.
+/// The members of a JSON object, with the values as unparsed JSON text.
 pub(super) struct Fields<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'a> Fields<'a> {
-    /// The body of `call` as bytes, if it is JSON of an acceptable size.
+    /// Returns the body as bytes, if it was read completely and the headers of `call` declare JSON.
     pub(super) fn text(call: &Call, body: &'a Body) -> Result<&'a [u8], Fault> {
         let bytes = whole(body)?;
         if is_json(call) { Ok(bytes) } else { Err(ErrorCode::UnsupportedMediaType.into()) }
     }
 
-    /// Reads one object, with or without a byte order mark before it: broken JSON, anything but an object, and a name that
-    /// comes twice are faults.
+    /// Parses a body that must be one JSON object without duplicate names. A byte order mark before it is skipped.
     pub(super) fn parse(body: &'a [u8]) -> Result<Self, Fault> {
         const EXPECTED: &str = "The body must be one JSON object in which no name comes twice.";
         let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
@@ -71,7 +70,7 @@ impl<'a> Fields<'a> {
         serde_json::from_str(text).map_err(|_| Fault::invalid(EXPECTED))
     }
 
-    /// A text; absent, `null` and `""` are missing.
+    /// Returns a string; `None` if it is absent, `null` or `""`.
     pub(super) fn text_of(&self, field: &str) -> Result<Option<String>, Fault> {
         let Some(raw) = self.raw(field) else { return Ok(None) };
         let text: String = serde_json::from_str(raw.get())
@@ -79,7 +78,7 @@ impl<'a> Fields<'a> {
         Ok(Some(text).filter(|text| !text.is_empty()))
     }
 
-    /// A text, which may be `""`; absent and `null` are missing.
+    /// Returns a string, which may be `""`; `None` if it is absent or `null`.
     pub(super) fn given_text(&self, field: &str) -> Result<Option<String>, Fault> {
         let is_given = self.raw(field).is_some();
         Ok(self.text_of(field)?.or_else(|| is_given.then(String::new)))
@@ -89,12 +88,12 @@ impl<'a> Fields<'a> {
         self.text_of(field)?.ok_or_else(|| Fault::missing(field))
     }
 
-    /// A text read as `T`.
+    /// Returns a string parsed as `T`; `None` if it is absent, `null` or `""`.
     pub(super) fn parsed<T: std::str::FromStr<Err = Invalid>>(&self, field: &str) -> Result<Option<T>, Fault> {
         self.text_of(field)?.map(|text| text.parse()).transpose().map_err(|expected| Fault::malformed(field, expected))
     }
 
-    /// An integer read by `read`.
+    /// Returns an integer converted by `read`; `None` if it is absent or `null`.
     pub(super) fn integer<T>(
         &self,
         field: &str,
@@ -103,7 +102,7 @@ impl<'a> Fields<'a> {
         self.raw(field).map(|raw| integer(field, raw.get(), read)).transpose()
     }
 
-    /// A number as it was written.
+    /// Returns a number, parsed from its digits as the client wrote them, without rounding to a float.
     pub(super) fn number<T: std::str::FromStr<Err = Invalid>>(&self, field: &str) -> Result<Option<T>, Fault> {
         let Some(raw) = self.raw(field) else { return Ok(None) };
         let written = raw.get();
@@ -119,7 +118,7 @@ impl<'a> Fields<'a> {
         value.map_err(|_| Fault::malformed(field, Invalid::expected("must be true or false")))
     }
 
-    /// A value of any shape that `T` reads; its error says what is `expected`.
+    /// Returns a value deserialized as `T`. If that fails, the error message says `expected`.
     pub(super) fn value<T: serde::de::DeserializeOwned>(
         &self,
         field: &str,
@@ -135,7 +134,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The bytes of a body, if all of them came.
+/// Returns the bytes of a body if it was read completely, and the matching error otherwise.
 pub(super) fn whole(body: &Body) -> Result<&Bytes, Fault> {
     match body {
         Body::Complete(bytes) => Ok(bytes),
@@ -146,7 +145,7 @@ pub(super) fn whole(body: &Body) -> Result<&Bytes, Fault> {
     }
 }
 
-/// Reads an integer as JSON writes it: no sign but `-`, no leading zero, no fraction, no exponent. The same in queries.
+/// Parses an integer in JSON notation, in queries too: no `+`, no leading zero, no fraction, no exponent.
 pub(super) fn integer<T>(field: &str, text: &str, read: impl FnOnce(i64) -> Result<T, Invalid>) -> Result<T, Fault> {
     const EXPECTED: Invalid = Invalid::expected("must be an integer");
     const OUT_OF_RANGE: Invalid = Invalid::expected("must be an integer of at most 64 bits");
@@ -161,7 +160,7 @@ pub(super) fn integer<T>(field: &str, text: &str, read: impl FnOnce(i64) -> Resu
     read(number).map_err(|expected| Fault::malformed(field, expected))
 }
 
-/// `application/json`, with no charset or UTF-8, and no content coding.
+/// Returns whether the headers declare `application/json` without a charset or in UTF-8, and without a content coding.
 fn is_json(call: &Call) -> bool {
     let one = |name| {
         let mut values = call.headers.get_all(name).iter();

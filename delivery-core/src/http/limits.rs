@@ -1,4 +1,4 @@
-//! Limits on the wire: the decision before an answer, and the headers on it.
+//! Rate limits over HTTP: counting a request, and the headers of its reply.
 //!
 //! The headers are those of draft-ietf-httpapi-ratelimit-headers-10; `t` is the time until the oldest counted request
 //! leaves the window.
@@ -13,11 +13,10 @@ use crate::delivery::{Delivery, Error};
 use crate::error::ErrorCode;
 use crate::limit::{Decision, Identity, Policy, Quota, Subject};
 
-/// Capacity of an item in bytes: a policy's name in quotes, and two numbers of at most 10 and 20 digits with their
-/// names.
+/// The capacity of a header item in bytes: a policy's name in quotes, and two parameters of up to 10 and 20 digits.
 const ITEM: usize = 64;
 
-/// A request that fits its limit, for the rate-limit headers of its answer.
+/// The state of a limit after a request was counted, for the rate-limit headers of its reply.
 pub(super) struct Admitted {
     policy: Policy,
     quota: Quota,
@@ -25,7 +24,7 @@ pub(super) struct Admitted {
     reset: Duration,
 }
 
-/// Who the call counts for, by its address.
+/// Returns the client address that a call counts against. Warns once if an untrusted peer sends `X-Forwarded-For`.
 pub(super) fn client(delivery: &Delivery, call: &Call) -> Identity {
     static WARNED: Once = Once::new();
     if let Some(peer) = call.peer
@@ -44,7 +43,7 @@ pub(super) fn client(delivery: &Delivery, call: &Call) -> Identity {
     address::client(call.peer, &call.headers, &delivery.inner.trusted_proxies)
 }
 
-/// Counts a request, or has the answer that refuses it.
+/// Counts a request against a limit. The error is the refusing reply: 429, or 503 if the limiter fails.
 pub(super) async fn admit(delivery: &Delivery, policy: Policy, identity: Identity) -> Result<Admitted, Box<Reply>> {
     let quota = delivery.inner.quotas.of(policy);
     match delivery.inner.limiter.admit(&Subject { policy, identity }, quota).await {
@@ -58,7 +57,7 @@ pub(super) async fn admit(delivery: &Delivery, policy: Policy, identity: Identit
     }
 }
 
-/// The answer to a key that does not verify, which counts against the failures of its address.
+/// Counts a key that does not verify against the `failures` quota of the client's address, and returns the refusal.
 pub(super) async fn forged(delivery: &Delivery, call: &Call) -> Reply {
     delivery.inner.note_refusal(None, &Error::UnknownKey);
     match admit(delivery, Policy::Failures, client(delivery, call)).await {
@@ -68,7 +67,7 @@ pub(super) async fn forged(delivery: &Delivery, call: &Call) -> Reply {
 }
 
 impl Admitted {
-    /// The answer with its `RateLimit` headers.
+    /// Adds the `RateLimit` and `RateLimit-Policy` headers to a reply.
     pub(super) fn apply(&self, reply: Reply) -> Reply {
         let (limit, window) = (self.quota.limit().get(), whole_seconds(self.quota.window()));
         let (left, reset) = (self.remaining, whole_seconds(self.reset));
@@ -77,8 +76,8 @@ impl Admitted {
             .text_header(&names::RATELIMIT, &self.item((";r=", left), (";t=", reset)))
     }
 
-    /// Formats a policy with two parameters as an item of RFC 9651. It is built by hand, because every limited answer
-    /// has two items and `format!` takes five times as long.
+    /// Formats a policy with two parameters as an item of RFC 9651. The item is built by hand, because every limited
+    /// reply has two and `format!` takes five times as long.
     fn item(&self, first: (&str, u32), second: (&str, u64)) -> ArrayString<ITEM> {
         let (mut count, mut seconds) = (itoa::Buffer::new(), itoa::Buffer::new());
         let (count, seconds) = (count.format(first.1), seconds.format(second.1));
@@ -90,7 +89,7 @@ impl Admitted {
     }
 }
 
-/// Rounds up to whole seconds, so that a client that waits that long never retries too early.
+/// Rounds up to whole seconds, so that a client that waits this long never retries too early.
 fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }

@@ -1,16 +1,16 @@
-//! HTTP as values: a [`Call`] goes in, a [`Reply`] comes out, and no framework is involved.
+//! The HTTP API, independent of any web framework: a [`Call`] goes in, and a [`Reply`] comes out.
 //!
-//! This module decides everything that the API does on the wire: parsing, limits, authentication, status codes, headers
+//! This module implements the whole HTTP behavior of the API: parsing, limits, authentication, status codes, headers
 //! and JSON. The [endpoint table](Endpoint) has a row for each endpoint, and one pipeline handles every call according
-//! to its row. A binding mounts one route for each [`Endpoint`] and only converts requests and responses, so all
-//! frameworks answer alike.
+//! to its row. A binding mounts one route for each [`Endpoint`] and only converts requests and responses, so the API
+//! behaves the same in every framework.
 //!
 //! # Writing a binding
 //!
-//! For each endpoint that is [served by](Endpoint::served_by) the service, mount its [`path`](Endpoint::path) for *every* method,
-//! because wrong methods are answered here too. Convert the head of the request into a [`Call`], and pass it to [`Endpoint::serve`] with the
-//! body as a stream, which is read only as far as necessary. Then convert the [`Reply`] into a response. Answer a path
-//! below `/api/` that is not an endpoint with [`Reply::not_found`].
+//! For each endpoint that the service [serves](Endpoint::served_by), mount its [`path`](Endpoint::path) for *every*
+//! method, because this module also answers wrong methods. Convert the head of the request into a [`Call`], and pass it
+//! to [`Endpoint::serve`] with the body as a stream, which is read only as far as necessary. Then convert the [`Reply`]
+//! into a response. Answer any other path below `/api/` with [`Reply::not_found`].
 //!
 //! ```
 //! # async fn example(delivery: delivery_core::Delivery) {

@@ -1,7 +1,6 @@
-//! Names of header fields: those that the `http` crate does not define, and those that answers contain.
+//! Names of header fields: those that the `http` crate does not define, and those that replies contain.
 //!
-//! They are statics rather than constants, so that answers can hold `'static` references to them, without parsing or
-//! copying.
+//! They are statics, not constants, so that replies can hold `'static` references to them.
 
 use ::http::{HeaderName, header};
 
@@ -25,15 +24,15 @@ pub(super) static SET_COOKIE: HeaderName = header::SET_COOKIE;
 pub(super) static RETRY_AFTER: HeaderName = header::RETRY_AFTER;
 pub(super) static WWW_AUTHENTICATE: HeaderName = header::WWW_AUTHENTICATE;
 
-/// What remains of a quota, by draft-ietf-httpapi-ratelimit-headers-10.
+/// The remaining quota, by draft-ietf-httpapi-ratelimit-headers-10.
 pub(super) static RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
-/// The quota itself.
+/// The quota, by the same draft.
 pub(super) static RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-/// Where a key may stand beside `Authorization`.
+/// An alternative to `Authorization: Bearer` for sending a key.
 pub(super) static API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-/// Under which name a request is known when it comes again, by draft-ietf-httpapi-idempotency-key-header-07.
+/// The client's id for a request, by which a repetition is recognized: draft-ietf-httpapi-idempotency-key-header-07.
 pub(super) static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// The list of addresses that proxies keep.
+/// The addresses of the client and of proxies; each proxy appends the address of its peer.
 pub(super) static FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// Clients, proxies and servers give a request a name under which their logs know it.
+/// An id that clients, proxies and servers write to their logs, to correlate the entries of one request.
 pub(super) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

@@ -1,4 +1,4 @@
-//! The body of an answer, in pieces of which some may be shared with other answers.
+//! The body of a reply, as a sequence of pieces. Replies may share pieces.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-/// The body of an answer, for a server that sends it. It is in memory, and its length is known.
+/// The body of a [`Reply`](super::Reply), entirely in memory and of known length.
 #[derive(Clone, Default)]
 pub struct ReplyBody {
     pieces: VecDeque<Bytes>,
@@ -19,19 +19,19 @@ impl ReplyBody {
         Self { pieces: pieces.into_iter().filter(|piece| !piece.is_empty()).collect() }
     }
 
-    /// How many bytes are left.
+    /// Returns the number of remaining bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.pieces.iter().map(Bytes::len).sum()
     }
 
-    /// Whether nothing is left.
+    /// Returns whether no bytes remain.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// The next bytes, none of them empty.
+    /// Removes and returns the next piece, which is never empty; `None` at the end of the body.
     pub fn next_piece(&mut self) -> Option<Bytes> {
         self.pieces.pop_front()
     }

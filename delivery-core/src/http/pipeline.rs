@@ -1,11 +1,12 @@
-//! The pipeline: what happens to a call, in this order, as its row of the [table](super::table) says.
+//! The pipeline: the steps that handle a call, in this order, configured by its row of the [table](super::table).
 //!
 //! ```text
 //! method ──► limit per address ──► body (size, type) ──► credential ──► fields ──► handler ──► headers
 //! ```
 //!
-//! Endpoints that take a key check their parameters before the key, and count against the quota of the key, if any,
-//! after it.
+//! Endpoints that take a key check the parameters before the key. `/api/product` counts the call against the quota of
+//! the key after verifying the key. Seller endpoints authenticate the seller before they read the body. Platform
+//! webhooks count only unsigned requests, after checking the signature.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -34,18 +35,18 @@ use crate::platform::is_read;
 use crate::telemetry;
 
 impl Endpoint {
-    /// Answers a call whose body is at hand.
+    /// Answers a call whose body was already read into [`Call::body`].
     pub async fn call(self, delivery: &Delivery, call: Call) -> Reply {
         let body = stream::iter([Ok::<_, Infallible>(call.body.clone())]);
         self.serve(delivery, &call, body).await
     }
 
-    /// Answers a call whose body was not read yet. The body is read after the call was counted against the quota of the
-    /// client's address: at most [`body_limit`](Self::body_limit) bytes, within 10 s, or 30 s for the seller's
-    /// endpoints.
+    /// Answers a call whose body has not been read yet. If the endpoint limits calls per client address, the call is
+    /// counted before the body is read. At most [`body_limit`](Self::body_limit) bytes are read, within 10 s, or 30 s
+    /// for the seller's endpoints.
     ///
-    /// A panic in a host's store, limiter or clock is caught and answered like any other internal error. Failures are
-    /// logged with the call's `X-Request-Id`, if it [may be logged](super::is_request_id).
+    /// A panic in the host application's store, limiter or clock is caught and answered like any other internal error.
+    /// Failures are logged with the call's `X-Request-Id`, if it [may be logged](super::is_request_id).
     pub async fn serve<E>(self, delivery: &Delivery, call: &Call, body: impl Stream<Item = Result<Bytes, E>>) -> Reply {
         let row = self.row();
         let started = telemetry::started();
@@ -53,7 +54,7 @@ impl Endpoint {
             Reply::not_found()
         } else if row.verb.takes(&call.method) {
             let body = pin!(body);
-            // Unwind safe: state that a panic interrupts is behind locks, or in a transaction that is rolled back.
+            // Unwind safe: state that a panic can interrupt is behind locks, or in a transaction that is rolled back.
             let answered = AssertUnwindSafe(limited(self, delivery, call, body)).catch_unwind().await;
             answered.unwrap_or_else(|_| Reply::panicked())
         } else {
@@ -108,7 +109,7 @@ async fn answer<E>(
         Handler::PublicPost(address, handler) => {
             let body = read(row.body, &call.headers, body, strangers).await;
             let email = address(&Fields::parse(Fields::text(call, &body)?)?)?;
-            // It counts against no budget any more, and the store may take its time.
+            // Free the memory budget before querying the store, which may be slow.
             drop(body);
             Ok(handler(delivery, email).await)
         }
@@ -134,8 +135,7 @@ async fn answer<E>(
         }
         Handler::SharedSecret(handler) => {
             let body = read(row.body, &call.headers, body, strangers).await;
-            // The secret is checked before the other fields, so that an unauthenticated caller learns nothing about
-            // them.
+            // Check the secret first, so that an unauthenticated caller learns nothing about the other fields.
             let fields = Fields::parse(Fields::text(call, &body)?)?;
             let platform = Platform::of(delivery, &fields.required_text("secret")?);
             let platform = platform.ok_or(Fault::from(ErrorCode::Unauthorized))?;
@@ -155,7 +155,7 @@ async fn answer<E>(
         }
         Handler::Seller(handler) => {
             let seller = Seller::of(delivery, call).await;
-            // A stranger's megabytes are not kept.
+            // An unauthenticated body of up to 2 MiB is read but not kept in memory.
             let body = read(row.body, &call.headers, body, Keep::all_if(seller.is_some())).await;
             let text = Fields::text(call, &body)?;
             let Some(seller) = seller else {
@@ -170,7 +170,7 @@ async fn answer<E>(
     }
 }
 
-/// The answer to a request that no platform has signed, which counts against the webhook calls of its address.
+/// Counts an unsigned request against the webhook quota of its client address, and returns `reply` or the refusal.
 async fn counted(delivery: &Delivery, call: &Call, reply: Reply) -> Reply {
     match admit(delivery, Policy::Webhook, client(delivery, call)).await {
         Ok(admitted) => admitted.apply(reply),

@@ -10,26 +10,26 @@ use crate::{
     platform::{Notification, Received, Request, Unauthentic},
 };
 
-/// The id of a key whose text verified.
+/// The id of a key whose text was verified against the signing secrets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct VerifiedKey(KeyId);
 
-/// The commerce platform sent the webhook secret.
+/// Proof that the commerce platform sent the shared webhook secret.
 #[derive(Debug)]
 pub(super) struct Platform(());
 
-/// The seller, by name.
+/// The signed-in seller, with the name for the audit log.
 #[derive(Debug)]
 pub(super) struct Seller(Actor);
 
-/// What a commerce platform has signed.
+/// A notification that a commerce platform signed.
 #[derive(Debug)]
 pub(super) struct Event(Source, Notification);
 
-/// A request of a platform, judged.
+/// The result of checking the signature of a webhook request.
 pub(super) enum Judged {
     Event(Event),
-    /// A test of the connection, which nobody has signed.
+    /// An unsigned connection test.
     Ping,
     Unauthentic,
 }
@@ -55,7 +55,7 @@ impl Event {
 }
 
 impl VerifiedKey {
-    /// Costs one MAC.
+    /// Verifies the text of a key by computing a MAC, without reading the store.
     pub(super) fn of(delivery: &Delivery, text: &str) -> Option<Self> {
         delivery.verify(text).map(Self)
     }
@@ -75,14 +75,14 @@ impl Seller {
     pub(super) async fn of(delivery: &Delivery, call: &Call) -> Option<Self> {
         let head = Head::new(&call.headers, &call.extensions, call.peer);
         let seller = delivery.inner.seller.as_ref()?.authenticate(&head).await.map(Self);
-        // Whoever presents nothing does not try to sign in.
+        // A request without a bearer token is not a failed sign-in.
         if seller.is_none() && head.bearer().is_some() {
             delivery.inner.note_wrong_sign_in();
         }
         seller
     }
 
-    /// Who it is, for the audit log.
+    /// Returns the seller's name for the audit log.
     pub(super) fn actor(&self) -> &Actor {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! Query parameters, and the key wherever it stands.
+//! Query parameters, and the key from the query or a header.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,8 @@ use crate::text::Invalid;
 const READABLE: Invalid = Invalid::expected("must be UTF-8 without control characters");
 const ONE_KEY: &str = "Send the key once: as ?key=, as Authorization: Bearer, or as X-API-Key.";
 
-/// One parameter: absent and empty are missing (`None`); twice, not UTF-8 or with control characters is a fault.
+/// Returns a query parameter; `None` if it is absent or empty. A parameter that occurs twice, is not UTF-8 or contains
+/// control characters is an error.
 pub(super) fn parameter<'a>(call: &'a Call, name: &str) -> Result<Option<Cow<'a, str>>, Fault> {
     let mut found = None;
     for pair in call.query.as_deref().unwrap_or_default().split('&') {
@@ -35,7 +36,7 @@ pub(super) fn parameter<'a>(call: &'a Call, name: &str) -> Result<Option<Cow<'a,
     Ok(found.filter(|value| !value.is_empty()))
 }
 
-/// A number of 1 or more, of which everything above `most` counts as that, however long it is written.
+/// Parses an integer of 1 or more. Larger values than `most` are lowered to `most`, also if they exceed 64 bits.
 pub(super) fn at_least_one(name: &str, text: &str, most: i64) -> Result<usize, Fault> {
     const EXPECTED: Invalid = Invalid::expected("must be an integer of 1 or more");
     let in_range = |number: i64| if number >= 1 { Ok(number.min(most)) } else { Err(EXPECTED) };
@@ -44,13 +45,14 @@ pub(super) fn at_least_one(name: &str, text: &str, most: i64) -> Result<usize, F
     Ok(usize::try_from(number).unwrap_or(1))
 }
 
-/// Whether a text needs no decoding: printable ASCII without `%` and `+`, as most values are. The loop checks every
-/// byte without an early exit, so that the compiler can process sixteen at once.
+/// Returns whether a text needs no decoding, as most values: printable ASCII without `%` and `+`. The loop checks
+/// every byte without an early exit, so that the compiler can process sixteen at once.
 fn is_plain(raw: &str) -> bool {
     raw.bytes().fold(true, |plain, byte| plain & matches!(byte, b' '..=b'$' | b'&'..=b'*' | b','..=b'~'))
 }
 
-/// The key of a call: from the query, a bearer token or `X-API-Key`. The same key in several places is one key.
+/// Returns the key of a call, from the query, a bearer token or `X-API-Key`. If several have a key, it must be the
+/// same.
 pub(super) fn key(call: &Call) -> Result<Cow<'_, str>, Fault> {
     let places = [parameter(call, "key")?, bearer(call)?, api_key(call)?];
     let mut keys = places.into_iter().flatten();
@@ -58,14 +60,14 @@ pub(super) fn key(call: &Call) -> Result<Cow<'_, str>, Fault> {
     if keys.all(|other| other == key) { Ok(key) } else { Err(Fault::invalid(ONE_KEY)) }
 }
 
-/// What a buyer asks for.
+/// The parameters of `/api/product` apart from the key.
 #[derive(Clone, Copy)]
 pub(super) struct FetchParams {
     pub(super) product: ProductId,
     pub(super) request: Option<RequestId>,
 }
 
-/// The text of the key, and what is asked for.
+/// Returns the text of the key and the other parameters of `/api/product`.
 pub(super) fn asked(call: &Call) -> Result<(Cow<'_, str>, FetchParams), Fault> {
     let key = key(call)?;
     let product = parameter(call, "product_id")?.ok_or_else(|| Fault::missing("product_id"))?;
@@ -73,12 +75,12 @@ pub(super) fn asked(call: &Call) -> Result<(Cow<'_, str>, FetchParams), Fault> {
     Ok((key, FetchParams { product, request: request(call)? }))
 }
 
-/// The request that `Idempotency-Key` names.
+/// Returns the request id from `Idempotency-Key`, if the call has one.
 fn request(call: &Call) -> Result<Option<RequestId>, Fault> {
     const EXPECTED: Invalid = Invalid::expected("must be 1 to 255 visible ASCII characters, once");
     let mut names = call.headers.get_all(&names::IDEMPOTENCY_KEY).iter();
     let Some(name) = names.next() else { return Ok(None) };
-    // The draft has a string in quotes; many clients send none.
+    // The draft requires quotes around the value, but many clients send none.
     let name = name.as_bytes();
     let quoted = name.strip_prefix(b"\"").and_then(|name| name.strip_suffix(b"\""));
     let name = quoted.unwrap_or(name);
@@ -89,7 +91,7 @@ fn request(call: &Call) -> Result<Option<RequestId>, Fault> {
     Ok(Some(RequestId::of(name)))
 }
 
-/// The token of `Authorization: Bearer`; another scheme is none.
+/// Returns the token of `Authorization: Bearer`; `None` for another scheme.
 pub(super) fn bearer(call: &Call) -> Result<Option<Cow<'_, str>>, Fault> {
     let Some(value) = single(call, &header::AUTHORIZATION)? else { return Ok(None) };
     let Some((scheme, token)) = value.split_once(' ') else { return Ok(None) };
@@ -102,7 +104,7 @@ fn api_key(call: &Call) -> Result<Option<Cow<'_, str>>, Fault> {
     Ok(value.filter(|value| !value.is_empty()).map(Cow::Borrowed))
 }
 
-/// Refuses a header field that is not text: a request would be taken for one that has no such field.
+/// Refuses a header field that is not visible ASCII. Otherwise the request would look as if it had no such field.
 pub(super) fn check_text(call: &Call, name: &HeaderName) -> Result<(), Fault> {
     const EXPECTED: Invalid = Invalid::expected("must be visible ASCII");
     let is_text = call.headers.get_all(name).iter().all(|value| value.to_str().is_ok());
@@ -119,7 +121,7 @@ fn single<'a>(call: &'a Call, name: &HeaderName) -> Result<Option<&'a str>, Faul
     Ok(value.to_str().ok())
 }
 
-/// `application/x-www-form-urlencoded`, strictly UTF-8.
+/// Decodes `application/x-www-form-urlencoded` text; `None` if the result is not UTF-8.
 fn decoded(raw: &str) -> Option<Cow<'_, str>> {
     let spaced = raw.replace('+', " ");
     percent_decode_str(&spaced).decode_utf8().ok().map(|text| Cow::Owned(text.into_owned()))

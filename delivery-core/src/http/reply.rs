@@ -1,4 +1,4 @@
-//! An answer as a value.
+//! A response, independent of any web framework.
 
 use std::borrow::Cow;
 use std::error::Error as Cause;
@@ -17,74 +17,74 @@ use crate::error::ErrorCode;
 use crate::store::StoreError;
 use crate::throttle::Throttle;
 
-/// How long to wait before asking a service again that was not available: long enough for a restart.
+/// `Retry-After` of 503 replies, in seconds: long enough for the service to restart.
 const RETRY_UNAVAILABLE: u64 = 5;
-/// Fields of a usual answer.
+/// The usual number of header fields of a reply.
 const HEADERS: usize = 6;
-/// A header map with a larger capacity came from an unusual request. It is not reused, because it would stay allocated
+/// The largest capacity of a request's header map that is reused for the response. A larger map would stay allocated
 /// as long as the connection.
 const ROOMY: usize = 64;
 
-/// An answer: status, headers, bytes. `Debug` shows the status alone, since bodies hold keys.
+/// A response: status, headers and body. `Debug` shows only the status, because bodies contain keys.
 #[derive(Clone)]
 pub struct Reply {
     status: StatusCode,
     headers: Vec<(&'static HeaderName, HeaderValue)>,
     body: Bytes,
-    /// What follows, some of it shared with other answers.
+    /// The pieces after `body`, some of them shared with other replies.
     rest: Vec<Bytes>,
-    /// Length of the body in bytes. An answer to HEAD keeps it although it has no body.
+    /// The length of the body in bytes. For HEAD, the length of the body that GET would send.
     length: usize,
-    /// Why it is a 500 or a 503, until that is logged.
+    /// The cause of a 500 or a 503, until it is logged.
     fault: Option<Arc<dyn Cause + Send + Sync>>,
 }
 
 impl Reply {
-    /// The answer to a path below `/api/` that is no endpoint.
+    /// Returns the 404 for a path below `/api/` that is not an endpoint.
     #[must_use]
     pub fn not_found() -> Self {
         Self::error(ErrorCode::NotFound)
     }
 
-    /// The answer to a request that no endpoint can make sense of, with a sentence that says why.
+    /// Returns a 400 `INVALID_PARAMS` whose message explains what is wrong with the request.
     #[must_use]
     pub fn bad_request(message: &'static str) -> Self {
         Self::json(&wire::Error::new(ErrorCode::InvalidParams, message)).with_status(ErrorCode::InvalidParams)
     }
 
-    /// The answer to a request whose handling panicked or failed in the host.
+    /// Returns the 500 for a request whose handling panicked or failed in the host application.
     #[must_use]
     pub fn internal() -> Self {
         Self::error(ErrorCode::Internal)
     }
 
-    /// The answer while the service cannot answer, with `Retry-After`.
+    /// Returns the 503 for a service that is temporarily unavailable, with `Retry-After`.
     #[must_use]
     pub fn unavailable() -> Self {
         Self::error(ErrorCode::Unavailable).retry_after(RETRY_UNAVAILABLE)
     }
 
-    /// Converts the error of a use case into an answer, for the host's own routes. Internal errors are logged, but not
-    /// shown.
+    /// Converts an error of [`Delivery`](crate::Delivery) into the API's reply, for the host application's own routes.
+    /// The cause of a 500 or a 503 is logged, but not shown.
     #[must_use]
     pub fn failure(error: &Error) -> Self {
         Self::from(error.clone()).report(None).confidential()
     }
 
-    /// The status.
+    /// Returns the status code.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// The header fields; each name occurs once. `Content-Length` is present only for HEAD; otherwise the framework
-    /// adds it.
+    /// Returns the header fields; each name occurs once. `Content-Length` is present only for HEAD; otherwise the
+    /// framework adds it.
     #[must_use]
     pub fn headers(&self) -> &[(&'static HeaderName, HeaderValue)] {
         &self.headers
     }
 
-    /// The body.
+    /// Returns the whole body. Copies it if it consists of several pieces.
     #[must_use]
     pub fn body(&self) -> Cow<'_, [u8]> {
         match &*self.rest {
@@ -93,33 +93,33 @@ impl Reply {
         }
     }
 
-    /// The length to send as `Content-Length`, in bytes. For HEAD it is the length of the body that GET would send.
+    /// Returns the value for `Content-Length`, in bytes. For HEAD this is the length of the body that GET would send.
     #[must_use]
     pub fn length(&self) -> usize {
         self.length
     }
 
-    /// The body alone.
+    /// Converts the reply into its body, for a server that sends status and headers itself.
     #[must_use]
     pub fn into_body(self) -> ReplyBody {
         ReplyBody::new(std::iter::once(self.body).chain(self.rest))
     }
 
-    /// The answer as the `http` crate's type.
+    /// Converts the reply into a response of the `http` crate.
     #[must_use]
     pub fn into_response(self) -> Response<ReplyBody> {
         self.into_response_in(HeaderMap::new())
     }
 
     /// Like [`into_response`](Self::into_response), but reuses the allocation of `headers`, whose fields are discarded.
-    /// A server passes the request's header map, which it would otherwise drop while allocating another one.
+    /// A server can pass the request's header map, so that the response needs no new one.
     #[must_use]
     pub fn into_response_in(self, mut headers: HeaderMap) -> Response<ReplyBody> {
         headers.clear();
         if headers.capacity() > ROOMY {
             headers = HeaderMap::new();
         }
-        // A server adds some.
+        // Leave room for the fields that the server adds.
         headers.reserve(self.headers.len() + 4);
         for (name, value) in self.headers {
             headers.insert(name, value);
@@ -141,7 +141,7 @@ impl Reply {
         Self { status: StatusCode::OK, headers, body, rest: Vec::new(), length, fault: None }
     }
 
-    /// Something else than JSON.
+    /// Returns a 200 with a body of another `Content-Type` than JSON.
     #[cfg(feature = "pages")]
     pub(super) fn text(kind: &'static str, body: Bytes) -> Self {
         let length = body.len();
@@ -149,7 +149,7 @@ impl Reply {
         Self { status: StatusCode::OK, headers, body, rest: Vec::new(), length, fault: None }
     }
 
-    /// The same answer, as a page.
+    /// Replaces the body with an HTML page.
     #[cfg(feature = "pages")]
     pub(super) fn with_html(self, html: String) -> Self {
         let (length, body) = (html.len(), Bytes::from(html));
@@ -157,14 +157,14 @@ impl Reply {
         Self { body, rest: Vec::new(), length, ..self.header(&names::CONTENT_TYPE, kind) }
     }
 
-    /// The same answer, followed by this.
+    /// Appends pieces to the body.
     #[cfg(feature = "pages")]
     pub(super) fn followed_by(mut self, rest: Vec<Bytes>) -> Self {
         self.length += rest.iter().map(Bytes::len).sum::<usize>();
         Self { rest, ..self }
     }
 
-    /// Sends the browser on, to be asked for by GET.
+    /// Returns a 303 redirect, which the browser follows with GET.
     #[cfg(feature = "pages")]
     pub(super) fn see_other(path: &str) -> Self {
         let reply = Self::text("text/plain; charset=utf-8", Bytes::new()).with_code(StatusCode::SEE_OTHER);
@@ -188,7 +188,7 @@ impl Reply {
         self.header(name, value)
     }
 
-    /// Whether it is an answer of the API.
+    /// Returns whether the reply is JSON, as the API sends it, and not a page.
     #[cfg(feature = "pages")]
     pub(super) fn is_json(&self) -> bool {
         self.headers.iter().any(|(name, value)| **name == names::CONTENT_TYPE && value == "application/json")
@@ -198,7 +198,7 @@ impl Reply {
         Self::json(&wire::Error::new(code, code.message())).with_status(code)
     }
 
-    /// The answer to a request whose handler panicked. The panic hook has already reported the panic message.
+    /// Returns the 500 for a request whose handler panicked. The panic hook has already reported the panic message.
     pub(super) fn panicked() -> Self {
         Self::internal().because("the handling of a request panicked")
     }
@@ -208,12 +208,12 @@ impl Reply {
         Self { fault: Some(Arc::from(fault.into())), ..self }
     }
 
-    /// Whether the answer has a cause that was not logged yet.
+    /// Returns whether the reply has a cause that was not logged yet.
     pub(super) fn is_fault(&self) -> bool {
         self.fault.is_some()
     }
 
-    /// Logs the cause of the answer: at most one line per second for each status, since one cause may fail thousands of
+    /// Logs the cause of the reply: at most one line per second for each status, since one cause may fail thousands of
     /// requests.
     pub(super) fn report(mut self, request: Option<&str>) -> Self {
         static UNAVAILABLE: Throttle = Throttle::new();
@@ -239,7 +239,7 @@ impl Reply {
         self.header(&names::ALLOW, HeaderValue::from_static(allowed))
     }
 
-    /// What is asked for, by RFC 9110, 11.6.1.
+    /// Adds `WWW-Authenticate: Bearer`, which RFC 9110, section 11.6.1 requires of a 401.
     pub(super) fn challenge(self) -> Self {
         self.header(&names::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
     }
@@ -248,19 +248,19 @@ impl Reply {
         self.header(&names::RETRY_AFTER, HeaderValue::from(seconds))
     }
 
-    /// Forbids caching the answer, and sending its URL as `Referer` when a link in it is followed.
+    /// Forbids caching the reply, and sending its URL as `Referer` when a link in it is followed.
     pub(super) fn confidential(self) -> Self {
         self.header(&names::CACHE_CONTROL, HeaderValue::from_static("no-store"))
             .header(&names::REFERRER_POLICY, HeaderValue::from_static("no-referrer"))
     }
 
-    /// Converts the answer for HEAD: drops the body, and sends its length.
+    /// Converts the reply for HEAD: drops the body, and sends its length.
     pub(super) fn without_body(self) -> Self {
         let length = HeaderValue::from(self.length);
         Self { body: Bytes::new(), rest: Vec::new(), ..self.header(&names::CONTENT_LENGTH, length) }
     }
 
-    /// `value` is put together from our own names and numbers, which are all visible ASCII.
+    /// Sets a header field. Callers build `value` from visible ASCII only; any other value is dropped.
     pub(super) fn text_header(self, name: &'static HeaderName, value: &str) -> Self {
         match HeaderValue::from_str(value) {
             Ok(value) => self.header(name, value),
@@ -268,7 +268,7 @@ impl Reply {
         }
     }
 
-    /// Sets a field; the last value counts.
+    /// Sets a header field, replacing a previous value.
     fn header(mut self, name: &'static HeaderName, value: HeaderValue) -> Self {
         match self.headers.iter_mut().find(|(set, _)| *set == name) {
             Some((_, set)) => *set = value,

@@ -1,4 +1,4 @@
-//! What a row of the endpoint [table](super::table) is made of.
+//! The types of a row of the endpoint [table](super::table).
 
 use ::http::Method;
 use futures_util::future::BoxFuture;
@@ -13,28 +13,28 @@ use crate::email::Email;
 use crate::error::ErrorCode;
 use crate::limit::Policy;
 
-/// What there is to say about an endpoint.
+/// Everything about one endpoint.
 pub(super) struct Row {
-    /// Relative to where the API is mounted. No two endpoints share one.
+    /// The path, relative to where the API is mounted. Each endpoint has a different one.
     pub(super) path: &'static str,
     pub(super) verb: Verb,
     pub(super) body: BodyRule,
-    /// The limit that counts per address, before anything else is looked at.
+    /// The rate limit per client address, checked before the body and the credential are read.
     pub(super) limit: Option<Policy>,
-    /// Who may call, and what answers.
+    /// Who may call the endpoint, and the function that answers.
     pub(super) handler: Handler,
-    /// The codes it can answer with, beside a success. Every one has a row in the project's HTTP tests.
+    /// The error codes that the endpoint can answer with. Each has a case in the project's HTTP tests.
     pub(super) codes: &'static [ErrorCode],
     pub(super) openapi: Docs,
 }
 
-/// The method.
+/// The methods that an endpoint accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verb {
-    /// GET, and HEAD, which is answered like GET without the body.
+    /// GET and HEAD. HEAD is answered like GET, but without the body.
     Get,
     Post,
-    /// A page: GET shows it, POST sends its form.
+    /// GET, HEAD and POST, for a page: GET shows it, POST submits its form.
     #[cfg(feature = "pages")]
     GetOrPost,
 }
@@ -42,48 +42,49 @@ pub(super) enum Verb {
 /// Who may call an endpoint, and the function that answers. The arguments of the function prove that the caller was
 /// authenticated: only the pipeline can construct them.
 pub(super) enum Handler {
-    /// Anybody.
+    /// Anybody may call.
     Public(for<'c> fn(&'c Delivery, &'c Call) -> Answering<'c>),
-    /// Anybody, with the address of a buyer in a body. Nobody vouches for the body: it is gone before the store is asked.
+    /// Anybody may call, with a buyer's e-mail address in the body. The body is unauthenticated, so it is dropped
+    /// before the store is queried.
     PublicPost(fn(&Fields<'_>) -> Result<Email, Fault>, for<'c> fn(&'c Delivery, Email) -> Answering<'c>),
-    /// A page, for people.
+    /// An HTML page, whose own handler says who may see it.
     #[cfg(feature = "pages")]
     Page(super::pages::handler::PageHandler),
-    /// Holders of a key, to validate it. Refusals contain `"valid":false`.
+    /// Anybody with a key may call, to validate it. Refusals contain `"valid":false`.
     Key(for<'c> fn(&'c Delivery, VerifiedKey) -> Answering<'c>),
-    /// Whoever has a key for a product. The key's own limit counts.
+    /// Anybody with a key may call, to fetch a product. The rate limit is per key.
     Product(for<'c> fn(&'c Delivery, &'c Call, VerifiedKey, FetchParams) -> Answering<'c>),
-    /// The commerce platform, by the shared secret in the body.
+    /// The commerce platform may call, authenticated by the shared secret in the body.
     SharedSecret(for<'c> fn(&'c Delivery, Platform, Fields<'c>) -> Answering<'c>),
-    /// A commerce platform, by the signature of the request.
+    /// A commerce platform may call, authenticated by the signature of the request.
     SignedWebhook(fn(&Delivery, super::proof::Event) -> Answering<'_>),
-    /// The seller, by the admin token, with a body.
+    /// The seller may call, with a JSON body.
     Seller(for<'c> fn(&'c Delivery, Seller, Fields<'c>) -> Answering<'c>),
-    /// The seller, by the admin token, with a query.
+    /// The seller may call, with a query.
     SellerQuery(for<'c> fn(&'c Delivery, Seller, &'c Call) -> Answering<'c>),
 }
 
-/// An answer under way.
+/// The future of a reply.
 pub(super) type Answering<'c> = BoxFuture<'c, Reply>;
 
-/// What the document says about an endpoint.
+/// What the OpenAPI document says about an endpoint.
 #[cfg_attr(not(all(test, feature = "sqlite")), expect(dead_code, reason = "a test makes the OpenAPI document of it"))]
 pub(super) struct Docs {
     /// `buyer`, `platform`, `public` or `seller`.
     pub(super) tag: &'static str,
-    /// The name of the function that a client generator makes.
+    /// The `operationId`, which client generators use as the name of the function.
     pub(super) id: &'static str,
     pub(super) summary: &'static str,
     pub(super) description: &'static str,
-    /// In the query.
+    /// The parameters in the query, and `Idempotency-Key`.
     pub(super) parameters: &'static [Parameter],
-    /// The schema of what is sent.
+    /// The name of the schema of the request body.
     pub(super) body: Option<&'static str>,
-    /// The schema of what is answered; `None` for the document itself.
+    /// The name of the schema of a successful reply; `None` for the OpenAPI document itself.
     pub(super) success: Option<&'static str>,
 }
 
-/// A parameter in the query.
+/// A parameter in the query, or the header field `Idempotency-Key`.
 #[derive(Clone, Copy)]
 pub(super) enum Parameter {
     Key,
@@ -106,11 +107,11 @@ pub(super) enum Parameter {
 }
 
 impl Row {
-    /// Whether calls carry a credential, so that their answers must not be cached.
+    /// Returns whether replies must not be cached, because calls carry a credential or personal data.
     pub(super) fn is_confidential(&self) -> bool {
         match self.handler {
             Handler::Public(_) => false,
-            // It says for itself how it is cached.
+            // Pages set their own caching headers.
             #[cfg(feature = "pages")]
             Handler::Page(_) => false,
             _ => true,
@@ -128,7 +129,7 @@ impl Verb {
         }
     }
 
-    /// As `Allow` names it.
+    /// Returns the value of the `Allow` header.
     pub(super) fn allowed(self) -> &'static str {
         match self {
             Self::Get => "GET, HEAD",

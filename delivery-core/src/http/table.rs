@@ -1,8 +1,8 @@
-//! The endpoint table: a row says everything about an endpoint.
+//! The endpoint table: each row describes one endpoint completely.
 //!
-//! Each row is defined next to its handler, and the [pipeline](super::pipeline) reads it. To add an endpoint, add a line to the
-//! list below, write the row and the handler in a file of their own or beside similar ones, with the types of the answer, and
-//! write its tests.
+//! Each row is defined next to its handler, and the [pipeline](super::pipeline) reads it. To add an endpoint, add a
+//! line to the list below, write the row and the handler in a new file or next to similar ones, define the types of
+//! the reply, and write tests.
 
 use ::http::Method;
 
@@ -23,9 +23,9 @@ macro_rules! endpoints {
         #[non_exhaustive]
         pub enum Endpoint {
             $($(#[$doc])* $endpoint,)+
-            /// A commerce platform reports something, signed in its own way.
+            /// Receives the signed webhooks of a commerce platform.
             Platform(PlatformPath),
-            /// A page for people.
+            /// Serves an HTML page.
             #[cfg(feature = "pages")]
             Page(Page),
         }
@@ -46,68 +46,69 @@ macro_rules! endpoints {
 }
 
 endpoints! {
-    /// Is a key still good?
+    /// Checks whether a key is valid, without counting a use.
     Validate => buyer::VALIDATE;
-    /// Fetch a product with a key; counts a use.
+    /// Returns a product to the holder of a key, and counts a use.
     Product => buyer::PRODUCT;
-    /// A commerce platform tells of a paid order.
+    /// Receives a paid order, authenticated by the shared webhook secret.
     Order => order::ORDER;
-    /// A buyer has lost the keys of an address.
+    /// Sends a buyer who lost their keys all unrevoked keys of their address.
     SendKeys => lost::SEND_KEYS;
-    /// The list of products.
+    /// Lists the products.
     Products => lists::PRODUCTS;
-    /// The list of posts.
+    /// Lists the published posts.
     Posts => lists::POSTS;
-    /// The seller adds a product.
+    /// Adds a product.
     AddProduct => admin::ADD_PRODUCT;
-    /// The seller issues a key by hand.
+    /// Issues a key by hand, without an order.
     IssueKey => admin::ISSUE_KEY;
-    /// The seller adds a post.
+    /// Adds a post.
     AddPost => admin::ADD_POST;
-    /// Keys, found and paged through.
+    /// Lists keys page by page, with filters.
     Keys => admin::KEYS;
-    /// A key with its history.
+    /// Returns a key with its history.
     Key => admin::KEY;
-    /// The seller withdraws a key.
+    /// Revokes a key.
     RevokeKey => admin::REVOKE;
-    /// The seller gives a key back.
+    /// Lifts the revocation of a key.
     RestoreKey => admin::RESTORE;
-    /// The seller gives a key other terms.
+    /// Changes the expiry or the use limit of a key.
     ChangeKey => admin::CHANGE;
-    /// The seller sends a key again.
+    /// Sends a key to its buyer again, or to a corrected address.
     ResendKey => admin::RESEND;
-    /// The seller replaces a key whose text leaked.
+    /// Replaces a key whose text leaked.
     RotateKey => admin::ROTATE;
-    /// Messages of the outbox.
+    /// Lists the messages of the outbox.
     Messages => admin::MESSAGES;
-    /// The seller has a message sent that failed.
+    /// Queues a failed message for sending again.
     RetryMessage => admin::RETRY_MESSAGE;
-    /// What commerce platforms have reported.
+    /// Lists the events that commerce platforms have reported.
     Inbox => admin::INBOX;
-    /// The seller has an event of a platform applied again.
+    /// Applies an event of a platform again.
     ApplyEvent => admin::APPLY_EVENT;
-    /// The seller puts an event of a platform aside, or all of a product.
+    /// Dismisses an event of a platform, or all events about one product of the platform.
     DismissEvent => admin::DISMISS_EVENT;
-    /// The audit log.
+    /// Lists the entries of the audit log.
     Events => admin::EVENTS;
-    /// The seller changes a product.
+    /// Changes a product.
     UpdateProduct => admin::UPDATE_PRODUCT;
-    /// The seller stops selling a product.
+    /// Stops selling a product.
     ArchiveProduct => admin::ARCHIVE_PRODUCT;
-    /// The seller changes a post.
+    /// Changes a post.
     UpdatePost => admin::UPDATE_POST;
-    /// The seller deletes a post.
+    /// Deletes a post.
     DeletePost => admin::DELETE_POST;
-    /// The seller has a person forgotten.
+    /// Erases a customer's e-mail address from keys, messages and the audit log.
     EraseCustomer => admin::ERASE;
-    /// How the shop does.
+    /// Returns daily figures, and the number of keys by product and by status.
     Stats => admin::STATS;
-    /// The description of all of these.
+    /// Returns the OpenAPI document.
     OpenApi => openapi::DESCRIBE;
 }
 
 impl Endpoint {
-    /// Every endpoint, but for platforms of the host's own: see [`served_by`](Self::served_by).
+    /// Every endpoint of the API, without the pages and without the host application's own platforms. See
+    /// [`served_by`](Self::served_by) for both.
     #[expect(clippy::indexing_slicing, reason = "it is made when this is compiled")]
     pub const ALL: &'static [Self] = &{
         let platforms = PlatformPath::BUILT_IN;
@@ -120,7 +121,7 @@ impl Endpoint {
         all
     };
 
-    /// Every page for people: the seller's desk, and the buyer's page. None without the feature `pages`.
+    /// Returns every HTML page: those of the seller's desk and of the buyer. Empty without the feature `pages`.
     pub fn pages() -> impl Iterator<Item = Self> {
         #[cfg(feature = "pages")]
         let pages = Page::ALL.iter().copied().map(Self::Page);
@@ -129,16 +130,17 @@ impl Endpoint {
         pages
     }
 
-    /// Every endpoint and page that `delivery` [has what it needs for](Self::is_served_by), platforms of the host's own among
-    /// them: what bindings mount.
+    /// Returns every endpoint and page that [`delivery` serves](Self::is_served_by), including the host application's
+    /// own platforms. Bindings mount these.
     pub fn served_by(delivery: &Delivery) -> impl Iterator<Item = Self> {
         let known = Self::ALL.iter().copied().chain(Self::pages());
         let known = known.chain(PlatformPath::of_host(delivery).map(Self::Platform));
         known.filter(move |endpoint| endpoint.is_served_by(delivery))
     }
 
-    /// Whether `delivery` has what the endpoint needs: the webhook secret, the platform, somebody who is the seller, pages, or a store
-    /// that keeps what it is about. An endpoint without it answers 404, and bindings do not mount it.
+    /// Returns whether `delivery` is configured for the endpoint: depending on the endpoint it needs the webhook
+    /// secret, the platform, a seller, pages, or a store that supports requests for lost keys. Otherwise the endpoint
+    /// answers 404, and bindings do not mount it.
     #[must_use]
     pub fn is_served_by(self, delivery: &Delivery) -> bool {
         match self.row().handler {
@@ -154,7 +156,7 @@ impl Endpoint {
         }
     }
 
-    /// The path, relative to where the API is mounted. No two endpoints share one.
+    /// Returns the path, relative to where the API is mounted. Each endpoint has a different one.
     #[must_use]
     pub fn path(self) -> &'static str {
         match self {
@@ -163,7 +165,7 @@ impl Endpoint {
         }
     }
 
-    /// The method; HEAD goes with GET. Pages take their forms by POST too.
+    /// Returns the method. Endpoints with GET also answer HEAD, and pages also take their forms by POST.
     #[must_use]
     pub fn method(self) -> Method {
         match self.row().verb {
@@ -174,13 +176,13 @@ impl Endpoint {
         }
     }
 
-    /// The codes this endpoint can answer with, beside a success.
+    /// Returns the error codes that this endpoint can answer with. Empty for pages.
     #[must_use]
     pub fn codes(self) -> &'static [ErrorCode] {
         self.row().codes
     }
 
-    /// The largest body in bytes; 0 for an endpoint that takes none.
+    /// Returns the largest accepted body in bytes; 0 for an endpoint without a body.
     #[must_use]
     pub fn body_limit(self) -> usize {
         match self.row().body {

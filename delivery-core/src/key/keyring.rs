@@ -1,4 +1,4 @@
-//! Converts key ids to key texts, and verifies texts: a text proves by its MAC that it is genuine.
+//! Converts key ids to key texts, and verifies texts by the MAC in them.
 //!
 //! The text is `prefix_` and 48 characters of Crockford's base32, lower-case, for 30 bytes:
 //!
@@ -32,7 +32,7 @@ const VERSION: usize = 2;
 const ID: usize = 16;
 const TAG: usize = 12;
 const BYTES: usize = VERSION + ID + TAG;
-/// Symbols of a key behind its prefix and the underscore.
+/// The number of characters of a key after its prefix and the underscore.
 const SYMBOLS: usize = BYTES * 8 / 5;
 
 /// Crockford's alphabet in lower case, without its aliases, so that each key has one text.
@@ -65,7 +65,7 @@ pub struct Keyring {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verified {
-    /// The key's number.
+    /// The key's id.
     pub id: KeyId,
 }
 
@@ -73,10 +73,10 @@ pub struct Verified {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum KeyringError {
-    /// There is no secret in it.
+    /// The keyring has no secret.
     #[error("a keyring needs at least one secret")]
     Empty,
-    /// Two of its secrets are the same, or have the same version by chance (1 in 65,536).
+    /// Two secrets are the same, or have the same version by chance (1 in 65,536).
     #[error("two secrets of the keyring cannot be told apart: make another one")]
     Ambiguous,
 }
@@ -107,11 +107,11 @@ struct Signer {
 }
 
 impl Keyring {
-    /// A keyring of secrets, newest first.
+    /// Creates a keyring of secrets, newest first.
     ///
     /// # Errors
     ///
-    /// [`KeyringError`] if there is none, or two cannot be told apart.
+    /// [`KeyringError`] if there is no secret, or two secrets have the same version.
     pub fn new(prefix: Prefix, secrets: &[SigningSecret]) -> Result<Self, KeyringError> {
         let mut signers = secrets.iter().map(|secret| Signer::new(&prefix, secret));
         let newest = signers.next().ok_or(KeyringError::Empty)?;
@@ -121,21 +121,22 @@ impl Keyring {
         if keyring.signers().any(alike) { Err(KeyringError::Ambiguous) } else { Ok(keyring) }
     }
 
-    /// The version new keys are signed under.
+    /// Returns the version under which new keys are signed.
     #[must_use]
     pub fn newest(&self) -> SecretVersion {
         self.newest.version
     }
 
-    /// A secret for hashing names, which is the same on all servers with this keyring. It is derived from the oldest
-    /// signing secret, so that adding a newer one does not change it.
+    /// Returns a secret for hashing names, which is the same on all servers with this keyring. It is derived from the
+    /// oldest signing secret, so that adding a newer secret does not change it.
     #[must_use]
     pub fn pepper(&self) -> [u8; 32] {
         self.signers().last().unwrap_or(&self.newest).pepper
     }
 
-    /// A MAC for pages, by a key for this purpose alone: none for one purpose passes for one for another. It comes from the oldest
-    /// secret, like the [pepper](Self::pepper), but not from the pepper, which hosts may read.
+    /// Returns a MAC for pages. The key of the MAC depends on `purpose`, so a MAC made for one purpose is not valid for
+    /// another. The key is derived from the oldest secret, like the [pepper](Self::pepper), but not from the pepper,
+    /// which host applications may read.
     #[cfg(feature = "pages")]
     pub(crate) fn mac(&self, purpose: &str, bytes: &[u8]) -> [u8; 32] {
         let oldest = self.signers().last().unwrap_or(&self.newest);
@@ -143,26 +144,26 @@ impl Keyring {
         hmac(&key).chain_update(bytes).finalize().into_bytes().into()
     }
 
-    /// What the texts of keys begin with.
+    /// Returns the prefix of the texts of keys.
     #[cfg(feature = "pages")]
     pub(crate) fn prefix(&self) -> &str {
         &self.prefix.0
     }
 
-    /// The fingerprints of the secrets, newest first.
+    /// Returns the fingerprints of the secrets, newest first.
     #[must_use]
     pub fn fingerprints(&self) -> Vec<Fingerprint> {
         self.signers().map(|signer| signer.fingerprint).collect()
     }
 
-    /// Whether one of the secrets is so short or simple that it might be found by guessing. An attacker can confirm a
-    /// guess with the text of a key, or with the secret's fingerprint in the database.
+    /// Returns whether one of the secrets is so short or simple that it might be found by guessing. An attacker can
+    /// confirm a guess with the text of a key, or with the secret's fingerprint in the database.
     #[must_use]
     pub fn is_guessable(&self) -> bool {
         self.signers().any(|signer| signer.guessable)
     }
 
-    /// The text of a key: always the same for the same id, version and prefix.
+    /// Returns the text of a key. It is always the same for the same id, version and prefix.
     ///
     /// A key whose secret was retired from the keyring is signed with the newest secret: its old text no longer
     /// verifies.
@@ -185,7 +186,7 @@ impl Keyring {
         KeyText(text)
     }
 
-    /// The number of a key this keyring signed; `None` for any other text. Costs one MAC and no I/O.
+    /// Returns the id of a key that this keyring signed; `None` for any other text. Costs one MAC and no I/O.
     #[must_use]
     pub fn verify(&self, text: &str) -> Option<Verified> {
         let symbols = text.strip_prefix(self.prefix.0.as_str())?.strip_prefix('_')?;

@@ -1,7 +1,7 @@
 //! A key: what was granted, and its state.
 //!
-//! A [`Key`] is a value: a [`NewKey`], which never changes, and a [`KeyState`]. [`Key::apply`] is the only way that the
-//! state changes, and [`Keyring`] is the only way that a key becomes text.
+//! A [`Key`] is a value: a [`NewKey`], of which only the address may change, and a [`KeyState`]. [`Key::apply`] is the
+//! only way to change the state, and [`Keyring`] is the only way to turn a key into text.
 
 mod keyring;
 mod parts;
@@ -29,33 +29,34 @@ use crate::product::ProductId;
 use crate::terms::{Terms, UseLimit};
 use crate::text::Invalid;
 
-/// A key's number: a time-ordered random UUID (version 7). It is not secret; without the signing secret no key can be
-/// made from it. As text, also for serde, it is a UUID: `0197a3f0-…`.
+/// A key's id: a time-ordered random UUID (version 7). It is not secret: without the signing secret, the key's text
+/// cannot be computed from it. Its text form, also for serde, is a UUID: `0197a3f0-…`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct KeyId(Uuid);
 
-/// What is fixed when a key is issued, but for the address, which can be [corrected](Change::SetEmail).
+/// The facts that are fixed when a key is issued. Only the address can be [corrected](Change::SetEmail) later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it from a row, field by field, and must not miss one")]
 pub struct NewKey {
-    /// The key's number.
+    /// The key's id.
     pub id: KeyId,
-    /// The version of the secret that signs its text.
+    /// The version of the secret that signs the key's text.
     pub secret: SecretVersion,
-    /// The product it unlocks.
+    /// The product that the key unlocks.
     pub product: ProductId,
-    /// Whom it is sent to.
+    /// The buyer's address, to which the key is sent.
     pub email: Email,
-    /// The order it was bought with; `None` for a key issued by hand.
+    /// The order with which the key was bought; `None` for a key issued by hand.
     pub order: Option<OrderRef>,
-    /// When it was issued, in whole seconds.
+    /// When the key was issued, in whole seconds.
     pub issued_at: DateTime<Utc>,
-    /// From when on it is expired, in whole seconds; [`NEVER`](crate::terms::NEVER) for a key that never is.
+    /// The instant from which the key is expired, in whole seconds; [`NEVER`](crate::terms::NEVER) for a key that never
+    /// expires.
     pub expires_at: DateTime<Utc>,
-    /// How often it may be used.
+    /// How often the key may be used.
     pub limit: UseLimit,
-    /// What the host calls it.
+    /// The host application's own name for the key.
     pub host_ref: Option<HostRef>,
 }
 
@@ -67,7 +68,7 @@ pub struct Key {
 }
 
 impl KeyId {
-    /// A new number from the time and 74 random bits (RFC 9562, 5.7).
+    /// Returns a new id from the time and 74 random bits (RFC 9562, 5.7).
     #[must_use]
     pub fn random(clock: &dyn Clock, entropy: &dyn Entropy) -> Self {
         let mut random = [0; 10];
@@ -76,28 +77,28 @@ impl KeyId {
         Self(Builder::from_unix_timestamp_millis(milliseconds, &random).into_uuid())
     }
 
-    /// The smallest number of those made at this time or later, in milliseconds since 1970.
+    /// Returns the smallest id that can be made at this time or later. The time is in milliseconds since 1970.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn from_time(milliseconds: u64) -> Self {
         let mut bytes = [0; 16];
-        // The first 48 bits.
+        // The time fills the first 48 bits.
         bytes.iter_mut().zip((milliseconds << 16).to_be_bytes()).for_each(|(byte, of_time)| *byte = of_time);
         Self(Uuid::from_bytes(bytes))
     }
 
-    /// The number from its 16 bytes, as a store keeps it.
+    /// Returns the id from its 16 bytes, as a store keeps it.
     #[must_use]
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(Uuid::from_bytes(bytes))
     }
 
-    /// The 16 bytes of the number.
+    /// Returns the 16 bytes of the id.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 16] {
         self.0.as_bytes()
     }
 
-    /// The number as one integer.
+    /// Returns the id as one integer.
     #[must_use]
     pub fn as_u128(self) -> u128 {
         self.0.as_u128()
@@ -140,7 +141,7 @@ impl fmt::Debug for KeyId {
 }
 
 impl NewKey {
-    /// A key for `product`, sent to `email`, on `terms` that count from `issued_at`.
+    /// Returns a key for `product`, sent to `email`, on `terms` that count from `issued_at`.
     #[must_use]
     pub fn on_terms(
         (id, secret): (KeyId, SecretVersion),
@@ -153,13 +154,13 @@ impl NewKey {
         Self { id, secret, product, email, order: None, issued_at, expires_at, limit: terms.limit, host_ref: None }
     }
 
-    /// The same key, bought with `order`.
+    /// Sets the order with which the key was bought.
     #[must_use]
     pub fn bought_with(self, order: OrderRef) -> Self {
         Self { order: Some(order), ..self }
     }
 
-    /// The same key under the host's own name for it.
+    /// Sets the host application's own name for the key.
     #[must_use]
     pub fn called(self, host_ref: HostRef) -> Self {
         Self { host_ref: Some(host_ref), ..self }
@@ -167,61 +168,61 @@ impl NewKey {
 }
 
 impl Key {
-    /// A key from what a store holds.
+    /// Creates a key from what a store holds.
     #[must_use]
     pub fn new(granted: Arc<NewKey>, state: KeyState) -> Self {
         Self { granted, state }
     }
 
-    /// The current state.
+    /// Returns the current state.
     #[must_use]
     pub fn state(&self) -> &KeyState {
         &self.state
     }
 
-    /// What was fixed at its issue, and the address.
+    /// Returns the facts that were fixed when the key was issued, and the address.
     #[must_use]
     pub fn granted(&self) -> &Arc<NewKey> {
         &self.granted
     }
 
-    /// The key's number.
+    /// Returns the key's id.
     #[must_use]
     pub fn id(&self) -> KeyId {
         self.granted.id
     }
 
-    /// The product it unlocks.
+    /// Returns the product that the key unlocks.
     #[must_use]
     pub fn product(&self) -> ProductId {
         self.granted.product
     }
 
-    /// Whom it is sent to.
+    /// Returns the buyer's address, to which the key is sent.
     #[must_use]
     pub fn email(&self) -> &Email {
         &self.granted.email
     }
 
-    /// The instant from which it is expired.
+    /// Returns the instant from which the key is expired.
     #[must_use]
     pub fn expires_at(&self) -> DateTime<Utc> {
         self.state.expires_at
     }
 
-    /// How often it may be used.
+    /// Returns how often the key may be used.
     #[must_use]
     pub fn limit(&self) -> UseLimit {
         self.state.limit
     }
 
-    /// How often it was used.
+    /// Returns how often the key was used.
     #[must_use]
     pub fn used(&self) -> u64 {
         self.state.used
     }
 
-    /// How often it can still be used; `None` without a limit.
+    /// Returns how often the key can still be used; `None` without a limit.
     #[must_use]
     pub fn remaining(&self) -> Option<u64> {
         match self.state.limit {
@@ -230,13 +231,13 @@ impl Key {
         }
     }
 
-    /// The key that took its place, if its text leaked.
+    /// Returns the key that replaced this one, if its text leaked.
     #[must_use]
     pub fn successor(&self) -> Option<KeyId> {
         self.state.revoked.as_ref()?.successor
     }
 
-    /// When it was revoked, if it is.
+    /// Returns when the key was revoked; `None` if it is not revoked.
     #[must_use]
     pub fn revoked_at(&self) -> Option<DateTime<Utc>> {
         self.state.revoked.as_ref().map(|revocation| revocation.at)
@@ -244,7 +245,7 @@ impl Key {
 }
 
 impl From<NewKey> for Key {
-    /// The key as it is issued: unused, not revoked, on the terms that were granted.
+    /// Returns the newly issued key: unused, not revoked, on the granted terms.
     fn from(granted: NewKey) -> Self {
         let state = KeyState::granted(granted.expires_at, granted.limit);
         Self { granted: Arc::new(granted), state }

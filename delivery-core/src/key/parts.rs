@@ -1,4 +1,4 @@
-//! The parts of a key's signature: prefix, version, fingerprint, and the text itself.
+//! The types around a key's text: prefix, secret version, fingerprint, and the text itself.
 
 use std::fmt;
 use std::str::FromStr;
@@ -34,7 +34,7 @@ pub enum Acceptance {
     Foreign,
 }
 
-/// A key's text: secret, zeroised when dropped, shown only by [`expose`](Self::expose).
+/// A key's text. It is secret, zeroised when dropped, and shown only by [`expose`](Self::expose).
 #[derive(Clone)]
 pub struct KeyText(pub(super) String);
 
@@ -64,13 +64,13 @@ impl FromStr for Prefix {
 }
 
 impl SecretVersion {
-    /// The number a store keeps.
+    /// Returns the number that a store keeps.
     #[must_use]
     pub fn get(self) -> u16 {
         self.0
     }
 
-    /// The version from the number a store kept.
+    /// Returns the version from the number that a store kept.
     #[must_use]
     pub fn from_stored(version: u16) -> Self {
         Self(version)
@@ -78,29 +78,29 @@ impl SecretVersion {
 }
 
 impl Fingerprint {
-    /// The bytes a store keeps.
+    /// Returns the bytes that a store keeps.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
 
-    /// The fingerprint from the bytes a store kept.
+    /// Returns the fingerprint from the bytes that a store kept.
     #[must_use]
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// The version of keys that are signed with the secret.
+    /// Returns the version in the keys that the secret signs.
     #[must_use]
     pub fn version(&self) -> SecretVersion {
         let [high, low, ..] = self.0;
         SecretVersion(u16::from_be_bytes([high, low]))
     }
 
-    /// Whether a store that knows the secrets `known`, and whose newest key was signed under `newest`, may be used with
-    /// `keyring`. A new store knows no secrets and may be used. Otherwise `keyring` must share a secret with the store,
-    /// and must hold the secret that signed most recently: without that secret, keys sold a moment ago would be invalid
-    /// here.
+    /// Decides whether a store that knows the secrets `known`, and whose newest key was signed under `newest`, may be
+    /// used with `keyring`. A new store knows no secrets and may be used. Otherwise `keyring` must share a secret with
+    /// the store, and must hold the secret that signed most recently: without that secret, keys sold a moment ago would
+    /// be invalid here.
     #[must_use]
     pub fn accepts(known: &[Self], newest: Option<SecretVersion>, keyring: &[Self]) -> Acceptance {
         if known.is_empty() {
@@ -115,7 +115,7 @@ impl Fingerprint {
 }
 
 impl KeyText {
-    /// The text itself. Show it only to the buyer.
+    /// Returns the text itself. Show it only to the buyer.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0

@@ -1,4 +1,4 @@
-//! The rules of a key: total functions of the key and the change, without clock or I/O.
+//! The rules for keys: total functions of a key and a change, without clock or I/O.
 
 use std::sync::Arc;
 
@@ -11,62 +11,62 @@ use crate::email::Email;
 use crate::product::ProductId;
 use crate::terms::{NEVER, UseLimit, Uses};
 
-/// Something that happens to a key.
+/// A change of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_enums,
     reason = "what is proved of every change does not compile until a new one is proved too"
 )]
 pub enum Change {
-    /// Its product is served once.
+    /// The key is used: its product is served once.
     Use {
-        /// The product asked for.
+        /// The requested product.
         product: ProductId,
-        /// When.
+        /// When the key is used.
         at: DateTime<Utc>,
     },
-    /// It is withdrawn. Revoking a revoked key changes nothing: the first revocation stays, unless it is for a
+    /// The key is revoked. Revoking a revoked key changes nothing: the first revocation stays, unless it is for a
     /// [dispute](Revocation::is_disputed) and the new one is not.
     Revoke {
-        /// When; kept to the millisecond.
+        /// When the key is revoked; kept to the millisecond.
         at: DateTime<Utc>,
-        /// Why.
+        /// Why the key is revoked.
         reason: Option<Reason>,
-        /// Who does it.
+        /// Who revokes the key.
         by: Actor,
     },
-    /// A revocation is lifted. Restoring a key that is not revoked changes nothing.
+    /// The revocation is lifted. Restoring a key that is not revoked changes nothing.
     Restore {
-        /// When; kept to the millisecond.
+        /// When the revocation is lifted; kept to the millisecond.
         at: DateTime<Utc>,
-        /// Who does it.
+        /// Who lifts the revocation.
         by: Actor,
     },
-    /// Its terms are changed; what is `None` stays as it is.
+    /// The key's terms are changed. A field that is `None` leaves that term as it is.
     SetTerms {
-        /// When; kept to the millisecond.
+        /// When the terms are changed; kept to the millisecond.
         at: DateTime<Utc>,
-        /// Who does it.
+        /// Who changes the terms.
         by: Actor,
-        /// The instant from which it is expired, kept in whole seconds and at most [`NEVER`]. An instant of the past expires
-        /// the key.
+        /// The instant from which the key is expired, kept in whole seconds and at most [`NEVER`]. An instant in the
+        /// past expires the key.
         expires_at: Option<DateTime<Utc>>,
-        /// How often it may be used.
+        /// How often the key may be used.
         limit: Option<LimitChange>,
     },
-    /// Its buyer has another address, or always had: what is sent from now on goes there.
+    /// The buyer's address is replaced or corrected. Later e-mails go to the new address.
     SetEmail {
-        /// When; kept to the millisecond.
+        /// When the address is changed; kept to the millisecond.
         at: DateTime<Utc>,
-        /// Who does it.
+        /// Who changes the address.
         by: Actor,
-        /// The address.
+        /// The new address.
         email: Email,
     },
 }
 
 impl Change {
-    /// When it is made.
+    /// Returns when the change is made.
     #[must_use]
     pub fn at(&self) -> DateTime<Utc> {
         match self {
@@ -83,73 +83,73 @@ impl Change {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "a limit is set or added to")]
 pub enum LimitChange {
-    /// It becomes this. A limit below what was used exhausts the key.
+    /// The limit becomes this one. A limit at or below the number of uses exhausts the key.
     Set(UseLimit),
-    /// So many uses are added, up to [`MAX_USES`](crate::terms::MAX_USES).
+    /// This number of uses is added, up to [`MAX_USES`](crate::terms::MAX_USES).
     Add(Uses),
 }
 
-/// Why a key does not allow what was asked, with the facts.
+/// Why a key refuses what was requested, with the facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// It was withdrawn.
+    /// The key was revoked.
     #[error("revoked at {at}")]
     Revoked {
-        /// When.
+        /// When the key was revoked.
         at: DateTime<Utc>,
     },
-    /// Its time is over.
+    /// The key is expired.
     #[error("expired since {since}")]
     Expired {
-        /// The first instant at which it was.
+        /// The instant from which the key is expired.
         since: DateTime<Utc>,
     },
-    /// It unlocks another product.
+    /// The key unlocks another product.
     #[error("granted for product {granted}")]
     WrongProduct {
-        /// The product it does unlock.
+        /// The product that the key unlocks.
         granted: ProductId,
     },
-    /// It was used as often as it may be.
+    /// The key was used as often as its limit allows.
     #[error("all {limit:?} spent")]
     Exhausted {
-        /// How often that is.
+        /// The limit.
         limit: UseLimit,
     },
     /// Uses cannot be added to a key that has no limit.
     #[error("unlimited: there is no limit to add uses to")]
     NoLimit,
-    /// Its buyer was forgotten: there is no address to send it to.
+    /// The buyer was erased, so there is no address to send the key to.
     #[error("its buyer was forgotten")]
     NoAddress,
-    /// A request that was known under the same name was about another product.
+    /// An earlier request with the same idempotency key was for another product.
     #[error("another product was asked for under the same name")]
     OtherRequest,
-    /// It was withdrawn for good: another key took its place.
+    /// The key was revoked for good, because another key replaced it.
     #[error("replaced by {successor}")]
     Replaced {
-        /// That key.
+        /// The key that replaced this one.
         successor: KeyId,
     },
 }
 
-/// What a key is good for at an instant.
+/// The status of a key at an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Status {
-    /// It can be used.
+    /// The key can be used.
     Valid,
-    /// It was withdrawn.
+    /// The key was revoked.
     Revoked,
-    /// Its time is over.
+    /// The key is expired.
     Expired,
-    /// It was used as often as it may be.
+    /// The key was used as often as its limit allows.
     Exhausted,
 }
 
 impl Status {
-    /// The name on the wire: `valid`, `revoked`, `expired` or `exhausted`.
+    /// Returns the name in the API: `valid`, `revoked`, `expired` or `exhausted`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -162,14 +162,14 @@ impl Status {
 }
 
 impl Key {
-    /// The key after `change`.
+    /// Returns the key after `change`.
     ///
-    /// A use is refused in this order: revoked, expired, wrong product, exhausted. Revoking is never refused, and restoring only
-    /// where another key took its place.
+    /// A use is refused for the first of these reasons that applies: revoked, expired, wrong product, exhausted. A
+    /// revocation is never refused. A restoration is refused only if another key replaced this one.
     ///
     /// # Errors
     ///
-    /// The [`Refusal`]; the key is then as it was.
+    /// The [`Refusal`], if the key does not allow the change.
     pub fn apply(&self, change: &Change) -> Result<Self, Refusal> {
         let (mut granted, mut state) = (self.granted.clone(), self.state.clone());
         match change {
@@ -205,12 +205,12 @@ impl Key {
         Ok(Self { granted, state })
     }
 
-    /// The key withdrawn, because its text leaked, and the successor that takes its place under another number: for the same
-    /// purchase, with the same limit, count and expiry.
+    /// Returns the key, revoked because its text leaked, and the successor that replaces it under another id. The
+    /// successor belongs to the same purchase and has the same limit, count and expiry.
     ///
     /// # Errors
     ///
-    /// [`Refusal::Revoked`] if it is revoked, and [`Refusal::Replaced`] if it has a successor.
+    /// [`Refusal::Replaced`] if the key has a successor, and [`Refusal::Revoked`] if it is revoked for another reason.
     pub fn rotate(
         &self,
         (id, secret): (KeyId, SecretVersion),
@@ -230,7 +230,7 @@ impl Key {
         Ok((withdrawn, Self::new(Arc::new(granted), self.state.clone())))
     }
 
-    /// Whether the key could be used at `at` for its own product.
+    /// Checks that the key could be used at `at` for its own product.
     ///
     /// # Errors
     ///
@@ -240,7 +240,7 @@ impl Key {
         self.check_uses()
     }
 
-    /// What the key is good for at `at`.
+    /// Returns the status of the key at `at`.
     #[must_use]
     pub fn status(&self, at: DateTime<Utc>) -> Status {
         match self.check(at) {

@@ -1,4 +1,4 @@
-//! The state of a key: everything about it that can change.
+//! The state of a key: everything about the key that can change, except the buyer's address.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,38 +12,39 @@ use crate::order::Source;
 use crate::terms::UseLimit;
 use crate::text::Invalid;
 
-/// What the names of commerce platforms begin with, as actors.
+/// The prefix of the names of commerce platforms as actors.
 const PLATFORM: &str = "platform:";
-/// The longest name of an actor, in characters.
+/// The maximum length of an actor's name, in characters.
 const LONGEST: usize = 64;
 const DISPUTED: &str = "disputed";
 
-/// What can change about a key. A store persists it as a whole.
+/// The state of a key. A store persists it as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it from a row, field by field, and must not miss one")]
 pub struct KeyState {
-    /// The instant from which it is expired, in whole seconds; [`NEVER`](crate::terms::NEVER) for a key that never is.
+    /// The instant from which the key is expired, in whole seconds; [`NEVER`](crate::terms::NEVER) for a key that never
+    /// expires.
     pub expires_at: DateTime<Utc>,
-    /// How often it may be used.
+    /// How often the key may be used.
     pub limit: UseLimit,
-    /// How often it was used. Never decreases.
+    /// How often the key was used. Never decreases.
     pub used: u64,
-    /// The revocation, while it is revoked.
+    /// The revocation, while the key is revoked.
     pub revoked: Option<Arc<Revocation>>,
 }
 
-/// Why a key is revoked.
+/// When, why and by whom a key was revoked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it from a row, field by field, and must not miss one")]
 pub struct Revocation {
-    /// When, to the millisecond.
+    /// When the key was revoked, to the millisecond.
     pub at: DateTime<Utc>,
-    /// Why, as far as it was said.
+    /// Why the key was revoked, if a reason was given.
     pub reason: Option<Reason>,
-    /// Who did it.
+    /// Who revoked the key.
     #[serde(deserialize_with = "Actor::deserialize_stored")]
     pub by: Actor,
-    /// The key that took its place; the revocation cannot be lifted then.
+    /// The key that replaced this one, if any. The revocation cannot be lifted then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub successor: Option<KeyId>,
 }
@@ -52,19 +53,20 @@ crate::text::line_type! {
     /// Who changed something: `admin`, the name of an admin token, `platform:stripe`, `buyer` or `system`. 1 to 64
     /// characters without control characters.
     ///
-    /// A name that is read, by `FromStr` or serde, is that of a person: `buyer`, `system` and the names of platforms are refused.
-    /// Serde reads these too as a part of a [`Revocation`], of an [`Edit`](crate::store::Edit) and of what a store
+    /// `FromStr` and serde read only names of people: they refuse `buyer`, `system` and the names of platforms. Serde
+    /// also reads those as part of a [`Revocation`], of an [`Edit`](crate::store::Edit) and of what a store
     /// [writes](crate::store::Writes).
     Actor, 64, but ", and not buyer, system or the name of a platform", is_reserved
 }
 
 crate::text::line_type! {
-    /// Why something was changed, in the words of whoever changed it: 1 to 200 characters without control characters.
+    /// Why something was changed, in the words of the person who changed it: 1 to 200 characters without control
+    /// characters.
     Reason, 200
 }
 
 impl KeyState {
-    /// The state of a key that is just issued on these terms.
+    /// Returns the state of a newly issued key on these terms.
     #[must_use]
     pub fn granted(expires_at: DateTime<Utc>, limit: UseLimit) -> Self {
         Self { expires_at, limit, used: 0, revoked: None }
@@ -72,26 +74,26 @@ impl KeyState {
 }
 
 impl Actor {
-    /// The seller, with the admin token.
+    /// Returns the seller, who uses the admin token.
     #[must_use]
     pub fn admin() -> Self {
         Self("admin".into())
     }
 
-    /// This software by itself.
+    /// Returns the actor for changes that this software makes by itself.
     #[must_use]
     pub fn system() -> Self {
         Self("system".into())
     }
 
-    /// A commerce platform: `platform:stripe`. No other actor may be called so.
+    /// Returns the actor for a commerce platform, such as `platform:stripe`. No other actor may have that name.
     #[must_use]
     pub fn platform(source: &Source) -> Self {
         let name: String = format!("{PLATFORM}{source}").chars().take(LONGEST).collect();
         Self(name.into())
     }
 
-    /// Anybody whom a store has kept.
+    /// Reads an actor that a store has kept: a person, a platform, `buyer` or `system`.
     pub(crate) fn from_stored(name: &str) -> Result<Self, Invalid> {
         const EXPECTED: Invalid = Invalid::expected("must be 1 to 64 characters without control characters");
         crate::text::line(name, 1, LONGEST).then(|| Self(name.into())).ok_or(EXPECTED)
@@ -107,33 +109,34 @@ impl Actor {
     }
 }
 
-/// Whether a name is that of an actor who is no person, in any case and with any space around it: a host may read whatever its
-/// users call themselves.
+/// Returns whether a name is that of an actor who is not a person. Ignores case and surrounding space, because a host
+/// application may read names that its users chose themselves.
 fn is_reserved(name: &str) -> bool {
     let name = name.trim().to_ascii_lowercase();
     name == "buyer" || name == "system" || name.starts_with(PLATFORM)
 }
 
 impl Reason {
-    /// A platform reports that the money went back.
+    /// Returns the reason for a revocation after a platform reported a refund.
     #[must_use]
     pub fn refunded() -> Self {
         Self("refunded".into())
     }
 
-    /// The text of the key leaked, and another key took its place.
+    /// Returns the reason for the revocation of a key whose text leaked and that another key replaced.
     #[must_use]
     pub fn rotated() -> Self {
         Self("rotated".into())
     }
 
-    /// A platform reports that the order was cancelled after it was paid.
+    /// Returns the reason for a revocation after a platform reported that a paid order was cancelled.
     #[must_use]
     pub fn cancelled() -> Self {
         Self("cancelled".into())
     }
 
-    /// A platform reports that the buyer's bank takes the payment back, or is about to.
+    /// Returns the reason for a revocation after a platform reported that the buyer's bank takes the payment back, or
+    /// is about to.
     #[must_use]
     pub fn disputed() -> Self {
         Self(DISPUTED.into())
@@ -141,8 +144,8 @@ impl Reason {
 }
 
 impl Revocation {
-    /// Whether a platform revoked the key because of a dispute. The platform lifts it if the dispute is won; another revocation
-    /// takes its place.
+    /// Returns whether a platform revoked the key because of a dispute. The platform lifts this revocation if the
+    /// seller wins the dispute. A revocation for another reason replaces it.
     #[must_use]
     pub fn is_disputed(&self) -> bool {
         self.by.is_platform() && self.reason.as_ref().is_some_and(|reason| reason.as_str() == DISPUTED)

@@ -1,4 +1,4 @@
-//! What the audit log says: who did what, and when.
+//! Entries of the audit log: who did what, and when.
 
 use std::str::FromStr;
 
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use crate::key::Actor;
 use crate::text::Invalid;
 
-/// What an audit entry says was done.
+/// The action that an audit entry records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Action {
-    /// A key was issued by hand, or in place of another.
+    /// A key was issued by a person, or in place of another key.
     Issued,
     /// A key was revoked.
     Revoked,
@@ -22,13 +22,13 @@ pub enum Action {
     TermsChanged,
     /// The address of a key's buyer was corrected.
     EmailChanged,
-    /// A key was withdrawn, and another one took its place.
+    /// A key was withdrawn and replaced by another one.
     Rotated,
-    /// A part of the money went back.
+    /// A part of a payment was refunded.
     PartlyRefunded,
     /// A key was sent to its buyer again.
     Resent,
-    /// A message that had failed was queued again.
+    /// A failed message was queued again.
     MessageRetried,
     /// A product was added.
     ProductAdded,
@@ -42,28 +42,28 @@ pub enum Action {
     PostUpdated,
     /// A post was deleted.
     PostDeleted,
-    /// A person was forgotten.
+    /// A customer's personal data was erased.
     CustomerErased,
-    /// An event of a platform that waited was applied.
+    /// A person had a platform event applied that was waiting or dismissed.
     EventApplied,
-    /// An event of a platform, or all of a product that is not sold here, was put aside.
+    /// A platform event was dismissed, or all events of a product that is not sold here were.
     Dismissed,
-    /// Events of a product are no longer put aside.
+    /// Events of a product are no longer dismissed.
     DismissalLifted,
-    /// Sign-ins with a wrong token were refused, counted over a minute.
+    /// Sign-ins with a wrong token were refused. One entry a minute holds their number.
     SignInRefused,
 }
 
-/// Who changes something that is no key, and when: what the audit log says of it.
+/// The author, time and detail of a change to something other than a key, for the audit log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal")]
 pub struct Edit {
-    /// When.
+    /// When the change was made.
     pub at: DateTime<Utc>,
-    /// Who.
+    /// Who made the change.
     #[serde(deserialize_with = "Actor::deserialize_stored")]
     pub by: Actor,
-    /// What else there is to say; no secrets, and no addresses of buyers.
+    /// Further detail, without secrets and without addresses of buyers.
     pub detail: Option<String>,
 }
 
@@ -91,13 +91,13 @@ impl Action {
         Self::SignInRefused,
     ];
 
-    /// That events of a product are put aside, or no longer.
+    /// Returns the action for dismissing the events of a product, or for lifting the dismissal.
     #[must_use]
     pub fn of_dismissal(is_dismissed: bool) -> Self {
         if is_dismissed { Self::Dismissed } else { Self::DismissalLifted }
     }
 
-    /// The name on the wire and in a store.
+    /// Returns the name on the wire and in a store.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -135,7 +135,7 @@ impl FromStr for Action {
 }
 
 impl Edit {
-    /// A change of which there is no more to say.
+    /// Creates an edit without further detail.
     #[must_use]
     pub fn new(by: Actor, at: DateTime<Utc>) -> Self {
         Self { at, by, detail: None }

@@ -1,4 +1,4 @@
-//! Events of commerce platforms, kept before they are answered, and what they came to.
+//! Events of commerce platforms, stored before they are acknowledged, and their outcomes.
 
 use std::str::FromStr;
 
@@ -11,101 +11,103 @@ use crate::order::{OrderId, Source};
 use crate::text::Invalid;
 
 crate::text::line_type! {
-    /// A platform's name for an event, among those of the platform: 1 to 255 characters without control characters.
+    /// A platform's name for an event, unique among the platform's events: 1 to 255 characters without control
+    /// characters.
     EventName, 255
 }
 
-/// Identifies an event of a platform.
+/// The identity of a platform event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "a pair")]
 pub struct EventId {
     /// The platform.
     pub source: Source,
-    /// Its name for the event.
+    /// The platform's name for the event.
     pub name: EventName,
 }
 
-/// An event as it was received.
+/// A platform event in the inbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it and must not miss a field")]
 pub struct InboxEvent {
-    /// Its number in the store: that of an event that was received later is greater.
+    /// The event's number in the store. Events received later have greater numbers.
     pub number: i64,
-    /// Its identity.
+    /// The event's identity.
     pub id: EventId,
-    /// What the platform calls such an event; empty if it does not say.
+    /// The platform's name for this kind of event; empty if the platform does not say.
     pub kind: String,
-    /// The order or payment that it names.
+    /// The order or payment that the event names.
     pub order: Option<OrderId>,
-    /// What it says, as JSON, until it is done, and while it is dismissed; `None` after that, and if it cannot be read.
+    /// The event's content as JSON. `None` once the event is done, unless it is dismissed, and `None` if it cannot be
+    /// read.
     pub body: Option<String>,
-    /// When it was received, to the millisecond.
+    /// When the event was received, to the millisecond.
     pub received_at: DateTime<Utc>,
-    /// What it came to; `None` if it was not applied yet.
+    /// The event's outcome; `None` if the event was not applied yet.
     pub outcome: Option<EventOutcome>,
-    /// Why it came to that, for the seller.
+    /// The reason for the outcome, for the seller.
     pub reason: Option<String>,
-    /// The keys that were issued or changed.
+    /// The keys that the event issued or changed.
     pub keys: Vec<KeyId>,
-    /// When it is to be applied, if nobody does before; `None` if it is done.
+    /// When the event is applied automatically, unless somebody applies it earlier; `None` if the event is done.
     pub due_at: Option<DateTime<Utc>>,
-    /// How often it was tried.
+    /// How often the event was tried.
     pub attempts: u32,
-    /// How often the row was written.
+    /// The row's version: how often it was written.
     pub version: i64,
 }
 
-/// The reason of events that are dismissed.
+/// The reason of dismissed events.
 pub(crate) const DISMISSED: &str = "dismissed";
 
 impl InboxEvent {
-    /// Whether it was [dismissed](super::Handling::Dismiss): whoever looks after the shop can have it applied after all.
+    /// Returns whether the event was [dismissed](super::Handling::Dismiss). The seller can still have it applied.
     #[must_use]
     pub fn is_dismissed(&self) -> bool {
         self.outcome == Some(EventOutcome::Ignored) && self.reason.as_deref() == Some(DISMISSED)
     }
 }
 
-/// What an event came to.
+/// The outcome of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum EventOutcome {
     /// A key was issued.
     Issued,
-    /// A key lives longer, because its subscription was charged again or is paid for longer than was known.
+    /// A key's validity was extended, because its subscription was charged again or turned out to be paid for longer.
     Renewed,
-    /// A key lives shorter, because its subscription has ended or is paid for less than was known.
+    /// A key's validity was shortened, because its subscription ended or turned out to be paid for less.
     Ended,
     /// Keys were revoked, or will not be issued.
     Revoked,
     /// Revocations were lifted, or will not be made.
     Restored,
-    /// A part of the money went back; the key stays.
+    /// A part of the payment was refunded; the key stays valid.
     PartialRefund,
-    /// A customer's address was kept.
+    /// A customer's address was stored.
     Remembered,
-    /// It waits for the seller.
+    /// The event waits for the seller.
     NeedsAttention,
-    /// Nothing.
+    /// The event has no effect.
     Ignored,
 }
 
-/// A customer whose address a platform has told.
+/// A customer whose address a platform has reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "whoever receives builds it")]
 pub struct Customer {
     /// The platform.
     pub source: Source,
-    /// The platform's reference of the customer.
+    /// The platform's reference to the customer.
     pub reference: OrderId,
-    /// The address.
+    /// The customer's address.
     pub email: Email,
-    /// When it was true. What is known to be newer stays.
+    /// When the platform had this address. A stored address with a later time is kept.
     pub told_at: DateTime<Utc>,
 }
 
-/// Whether what an event says has this address as that of a buyer: alone, or in a text that is no address, such as one with a name
-/// before it. An address that contains this one is another person's.
+/// Returns whether the content of an event has `email` as the address of a buyer: in a member named `email`, alone or
+/// with other text such as a name before it. A longer address that contains `email` is another person's.
 #[must_use]
 pub fn names_buyer(body: &str, email: &Email) -> bool {
     fn says(value: &serde_json::Value, email: &str) -> bool {
@@ -119,11 +121,11 @@ pub fn names_buyer(body: &str, email: &Email) -> bool {
         }
     }
     let email = email.as_str().to_ascii_lowercase();
-    // What cannot be read is not kept for its address's sake.
+    // A body that is not JSON is searched as a whole, so that no address stays hidden in it.
     serde_json::from_str(body).map_or_else(|_| mentions(&body.to_ascii_lowercase(), &email), |body| says(&body, &email))
 }
 
-/// Whether `text` has `email` in it, and not as a part of a longer address.
+/// Returns whether `text` contains `email`, other than as a part of a longer address.
 fn mentions(text: &str, email: &str) -> bool {
     let is_local = |c: char| c.is_alphanumeric() || "!#$%&'*+-/=?^_`{|}~.".contains(c);
     text.match_indices(email).any(|(at, _)| {
@@ -138,7 +140,7 @@ fn mentions(text: &str, email: &str) -> bool {
     })
 }
 
-/// How the reason of an event begins that waits for a product.
+/// The beginning of the reason of an event that waits for a product.
 pub const UNKNOWN_PRODUCT: &str = "no product has the reference ";
 
 impl EventOutcome {
@@ -154,7 +156,7 @@ impl EventOutcome {
         Self::Ignored,
     ];
 
-    /// The name on the wire and in a store.
+    /// Returns the name on the wire and in a store.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

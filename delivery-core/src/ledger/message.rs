@@ -11,28 +11,28 @@ use crate::text::Invalid;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MessageNumber(i64);
 
-/// The way e-mails go, to recognise it by: a digest of the sender and the mail server's settings from which neither can be
-/// read.
+/// A fingerprint of how e-mails are sent: a digest of the sender and the mail server's settings, from which neither can
+/// be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Route([u8; 16]);
 
-/// A message leased for sending. It holds no text: that is rendered when it is sent.
+/// A message leased for sending. It holds no text: the text is rendered when the message is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it")]
 pub struct LeasedMessage {
-    /// Completes it.
+    /// The lease, which is needed to complete the message.
     pub lease: Lease,
-    /// What it says.
+    /// The kind of message.
     pub kind: MessageKind,
-    /// Whom it goes to.
+    /// The recipient.
     pub recipient: Recipient,
-    /// Its `Message-ID`.
+    /// The message's `Message-ID`.
     pub message_id: MessageId,
-    /// The key it brings, or tells of.
+    /// The key that the message delivers or is about.
     pub key: Key,
-    /// Which attempt this is, from 1.
+    /// The number of this attempt, from 1.
     pub attempt: u32,
-    /// When it was queued.
+    /// When the message was queued.
     pub queued_at: DateTime<Utc>,
 }
 
@@ -40,9 +40,9 @@ pub struct LeasedMessage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it")]
 pub struct Lease {
-    /// The message.
+    /// The leased message.
     pub message: MessageNumber,
-    /// Counts the leases of the message: a lease with an older token completes nothing.
+    /// The fencing token. It grows with each lease of the message; a lease with an older token completes nothing.
     pub token: i64,
 }
 
@@ -50,69 +50,70 @@ pub struct Lease {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_enums, reason = "a store handles each")]
 pub enum Outcome {
-    /// A mail server took it.
+    /// The mail server or the webhook's receiver accepted the message.
     Sent {
-        /// When.
+        /// When it was accepted.
         at: DateTime<Utc>,
     },
-    /// It was not taken, and is due again.
+    /// The attempt failed; the message is due again.
     Retry {
-        /// When it is due.
+        /// When the message is due.
         due: DateTime<Utc>,
-        /// Why it was not taken; no secrets.
+        /// Why the attempt failed, without secrets.
         reason: String,
-        /// The way it could not go; None if a mail server may have taken it all the same, so that no other way is to be tried
-        /// before it is due.
+        /// The route that failed. `None` if a mail server may have accepted the message nevertheless: no other route is
+        /// tried then before the message is due.
         route: Option<Route>,
     },
-    /// It was not tried, for a reason of the host's own: due again, and the claim does not count as an attempt.
+    /// The message was not tried, for a reason of the host application. It is due again, and the claim does not count
+    /// as an attempt.
     Postpone {
-        /// When it is due.
+        /// When the message is due.
         due: DateTime<Utc>,
-        /// Why it was not tried; no secrets.
+        /// Why the message was not tried, without secrets.
         reason: String,
     },
-    /// It can never be sent: it waits for the seller.
+    /// The message can never be sent. It waits for the seller.
     Fail {
-        /// When that was decided.
+        /// When this was decided.
         at: DateTime<Utc>,
-        /// Why; no secrets.
+        /// Why the message cannot be sent, without secrets.
         reason: String,
-        /// The way it could not go.
+        /// The route that failed.
         route: Route,
     },
-    /// It was not tried: due at once, and the claim does not count as an attempt.
+    /// The message was not tried. It is due at once, and the claim does not count as an attempt.
     Release,
 }
 
-/// A message that failed for good.
+/// A message that failed permanently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it")]
 pub struct FailedMessage {
     /// The message.
     pub message: MessageNumber,
-    /// What it says.
+    /// The kind of message.
     pub kind: MessageKind,
-    /// Whom it goes to.
+    /// The recipient.
     pub recipient: Recipient,
-    /// The key it should bring, or tell of.
+    /// The key that the message should have delivered, or is about.
     pub key: Key,
-    /// How often it was tried.
+    /// How often the message was tried.
     pub attempts: u32,
-    /// When it was given up.
+    /// When the message was given up.
     pub failed_at: DateTime<Utc>,
-    /// Why.
+    /// Why the message failed.
     pub reason: String,
 }
 
 impl MessageNumber {
-    /// A store's own number for an e-mail.
+    /// Wraps a store's own number for a message.
     #[must_use]
     pub fn new(number: i64) -> Self {
         Self(number)
     }
 
-    /// The store's own number.
+    /// Returns the store's own number.
     #[must_use]
     pub fn get(self) -> i64 {
         self.0
@@ -120,13 +121,13 @@ impl MessageNumber {
 }
 
 impl Route {
-    /// The route from its 16 bytes.
+    /// Restores a route from its 16 stored bytes.
     #[must_use]
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// The 16 bytes that a store keeps.
+    /// Returns the 16 bytes to store.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0

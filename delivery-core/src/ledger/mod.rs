@@ -1,4 +1,4 @@
-//! What happens, decided purely: no async, no I/O, no clock.
+//! The rules of the ledger as pure code: no async, no I/O, no clock.
 //!
 //! ```text
 //! operation   what callers ask: issue, change, resend, rotate, fetch, receive, complete -> an answer
@@ -7,8 +7,8 @@
 //! sale, inbox, request, message, notice, audit, error    what operations are about
 //! ```
 //!
-//! A [store](crate::store) loads the rows that a batch [needs](operation::needs) and persists what its plan writes. It decides
-//! nothing.
+//! A [store](crate::store) loads the rows that a batch [needs](operation::needs) and persists the rows that the batch's
+//! plan writes. The store decides nothing.
 
 mod audit;
 pub(crate) mod deal;

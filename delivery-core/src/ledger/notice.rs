@@ -1,4 +1,4 @@
-//! A message's identity, what it says, and whom it goes to.
+//! The identity, kind and recipient of a message.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,34 +9,34 @@ use crate::email::Email;
 use crate::text::{Invalid, line};
 
 crate::text::line_type! {
-    /// The name of a webhook of the host's: 1 to 64 characters without control characters. Messages that
-    /// wait for it are stored under this name.
+    /// The name of one of the host application's webhooks: 1 to 64 characters without control characters. Messages that
+    /// wait for the webhook are stored under this name.
     WebhookName, 64
 }
 
-/// The most webhooks that are told of a change.
+/// The maximum number of webhooks that are notified of a change.
 pub const MOST_WEBHOOKS: usize = 8;
 
-/// The `Message-ID` of an e-mail, without angle brackets: the same at each attempt, so that a mail server that was left
-/// after the dot recognises the copy.
+/// The `Message-ID` of an e-mail, without angle brackets. It is the same at each attempt: if a mail server accepted the
+/// message before the connection broke, it recognises the copy.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MessageId(String);
 
-/// What a message says.
+/// The kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MessageKind {
-    /// An e-mail that brings the key that was bought.
+    /// An e-mail that delivers the key that was bought.
     Purchase,
-    /// An e-mail that brings a key again, because the first one was lost.
+    /// An e-mail that delivers a key again because the first e-mail was lost.
     Resend,
-    /// An e-mail that brings a buyer who lost them all keys of the address.
+    /// An e-mail that sends a buyer who lost their keys all the keys issued to that address.
     Lost,
-    /// An e-mail that brings the key that took the place of one whose text leaked.
+    /// An e-mail that delivers the key that replaced a leaked one.
     Successor,
-    /// An e-mail that says that a key expires soon.
+    /// An e-mail that announces that a key expires soon.
     Expiring,
-    /// An e-mail that says that a key was revoked, since its payment was refunded.
+    /// An e-mail that announces that a key was revoked because its payment was refunded.
     Revoked,
     /// A webhook: a key was issued.
     KeyIssued,
@@ -44,19 +44,19 @@ pub enum MessageKind {
     KeyRevoked,
     /// A webhook: a revocation was lifted.
     KeyRestored,
-    /// A webhook: a key has other terms.
+    /// A webhook: the terms of a key were changed.
     KeyChanged,
 }
 
-/// A message to queue in the commit of what it tells of.
+/// A message to queue in the same transaction as the change that it announces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "whoever issues or changes a key builds it")]
 pub struct Notice {
-    /// Its identity, which no other message has.
+    /// The message's identity, unique among all messages.
     pub id: MessageId,
-    /// What it says.
+    /// The kind of message.
     pub kind: MessageKind,
-    /// Whom it goes to.
+    /// Whom the message is for.
     pub to: Addressee,
 }
 
@@ -64,28 +64,28 @@ pub struct Notice {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Addressee {
-    /// The address that the key was sold to.
+    /// The key's buyer, at the key's current e-mail address.
     Buyer,
-    /// A webhook.
+    /// A webhook of the host application.
     Webhook(WebhookName),
 }
 
-/// Whom a queued message goes to. As text, an e-mail address has an `@` and a webhook follows `webhook:`.
+/// The recipient of a queued message. As text: an e-mail address, or `webhook:` followed by the webhook's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Recipient {
-    /// A buyer.
+    /// The e-mail address of a buyer.
     Email(Email),
-    /// A webhook of the host's.
+    /// A webhook of the host application.
     Webhook(WebhookName),
 }
 
 impl MessageId {
-    /// Reads `left@right`, without angle brackets.
+    /// Parses `left@right`, without angle brackets.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] unless it has 3 to 250 visible ASCII characters with an `@` inside.
+    /// [`Invalid`] unless `id` has 3 to 250 visible ASCII characters with an `@` inside and without angle brackets.
     pub fn new(id: impl Into<String>) -> Result<Self, Invalid> {
         let id = id.into();
         let visible = line(&id, 3, 250) && id.bytes().all(|byte| byte.is_ascii_graphic() && !b"<>".contains(&byte));
@@ -96,7 +96,7 @@ impl MessageId {
         }
     }
 
-    /// The identifier, without angle brackets.
+    /// Returns the identifier without angle brackets.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -131,13 +131,14 @@ impl MessageKind {
         Self::KeyChanged,
     ];
 
-    /// Whether the buyer has no key as long as it does not arrive.
+    /// Returns whether the message delivers a key, which the buyer lacks until the message arrives.
     #[must_use]
     pub fn brings_key(self) -> bool {
         matches!(self, Self::Purchase | Self::Resend | Self::Lost | Self::Successor)
     }
 
-    /// What its template is called, and what sellers see: an e-mail that brings all keys of an address is a `resend` too.
+    /// Returns the name of the message's template, which sellers also see. An e-mail that delivers all keys of an
+    /// address is called `resend` too.
     #[must_use]
     pub fn template(self) -> &'static str {
         match self {
@@ -146,7 +147,7 @@ impl MessageKind {
         }
     }
 
-    /// The name that a store keeps; for a webhook also the `type` that its receiver reads.
+    /// Returns the name that a store keeps. For a webhook it is also the `type` that the receiver reads.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -165,13 +166,13 @@ impl MessageKind {
 }
 
 impl Notice {
-    /// The e-mail that brings a key to its buyer.
+    /// Creates the e-mail that delivers a key to its buyer.
     #[must_use]
     pub fn purchase(id: MessageId) -> Self {
         Self::email(id, MessageKind::Purchase)
     }
 
-    /// An e-mail to the buyer.
+    /// Creates an e-mail to the buyer.
     #[must_use]
     pub fn email(id: MessageId, kind: MessageKind) -> Self {
         Self { id, kind, to: Addressee::Buyer }
@@ -179,7 +180,7 @@ impl Notice {
 }
 
 impl Addressee {
-    /// The recipient, for a key that was sold to `buyer`.
+    /// Returns the recipient of a message about a key whose buyer has the address `buyer`.
     #[must_use]
     pub fn resolve(&self, buyer: &Email) -> Recipient {
         match self {
@@ -189,7 +190,7 @@ impl Addressee {
     }
 }
 
-/// What a stored recipient begins with if it is a webhook. No e-mail address has a colon.
+/// The prefix of a stored recipient that is a webhook. No e-mail address contains a colon.
 const WEBHOOK: &str = "webhook:";
 
 impl fmt::Display for Recipient {

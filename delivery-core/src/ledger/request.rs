@@ -1,15 +1,15 @@
-//! What a request is called that may be repeated.
+//! The identity of a request that may be repeated.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// What a client calls a request, so that it is known when it comes again: the SHA-256 of the name, cut to 128 bits. It is known
-/// beside the key that it came with, so nobody meets the requests of others.
+/// The identity of a client's request, by which a repetition is recognised: the SHA-256 of the client's name for the
+/// request, cut to 128 bits. Requests are stored per key, so a client never meets the requests made with other keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RequestId([u8; 16]);
 
 impl RequestId {
-    /// The request that its client calls so.
+    /// Returns the identity of the request with this name.
     #[must_use]
     pub fn of(name: &[u8]) -> Self {
         let mut id = [0; 16];
@@ -17,13 +17,13 @@ impl RequestId {
         Self(id)
     }
 
-    /// A request as a store kept it.
+    /// Restores an identity from stored bytes.
     #[must_use]
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes that a store keeps.
+    /// Returns the bytes to store.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0

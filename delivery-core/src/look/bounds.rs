@@ -1,20 +1,20 @@
-//! What a page of Markdown may become at most, so that none takes long to be made or shown.
+//! Limits on the HTML of Markdown content, so that no content takes long to render or to display.
 
 use pulldown_cmark::{CowStr, Event};
 
-/// How deep quotes, lists and the like may be in each other. What is deeper stands at that depth: the time that a page of HTML takes
-/// to be cleaned, and to be shown, grows with its size times its depth.
+/// The maximum nesting depth of elements such as quotes and lists. Text of deeper elements is shown at this depth. The
+/// time to clean and to display HTML grows with its size times its depth.
 const DEEPEST: usize = 24;
 
-/// How many elements a page may have of one content. What comes after them stands there without its form. A book of a mebibyte has
-/// some twenty thousand; a table of that size has half a million, and takes 130 MB to be cleaned.
+/// The maximum number of elements of one content. The rest of the content is shown without formatting. A book of 1 MiB
+/// has about twenty thousand elements; a table of that size has half a million, and cleaning it takes 130 MB.
 const MOST: usize = 50_000;
 
-/// Leaves out elements that are too many, or too deep in others, but not the text in them.
+/// Removes elements beyond the limits on number and depth, but keeps the text in them.
 #[derive(Default)]
 pub(super) struct Bounds {
     begun: usize,
-    /// Of those that are open: how many were let through, and how many were not.
+    /// The number of open elements that were admitted, and of open elements that were removed.
     inside: usize,
     left_out: usize,
 }
@@ -31,10 +31,10 @@ impl Bounds {
                 self.begun += 1;
                 self.inside += 1;
             }
-            // What was left out is inside all that was let through.
+            // Removed elements are inside the admitted ones, so this is the end of a removed one.
             Event::End(_) if self.left_out > 0 => {
                 self.left_out -= 1;
-                // Words of two cells, or of two paragraphs, stay apart.
+                // Keep the words of adjacent cells or paragraphs apart.
                 return Some(Event::Text(CowStr::Borrowed(" ")));
             }
             Event::End(_) => self.inside = self.inside.saturating_sub(1),
@@ -47,14 +47,14 @@ impl Bounds {
     }
 }
 
-/// How long text without an element in it, or the address of a link, may be, in bytes. html5ever 0.40 takes time that grows with the
-/// square of it: minutes for a mebibyte of `&`.
+/// The maximum length of text without an element in it, and of the URL and the title of a link, in bytes. html5ever
+/// 0.40 takes time quadratic in this length: minutes for 1 MiB of `&`.
 pub(super) const RUN: usize = 8 << 10;
 
-/// Breaks text that is too long into lines.
+/// Breaks text that is longer than [`RUN`] into lines.
 #[derive(Default)]
 pub(super) struct Runs {
-    /// How long the text is that no element has ended yet.
+    /// The length of the text since the last element, in bytes.
     length: usize,
 }
 
@@ -62,7 +62,7 @@ impl Runs {
     pub(super) fn cut<'m>(&mut self, event: Event<'m>) -> Vec<Event<'m>> {
         match event {
             Event::Text(text) => self.lines(text, Event::Text),
-            // An element of its own, and so is each of its lines.
+            // Inline code is an element, and each of its lines becomes one too, so its length is counted separately.
             Event::Code(text) => {
                 self.length = 0;
                 Self::default().lines(text, Event::Code)
@@ -82,7 +82,7 @@ impl Runs {
         let (mut rest, mut events) = (&*text, Vec::new());
         while self.length + rest.len() > RUN {
             let most = rest.floor_char_boundary(RUN - self.length);
-            // The line ends where a word does, if one does.
+            // End the line at a word boundary if there is one.
             let end = rest[..most].rfind([' ', '\n']);
             let (line, next) = match end {
                 Some(end) => (&rest[..end], &rest[end + 1..]),
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn what_is_too_much_loses_its_form_and_not_its_words() {
-        // A quarter of the longest content: the time of a debug build.
+        // A quarter of the longest content, because debug builds are slow.
         const LENGTH: usize = 1 << 18;
         let long = |unit: &str| unit.repeat(LENGTH / unit.len() - 1);
         for markdown in [
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn no_text_is_long_wherever_it_stands() {
-        // The longest content; what it is written as is not cleaned, which takes a debug build seconds.
+        // The longest content. The test does not clean the HTML, because that takes seconds in a debug build.
         let long = "&".repeat((1 << 20) - 100);
         for markdown in [
             format!("`{long}`"),

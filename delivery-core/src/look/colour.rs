@@ -1,22 +1,23 @@
-//! The shop's colour, and shades of it that can be read.
+//! The shop's colour, and readable shades of it.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::text::Invalid;
 
-/// The contrast that text needs, by WCAG 2.2, 1.4.3.
+/// The minimum contrast ratio of text, by WCAG 2.2, success criterion 1.4.3.
 const READABLE: f64 = 4.5;
-/// The darker of the backgrounds of light pages, and the lighter one of dark pages: see the stylesheet.
+/// The darker background of light pages, and the lighter background of dark pages, as in the stylesheet.
 const LIGHT: [u8; 3] = [0xf5, 0xf6, 0xf8];
 const DARK: [u8; 3] = [0x1f, 0x24, 0x2c];
 
-/// A colour such as `#1a56db`.
+/// An RGB colour such as `#1a56db`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Colour([u8; 3]);
 
 impl Colour {
-    /// As variables of the stylesheet: the colour of links and buttons on light and on dark pages, and of the text on a button.
+    /// Returns the variables of the stylesheet: the colours of links and buttons, and of the text on a button, for
+    /// light and for dark pages.
     pub(super) fn as_css(self) -> String {
         let (light, dark) = (self.readable(LIGHT, [0; 3]), self.readable(DARK, [0xff; 3]));
         format!(
@@ -26,7 +27,7 @@ impl Colour {
         )
     }
 
-    /// The first shade towards `towards` that can be read on `background`.
+    /// Returns the colour, mixed with as little of `towards` as makes it readable on `background`.
     fn readable(self, background: [u8; 3], towards: [u8; 3]) -> Self {
         let shade = |step: u16| {
             let mix = |from: u8, to: u8| {
@@ -41,14 +42,14 @@ impl Colour {
         (0..=20).map(shade).find(is_readable).unwrap_or(Self(towards))
     }
 
-    /// Black or white: whichever is easier to read on it.
+    /// Returns black or white, whichever has the higher contrast to this colour.
     fn text(self) -> Self {
         let [white, black] = [[0xff; 3], [0; 3]];
         Self(if contrast(self.0, white) >= contrast(self.0, black) { white } else { black })
     }
 }
 
-/// The contrast ratio of two colours, 1 to 21, by WCAG 2.2.
+/// Returns the contrast ratio of two colours, from 1 to 21, by WCAG 2.2.
 fn contrast(one: [u8; 3], other: [u8; 3]) -> f64 {
     let (one, other) = (luminance(one), luminance(other));
     (one.max(other) + 0.05) / (one.min(other) + 0.05)
@@ -63,7 +64,7 @@ fn luminance(colour: [u8; 3]) -> f64 {
 }
 
 impl Default for Colour {
-    /// A blue.
+    /// Returns the blue `#1a56db`.
     fn default() -> Self {
         Self([0x1a, 0x56, 0xdb])
     }
@@ -113,7 +114,7 @@ mod tests {
             ["#000000", "#ffffff", "#ffff00", "#1a56db", "#ff0000", "#00ff00", "#0000ff", "#808080", "#0099ff"]
         {
             let colour: Colour = colour.parse().unwrap();
-            // The page and the cards on it, light and dark.
+            // The backgrounds of the page and of the cards on it, light and dark.
             for (chosen_on, shown_on, towards) in
                 [(LIGHT, [LIGHT, [0xff, 0xff, 0xff]], [0; 3]), (DARK, [DARK, [0x14, 0x17, 0x1c]], [0xff; 3])]
             {

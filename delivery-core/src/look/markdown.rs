@@ -1,4 +1,4 @@
-//! Markdown of a seller's as HTML that can do nothing but be read.
+//! Rendering the seller's Markdown as harmless HTML.
 
 use std::collections::HashSet;
 
@@ -6,8 +6,9 @@ use pulldown_cmark::{CodeBlockKind, CowStr, Event, HeadingLevel, LinkType, Optio
 
 use super::bounds::{Bounds, RUN, Runs};
 
-/// The content of a product or a post as HTML. Raw HTML and scripts do nothing, images are links, since a page loads nothing from
-/// elsewhere, and headings begin at the second level, below the page's own, and skip none.
+/// Renders the content of a product or a post as HTML. Raw HTML, including scripts, is shown as text. Images become
+/// links, because pages load nothing from other sites. Headings start at the second level, below the page's own
+/// heading, and skip no level.
 pub(crate) fn rendered(markdown: &str) -> String {
     let tags: HashSet<&str> = [
         "a",
@@ -48,8 +49,8 @@ pub(crate) fn rendered(markdown: &str) -> String {
         .to_string()
 }
 
-/// HTML that is yet to be cleaned: of bounded depth, with a bounded number of elements, and without a text or an attribute that is
-/// long.
+/// Renders Markdown as HTML that still has to be cleaned. Its depth, the number of its elements, and the length of
+/// each text and attribute are bounded.
 pub(super) fn written(markdown: &str) -> String {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
     let mut written = String::with_capacity(markdown.len() * 3 / 2);
@@ -62,13 +63,13 @@ pub(super) fn written(markdown: &str) -> String {
     written
 }
 
-/// Makes of each event what a page can show.
+/// Converts Markdown events into events that a page may contain.
 struct Tamer<'m> {
-    /// The level of the last heading; the page's own is 1.
+    /// The level of the last heading; at first 1, the level of the page's own heading.
     level: HeadingLevel,
-    /// The addresses of the links and images that are open. An image inside a link is its text alone: links have no links in them.
+    /// The URLs of the open links and images. Only the text of an image inside a link is kept: links cannot be nested.
     open: Vec<CowStr<'m>>,
-    /// Whether the outermost link has any text yet.
+    /// Whether the outermost link has any text so far.
     has_text: bool,
 }
 
@@ -99,7 +100,7 @@ impl<'m> Tamer<'m> {
             Event::End(TagEnd::Link | TagEnd::Image) => {
                 let closed = self.open.pop();
                 if self.open.is_empty() {
-                    // A link without a text cannot be read: its address stands for it.
+                    // A link without text would be invisible, so its URL is shown.
                     before = closed.filter(|_| !self.has_text).map(Event::Text);
                     after = Some(Event::End(TagEnd::Link));
                 }
@@ -109,7 +110,7 @@ impl<'m> Tamer<'m> {
                 self.level = level;
                 after = Some(Event::Start(Tag::Heading { level, id: None, classes: Vec::new(), attrs: Vec::new() }));
             }
-            // The name of its language, which is no part of the page, may be as long as the content.
+            // Drop the name of the language, which pages do not show and which may be as long as the content.
             Event::Start(Tag::CodeBlock(_)) => after = Some(Event::Start(Tag::CodeBlock(CodeBlockKind::Indented))),
             Event::End(TagEnd::Heading(_)) => after = Some(Event::End(TagEnd::Heading(self.level))),
             event => {

@@ -1,4 +1,4 @@
-//! Our templates: a file each.
+//! The built-in templates, one file each.
 
 macro_rules! all {
     ($($name:literal),+ $(,)?) => { [$(($name, include_str!(concat!("templates/", $name)))),+] };

@@ -1,15 +1,15 @@
-//! A plot of what happened on each day, as SVG that needs no script.
+//! A bar chart of a count for each day, as SVG without a script.
 
 use std::fmt::Write;
 
 const WIDTH: usize = 600;
 const HEIGHT: usize = 120;
-/// Room above the bars, for the number of the highest, and below them, for the first and the last day.
+/// The space above the bars, for the highest count, and below them, for the labels of the first and the last day.
 const ABOVE: usize = 30;
 const BELOW: usize = 28;
 
-/// Bars for `days`, in the order given, from the day called `first` to that called `last`. The figures themselves are in a table
-/// beside it, so the plot has a label and no text for each bar.
+/// Returns a chart with a bar for each count in `days`. The labels `first` and `last` name the first and the last day.
+/// The page shows the counts in a table too, so the bars have no text.
 pub(crate) fn plot(label: &str, (first, last): (&str, &str), days: &[u64]) -> String {
     let most = days.iter().copied().max().unwrap_or(0);
     let step = WIDTH / days.len().max(1);
@@ -28,7 +28,7 @@ pub(crate) fn plot(label: &str, (first, last): (&str, &str), days: &[u64]) -> St
         escaped(last)
     );
     for (index, count) in days.iter().enumerate().filter(|(_, count)| **count > 0) {
-        // A day on which something happened has a bar that can be seen.
+        // Every count above 0 gets a visible bar.
         let height = usize::try_from(u128::from(*count) * HEIGHT as u128 / u128::from(most)).unwrap_or(HEIGHT).max(2);
         let (x, y, width) = (index * step + 1, ABOVE + HEIGHT - height, step.saturating_sub(2).max(1));
         let _ = write!(svg, "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"/>");

@@ -1,4 +1,4 @@
-//! Products as HTML, made once for all who open them.
+//! A cache of product contents rendered as HTML.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,39 +9,40 @@ use tokio::sync;
 use super::rendered;
 use crate::product::Product;
 
-/// How many bytes of HTML are kept.
+/// The maximum size of the cache, in bytes: HTML, escaped source and original content of all entries.
 const KEPT: usize = 16 << 20;
 
-/// A product's content for a page.
+/// The rendered content of a product.
 pub(crate) struct Shown {
     product: Arc<Product>,
     /// The content as HTML.
     pub html: Bytes,
-    /// The content as it was written, as the text of an element.
+    /// The Markdown source, escaped as the text of an HTML element.
     pub source: Bytes,
 }
 
-/// Contents that were shown not long ago.
+/// A cache of recently shown contents.
 #[derive(Default)]
 pub(crate) struct Shelf {
-    /// Held by what is being rendered, not by who asked for it, who may leave. The longest content takes some ten megabytes and a
-    /// tenth of a second: the others wait, since most of them want the same.
+    /// Allows one rendering at a time. The rendering task holds the lock, not the request, which may be cancelled.
+    /// Rendering the longest content takes some ten megabytes and a tenth of a second. Other requests wait meanwhile,
+    /// because most of them want the same content.
     rendering: Arc<sync::Mutex<()>>,
     kept: Arc<Kept>,
 }
 
-/// The last used is the last.
+/// The cached contents, the most recently used one at the end.
 #[derive(Default)]
 struct Kept(Mutex<VecDeque<Arc<Shown>>>);
 
 impl Shelf {
-    /// The content of `product`, which is rendered if it is not kept. Nothing if the rendering panicked.
+    /// Returns the content of `product`, rendering it if it is not cached; `None` if the rendering panicked.
     pub(crate) async fn shown(&self, product: &Arc<Product>) -> Option<Arc<Shown>> {
         if let Some(shown) = self.kept.find(product) {
             return Some(shown);
         }
         let turn = self.rendering.clone().lock_owned().await;
-        // Somebody else may have made it meanwhile.
+        // Another request may have rendered it meanwhile.
         if let Some(shown) = self.kept.find(product) {
             return Some(shown);
         }
@@ -57,7 +58,7 @@ impl Shelf {
         made.await.ok()
     }
 
-    /// Markdown that is shown to its author alone.
+    /// Renders Markdown without caching it, for a preview; `None` if the rendering panicked.
     pub(crate) async fn preview(&self, markdown: String) -> Option<String> {
         let turn = self.rendering.clone().lock_owned().await;
         let made = tokio::task::spawn_blocking(move || {
@@ -83,7 +84,7 @@ impl Kept {
         let mut kept = self.lock();
         kept.push_back(shown);
         let mut held: usize = kept.iter().map(|shown| shown.memory()).sum();
-        // The last is kept however long it is.
+        // The newest entry is kept even if it exceeds the limit.
         while held > KEPT && kept.len() > 1 {
             held -= kept.pop_front().map_or(0, |shown| shown.memory());
         }
@@ -109,10 +110,10 @@ mod tests {
     use super::*;
     use crate::product::{NewProduct, ProductId};
 
-    /// Begins, and leaves before it is rendered. Returns once it is.
+    /// Starts a rendering and cancels the request before the rendering begins. Returns when the rendering is finished.
     async fn leaves<T>(shelf: &Shelf, begun: impl Future<Output = Option<T>>) {
         let (go_on, told) = mpsc::channel::<()>();
-        // The only thread is busy, so that nothing has been rendered yet.
+        // Block the only blocking thread, so that the rendering cannot begin yet.
         let _busy = tokio::task::spawn_blocking(move || told.recv());
         assert!(begun.now_or_never().is_none());
         assert!(shelf.rendering.try_lock().is_err(), "nobody renders beside what goes on");

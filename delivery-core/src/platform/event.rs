@@ -1,4 +1,4 @@
-//! What a platform can say.
+//! The events that platforms report.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -7,98 +7,102 @@ use crate::ledger::{ChargeRef, Dispute, Links, Refund, Standing, Term};
 use crate::order::OrderId;
 use crate::product::ProductId;
 
-/// Something that a platform reports.
+/// An event that a platform reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Event {
     /// An order was paid, or a subscription was charged.
     Paid(Sale),
-    /// A payment that was authorised before was taken. Its order was reported as [open](Sale::is_open).
+    /// A payment that was only authorised before was captured. Its order was reported as [open](Sale::is_open).
     Captured {
         /// The payment.
         payment: OrderId,
-        /// When, in whole seconds.
+        /// When the payment was captured, in whole seconds.
         at: DateTime<Utc>,
-        /// Who bought it, as far as the platform says that here.
+        /// The buyer, as far as this event says.
         buyer: Buyer,
     },
-    /// Something was sold that the notification does not show. It waits for the seller.
+    /// Something was sold, but the notification does not say what. The notification waits for the seller.
     Unshown {
         /// What the seller can do about it.
         advice: String,
     },
-    /// What a platform says of a subscription itself.
+    /// A statement about a subscription itself.
     Told(Word),
-    /// Money went back, or an order was cancelled.
+    /// A payment was refunded, or an order was cancelled.
     Refunded(Refund),
-    /// A refund failed: the money stays.
+    /// A refund failed: the seller keeps the money.
     Kept {
-        /// Of what.
+        /// The charge whose refund failed.
         of: ChargeRef,
-        /// When.
+        /// When the refund failed.
         at: DateTime<Utc>,
     },
-    /// A buyer's bank took a payment back, or is about to.
+    /// A dispute was opened: the buyer's bank took a payment back, or is about to.
     Disputed(Dispute),
-    /// A dispute was won: the money stays.
+    /// The seller won a dispute and keeps the money.
     Restored(Dispute),
     /// References that belong to the same sale.
     Linked(Links),
-    /// The address of a customer. A notification that says more than that cannot be applied.
+    /// The e-mail address of a customer. It must be the only event of a notification: otherwise the notification waits
+    /// for the seller.
     Customer {
-        /// The platform's own reference.
+        /// The platform's own reference to the customer.
         reference: OrderId,
-        /// The address.
+        /// The e-mail address.
         email: String,
-        /// When the platform says that it was so; `None` if it does not say. An older address does not replace a newer one.
+        /// When the customer had the address; `None` if the platform does not say. An older address does not replace a
+        /// newer one.
         told_at: Option<DateTime<Utc>>,
     },
 }
 
-/// A paid order, or a charge of a subscription that its references name.
+/// A paid order, or a charge of the subscription that `links` names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "adapters build it")]
 pub struct Sale {
     /// The platform's own number of the order or charge.
     pub order: OrderId,
-    /// When it was paid, in whole seconds; `None` if the platform does not say: when it was received.
+    /// When the order or charge was paid, in whole seconds; `None` if the platform does not say. The time of receipt
+    /// then counts.
     #[serde(default)]
     pub at: Option<DateTime<Utc>>,
-    /// When the platform said that it stands, where it may say the opposite before and after: the newest word counts.
+    /// When the platform reported the order as valid, if it may also report the opposite: the newest report counts.
     #[serde(default)]
     pub stands_at: Option<DateTime<Utc>>,
-    /// Whether it is authorised only: it is paid once its payment is [captured](Event::Captured).
+    /// Whether the payment is only authorised. The order is paid once the payment is [captured](Event::Captured).
     #[serde(default)]
     pub is_open: bool,
-    /// Whether it charges again a subscription that began with another order. If nothing names that order, it is the only one of the same
-    /// buyer and product.
+    /// Whether this is a later charge of a subscription that began with another order. If no event names that order, it
+    /// is the order of the buyer's only key for the product.
     #[serde(default)]
     pub is_again: bool,
-    /// What was bought. Empty if the platform does not say: then what the subscription is of.
+    /// What was bought. Empty if the platform does not say: the sale is then for what the subscription is for.
     pub lines: Vec<Line>,
-    /// Who bought it.
+    /// The buyer.
     pub buyer: Buyer,
-    /// The platform's other references of it, by which other events may name it.
+    /// The platform's other references to the sale, by which other events may name it.
     #[serde(alias = "references")]
     pub links: Links,
 }
 
-/// What a platform says of a subscription itself, rather than of a charge.
+/// A platform's statement about a subscription itself, rather than about a charge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "adapters build it")]
 pub struct Word {
-    /// When it was so, by the platform's clock, in whole seconds.
+    /// When the statement was true, by the platform's clock, in whole seconds.
     pub at: DateTime<Utc>,
-    /// The subscription, and the order that began it where the word names that.
+    /// The subscription, and the order that began it if the statement names that order.
     #[serde(alias = "references")]
     pub links: Links,
-    /// What the subscription is of. Empty if the platform does not say, or if the word is about all of it.
+    /// What the subscription is for. Empty if the platform does not say, or if the statement is about the whole
+    /// subscription.
     pub lines: Vec<Line>,
-    /// Who has subscribed: needed only where a charge names no product, so that this word tells what was sold.
+    /// The subscriber. Needed only if charges name no product, so that this statement says what was sold.
     pub buyer: Buyer,
-    /// How it stands.
+    /// The status of the subscription.
     pub status: Standing,
-    /// The time that it names.
+    /// The time that the statement names.
     pub term: Term,
 }
 
@@ -106,36 +110,38 @@ pub struct Word {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "adapters build it")]
 pub struct Line {
-    /// The platform's own number of the line within its order, if it has one: the same in each event about the order, and in
-    /// refunds of the line.
+    /// The platform's own number of the line within its order, if it has one. It is the same in each event about the
+    /// order and in refunds of the line.
     pub id: Option<String>,
-    /// The platform's names of what was bought, the most specific first, by which a seller may have mapped it to a product.
+    /// The platform's names for what was bought, the most specific first. A seller may have mapped one of them to a
+    /// product.
     pub names: Vec<String>,
-    /// The number of a product, from a field that only the seller can set. It counts if none of the names is mapped.
+    /// The id of a product, from a field that only the seller can set. It counts if none of `names` is mapped.
     pub own: Option<ProductId>,
-    /// How many pieces, 1 or more. 0 if the platform says something that is no whole number: the line waits for the seller.
+    /// The number of pieces, 1 or more. 0 if the platform sends anything but a whole number: the line waits for the
+    /// seller.
     pub quantity: u32,
-    /// What it cost, in the platform's smallest unit, where refunds are told in money.
+    /// The price in the platform's smallest unit, if the platform reports refunds as amounts.
     #[serde(default)]
     pub amount: Option<u64>,
-    /// What it pays for.
+    /// The time that the line pays for.
     #[serde(default)]
     pub term: Term,
 }
 
-/// Who bought something.
+/// The buyer of an order.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "adapters build it")]
 pub struct Buyer {
-    /// The address as the platform has it, unchecked; `None` if it has none.
+    /// The e-mail address as the platform sent it, not validated; `None` if there is none.
     pub email: Option<String>,
-    /// The platform's own reference of the customer, whose address it [tells](Event::Customer) elsewhere. That address counts
-    /// before `email`.
+    /// The platform's own reference to the customer, whose address it sends in a separate [event](Event::Customer).
+    /// That address takes precedence over `email`.
     pub customer: Option<OrderId>,
 }
 
 impl Event {
-    /// The order, charge or payment that it is about.
+    /// Returns the order, charge, payment or subscription that the event is about.
     pub(crate) fn concerns(&self) -> Option<&OrderId> {
         match self {
             Self::Paid(sale) => Some(&sale.order),
@@ -152,7 +158,7 @@ impl Event {
 }
 
 impl Sale {
-    /// An order of which no more is known.
+    /// Returns a sale of which only the order is known.
     #[must_use]
     pub fn new(order: OrderId) -> Self {
         let (lines, buyer, links) = (Vec::new(), Buyer::default(), Links::default());
@@ -161,7 +167,7 @@ impl Sale {
 }
 
 impl Word {
-    /// A word about all of a subscription, which does not say who has it.
+    /// Returns a statement about a whole subscription that does not name the subscriber.
     #[must_use]
     pub fn new(at: DateTime<Utc>, links: Links, (status, term): (Standing, Term)) -> Self {
         Self { at, links, lines: Vec::new(), buyer: Buyer::default(), status, term }
@@ -169,7 +175,7 @@ impl Word {
 }
 
 impl Line {
-    /// One piece of what has these names, which pays for nothing beyond itself.
+    /// Returns a line of one piece with these names. It pays for no particular time.
     #[must_use]
     pub fn named(names: impl IntoIterator<Item = Option<String>>) -> Self {
         let names = names.into_iter().flatten().collect();
@@ -178,7 +184,7 @@ impl Line {
 }
 
 impl Buyer {
-    /// A buyer of whom nothing but an address is known, or not even that.
+    /// Returns a buyer of whom at most the e-mail address is known.
     #[must_use]
     pub fn by_email(email: Option<&str>) -> Self {
         Self { email: email.map(str::to_owned), customer: None }

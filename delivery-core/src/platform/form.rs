@@ -1,4 +1,4 @@
-//! Reading a form: `application/x-www-form-urlencoded`.
+//! Reads forms: `application/x-www-form-urlencoded`.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,11 @@ use percent_encoding::percent_decode;
 
 use super::Unreadable;
 
-/// The most fields of a form.
+/// The maximum number of fields of a form.
 const FIELDS: usize = 1000;
 
-/// Reads names, each with its values in their order: UTF-8, at most [`FIELDS`].
+/// Reads the names of a form, each with its values in order. Fails on text that is not UTF-8 and on more than
+/// [`FIELDS`] fields.
 pub(super) fn fields(form: &[u8]) -> Result<HashMap<String, Vec<String>>, Unreadable> {
     let mut fields = HashMap::<String, Vec<String>>::new();
     for (count, field) in form.split(|byte| *byte == b'&').filter(|field| !field.is_empty()).enumerate() {
@@ -23,7 +24,7 @@ pub(super) fn fields(form: &[u8]) -> Result<HashMap<String, Vec<String>>, Unread
     Ok(fields)
 }
 
-/// The values of a name, in their order; an error for one that is not UTF-8.
+/// Returns the values of a name in order. A value that is not UTF-8 is an error.
 pub(super) fn values(form: &str, name: &str) -> impl Iterator<Item = Result<String, Unreadable>> {
     let fields = form.split('&').map(|field| field.split_once('=').unwrap_or((field, "")));
     let named = fields.filter(move |(field, _)| decoded(field.as_bytes()).as_deref() == Ok(name));

@@ -17,14 +17,14 @@ use crate::order::{OrderId, Source};
 use crate::secret::MIN_SECRET;
 use crate::text::Invalid;
 
-/// What tells a notification about a sale from others.
+/// The fields that identify a notification about a sale.
 const SALE: [&str; 4] = ["resource_name", "sale_id", "refunded", "test"];
-/// The same of a subscription, which has no sale.
+/// The fields that identify a notification about a subscription, which names no sale.
 const SUBSCRIPTION: [&str; 4] = ["resource_name", "subscription_id", "ended_at", "restarted_at"];
-/// What decides whether something was sold, and as what.
+/// The fields that decide whether something was sold, and as what.
 const DECISIVE: [&str; 4] = ["test", "refunded", "is_preorder_authorization", "subscription_id"];
 
-/// Gumroad's pings, which nobody signs: the address that it calls has a token.
+/// Gumroad's pings. Gumroad does not sign them, so the address that it calls contains a token.
 #[derive(Debug, Clone)]
 pub struct Gumroad {
     tokens: Vec<[u8; 32]>,
@@ -32,11 +32,11 @@ pub struct Gumroad {
 }
 
 impl Gumroad {
-    /// Takes pings to addresses with `?token=` and one of `tokens`, which should be random.
+    /// Accepts pings whose address has one of `tokens`, which should be random, as its parameter `token`.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] if one has fewer than 16 characters.
+    /// [`Invalid`] if a token has fewer than 16 characters.
     pub fn new(tokens: &Secrets) -> Result<Self, Invalid> {
         if tokens.iter().any(|token| token.chars().count() < MIN_SECRET) {
             return Err(Invalid::expected("must be at least 16 characters"));
@@ -44,7 +44,7 @@ impl Gumroad {
         Ok(Self { tokens: tokens.iter().map(|token| Sha256::digest(token).into()).collect(), seller: None })
     }
 
-    /// Takes the pings of this seller alone: `seller_id`.
+    /// Rejects pings whose `seller_id` is not `seller`. A ping without a `seller_id` is still accepted.
     #[must_use]
     pub fn seller(self, seller: impl Into<String>) -> Self {
         Self { seller: Some(seller.into()), ..self }
@@ -59,7 +59,7 @@ impl Platform for Gumroad {
     fn read(&self, request: &Request<'_>) -> Result<Received, Unauthentic> {
         let mut tokens = form::values(request.query, "token");
         let token = tokens.next().filter(|_| tokens.next().is_none()).ok_or(Unauthentic)?.map_err(|_| Unauthentic)?;
-        // Digests take the same time to compare, whatever is presented.
+        // Digests have one length, so comparing them takes the same time for every token.
         let presented: [u8; 32] = Sha256::digest(token).into();
         let known = self.tokens.iter().fold(Choice::from(0), |known, token| known | token.ct_eq(&presented));
         if !bool::from(known) {
@@ -70,7 +70,7 @@ impl Platform for Gumroad {
             match read.text("seller_id") {
                 Ok(Some(named)) if named != seller => return Err(Unauthentic),
                 Ok(_) => {}
-                // A buyer may have filled it.
+                // The value may be a buyer's answer to a custom field of this name.
                 Err(Unreadable) => fields = Err(Unreadable),
             }
         }
@@ -78,16 +78,16 @@ impl Platform for Gumroad {
     }
 }
 
-/// Names and values. What a buyer was asked for, and has answered, stands beside Gumroad's own fields under the name of the
-/// question, and takes the place of a field that is called the same: `custom_fields[NAME]` tells which.
+/// The fields of a ping. A buyer's answer to a custom field is a field named as the question, beside Gumroad's own, and
+/// replaces one of Gumroad's that has the same name. `custom_fields[NAME]` shows that `NAME` is a custom field.
 struct Fields(HashMap<String, Vec<String>>);
 
 impl Fields {
-    /// The value of one of Gumroad's own fields, which is not empty.
+    /// Returns the value of one of Gumroad's own fields; `None` if the field is missing or empty.
     ///
     /// # Errors
     ///
-    /// [`Unreadable`] if it may be the buyer's, or is there twice.
+    /// [`Unreadable`] if the value may be the buyer's, or the field is there twice.
     fn text(&self, name: &str) -> Result<Option<&str>, Unreadable> {
         if self.0.contains_key(&format!("custom_fields[{name}]")) {
             return Err(Unreadable);
@@ -99,7 +99,7 @@ impl Fields {
         }
     }
 
-    /// The same, as if it were not there where it cannot be read.
+    /// Returns the same as [`text`](Self::text), but `None` for a field that cannot be read.
     fn own(&self, name: &str) -> Option<&str> {
         self.text(name).ok().flatten()
     }
@@ -108,7 +108,7 @@ impl Fields {
         self.own(name) == Some("true")
     }
 
-    /// The reference in a field that must be there.
+    /// Returns the reference in a field that must be present.
     fn needed(&self, name: &str) -> Result<OrderId, Unreadable> {
         self.text(name)?.and_then(|text| text.parse().ok()).ok_or(Unreadable)
     }
@@ -122,7 +122,7 @@ fn fields(body: &[u8]) -> Result<Fields, Unreadable> {
     }
 }
 
-/// The same names in JSON.
+/// Reads the same fields from JSON, under the names that they have in a form.
 fn from_json(body: &Value) -> Result<Fields, Unreadable> {
     fn add(fields: &mut HashMap<String, Vec<String>>, name: String, value: &Value) {
         let text = match value {
@@ -175,13 +175,14 @@ fn events(fields: &Fields) -> Result<Vec<Event>, Unreadable> {
         "dispute_won" => Some(Event::Restored(sale()?.into())),
         "subscription_ended" => Some(told(fields, "ended_at", |at| (Standing::Ended, Term::Until(at)))?),
         "subscription_restarted" => Some(told(fields, "restarted_at", |_| (Standing::Active, Term::Unsaid))?),
-        // A cancellation announces an end.
+        // A cancellation only announces the end of a subscription.
         _ => None,
     };
     Ok(event.into_iter().collect())
 }
 
-/// A sale, or a charge of a subscription. It waits for the seller if something that decides about it may be the buyer's.
+/// Reads a sale or a charge of a subscription. If a buyer may have filled a field that decides about the sale, the sale
+/// gets quantity 0 and waits for the seller.
 fn sold(order: OrderId, fields: &Fields) -> Result<Option<Event>, Unreadable> {
     let subscription = fields.own("subscription_id").map(str::parse).transpose().map_err(|_| Unreadable)?;
     let every = subscription.as_ref().map_or(Ok(None), |_| fields.text("recurrence"));
@@ -215,7 +216,7 @@ fn recurrence(name: &str) -> Option<Recurrence> {
     Some(Recurrence::Months(months))
 }
 
-/// What is said of a subscription, at the time that stands in a field.
+/// Reads a statement about a subscription that was true at the time in the field `time`.
 fn told(
     fields: &Fields,
     time: &str,

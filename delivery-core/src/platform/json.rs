@@ -1,4 +1,4 @@
-//! Reading a platform's JSON: strictly, and by pointers (RFC 6901).
+//! Reads a platform's JSON strictly, and finds values by pointers (RFC 6901).
 
 use std::fmt;
 
@@ -10,12 +10,13 @@ use super::{Term, Unreadable};
 use crate::order::OrderId;
 use crate::product::ProductId;
 
-/// How deep objects and lists may be nested.
+/// The maximum nesting depth of objects and lists.
 const DEPTH: usize = 64;
-/// What an SKU begins with that names one of our products.
+/// The prefix of an SKU that contains the id of a product.
 const SKU: &str = "PROD-";
 
-/// Reads an object: UTF-8, no name twice, at most [`DEPTH`] deep.
+/// Reads an object. Fails if the body is not UTF-8, if an object has a name twice, or if the nesting is deeper than
+/// [`DEPTH`].
 pub(super) fn object(body: &[u8]) -> Result<Value, Unreadable> {
     let mut reader = serde_json::Deserializer::from_slice(body);
     let value = Strict { depth: DEPTH }.deserialize(&mut reader).map_err(|_| Unreadable)?;
@@ -23,12 +24,12 @@ pub(super) fn object(body: &[u8]) -> Result<Value, Unreadable> {
     if value.is_object() { Ok(value) } else { Err(Unreadable) }
 }
 
-/// A text that is not empty.
+/// Returns a text that is not empty.
 pub(super) fn text<'v>(value: &'v Value, pointer: &str) -> Option<&'v str> {
     value.pointer(pointer)?.as_str().filter(|text| !text.is_empty())
 }
 
-/// A reference: a text that is not empty, or an integer.
+/// Returns a reference: a text that is not empty, or an integer.
 pub(super) fn reference(value: &Value, pointer: &str) -> Option<String> {
     match value.pointer(pointer)? {
         Value::String(text) if !text.is_empty() => Some(text.clone()),
@@ -37,56 +38,57 @@ pub(super) fn reference(value: &Value, pointer: &str) -> Option<String> {
     }
 }
 
-/// A reference by which a sale is found again, if there is one. One that no order can have is unreadable: without it, a charge would
-/// be taken for something else.
+/// Returns a reference by which a sale is found again, if it is present. Fails on one that is not a valid [`OrderId`]:
+/// ignoring it could attribute a charge to the wrong sale.
 pub(super) fn id(value: &Value, pointer: &str) -> Result<Option<OrderId>, Unreadable> {
     reference(value, pointer).map(|name| name.parse()).transpose().map_err(|_| Unreadable)
 }
 
-/// The same, where nothing can be said without it.
+/// Returns a reference as [`id()`] does, and fails if it is missing.
 pub(super) fn needed(value: &Value, pointer: &str) -> Result<OrderId, Unreadable> {
     id(value, pointer)?.ok_or(Unreadable)
 }
 
-/// A time as RFC 3339 has it, with a blank for the `T` and without a zone too: that is UTC. Fractions of a second are dropped.
+/// Returns an RFC 3339 time. A space may stand for the `T`, and a time without a zone is UTC. Fractions of a second are
+/// dropped.
 pub(super) fn time(value: &Value, pointer: &str) -> Option<DateTime<Utc>> {
     instant(text(value, pointer)?)
 }
 
-/// The same, from a text.
+/// Reads a time from a text, as [`time()`] does.
 pub(super) fn instant(text: &str) -> Option<DateTime<Utc>> {
     let at = DateTime::parse_from_rfc3339(text).map(|at| at.to_utc());
     let at = at.or_else(|_| text.replacen(' ', "T", 1).parse::<NaiveDateTime>().map(|at| at.and_utc())).ok()?;
     at.with_nanosecond(0)
 }
 
-/// A time in seconds since 1970.
+/// Returns a time given in seconds since 1970.
 pub(super) fn seconds(value: &Value, pointer: &str) -> Option<DateTime<Utc>> {
     DateTime::from_timestamp(value.pointer(pointer)?.as_i64()?, 0)
 }
 
-/// Whether it is `true`.
+/// Returns whether the value is `true`.
 pub(super) fn is_true(value: &Value, pointer: &str) -> bool {
     value.pointer(pointer) == Some(&Value::Bool(true))
 }
 
-/// A list; none if it is not there.
+/// Returns a list; an empty one if it is missing.
 pub(super) fn list<'v>(value: &'v Value, pointer: &str) -> &'v [Value] {
     value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// A period between two times, if both are there.
+/// Returns the period between two times if both are present.
 pub(super) fn period(value: &Value, [from, until]: [&str; 2]) -> Option<Term> {
     Some(Term::Period { from: time(value, from)?, until: time(value, until)? })
 }
 
-/// Until a time, if it is there.
+/// Returns a term until a time; [`Term::Unsaid`] if the time is missing.
 pub(super) fn until(value: &Value, pointer: &str) -> Term {
     time(value, pointer).map_or(Term::Unsaid, Term::Until)
 }
 
-/// How many pieces a line has: 1 unless it says otherwise. `None` if there are none: then there is no line. 0 if it is no whole number,
-/// or one that does not fit, as [`Line`](super::Line) has it.
+/// Returns the number of pieces of a line, as in [`Line`](super::Line): 1 if the line does not say, and 0 for anything
+/// that is not a whole number or does not fit. Returns `None` for zero pieces: then there is no line.
 pub(super) fn quantity(value: &Value, pointer: &str) -> Option<u32> {
     match value.pointer(pointer) {
         None | Some(Value::Null) => Some(1),
@@ -96,7 +98,7 @@ pub(super) fn quantity(value: &Value, pointer: &str) -> Option<u32> {
     }
 }
 
-/// The same, from a text.
+/// Reads a number of pieces from a text, as [`quantity()`] does.
 pub(super) fn pieces(text: &str) -> Option<u32> {
     let is_zero = |fraction: &str| !fraction.is_empty() && fraction.bytes().all(|byte| byte == b'0');
     let whole = text.split_once('.').filter(|(_, fraction)| is_zero(fraction)).map_or(text, |(whole, _)| whole);
@@ -108,7 +110,7 @@ pub(super) fn pieces(text: &str) -> Option<u32> {
     }
 }
 
-/// The number of one of our products: an integer, or decimal text without leading zeros.
+/// Returns the id of a product: an integer, or decimal text without leading zeros.
 pub(super) fn own(value: &Value, pointer: &str) -> Option<ProductId> {
     match value.pointer(pointer)? {
         Value::Number(number) => ProductId::new(number.as_i64()?).ok(),
@@ -117,7 +119,7 @@ pub(super) fn own(value: &Value, pointer: &str) -> Option<ProductId> {
     }
 }
 
-/// The number of one of our products in an SKU: `PROD-7`.
+/// Returns the id of a product from an SKU such as `PROD-7`.
 pub(super) fn own_by_sku(value: &Value, pointer: &str) -> Option<ProductId> {
     own_number(text(value, pointer)?.strip_prefix(SKU)?)
 }
@@ -127,7 +129,7 @@ fn own_number(text: &str) -> Option<ProductId> {
     is_decimal.then(|| text.parse().ok()).flatten().and_then(|number| ProductId::new(number).ok())
 }
 
-/// Builds a value, and refuses a name that an object has twice.
+/// Builds a value. Refuses an object that has a name twice, and values nested deeper than `depth`.
 #[derive(Clone, Copy)]
 struct Strict {
     depth: usize,

@@ -17,7 +17,7 @@ pub struct LemonSqueezy {
 }
 
 impl LemonSqueezy {
-    /// Takes notifications that are signed with one of `secrets`.
+    /// Accepts notifications that are signed with one of `secrets`.
     #[must_use]
     pub fn new(secrets: &Secrets) -> Self {
         Self { keys: secrets.as_text() }
@@ -33,7 +33,7 @@ impl Platform for LemonSqueezy {
         let signature = hex(header(request.headers, "x-signature")?);
         self.keys.verify(&[request.body], signature)?;
         let body = object(request.body);
-        // The header that names the event is not signed.
+        // The header that names the event is not signed, so the body's own name for it counts.
         let kind = body.as_ref().ok().and_then(|body| text(body, "/meta/event_name")).unwrap_or_default().to_owned();
         let is_test = |body: &Value| is_true(body, "/meta/test_mode") || is_true(body, "/data/attributes/test_mode");
         Ok(Received::Notification(Notification {
@@ -47,7 +47,7 @@ impl Platform for LemonSqueezy {
 
 fn events(kind: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
     let number = || needed(body, "/data/id");
-    // Invoices of subscriptions are numbered apart from orders: an order may have the same number.
+    // Invoices of subscriptions have their own numbers, so an order may have the same number.
     let charge = || format!("invoice:{}", number()?.as_str()).parse().map_err(|_| Unreadable);
     let shown = body.pointer("/data/attributes").ok_or(Unreadable);
     let is_paid = shown.is_ok_and(|shown| text(shown, "/status") == Some("paid"));
@@ -65,7 +65,7 @@ fn events(kind: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
     Ok(event.into_iter().collect())
 }
 
-/// An order has one item.
+/// Reads an order, which has one item.
 fn sold(order: OrderId, shown: &Value) -> Option<Event> {
     let item = shown.pointer("/first_order_item").unwrap_or(&Value::Null);
     let line = Line { quantity: quantity(item, "/quantity")?, ..line(item) };
@@ -77,7 +77,7 @@ fn sold(order: OrderId, shown: &Value) -> Option<Event> {
     }))
 }
 
-/// An invoice of a subscription, which names no product.
+/// Reads an invoice of a subscription. It names no product.
 fn charged(order: OrderId, shown: &Value) -> Result<Option<Event>, Unreadable> {
     Ok(match text(shown, "/billing_reason") {
         Some("initial") => Some(Event::Linked(Links { order: Some(order.clone()), ..links(&order, shown)? })),
@@ -91,19 +91,20 @@ fn charged(order: OrderId, shown: &Value) -> Result<Option<Event>, Unreadable> {
     })
 }
 
-/// What an invoice belongs to. The initial one is the order that began the subscription; another is of no order.
+/// Returns the references of an invoice. The initial invoice is the payment of the order that began the subscription. A
+/// later invoice belongs to no order.
 fn links(charge: &OrderId, shown: &Value) -> Result<Links, Unreadable> {
     let is_first = text(shown, "/billing_reason") == Some("initial");
     let invoice = (!is_first).then(|| charge.clone());
     Ok(Links { invoice, is_first, ..Links::of_subscription(id(shown, "/subscription_id")?) })
 }
 
-/// A refund of an order or charge: all of it, or a sum so far.
+/// Reads a refund of an order or charge: a full one, or a partial one that the sum refunded so far distinguishes.
 fn refund(order: OrderId, shown: &Value) -> Refund {
     Refund::of(ChargeRef::Order(order), is_true(shown, "/refunded"), reference(shown, "/refunded_amount"))
 }
 
-/// What is said of a subscription; without a time, no more than which order began it.
+/// Reads a statement about a subscription. A statement without a time only says which order began the subscription.
 fn told(subscription: OrderId, shown: &Value) -> Result<Event, Unreadable> {
     let links = Links { order: id(shown, "/order_id")?, ..Links::of_subscription(Some(subscription)) };
     let Some(at) = time(shown, "/updated_at") else { return Ok(Event::Linked(links)) };
@@ -117,7 +118,7 @@ fn standing(shown: &Value) -> (Standing, Term) {
         "active" => (Standing::Active, "/renews_at"),
         "cancelled" => (Standing::Leaving, "/ends_at"),
         "expired" => (Standing::Ended, "/ends_at"),
-        // While it is past due, `renews_at` is the next attempt to charge.
+        // While a subscription is past due, `renews_at` is the next attempt to charge.
         _ => return (Standing::Unsaid, Term::Unsaid),
     };
     match time(shown, until) {
@@ -127,7 +128,7 @@ fn standing(shown: &Value) -> (Standing, Term) {
     }
 }
 
-/// A piece of an item, or of what a subscription is of.
+/// Reads one piece of an order's item, or of what a subscription is for.
 fn line(item: &Value) -> Line {
     let named = |kind, pointer| reference(item, pointer).map(|id| format!("{kind}:{id}"));
     Line::named([named("variant", "/variant_id"), named("product", "/product_id")])

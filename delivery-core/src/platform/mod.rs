@@ -1,8 +1,9 @@
-//! Commerce platforms: what their signed requests say.
+//! Commerce platforms: reads the events in their signed requests.
 //!
-//! An adapter is a pure function. It takes the bytes of a request, its headers, its query and the time, and decides whether the
-//! platform sent it, and what it says: that something was [paid](Event::Paid), [refunded](Event::Refunded) and so on. It knows
-//! neither products nor keys, and decides nothing about the life of a key: it reads until when something is paid.
+//! An adapter is a pure function of a request's bytes, headers and query and the time. It verifies that the platform
+//! sent the request, and returns what the request says: that something was [paid](Event::Paid),
+//! [refunded](Event::Refunded) and so on. It knows neither products nor keys and decides nothing about the validity of
+//! a key; it only reads until when something is paid.
 //!
 //! ```
 //! use delivery_core::platform::{Event, Platform, Received, Request, Secrets, Standard};
@@ -27,9 +28,10 @@
 //!
 //! # Implementing `Platform`
 //!
-//! [`read`](Platform::read) judges the signature first, over the raw bytes and in constant time, and answers [`Unauthentic`]
-//! without saying why. After that nothing is refused: what cannot be read is [`Unreadable`], and what means nothing here has no
-//! events. Take products, order numbers and addresses only from fields that a buyer cannot fill.
+//! [`read`](Platform::read) must verify the signature first, over the raw bytes and in constant time, and return
+//! [`Unauthentic`] without saying why. An authentic request is never refused: what cannot be read is [`Unreadable`],
+//! and what has no effect here has no events. Take products, order numbers and addresses only from fields that a buyer
+//! cannot fill.
 
 mod event;
 mod form;
@@ -64,38 +66,38 @@ pub use self::woocommerce::WooCommerce;
 pub use crate::ledger::{Cause, ChargeRef, Dispute, Extent, Links, Recurrence, Refund, Returned, Standing, Term};
 use crate::order::Source;
 
-/// A platform that reports sales by signed requests.
+/// A platform that reports sales in signed requests.
 pub trait Platform: Debug + Send + Sync + 'static {
-    /// Its name: the last part of the path that it calls, and the source of its orders.
+    /// Returns the platform's name: the last part of the path that the platform calls, and the source of its orders.
     fn name(&self) -> Source;
 
-    /// Judges a request, and reads it.
+    /// Verifies that the platform sent the request, and reads it.
     ///
     /// # Errors
     ///
-    /// [`Unauthentic`] if the platform did not send it, or not now.
+    /// [`Unauthentic`] if the platform did not sign the request, or the time of the signature is out of range.
     fn read(&self, request: &Request<'_>) -> Result<Received, Unauthentic>;
 }
 
-/// A request of a platform.
+/// A request from a platform.
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal")]
 pub struct Request<'r> {
     /// The header fields.
     pub headers: &'r HeaderMap,
-    /// What follows the `?` of the address, still encoded; empty if nothing does.
+    /// The query string of the address, still percent-encoded; empty if there is none.
     pub query: &'r str,
-    /// The body, byte for byte as it was sent.
+    /// The body, byte for byte as the platform sent it.
     pub body: &'r [u8],
-    /// The time.
+    /// The current time.
     pub now: DateTime<Utc>,
 }
 
-/// What a request comes to that may be answered 200.
+/// The content of a request that may be answered 200.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "it says something or it does not")]
 pub enum Received {
-    /// A test of the connection, which nobody has signed. It means nothing.
+    /// An unsigned test of the connection. It has no effect.
     Ping,
     /// An authentic notification.
     Notification(Notification),
@@ -105,23 +107,23 @@ pub enum Received {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "adapters build it")]
 pub struct Notification {
-    /// Identifies it among those of its platform: a copy has the same identity.
+    /// The notification's identity among those of its platform. A repeated delivery has the same identity.
     pub id: String,
-    /// What the platform calls such an event, such as `orders/paid`; empty if it does not say.
+    /// The platform's name for this type of event, such as `orders/paid`; empty if the platform does not say.
     pub kind: String,
-    /// Whether it is about a test purchase.
+    /// Whether the notification is about a test purchase.
     pub is_test: bool,
-    /// What it says: nothing, if it means nothing here.
+    /// The events of the notification; empty if it has no effect here.
     pub events: Result<Vec<Event>, Unreadable>,
 }
 
-/// The request is not the platform's, or too old. A stranger is told no more.
+/// The platform did not sign the request, or the time of the signature is out of range. The sender is not told which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the request is not signed as the platform signs")]
 #[expect(clippy::exhaustive_structs, reason = "it says no more")]
 pub struct Unauthentic;
 
-/// The platform has sent something that is not in its format.
+/// The platform sent something that is not in its format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("cannot be read")]
 #[expect(clippy::exhaustive_structs, reason = "it says no more")]

@@ -19,16 +19,16 @@ pub struct Paddle {
 }
 
 impl Paddle {
-    /// How old a signature may be: what Paddle's own libraries allow.
+    /// The maximum age of a signature that Paddle's own libraries allow.
     pub const TOLERANCE: TimeDelta = TimeDelta::seconds(5);
 
-    /// Takes notifications that are signed with one of `secrets`, at most 5 seconds ago.
+    /// Accepts notifications that were signed with one of `secrets` at most 5 seconds ago.
     #[must_use]
     pub fn new(secrets: &Secrets) -> Self {
         Self { keys: secrets.as_text(), tolerance: Self::TOLERANCE }
     }
 
-    /// Takes notifications that are older, in whole seconds: where clocks or queues are slower.
+    /// Sets the maximum age of a signature, in whole seconds, for a host whose clock or queue is slow.
     #[must_use]
     pub fn tolerance(self, tolerance: TimeDelta) -> Self {
         Self { tolerance, ..self }
@@ -54,7 +54,7 @@ fn notification(body: &[u8]) -> Notification {
         Some((id, kind, event))
     });
     let Some((id, kind, event)) = read else {
-        // Its own example bodies have no identity, and say nothing.
+        // Paddle's own example bodies have no identity and no effect.
         let events = object(body).map(|_| Vec::new());
         return Notification { id: digest("", body), kind: String::new(), is_test: false, events };
     };
@@ -85,14 +85,14 @@ fn transaction(event: &Value, data: &Value) -> Result<Option<Event>, Unreadable>
     let is_extra = match text(data, "/origin") {
         None | Some("api" | "web" | "subscription_recurring" | "subscription_update") => false,
         Some("subscription_charge") => true,
-        // A change of the card, and what is not known, is no sale.
+        // A change of the payment method, or an unknown origin, is not a sale.
         Some(_) => return Ok(None),
     };
     let order = needed(data, "/id")?;
     let items = list(data, "/items");
     let lines = lines(data, items, is_extra);
     if lines.is_empty() && !items.is_empty() {
-        // Nothing but credits. A sale without lines would be of all that is subscribed to.
+        // All items are credits. A sale without lines would count as one for everything that the subscription includes.
         return Ok(None);
     }
     let email = text(data, "/custom_data/email").map(str::to_owned);
@@ -102,7 +102,7 @@ fn transaction(event: &Value, data: &Value) -> Result<Option<Event>, Unreadable>
     Ok(Some(Event::Paid(Sale { at, lines, buyer, links, ..Sale::new(order) })))
 }
 
-/// What a transaction sells: nothing by a credit.
+/// Reads the lines that a transaction sells. A credit sells nothing.
 fn lines(data: &Value, items: &[Value], is_extra: bool) -> Vec<Line> {
     let paid = period(data, ["/billing_period/starts_at", "/billing_period/ends_at"])
         .unwrap_or_else(|| until(data, "/billing_period/ends_at"));
@@ -119,7 +119,8 @@ fn lines(data: &Value, items: &[Value], is_extra: bool) -> Vec<Line> {
     lines.collect()
 }
 
-/// The charge of an item, which has the item's price. One price may be charged and credited, and for other numbers of pieces.
+/// Removes and returns the charge of an item. If several charges have the item's price, the one with the same number of
+/// pieces is preferred, and then a charge to a credit.
 fn take_charge<'v>(charges: &mut Vec<&'v Value>, item: &Value) -> Option<&'v Value> {
     let price = price(item)?;
     let differs = |charge: &Value| (charge.pointer("/quantity") != item.pointer("/quantity"), is_credit(charge));
@@ -132,7 +133,7 @@ fn is_credit(charge: &Value) -> bool {
     money(charge, "/totals/total").is_some_and(i64::is_negative)
 }
 
-/// Whether it is charged again and again.
+/// Returns whether the item is charged repeatedly.
 fn recurs(item: &Value) -> bool {
     item.pointer("/price/billing_cycle").is_some_and(Value::is_object)
 }
@@ -141,7 +142,8 @@ fn price(item: &Value) -> Option<&str> {
     text(item, "/price/id").or_else(|| text(item, "/price_id"))
 }
 
-/// An item, by its price and product. The transaction's own `custom_data` may be the buyer's.
+/// Reads an item by its price and product. Ignores the transaction's own `custom_data`, which the buyer may have
+/// filled.
 fn line(item: &Value, charge: Option<&Value>, term: Term) -> Option<Line> {
     let names = [price(item).map(str::to_owned), reference(item, "/price/product_id")];
     let sellers = [
@@ -160,7 +162,7 @@ fn line(item: &Value, charge: Option<&Value>, term: Term) -> Option<Line> {
     })
 }
 
-/// What is said of a subscription, and by which transaction it began.
+/// Reads a statement about a subscription, which the transaction `order` began.
 fn word(event: &Value, data: &Value, order: Option<OrderId>) -> Result<Option<Event>, Unreadable> {
     let period =
         period(data, ["/current_billing_period/starts_at", "/current_billing_period/ends_at"]).unwrap_or_default();
@@ -186,7 +188,7 @@ fn adjustment(data: &Value) -> Result<Option<Event>, Unreadable> {
     Ok(match text(data, "/action") {
         Some("refund") => Some(Event::Refunded(Refund { extent, ..Refund::full(of()?) })),
         Some("chargeback") => Some(Event::Disputed(Dispute { number, extent, ..Dispute::from(of()?) })),
-        // It does not name the chargeback.
+        // A reversal does not name the chargeback that it reverses.
         Some("chargeback_reverse") => Some(Event::Restored(Dispute { end: number, extent, ..Dispute::from(of()?) })),
         _ => None,
     })
@@ -202,7 +204,7 @@ fn extent(data: &Value) -> Extent {
     }
 }
 
-/// An item that is returned, or a part of its money: then that is no piece.
+/// Reads a refunded item. A partial refund of an item returns money but no pieces.
 fn returned(item: &Value) -> Option<Returned> {
     let pieces = if text(item, "/type") == Some("full") { u32::MAX.into() } else { 0 };
     let amount = amount(item, "/totals/total").or_else(|| amount(item, "/amount"));

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::order::Source;
 
-/// The reasons to bill that are sales. Usage is billed for others, and what is not known is no sale.
+/// The billing reasons that are sales. The other reasons bill usage, and an unknown reason is not a sale.
 const SALES: [&str; 5] =
     ["purchase", "subscription_create", "subscription_cycle", "subscription_cycle_after_trial", "subscription_update"];
 
@@ -22,8 +22,8 @@ pub struct Polar {
 }
 
 impl Polar {
-    /// Takes notifications that are signed with one of `secrets`. Polar has signed with the text of a secret, and signs with
-    /// the bytes that follow `whsec_` in base64: either is taken.
+    /// Accepts notifications that are signed with one of `secrets`. Polar used to sign with the text of a secret and
+    /// now signs with the bytes that follow `whsec_` in base64; both are accepted.
     #[must_use]
     pub fn new(secrets: &Secrets) -> Self {
         let keys = secrets.iter().flat_map(|secret| {
@@ -62,7 +62,7 @@ fn events(kind: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
                 _ => None,
             }
         }
-        // `cycled` comes before the charge, whether or not that succeeds.
+        // Polar sends `cycled` before the charge, whether or not the charge succeeds.
         kind if kind.starts_with("subscription.") && kind != "subscription.cycled" => word(body, data()?)?,
         _ => None,
     };
@@ -89,7 +89,7 @@ fn paid(data: &Value) -> Result<Option<Event>, Unreadable> {
     }))
 }
 
-/// What is said of a subscription. `ends_at` and `canceled_at` only announce its end.
+/// Reads a statement about a subscription. `ends_at` and `canceled_at` are ignored: they only announce the end.
 fn word(body: &Value, data: &Value) -> Result<Option<Event>, Unreadable> {
     let standing = match (text(data, "/status"), time(data, "/ended_at")) {
         (Some("trialing"), _) => (Standing::Trialing, until(data, "/trial_end")),
@@ -106,7 +106,7 @@ fn word(body: &Value, data: &Value) -> Result<Option<Event>, Unreadable> {
     Ok(Some(Event::Told(Word { lines, ..Word::new(at, links, standing) })))
 }
 
-/// The product of an order or a subscription. Their own `metadata` may be the buyer's.
+/// Reads the product of an order or a subscription. Ignores their own `metadata`, which the buyer may have filled.
 fn line(data: &Value, names: impl IntoIterator<Item = Option<String>>) -> Option<Line> {
     let own = own(data, "/product/metadata/product_id");
     Some(Line { own, quantity: quantity(data, "/seats")?, ..Line::named(names) })

@@ -19,7 +19,7 @@ pub struct Shopify {
 }
 
 impl Shopify {
-    /// Takes notifications that are signed with one of `secrets`, whose texts are the keys.
+    /// Accepts notifications that are signed with one of `secrets`. The text of a secret is the HMAC key.
     #[must_use]
     pub fn new(secrets: &Secrets) -> Self {
         Self { keys: secrets.as_text() }
@@ -54,7 +54,7 @@ impl Platform for Shopify {
     }
 }
 
-/// The topic is not signed: the body must show what it says.
+/// Reads the events of a notification. The topic is not signed, so the body must confirm it.
 fn events(topic: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
     let event = match topic {
         "orders/paid" if text(body, "/financial_status") == Some("paid") => sale(body)?.map(Event::Paid),
@@ -75,14 +75,14 @@ fn is_refund(body: &Value) -> bool {
     is_refund && !has_failed(body)
 }
 
-/// Whether nothing of the money went back.
+/// Returns whether every transaction of a refund failed, so that no money was refunded.
 fn has_failed(refund: &Value) -> bool {
     let transactions = list(refund, "/transactions");
     let is_lost = |transaction: &Value| matches!(text(transaction, "/status"), Some("failure" | "error"));
     !transactions.is_empty() && transactions.iter().all(is_lost)
 }
 
-/// `None` if nothing is left of the order that could be a product.
+/// Reads an order. Returns `None` if it has no line left that could be a product.
 fn sale(order: &Value) -> Result<Option<Sale>, Unreadable> {
     let addresses = ["/email", "/contact_email", "/customer/email"];
     let sale = Sale {
@@ -94,7 +94,8 @@ fn sale(order: &Value) -> Result<Option<Sale>, Unreadable> {
     Ok((!sale.lines.is_empty()).then_some(sale))
 }
 
-/// A line without the pieces that were removed; `None` for a tip or the like, which has no name.
+/// Reads a line without the pieces that were removed from the order. Returns `None` if no pieces are left, and for a
+/// tip or the like, which has no name.
 fn sold(item: &Value) -> Option<Line> {
     let ordered = quantity(item, "/quantity")?;
     let is_edited = item.pointer("/current_quantity").is_some_and(|left| !left.is_null());
@@ -103,9 +104,9 @@ fn sold(item: &Value) -> Option<Line> {
     (!line.names.is_empty()).then_some(line)
 }
 
-/// Pieces that were removed from an order are refunded, too, without money: perhaps before it was paid, so that they were not sold.
-/// Hence pieces that went back for money count against what was sold, as quantities, and all that went back against what was
-/// ordered, as amounts.
+/// Reads a refund. Shopify also reports pieces that were removed from an order as refunded, without money. They may
+/// have been removed before the order was paid, so that they were never sold. Hence pieces refunded with money count as
+/// quantities against what was sold, and all refunded pieces count as amounts against what was ordered.
 fn refund(refund: &Value) -> Result<Refund, Unreadable> {
     let of = ChargeRef::Order(needed(refund, "/order_id")?);
     let is_removal = refund.pointer("/transactions").and_then(Value::as_array).is_some_and(Vec::is_empty);
@@ -129,7 +130,7 @@ fn returned(item: &Value, is_removal: bool) -> Option<Returned> {
     })
 }
 
-/// A line item, by its SKU, variant and product. Properties and attributes are the buyer's.
+/// Reads a line item by its SKU, variant and product. Ignores properties and attributes, which the buyer fills.
 fn line(item: &Value) -> Line {
     let sku = text(item, "/sku").map(str::to_owned);
     let [variant, product] = [("variant", "/variant_id"), ("product", "/product_id")]
@@ -137,14 +138,14 @@ fn line(item: &Value) -> Line {
     Line { id: number(item, "/id"), own: own_by_sku(item, "/sku"), ..Line::named([sku, variant, product]) }
 }
 
-/// The order by which a contract was charged again.
+/// Links a contract to the order that charged it again.
 fn attempt(attempt: &Value) -> Option<Links> {
     let order = either(attempt, ["/order_id", "/admin_graphql_api_order_id"])?;
     let subscription = either(attempt, ["/subscription_contract_id", "/admin_graphql_api_subscription_contract_id"])?;
     Some(Links { order: Some(order), ..Links::of_subscription(Some(subscription)) })
 }
 
-/// A contract says nothing of its payment, only how often it is charged.
+/// Reads how often a contract is charged. A contract says nothing about its payments.
 fn contract(contract: &Value) -> Option<Word> {
     contract.pointer("/billing_policy")?;
     let subscription = either(contract, ["/id", "/admin_graphql_api_id"])?;
@@ -154,7 +155,8 @@ fn contract(contract: &Value) -> Option<Word> {
     Some(Word::new(revised_at(contract), links, (Standing::Unsaid, term)))
 }
 
-/// Where a contract has no time, the number of its revision, as if that counted seconds, tells which is newer.
+/// Returns when a contract was last changed. Without a time, the number of the revision counts as seconds since 1970,
+/// so that a newer revision has a later time.
 fn revised_at(contract: &Value) -> DateTime<Utc> {
     let revision = || DateTime::from_timestamp(reference(contract, "/revision_id")?.parse().ok()?, 0);
     let told = ["/updated_at", "/created_at"].into_iter().find_map(|pointer| time(contract, pointer));
@@ -180,7 +182,7 @@ fn needed(value: &Value, pointer: &str) -> Result<OrderId, Unreadable> {
     number(value, pointer).and_then(|number| number.parse().ok()).ok_or(Unreadable)
 }
 
-/// The number of something, which GraphQL writes `gid://shopify/Order/123`.
+/// Returns the number in an id, which GraphQL writes as `gid://shopify/Order/123`.
 fn number(value: &Value, pointer: &str) -> Option<String> {
     let id = reference(value, pointer)?;
     Some(id.strip_prefix("gid://").and_then(|path| path.rsplit('/').next()).map_or(id.clone(), str::to_owned))

@@ -1,4 +1,4 @@
-//! Secrets, and the signatures that they make.
+//! The secrets of platforms, and verification of signatures made with them.
 
 use std::fmt;
 
@@ -13,21 +13,21 @@ use zeroize::Zeroizing;
 use super::Unauthentic;
 use crate::text::Invalid;
 
-/// The most signatures of a request that are looked at.
+/// The maximum number of signatures of a request that are checked.
 const SIGNATURES: usize = 20;
-/// What the secrets of several platforms begin with.
+/// The prefix of the secrets of several platforms.
 const PREFIX: &str = "whsec_";
 
-/// The secrets that a platform may sign with: the current one, and while it is replaced the one before.
+/// The secrets that a platform may sign with: the current one and, while it is being replaced, the previous one.
 #[derive(Clone)]
 pub struct Secrets(Vec<Zeroizing<String>>);
 
 impl Secrets {
-    /// The secrets of a platform, as it shows them.
+    /// Takes the secrets as the platform shows them.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] if there is none, or one is blank.
+    /// [`Invalid`] if there is no secret, or one is blank.
     pub fn new<T: Into<String>>(secrets: impl IntoIterator<Item = T>) -> Result<Self, Invalid> {
         let secrets: Vec<_> = secrets.into_iter().map(|secret| Zeroizing::new(secret.into())).collect();
         let are_there = !secrets.is_empty() && secrets.iter().all(|secret| !secret.trim().is_empty());
@@ -38,7 +38,7 @@ impl Secrets {
         self.0.iter().map(|secret| secret.as_str())
     }
 
-    /// Keys that are the secrets' very texts.
+    /// Returns the HMAC keys, which are the bytes of the secrets' texts.
     pub(super) fn as_text(&self) -> Keys {
         Keys::new(self.iter().map(|secret| secret.as_bytes().to_vec()))
     }
@@ -50,18 +50,19 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// Bytes that requests are signed with.
+/// The HMAC keys that requests may be signed with.
 #[derive(Clone)]
 pub(super) struct Keys(Vec<Hmac<Sha256>>);
 
 impl Keys {
     pub(super) fn new(keys: impl IntoIterator<Item = Vec<u8>>) -> Self {
         let keys = keys.into_iter().map(Zeroizing::new);
-        // An HMAC takes a key of any length.
+        // HMAC accepts a key of any length, so no key is dropped here.
         Self(keys.filter_map(|key| Hmac::new_from_slice(&key).ok()).collect())
     }
 
-    /// Whether one of `signatures` is what one of the keys makes of `parts`. All of them are compared, in constant time.
+    /// Checks that one of `signatures` is the MAC of `parts` under one of the keys. Compares all of them in constant
+    /// time.
     pub(super) fn verify(
         &self,
         parts: &[&[u8]],
@@ -115,12 +116,12 @@ const READ: [&str; 17] = [
     "x-wc-webhook-topic",
 ];
 
-/// Whether an adapter of ours reads this header field.
+/// Returns whether one of this crate's adapters reads this header field.
 pub(crate) fn is_read(name: &HeaderName) -> bool {
     READ.contains(&name.as_str())
 }
 
-/// The value of a header field that is there once.
+/// Returns the value of a header field that must be present exactly once and not empty.
 pub(super) fn header<'r>(headers: &'r HeaderMap, name: &str) -> Result<&'r str, Unauthentic> {
     debug_assert!(READ.contains(&name), "{name} is missing in the list of what is read");
     let mut values = headers.get_all(name).iter();
@@ -128,22 +129,22 @@ pub(super) fn header<'r>(headers: &'r HeaderMap, name: &str) -> Result<&'r str, 
     value.to_str().ok().filter(|value| !value.is_empty()).ok_or(Unauthentic)
 }
 
-/// A MAC in lower-case hexadecimal.
+/// Decodes a MAC in lower-case hexadecimal.
 pub(super) fn hex(text: &str) -> Option<[u8; 32]> {
     mac(text.len(), 64, || HEXLOWER.decode(text.as_bytes()).ok())
 }
 
-/// A MAC in base64, padded.
+/// Decodes a MAC in padded base64.
 pub(super) fn base64(text: &str) -> Option<[u8; 32]> {
     mac(text.len(), 44, || BASE64.decode(text.as_bytes()).ok())
 }
 
-/// Decodes nothing of another length: a request may have a megabyte of signatures.
+/// Decodes only a text of the expected length: a request may have a megabyte of signatures.
 fn mac(length: usize, expected: usize, decode: impl FnOnce() -> Option<Vec<u8>>) -> Option<[u8; 32]> {
     if length == expected { decode()?.try_into().ok() } else { None }
 }
 
-/// Splits `t=1,v1=a,v1=b`: the one timestamp, and the signatures in hexadecimal. Other names are skipped.
+/// Splits `t=1,v1=a,v1=b` into the timestamp, which must occur once, and the hexadecimal signatures. Skips other names.
 pub(super) fn timed<'h>(
     header: &'h str,
     separator: char,
@@ -169,27 +170,27 @@ pub(super) fn seconds(text: &str) -> Result<DateTime<Utc>, Unauthentic> {
     if !is_decimal {
         return Err(Unauthentic);
     }
-    // What no clock can show is far in the future.
+    // A number that is too large for a time counts as far in the future.
     Ok(text.parse().ok().and_then(|seconds| DateTime::from_timestamp(seconds, 0)).unwrap_or(DateTime::<Utc>::MAX_UTC))
 }
 
-/// Refuses what was signed more than `tolerance` ago.
+/// Refuses a request that was signed more than `tolerance` ago.
 pub(super) fn not_older(signed: DateTime<Utc>, now: DateTime<Utc>, tolerance: TimeDelta) -> Result<(), Unauthentic> {
-    // Platforms sign whole seconds.
+    // Platforms sign times in whole seconds, so fractions of a second do not count.
     let age = now.timestamp().saturating_sub(signed.timestamp());
     if age <= tolerance.num_seconds() { Ok(()) } else { Err(Unauthentic) }
 }
 
-/// The bytes of a secret in base64, padded or not, after `whsec_` or without it.
+/// Decodes a secret in base64, padded or not, with or without the prefix `whsec_`.
 pub(super) fn from_base64(secret: &str) -> Option<Vec<u8>> {
     let encoded = secret.strip_prefix(PREFIX).unwrap_or(secret).trim_end_matches('=');
-    // Polar draws the last character at random, too: of some, two bits are left over.
+    // Polar also draws the last character at random, so the bits of it that encode nothing may be set.
     let mut base64 = BASE64_NOPAD.specification();
     base64.check_trailing_bits = false;
     base64.encoding().ok()?.decode(encoded.as_bytes()).ok().filter(|key| !key.is_empty())
 }
 
-/// The identity of a notification whose platform gives it none: a digest of what it says.
+/// Returns an identity for a notification whose platform gives it none: a digest of its kind and body.
 pub(super) fn digest(kind: &str, body: &[u8]) -> String {
     HEXLOWER.encode(&Sha256::new_with_prefix(kind).chain_update([0]).chain_update(body).finalize())
 }
@@ -224,7 +225,7 @@ mod tests {
             ("+1", false),
             ("1.5", false),
             ("hello", false),
-            // No clock shows it: far in the future, which is not too old.
+            // Too large for a time: it counts as far in the future, which is not too old.
             ("99999999999999999999", true),
         ] {
             assert_eq!(seconds(text).is_ok(), accepted, "{text:?}");

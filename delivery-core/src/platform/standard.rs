@@ -1,4 +1,5 @@
-//! Requests by the [Standard Webhooks](https://www.standardwebhooks.com) specification, which Svix signs too.
+//! Requests signed by the [Standard Webhooks](https://www.standardwebhooks.com) specification. Svix signs in the same
+//! way.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use http::HeaderMap;
@@ -13,21 +14,22 @@ use super::{
 use crate::order::{OrderId, Source};
 use crate::text::Invalid;
 
-/// How old a signature may be, and how far ahead: what the specification's own libraries allow.
+/// How far the time of a signature may be in the past or the future: what the specification's own libraries allow.
 const TOLERANCE: TimeDelta = TimeDelta::seconds(300);
 
-/// Orders of any system that signs by Standard Webhooks: `order.paid`, `order.refunded` and `subscription.ended`.
+/// Notifications of any system that signs by Standard Webhooks: `order.paid`, `order.refunded` and
+/// `subscription.ended`.
 #[derive(Debug, Clone)]
 pub struct Standard {
     keys: Keys,
 }
 
 impl Standard {
-    /// Takes requests that are signed with one of `secrets`.
+    /// Accepts requests that are signed with one of `secrets`.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] if one is not base64, after `whsec_` or without it.
+    /// [`Invalid`] if a secret is not base64 with or without the prefix `whsec_`.
     pub fn new(secrets: &Secrets) -> Result<Self, Invalid> {
         let keys: Option<Vec<_>> = secrets.iter().map(from_base64).collect();
         let keys = keys.ok_or(Invalid::expected("must be base64, after whsec_ or without it"))?;
@@ -53,8 +55,8 @@ impl Platform for Standard {
     }
 }
 
-/// Checks a request's signature, and returns its identity. The header fields of the first of `families` that are all there
-/// count.
+/// Verifies a request's signature and returns the request's id. Reads the header fields of the first of `families`
+/// whose three fields are all present.
 pub(super) fn verified<'r>(request: &Request<'r>, keys: &Keys, families: &[&str]) -> Result<&'r str, Unauthentic> {
     let family = families.iter().find_map(|family| set(request.headers, family).ok());
     let [id, timestamp, signature] = family.ok_or(Unauthentic)?;

@@ -12,7 +12,7 @@ use super::{
 use crate::order::{OrderId, Source};
 use crate::product::ProductId;
 
-/// How old a signature may be: what Stripe's own libraries allow.
+/// The maximum age of a signature that Stripe's own libraries allow.
 const TOLERANCE: TimeDelta = TimeDelta::seconds(300);
 
 /// Stripe's events, signed with the secret of the endpoint, `whsec_…`.
@@ -22,7 +22,7 @@ pub struct Stripe {
 }
 
 impl Stripe {
-    /// Takes events that are signed with one of `secrets`.
+    /// Accepts events that are signed with one of `secrets`.
     #[must_use]
     pub fn new(secrets: &Secrets) -> Self {
         Self { keys: secrets.as_text() }
@@ -53,7 +53,7 @@ fn notification(body: &[u8]) -> Notification {
 }
 
 fn events(kind: &str, event: &Value) -> Result<Vec<Event>, Unreadable> {
-    // A thin event names an object and does not show it.
+    // A thin event names an object but does not contain it.
     if text(event, "/object") != Some("event") {
         let advice = || "it does not show what was sold: send snapshot events".to_owned();
         return Ok(is_thin_sale(kind).then(|| Event::Unshown { advice: advice() }).into_iter().collect());
@@ -70,7 +70,7 @@ fn events(kind: &str, event: &Value) -> Result<Vec<Event>, Unreadable> {
         "invoice_payment.paid" if is("invoice_payment") => {
             link(id(shown, "/payment/payment_intent")?, id(shown, "/invoice")?)
         }
-        // A charge without a payment intent is of no session and no subscription.
+        // A charge with neither a payment intent nor an invoice belongs to no session and no subscription.
         "charge.refunded" if is("charge") => {
             let invoice = id(shown, "/invoice")?;
             let of = payment(shown)?.or_else(|| invoice.clone().map(ChargeRef::Order));
@@ -85,7 +85,7 @@ fn events(kind: &str, event: &Value) -> Result<Vec<Event>, Unreadable> {
         "charge.dispute.closed" if is("dispute") && text(shown, "/status") == Some("won") => {
             dispute(shown)?.map(Event::Restored)
         }
-        // An inquiry that becomes a dispute is the same object, and no longer new.
+        // An inquiry that becomes a dispute remains the same object, so `created` does not report the dispute.
         "charge.dispute.created"
         | "charge.dispute.updated"
         | "charge.dispute.funds_withdrawn"
@@ -105,7 +105,8 @@ fn is_thin_sale(kind: &str) -> bool {
     shown.starts_with("checkout.") || matches!(shown, "invoice.paid" | "charge.captured")
 }
 
-/// What a session sells. One that is not paid yet says what is sold if its payment is captured: the charge does not.
+/// Reads what a checkout session sells. An unpaid session is read too: the charge that captures its payment does not
+/// say what was sold.
 fn session(session: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, Unreadable> {
     if text(session, "/mode") == Some("setup") {
         return Ok(None);
@@ -116,7 +117,7 @@ fn session(session: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, 
         invoice: id(session, "/invoice")?,
         ..Links::of_subscription(id(session, "/subscription")?)
     };
-    // A subscription is charged by its invoices.
+    // The invoices of a subscription report its charges.
     if is_unpaid && (links.payment.is_none() || links.subscription.is_some()) {
         return Ok(None);
     }
@@ -128,15 +129,15 @@ fn session(session: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, 
     Ok(Some(Event::Paid(Sale { at, is_open: is_unpaid, lines, buyer, links, ..Sale::new(order) })))
 }
 
-/// The charge of a payment that was authorised before: its session has said what it sells.
+/// Reads the capture of a payment that was only authorised before. Its session has already said what was sold.
 fn captured(charge: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, Unreadable> {
     let payment = id(charge, "/payment_intent")?.filter(|_| is_true(charge, "/captured"));
     let email = text(charge, "/billing_details/email").or_else(|| text(charge, "/receipt_email"));
     Ok(payment.zip(at).map(|(payment, at)| Event::Captured { payment, at, buyer: Buyer::by_email(email) }))
 }
 
-/// A charge of a subscription, which newer versions of the API name inside `parent`. An invoice that pays for no period
-/// is none.
+/// Reads a charge of a subscription, which newer versions of the API name inside `parent`. An invoice that pays for no
+/// period is not a charge of the subscription.
 fn invoice(invoice: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, Unreadable> {
     let (newer, older) = (id(invoice, "/parent/subscription_details/subscription")?, id(invoice, "/subscription")?);
     let Some(subscription) = newer.or(older) else { return Ok(None) };
@@ -148,7 +149,7 @@ fn invoice(invoice: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, 
     let plan = plan(invoice);
     let mut lines = shown.iter().filter_map(|it| line(it, plan, at)).fold(Vec::new(), joined);
     if !shown.is_empty() && lines.iter().all(|line| line.term == Term::Once) {
-        // Its payment may be that of the session, all the same.
+        // The payment of the first invoice may still be that of the session.
         return Ok(if is_first { link(payment, Some(order)) } else { None });
     }
     lines.retain(|line| !line.names.is_empty() || line.own.is_some() || line.term.end().is_some());
@@ -157,14 +158,14 @@ fn invoice(invoice: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, 
     Ok(Some(Event::Paid(Sale { at, lines, buyer, links, ..Sale::new(order) })))
 }
 
-/// The product that a seller has set on the subscription as a whole.
+/// Returns the product that the seller has set on the subscription as a whole.
 fn plan(invoice: &Value) -> Option<ProductId> {
     ["/parent/subscription_details/metadata/product_id", "/subscription_details/metadata/product_id"]
         .into_iter()
         .find_map(|pointer| own(invoice, pointer))
 }
 
-/// What a line sells: a credit sells nothing, nor does usage, whose period is over.
+/// Reads what a line sells. A credit sells nothing, and neither does usage, which is billed after its period.
 fn line(line: &Value, plan: Option<ProductId>, at: Option<DateTime<Utc>>) -> Option<Line> {
     let is_credit = reference(line, "/amount").is_some_and(|amount| amount.starts_with('-'));
     let term = term(line)?;
@@ -175,8 +176,9 @@ fn line(line: &Value, plan: Option<ProductId>, at: Option<DateTime<Utc>>) -> Opt
     (!is_credit && !is_over).then_some(line)
 }
 
-/// What a line pays for, by its kind: before 2025-03-31 its `type`. An item that was added may name any period,
-/// which counts only if it is a proration of the subscription. `None` for other kinds, which sell nothing.
+/// Returns what a line pays for, depending on its kind, which API versions before 2025-03-31 call `type`. An item that
+/// was added to the invoice may name any period. The period counts only if the item is a proration of the subscription.
+/// Returns `None` for other kinds, which sell nothing.
 fn term(line: &Value) -> Option<Term> {
     match text(line, "/parent/type").or_else(|| text(line, "/type")) {
         None => Some(Term::Unsaid),
@@ -200,7 +202,8 @@ fn period(line: &Value) -> Term {
     }
 }
 
-/// Adds a line. A price may have several, such as tiers: it is one piece, until the latest of their ends.
+/// Adds a line. Several lines of one price, such as tiers, become one piece that is paid until the latest of their
+/// ends.
 fn joined(mut lines: Vec<Line>, line: Line) -> Vec<Line> {
     match lines.iter_mut().find(|known| is_same(known, &line)) {
         Some(known) if known.term.end() < line.term.end() => known.term = line.term,
@@ -215,7 +218,8 @@ fn is_same(one: &Line, other: &Line) -> bool {
     one.names == other.names && one.own == other.own && is_once(one) == is_once(other)
 }
 
-/// What a subscription says of itself. Its `current_period_end` moves before it is paid.
+/// Reads a statement about a subscription. Its `current_period_end` is ignored: Stripe moves it before the period is
+/// paid.
 fn word(subscription: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>, Unreadable> {
     let (status, until) = match text(subscription, "/status") {
         Some("trialing") => (Standing::Trialing, "/trial_end"),
@@ -228,20 +232,21 @@ fn word(subscription: &Value, at: Option<DateTime<Utc>>) -> Result<Option<Event>
     Ok(Some(Event::Told(Word::new(at, links, (status, Term::Until(until))))))
 }
 
-/// References by which a payment and the session that names its invoice are one.
+/// Links a payment to its invoice, and so to the session that names the invoice.
 fn link(payment: Option<OrderId>, invoice: Option<OrderId>) -> Option<Event> {
     let is_link = payment.is_some() && invoice.is_some();
     is_link.then_some(Event::Linked(Links { payment, invoice, ..Links::default() }))
 }
 
-/// What was refunded of a charge, which before 2025-03-31 names its invoice.
+/// Reads how much of a charge was refunded. Before API version 2025-03-31, a charge names its invoice.
 fn refund(of: ChargeRef, invoice: Option<OrderId>, charge: &Value, at: Option<DateTime<Utc>>) -> Refund {
     let links = Links { invoice, ..Links::default() };
     let sum = reference(charge, "/amount_refunded");
     Refund { links, at, ..Refund::of(of, is_true(charge, "/refunded"), sum) }
 }
 
-/// Whether a refund fails by this event. Before 2024-10-28 only an update says so; one of something else says it again.
+/// Returns whether this event reports that a refund failed. Before API version 2024-10-28, only an update of the
+/// refund's status reports that. An update of another field shows the same status again and does not count.
 fn has_failed(kind: &str, event: &Value) -> bool {
     let before = event.pointer("/data/previous_attributes");
     let is_change = before.is_none_or(|before| before.get("status").is_some());
@@ -249,7 +254,7 @@ fn has_failed(kind: &str, event: &Value) -> bool {
     kind == "refund.failed" || (is_change && is_failed)
 }
 
-/// Whether a dispute is more than an inquiry, and not won.
+/// Returns whether a dispute is more than an inquiry and was not won by the seller.
 fn takes_money(dispute: &Value) -> bool {
     text(dispute, "/status").is_none_or(|status| !status.starts_with("warning_") && status != "won")
 }

@@ -20,8 +20,8 @@ pub struct WooCommerce {
 }
 
 impl WooCommerce {
-    /// Takes notifications that are signed with one of `secrets`. Some versions sign with the secret as their HTML shows it,
-    /// where `&` is `&amp;`: either is taken.
+    /// Accepts notifications that are signed with one of `secrets`. Some versions sign with the HTML-escaped secret, in
+    /// which `&` is `&amp;`. If a secret is given in its escaped form, both forms are accepted.
     #[must_use]
     pub fn new(secrets: &Secrets) -> Self {
         let keys = secrets.iter().flat_map(|secret| {
@@ -51,22 +51,24 @@ impl Platform for WooCommerce {
     }
 }
 
-/// What a shop sends when the webhook is saved: a form with its number, unsigned.
+/// Returns whether the request is the unsigned form that a shop sends when the webhook is saved. It has the webhook's
+/// number.
 fn is_ping(request: &Request<'_>) -> bool {
     let number = request.body.strip_prefix(b"webhook_id=");
     let is_number = number.is_some_and(|it| (1..=20).contains(&it.len()) && it.iter().all(u8::is_ascii_digit));
     is_number && !request.headers.contains_key("x-wc-webhook-signature")
 }
 
-/// The entities that WordPress makes, decoded once.
+/// Decodes, once, the HTML entities that WordPress writes.
 fn unescaped(secret: &str) -> String {
     const ENTITIES: [(&str, &str); 5] =
         [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#039;", "'"), ("&amp;", "&")];
-    // `&amp;` last: what it comes to is not decoded again.
+    // `&amp;` comes last, so that the `&` that it becomes is not decoded again.
     ENTITIES.into_iter().fold(secret.to_owned(), |text, (entity, character)| text.replace(entity, character))
 }
 
-/// The topic is not signed: the body must show whether it is an order or a subscription, which have much in common.
+/// Reads the events of a notification. The topic is not signed, so the body must show whether it is an order or a
+/// subscription, which have many fields in common.
 fn events(topic: &str, body: &Value) -> Result<Vec<Event>, Unreadable> {
     let is_subscription = body.pointer("/billing_period").is_some();
     match topic {
@@ -82,7 +84,7 @@ fn of_order(order: &Value) -> Result<Vec<Event>, Unreadable> {
     Ok(match text(order, "/status") {
         Some("processing" | "completed") if is_paid => paid(order, number()?),
         Some("refunded") => vec![Event::Refunded(Refund::full(ChargeRef::Order(number()?)))],
-        // One that was never paid may be paid later.
+        // A cancelled order that was never paid may be paid later.
         Some("cancelled") if is_paid => {
             vec![Event::Refunded(Refund { at: changed_at(order), ..Refund::cancelled(number()?) })]
         }
@@ -104,19 +106,19 @@ fn paid(order: &Value, number: OrderId) -> Vec<Event> {
         is_again: subscription.is_some(),
         lines,
         buyer: Buyer::by_email(text(order, "/billing/email")),
-        // No event names a payment, and a shop may write what it likes there.
+        // Payments are left out: no event names one, and a shop may write anything there.
         links: Links::of_subscription(subscription),
         ..Sale::new(number)
     };
     iter::once(Event::Paid(sale)).chain(refunded).collect()
 }
 
-/// When it was last changed; when it was paid, if it does not say.
+/// Returns when the order was last changed or, if it does not say, when it was paid.
 fn changed_at(order: &Value) -> Option<DateTime<Utc>> {
     date(order, "date_modified").or_else(|| time(order, "/date_paid_gmt"))
 }
 
-/// The subscription that an order charges again or changes. A buyer cannot fill the order's own metadata.
+/// Returns the subscription that an order renews or switches. A buyer cannot fill the order's own metadata.
 fn subscription(order: &Value) -> Option<OrderId> {
     let metadata = list(order, "/meta_data");
     ["_subscription_renewal", "_subscription_switch"].into_iter().find_map(|key| {
@@ -139,7 +141,7 @@ fn told(subscription: &Value) -> Result<Event, Unreadable> {
     Ok(Event::Told(Word { lines: lines(subscription), ..Word::new(at, links, (status, term)) }))
 }
 
-/// A date, in UTC. The first version of the API has it without `_gmt`.
+/// Reads a date in UTC. In the first version of the API its name lacks `_gmt`.
 fn date(body: &Value, name: &str) -> Option<DateTime<Utc>> {
     time(body, &format!("/{name}_gmt")).or_else(|| time(body, &format!("/{name}")))
 }
@@ -148,8 +150,8 @@ fn lines(body: &Value) -> Vec<Line> {
     list(body, "/line_items").iter().filter_map(line).collect()
 }
 
-/// A line item, by its SKU, variation and product: one that has none of them is nothing that could be mapped. Its metadata may be
-/// the buyer's.
+/// Reads a line item by its SKU, variation and product. Returns `None` for an item that has none of them, because a
+/// seller could not map it. Ignores its metadata, which the buyer may have filled.
 fn line(item: &Value) -> Option<Line> {
     let sku = text(item, "/sku").map(str::to_owned);
     let [variation, product] = [("variation", "/variation_id"), ("product", "/product_id")]
@@ -163,7 +165,7 @@ fn line(item: &Value) -> Option<Line> {
     (!line.names.is_empty()).then_some(line)
 }
 
-/// The number of something. 0 stands for none.
+/// Returns the number of an object; `None` for 0, which WooCommerce writes for no object, and for anything but digits.
 fn number(value: &Value, pointer: &str) -> Option<OrderId> {
     id(value, pointer).ok()?.filter(|id| id.as_str() != "0" && id.as_str().bytes().all(|byte| byte.is_ascii_digit()))
 }

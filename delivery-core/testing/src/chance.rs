@@ -1,4 +1,4 @@
-//! Chance that repeats itself.
+//! Reproducible randomness.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ use delivery_core::entropy::Entropy;
 pub struct SeededEntropy(Mutex<StdRng>);
 
 impl SeededEntropy {
-    /// A generator that starts from `seed`.
+    /// Creates a generator that starts from `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(Mutex::new(StdRng::seed_from_u64(seed)))

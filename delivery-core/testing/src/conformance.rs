@@ -1,15 +1,15 @@
 //! Conformance cases: what an implementation of a port must do, as tests that anyone can run.
 //!
-//! Each [`Case`] has a name that states the promise, and panics where the promise is broken. Each gets a place of its own from
-//! your [`Fixture`].
+//! The name of each [`Case`] states the promise that it checks. A case panics if the promise is broken. Each case gets
+//! a new, empty store from your [`Fixture`].
 //!
-//! | cases | for | of |
+//! | cases | for | check |
 //! |---|---|---|
 //! | [`LEDGER`] | every store | [`Ledger`], [`Backend`](delivery_core::store::Backend) |
-//! | [`REOPENED`] | a store that is durable | what is there when it is opened again |
-//! | [`SHARED`] | a store that several servers use at once | two handles to one place |
-//! | [`INBOX`] | a store that keeps events of platforms | [`Inbox`](delivery_core::store::Inbox), [`Ledger::receive`] |
-//! | [`REQUESTS`] | a ledger that knows requests when they come again | [`Requests`](delivery_core::store::Requests) |
+//! | [`REOPENED`] | a durable store | that the store has everything when it is opened again |
+//! | [`SHARED`] | a store that several servers use at once | two open handles of one store |
+//! | [`INBOX`] | a store that keeps platform events | [`Inbox`](delivery_core::store::Inbox), [`Ledger::receive`] |
+//! | [`REQUESTS`] | a ledger that recognises repeated requests | [`Requests`](delivery_core::store::Requests) |
 //! | [`RECORDS`] | a store that keeps records, products and posts | [`Records`](delivery_core::store::Records) |
 //! | [`VISITS`] | a store that keeps what the pages need | [`SignIns`](delivery_core::store::SignIns), [`LostKeys`](delivery_core::store::LostKeys) |
 //! | [`CATALOG`] | a catalog that can be edited, with posts | [`CatalogEditor`], [`Posts`] |
@@ -66,7 +66,7 @@ pub use self::visits::VISITS;
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A promise and its check, for ports of type `P`.
+/// A promise and its check, for a port of type `P`.
 #[derive(Debug, Clone, Copy)]
 pub struct Case<P: ?Sized + 'static> {
     name: &'static str,
@@ -78,7 +78,7 @@ impl<P: ?Sized> Case<P> {
         Self { name, check }
     }
 
-    /// The promise.
+    /// Returns the name, which states the promise.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
@@ -86,7 +86,7 @@ impl<P: ?Sized> Case<P> {
 }
 
 impl Case<dyn Ledger> {
-    /// Checks the promise on a new, empty ledger. Needs a Tokio runtime, best of several threads.
+    /// Checks the promise on a new, empty ledger. Needs a Tokio runtime, preferably with several threads.
     pub async fn run(&self, fixture: impl Fixture<Store: Ledger + Sized>) {
         (self.check)(fixture.open().await).await;
     }
@@ -106,13 +106,13 @@ impl Case<dyn Whole> {
     }
 }
 
-/// A place where a ledger can be opened again and again.
+/// Opens a ledger in one place any number of times.
 pub struct Ledgers(Box<dyn Fn() -> Opening + Send + Sync>);
 
 type Opening = Pin<Box<dyn Future<Output = Arc<dyn Ledger>> + Send>>;
 
 impl Ledgers {
-    /// The ledger, opened.
+    /// Opens the ledger.
     async fn open(&self) -> Arc<dyn Ledger> {
         (self.0)().await
     }
@@ -125,7 +125,7 @@ impl fmt::Debug for Ledgers {
 }
 
 impl Case<Ledgers> {
-    /// Checks the promise in a new, empty place.
+    /// Checks the promise on a new, empty ledger, which the case opens several times.
     pub async fn run(&self, fixture: impl Fixture<Store: Ledger + Sized> + 'static) {
         let fixture = Arc::new(fixture);
         let open = move || -> Opening {
@@ -136,13 +136,13 @@ impl Case<Ledgers> {
     }
 }
 
-/// A limiter under test, and the clock that it measures time on.
+/// A limiter under test, and the clock from which it takes the time.
 #[derive(Debug)]
 #[expect(clippy::exhaustive_structs, reason = "a pair")]
 pub struct Limiter {
     /// The limiter.
     pub limiter: Arc<dyn RateLimiter>,
-    /// Its clock.
+    /// The limiter's clock.
     pub clock: Arc<ManualClock>,
 }
 
@@ -155,8 +155,8 @@ impl Case<Limiter> {
     }
 }
 
-/// A list of cases: a function's name, read as a sentence, names its promise. `$each` hands the names to
-/// [`conformance!`](crate::conformance!).
+/// Makes a list of cases from functions whose names, read as sentences, state their promises. The macro `$each` hands
+/// the names to [`conformance!`](crate::conformance!).
 macro_rules! cases {
     ($(#[$doc:meta])* $list:ident: $port:ty, $each:ident, $($check:ident),+ $(,)?) => {
         $(#[$doc])*
@@ -183,8 +183,9 @@ pub fn test<P: ?Sized, F: Future<Output = ()>>(
     runtime.expect("a runtime").block_on(run(case));
 }
 
-/// Makes one `#[test]` of each conformance case: `conformance!(ledger, fixture)`, and likewise `inbox`, `records`, `requests`, `visits`,
-/// `reopened`, `shared` and `catalog`. The second argument is an expression that makes a [`Fixture`](crate::Fixture); it is evaluated for each case.
+/// Makes one `#[test]` of each conformance case: `conformance!(ledger, fixture)`, and likewise `inbox`, `records`,
+/// `requests`, `visits`, `reopened`, `shared` and `catalog`. The second argument is an expression that creates a
+/// [`Fixture`](crate::Fixture). It is evaluated for each case.
 ///
 /// ```
 /// mod memory {

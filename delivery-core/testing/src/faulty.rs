@@ -1,4 +1,4 @@
-//! A store that fails when it is told to.
+//! A store that fails on demand.
 
 mod visits;
 
@@ -29,19 +29,19 @@ use delivery_core::store::{
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Fault {
-    /// It does what it should.
+    /// The call succeeds or fails as the store decides.
     None,
-    /// It fails with this error, and nothing has happened.
+    /// The call fails with this error and has no effect.
     Before(StoreError),
-    /// It happens, and is answered with this error: [`StoreError::Unknown`], or a lie.
+    /// The call takes effect, but returns this error. Except for [`StoreError::Unknown`], that error is a lie.
     After(StoreError),
-    /// It never answers, and nothing has happened.
+    /// The call never returns and has no effect.
     Hang,
-    /// It panics, and nothing has happened.
+    /// The call panics and has no effect.
     Panic,
 }
 
-/// A store that fails by a script, by chance, or always: to see what your code does then.
+/// A store that fails by a script, by chance or always, to test how your code handles failures.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -66,39 +66,39 @@ pub struct Faulty<S> {
 struct Plan {
     script: VecDeque<Fault>,
     otherwise: Fault,
-    /// Chance, and one call in how many fails.
+    /// The random generator, and the number of calls of which one fails on average.
     chance: Option<(StdRng, u32)>,
 }
 
 impl<S> Faulty<S> {
-    /// A store that does what it should, until it is told otherwise.
+    /// Wraps a store. It works without faults until a fault is set.
     pub fn new(inner: Arc<S>) -> Self {
         let plan = Plan { script: VecDeque::new(), otherwise: Fault::None, chance: None };
         Self { inner, plan: Mutex::new(plan) }
     }
 
-    /// What happens to the next call, after those already scripted.
+    /// Scripts what happens to the next call, after those already scripted.
     pub fn then(&self, fault: Fault) {
         self.plan().script.push_back(fault);
     }
 
-    /// What happens to every call when the script is over.
+    /// Sets what happens to every call once the script has ended.
     pub fn otherwise(&self, fault: Fault) {
         self.plan().otherwise = fault;
     }
 
-    /// Every call does what it should from now on.
+    /// Removes all faults: every later call reaches the store.
     pub fn heal(&self) {
         *self.plan() = Plan { script: VecDeque::new(), otherwise: Fault::None, chance: None };
     }
 
-    /// Lets one call in `one_in` fail, by chance from this seed: half of them before they happen, with
-    /// [`StoreError::Unavailable`], half of them after, with [`StoreError::Unknown`].
+    /// Lets one call in `one_in` fail at random, from this seed. Half of these calls fail without effect, with
+    /// [`StoreError::Unavailable`], and half fail after they took effect, with [`StoreError::Unknown`].
     pub fn by_chance(&self, seed: u64, one_in: u32) {
         self.plan().chance = Some((StdRng::seed_from_u64(seed), one_in.max(1)));
     }
 
-    /// The store without its faults.
+    /// Returns the wrapped store, which has no faults.
     #[must_use]
     pub fn inner(&self) -> &Arc<S> {
         &self.inner
@@ -131,7 +131,7 @@ impl<S> Faulty<S> {
             Fault::Before(error) => Err(error),
             Fault::After(error) => work.await.and(Err(error)),
             Fault::Hang => std::future::pending().await,
-            // Quiet, so that a log of tests shows only the panics that matter.
+            // Runs no panic hook, so that the log of a test shows only the panics that matter.
             Fault::Panic => resume_unwind(Box::new("scripted to panic")),
         }
     }
@@ -199,7 +199,7 @@ impl<S: Ledger> Backend for Faulty<S> {
         self.call(self.inner.ping()).await
     }
 
-    /// Closes the store, whatever was scripted.
+    /// Closes the store, regardless of the script.
     async fn close(&self) {
         self.inner.close().await;
     }

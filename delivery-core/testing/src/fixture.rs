@@ -1,11 +1,12 @@
-//! Where the store under test comes from.
+//! Opens the store under test.
 
 use std::future::Future;
 use std::sync::Arc;
 
-/// A place for a store: opened again, it holds what was acknowledged there.
+/// The place of a store, such as a file. A store that is opened there again has everything that was acknowledged
+/// before.
 ///
-/// A function that makes a store is a fixture that makes another, empty one each time, which is enough for the cases of
+/// A function that creates a store is a fixture whose place is new and empty each time. That is enough for the cases of
 /// [`LEDGER`](crate::conformance::LEDGER) and [`CATALOG`](crate::conformance::CATALOG). The cases of
 /// [`REOPENED`](crate::conformance::REOPENED) and [`SHARED`](crate::conformance::SHARED) open one place several times:
 ///
@@ -25,15 +26,16 @@ use std::sync::Arc;
 /// }
 /// ```
 pub trait Fixture: Send + Sync {
-    /// The store.
+    /// The store under test.
     type Store: ?Sized;
 
-    /// Opens the store. It was [closed](delivery_core::store::Backend::close) before, unless several handles may be open at
-    /// once.
+    /// Opens the store. Unless it supports several open handles at once, callers
+    /// [close](delivery_core::store::Backend::close) it before they open it again.
     fn open(&self) -> impl Future<Output = Arc<Self::Store>> + Send;
 
-    /// What a crash leaves behind: called while the store is open, and before it is opened again without having been closed. A
-    /// fixture whose files may be opened once at a time makes a copy here, and opens that from then on.
+    /// Simulates a crash. It is called while the store is open, and the store is then opened again without being
+    /// closed. A fixture whose files can be opened only once at a time copies them here, and opens the copy from then
+    /// on.
     fn crash(&mut self) {}
 }
 

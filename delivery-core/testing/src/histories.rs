@@ -1,8 +1,9 @@
-//! Histories: whatever happens in whatever order, the service answers as a naive model of it does, over your store.
+//! Checks that the service on your store answers as a naive model does, whatever happens and in any order.
 //!
-//! [`check`] generates histories of orders, keys, validations, fetches that may come again, guesses, what the seller changes of
-//! keys, moving clocks, mail servers that fail, restarts and crashes, up to sixty steps each. After every step the service must have answered as the [`Model`] says, and
-//! every key, history and e-mail must be as the model has it. A failure shrinks to a shorter history that still fails.
+//! [`check`] generates histories of up to 59 steps: orders, keys, validations, repeated fetches, guessed keys, the
+//! seller's changes of keys, moving clocks, failing mail servers, restarts and crashes. After every step, the service
+//! must have answered as the [`Model`] says, and every key, history and e-mail must be as in the model. A failure
+//! shrinks to a shorter history that still fails.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -47,16 +48,17 @@ use self::service::Service;
 pub use self::step::{Answer, Limit, Step, Told};
 use crate::Fixture;
 
-/// Steps of a history.
+/// The number of steps of a history.
 const STEPS: std::ops::Range<usize> = 1..60;
 
-/// Checks so many histories, each over a new fixture of a store that keeps everything.
+/// Checks `cases` histories, each on a new fixture of a store that keeps everything.
 ///
-/// Histories are new with each run. Copy the steps of one that failed into a test that [`play`]s them.
+/// Each run generates new histories. To keep one that failed, copy its steps into a test that [`play`]s them.
 ///
 /// # Panics
 ///
-/// If a history breaks: with the shortest that was found in two minutes.
+/// If the service deviates from the model. The message has the shortest failing history that two minutes of shrinking
+/// found.
 pub fn check<F>(fixture: impl Fn() -> F, cases: u32)
 where
     F: Fixture<Store: Ledger + CatalogEditor + Posts + Sized>,
@@ -64,7 +66,7 @@ where
     check_with(fixture, Config { failure_persistence: None, ..config(cases) });
 }
 
-/// Checks so many histories over a store that keeps keys and messages alone: products are kept in memory.
+/// Checks `cases` histories on a store that keeps only keys and messages. Products are kept in memory.
 ///
 /// # Panics
 ///
@@ -84,13 +86,13 @@ where
     run(fixture, keeps, Config { failure_persistence: None, ..config(cases) });
 }
 
-/// A configuration for [`check_with`]: so many cases, and two minutes at most to shrink a failure.
+/// Returns a configuration for [`check_with`]: this number of cases, and two minutes at most to shrink a failure.
 #[must_use]
 pub fn config(cases: u32) -> Config {
     Config { cases, max_shrink_iters: 20_000, max_shrink_time: 120_000, ..Config::default() }
 }
 
-/// Checks histories by a configuration of proptest's.
+/// Checks histories with this proptest configuration.
 ///
 /// # Panics
 ///
@@ -102,11 +104,11 @@ where
     run(fixture, || Box::new(Stores::from), config);
 }
 
-/// Plays one history over a new fixture, such as one that [`check`] found and that is to stay mended.
+/// Plays one history on a new fixture, such as one that [`check`] found, as a regression test.
 ///
 /// # Panics
 ///
-/// If the service answers otherwise than its model.
+/// If the service answers differently from the model.
 pub fn play<F>(fixture: F, steps: Vec<Step>)
 where
     F: Fixture<Store: Ledger + CatalogEditor + Posts + Sized>,
@@ -115,7 +117,7 @@ where
     runtime().block_on(history((fixture, keeps), Model::new(), steps, || {}));
 }
 
-/// Where a service keeps things, whose store was opened.
+/// Makes the stores of a service from the opened store.
 type Keeps<S> = Box<dyn Fn(Arc<S>) -> Stores + Send>;
 
 fn run<F: Fixture<Store: Ledger + Sized>>(
@@ -157,7 +159,7 @@ async fn history<F: Fixture<Store: Ledger + Sized>>(
         if !is_possible {
             continue;
         }
-        // Shrinking leaves out the steps that were not reached.
+        // Shrinking removes the steps that were not reached.
         seen();
         model = Model::apply(model, &step);
         service.apply(&step, &model).await;

@@ -1,17 +1,20 @@
-//! Proofs for `delivery-core`: for its own tests, and for yours.
+//! Test doubles, proptest strategies, a model and conformance cases for `delivery-core`: for its own tests, and for
+//! yours.
 //!
-//! * [`Shop`] is a whole service in memory, to test a host against: [`paid`](Shop::paid), [`messages`](Shop::messages),
-//!   [`advance`](Shop::advance).
-//! * [`ManualClock`] and [`SeededEntropy`] make time and chance inputs; [`RecordingMailer`] keeps what it was given and
-//!   fails when told to; [`Faulty`] does the same around a store. [`MemoryStore`] is a store that keeps nothing beyond the process.
-//! * [`strategies`] generate keys, orders, products, terms, changes, histories and hostile text, to prove a rule of your own.
-//! * [`histories`] runs generated histories of the whole service over your store, against a naive model.
-//! * [`mod@conformance`] has cases for what a store, a catalog and a limiter promise, to run over your own; a [`Fixture`] says where
-//!   yours comes from.
+//! * [`Shop`] is a whole service in memory, against which you test a host application: [`paid`](Shop::paid),
+//!   [`messages`](Shop::messages), [`advance`](Shop::advance).
+//! * [`ManualClock`] and [`SeededEntropy`] let a test control time and chance. [`RecordingMailer`] records the messages
+//!   it gets and fails on demand; [`Faulty`] makes any store fail on demand. [`MemoryStore`] is a store that lasts as
+//!   long as the process.
+//! * [`strategies`] generate keys, orders, products, terms, changes, histories and hostile text, for tests of your own
+//!   rules.
+//! * [`histories`] runs generated histories of the whole service on your store and compares it with a naive model.
+//! * [`mod@conformance`] has cases for the promises of a store, a catalog and a limiter, which you run on your own. A
+//!   [`Fixture`] opens your store for them.
 //!
 //! # Guides
 //!
-//! | to write | read | to prove it |
+//! | to write | read | test it with |
 //! |---|---|---|
 //! | a store | [`delivery_core::store`](delivery_core::store#implementing-storage) | [`conformance!`]`(ledger, …)`, `(reopened, …)`, `(shared, …)`, [`histories::check`] |
 //! | a catalog | [`delivery_core::store`](delivery_core::store#implementing-catalog) | [`Shop::with`] and [`Builder::catalog`](delivery_core::delivery::Builder::catalog); `conformance!(catalog, …)` if it can be edited |
@@ -60,8 +63,8 @@
 //!
 //! # Stability
 //!
-//! Semver covers the names and signatures of this crate, not the cases: a later version may add cases and make others stricter,
-//! so a store that passes today may fail then. Read such a failure as a bug report.
+//! Semver covers the names and signatures of this crate, not the cases. A later version may add cases and make others
+//! stricter, so a store that passes today may fail then. Treat such a failure as a bug report.
 //!
 //! Failures panic, as tests do.
 
@@ -93,7 +96,7 @@ pub use self::memory::MemoryStore;
 pub use self::shop::Shop;
 pub use self::time::ManualClock;
 
-/// The README, as a test.
+/// Runs the README's examples as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

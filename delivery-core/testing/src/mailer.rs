@@ -1,4 +1,4 @@
-//! A mailer that remembers, and fails when told to.
+//! A mailer that records its messages and fails on demand.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,22 +11,22 @@ use delivery_core::mail::{MailError, Mailer, Message};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Behaviour {
-    /// Takes it.
+    /// Accepts the message.
     Accept,
-    /// Refuses it for now.
+    /// Reports a transient failure.
     FailTransient,
-    /// Refuses it for good.
+    /// Reports a permanent failure.
     FailPermanent,
     /// Accepts the message but reports a failure, like a connection that is lost after the final dot.
     AcceptThenFail,
     /// Panics.
     Panic,
-    /// Never answers.
+    /// Never returns.
     Hang,
 }
 
-/// Keeps the messages it takes. It takes all of them unless [`then`](Self::then) or
-/// [`otherwise`](Self::otherwise) said something else.
+/// A mailer that records the messages it accepts. It accepts all of them unless [`then`](Self::then) or
+/// [`otherwise`](Self::otherwise) says otherwise.
 #[derive(Debug, Default)]
 pub struct RecordingMailer(Mutex<State>);
 
@@ -39,23 +39,23 @@ struct State {
 }
 
 impl RecordingMailer {
-    /// What to do with the message after those already scripted.
+    /// Scripts what to do with the next message, after those already scripted.
     pub fn then(&self, behaviour: Behaviour) {
         self.state().script.push_back(behaviour);
     }
 
-    /// What to do with messages when the script is over.
+    /// Sets what to do with messages once the script has ended.
     pub fn otherwise(&self, behaviour: Behaviour) {
         self.state().otherwise = Some(behaviour);
     }
 
-    /// The messages taken so far, oldest first.
+    /// Returns the messages accepted so far, oldest first.
     #[must_use]
     pub fn accepted(&self) -> Vec<Message> {
         self.state().accepted.clone()
     }
 
-    /// How many messages came, taken or not.
+    /// Returns how many messages were given to the mailer, accepted or not.
     #[must_use]
     pub fn attempts(&self) -> usize {
         self.state().attempts

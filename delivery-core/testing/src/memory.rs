@@ -1,4 +1,5 @@
-//! A store in memory, as a test double: short enough to be read beside a store of your own. Nothing outlives the process.
+//! A store in memory, as a test double. It is short enough to serve as an example for a store of your own, and lasts
+//! only as long as the process.
 
 mod catalog;
 mod inbox;
@@ -24,7 +25,7 @@ use delivery_core::store::{
 };
 use delivery_core::store::{KeyWrite, Loaded, Needs, Numbers, PurchaseId, RequestRow, Row, Writes};
 
-/// Everything in memory, behind one lock.
+/// A store that keeps everything in memory, behind one lock.
 #[derive(Default)]
 pub struct MemoryStore {
     state: Mutex<State>,
@@ -41,20 +42,20 @@ struct State {
     inbox: Mailbox,
     log: BTreeMap<i64, AuditEntry>,
     requests: HashMap<(i64, RequestId), RequestRow>,
-    /// The times at which keys are to expire of which their buyers were told.
+    /// The expiry times of which buyers have been notified.
     noticed: HashMap<KeyId, DateTime<Utc>>,
     visits: Visits,
     number: i64,
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Every method changes the state in one step at its end, so a panic elsewhere leaves it whole.
+    /// Locks the state. Poisoning is ignored: a method that panics leaves no change half made.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -78,7 +79,7 @@ impl State {
 }
 
 impl State {
-    /// Whether a request is not in the version that was loaded.
+    /// Returns whether a request's row has another version than the one that was loaded.
     fn was_repeated(&self, rows: &[RequestRow]) -> bool {
         let version = |row: &RequestRow| self.requests.get(&(row.key, row.request)).map_or(0, |row| row.version);
         rows.iter().any(|row| version(row) != row.version)
@@ -148,11 +149,11 @@ impl Storage for MemoryStore {
             writes.keys.iter().enumerate().filter(|(unit, _)| written(*unit))
         {
             let id = row.key.id();
-            // A key that another one replaced has its purchase no more.
+            // Only a new key takes over its purchase: the purchase of a replaced key belongs to the successor.
             if let (Some(purchase), None) = (PurchaseId::of(row.key.granted()), loaded) {
                 state.purchases.insert(purchase, id);
             }
-            // The successor's buyer was told when it expires.
+            // The successor's buyer has already been notified of the expiry of the key that it replaces.
             let before = heir_of.and_then(|number| state.keys.values().find(|row| row.number == number));
             if let Some(noticed) = before.and_then(|row| state.noticed.get(&row.key.id())).copied() {
                 state.noticed.insert(id, noticed);

@@ -1,4 +1,4 @@
-//! A whole service in memory, for tests of a host.
+//! A whole service in memory, for tests of a host application.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,27 +32,28 @@ use crate::{ManualClock, RecordingMailer};
 pub struct Shop {
     /// The service.
     pub delivery: Delivery,
-    /// Its clock, which shows `2026-11-21T10:00:00Z` at first.
+    /// The service's clock, which shows `2026-11-21T10:00:00Z` at first.
     pub clock: Arc<ManualClock>,
-    /// Where its e-mails go.
+    /// The mailer that records the service's e-mails.
     pub mailer: Arc<RecordingMailer>,
-    /// Its first product.
+    /// The first product.
     pub product: Arc<Product>,
 }
 
 impl Shop {
-    /// A shop with one product, on the default terms: a year, without a limit of uses. It takes orders with the secret
-    /// `the platform's secret`, and the seller's calls with the token `the-seller's-token`.
+    /// Creates a shop with one product, on the default terms: a year, without a limit of uses. The shop accepts orders
+    /// with the secret `the platform's secret`, and the seller's calls with the token `the-seller's-token`.
     pub async fn new() -> Self {
         Self::with(|builder| builder).await
     }
 
-    /// A shop whose service `build` has changed: other terms, a catalog, an observer.
+    /// Creates a shop whose service `build` changes, such as its terms, catalog or observer.
     pub async fn with(build: impl FnOnce(Builder) -> Builder) -> Self {
         Self::over(Arc::new(MemoryStore::new()), build).await
     }
 
-    /// The same over another store, whose first product is sold if it has one: a second shop over a store is a second server.
+    /// Creates a shop like [`with`](Self::with) on another store. If the store already has products, its first one is
+    /// sold. A second shop on the same store acts as a second server.
     pub async fn over(stores: impl Into<Stores>, build: impl FnOnce(Builder) -> Builder) -> Self {
         let (clock, mailer) = (Arc::new(ManualClock::default()), Arc::new(RecordingMailer::default()));
         let keyring = "a signing secret for tests".parse().expect("a secret");
@@ -77,30 +78,30 @@ impl Shop {
         Some(Arc::new(Product::new(first.id, facts)))
     }
 
-    /// Someone, `buyer@example.com`, has paid for the product, and the platform calls it this order.
+    /// Reports that `buyer@example.com` has paid for the product with the platform's order `order`.
     pub async fn paid(&self, order: &str) -> Issued {
         self.paid_by(order, self.product.id(), "buyer@example.com").await
     }
 
-    /// Someone has paid for a product.
+    /// Reports that `email` has paid for a product.
     pub async fn paid_by(&self, order: &str, product: ProductId, email: &str) -> Issued {
         let reference = OrderRef { source: Source::webhook(), id: order.parse().expect("a number") };
         let order = Order { reference, product, email: email.parse().expect("an address") };
         self.delivery.order(order).await.expect("issued")
     }
 
-    /// Sends what is due, and returns all e-mails that were ever sent, oldest first.
+    /// Sends the e-mails that are due, and returns all e-mails that were ever sent, oldest first.
     pub async fn messages(&self) -> Vec<Message> {
         self.delivery.outbox().work().await.expect("a store in memory");
         self.mailer.accepted()
     }
 
-    /// Lets days pass.
+    /// Moves the clock forward by this number of days.
     pub fn advance(&self, days: u64) {
         self.clock.advance(Duration::from_secs(days * 86_400));
     }
 
-    /// What the clock shows.
+    /// Returns the time that the clock shows.
     #[must_use]
     pub fn now(&self) -> DateTime<chrono::Utc> {
         self.clock.now()

@@ -1,4 +1,4 @@
-//! Proptest strategies for the values of this crate.
+//! Proptest strategies for the values of `delivery-core`.
 //!
 //! ```
 //! use delivery_testing::strategies;
@@ -25,67 +25,67 @@ use delivery_core::store::{KeyQuery, MessageKind};
 use delivery_core::terms::{MAX_DAYS, MAX_USES, OwnTerms, Terms, UseLimit, Validity};
 use delivery_core::{HostRef, Language};
 
-/// Instants of the years 2020 to 2100, to the millisecond.
+/// Generates instants of the years 2020 to 2099, to the millisecond.
 pub fn instant() -> impl Strategy<Value = DateTime<Utc>> {
     (1_577_836_800_000_i64..4_102_444_800_000)
         .prop_map(|milliseconds| DateTime::from_timestamp_millis(milliseconds).unwrap_or_default())
 }
 
-/// One of few products, so that keys and changes often agree.
+/// Generates one of three products, so that keys and changes often agree.
 pub fn product() -> impl Strategy<Value = ProductId> {
     (1_i64..4).prop_map(|id| ProductId::new(id).expect("1 or more"))
 }
 
-/// Addresses of few people.
+/// Generates one of six addresses.
 pub fn email() -> impl Strategy<Value = Email> {
     "[a-c]@[a-b]\\.example".prop_map(|text| text.parse().expect("an address"))
 }
 
-/// One of few orders.
+/// Generates one of four orders.
 pub fn order() -> impl Strategy<Value = OrderRef> {
     "[A-D]".prop_map(|id| OrderRef { source: Source::webhook(), id: id.parse::<OrderId>().expect("a number") })
 }
 
-/// One of few names of the host's.
+/// Generates one of a few names that a host application may give.
 pub fn host_ref() -> impl Strategy<Value = HostRef> {
     "[a-d]{1,2}".prop_map(|text| text.parse().expect("a name"))
 }
 
-/// Short, long and endless validities.
+/// Generates short, long and endless validities.
 pub fn validity() -> impl Strategy<Value = Validity> {
     let days = prop_oneof![3 => 1..=3_i64, 1 => 1..=i64::from(MAX_DAYS), 1 => Just(-1)];
     days.prop_map(|days| Validity::from_days(days).expect("in range"))
 }
 
-/// Small, large and no limits.
+/// Generates small, large and no limits.
 pub fn use_limit() -> impl Strategy<Value = UseLimit> {
     let uses = prop_oneof![3 => 1..=4_i64, 1 => 1..=i64::from(MAX_USES), 1 => Just(-1)];
     uses.prop_map(|uses| UseLimit::from_count(uses).expect("in range"))
 }
 
-/// Terms of every kind.
+/// Generates terms of every kind.
 pub fn terms() -> impl Strategy<Value = Terms> {
     (validity(), use_limit()).prop_map(|(validity, limit)| Terms { validity, limit })
 }
 
-/// Terms that leave out what they like.
+/// Generates terms of a product, each of which may be missing.
 pub fn own_terms() -> impl Strategy<Value = OwnTerms> {
     (prop::option::of(validity()), prop::option::of(use_limit()))
         .prop_map(|(validity, limit)| OwnTerms { validity, limit })
 }
 
-/// One of few who change something.
+/// Generates one of three actors.
 pub fn actor() -> impl Strategy<Value = Actor> {
     let stripe = Actor::platform(&"stripe".parse().expect("a platform"));
     prop::sample::select(vec![Actor::admin(), "alice".parse().expect("a name"), stripe])
 }
 
-/// One of few reasons.
+/// Generates one of two reasons.
 pub fn reason() -> impl Strategy<Value = Reason> {
     prop::sample::select(vec!["refunded", "Rückbuchung'; --"]).prop_map(|text| text.parse().expect("a reason"))
 }
 
-/// Limits that are set, and uses that are added.
+/// Generates limits that are set, and uses that are added.
 pub fn limit_change() -> impl Strategy<Value = LimitChange> {
     (use_limit(), any::<bool>()).prop_map(|(limit, added)| match limit {
         UseLimit::Uses(uses) if added => LimitChange::Add(uses),
@@ -93,7 +93,7 @@ pub fn limit_change() -> impl Strategy<Value = LimitChange> {
     })
 }
 
-/// A key just issued.
+/// Generates a newly issued key.
 pub fn new_key() -> impl Strategy<Value = NewKey> {
     (any::<[u8; 16]>(), product(), email(), prop::option::of(order()), prop::option::of(host_ref()), terms(), instant())
         .prop_map(|(id, product, email, order, host_ref, terms, issued_at)| {
@@ -102,17 +102,17 @@ pub fn new_key() -> impl Strategy<Value = NewKey> {
         })
 }
 
-/// A paid order for one of few products.
+/// Generates a paid order for one of three products.
 pub fn paid_order() -> impl Strategy<Value = Order> {
     (order(), product(), email()).prop_map(|(reference, product, email)| Order { reference, product, email })
 }
 
-/// One of few languages of e-mails, with templates and without.
+/// Generates one of four languages of e-mails, with and without templates.
 pub fn language() -> impl Strategy<Value = Language> {
     prop::sample::select(vec!["en", "de", "de-AT", "pt-BR"]).prop_map(|tag| tag.parse().expect("a language"))
 }
 
-/// A product with every field, short and long.
+/// Generates a product with short and long values in every field.
 pub fn new_product() -> impl Strategy<Value = NewProduct> {
     let price = (0..1_000_000_000_i64, 0..=4_u32).prop_map(|(amount, scale)| {
         let digits = format!("{amount:05}");
@@ -138,7 +138,7 @@ pub fn new_product() -> impl Strategy<Value = NewProduct> {
     )
 }
 
-/// A post of one of few categories.
+/// Generates a post of one of two categories.
 pub fn new_post() -> impl Strategy<Value = NewPost> {
     ("\\PC{1,200}", "news|tips", hostile_text(), instant()).prop_map(|(title, category, content, at)| {
         let post = Category::new(category).and_then(|category| NewPost::new(title, category, at)?.content(content));
@@ -146,7 +146,7 @@ pub fn new_post() -> impl Strategy<Value = NewPost> {
     })
 }
 
-/// A search for keys by any of its fields, around a time.
+/// Generates a search for keys by any of its fields.
 pub fn key_query() -> impl Strategy<Value = KeyQuery> {
     let status = prop::sample::select(vec![Status::Valid, Status::Expired, Status::Exhausted, Status::Revoked]);
     let fields = (
@@ -162,8 +162,8 @@ pub fn key_query() -> impl Strategy<Value = KeyQuery> {
     })
 }
 
-/// Text that has broken software before: quotes, markup, template braces, other scripts, emoji, marks that turn the direction
-/// of writing, and long runs. It has no control characters but line breaks and tabs.
+/// Generates text that has broken software before: quotes, markup, template braces, other scripts, emoji, marks that
+/// turn the direction of writing, and long runs. It has no control characters except line breaks and tabs.
 pub fn hostile_text() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "'; DROP TABLE delivery_key; --",
@@ -185,14 +185,14 @@ pub fn hostile_text() -> impl Strategy<Value = String> {
     prop::collection::vec(prop_oneof![3 => piece.prop_map(str::to_owned), 1 => run], 1..6).prop_map(|all| all.concat())
 }
 
-/// A key, and a few changes of which some come after it has expired.
+/// Generates a key and up to 19 uses, some of them after the key has expired.
 pub fn history_to_expiry() -> impl Strategy<Value = (NewKey, Vec<Change>)> {
     let soon = (1..=3_i64).prop_map(|days| Validity::from_days(days).expect("in range"));
     (new_key(), soon, use_limit()).prop_flat_map(|(key, validity, limit)| {
         let expires_at = validity.expiry(key.issued_at);
         let (issue, expiry) = (key.issued_at.timestamp_millis(), expires_at.timestamp_millis());
         let key = NewKey { expires_at, limit, ..key };
-        // As many before its end as after it.
+        // On average, half of the uses come before the expiry.
         let times = prop_oneof![issue..expiry, expiry..2 * expiry - issue, Just(expiry), Just(expiry - 1)];
         let times = times.prop_map(|at| DateTime::from_timestamp_millis(at).unwrap_or_default());
         let product = key.product;
@@ -201,18 +201,19 @@ pub fn history_to_expiry() -> impl Strategy<Value = (NewKey, Vec<Change>)> {
     })
 }
 
-/// A change at any time.
+/// Generates a change at any time.
 pub fn change() -> impl Strategy<Value = Change> {
     change_around(instant().boxed())
 }
 
-/// A key that lived through some changes.
+/// Generates a key after some changes.
 pub fn key() -> impl Strategy<Value = Key> {
     history()
         .prop_map(|(key, changes)| changes.iter().fold(Key::from(key), |key, change| key.apply(change).unwrap_or(key)))
 }
 
-/// A key, and changes in any order: at times within four days of its issue, or within a day of its expiry, before and after.
+/// Generates a key, and changes in any order. They are at times from a second before the key's issue until four days
+/// after it, or within a day before or after its expiry.
 pub fn history() -> impl Strategy<Value = (NewKey, Vec<Change>)> {
     new_key().prop_flat_map(|key| {
         const DAY: i64 = 24 * 3_600_000;
@@ -234,7 +235,7 @@ fn change_around(times: BoxedStrategy<DateTime<Utc>>) -> impl Strategy<Value = C
     ]
 }
 
-/// Events of any kind, for a host's own observer.
+/// Generates events of every kind, for tests of a host application's own observer.
 pub fn event() -> impl Strategy<Value = Event> {
     let codes = prop::sample::select(&ErrorCode::ALL[..]);
     let kinds = prop::sample::select(vec![MessageKind::Purchase, MessageKind::KeyIssued, MessageKind::KeyRevoked]);

@@ -1,4 +1,4 @@
-//! Time that moves when it is told to.
+//! A clock that only a test moves.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -7,18 +7,18 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use delivery_core::clock::Clock;
 
-/// A clock that stands still until it is moved.
+/// A clock that stands still until a test moves it.
 #[derive(Debug)]
 pub struct ManualClock(Mutex<(DateTime<Utc>, Duration)>);
 
 impl ManualClock {
-    /// A clock that shows `now`.
+    /// Creates a clock that shows `now`.
     #[must_use]
     pub fn at(now: DateTime<Utc>) -> Self {
         Self(Mutex::new((now, Duration::ZERO)))
     }
 
-    /// Lets time pass.
+    /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
         let mut time = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let delta = TimeDelta::from_std(by).unwrap_or(TimeDelta::MAX);
@@ -26,14 +26,14 @@ impl ManualClock {
         time.1 = time.1.saturating_add(by);
     }
 
-    /// Sets the time of day, forward or back; [`monotonic`](Clock::monotonic) time stands still meanwhile.
+    /// Sets the time, forward or back. The [`monotonic`](Clock::monotonic) time does not change.
     pub fn set(&self, now: DateTime<Utc>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).0 = now;
     }
 }
 
 impl Default for ManualClock {
-    /// A clock that shows `2026-11-21T10:00:00Z`.
+    /// Creates a clock that shows `2026-11-21T10:00:00Z`.
     fn default() -> Self {
         Self::at(DateTime::from_timestamp(1_795_255_200, 0).unwrap_or_default())
     }

@@ -47,7 +47,7 @@ pub(in crate::http) static PRODUCT: Row = Row {
     path: "/api/product",
     verb: Verb::Get,
     body: BodyRule::None,
-    // The key's own limit counts.
+    // The rate limit is per key.
     limit: None,
     handler: Handler::Product(product),
     codes: &[
@@ -104,8 +104,8 @@ fn product<'c>(delivery: &'c Delivery, call: &'c Call, key: VerifiedKey, asked: 
     })
 }
 
-/// Converts an error of `/api/validate`. Refusals contain `"valid":false`; those of a known key also contain its
-/// status.
+/// Converts an error of `/api/validate` into a reply. Refusals contain `"valid":false`; refusals of a known key also
+/// contain its status.
 pub(in crate::http) fn not_valid(error: &Error) -> Reply {
     let code = error.code();
     match (code, error) {

@@ -1,5 +1,5 @@
-//! The public lists: `GET /api/products` and `GET /api/posts`. They need no key and have no limit, so they must cost little:
-//! a list is encoded once, and every answer shares its bytes.
+//! The public lists: `GET /api/products` and `GET /api/posts`. They need no key and have no rate limit, so they must
+//! be cheap: a list is encoded once, and all replies share its bytes.
 
 use super::wire;
 use crate::delivery::Delivery;

@@ -1,4 +1,4 @@
-//! `POST /api/resend`: a buyer has lost the key.
+//! `POST /api/resend`: sends a buyer who lost their keys all unrevoked keys of their address.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::http::fields::{Fault, Fields};
 use crate::http::row::{Answering, Docs, Handler, Row, Verb};
 use crate::limit::Policy;
 
-/// What everybody is told, whatever the address.
+/// The message for every address, so that it does not reveal whether the address has keys.
 pub(in crate::http) const SAME_ANSWER: &str = "If this address has keys, an e-mail with them is on its way. It may take a few minutes. Look into your \
     spam folder too; another one is sent after an hour at the earliest.";
 

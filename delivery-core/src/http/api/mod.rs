@@ -1,12 +1,12 @@
-//! The endpoints of the API: each row beside its handler.
+//! The endpoints of the API: rows and handlers.
 //!
-//! | file | whose |
+//! | file | callers |
 //! |---|---|
 //! | `buyer`, `lost` | buyers, with a key or without one |
 //! | `order`, `webhook` | commerce platforms, by a shared secret or by a signature |
 //! | `lists` | anybody: products and posts |
 //! | `admin` | the seller |
-//! | `wire` | what all of them answer |
+//! | `wire` | the JSON types of the replies |
 
 pub(super) mod admin;
 pub(super) mod buyer;

@@ -17,7 +17,7 @@ use crate::product::ProductId;
 pub(in crate::http) static ORDER: Row = Row {
     path: "/api/webhook/order",
     verb: Verb::Post,
-    // A platform's body comes within a second.
+    // Platforms usually send the whole body within a second.
     body: BodyRule::Json { limit: 64 << 10, deadline: Duration::from_secs(10) },
     limit: Some(Policy::Webhook),
     handler: Handler::SharedSecret(order),

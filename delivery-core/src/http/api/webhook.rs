@@ -1,4 +1,4 @@
-//! `POST /api/webhook/{platform}`: what commerce platforms report.
+//! `POST /api/webhook/{platform}`: signed events of commerce platforms.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -13,15 +13,16 @@ use crate::http::proof::Event;
 use crate::http::row::{Answering, Docs, Handler, Row, Verb};
 use crate::order::Source;
 
-/// Where the names of platforms stand.
+/// The path before the name of the platform.
 const BASE: &str = "/api/webhook/";
 
-/// The path that a commerce platform calls: `/api/webhook/` and the [name](crate::platform::Platform::name) of the platform.
+/// The path that a commerce platform calls: `/api/webhook/` and the platform's
+/// [name](crate::platform::Platform::name).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PlatformPath(&'static str);
 
 impl PlatformPath {
-    /// The platforms that this crate reads.
+    /// The paths of the platforms that this crate supports.
     pub const BUILT_IN: [Self; 8] = [
         Self("/api/webhook/stripe"),
         Self("/api/webhook/shopify"),
@@ -33,21 +34,22 @@ impl PlatformPath {
         Self("/api/webhook/standard"),
     ];
 
-    /// The path of a platform of the host's own, such as `/api/webhook/fastspring`; `None` unless lower-case letters, digits and
-    /// hyphens follow `/api/webhook/`, and for the path of another endpoint.
+    /// Returns the path of a platform that the host application adds, such as `/api/webhook/fastspring`. The name
+    /// after `/api/webhook/` must consist of lower-case letters, digits and hyphens, and must not be `order`, which is
+    /// another endpoint; otherwise returns `None`.
     #[must_use]
     pub fn new(path: &'static str) -> Option<Self> {
         is_path(path).then_some(Self(path))
     }
 
-    /// Those of the platforms that the host has added, as far as their names can end a path.
+    /// Returns the paths of the host application's own platforms, except those whose names are not valid in a path.
     pub(in crate::http) fn of_host(delivery: &Delivery) -> impl Iterator<Item = Self> {
         delivery.inner.platforms.names().filter_map(Self::named).filter(|path| !Self::BUILT_IN.contains(path))
     }
 
-    /// The path of a platform with this name.
+    /// Returns the path of the platform with this name.
     fn named(name: &Source) -> Option<Self> {
-        // A path lasts as long as the program: the program has few names of platforms, and may build many services.
+        // Paths are leaked, once per name: a program has few platform names, but may build many services.
         static PATHS: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
         let path = format!("{BASE}{name}");
         if !is_path(&path) {
@@ -60,13 +62,13 @@ impl PlatformPath {
         Some(Self(path))
     }
 
-    /// The path, relative to where the API is mounted.
+    /// Returns the path, relative to where the API is mounted.
     #[must_use]
     pub fn path(self) -> &'static str {
         self.0
     }
 
-    /// The name of the platform.
+    /// Returns the name of the platform.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.0.strip_prefix(BASE).unwrap_or(self.0)
@@ -83,7 +85,7 @@ pub(in crate::http) static EVENT: Row = Row {
     path: "/api/webhook/{platform}",
     verb: Verb::Post,
     body: BodyRule::Any { limit: 1 << 20, deadline: Duration::from_secs(10) },
-    // A platform is never refused for a limit: some never try again. What is not authentic is counted.
+    // Authentic events have no rate limit, because some platforms never retry. Only unsigned requests are counted.
     limit: None,
     handler: Handler::SignedWebhook(event),
     codes: &[
@@ -119,7 +121,7 @@ fn event(delivery: &Delivery, event: Event) -> Answering<'_> {
     })
 }
 
-/// The answer to what was kept, and to a test of the connection.
+/// Returns the reply to a saved event, and to a connection test.
 pub(in crate::http) fn received() -> Reply {
     Reply::json(&wire::Received { received: true })
 }

@@ -1,4 +1,4 @@
-//! The JSON that goes out.
+//! The JSON of the replies of the API.
 
 use bytes::Bytes;
 use serde::{Serialize, Serializer};
@@ -10,7 +10,7 @@ use crate::key::Key;
 use crate::post::Post;
 use crate::product::{Listing, Price, Product};
 
-/// Writing numbers, booleans and text cannot fail; an empty body would be the answer if it did.
+/// Encodes a reply. Encoding numbers, booleans and text cannot fail; if it did, the body would be empty.
 pub(in crate::http) fn encode(body: &impl Serialize) -> Bytes {
     serde_json::to_vec(body).map(Bytes::from).unwrap_or_default()
 }
@@ -218,7 +218,7 @@ impl<'a> Error<'a> {
         Self { valid: None, error: Problem { code: code.as_str(), message } }
     }
 
-    /// For clients that read `valid` instead of the status.
+    /// Creates an error with `"valid":false`, for clients that read `valid` instead of the status.
     pub(in crate::http) fn not_valid(code: ErrorCode) -> Self {
         Self { valid: Some(false), ..Self::new(code, code.message()) }
     }
@@ -337,12 +337,12 @@ impl<'a> Posted<'a> {
     }
 }
 
-/// What is left, -1 without a limit.
+/// Returns the remaining uses of a key; -1 if it has no limit.
 pub(in crate::http) fn remaining(key: &Key) -> i64 {
     key.remaining().map_or(-1, |remaining| i64::try_from(remaining).unwrap_or(i64::MAX))
 }
 
-/// A price as a JSON number, digit for digit. A float cannot represent 0.1 exactly.
+/// A price as a JSON number with its exact digits. A float cannot represent 0.1 exactly.
 struct Amount(Price);
 
 impl Serialize for Amount {

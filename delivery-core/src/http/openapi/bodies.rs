@@ -1,5 +1,5 @@
 //! Schemas of request bodies. The endpoints read fields one by one, so there is no type to derive a schema from. An
-//! external tool checks these schemas by sending requests that they allow and requests that they forbid.
+//! external tool checks the schemas by sending requests that they allow and requests that they forbid.
 
 use serde_json::{Value, json};
 use utoipa::openapi::schema::{
@@ -10,16 +10,16 @@ use utoipa::openapi::schema::{
 use crate::http::PlatformPath;
 use crate::terms::{MAX_DAYS, MAX_USES};
 
-/// No control characters.
+/// The pattern of text without control characters.
 pub(super) const LINE: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
-/// As ids of keys are written.
+/// The pattern of the id of a key.
 pub(super) const UUID: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
-/// The id of a key, as an example.
+/// An example of the id of a key.
 const EXAMPLE: &str = "019aa8a0-5a00-7a5a-9a5a-5a5a5a5a5a5a";
-/// No control characters but line breaks and tabs.
+/// The pattern of text without control characters, except line breaks and tabs.
 const PROSE: &str = r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]*$";
 
-/// The bodies by name.
+/// Returns the schemas of all bodies, with their names.
 pub(super) fn schemas() -> [(&'static str, Object); 17] {
     [
         ("Event", event()),
@@ -132,7 +132,7 @@ fn key_id() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::String).format(Some(uuid)).pattern(Some(UUID))
 }
 
-/// The id of a row in a list.
+/// Returns the schema of an id that is a row number, from a list.
 fn id_of_a_list() -> ObjectBuilder {
     text(1, Some(19), Some("^(0|-?[1-9][0-9]*)$"), "The id from the list.")
 }
@@ -266,13 +266,14 @@ fn uses(left_out: &str) -> ObjectBuilder {
     number_or_never(MAX_USES.into()).description(Some(format!("How often, or -1: unlimited. {left_out}")))
 }
 
-/// 0 is no number of days, and no number of uses.
+/// Returns the schema of a number of days or uses: 1 to `most`, or -1 for never or unlimited. 0 is invalid.
 fn number_or_never(most: i64) -> ObjectBuilder {
     let not_zero = [("not", json!({ "const": 0 }))].into_iter().collect();
     maybe(Type::Integer).minimum(Some(-1)).maximum(Some(most)).extensions(Some(not_zero))
 }
 
-/// Does not declare `multipleOf: 0.0001`, because validators that compute with doubles would reject 19.99.
+/// Returns the schema of a price. It does not declare `multipleOf: 0.0001`, because validators that compute with
+/// doubles would reject 19.99.
 fn price() -> ObjectBuilder {
     maybe(Type::Number)
         .minimum(Some(0))
@@ -285,7 +286,7 @@ fn language() -> ObjectBuilder {
     tag.description(Some("Of e-mails about it, such as en or pt-BR. Left out: the shop's."))
 }
 
-/// What commerce platforms call the product.
+/// Returns the schema of the commerce platforms' names for a product.
 fn refs() -> ObjectBuilder {
     let name = text(1, Some(255), Some(LINE), "What the platform calls it.");
     let names = ArrayBuilder::new().items(name).max_items(Some(crate::product::MOST_REFS)).build();
@@ -296,7 +297,7 @@ fn refs() -> ObjectBuilder {
         .description(Some("What commerce platforms call it. No other product has the same name on a platform."))
 }
 
-/// Null counts as left out.
+/// Returns the schema of an optional value. Null means the same as leaving it out.
 fn maybe(kind: Type) -> ObjectBuilder {
     ObjectBuilder::new().schema_type([kind, Type::Null].into_iter().collect::<SchemaType>())
 }

@@ -1,4 +1,4 @@
-//! Putting the document together.
+//! Assembling the OpenAPI document.
 
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{Components, ComponentsBuilder};

@@ -1,8 +1,8 @@
-//! `GET /api/openapi.json`: the API describes itself.
+//! `GET /api/openapi.json`: the OpenAPI document of the API.
 //!
-//! The tests of this module generate the document from the wire types, the endpoints and the codes. It is committed
-//! beside them, so that serving it costs nothing, and a test fails if the API changes but the document does not. After
-//! such a change, `UPDATE_OPENAPI=1 cargo test -p delivery-core openapi` regenerates it.
+//! The tests of this module generate the document from the wire types, the endpoints and the error codes. The document
+//! is committed, so that serving it costs nothing. A test fails if the API has changed but the document has not; then
+//! regenerate it with `UPDATE_OPENAPI=1 cargo test -p delivery-core openapi`.
 
 #[cfg(test)]
 #[cfg(feature = "sqlite")]
@@ -35,10 +35,10 @@ use super::{Call, Reply};
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
 
-/// The description of the API: an OpenAPI 3.1 document in JSON, as `GET /api/openapi.json` answers it where the host has no
-/// platforms of its own.
+/// The OpenAPI 3.1 document of the API, in JSON. `GET /api/openapi.json` returns it, with further paths if the host
+/// application has added platforms.
 ///
-/// The paths in it are relative to where the API is mounted: its server is `..`, as seen from the document.
+/// The paths are relative to where the API is mounted: the server in the document is `..`, relative to the document.
 pub const OPENAPI: &str = include_str!("openapi.json");
 
 pub(super) static DESCRIBE: Row = Row {
@@ -67,8 +67,8 @@ fn describe<'c>(delivery: &'c Delivery, _: &'c Call) -> Answering<'c> {
     Box::pin(async move { Reply::encoded(document.clone()) })
 }
 
-/// The description with the paths of platforms of the host's own, which are answered like the others. How such a platform signs
-/// and what it sends is not known here.
+/// Returns the document with the paths of the host application's own platforms. They have the same replies as the
+/// built-in platforms. Their signatures and bodies are unknown and therefore not described.
 fn with_own<'p>(own: impl IntoIterator<Item = &'p str>) -> Value {
     let mut document: Value = serde_json::from_str(OPENAPI).unwrap_or_default();
     let Some(Value::Object(paths)) = document.get_mut("paths") else { return document };

@@ -1,4 +1,4 @@
-//! What each endpoint is for, and what it takes.
+//! The operation of each endpoint: its description, parameters, body and security.
 
 use serde_json::json;
 use utoipa::openapi::path::{self, OperationBuilder, ParameterBuilder, ParameterIn};
@@ -13,7 +13,7 @@ use crate::http::Endpoint;
 use crate::http::row::{Docs, Handler, Parameter};
 use crate::store::EventOutcome;
 
-/// The names of the security schemes: the seller's token, and a buyer's key in two places.
+/// The names of the security schemes: the seller's token, and a buyer's key as a bearer token or in `X-API-Key`.
 pub(super) const ADMIN: &str = "admin";
 pub(super) const KEY_AS_TOKEN: &str = "key";
 pub(super) const KEY_AS_HEADER: &str = "keyHeader";
@@ -22,7 +22,7 @@ pub(super) fn method(endpoint: Endpoint) -> HttpMethod {
     if endpoint.method() == http::Method::GET { HttpMethod::Get } else { HttpMethod::Post }
 }
 
-/// An operation without its answers.
+/// Returns the operation of an endpoint, without its responses.
 pub(super) fn of(endpoint: Endpoint) -> OperationBuilder {
     let Docs { tag, id, summary, description, parameters, body, .. } = &endpoint.row().openapi;
     let mut operation = OperationBuilder::new()
@@ -37,7 +37,7 @@ pub(super) fn of(endpoint: Endpoint) -> OperationBuilder {
     let with = |scheme| SecurityRequirement::new(scheme, [""; 0]);
     match endpoint.row().handler {
         Handler::Seller(_) | Handler::SellerQuery(_) => operation.security(with(ADMIN)),
-        // Or in the query, as a parameter.
+        // The empty requirement is for a key in the query, which is described as a parameter.
         Handler::Key(_) | Handler::Product(_) => {
             operation.securities(Some([SecurityRequirement::default(), with(KEY_AS_TOKEN), with(KEY_AS_HEADER)]))
         }
@@ -48,7 +48,7 @@ pub(super) fn of(endpoint: Endpoint) -> OperationBuilder {
     }
 }
 
-/// An operation of a platform: how it signs.
+/// Adds the header fields or the parameter by which a platform authenticates its requests.
 fn signed(operation: OperationBuilder, endpoint: Endpoint) -> OperationBuilder {
     let Endpoint::Platform(path) = endpoint else { return operation };
     let operation = operation.operation_id(Some(format!("{}Event", path.name())));
@@ -80,7 +80,7 @@ fn signed(operation: OperationBuilder, endpoint: Endpoint) -> OperationBuilder {
             ("webhook-timestamp", "The time, in seconds since 1970."),
             ("webhook-signature", "`v1,` and the HMAC-SHA256 of id, `.`, time, `.` and body in base64."),
         ],
-        // How others sign, they alone know.
+        // How the host application's own platforms sign is unknown.
         _ => &[],
     };
     fields.iter().fold(operation, |operation, (name, description)| {

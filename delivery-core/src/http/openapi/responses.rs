@@ -1,4 +1,4 @@
-//! What each endpoint answers: one response for each status, with the codes that go with it.
+//! The responses of each endpoint: one for each status, with the error codes of that status.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::error::ErrorCode;
 use crate::http::Endpoint;
 use crate::http::api::wire;
 
-/// `success` and `refusals` are answers as the service gave them.
+/// Returns the responses of an endpoint. The examples `success` and `refusals` are actual replies of the service.
 pub(super) fn of(endpoint: Endpoint, success: Value, refusals: &[(ErrorCode, Value)]) -> Responses {
     let mut by_status: BTreeMap<u16, Vec<&(ErrorCode, Value)>> = BTreeMap::new();
     for refusal in refusals {
@@ -46,20 +46,21 @@ fn refused(endpoint: Endpoint, status: u16, refusals: &[&(ErrorCode, Value)]) ->
         429 | 503 => response.header_ref("Retry-After", header("Retry-After")),
         _ => response,
     };
-    // These answers have no rate-limit headers: a wrong method is refused before the request is counted, and so are
+    // These responses have no rate-limit headers: a wrong method is refused before the request is counted, and so are
     // invalid parameters if the quota is per key.
     if status == 405 || (endpoint, status) == (Endpoint::Product, 400) {
         return response.build();
     }
-    // Of what platforms send, only what is not signed is counted.
+    // Only unsigned requests count against the limit of the platforms' webhooks.
     if matches!(endpoint, Endpoint::Platform(_)) && !matches!(status, 401 | 429) {
         return response.build();
     }
     limited(endpoint, response).build()
 }
 
-/// The content of an error response, with an example for each code. All errors share one schema, so that client
-/// generators create a single type. Refusals of a known key add its status.
+/// Returns the content of an error response, with an example for each code. All errors share one schema, so that
+/// client generators create a single type. Only refusals of a known key have another schema, which adds the status of
+/// the key.
 fn failure(endpoint: Endpoint, status: u16, refusals: &[&(ErrorCode, Value)]) -> Content {
     let schema = match (endpoint, status) {
         (Endpoint::Validate, 403) => "RefusedKey",
@@ -76,7 +77,7 @@ fn failure(endpoint: Endpoint, status: u16, refusals: &[&(ErrorCode, Value)]) ->
     ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).examples_from_iter(examples).build()
 }
 
-/// Answers of endpoints that count requests say how many are left.
+/// Adds the rate-limit headers to the responses of endpoints that count requests.
 fn limited(endpoint: Endpoint, response: ResponseBuilder) -> ResponseBuilder {
     if !endpoint.codes().contains(&ErrorCode::RateLimited) {
         return response;
@@ -89,7 +90,7 @@ fn header(name: &str) -> Ref {
     Ref::new(format!("#/components/headers/{name}"))
 }
 
-/// What responses share: the header fields, and an example for each code.
+/// Adds the components that responses share: the header fields, and an example for each code.
 pub(super) fn shared(components: ComponentsBuilder) -> ComponentsBuilder {
     let components = ErrorCode::ALL
         .into_iter()
@@ -117,7 +118,7 @@ pub(super) fn shared(components: ComponentsBuilder) -> ComponentsBuilder {
     })
 }
 
-/// The answer where there is nothing more exact to say.
+/// Returns the standard body for an error code.
 pub(super) fn plain(code: ErrorCode) -> Value {
     serde_json::to_value(wire::Error::new(code, code.message())).unwrap()
 }

@@ -1,4 +1,4 @@
-//! A service whose actual answers are the examples in the document.
+//! A service whose actual replies are the examples in the document.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -20,7 +20,7 @@ use crate::{Clock, Delivery, Entropy};
 const SECRET: &str = "the-platforms-secret";
 const TOKEN: &str = "the-sellers-own-token";
 
-/// A clock that always shows the same time.
+/// A clock that always returns the same time.
 #[derive(Debug)]
 struct Moment(DateTime<Utc>);
 
@@ -34,7 +34,7 @@ impl Clock for Moment {
     }
 }
 
-/// Bytes that are the same at each run, and others at each call.
+/// Deterministic "random" bytes: the same in each run, but different for each call.
 #[derive(Debug, Default)]
 struct Counted(AtomicU8);
 
@@ -60,7 +60,7 @@ async fn store() -> (tempfile::TempDir, Arc<SqliteStore>) {
     (folder, Arc::new(store))
 }
 
-/// A service on `store` whose clock is `days` after the start of the example.
+/// Builds a service on `store` whose clock is `days` days after the start of the example.
 fn shop(store: &Arc<SqliteStore>, days: i64) -> Delivery {
     let now = DateTime::from_timestamp(1_795_255_200, 0).unwrap() + TimeDelta::days(days);
     let signing = "what-keys-are-signed-with".parse().unwrap();
@@ -89,7 +89,7 @@ async fn ask(delivery: &Delivery, endpoint: Endpoint, key: &str) -> Value {
         Endpoint::SendKeys => Call::new(Method::POST).json(json!({ "customer_email": "ada@example.com" }).to_string()),
         #[cfg(feature = "pages")]
         Endpoint::Page(_) => unreachable!("a page is not of the API"),
-        // All platforms are answered alike.
+        // All platforms get the same replies, so the examples use Gumroad, which needs no signature.
         Endpoint::Platform(_) => Call::new(Method::POST).query(format!("token={SECRET}")).json("{}"),
         Endpoint::AddProduct => seller(json!({ "name": "Guide", "content": "# Guide", "price": 9.99 })),
         Endpoint::IssueKey => seller(json!({ "product_id": 1, "customer_email": "ada@example.com", "max_uses": 1 })),
@@ -132,7 +132,7 @@ async fn list_of(delivery: &Delivery, endpoint: Endpoint, name: &str) -> Value {
     Box::pin(ask(delivery, endpoint, "")).await[name].clone()
 }
 
-/// A shop that has sold something, and the key.
+/// Returns a service that has issued a key and received a platform event, and the text of the key.
 async fn sold(store: &Arc<SqliteStore>) -> (Delivery, String) {
     let shop = shop(store, 0);
     ask(&shop, Endpoint::AddProduct, "").await;
@@ -142,7 +142,7 @@ async fn sold(store: &Arc<SqliteStore>) -> (Delivery, String) {
     (shop, issued["api_key"].as_str().unwrap().to_owned())
 }
 
-/// What an endpoint answers where all is well.
+/// Returns the successful reply of an endpoint.
 pub(super) async fn success(endpoint: Endpoint) -> Value {
     let (_folder, store) = store().await;
     let shop = match endpoint {
@@ -152,7 +152,7 @@ pub(super) async fn success(endpoint: Endpoint) -> Value {
     ask(&shop.0, endpoint, &shop.1).await
 }
 
-/// What an endpoint answers with each of its codes.
+/// Returns an error reply of an endpoint for each of its codes.
 pub(super) async fn refusals(endpoint: Endpoint) -> Vec<(ErrorCode, Value)> {
     let mut refusals = Vec::new();
     for &code in endpoint.codes() {
@@ -168,7 +168,7 @@ pub(super) async fn refusals(endpoint: Endpoint) -> Vec<(ErrorCode, Value)> {
     refusals
 }
 
-/// A key that is refused says so in the body too.
+/// Returns the reply of `/api/validate` to a refused key, which contains `"valid":false`.
 async fn not_valid(code: ErrorCode) -> Value {
     let (_folder, store) = store().await;
     let (now, key) = sold(&store).await;

@@ -1,12 +1,13 @@
-//! The description as a value of the crate `utoipa`, for a host that describes its own API with that crate.
+//! The document as a value of the crate `utoipa`, for host applications that describe their own API with that crate.
 
 use utoipa::openapi::OpenApi;
 
 use super::with_own;
 use crate::http::Endpoint;
 
-/// The description of these endpoints, without a server, to nest into the host's own document under the path where they are
-/// mounted. Of a platform of the host's own it does not say how it signs.
+/// Returns the OpenAPI document of these endpoints, without a server. Nest it into the host application's own document
+/// under the path where the endpoints are mounted. For the host application's own platforms, the document does not
+/// describe signatures and bodies.
 ///
 /// ```
 /// use delivery_core::http::{Endpoint, openapi};
@@ -20,7 +21,7 @@ use crate::http::Endpoint;
 pub fn openapi(endpoints: impl IntoIterator<Item = Endpoint>) -> OpenApi {
     let paths: Vec<&str> = endpoints.into_iter().map(Endpoint::path).collect();
     let own = paths.iter().copied().filter(|path| path.starts_with("/api/webhook/"));
-    // The document is the same in every build: a test reads it.
+    // Parsing cannot fail: the document is a constant, and a test parses it.
     let mut document: OpenApi = serde_json::from_value(with_own(own)).unwrap_or_default();
     document.servers = None;
     document.paths.paths.retain(|path, _| paths.contains(&path.as_str()));

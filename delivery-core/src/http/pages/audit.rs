@@ -1,4 +1,4 @@
-//! The audit log.
+//! The page of the audit log.
 
 use minijinja::context;
 

@@ -1,4 +1,4 @@
-//! The buyer's page: what a key is good for, the product, and keys that were lost.
+//! The buyer's pages: the state of a key, the product, and requesting lost keys.
 
 use std::sync::Arc;
 
@@ -28,14 +28,14 @@ pub(super) fn show(visit: PageRequest<'_>) -> Answering<'_> {
     })
 }
 
-/// The form for a key.
+/// Renders the form where the buyer enters a key.
 fn asked(visit: &PageRequest<'_>, key: &str, fault: Option<&str>) -> Result<Reply, PageError> {
     let prefix = visit.delivery.inner.keyring.prefix();
     let can_ask = visit.delivery.inner.ledger.office().is_some();
     visit.page_with_script("key_form.html", context! { key, fault, prefix, can_ask })
 }
 
-/// What the key is good for. Uses nothing up, and counts as a validation.
+/// Shows the product and the remaining uses of a key. This counts no use, but counts against the limit of validations.
 async fn shown(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, PageError> {
     let delivery = visit.delivery;
     admit(delivery, Policy::Validate, client(delivery, visit.call)).await.map_err(PageError::Answered)?;
@@ -66,7 +66,7 @@ async fn key_page(visit: &PageRequest<'_>, text: &str, key: &Key) -> Result<Repl
         Some(1) => "This is the last use of the key.",
         Some(_) => "Opening it counts as one use.",
     };
-    // A form that is sent twice is one use.
+    // A random request id in the form, so that submitting the form twice counts one use.
     let mut random = [0; 18];
     visit.delivery.inner.entropy.fill(&mut random);
     let request = data_encoding::BASE64URL_NOPAD.encode(&random);
@@ -81,7 +81,8 @@ async fn key_page(visit: &PageRequest<'_>, text: &str, key: &Key) -> Result<Repl
     )
 }
 
-/// The product: one use for all that is sent of one form.
+/// Shows the product, or sends it as a file. All submissions of one form count as one use, as far as
+/// [`Delivery::fetch_once`](crate::Delivery::fetch_once) recognizes repetitions.
 async fn opened(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, PageError> {
     let delivery = visit.delivery;
     let (text, request) = (form.text("key").trim(), form.text("request"));
@@ -120,7 +121,7 @@ async fn fetch(visit: &PageRequest<'_>, id: KeyId, request: &str) -> Result<Arc<
     delivery.fetch_once(id, key.product(), RequestId::of(request.as_bytes())).await
 }
 
-/// The product as a file.
+/// Returns the product as a file to download.
 fn file(product: Arc<Product>) -> Reply {
     let disposition = disposition(product.name());
     Reply::text("text/markdown; charset=utf-8", Bytes::from_owner(Content(product)))
@@ -130,7 +131,7 @@ fn file(product: Arc<Product>) -> Reply {
         .with_header(&names::CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))
 }
 
-/// The content of a product, which its downloads share.
+/// The content of a product, as a body that downloads share without copying.
 struct Content(Arc<Product>);
 
 impl AsRef<[u8]> for Content {
@@ -139,8 +140,8 @@ impl AsRef<[u8]> for Content {
     }
 }
 
-/// How a product's file is named (RFC 6266): `filename*` has its letters of any script, without what file systems do not allow.
-/// `filename` is for programs that do not know `filename*`.
+/// Returns the `Content-Disposition` of a product's file (RFC 6266). `filename*` keeps letters of any script, and
+/// replaces characters that file systems forbid. `filename` is for programs that do not support `filename*`.
 fn disposition(product: &str) -> String {
     let name = |letter: fn(char) -> char| {
         let name: String = product.chars().map(letter).take(60).collect();
@@ -153,14 +154,14 @@ fn disposition(product: &str) -> String {
     format!("attachment; filename=\"{plain}.md\"; filename*=UTF-8''{whole}.md")
 }
 
-/// Why the key cannot be used, in plain words.
+/// Renders the form with a message that tells the buyer why the key cannot be used.
 fn refused(visit: &PageRequest<'_>, text: &str, error: &Error) -> Result<Reply, PageError> {
     let write = match visit.look.support_address() {
         Some(address) => format!("write to {address}"),
         None => "write to the shop".to_owned(),
     };
     let fault = match error {
-        // Only whoever has the key's text knows that there is such a key.
+        // Revealing that the key exists is safe: its text verified, so it was really issued to somebody.
         Error::UnknownKey if visit.delivery.verify(text).is_some() => format!(
             "This key was withdrawn: it was refunded, or a newer key took its place. Look for a newer e-mail, or {write}."
         ),
@@ -192,7 +193,7 @@ pub(super) fn lost(mut visit: PageRequest<'_>) -> Answering<'_> {
         let Ok(email) = typed.parse() else {
             return page(typed, Some("This is not an e-mail address."), None);
         };
-        // What else a stranger has sent counts against no budget any more, and the store may take its time.
+        // Free the form before querying the store, which may be slow.
         drop(form);
         delivery.ask_for_keys(&email).await?;
         page("", None, Some(crate::http::api::lost::SAME_ANSWER))

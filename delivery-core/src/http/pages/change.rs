@@ -1,4 +1,4 @@
-//! What a seller does with a key, each confirmed on a page of its own.
+//! The seller's actions on a key, each with a confirmation page.
 
 use std::str::FromStr;
 
@@ -13,7 +13,6 @@ use crate::http::{Reply, query};
 use crate::key::{Key, KeyId, LimitChange, Refusal};
 use crate::terms::{UseLimit, Uses};
 
-/// What can be done.
 #[derive(Debug, Clone, Copy)]
 enum Action {
     Revoke,
@@ -59,7 +58,7 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-/// Why something was not done: something to say on the form, or something else.
+/// Why an action failed: a message to show on the form, or an error page.
 enum Fault {
     Said(form::Fault),
     PageError(PageError),
@@ -124,14 +123,14 @@ async fn done(
     Ok(visit.go_to(&format!("/desk/key?id={id}&done={done}")))
 }
 
-/// New terms. What is left empty stays as it is.
+/// Reads the new terms from a form. `None` for a field that was left empty, which changes nothing.
 fn terms(form: &Form, key: &Key) -> Result<(Option<Expiry>, Option<LimitChange>), Fault> {
     let said = |field, text: &str| Fault::Said(form::Fault::new(field, text));
     let expiry = match form.given("until") {
         None => None,
         Some("never") => Some(Expiry::At(crate::terms::NEVER)),
         Some(date) => {
-            // To the end of that day.
+            // The key is valid until the end of that day.
             let day = NaiveDate::from_str(date).ok().and_then(|day| day.and_hms_opt(23, 59, 59));
             let at: Option<DateTime<Utc>> = day.map(|day| day.and_utc()).filter(|at| *at < crate::terms::NEVER);
             Some(Expiry::At(at.ok_or_else(|| said("until", "The day must be such as 2027-01-31, or the word never."))?))
@@ -159,7 +158,7 @@ fn terms(form: &Form, key: &Key) -> Result<(Option<Expiry>, Option<LimitChange>)
     Ok((expiry, limit))
 }
 
-/// Uses are added to the limit that the form showed, so that a form that is sent twice adds them once.
+/// Adds uses to the limit that the form showed, so that submitting the form twice adds them once.
 fn further(form: &Form, key: &Key, more: Uses) -> Result<LimitChange, Fault> {
     let said = |text: &str| Fault::Said(form::Fault::new("add_uses", text));
     let (now, shown) = (key.limit(), form.given("limit").and_then(|shown| shown.parse().ok()));

@@ -1,4 +1,4 @@
-//! Why a page cannot be shown.
+//! Errors of pages.
 
 use crate::http::Reply;
 use crate::store::StoreError;
@@ -6,13 +6,13 @@ use crate::store::StoreError;
 /// Why a page cannot be shown.
 #[derive(Debug)]
 pub(in crate::http) enum PageError {
-    /// There is no such thing.
+    /// The page, or the record that it shows, does not exist.
     NotFound,
-    /// The form is not one of ours, or is too old.
+    /// The form was not sent by one of our pages, or is too old.
     Forged,
-    /// The request makes no sense.
+    /// A parameter or a field of the form is malformed.
     Malformed,
-    /// The answer is made already.
+    /// The reply is already complete, such as a redirect to the sign-in form.
     Answered(Box<Reply>),
 }
 

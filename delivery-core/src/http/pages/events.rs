@@ -1,4 +1,4 @@
-//! What commerce platforms have reported, and applying it again.
+//! The events that commerce platforms have reported, and applying them again.
 
 use minijinja::{Value, context};
 

@@ -1,4 +1,4 @@
-//! What a browser sends of a form.
+//! Forms that a browser submits.
 
 use ::http::header;
 use minijinja::{Value, context};
@@ -9,10 +9,10 @@ use crate::http::Call;
 use crate::http::body::Body;
 use crate::http::fields::whole;
 
-/// How many fields a form may have. Ours have at most 13.
+/// The maximum number of fields of a form. Our own forms have at most 13.
 const FIELDS: usize = 64;
 
-/// Fields of a form; of a name that comes twice, the last counts, as with the two buttons of a form.
+/// The fields of a submitted form. If a name occurs twice, the last value counts.
 #[derive(Debug)]
 pub(super) struct Form(Vec<(String, String)>);
 
@@ -24,24 +24,24 @@ impl Form {
         if !essence.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
             return Err(ErrorCode::UnsupportedMediaType);
         }
-        // Browsers end lines with CR LF, whatever was typed.
+        // Browsers send every line break as CR LF.
         let fields = url::form_urlencoded::parse(bytes).take(FIELDS + 1);
         let fields: Vec<_> = fields.map(|(name, value)| (name.into_owned(), value.replace("\r\n", "\n"))).collect();
         if fields.len() > FIELDS { Err(ErrorCode::InvalidParams) } else { Ok(Self(fields)) }
     }
 
-    /// A field; one that is not there is empty.
+    /// Returns the value of a field; empty if the field is absent.
     pub(super) fn text(&self, name: &str) -> &str {
         self.0.iter().rev().find(|(field, _)| field == name).map_or("", |(_, value)| value)
     }
 
-    /// A field without blanks around it; `None` if it is empty.
+    /// Returns the trimmed value of a field; `None` if it is empty.
     pub(super) fn given(&self, name: &str) -> Option<&str> {
         Some(self.text(name).trim()).filter(|text| !text.is_empty())
     }
 }
 
-/// What is wrong with a form: a sentence, and the field that it is about; no field if it is about all of it.
+/// An error in a form: a message, and the name of the field; the name is empty if the message is about the whole form.
 #[derive(Debug)]
 pub(super) struct Fault {
     field: &'static str,
@@ -54,14 +54,15 @@ impl Fault {
     }
 }
 
-/// What a form showed when it was opened, as it carries that to tell whether somebody else changed it meanwhile.
+/// Returns a MAC of the values that a form shows when it is opened. The form sends the MAC back, so that saving it can
+/// detect that somebody else has changed the record since.
 pub(super) fn digest(visit: &PageRequest<'_>, shown: &[&str]) -> String {
-    // Each text has its length before it: two lists that differ are never the same bytes.
+    // Prefix each text with its length, so that two different lists never produce the same bytes.
     let bytes = shown.iter().flat_map(|text| format!("{} {text}", text.len()).into_bytes());
     data_encoding::BASE64URL_NOPAD.encode(&visit.mac("desk form shown", &bytes.collect::<Vec<u8>>()))
 }
 
-/// The values of a page whose form may have had a fault.
+/// Adds the error of a form, if any, to the values of its page.
 pub(super) fn said(fault: Option<&Fault>, values: Value) -> Value {
     match fault {
         Some(Fault { field, sentence }) => context! { fault => sentence, faulty => *field, ..values },

@@ -1,4 +1,4 @@
-//! One key: what it is, what happened to it, and what can be done with it.
+//! The page of one key: its state, its history, and the actions for it.
 
 use minijinja::{Value, context};
 
@@ -8,7 +8,7 @@ use crate::http::Reply;
 use crate::key::{Key, KeyId, Status};
 use crate::store::{AuditQuery, MessageQuery, StoreError};
 
-/// How many uses, messages and changes are shown.
+/// The maximum number of uses, of messages and of audit entries shown.
 const NEWEST: usize = 50;
 
 pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
@@ -18,7 +18,7 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-/// The page of a key; once with its text.
+/// Renders the page of a key. `text` is given only right after a rotation, to show the text of the new key once.
 pub(super) async fn page(
     visit: &PageRequest<'_>,
     seller: &SignedIn,
@@ -51,7 +51,7 @@ pub(super) async fn page(
     )
 }
 
-/// What can be done with a key now.
+/// Returns the actions that are possible for a key now, each with its label.
 fn actions(key: &Key, status: Status) -> Vec<(&'static str, &'static str)> {
     if key.successor().is_some() {
         return Vec::new();
@@ -68,7 +68,7 @@ fn actions(key: &Key, status: Status) -> Vec<(&'static str, &'static str)> {
     actions
 }
 
-/// What a store that keeps no such thing has: nothing.
+/// Converts [`StoreError::Unsupported`] to `None`, for stores that do not keep these records.
 fn or_none<T>(found: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match found {
         Ok(found) => Ok(Some(found)),

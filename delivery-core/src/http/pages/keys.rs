@@ -1,4 +1,4 @@
-//! Keys: finding them.
+//! The list of keys, with search and filters.
 
 use minijinja::context;
 
@@ -21,7 +21,8 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-/// What was typed: a key's text leads to the key; an address and an order's number to a list.
+/// Searches for what the seller typed. The text or id of a key leads to its page; an e-mail address or an order number
+/// leads to a list.
 async fn found(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, PageError> {
     let Some(typed) = form.given("q") else { return Ok(visit.go_to("/desk/keys")) };
     if let Some(id) = visit.delivery.verify(typed).or_else(|| typed.parse::<KeyId>().ok()) {
@@ -29,7 +30,7 @@ async fn found(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Resul
     }
     let before = form.given("before").map(str::parse).transpose().map_err(|_| PageError::Malformed)?;
     let all = KeyQuery { before, limit: PAGE, ..KeyQuery::default() };
-    // An order's number may have an `@` too.
+    // An order number may also look like an e-mail address, so try the address first, then the order number.
     let email = match typed.parse() {
         Ok(email) => visit.delivery.keys(&KeyQuery { email: Some(email), ..all.clone() }).await?,
         Err(_) => Page { items: Vec::new(), next: None },
@@ -88,9 +89,9 @@ struct Filters {
 struct What<'t> {
     q: &'t str,
     label: &'static str,
-    /// Where a search that was typed goes on.
+    /// The `before` of the next page of a search, which is a form.
     more: Option<String>,
-    /// The page after this one.
+    /// The URL of the next page of a list.
     next: Option<String>,
     filters: Filters,
 }

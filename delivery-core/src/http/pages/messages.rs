@@ -1,4 +1,4 @@
-//! Messages of the outbox.
+//! The list of messages in the outbox, and sending failed ones again.
 
 use minijinja::context;
 

@@ -1,7 +1,7 @@
-//! The seller's desk and the buyer's page: HTML for people, over the same use cases as the API.
+//! The seller's desk and the buyer's page: HTML pages over the same operations as the API.
 //!
-//! A page is a [`Page`] with its row, like an endpoint of the API, and goes through the same pipeline. Pages need no script; the
-//! buyer's page has a small one, which the content security policy names by its hash.
+//! Each [`Page`] has a row in the endpoint table, like an endpoint of the API, and goes through the same pipeline. All
+//! pages work without JavaScript. The buyer's page has a small script; the content security policy allows its hash.
 
 mod audit;
 mod buyer;
@@ -42,60 +42,60 @@ use crate::delivery::Delivery;
 use crate::error::ErrorCode;
 use crate::look::{Shown, script_hash};
 
-/// A page of the desk, or of the buyer's.
+/// A page of the seller's desk, or a page for buyers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Page {
-    /// How the shop does, and what needs the seller.
+    /// Figures of the last 30 days, and what needs the seller's attention.
     Overview,
-    /// The seller signs in.
+    /// The sign-in form of the desk.
     SignIn,
-    /// The seller signs out.
+    /// Ends the seller's session.
     SignOut,
-    /// Keys, found and paged through.
+    /// The list of keys, with search and filters.
     Keys,
     /// A key with its history.
     Key,
-    /// What can be done with a key, confirmed.
+    /// The confirmation form for a change of a key.
     ChangeKey,
-    /// What is sold.
+    /// The list of products.
     Products,
-    /// A product, added or edited.
+    /// The form that adds or edits a product.
     Product,
-    /// The seller stops selling a product.
+    /// The confirmation form that stops selling a product.
     ArchiveProduct,
-    /// What is announced.
+    /// The list of posts.
     Posts,
-    /// A post, added or edited.
+    /// The form that adds or edits a post.
     Post,
-    /// The seller deletes a post.
+    /// The confirmation form that deletes a post.
     DeletePost,
-    /// Messages of the outbox.
+    /// The list of messages in the outbox.
     Messages,
-    /// What commerce platforms have reported.
+    /// The list of events that commerce platforms have reported.
     Events,
-    /// An event of a platform, applied again.
+    /// An event of a platform, with a form to apply it again.
     Event,
     /// The audit log.
     Audit,
-    /// Where platforms report sales, and a test e-mail.
+    /// The webhook addresses to configure at the platforms, and a form that sends a test e-mail.
     Setup,
-    /// The seller has a person forgotten.
+    /// The form that erases a customer.
     Erase,
     /// The stylesheet of all pages.
     Style,
-    /// The buyer looks at a key and opens the product.
+    /// The page where a buyer enters a key and opens the product.
     Buyer,
-    /// The buyer has lost the key.
+    /// The form where a buyer requests lost keys by e-mail.
     Lost,
 }
 
-/// A form of some short fields.
+/// The rule for forms with short fields only.
 const FIELDS: BodyRule = BodyRule::Form { limit: 16 << 10, deadline: Duration::from_secs(10) };
-/// A form with the content of a product or a post, which takes up to three times its size in a form.
+/// The rule for forms with the content of a product or a post. Percent-encoding may triple its size of up to 1 MiB.
 const CONTENT: BodyRule = BodyRule::Form { limit: 4 << 20, deadline: Duration::from_secs(30) };
 
-/// What the rows of pages have in common.
+/// The common part of the rows of pages.
 const PAGE: Row = Row {
     path: "",
     verb: Verb::GetOrPost,
@@ -149,7 +149,8 @@ pages! {
 }
 
 impl Page {
-    /// Whether the service has what the page needs: pages are turned on, and for the desk somebody is the seller.
+    /// Returns whether the service is configured for the page: pages must be enabled, and the desk needs a seller.
+    /// Signing in with a token, and requesting lost keys, also need a store with an `Office`.
     pub(super) fn is_served_by(self, delivery: &Delivery) -> bool {
         let inner = &delivery.inner;
         let can_sign_in = inner.tokens.is_none() || inner.ledger.office().is_some();
@@ -163,7 +164,7 @@ impl Page {
     }
 }
 
-/// Answers a request for a page. A form of the desk is kept only if it comes from a seller and from our own site.
+/// Answers a request for a page. A form of the desk is kept only if a signed-in seller sends it from our own site.
 pub(super) async fn answer<E>(
     shows: PageHandler,
     delivery: &Delivery,
@@ -172,7 +173,7 @@ pub(super) async fn answer<E>(
     body: Pin<&mut impl Stream<Item = Result<Bytes, E>>>,
 ) -> Reply {
     let Some(look) = delivery.inner.look.as_deref() else { return Reply::not_found() };
-    // Cookies of others need not be text.
+    // `Cookie` is not checked: cookies of other applications may contain any bytes.
     let fields = [header::HOST, header::ORIGIN];
     if let Err(fault) = fields.iter().try_for_each(|name| check_text(call, name)) {
         return fault.into();
@@ -183,7 +184,7 @@ pub(super) async fn answer<E>(
         PageHandler::Seller(_) => SignedIn::of(&visit).await.map(Some),
     };
     if visit.is_form() {
-        // What is not kept is read nevertheless: a browser shows no answer to a form that it could not send.
+        // Read the body even if it is not kept: browsers show no response before they have sent the whole form.
         let keep = match seller {
             Ok(None) => Keep::Within(&delivery.inner.bodies),
             _ => Keep::all_if(seller.is_ok()),
@@ -216,7 +217,7 @@ pub(super) async fn answer<E>(
     }
 }
 
-/// Makes an error of the API a page that says what to do.
+/// Replaces the JSON body of an error with an HTML page that tells the reader what to do.
 pub(super) fn error_page(delivery: &Delivery, page: Page, reply: Reply) -> Reply {
     let Some(look) = delivery.inner.look.as_deref().filter(|_| reply.is_json()) else { return reply };
     let is_desk = page.row().path.starts_with("/desk");
@@ -256,7 +257,7 @@ pub(super) fn error_page(delivery: &Delivery, page: Page, reply: Reply) -> Reply
     }
 }
 
-/// The stylesheet. Its address changes with it, so it is kept for a year.
+/// Returns the stylesheet. Its URL contains a hash of the content, so browsers may cache it for a year.
 #[expect(clippy::needless_pass_by_value, reason = "as every page")]
 fn style(visit: PageRequest<'_>) -> Answering<'_> {
     Box::pin(async move {
@@ -269,12 +270,12 @@ fn style(visit: PageRequest<'_>) -> Answering<'_> {
 }
 
 impl PageRequest<'_> {
-    /// A page.
+    /// Renders a page without a script.
     fn page(&self, template: &str, values: Value) -> Result<Reply, PageError> {
         self.page_with(template, values, "")
     }
 
-    /// A page with the script.
+    /// Renders a page with the script of the buyer's page.
     fn page_with_script(&self, template: &str, values: Value) -> Result<Reply, PageError> {
         self.page_with(template, values, &format!("; script-src {}", script_hash()))
     }
@@ -284,7 +285,8 @@ impl PageRequest<'_> {
         Ok(Reply::text("text/html; charset=utf-8", html.into()).security_headers(policy))
     }
 
-    /// A page with the script, whose [`CONTENT`](shown::CONTENT) and [`SOURCE`](shown::SOURCE) are those of a product.
+    /// Renders a page with the script, and replaces the placeholders [`CONTENT`](shown::CONTENT) and
+    /// [`SOURCE`](shown::SOURCE) with the content of a product, without copying it.
     fn page_of_product(&self, template: &str, values: Value, product: &Shown) -> Result<Reply, PageError> {
         let html = Bytes::from(self.html(template, values)?);
         let place = |text: &str, mark: &str| text.split_once(mark).map(|(before, _)| before.len());
@@ -307,21 +309,21 @@ impl PageRequest<'_> {
         rendered.map_err(|error| PageError::from(Reply::internal().because(error)))
     }
 
-    /// Goes on elsewhere, after a form was sent.
+    /// Returns a redirect to `path` below the pages' base path, after a form was handled.
     fn go_to(&self, path: &str) -> Reply {
         Reply::see_other(&format!("{}{path}", base(self.delivery)))
     }
 }
 
 impl Reply {
-    /// The header fields that every page has.
+    /// Adds the header fields of every page. `more` is appended to the content security policy.
     fn security_headers(self, more: &str) -> Self {
         let policy = format!(
             "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'{more}"
         );
         self.text_header(&names::CONTENT_SECURITY_POLICY, &policy)
             .with_header(&names::CACHE_CONTROL, HeaderValue::from_static("no-store"))
-            // Under `no-referrer` a browser's own forms have `Origin: null`.
+            // With `no-referrer`, browsers send `Origin: null` with our own forms, which the origin check refuses.
             .with_header(&names::REFERRER_POLICY, HeaderValue::from_static("same-origin"))
             .with_header(&names::CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))
             .with_header(&names::FRAME_OPTIONS, HeaderValue::from_static("DENY"))

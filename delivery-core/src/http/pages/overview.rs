@@ -1,4 +1,4 @@
-//! How the shop does, and what needs the seller.
+//! The overview: recent figures, what needs the seller's attention, and the state of the service.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use crate::look::plot;
 use crate::product::ProductId;
 use crate::store::{Figures, MessageQuery, MessageState, StoreError};
 
-/// How many of a kind are counted; beyond that there are "more than".
+/// The maximum count shown for each kind of item; a larger count is shown as "More than 100".
 const MOST: usize = 100;
-/// How many that wait to be sent are looked through for the oldest.
+/// The maximum number of queued messages among which the oldest is searched for.
 const QUEUED: usize = 1000;
 
 pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
@@ -78,7 +78,7 @@ fn shown(figures: &Figures, at: DateTime<Utc>, products: &BTreeMap<ProductId, St
     }
 }
 
-/// What waits for the seller, each with where it is looked at.
+/// Returns what needs the seller's attention: each entry is a text and the path of the page about it.
 async fn attention(
     visit: &PageRequest<'_>,
     seller: &SignedIn,
@@ -130,7 +130,7 @@ fn counted(count: usize, is_more: bool, one: &str, many: &str) -> String {
     }
 }
 
-/// How store, mail and limits are: a name, a sentence, and whether all is well.
+/// Returns the state of the store, of the mail queue and of the rate limiter: a name, a text, and whether it works.
 async fn health(visit: &PageRequest<'_>, seller: &SignedIn) -> Vec<(&'static str, String, bool)> {
     let delivery = visit.delivery;
     let store = delivery.ready().await.is_ok();
@@ -139,7 +139,7 @@ async fn health(visit: &PageRequest<'_>, seller: &SignedIn) -> Vec<(&'static str
     let now = delivery.inner.clock.now();
     let mail = match queued {
         Ok(page) => {
-            // The newest are listed first.
+            // The list is sorted from newest to oldest.
             let oldest = page.items.last().map(|message| now.signed_duration_since(message.queued_at));
             let is_late = oldest.is_some_and(|age| age > TimeDelta::minutes(10));
             let text = match oldest {
@@ -158,6 +158,6 @@ async fn health(visit: &PageRequest<'_>, seller: &SignedIn) -> Vec<(&'static str
         Err(_) => ("E-mail", "unknown: the store does not answer".to_owned(), false),
     };
     let store_text = if store { "working" } else { "does not answer" };
-    // This page was counted a moment ago, or it would not be shown.
+    // The limiter works, because it has just admitted this request.
     vec![("Store", store_text.to_owned(), store), mail, ("Limits", "working".to_owned(), true)]
 }

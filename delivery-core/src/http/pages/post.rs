@@ -1,4 +1,4 @@
-//! Posts: listing, adding, editing and deleting them.
+//! Listing, adding, editing and deleting posts.
 
 use chrono::DateTime;
 use minijinja::{Value, context};
@@ -12,17 +12,17 @@ use crate::store::{PostQuery, StoreError};
 use crate::terms::NEVER;
 use crate::text::Invalid;
 
-/// How many posts are listed.
+/// The maximum number of posts on a page of the list.
 const NEWEST: usize = 100;
 
 pub(super) fn list(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
-        // Those that are to be published later too.
+        // By default the list includes posts that will be published in the future.
         let until =
             parameter::<i64>(&visit, "before")?.map(|at| DateTime::from_timestamp(at, 0).ok_or(PageError::Malformed));
         let until = until.transpose()?.unwrap_or(NEVER).min(NEVER);
         let found = visit.delivery.posts(&PostQuery { category: None, until, limit: NEWEST }).await?;
-        // Older ones, from the second of the last one on.
+        // The next page starts at the second in which the last post of this page was published.
         let last = found.last().map(Post::published_at).filter(|last| found.len() > 1 && *last < until);
         let path = format!("{}/desk/posts", base(visit.delivery));
         let next = next(&path, &[], last.filter(|_| is_full(&found)).map(|last| last.timestamp().to_string()));
@@ -35,13 +35,14 @@ pub(super) fn list(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-/// Whether there may be more posts than these: so many are listed, or so much content.
+/// Returns whether the store may have older posts: the list has [`NEWEST`] posts, or more than 512 KiB of content. The
+/// store ends a list at 1 MiB of content.
 fn is_full(posts: &[Post]) -> bool {
     const MOST: usize = 1 << 19;
     posts.len() == NEWEST || posts.iter().map(|post| post.content().len()).sum::<usize>() > MOST
 }
 
-/// What stands in the form.
+/// The values in the form.
 #[derive(Default)]
 struct Typed {
     id: String,
@@ -49,7 +50,7 @@ struct Typed {
     category: String,
     content: String,
     preview: bool,
-    /// What the post said when the form was opened.
+    /// The [`digest`] of the post when the form was opened.
     seen: String,
 }
 
@@ -140,7 +141,8 @@ async fn submitted(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> R
     }
 }
 
-/// Saves what the form says, if the post still is what it was when the form was opened, or is what the form says already.
+/// Saves the values of the form, unless somebody else has changed the post since the form was opened. A post that
+/// already has these values is no conflict.
 async fn save(
     visit: &PageRequest<'_>,
     seller: &SignedIn,
@@ -156,7 +158,7 @@ async fn save(
     revised.await?.map_err(|()| StoreError::Conflict { source: None })
 }
 
-/// The [`digest`] of what the form shows of a post.
+/// Returns the [`digest`] of the values that the form shows for a post.
 fn shown(visit: &PageRequest<'_>, post: &Post) -> String {
     digest(visit, &[post.title(), post.category().as_str(), post.content()])
 }

@@ -1,4 +1,4 @@
-//! Products: listing, adding, editing, and stopping to sell them.
+//! Listing, adding, editing and archiving products.
 
 use minijinja::{Value, context};
 
@@ -49,7 +49,7 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-/// What stands in the form.
+/// The values in the form.
 #[derive(Default)]
 struct Typed {
     id: String,
@@ -64,7 +64,7 @@ struct Typed {
     refs: String,
     is_archived: bool,
     preview: bool,
-    /// What the product said when the form was opened.
+    /// The [`digest`] of the product when the form was opened.
     seen: String,
 }
 
@@ -118,7 +118,7 @@ impl Typed {
         }
     }
 
-    /// The product that it describes; what the host calls it stays.
+    /// Returns the product that the form describes, with the host application's reference of the previous product.
     fn facts(&self, was: Option<&Product>) -> Result<NewProduct, Fault> {
         let said =
             |field, called: &'static str| move |expected: Invalid| Fault::new(field, format!("{called} {expected}."));
@@ -154,7 +154,7 @@ impl Typed {
         Ok(facts)
     }
 
-    /// What platforms call it: a platform and a name in each line.
+    /// Parses the platforms' names for the product: each line is a platform and a name.
     fn named(&self) -> Result<Refs, Fault> {
         let expected = "Each line must be a platform and its name for the product, such as: stripe plink_1Abc.";
         let lines = self.refs.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -208,7 +208,8 @@ async fn submitted(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> R
     }
 }
 
-/// Saves what the form says, if the product still is what it was when the form was opened, or is what the form says already.
+/// Saves the values of the form, unless somebody else has changed the product since the form was opened. A product
+/// that already has these values is no conflict.
 async fn save(
     visit: &PageRequest<'_>,
     seller: &SignedIn,
@@ -226,7 +227,7 @@ async fn save(
     }
 }
 
-/// The [`digest`] of what the form shows of a product.
+/// Returns the [`digest`] of the values that the form shows for a product.
 fn shown(visit: &PageRequest<'_>, product: &Product) -> String {
     let Typed { name, description, content, kind, price, days, uses, language, refs, .. } = Typed::of(Some(product));
     digest(visit, &[&name, &description, &content, &kind, &price, &days, &uses, &language, &refs])

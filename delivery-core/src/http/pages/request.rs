@@ -1,4 +1,4 @@
-//! A request for a page, and who sends it: sessions, cookies, and forms that only our own pages can send.
+//! Requests for pages: sessions, cookies, and protection against cross-site request forgery (CSRF).
 
 use ::http::{HeaderName, Method, header};
 use subtle::ConstantTimeEq;
@@ -15,45 +15,45 @@ use crate::look::Look;
 use crate::seller::AdminTokens;
 use crate::store::{SignIn, SignInId};
 
-/// The longest that a session lasts, in seconds: 12 hours.
+/// The lifetime of a session, in seconds: 12 hours.
 pub(super) const SESSION: i64 = 12 * 60 * 60;
-/// Random bytes of a cookie.
+/// The length of a cookie's random secret, in bytes.
 const SECRET: usize = 24;
-/// Bytes of a cookie's MAC: who has none of ours asks the store nothing.
+/// The length of a cookie's MAC, in bytes. Cookies with a wrong MAC are ignored without querying the store.
 const TAG: usize = 8;
 
-/// A request for a page.
 pub(in crate::http) struct PageRequest<'c> {
     pub(in crate::http) delivery: &'c Delivery,
     pub(in crate::http) look: &'c Look,
     pub(in crate::http) call: &'c Call,
-    /// What was sent, if it is a POST.
+    /// The submitted form, if the request is a POST.
     pub(super) form: Option<Form>,
 }
 
-/// A seller who is signed in. If the request is a form, it is one of ours, for this session.
+/// A signed-in seller. Handlers receive it only after [`check_csrf`] has accepted the form, if the request has one.
 #[derive(Debug)]
 pub(in crate::http) struct SignedIn {
     pub(super) actor: Actor,
-    /// `None` if the host signs its sellers in.
+    /// The session; `None` if the host application signs its sellers in.
     pub(super) session: Option<SignInId>,
-    /// What the forms of this session carry.
+    /// The CSRF token in the forms of this session.
     pub(super) csrf: String,
 }
 
-/// The cookies that we set.
+/// The cookies that the pages set.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Cookie {
     /// The secret of a session.
     Session,
-    /// A random value that forms are bound to before somebody is signed in. Apart from the session's: a link from elsewhere brings
-    /// no cookie along, and must not replace that one.
+    /// A random secret that binds the sign-in form to the browser before the seller is signed in. It is separate from
+    /// the session cookie: browsers do not send `SameSite=Strict` cookies when a link on another site is followed, and
+    /// showing the sign-in form then must not overwrite the session cookie.
     Form,
 }
 
 impl SignedIn {
-    /// Who sends this, counted before it is looked up. A form that another site sends is refused; whether it is one of this session
-    /// is [checked](check_csrf) once it was read.
+    /// Returns the signed-in seller who sent the request. The request is counted before the seller is looked up. A
+    /// form that another site sent is refused; the CSRF token is [checked](check_csrf) later, after the form was read.
     pub(super) async fn of(visit: &PageRequest<'_>) -> Result<Self, PageError> {
         let delivery = visit.delivery;
         let found = match &delivery.inner.tokens {
@@ -79,14 +79,15 @@ impl SignedIn {
         let counted_as = id.as_bytes().iter().take(16).fold(0, |all, byte| all << 8 | u128::from(*byte));
         admit(visit.delivery, Policy::Desk, Identity::Key(counted_as)).await.map_err(PageError::Answered)?;
         let Some(SignIn { actor, token, expires_at, .. }) = sign_ins.signed_in(id).await? else { return Ok(None) };
-        // A token that was changed ends its sessions.
+        // The session must belong to a token that is still configured: changing a token ends its sessions.
         let mac = |digest: &[u8; 32]| visit.mac("desk token", digest);
         let holds = tokens.each().any(|(name, digest)| *name == actor && bool::from(mac(digest).ct_eq(&token)));
         let is_over = expires_at <= visit.delivery.inner.clock.now();
         Ok((holds && !is_over).then(|| Self { actor, session: Some(id), csrf: visit.csrf(&secret) }))
     }
 
-    /// Counted by the address, since what the host does to sign somebody in may be dear.
+    /// Authenticates the seller through the host application. The request is first counted per client address, because
+    /// authentication may be expensive.
     async fn by_host(visit: &PageRequest<'_>) -> Result<Option<Self>, PageError> {
         let (delivery, call) = (visit.delivery, visit.call);
         if delivery.inner.seller.is_none() {
@@ -99,37 +100,37 @@ impl SignedIn {
 }
 
 impl PageRequest<'_> {
-    /// Whether it is a form that was sent.
+    /// Returns whether the request submits a form.
     pub(super) fn is_form(&self) -> bool {
         self.call.method == Method::POST
     }
 
-    /// A new secret for a cookie, and its text.
+    /// Returns a new random secret for a cookie, and the value of the cookie.
     pub(super) fn new_secret(&self, cookie: Cookie) -> ([u8; SECRET], String) {
         let mut secret = [0; SECRET];
         self.delivery.inner.entropy.fill(&mut secret);
         (secret, self.cookie_text(cookie, &secret))
     }
 
-    /// The text of a cookie with this secret.
+    /// Returns the value of a cookie with this secret: the secret and its MAC.
     pub(super) fn cookie_text(&self, cookie: Cookie, secret: &[u8; SECRET]) -> String {
         let mut text = data_encoding::BASE64URL_NOPAD.encode(secret);
         text.push_str(&data_encoding::BASE64URL_NOPAD.encode(self.tag(cookie, secret).as_slice()));
         text
     }
 
-    /// `Set-Cookie`, for so many seconds.
+    /// Returns the value of `Set-Cookie` for a cookie that lasts `seconds` seconds.
     pub(super) fn set_cookie(&self, cookie: Cookie, text: &str, seconds: i64) -> String {
-        // Behind a proxy that adds TLS the buyers' address may say http nevertheless.
+        // Also check `Origin`: behind a proxy that terminates TLS, the base URL may be configured with http.
         let is_secure = self.is_https() || self.origin().is_some_and(|origin| origin.starts_with("https://"));
         let secure = if is_secure { "; Secure" } else { "" };
         format!("{}={text}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}", self.cookie_name(cookie))
     }
 
-    /// The secret of a cookie that we made.
+    /// Returns the secret of a cookie of the request, if its MAC is valid.
     pub(super) fn cookie(&self, cookie: Cookie) -> Option<[u8; SECRET]> {
         let name = self.cookie_name(cookie);
-        // Cookies of others, which stand beside ours, need not be text.
+        // Split bytes, not text: cookies of other applications may not be UTF-8.
         let lines = self.call.headers.get_all(header::COOKIE).iter();
         let pairs = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b';'));
         let mut pairs = pairs.filter_map(|pair| std::str::from_utf8(pair).ok()?.trim().split_once('='));
@@ -144,25 +145,25 @@ impl PageRequest<'_> {
         SignInId::from_bytes(self.mac("desk session", secret))
     }
 
-    /// What the forms of whoever has this secret carry.
+    /// Returns the CSRF token for the forms of the browser that has this secret.
     pub(super) fn csrf(&self, secret: &[u8]) -> String {
         data_encoding::BASE64URL_NOPAD.encode(&self.mac("desk form", secret))
     }
 
-    /// Refuses what another site sends: `Origin` must be the address that buyers see, or the host that was called.
+    /// Refuses requests from other sites: `Origin` must be that of the base URL, or name the host in `Host`.
     pub(super) fn check_origin(&self) -> Result<(), PageError> {
         let origin = self.origin().ok_or(PageError::Forged)?;
         let ours = &self.delivery.inner.outbox.base_url;
         let ours = ours.strip_suffix(base(self.delivery)).unwrap_or(ours);
         let (scheme, host) = origin.split_once("://").ok_or(PageError::Forged)?;
-        // The host that was called, over TLS if that is how people see it: else anybody on the way could have sent it.
+        // If the base URL has this host with https, refuse an http origin: a network attacker can serve such pages.
         let is_seen_so = self.is_https() && ours.split_once("://").is_some_and(|(_, ours)| ours == host);
         let is_web = scheme == "https" || scheme == "http" && !is_seen_so;
         let is_host = is_web && Some(host) == self.one(&header::HOST);
         if origin.eq_ignore_ascii_case(ours) || is_host { Ok(()) } else { Err(PageError::Forged) }
     }
 
-    /// Refuses what another site sends, and lets through what comes from no site.
+    /// Refuses requests from other sites, but accepts requests without `Origin`.
     pub(super) fn check_origin_if_any(&self) -> Result<(), PageError> {
         if self.call.headers.contains_key(header::ORIGIN) { self.check_origin() } else { Ok(()) }
     }
@@ -171,7 +172,7 @@ impl PageRequest<'_> {
         self.one(&header::ORIGIN)
     }
 
-    /// A header that comes once.
+    /// Returns the value of a header field that occurs exactly once.
     fn one(&self, name: &HeaderName) -> Option<&str> {
         let mut values = self.call.headers.get_all(name).iter();
         let first = values.next().and_then(|value| value.to_str().ok());
@@ -182,7 +183,8 @@ impl PageRequest<'_> {
         self.delivery.inner.keyring.mac(purpose, bytes)
     }
 
-    /// One for each kind: a cookie that everybody gets does not pass for a session's.
+    /// Returns the MAC of a cookie. The kind of the cookie is part of the MAC, so that the form cookie, which
+    /// everybody gets, is not valid as a session cookie.
     fn tag(&self, cookie: Cookie, secret: &[u8]) -> [u8; TAG] {
         let purpose = match cookie {
             Cookie::Session => "desk session cookie",
@@ -207,13 +209,13 @@ impl PageRequest<'_> {
     }
 }
 
-/// Refuses a form that another session's page sent, or none of ours.
+/// Refuses a form without the CSRF token of this session.
 pub(super) fn check_csrf(form: &Form, csrf: &str) -> Result<(), PageError> {
     let is_ours = bool::from(form.text("csrf").as_bytes().ct_eq(csrf.as_bytes()));
     if is_ours { Ok(()) } else { Err(PageError::Forged) }
 }
 
-/// The path at which pages are mounted, as buyers see it.
+/// Returns the path of the base URL, under which the pages are mounted.
 pub(super) fn base(delivery: &Delivery) -> &str {
     let url = &delivery.inner.outbox.base_url;
     let after = url.split_once("://").map_or("", |(_, after)| after);

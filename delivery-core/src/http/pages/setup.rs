@@ -1,4 +1,4 @@
-//! Where platforms report sales, a test e-mail, and forgetting a person.
+//! Setup: the webhook addresses for the platforms, a test e-mail, and erasing a customer.
 
 use minijinja::{Value, context};
 
@@ -37,13 +37,13 @@ async fn page(
     visit.page("setup.html", context! { platforms, sender, email, ..said(fault, desk(visit, seller, "/desk/setup")) })
 }
 
-/// Each platform with the address to paste there, and what it reported last.
+/// Returns each platform with the webhook address to configure there, and the time of its last event.
 async fn platforms(visit: &PageRequest<'_>) -> Result<Vec<Value>, PageError> {
     use super::shown::time;
     use crate::http::PlatformPath;
     use crate::store::{EventOutcome, InboxEvent, InboxQuery, StoreError};
 
-    /// How many events are looked at.
+    /// The maximum number of events that are searched for the last one of each platform.
     const NEWEST: usize = 1_000;
 
     let inner = &visit.delivery.inner;

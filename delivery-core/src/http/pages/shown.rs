@@ -1,4 +1,4 @@
-//! What pages show, as values of templates.
+//! Template values for what pages show.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ use crate::product::ProductId;
 use crate::store::{AuditEntry, MessageState, StoredMessage, Subscribed};
 use crate::terms::NEVER;
 
-/// How many rows a page of a list has.
+/// The maximum number of rows of a page of a list.
 pub(super) const PAGE: usize = 50;
 
-/// Days that are plotted.
+/// The number of days plotted on the overview.
 pub(super) const DAYS: u32 = 30;
 
-/// Where the desk's navigation leads.
+/// The entries of the desk's navigation: path and label.
 const NAV: &[(&str, &str)] = &[
     ("/desk", "Overview"),
     ("/desk/keys", "Keys"),
@@ -32,10 +32,10 @@ const NAV: &[(&str, &str)] = &[
     ("/desk/setup", "Setup"),
 ];
 
-/// What every page of the desk has: who is signed in, where the page stands, and what was just done.
+/// Returns the values of every page of the desk: the signed-in seller, the navigation, and a confirmation message.
 pub(super) fn desk(visit: &PageRequest<'_>, seller: &SignedIn, here: &str) -> Value {
     let done = query::parameter(visit.call, "done").ok().flatten();
-    // Only sentences of ours: whoever makes a link cannot put words into the page.
+    // Show only messages from a fixed list, so that a crafted link cannot put text into the page.
     let notice = done.and_then(|done| DONE.iter().find(|(name, _)| *name == done).map(|(_, sentence)| *sentence));
     context! {
         seller => context! {
@@ -45,7 +45,7 @@ pub(super) fn desk(visit: &PageRequest<'_>, seller: &SignedIn, here: &str) -> Va
     }
 }
 
-/// What was done before the page was shown.
+/// Confirmation messages, by the `done` parameter of the URL.
 const DONE: &[(&str, &str)] = &[
     ("revoked", "The key is revoked."),
     ("restored", "The key can be used again."),
@@ -61,29 +61,29 @@ const DONE: &[(&str, &str)] = &[
     ("erased", "The person is forgotten."),
 ];
 
-/// Where the content of a product stands in a page. Nobody else can write it there, since what they write is escaped.
+/// The placeholder for the HTML of a product's content. Other values cannot contain it: templates escape `<`.
 pub(super) const CONTENT: &str = "<!--content-->";
-/// Where its source stands.
+/// The placeholder for the source of a product's content.
 pub(super) const SOURCE: &str = "<!--source-->";
 
-/// Markdown that a seller has typed, as HTML.
+/// Renders Markdown that a seller has typed as HTML.
 pub(super) async fn preview(delivery: &Delivery, markdown: &str) -> Result<Value, PageError> {
     let html = delivery.inner.shelf.preview(markdown.to_owned()).await;
     html.map(Value::from_safe_string).ok_or_else(|| Reply::panicked().into())
 }
 
-/// A day without its year.
+/// Formats a day without its year, such as `5 May`.
 pub(super) fn day_and_month(date: NaiveDate) -> String {
     let month = MONTHS.get(date.month0() as usize).copied().unwrap_or_default();
     format!("{} {month}", date.day())
 }
 
-/// A day.
+/// Formats a day, such as `5 May 2026`.
 pub(super) fn day(at: DateTime<Utc>) -> String {
     format!("{} {}", day_and_month(at.date_naive()), at.year())
 }
 
-/// A time, for people and for programs.
+/// Returns a time as text for people, and in RFC 3339 for programs.
 pub(super) fn time(at: DateTime<Utc>) -> Value {
     let text = format!("{}, {} UTC", day(at), at.format("%H:%M"));
     context! { iso => timestamp(crate::clock::whole_seconds(at)), text }
@@ -104,12 +104,12 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// The end of a key; none if it has none.
+/// Returns the expiry of a key; none for a key that never expires.
 pub(super) fn end(at: DateTime<Utc>) -> Value {
     if at < NEVER { time(at) } else { Value::from(()) }
 }
 
-/// How a status is called.
+/// Returns the name of a status for people.
 pub(super) fn status(status: Status) -> &'static str {
     match status {
         Status::Exhausted => "used up",
@@ -117,13 +117,13 @@ pub(super) fn status(status: Status) -> &'static str {
     }
 }
 
-/// What products are called, for lists that name many.
+/// Returns the names of the products that are sold.
 pub(super) async fn names(delivery: &Delivery) -> Result<BTreeMap<ProductId, String>, PageError> {
     let listed = delivery.products().await?;
     Ok(listed.iter().map(|product| (product.id, product.name.clone())).collect())
 }
 
-/// What products are called that are no longer sold and of which there are keys, as far as these are counted.
+/// Returns the names of archived products that have keys. Empty until the figures have been counted.
 pub(super) async fn archived(delivery: &Delivery) -> Result<BTreeMap<ProductId, String>, PageError> {
     let Recent::Known(_, figures) = delivery.recent_figures(DAYS).await else { return Ok(BTreeMap::new()) };
     let (listed, mut archived) = (delivery.products().await?, BTreeMap::new());
@@ -139,19 +139,19 @@ pub(super) async fn archived(delivery: &Delivery) -> Result<BTreeMap<ProductId, 
     Ok(archived)
 }
 
-/// What products are called, sold or not.
+/// Returns the names of the products that are sold and of archived products that have keys.
 pub(super) async fn all_names(delivery: &Delivery) -> Result<BTreeMap<ProductId, String>, PageError> {
     let mut all = names(delivery).await?;
     all.extend(archived(delivery).await?);
     Ok(all)
 }
 
-/// The products of a list to choose from.
+/// Returns the options of a select element for products.
 pub(super) fn choices(names: &BTreeMap<ProductId, String>) -> Vec<(String, String)> {
     names.iter().map(|(id, name)| (id.to_string(), format!("{name} ({id})"))).collect()
 }
 
-/// A key in a list, and on its own page.
+/// Returns the values of a key, for a list and for its own page.
 pub(super) fn key(key: &Key, now: DateTime<Utc>, names: &BTreeMap<ProductId, String>) -> Value {
     let (granted, state) = (key.granted(), key.state());
     let uses = match key.limit().as_count() {
@@ -177,7 +177,7 @@ pub(super) fn key(key: &Key, now: DateTime<Utc>, names: &BTreeMap<ProductId, Str
     }
 }
 
-/// The subscription that renews a key.
+/// Returns the values of the subscription that renews a key.
 pub(super) fn subscription(subscribed: &Subscribed) -> Value {
     context! { name => subscribed.subscription.as_str(), paid_until => subscribed.paid_until.map(time) }
 }
@@ -212,7 +212,7 @@ pub(super) fn entry(entry: &AuditEntry) -> Value {
     }
 }
 
-/// Where the page after this one is: the same address with another `before`.
+/// Returns the URL of the next page: `path` with the filters and the next `before`.
 pub(super) fn next(path: &str, filters: &[(&str, &str)], before: Option<String>) -> Option<String> {
     let before = before?;
     let mut query = url::form_urlencoded::Serializer::new(String::new());
@@ -220,13 +220,13 @@ pub(super) fn next(path: &str, filters: &[(&str, &str)], before: Option<String>)
     Some(format!("{path}?{}", query.finish()))
 }
 
-/// A parameter of the address, read by `T`; what makes no sense is refused.
+/// Returns a query parameter parsed as `T`. A malformed value is an error.
 pub(super) fn parameter<T: std::str::FromStr>(visit: &PageRequest<'_>, name: &str) -> Result<Option<T>, PageError> {
     let Some(text) = query::parameter(visit.call, name).map_err(|_| PageError::Malformed)? else { return Ok(None) };
     text.parse().map(Some).map_err(|_| PageError::Malformed)
 }
 
-/// A product's number in the address.
+/// Returns a query parameter that is the id of a product.
 pub(super) fn product_id(visit: &PageRequest<'_>, name: &str) -> Result<Option<ProductId>, PageError> {
     let number: Option<i64> = parameter(visit, name)?;
     number.map(ProductId::new).transpose().map_err(|_| PageError::Malformed)

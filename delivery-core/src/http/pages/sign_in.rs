@@ -12,7 +12,7 @@ use crate::http::limits::{admit, client};
 use crate::limit::Policy;
 use crate::store::SignIn;
 
-/// How long the form can be sent after it was loaded, in seconds.
+/// How long the sign-in form can be submitted after it was loaded, in seconds.
 const FORM: i64 = 60 * 60;
 
 pub(super) fn sign_in(visit: PageRequest<'_>) -> Answering<'_> {
@@ -27,7 +27,7 @@ async fn asked(visit: &PageRequest<'_>) -> Result<Reply, PageError> {
 }
 
 fn form(visit: &PageRequest<'_>, fault: Option<&str>) -> Result<Reply, PageError> {
-    // The same secret again: a form that is open in another tab stays good. The cookie lasts an hour from now.
+    // Reuse the secret, so that a form that is open in another tab stays valid. The cookie lasts an hour from now.
     let (secret, text) = match visit.cookie(Cookie::Form) {
         Some(secret) => (secret, visit.cookie_text(Cookie::Form, &secret)),
         None => visit.new_secret(Cookie::Form),
@@ -41,13 +41,14 @@ async fn submitted(visit: &PageRequest<'_>) -> Result<Reply, PageError> {
     visit.check_origin()?;
     let secret = visit.cookie(Cookie::Form).ok_or(PageError::Forged)?;
     check_csrf(form_sent, &visit.csrf(&secret))?;
-    // Counted only now: another site's forms, which a seller's browser sends, must not lock the seller out.
+    // Count attempts only after the CSRF check: forged forms that another site makes the seller's browser send must
+    // not use up the seller's quota.
     admit(delivery, Policy::Admin, client(delivery, visit.call)).await.map_err(PageError::Answered)?;
     let (Some(tokens), Some(sign_ins)) = (&delivery.inner.tokens, delivery.inner.ledger.office()) else {
         return Err(PageError::NotFound);
     };
     let presented: [u8; 32] = Sha256::digest(form_sent.text("token").trim()).into();
-    // All are compared, so that the time does not tell whose it is.
+    // Compare all tokens, so that the time taken does not reveal which one matched.
     let mut found = None;
     for (actor, digest) in tokens.each() {
         if bool::from(digest.ct_eq(&presented)) {
@@ -59,7 +60,7 @@ async fn submitted(visit: &PageRequest<'_>) -> Result<Reply, PageError> {
         let page = form(visit, Some("This token is not right."))?;
         return Ok(page.with_code(::http::StatusCode::UNAUTHORIZED));
     };
-    // Nobody goes on with a session that was there before.
+    // End the browser's previous session.
     if let Some(before) = visit.cookie(Cookie::Session) {
         sign_ins.sign_out(visit.session_id(&before)).await?;
     }

@@ -1,4 +1,4 @@
-//! Texts that are keys, and all that are not.
+//! Tests which texts are keys.
 
 use proptest::prelude::*;
 
@@ -81,7 +81,7 @@ fn a_store_is_opened_by_a_ring_that_has_the_secret_which_signed_most_recently() 
         (&vec![], None, &first, Acceptance::Accepted),
         (&first, old, &first, Acceptance::Accepted),
         (&first, old, &both, Acceptance::Accepted),
-        // A secret that never signed keeps nobody out.
+        // A secret that never signed a key may be missing from the keyring.
         (&both, old, &first, Acceptance::Accepted),
         (&both, None, &second, Acceptance::Accepted),
         (&both, old, &second, Acceptance::Retired),

@@ -1,4 +1,4 @@
-//! Deals as earlier versions kept them: what was granted stays, until a charge names a date.
+//! Deals as earlier versions stored them. What these versions granted is kept until a charge names a date.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::key::KeyId;
 use crate::product::ProductId;
 use crate::terms::NEVER;
 
-/// The refund under which lines are kept that an earlier version took back.
+/// The refund number of lines that an earlier version marked as refunded.
 const BEFORE: &str = "before";
 
 /// A deal as it is stored, by this version or an earlier one.
@@ -23,11 +23,11 @@ pub(super) struct Stored {
     keys: Vec<Kept>,
     paid_by: BTreeMap<String, BTreeSet<String>>,
     merged: Option<i64>,
-    /// Of an earlier version.
+    /// Only stored by an earlier version.
     charges: BTreeMap<String, Charge>,
-    /// Of an earlier version.
+    /// Only stored by an earlier version.
     payments: BTreeMap<String, Money>,
-    /// Of an earlier version.
+    /// Only stored by an earlier version.
     invoices: BTreeMap<String, String>,
 }
 
@@ -86,7 +86,7 @@ impl From<Stored> for Deal {
 }
 
 impl Charge {
-    /// The keys that it issued or renewed.
+    /// Returns the keys that the charge issued or renewed.
     fn keys(&self) -> impl Iterator<Item = KeyId> {
         self.sold.iter().map(|sold| sold.key).chain(self.renewed.iter().copied())
     }
@@ -107,7 +107,7 @@ impl Charge {
             let names = sold.lines.is_empty().then(String::new).into_iter().chain(sold.lines);
             for (index, line) in names.enumerate() {
                 if sold.is_taken_back {
-                    // Of several lines, nobody knows any more how many pieces each had.
+                    // How the pieces were divided among several lines was not stored, so all pieces count as refunded.
                     let all =
                         Returned { line: Some(line.clone()), name: String::new(), pieces: u64::MAX, amount: None };
                     returned.entry(BEFORE.to_owned()).or_default().push(all);

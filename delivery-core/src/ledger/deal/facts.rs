@@ -1,4 +1,4 @@
-//! The facts of a deal: what was paid, what the platform said of subscriptions, and what became of the money.
+//! The facts of a deal: what was paid, what the platform stated about subscriptions, and what became of the money.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,75 +14,76 @@ use crate::terms::NEVER;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Charge {
-    /// When it was paid; `None` while nothing but what became of its money is known.
+    /// When the charge was paid; `None` while no payment was reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) at: Option<DateTime<Utc>>,
-    /// When the platform said last that it stands.
+    /// When the platform last reported the order as valid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) stands_at: Option<DateTime<Utc>>,
-    /// Whether it is authorised only, and paid once its payment is captured.
+    /// Whether the payment is only authorised: it counts once it is captured.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_open: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) payment: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) invoice: Option<String>,
-    /// The subscriptions that it charges, several if it began them; empty names if an earlier version did not keep them.
+    /// The subscriptions that the charge pays for: several if the order began several. An empty name stands for a name
+    /// that an earlier version did not store.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) subscriptions: BTreeSet<String>,
-    /// Whether nothing names the subscription that it began: it is guessed until something does.
+    /// Whether it is a guess that this order began its subscription. The guess holds until a report names the order.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_guessed: bool,
-    /// Whether it is the same payment as the order that began the subscription.
+    /// Whether this charge and the order that began the subscription are the same payment.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_first: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) lines: Vec<Bought>,
     #[serde(skip_serializing_if = "Money::is_untouched")]
     pub(super) money: Money,
-    /// Refunds of single lines, by the platform's number.
+    /// Refunds of single lines, by the platform's number of the refund.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) returned: BTreeMap<String, Vec<Returned>>,
-    /// Refunds of a part of the money that were noted.
+    /// Partial refunds that were already noted in the audit log.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) noted: BTreeSet<String>,
 }
 
-/// What became of money.
+/// What became of the money of a charge or payment.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Money {
-    /// When it was taken, if it was authorised before.
+    /// When the payment was captured, if it was only authorised before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) captured: Option<DateTime<Utc>>,
-    /// When all of it was refunded last; [`NEVER`] for what the platform does not take back.
+    /// When the money was last refunded in full; [`NEVER`] for a refund that the platform never takes back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) refunded: Option<DateTime<Utc>>,
-    /// When a refund failed last.
+    /// When a refund last failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) kept: Option<DateTime<Utc>>,
-    /// When the order was cancelled last; [`NEVER`] for what the platform does not take back.
+    /// When the order was last cancelled; [`NEVER`] for a cancellation that the platform never takes back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cancelled: Option<DateTime<Utc>>,
-    /// Refunds of a part of it.
+    /// Partial refunds.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) partial: BTreeSet<String>,
-    /// Disputes, each with the lines that it is about; none for all of it.
+    /// Disputes, each with the lines that it is about; no lines if it is about all of the money.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) disputed: BTreeMap<String, Vec<Returned>>,
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) won: BTreeSet<String>,
-    /// Ends of disputes that do not say of which.
+    /// Ends of disputes for which the platform did not say which dispute ended.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) ends: BTreeSet<String>,
 }
 
-/// What a platform said of a subscription.
+/// A platform's statement about a subscription.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Said {
     pub(super) at: DateTime<Utc>,
     pub(super) subscription: String,
-    /// The order that it names.
+    /// The order that the statement names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) order: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -93,12 +94,13 @@ pub(super) struct Said {
 }
 
 impl Charge {
-    /// Whether it was reported as paid.
+    /// Returns whether the charge itself was reported, not only what became of its money.
     pub(super) fn is_paid(&self) -> bool {
         self.at.is_some() || !self.lines.is_empty()
     }
 
-    /// Takes note of a report that it was paid. A line stays the product that it was sold as, however it is mapped later.
+    /// Records a report of the charge. A line keeps the product as which it was sold, even if it is mapped to another
+    /// later.
     pub(super) fn pay(&mut self, charged: &Charged) {
         if charged.is_open {
             self.is_open |= self.at.is_none();
@@ -115,14 +117,14 @@ impl Charge {
             match self.lines.iter_mut().find(|known| known.line == line.line) {
                 None => self.lines.push(line),
                 Some(known) if known.product.is_none() => *known = line,
-                // Pieces that were added to an order, and paid too.
+                // Pieces that were added to the order later, and paid too.
                 Some(known) if known.pieces < line.pieces => (known.pieces, known.amount) = (line.pieces, line.amount),
                 Some(_) => {}
             }
         }
     }
 
-    /// Takes note of its other references.
+    /// Records the charge's other references.
     pub(super) fn link(&mut self, links: &Links) {
         let name = |id: &Option<crate::order::OrderId>| id.as_ref().map(|id| id.as_str().to_owned());
         self.payment = self.payment.take().or_else(|| name(&links.payment));
@@ -132,27 +134,27 @@ impl Charge {
         self.is_first |= links.is_first;
     }
 
-    /// A name is known now.
+    /// Removes the empty name once a real name is known.
     fn forget_nameless(&mut self) {
         if self.subscriptions.len() > 1 {
             self.subscriptions.remove("");
         }
     }
 
-    /// Takes it for the order that began a subscription.
+    /// Records the guess that this order began the subscription.
     pub(super) fn guess(&mut self, links: &Links) {
         self.is_guessed |= self.subscriptions.iter().all(String::is_empty);
         self.link(&Links { subscription: links.subscription.clone(), ..Links::default() });
     }
 
-    /// The order that began a subscription is known: where it was guessed, it is so no longer.
+    /// Drops the guess that this order began `subscription`, because a report names the order that did.
     pub(super) fn unguess(&mut self, subscription: &str) {
         if self.is_guessed && self.subscriptions.remove(subscription) {
             self.is_guessed = false;
         }
     }
 
-    /// Takes over what is known of it elsewhere.
+    /// Takes over the facts of another record of the same charge.
     pub(super) fn merge(&mut self, other: Self) {
         self.at = match (self.at, other.at) {
             (Some(ours), Some(theirs)) => Some(ours.min(theirs)),
@@ -172,19 +174,20 @@ impl Charge {
         self.noted.extend(other.noted);
     }
 
-    /// The products all lines of which were refunded; `None` for lines of a charge that names no product.
+    /// Returns the products of which all lines were refunded; `None` stands for the lines of a charge that names no
+    /// product.
     pub(super) fn returned_products(&self) -> BTreeSet<Option<ProductId>> {
         let names_none = self.lines.iter().all(|line| line.product.is_none());
         let products = self.lines.iter().map(|line| line.product).filter(|product| names_none || product.is_some());
         products.filter(|product| self.are_returned(*product, &[])).collect()
     }
 
-    /// Whether every line of a product was refunded.
+    /// Returns whether every line of a product was refunded.
     pub(super) fn is_returned(&self, product: ProductId) -> bool {
         self.are_returned(self.named_as(product), &[])
     }
 
-    /// Whether disputes that are open give back what refunds left of a product's lines.
+    /// Returns whether open disputes concern a product's lines and, together with refunds, cover all of them.
     pub(super) fn is_disputed(&self, product: ProductId, open: &[&Returned]) -> bool {
         let product = self.named_as(product);
         let mut lines = self.lines.iter().filter(|line| line.product == product);
@@ -197,7 +200,7 @@ impl Charge {
         lines.peek().is_some() && lines.all(|line| line.is_returned(&returned))
     }
 
-    /// The product of the lines that pay for one: none where the charge names no product.
+    /// Returns the product of the lines that pay for `product`: `None` if the charge names no product.
     fn named_as(&self, product: ProductId) -> Option<ProductId> {
         self.lines.iter().any(|line| line.product.is_some()).then_some(product)
     }
@@ -224,14 +227,16 @@ impl Bought {
 }
 
 impl Money {
-    /// The disputes that are open.
+    /// Returns the lines of each open dispute. Disputes count as open until there are as many ends that name no
+    /// dispute.
     pub(super) fn open(&self) -> Vec<&Vec<Returned>> {
         let lost = self.disputed.iter().filter(|(dispute, _)| !self.won.contains(*dispute));
         let open: Vec<_> = lost.map(|(_, lines)| lines).collect();
         if open.len() > self.ends.len() { open } else { Vec::new() }
     }
 
-    /// Why it went back, if it did. An order that was cancelled stands again if the platform says so later.
+    /// Returns why the money went back, if it did. A cancelled order counts again if the platform reports it as valid
+    /// later.
     pub(super) fn taken_back(&self, stands_at: Option<DateTime<Utc>>) -> Option<Cause> {
         let is_last = |at: Option<DateTime<Utc>>, other: Option<DateTime<Utc>>| at.is_some() && at >= other;
         if self.is_refunded() {
@@ -240,12 +245,12 @@ impl Money {
         is_last(self.cancelled, stands_at).then_some(Cause::Cancellation)
     }
 
-    /// Whether all of it was refunded, and no refund failed since.
+    /// Returns whether all of the money was refunded and no refund failed since.
     pub(super) fn is_refunded(&self) -> bool {
         self.refunded.is_some() && self.refunded > self.kept
     }
 
-    /// Takes note that all of it went back.
+    /// Records that all of the money went back.
     pub(super) fn take_back(&mut self, cause: Cause, at: Option<DateTime<Utc>>) {
         let taken = match cause {
             Cause::Refund => &mut self.refunded,

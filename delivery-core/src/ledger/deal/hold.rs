@@ -1,4 +1,4 @@
-//! What should hold of a deal's keys: until when each lives, and whether it is revoked.
+//! What should hold of a deal's keys: when each expires, and whether it is revoked.
 
 use std::collections::BTreeSet;
 
@@ -12,16 +12,17 @@ use crate::product::ProductId;
 use crate::terms::NEVER;
 
 impl<'d> View<'d> {
-    /// Settles until when a key lives and whether it is revoked.
+    /// Brings `kept` up to date, and adds the steps that change the key's expiry and revocation.
     pub(super) fn settle(&self, kept: &mut Kept, steps: &mut Vec<Step<'_>>) {
         let paid = self.of_key(&kept.order, kept.product);
-        // Each is carried out once: what the seller restores stays restored until the other is reported.
+        // A refund and a dispute each revoke a key once. If the seller restores the key, it stays valid until the other
+        // is reported.
         let (taken, disputed) =
             (Self::why_taken(&paid, kept.product), paid.iter().any(|it| it.is_disputed(kept.product)));
         if taken != kept.taken {
             steps.extend(kept.taken.map(|why| Step::Lift(kept.key, why)));
             steps.extend(taken.map(|why| Step::Revoke(kept.key, why)));
-            // The key that is given back may be disputed still.
+            // A key that is restored after a refund may still be disputed.
             steps.extend((kept.is_disputed && disputed).then_some(Step::Revoke(kept.key, Why::Disputed)));
             kept.taken = taken;
         }
@@ -37,7 +38,8 @@ impl<'d> View<'d> {
         }
     }
 
-    /// Why no payment counts any more of those by which a key lives; `None` if one does.
+    /// Returns why none of a key's payments counts any more; `None` if one does. Without any payment, this is
+    /// [`Why::Cancelled`].
     fn why_taken(paid: &[&Paid<'_>], product: ProductId) -> Option<Why> {
         let causes = || paid.iter().filter(|paid| paid.is_reported()).map(|paid| paid.taken_back(product));
         if causes().any(|cause| cause.is_none()) {
@@ -46,7 +48,7 @@ impl<'d> View<'d> {
         Some(if causes().any(|cause| cause == Some(Cause::Refund)) { Why::Refunded } else { Why::Cancelled })
     }
 
-    /// When a key ends; `None` if nothing is known that would change it.
+    /// Returns when a key expires; `None` if nothing known changes its expiry.
     fn end_of(&self, kept: &Kept) -> Option<DateTime<Utc>> {
         let ends = self.ends_of(kept);
         if self.subscriptions_of(kept).is_empty() {
@@ -66,31 +68,32 @@ impl<'d> View<'d> {
         Some(last(later).map_or(set.until, |later| later.max(set.until)))
     }
 
-    /// When the key ends that a payment is about to issue; `None` if by the product's own days.
+    /// Returns when the key that a payment is about to issue expires; `None` if the product's own validity decides
+    /// that.
     pub(super) fn until(&self, paid: &Paid<'d>, product: ProductId) -> Option<DateTime<Utc>> {
         let subscription =
             paid.subscription.filter(|_| !self.is_for_ever(product) && self.is_subscribed(paid, product))?;
         last(self.ends(Some(subscription), product).iter().map(|(_, end)| end))
     }
 
-    /// The subscriptions that a key lives by.
+    /// Returns the subscriptions that renew a key.
     fn subscriptions_of(&self, kept: &Kept) -> BTreeSet<&'d str> {
         let paid = self.of_key(&kept.order, kept.product).into_iter();
         paid.filter(|paid| self.is_subscribed(paid, kept.product)).filter_map(|paid| paid.subscription).collect()
     }
 
-    /// Until when each payment for its subscriptions pays for the product of a key.
+    /// Returns until when each payment for a key's subscriptions pays for the key's product.
     pub(super) fn ends_of(&self, kept: &Kept) -> Vec<(&Paid<'d>, PaidUntil)> {
         self.subscriptions_of(kept).into_iter().flat_map(|name| self.ends(Some(name), kept.product)).collect()
     }
 
-    /// The names of the payments by which keys of a product live.
+    /// Returns the names of the payments [behind](Self::of_key) the keys of a product.
     pub(super) fn payers<'k>(&self, keys: impl IntoIterator<Item = &'k Kept>, product: ProductId) -> BTreeSet<&'d str> {
         let orders = keys.into_iter().filter(|kept| kept.product == product).map(|kept| &kept.order);
         orders.flat_map(|order| self.of_key(order, product)).map(|paid| paid.name).collect()
     }
 
-    /// Whether a payment by which a key of a product would live is disputed.
+    /// Returns whether any payment that would be [behind](Self::of_key) a key issued for `paid` is disputed.
     pub(super) fn is_disputed(&self, paid: &Paid<'d>, product: ProductId) -> bool {
         self.of_key(paid.name, product).iter().any(|paid| paid.is_disputed(product))
     }

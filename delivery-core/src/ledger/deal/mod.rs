@@ -1,11 +1,14 @@
-//! A deal: everything that a platform has reported of one sale or subscription, and the keys that came of it.
+//! A deal: everything that a platform has reported about one sale or subscription, and the keys that were issued for
+//! it.
 //!
-//! Platforms report out of order, more than once, and by different references: a sale by its order, a refund by its payment.
-//! A deal keeps the [facts], for ever. What should hold of a product's key follows from the facts, in whatever order they came:
-//! whether it is issued, [until when](view) it lives, and whether it is revoked. [`report`](Deal::report) compares that with what was
-//! done. References of one sale lead to one deal; two deals that turn out to be one are [merged](Deal::merge).
+//! Platforms report out of order, more than once, and by different references: a sale by its order, a refund by its
+//! payment. A deal keeps the [facts] for ever. From the facts, in whatever order they came, follows what should hold of
+//! a product's key: whether it is issued, [when](view) it expires, and whether it is revoked. [`report`](Deal::report)
+//! compares that with what was already done. All references of a sale lead to one deal; two deals that turn out to be
+//! about the same sale are [merged](Deal::merge).
 //!
-//! A deal is pure: it knows neither clock nor store, and names what is to be done to keys as [`Step`]s.
+//! A platform reports *charges*, *refunds* and *disputes*, and makes *statements* about subscriptions ([`Word`]). A
+//! deal is pure: it knows neither clock nor store, and returns what is to be done to keys as [`Step`]s.
 
 mod before;
 mod facts;
@@ -39,26 +42,25 @@ use self::view::View;
 use crate::key::KeyId;
 use crate::product::ProductId;
 
-/// What a platform has reported of one sale or subscription, and the keys that came of it.
+/// Everything that a platform has reported about one sale or subscription, and the keys that were issued for it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(from = "before::Stored")]
 pub struct Deal {
     /// Orders and charges, by the platform's number.
     #[serde(rename = "sales", skip_serializing_if = "BTreeMap::is_empty")]
     charges: BTreeMap<String, Charge>,
-    /// What was reported of payments.
+    /// What became of the money of payments, by the platform's number.
     #[serde(rename = "money", skip_serializing_if = "BTreeMap::is_empty")]
     payments: BTreeMap<String, Money>,
-    /// What was said of subscriptions.
+    /// The platform's statements about subscriptions.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     words: BTreeSet<Said>,
-    /// The keys.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     keys: Vec<Kept>,
     /// The payments of each invoice.
     #[serde(rename = "paid_by", skip_serializing_if = "BTreeMap::is_empty")]
     invoices: BTreeMap<String, BTreeSet<String>>,
-    /// The deal that this one turned out to be.
+    /// The number of the deal into which this one was merged.
     #[serde(skip_serializing_if = "Option::is_none")]
     merged: Option<i64>,
 }
@@ -68,67 +70,69 @@ pub struct Deal {
 struct Kept {
     key: KeyId,
     product: ProductId,
-    /// The order that it was issued for.
+    /// The order that the key was issued for, or the one it was reassigned to when its order turned out to pay for
+    /// something else.
     order: String,
-    /// The pieces whose uses it has.
+    /// The number of pieces whose uses the key has.
     pieces: u64,
-    /// When it expires, as far as the deal knows: `None` for a key that an earlier version issued.
+    /// When the key expires, as far as the deal knows; `None` for a key that an earlier version issued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     until: Option<DateTime<Utc>>,
-    /// When it expires by the product's own days.
+    /// When the key expires by the product's own validity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     own: Option<DateTime<Utc>>,
-    /// Why it was revoked because no payment for it counts any more.
+    /// Why the key was revoked, if no payment for it counts any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     taken: Option<Why>,
-    /// Whether it was revoked because a payment for it is disputed.
+    /// Whether the key was revoked because a payment for it is disputed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_disputed: bool,
-    /// A date that overrules what was known as paid when it was set: the seller's, or what an earlier version granted.
+    /// An expiry date that overrides what was known as paid when it was set. The seller set it, or an earlier version
+    /// granted it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     set: Option<Set>,
 }
 
-/// A date that overrules what was known as paid when it was set.
+/// An expiry date that overrides what was known as paid when it was set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Set {
     until: DateTime<Utc>,
-    /// What was known: until when each charge paid.
+    /// Until when each charge was known to pay when the date was set.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     known: BTreeMap<String, DateTime<Utc>>,
-    /// Whether an earlier version granted it: the first charge that names a date takes its place.
+    /// Whether an earlier version granted the date. The first charge that names a date then replaces it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_granted: bool,
 }
 
-/// The subscription by which a key renews itself.
+/// The subscription that renews a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "what there is to say")]
 pub struct Subscription<'d> {
-    /// The platform's number of it.
+    /// The platform's number of the subscription.
     pub name: &'d str,
-    /// Until when it is paid, if that is known.
+    /// Until when the subscription is paid, if that is known.
     pub paid_until: Option<DateTime<Utc>>,
 }
 
 impl Deal {
-    /// A deal that turned out to be another.
+    /// Returns a deal that was merged into the deal with this number.
     pub(crate) fn merged_into(number: i64) -> Self {
         Self { merged: Some(number), ..Self::default() }
     }
 
-    /// The deal that this one turned out to be.
+    /// Returns the number of the deal into which this one was merged.
     #[must_use]
     pub fn merged(&self) -> Option<i64> {
         self.merged
     }
 
-    /// The keys that it issued.
+    /// Returns the keys that were issued for this deal.
     pub fn keys(&self) -> impl Iterator<Item = KeyId> {
         self.keys.iter().map(|kept| kept.key)
     }
 
-    /// The subscription by which the key of a product that was sold with `order` renews itself.
+    /// Returns the subscription that renews the key of a product that was sold with `order`.
     #[must_use]
     pub fn subscription(&self, order: &str, product: ProductId) -> Option<Subscription<'_>> {
         let view = View::of(self, TimeDelta::zero());
@@ -139,20 +143,20 @@ impl Deal {
         Some(Subscription { name, paid_until })
     }
 
-    /// Whether an order is of a subscription.
+    /// Returns whether an order belongs to a subscription.
     #[must_use]
     pub fn is_of_subscription(&self, order: &str) -> bool {
         self.charges.get(order).is_some_and(|charge| charge.subscriptions.iter().any(|name| !name.is_empty()))
     }
 
-    /// The order that was authorised by a payment.
+    /// Returns the order whose payment is `payment` and was reported as authorised only.
     #[must_use]
     pub fn authorised(&self, payment: &str) -> Option<&str> {
         let is_its = |charge: &Charge| charge.is_open && charge.payment.as_deref() == Some(payment);
         self.charges.iter().find(|(_, charge)| is_its(charge)).map(|(name, _)| name.as_str())
     }
 
-    /// All products that were sold, or that a word names.
+    /// Returns all products that were sold or that a statement names.
     #[must_use]
     pub fn products(&self) -> BTreeSet<ProductId> {
         let said = self.words.iter().flat_map(|said| &said.lines);
@@ -160,7 +164,7 @@ impl Deal {
         lines.filter_map(|line| line.product).collect()
     }
 
-    /// Takes over what `other` knows: both are one deal.
+    /// Takes over the facts and keys of `other`, which is about the same sale.
     pub(crate) fn merge(&mut self, other: Self) {
         for (name, theirs) in other.charges {
             self.charges.entry(name).or_default().merge(theirs);
@@ -175,9 +179,10 @@ impl Deal {
         }
     }
 
-    /// The payment that a charge is: its invoice, where an order names that; the charge by which its subscription began; or itself.
+    /// Returns the name of the payment that a charge belongs to: that of its invoice, if the invoice is a charge of the
+    /// deal; that of the charge that began its subscription; or its own.
     ///
-    /// `firsts` are the charges by which subscriptions began.
+    /// `firsts` are the charges that began subscriptions.
     fn root<'d>(&'d self, name: &'d str, charge: &'d Charge, firsts: &[(&'d String, &'d Charge)]) -> &'d str {
         if let Some((invoice, _)) = charge.invoice.as_ref().and_then(|invoice| self.charges.get_key_value(invoice)) {
             return invoice;
@@ -189,19 +194,20 @@ impl Deal {
         first.map_or(name, |(first, _)| first)
     }
 
-    /// The product that a line of this name was sold as.
+    /// Returns the product as which a line with this name was sold.
     fn sold_as(&self, name: &str) -> Option<ProductId> {
         let lines = self.charges.values().flat_map(|charge| &charge.lines);
         lines.filter(|line| line.names.first().is_some_and(|first| first == name)).find_map(|line| line.product)
     }
 
-    /// The payments that paid a charge: several, if each paid a part of an invoice.
+    /// Returns the payments that paid a charge. There are several if each paid a part of an invoice.
     fn payments_of<'d>(&'d self, charge: &'d Charge) -> BTreeSet<&'d str> {
         let of_invoice = charge.invoice.as_ref().and_then(|invoice| self.invoices.get(invoice)).into_iter().flatten();
         charge.payment.iter().chain(of_invoice).map(String::as_str).collect()
     }
 
-    /// What became of the money of a charge. What several payments paid is refunded when each of them is.
+    /// Returns what became of the money of a charge. A charge that several payments paid is refunded once all of them
+    /// are.
     fn money_of(&self, charge: &Charge) -> Money {
         let (mut all, names) = (charge.money.clone(), self.payments_of(charge));
         let payments: Vec<&Money> = names.iter().filter_map(|name| self.payments.get(*name)).collect();
@@ -226,7 +232,7 @@ impl Deal {
         self.charges.entry(name.to_owned()).or_default()
     }
 
-    /// Takes note of references: of an order, or of an invoice and its payment.
+    /// Records references: those of an order, and the payment of an invoice.
     fn link(&mut self, links: &Links) {
         if let Some(order) = &links.order {
             if let Some(subscription) = &links.subscription {

@@ -1,4 +1,4 @@
-//! Takes note of what a report says.
+//! Records the facts that a report states.
 
 use super::facts::Said;
 use super::step::ReportOutcome;
@@ -8,7 +8,7 @@ const NO_CHANGE: &str = "it changes no key";
 const UNKNOWN: &str = "no sale of this payment is known here";
 
 impl Deal {
-    /// Takes note of a report, and returns its outcome as far as it does not depend on keys.
+    /// Records a report, and returns its outcome as far as that does not depend on keys.
     pub(super) fn note(&mut self, report: &Report) -> ReportOutcome {
         match report {
             Report::Charged(charged) => self.note_charge(charged),
@@ -35,7 +35,7 @@ impl Deal {
                 disputed.entry(number.clone().unwrap_or_default()).or_insert_with(|| lines.to_vec());
                 ReportOutcome::Revoked(self.if_unknown())
             }
-            // A dispute about a part has revoked nothing.
+            // A dispute about a part of the money revoked nothing.
             Report::Won(Dispute { extent: Extent::Partial { .. }, .. }) => ReportOutcome::Nothing(NO_CHANGE),
             Report::Won(Dispute { of, number, end, .. }) => {
                 let money = self.money(of);
@@ -93,7 +93,7 @@ impl Deal {
                 if charge.returned.insert(refund.clone(), lines.clone()).is_some() {
                     return ReportOutcome::Known;
                 }
-                // Of an order that is not known yet, nobody can tell how many pieces are left.
+                // For an order that is not known yet, the number of pieces left is unknown too.
                 let may_be_all = !charge.is_paid() && lines.iter().any(|line| line.pieces > 0);
                 if may_be_all || charge.returned_products() != before {
                     return ReportOutcome::Revoked(self.if_unknown());
@@ -104,20 +104,20 @@ impl Deal {
         }
     }
 
-    /// Takes note that a part of the money went back.
+    /// Records that a part of the money went back.
     fn note_part(&mut self, of: &ChargeRef, refund: &str) -> ReportOutcome {
         let is_new = self.money(of).partial.insert(refund.to_owned());
         if is_new { ReportOutcome::PartlyRefunded } else { ReportOutcome::Known }
     }
 
-    /// Whether a refund is of one of several payments for a charge, the others of which stay.
+    /// Returns whether a refund is of one of several payments for a charge that is not refunded as a whole.
     fn is_paid_beside(&self, of: &ChargeRef) -> bool {
         let ChargeRef::Payment(payment) = of else { return false };
         let is_its = |charge: &&Charge| self.payments_of(charge).contains(payment.as_str());
         self.charges.values().filter(is_its).any(|charge| !self.money_of(charge).is_refunded())
     }
 
-    /// Why a report about money concerns no key, if it does not.
+    /// Returns why a report about money concerns no key, if it concerns none.
     fn if_unknown(&self) -> Option<&'static str> {
         let is_any = self.charges.values().any(Charge::is_paid);
         (!is_any).then_some(UNKNOWN)

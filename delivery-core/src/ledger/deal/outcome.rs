@@ -1,4 +1,4 @@
-//! What a report has changed of keys, or why it changed none.
+//! The outcome of a report: what it changed of keys, or why it changed nothing.
 
 use chrono::{DateTime, Utc};
 
@@ -9,12 +9,12 @@ use super::view::View;
 use super::{Bought, Captured, Charge, Charged, Deal, Report, Standing, Term};
 use crate::product::ProductId;
 
-/// A sale that was disputed before it was reported waits for the end of the dispute.
+/// The reason why a sale waits that was disputed before it was reported. It waits for the end of the dispute.
 const DISPUTED: &str = "the payment is disputed";
 
 impl Deal {
-    /// The outcome of a report. `noted` is what [`note`](Self::note) has returned of it; `was_paid` says whether its order had been
-    /// reported as paid before.
+    /// Returns the outcome of a report. `noted` is what [`note`](Self::note) returned for it; `was_paid` says whether
+    /// its order had been reported as paid before.
     pub(super) fn outcome(
         &self,
         (view, settled): (&View<'_>, &Settled<'_>),
@@ -32,7 +32,8 @@ impl Deal {
             Report::Told(word) => {
                 let is_link = (word.standing, word.term) == (Standing::Unsaid, Term::Unsaid);
                 let came = self.changed(settled).unwrap_or(noted);
-                // This word may be the last that offers what a disputed payment is for: it waits for the end of the dispute.
+                // This statement may be the last report that offers what a disputed payment is for, so it waits for the
+                // end of the dispute.
                 let products = word.offers.iter().map(|offer| offer.product);
                 let paid = word
                     .links
@@ -74,7 +75,7 @@ impl Deal {
         }
     }
 
-    /// What a report changes of keys; `None` if it changes no date and revokes nothing.
+    /// Returns what a report changed of keys; `None` if it issued and revoked nothing and changed no date.
     fn changed(&self, settled: &Settled<'_>) -> Option<ReportOutcome> {
         let Settled { steps, .. } = settled;
         let is_later =
@@ -92,7 +93,7 @@ impl Deal {
         }
     }
 
-    /// Whether a report needs a product that it does not have: then it waits for the seller.
+    /// Returns whether a report needs a product that is missing. The report then waits for the seller.
     pub(super) fn is_incomplete(&self, view: &View<'_>, report: &Report, came: ReportOutcome) -> bool {
         match report {
             Report::Charged(Charged { order, .. }) => {
@@ -103,8 +104,8 @@ impl Deal {
         }
     }
 
-    /// Whether `order` lacks nothing: each of its lines is a product, it pays for products of charges before it, or its
-    /// money went back. What else a subscription charges once, such as a fee, may be no product.
+    /// Returns whether `order` lacks nothing: each of its lines is mapped to a product, it pays for products of earlier
+    /// charges, or its money went back. What a subscription charges only once, such as a fee, needs no product.
     pub(super) fn serves(&self, view: &View<'_>, order: &str) -> bool {
         let is_mapped = |line: &Bought| line.product.is_some();
         let is_all = |charge: &Charge| {
@@ -121,7 +122,8 @@ impl Deal {
 }
 
 impl Settled<'_> {
-    /// Whether a product of a payment still has no key: it waits, also if others are issued.
+    /// Returns the outcome if a product of a payment still has no key, even if other keys are issued: the report then
+    /// waits.
     fn lacks(&self, view: &View<'_>, paid: &Paid<'_>) -> Option<ReportOutcome> {
         let is_issued = |product: ProductId| {
             self.steps.iter().any(|step| matches!(step, Step::Issue(_, offer, _) if offer.product == product))
@@ -135,7 +137,7 @@ impl Settled<'_> {
         (!lacking.is_empty()).then_some(ReportOutcome::Lacks)
     }
 
-    /// Whether a key of a product lives by a payment.
+    /// Returns whether a payment is [behind](View::of_key) a key of a product.
     fn holds(&self, view: &View<'_>, paid: &Paid<'_>, product: ProductId) -> bool {
         view.payers(&self.keys, product).contains(paid.name)
     }

@@ -10,15 +10,15 @@ use crate::order::OrderId;
 pub enum ChargeRef {
     /// An order or charge, by the platform's own number.
     Order(OrderId),
-    /// A payment.
+    /// A payment, by the platform's own number.
     Payment(OrderId),
 }
 
-/// A platform's references of one sale or charge, beside its number.
+/// A platform's references to one sale or charge, besides its number.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
 pub struct Links {
-    /// The order, where the references were not read from it.
+    /// The order, unless the references were read from the order itself.
     pub order: Option<OrderId>,
     /// The payment.
     pub payment: Option<OrderId>,
@@ -26,13 +26,13 @@ pub struct Links {
     pub invoice: Option<OrderId>,
     /// The subscription.
     pub subscription: Option<OrderId>,
-    /// Whether it is the charge by which the subscription began: the same payment as the order that began it, where the platform
-    /// reports both.
+    /// Whether the references are those of the charge that began the subscription. If the platform also reports the
+    /// order that began it, both are the same payment.
     #[serde(default)]
     pub is_first: bool,
 }
 
-/// What kind of thing a platform's reference names.
+/// The kind of thing that a platform's reference names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(clippy::exhaustive_enums, reason = "what platforms name")]
 pub enum ReferenceKind {
@@ -49,7 +49,7 @@ pub enum ReferenceKind {
 impl ReferenceKind {
     const ALL: [Self; 4] = [Self::Order, Self::Payment, Self::Invoice, Self::Subscription];
 
-    /// The name that a store keeps.
+    /// Returns the name that a store keeps.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -73,7 +73,7 @@ impl std::str::FromStr for ReferenceKind {
 crate::text::serde_as_text!(ReferenceKind);
 
 impl ChargeRef {
-    /// The platform's number of it.
+    /// Returns the platform's number of the order, charge or payment.
     #[must_use]
     pub fn id(&self) -> &OrderId {
         let (Self::Order(id) | Self::Payment(id)) = self;
@@ -89,7 +89,7 @@ impl ChargeRef {
 }
 
 impl Links {
-    /// References of something that belongs to a subscription, or to none.
+    /// Returns references to something that belongs to this subscription, or to none.
     #[must_use]
     pub fn of_subscription(subscription: Option<OrderId>) -> Self {
         Self { subscription, ..Self::default() }

@@ -1,4 +1,4 @@
-//! What platforms report of sales.
+//! Reports of platforms about sales.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -9,31 +9,31 @@ use crate::ledger::NewSale;
 use crate::order::OrderId;
 use crate::product::ProductId;
 
-/// The most products of an order: one of more waits for the seller.
+/// The maximum number of products in an order. An order with more products waits for the seller.
 pub const MOST_PRODUCTS: usize = 32;
 
-/// Something that a platform reports of a sale.
+/// A platform's report about a sale.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "what a deal knows to do")]
 pub enum Report {
     /// An order was paid, or a subscription was charged.
     Charged(Charged),
-    /// A payment that was authorised before was taken.
+    /// A payment that was only authorised before was captured.
     Captured(Captured),
-    /// What the platform says of a subscription itself.
+    /// A statement about a subscription itself.
     Told(Word),
-    /// Money went back, or an order was cancelled.
+    /// A payment was refunded, or an order was cancelled.
     Refunded(Refund),
-    /// A refund failed: the money stays.
+    /// A refund failed: the seller keeps the money.
     Kept {
-        /// Of what.
+        /// The charge whose refund failed.
         of: ChargeRef,
-        /// When.
+        /// When the refund failed.
         at: DateTime<Utc>,
     },
-    /// A buyer's bank took a payment back, or is about to.
+    /// A dispute was opened: the buyer's bank took a payment back, or is about to.
     Disputed(Dispute),
-    /// A dispute was won: the money stays.
+    /// The seller won a dispute and keeps the money.
     Won(Dispute),
     /// References that belong to the same sale.
     Linked(Links),
@@ -45,35 +45,35 @@ pub enum Report {
 pub struct Charged {
     /// The platform's number of the order or charge.
     pub order: OrderId,
-    /// When it was paid, in whole seconds.
+    /// When the order or charge was paid, in whole seconds.
     pub at: DateTime<Utc>,
-    /// When the platform said that it stands; a cancellation of that second or later counts.
+    /// When the platform reported the order as valid. A cancellation of that second or later still counts.
     pub stands_at: Option<DateTime<Utc>>,
-    /// Whether it is authorised only: it is paid once its payment is [captured](Report::Captured).
+    /// Whether the payment is only authorised. The order is paid once the payment is [captured](Report::Captured).
     pub is_open: bool,
-    /// Its other references; the order, if another began its subscription.
+    /// The other references of the order or charge. `order` is set if another order began its subscription.
     pub links: Links,
-    /// What was bought.
+    /// The lines that were bought.
     pub lines: Vec<Bought>,
     /// The key of each product that was bought, ready to be issued.
     pub offers: Vec<Offer>,
-    /// Why a line has no product, for the seller.
+    /// Why a line has no product, for the seller to read.
     pub missing: Option<String>,
 }
 
-/// A payment that was authorised before, and taken.
+/// The capture of a payment that was only authorised before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
 pub struct Captured {
     /// The payment.
     pub payment: OrderId,
-    /// When, in whole seconds.
+    /// When the payment was captured, in whole seconds.
     pub at: DateTime<Utc>,
-    /// The order that was authorised by it, if it is known.
+    /// The order that the payment authorised, if it is known.
     pub order: Option<OrderId>,
-    /// The keys of the products of that order.
+    /// The keys of that order's products, ready to be issued.
     pub offers: Vec<Offer>,
-    /// What is missing, for the seller, so that they cannot be offered.
+    /// Why the keys cannot be offered, for the seller to read.
     pub missing: Option<String>,
 }
 
@@ -81,42 +81,42 @@ pub struct Captured {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
 pub struct Bought {
-    /// Its identity within the order.
+    /// The line's identity within the order.
     pub line: String,
-    /// What the platform calls it, the most specific name first.
+    /// The platform's names for the line, the most specific first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// The product that it is; `None` while the seller has mapped it to none.
+    /// The product that the line is mapped to; `None` while the seller has not mapped the line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub product: Option<ProductId>,
-    /// How many pieces.
+    /// The number of pieces.
     pub pieces: u64,
-    /// What it cost, where refunds are told in money.
+    /// The price in the platform's smallest unit, if the platform reports refunds as amounts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amount: Option<u64>,
-    /// What it pays for.
+    /// The time that the line pays for.
     #[serde(default, skip_serializing_if = "Term::is_unsaid")]
     pub term: Term,
-    /// How long its product's keys live where nothing says until when they are paid.
+    /// How long the product's keys are valid if no report says until when they are paid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own: Option<Own>,
 }
 
-/// What a platform says of a subscription itself, rather than of a charge.
+/// A platform's statement about a subscription itself, rather than about a charge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
 pub struct Word {
-    /// When it was so, in whole seconds.
+    /// When the statement was true, in whole seconds.
     pub at: DateTime<Utc>,
-    /// The subscription, and the order that began it if the word names that.
+    /// The subscription, and the order that began it if the statement names that order.
     pub links: Links,
-    /// What the subscription is of; empty if the word does not say.
+    /// What the subscription is for; empty if the statement does not say.
     pub lines: Vec<Bought>,
-    /// How it stands.
+    /// The status of the subscription.
     pub standing: Standing,
-    /// The time that the word names.
+    /// The time that the statement names.
     pub term: Term,
-    /// The keys of its products, for charges that name none.
+    /// The keys of the products in the statement, for charges that name no product.
     pub offers: Vec<Offer>,
 }
 
@@ -126,26 +126,27 @@ pub struct Word {
 pub struct Offer {
     /// The product.
     pub product: ProductId,
-    /// How many pieces.
+    /// The number of pieces.
     pub pieces: u64,
     /// The key and its messages.
     pub sale: NewSale,
 }
 
-/// Money that went back.
+/// A refund of a charge, or the cancellation of an order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
 pub struct Refund {
-    /// Of what.
+    /// The charge that was refunded.
     pub of: ChargeRef,
-    /// Other references of what was refunded: by them it is found where `of` is not known.
+    /// Further references of the charge, by which its sale is found if `of` is not known.
     #[serde(default, alias = "references")]
     pub links: Links,
-    /// How much of it.
+    /// How much was refunded.
     pub extent: Extent,
-    /// Why.
+    /// Why it was refunded.
     pub cause: Cause,
-    /// When the platform said so, where it may say the opposite later: the newest word counts. `None`: it is final.
+    /// When the platform reported the refund, if it may report the opposite later: the newest report counts. `None` if
+    /// the refund is final.
     #[serde(default)]
     pub at: Option<DateTime<Utc>>,
 }
@@ -154,13 +155,14 @@ pub struct Refund {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
 pub struct Dispute {
-    /// About what.
+    /// The disputed charge.
     pub of: ChargeRef,
     /// The platform's own number of the dispute.
     pub number: Option<String>,
-    /// The platform's own number of the end of a dispute, where it does not say of which: it ends any.
+    /// The platform's own number of the end of a dispute, if the platform does not say which dispute ended. Such an end
+    /// may be that of any dispute.
     pub end: Option<String>,
-    /// How much is disputed. An end is of all that its dispute was about.
+    /// How much is disputed. The end of a dispute concerns everything that the dispute was about.
     #[serde(default = "all")]
     pub extent: Extent,
 }
@@ -169,7 +171,7 @@ fn all() -> Extent {
     Extent::Full
 }
 
-/// A name, or the first of those that an earlier version kept.
+/// Reads a name, or the first of the names that an earlier version stored.
 fn first<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -187,19 +189,19 @@ fn first<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error>
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_enums, reason = "what platforms say")]
 pub enum Extent {
-    /// All of it.
+    /// The whole charge.
     Full,
     /// A part of the money.
     Partial {
-        /// What tells this refund from others of the same order or payment: the platform's own number, or the sum that was refunded
-        /// so far. Each counts once.
+        /// Distinguishes this refund from others of the same order or payment: the platform's own number of it, or the
+        /// sum refunded so far. Each counts once.
         refund: String,
     },
-    /// Some pieces of some lines. A line is refunded when its pieces or its money add up.
+    /// Some pieces of some lines. A line is refunded once the returned pieces or amounts add up to the whole line.
     Lines {
-        /// The platform's own number of this refund: each counts once.
+        /// The platform's own number of this refund. Each counts once.
         refund: String,
-        /// What was refunded.
+        /// The pieces that were refunded.
         lines: Vec<Returned>,
     },
 }
@@ -208,26 +210,26 @@ pub enum Extent {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
 pub struct Returned {
-    /// Its identity within the order, if the platform says which line it was.
-    // The former names are those of events that an earlier version kept.
+    /// The line's identity within the order, if the platform says which line it was.
+    // The aliases are the names under which an earlier version stored these fields.
     #[serde(default, alias = "id", skip_serializing_if = "Option::is_none")]
     pub line: Option<String>,
-    /// The most specific name that the platform has for the line; empty if it has none.
+    /// The platform's most specific name for the line; empty if the platform has none.
     #[serde(default, alias = "names", deserialize_with = "first")]
     pub name: String,
-    /// How many pieces; more than there are stand for all.
+    /// The number of refunded pieces. A number above that of the line stands for all pieces.
     #[serde(alias = "quantity")]
     pub pieces: u64,
-    /// How much money, in the platform's smallest unit, where refunds are told in money.
+    /// The refunded amount in the platform's smallest unit, if the platform reports refunds as amounts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amount: Option<u64>,
 }
 
-/// Why money went back.
+/// Why a payment was refunded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_enums, reason = "what platforms say")]
 pub enum Cause {
-    /// The seller refunded it.
+    /// The seller refunded the payment.
     #[serde(alias = "refund")]
     Refund,
     /// The order was cancelled after it was paid.
@@ -236,20 +238,20 @@ pub enum Cause {
 }
 
 impl Refund {
-    /// All of it.
+    /// Returns a full and final refund.
     #[must_use]
     pub fn full(of: ChargeRef) -> Self {
         Self { of, links: Links::default(), extent: Extent::Full, cause: Cause::Refund, at: None }
     }
 
-    /// All of it if `is_full`, else a part of the money, which `refund` tells from others.
+    /// Returns a full refund if `is_full`, otherwise a partial refund that `refund` distinguishes from others.
     #[must_use]
     pub fn of(of: ChargeRef, is_full: bool, refund: Option<String>) -> Self {
         let partial = || Extent::Partial { refund: refund.unwrap_or_default() };
         Self { extent: if is_full { Extent::Full } else { partial() }, ..Self::full(of) }
     }
 
-    /// A paid order that was cancelled.
+    /// Returns the cancellation of a paid order.
     #[must_use]
     pub fn cancelled(order: OrderId) -> Self {
         Self { cause: Cause::Cancellation, ..Self::full(ChargeRef::Order(order)) }
@@ -263,7 +265,7 @@ impl From<ChargeRef> for Dispute {
 }
 
 impl Report {
-    /// The keys that it may issue, and the order of theirs.
+    /// Returns the keys that the report may issue, and the order that they belong to.
     pub(crate) fn offers(&self) -> (&[Offer], Option<&OrderId>) {
         match self {
             Self::Charged(charged) => (&charged.offers, Some(&charged.order)),
@@ -273,7 +275,7 @@ impl Report {
         }
     }
 
-    /// Everything that it names.
+    /// Returns every reference that the report names.
     pub(crate) fn references(&self) -> Vec<(ReferenceKind, &OrderId)> {
         match self {
             Self::Charged(Charged { order, links, .. }) => {

@@ -1,4 +1,4 @@
-//! Compares what should hold with what was done.
+//! Compares what should hold of keys with what was done.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,27 +12,27 @@ use crate::key::{Key, KeyId};
 use crate::order::OrderId;
 use crate::product::ProductId;
 
-/// What a report comes to.
+/// The result of a report.
 pub(crate) struct Reported<'r> {
-    /// Its outcome.
+    /// The report's outcome.
     pub(crate) came: ReportOutcome,
-    /// Whether it needs a product that it does not have.
+    /// Whether the report needs a product that is missing.
     pub(crate) is_incomplete: bool,
-    /// What is to be done, in this order.
+    /// The steps to carry out, in this order.
     pub(crate) steps: Vec<Step<'r>>,
 }
 
-/// What is left to do, and the keys as they are once it is done.
+/// The steps left to carry out, and the keys as they are afterwards.
 pub(super) struct Settled<'r> {
     pub(super) steps: Vec<Step<'r>>,
     pub(super) keys: Vec<Kept>,
-    /// Refunds of a part that are noted with keys now, each after the name of its charge.
+    /// Partial refunds that these steps note with keys, each after the name of its charge.
     refunds: Vec<(String, String)>,
 }
 
 impl Deal {
-    /// Takes note of a report. `expiry` tells when a key expires now, and `grace` how long a subscription's key lives beyond what is
-    /// paid.
+    /// Records a report, and returns the steps that follow. `expiry` returns when a key expires now; `grace` is how
+    /// long a subscription's key is valid beyond the time that is paid for.
     pub(crate) fn report<'r>(
         &mut self,
         report: &'r Report,
@@ -56,7 +56,7 @@ impl Deal {
         Reported { came, is_incomplete, steps: self.take(settled) }
     }
 
-    /// Returns what is left to do after the steps of a report. Its offers may be issued.
+    /// Returns the steps left after those of a report. The keys that the report offers may be issued.
     pub(crate) fn settle<'r>(&mut self, report: &'r Report, grace: TimeDelta) -> Vec<Step<'r>> {
         let settled = self.settled(&View::of(self, grace), report);
         self.take(settled)
@@ -70,16 +70,17 @@ impl Deal {
         settled.steps
     }
 
-    /// A key was issued, or was there already, for `order`.
+    /// Records the key that was issued, or existed already, for `order`.
     pub(crate) fn sold(&mut self, order: &OrderId, offer: &Offer, key: &Key) {
         let kept = Kept::new(key.id(), offer.product, order.as_str(), offer.pieces);
         let until = Some(key.state().expires_at);
-        // One that was there already keeps its date.
+        // A key that existed already keeps its expiry.
         let own = if key.id() == offer.sale.key.id { Some(offer.sale.key.expires_at) } else { until };
         self.keys.push(Kept { until, own, ..kept });
     }
 
-    /// Dates that are not the deal's own: set by the seller, or granted by an earlier version. Each overrules what is known until now.
+    /// Returns expiry dates that the deal did not set: the seller set them, or an earlier version granted them. Each
+    /// overrides what is known as paid so far.
     fn dates_set(&self, view: &View<'_>, expiry: &dyn Fn(KeyId) -> Option<DateTime<Utc>>) -> Vec<(usize, Set)> {
         let set = self.keys.iter().enumerate().filter_map(|(index, kept)| {
             let until = expiry(kept.key).filter(|until| Some(*until) != kept.until)?;
@@ -92,7 +93,7 @@ impl Deal {
         set.collect()
     }
 
-    /// Compares what should hold with what was done.
+    /// Compares what should hold of keys with what was done.
     fn settled<'r>(&self, view: &View<'_>, report: &'r Report) -> Settled<'r> {
         let (offers, order) = report.offers();
         let mut steps = Vec::new();
@@ -112,7 +113,7 @@ impl Deal {
         }
         for offer in offers {
             let Some(order) = order else { continue };
-            // Payments by which a key of the order would live: any other would lack its key still.
+            // Only payments that would be behind a key of this order: a key for any other payment would not serve it.
             let payers = view.payers(&settled, offer.product);
             let missing = view.of_key(order.as_str(), offer.product).into_iter().find(|paid| {
                 paid.is_reported()
@@ -128,7 +129,7 @@ impl Deal {
         Settled { steps, keys: settled, refunds }
     }
 
-    /// A key whose order turns out to pay for something else is that of a payment for its product that has none.
+    /// Reassigns a key whose order turned out to pay for something else, to a payment for its product that has no key.
     fn find_payment<'d>(&self, view: &View<'d>, kept: &mut Kept, found: &mut BTreeSet<(&'d str, ProductId)>) {
         let product = kept.product;
         if !view.of_key(&kept.order, product).is_empty() {
@@ -143,13 +144,14 @@ impl Deal {
         }
     }
 
-    /// The pieces of its product that were sold with the order of a key.
+    /// Returns how many pieces of a key's product were sold with its order.
     fn pieces(&self, kept: &Kept) -> u64 {
         let lines = self.charges.get(&kept.order).into_iter().flat_map(|charge| &charge.lines);
         lines.filter(|line| line.product == Some(kept.product)).map(|line| line.pieces).sum()
     }
 
-    /// Refunds of a part of the money, each noted once, when there are keys. Returns them with the charge that they are noted with.
+    /// Adds the steps that note partial refunds with keys, each refund once. Returns these refunds, each after the name
+    /// of its charge.
     fn notes(&self, view: &View<'_>, steps: &mut Vec<Step<'_>>) -> Vec<(String, String)> {
         let mut noted = Vec::new();
         for (paid, refund) in view.paid.iter().flat_map(|paid| paid.unnoted().into_iter().map(move |it| (paid, it))) {

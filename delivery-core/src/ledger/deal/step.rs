@@ -1,4 +1,4 @@
-//! What is to be done to keys, and the outcome of a report.
+//! Steps to carry out on keys, and the outcome of a report.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -7,20 +7,20 @@ use super::Offer;
 use crate::key::KeyId;
 use crate::order::OrderId;
 
-/// Something to be done to a key.
+/// A step to carry out on a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step<'r> {
-    /// Issue the key of an offer for an order, until then if that is known. [`Deal::sold`] is told of the key that came of it.
+    /// Issue the key of an offer for an order, valid until this time if it is known. The issued key is then passed to
+    /// `Deal::sold`.
     Issue(&'r OrderId, &'r Offer, Option<DateTime<Utc>>),
-    /// Add the uses of the pieces of an offer beyond the first of them, by this number.
+    /// Add the uses of an offer's pieces beyond this number of pieces.
     Add(KeyId, &'r Offer, u64),
-    /// Let it expire then.
+    /// Let the key expire at this time.
     Until(KeyId, DateTime<Utc>),
-    /// Revoke it.
     Revoke(KeyId, Why),
     /// Lift the revocation, if the platform made it for this reason.
     Lift(KeyId, Why),
-    /// Take a note that a part of the money went back.
+    /// Note in the audit log that a part of the money went back.
     Note(KeyId),
 }
 
@@ -39,27 +39,27 @@ pub(crate) enum ReportOutcome {
     Issued,
     Renewed,
     Ended,
-    /// With a reason if no key is concerned.
+    /// With a reason if the report concerns no key.
     Revoked(Option<&'static str>),
     Restored,
     PartlyRefunded,
-    /// Nothing yet: its payment is authorised, and was not taken.
+    /// Nothing yet: the payment is authorised, but not captured.
     Authorised,
-    /// Nothing, and nothing will come of it, for this reason.
+    /// Nothing, now and later, for this reason.
     Nothing(&'static str),
-    /// Nothing new.
+    /// Nothing new: an earlier report had the same effect.
     Known,
-    /// It cannot be done yet, for this reason.
+    /// The report cannot be applied yet, for this reason.
     Waits(&'static str),
-    /// A key is missing that could not be offered.
+    /// A product has no key, and the report does not offer one.
     Lacks,
 }
 
 impl ReportOutcome {
-    /// References say nothing of what is paid, although a date may follow from them.
+    /// The outcome of references: they say nothing about what is paid, although a date may follow from them.
     pub(super) const LINKS: Self = Self::Nothing("it links references of one sale");
 
-    /// The outcome of a report that says nothing of what is paid.
+    /// Returns the outcome of a report that says nothing about what is paid.
     pub(super) fn of_link(self) -> Self {
         if matches!(self, Self::Renewed | Self::Ended) { Self::LINKS } else { self }
     }
@@ -70,12 +70,12 @@ impl Step<'_> {
         matches!(self, Self::Revoke(..))
     }
 
-    /// Whether it sells something.
+    /// Returns whether the step sells something.
     pub(super) fn is_sale(&self) -> bool {
         matches!(self, Self::Issue(..) | Self::Add(..))
     }
 
-    /// The key that it lets expire at another time, and that time.
+    /// Returns the key whose expiry the step changes, and the new expiry.
     pub(super) fn date(&self) -> Option<(KeyId, DateTime<Utc>)> {
         if let Self::Until(key, until) = self { Some((*key, *until)) } else { None }
     }

@@ -5,26 +5,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::terms::NEVER;
 
-/// The time that a line or a word is about. All in whole seconds.
+/// The time that a line or a statement is about, in whole seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_enums, reason = "what platforms say")]
 #[serde(rename_all = "snake_case")]
 pub enum Term {
-    /// It does not say.
+    /// The platform does not say.
     #[default]
     Unsaid,
-    /// Until then.
+    /// Until this time.
     Until(DateTime<Utc>),
     /// A period.
     Period {
-        /// When it begins.
+        /// When the period begins.
         from: DateTime<Utc>,
-        /// When it ends.
+        /// When the period ends.
         until: DateTime<Utc>,
     },
-    /// Calendar periods from the charge.
+    /// A calendar period that begins with the charge.
     Every(Recurrence),
-    /// A line that the subscription does not charge again: it is sold for the product's own days.
+    /// A line that the subscription does not charge again. The product's own validity applies.
     Once,
 }
 
@@ -35,37 +35,37 @@ pub enum Term {
 pub enum Recurrence {
     /// This number of days; a week is seven.
     Days(u32),
-    /// This number of months; a year is twelve. A month later is the same day, or the last of the month.
+    /// This number of months; a year is twelve. A month later is the same day, or the last day of the month.
     Months(u32),
 }
 
-/// How a subscription stands.
+/// The status of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_enums, reason = "what platforms say")]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
-    /// Its trial runs, until the end of the word's term.
+    /// The trial runs until the end of the statement's term.
     Trialing,
-    /// It is alive.
+    /// The subscription is active.
     Active,
-    /// It ends with its term, and is alive until then.
+    /// The subscription is active until the end of the statement's term, and ends then.
     Leaving,
-    /// It has ended, at the end of the word's term.
+    /// The subscription ended: at the end of the statement's term or, without one, when the statement was true.
     Ended,
-    /// The word does not say.
+    /// The statement does not say.
     Unsaid,
 }
 
-/// How long a product's keys live where nothing says until when they are paid.
+/// How long a product's keys are valid if nothing says until when they are paid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_enums, reason = "what terms say")]
 #[serde(rename_all = "snake_case")]
 pub enum Own {
     /// This number of days.
     Days(u16),
-    /// For ever, because no terms say otherwise.
+    /// For ever, because no terms limit the validity.
     Unlimited,
-    /// For ever, whatever is paid: the product's own terms say so.
+    /// For ever, whatever is paid, because the product's own terms say so.
     Never,
 }
 
@@ -74,7 +74,7 @@ impl Term {
         *self == Self::Unsaid
     }
 
-    /// When it ends, if it says so.
+    /// Returns when the term ends, if it says so.
     #[must_use]
     pub fn end(self) -> Option<DateTime<Utc>> {
         match self {
@@ -83,7 +83,7 @@ impl Term {
         }
     }
 
-    /// When it begins.
+    /// Returns when the term begins, if it says so.
     pub(super) fn begin(self) -> Option<DateTime<Utc>> {
         match self {
             Self::Period { from, .. } => Some(from),
@@ -93,7 +93,7 @@ impl Term {
 }
 
 impl Recurrence {
-    /// The time one period after `at`, at most [`NEVER`].
+    /// Returns the time one period after `at`, at most [`NEVER`].
     #[must_use]
     pub fn after(self, at: DateTime<Utc>) -> DateTime<Utc> {
         let after = match self {
@@ -105,7 +105,7 @@ impl Recurrence {
 }
 
 impl Own {
-    /// The end of a key's life that begins at `at`.
+    /// Returns when a key whose validity begins at `at` expires.
     pub(super) fn after(self, at: DateTime<Utc>) -> DateTime<Utc> {
         match self {
             Self::Days(days) => later(at, TimeDelta::days(days.into())),
@@ -114,7 +114,7 @@ impl Own {
     }
 }
 
-/// `at` and some time after it, at most [`NEVER`].
+/// Returns the time `by` after `at`, at most [`NEVER`].
 pub(super) fn later(at: DateTime<Utc>, by: TimeDelta) -> DateTime<Utc> {
     at.checked_add_signed(by).map_or(NEVER, |later| later.min(NEVER))
 }

@@ -1,8 +1,9 @@
 //! Until when a product is paid: a function of the facts of a deal alone, in whatever order they came.
 //!
-//! A subscription's key lives until the latest end of what was [charged](super::paid), and some days of grace. [`View::end`] is the rule: a
-//! charge pays for its own period; else until a date that the platform names; else for a calendar period; else until the next charge
-//! begins; else, if it is the newest, for the product's own days.
+//! A subscription's key is valid until the latest end of its [payments](super::paid), and some days of grace.
+//! [`View::end`] is the rule for the end of a payment, the first of these that is known: the end of the charge's own
+//! period; a date that the platform names; the end of a calendar period; the beginning of the next charge; or, for the
+//! newest charge, the end of the product's own validity.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -16,17 +17,18 @@ use super::{Deal, Recurrence};
 use crate::product::ProductId;
 use crate::terms::NEVER;
 
-/// How long after a charge a word may still say what it was for: the two are sent separately, by clocks of their own.
+/// How long after a charge a statement may still say what the charge was for. Platforms send the two separately, with
+/// different clocks.
 const SAYS_WHAT: TimeDelta = TimeDelta::hours(1);
 
 /// Until when a payment pays for a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PaidUntil {
-    /// Until when it is paid.
+    /// The end of the time that is paid for.
     pub(super) paid: DateTime<Utc>,
-    /// Until when a key lives by it.
+    /// When a key expires by this payment: the paid end, plus the grace if it applies.
     pub(super) until: DateTime<Utc>,
-    /// Whether a platform says so, rather than the product's own days.
+    /// Whether a platform names this end, rather than the next charge or the product's own validity.
     pub(super) is_named: bool,
 }
 
@@ -34,20 +36,20 @@ pub(super) struct PaidUntil {
 #[derive(Debug)]
 pub(super) struct View<'d> {
     deal: &'d Deal,
-    /// In the order in which they were paid.
+    /// The payments, in the order in which they were paid.
     pub(super) paid: Vec<Paid<'d>>,
     grace: TimeDelta,
 }
 
-/// What is known after a payment.
+/// What is known about the time after a payment.
 struct After<'p, 'd> {
     /// When the next charge was made.
     next: Option<DateTime<Utc>>,
-    /// The next charge whose money stayed.
+    /// The next charge that was not refunded.
     next_left: Option<&'p Paid<'d>>,
-    /// The dates that words name.
+    /// The dates that statements name.
     dates: &'p BTreeSet<DateTime<Utc>>,
-    /// Those of trials among them.
+    /// Those of the dates that end a trial.
     trials: &'p BTreeSet<DateTime<Utc>>,
 }
 
@@ -71,7 +73,7 @@ impl<'d> View<'d> {
                 products: BTreeSet::new(),
                 only: None,
             });
-            // An order tells when it was paid where its invoice does not.
+            // If the invoice does not say when it was paid, its order does.
             paid.at = if name == root { at.or(paid.at) } else { paid.at.or(at) };
             paid.parts.push((name, charge, money));
         }
@@ -85,8 +87,8 @@ impl<'d> View<'d> {
         view
     }
 
-    /// A payment for each subscription that an order began, and one for what is of none: each for the products that the subscription's
-    /// words name, or that it charged again.
+    /// Splits a payment whose order began several subscriptions into one payment for each, and one for what belongs to
+    /// none. Each is for the products that the subscription's statements name or that the subscription charged again.
     fn by_subscription(&self, paid: Paid<'d>) -> Vec<Paid<'d>> {
         let names = paid.parts.iter().flat_map(|(_, charge, _)| &charge.subscriptions).map(String::as_str);
         let mut names: BTreeSet<&'d str> = names.collect();
@@ -112,7 +114,7 @@ impl<'d> View<'d> {
         split
     }
 
-    /// The products that a payment is for, when those before it are known.
+    /// Returns the products that a payment is for, given all earlier payments in `self.paid`.
     fn products(&self, paid: &Paid<'d>) -> BTreeSet<ProductId> {
         if let Some(only) = &paid.only {
             return only.clone();
@@ -133,7 +135,7 @@ impl<'d> View<'d> {
         before.map(|before| self.again(before)).find(|again| !again.is_empty()).unwrap_or_default()
     }
 
-    /// The products of a payment that its subscription charges again, rather than what was sold beside them once.
+    /// Returns the products of a payment that its subscription charges again, without those sold beside them only once.
     fn again(&self, paid: &Paid<'d>) -> BTreeSet<ProductId> {
         if paid.names_none() {
             return paid.products.clone();
@@ -143,12 +145,12 @@ impl<'d> View<'d> {
         let is_beside =
             |product| paid.term(product) == Term::Unsaid && self.is_named(paid.subscription, product) == Some(false);
         let named: BTreeSet<ProductId> = again.iter().copied().filter(|product| !is_beside(*product)).collect();
-        // Unless a line that is no product is what is charged again.
+        // A line that is mapped to no product may be what is charged again. Without such a line, all products are.
         let is_all = paid.lines().all(|line| line.product.is_some());
         if named.is_empty() && is_all { again } else { named }
     }
 
-    /// The products that the newest word until shortly after a payment names.
+    /// Returns the products in the newest statement from before or shortly after a payment.
     fn told(&self, paid: &Paid<'d>) -> BTreeSet<ProductId> {
         let Some(at) = paid.at else { return BTreeSet::new() };
         let words =
@@ -162,19 +164,19 @@ impl<'d> View<'d> {
         self.deal.words.iter().filter(of)
     }
 
-    /// The products that a word names: as they are mapped, or as a line of the same name was sold.
+    /// Returns the products that a statement names: as its lines are mapped, or as a line with the same name was sold.
     fn named(&self, said: &'d Said) -> impl Iterator<Item = ProductId> {
         said.lines.iter().filter_map(|line| line.product.or_else(|| self.deal.sold_as(line.names.first()?)))
     }
 
-    /// Whether words name a product; `None` if they name nothing at all.
+    /// Returns whether statements name a product; `None` if they name nothing at all.
     fn is_named(&self, subscription: Option<&'d str>, product: ProductId) -> Option<bool> {
         let mut naming = self.words(subscription).filter(|said| !said.lines.is_empty()).peekable();
         let is_any = naming.peek().is_some();
         is_any.then(|| naming.any(|said| self.named(said).any(|named| named == product)))
     }
 
-    /// Whether a subscription charges for a product again, which a payment of it names.
+    /// Returns whether a subscription charges again for a product that this payment of it is for.
     pub(super) fn is_subscribed(&self, paid: &Paid<'d>, product: ProductId) -> bool {
         if paid.subscription.is_none() || !paid.products.contains(&product) {
             return false;
@@ -185,23 +187,23 @@ impl<'d> View<'d> {
             Term::Until(_) | Term::Period { .. } | Term::Every(_) => return true,
         }
         if let Some(is_named) = self.is_named(paid.subscription, product) {
-            // A charge that names no product is of the subscription itself.
+            // A charge that names no product is for the subscription itself.
             let mut bare = self.paid.iter().filter(|other| other.is_of(paid.subscription) && other.names_none());
             return is_named || bare.any(|other| other.products.contains(&product));
         }
-        // Where nothing but a recurrence is known, only what was charged again is of the subscription.
+        // If nothing but a recurrence is known, only what was charged again belongs to the subscription.
         let others = || self.paid.iter().filter(|other| other.name != paid.name && other.is_of(paid.subscription));
         self.recurrence(paid).is_none()
             || paid.products.len() == 1
             || others().any(|other| other.products.contains(&product))
     }
 
-    /// The payments by which a subscription charged for a product.
+    /// Returns the payments by which a subscription charged for a product.
     fn charges(&self, subscription: Option<&'d str>, product: ProductId) -> Vec<&Paid<'d>> {
         self.paid.iter().filter(|paid| paid.is_of(subscription) && self.is_subscribed(paid, product)).collect()
     }
 
-    /// The payments by which a key of `order` lives: those that count and those that do not.
+    /// Returns the payments behind a key of `order`: those by which the key is valid, and those that no longer count.
     pub(super) fn of_key(&self, order: &str, product: ProductId) -> Vec<&Paid<'d>> {
         let is_about = |paid: &&Paid<'d>| paid.only.as_ref().is_none_or(|only| only.contains(&product));
         let sold: Vec<&Paid<'d>> = self.paid.iter().filter(|paid| paid.is(order)).filter(is_about).collect();
@@ -214,13 +216,14 @@ impl<'d> View<'d> {
         self.paid.iter().filter(is_its).collect()
     }
 
-    /// Until when each payment pays for a product of a subscription; none if nothing says that a subscription charges for it.
+    /// Returns until when each payment pays for a product of a subscription. Empty if nothing says that the
+    /// subscription charges for the product.
     pub(super) fn ends(&self, subscription: Option<&'d str>, product: ProductId) -> Vec<(&Paid<'d>, PaidUntil)> {
         let charges = self.charges(subscription, product);
         let (dates, trials) = (self.dates(subscription, product, false), self.dates(subscription, product, true));
         let ended = self.ended(subscription);
         let mut ends = Vec::new();
-        // The charges after it, and of those the ones whose money stayed.
+        // The time of the next charge, and the next charge that was not refunded.
         let (mut next, mut next_left) = (None, None);
         for same_time in charges.chunk_by(|one, other| one.at == other.at).rev() {
             let left = || same_time.iter().copied().filter(|paid| paid.taken_back(product).is_none());
@@ -239,25 +242,26 @@ impl<'d> View<'d> {
         ends
     }
 
-    /// Whether the product's own terms say that its keys never expire.
+    /// Returns whether the product's own terms say that its keys never expire.
     pub(super) fn is_for_ever(&self, product: ProductId) -> bool {
         self.own(product).any(|own| own == Own::Never)
     }
 
-    /// How long keys of a product live by its own days, as charges and words have it.
+    /// Returns the product's own validity, as charges and statements name it.
     fn own(&self, product: ProductId) -> impl Iterator<Item = Own> {
         let said =
             self.deal.words.iter().flat_map(|said| &said.lines).filter(move |line| line.product == Some(product));
         self.paid.iter().filter_map(move |paid| paid.own(product)).chain(said.filter_map(|line| line.own))
     }
 
-    /// Until when a payment that was made at `at` pays for a product.
+    /// Returns until when a payment that was made at `at` pays for a product.
     fn end(&self, paid: &Paid<'d>, product: ProductId, at: DateTime<Utc>, after: &After<'_, 'd>) -> Option<PaidUntil> {
         let named = |paid: DateTime<Utc>| PaidUntil { paid, until: later(paid, self.grace), is_named: true };
         if let Some(period) = self.period(paid, product, at) {
             return Some(named(date(after.trials, at, after.next).map_or(period, |trial| trial.max(period))));
         }
-        // A charge whose money went back paid for the dates after it all the same: they are not paid by the charge before.
+        // A refunded charge ends the dates of the charge before it too: later dates were never paid by that earlier
+        // charge.
         if let Some(date) = date(after.dates, at, after.next) {
             return Some(named(date));
         }
@@ -273,7 +277,8 @@ impl<'d> View<'d> {
         Some(PaidUntil { paid: until, until, is_named: false })
     }
 
-    /// The end of the period that a payment is for, if that is after it: as it was charged, or as the seller moved it later.
+    /// Returns the end of the period that a payment is for, if it is after the payment: as charged, or as the seller
+    /// moved it later.
     fn period(&self, paid: &Paid<'d>, product: ProductId, at: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let names = |said: &&Said| said.order.as_deref().is_some_and(|order| paid.is(order));
         let told = || self.words(paid.subscription).filter(names).max_by_key(|said| said.at).map(|said| said.term);
@@ -288,7 +293,7 @@ impl<'d> View<'d> {
         Some(moved.max_by_key(|said| said.at).and_then(|said| said.term.end()).unwrap_or(until))
     }
 
-    /// The dates that words name, of a product.
+    /// Returns the dates that statements name for a product; with `only_trials`, only the ends of trials.
     fn dates(&self, subscription: Option<&'d str>, product: ProductId, only_trials: bool) -> BTreeSet<DateTime<Utc>> {
         let words = self.words_about(subscription, product).filter(|said| match said.standing {
             Standing::Trialing => true,
@@ -302,7 +307,8 @@ impl<'d> View<'d> {
         dates.collect()
     }
 
-    /// The words about a product: those that name it, or nothing. If no word names a product that is sold here, all are.
+    /// Returns the statements about a product: those that name it or name nothing. If no statement names a product that
+    /// is sold here, these are all statements.
     fn words_about(&self, subscription: Option<&'d str>, product: ProductId) -> impl Iterator<Item = &'d Said> {
         let is_any_named = self.words(subscription).any(|said| self.named(said).next().is_some());
         self.words(subscription).filter(move |said| {
@@ -310,7 +316,7 @@ impl<'d> View<'d> {
         })
     }
 
-    /// The calendar period that a payment is for.
+    /// Returns the calendar period that a payment is for.
     fn recurrence(&self, paid: &Paid<'d>) -> Option<Recurrence> {
         let of = |term| if let Term::Every(recurrence) = term { Some(recurrence) } else { None };
         let told = || self.words(paid.subscription).filter_map(|said| Some((said.at, of(said.term)?)));
@@ -320,7 +326,7 @@ impl<'d> View<'d> {
         paid.lines().find_map(|line| of(line.term)).or_else(told)
     }
 
-    /// When a subscription ended, if the newest word says so.
+    /// Returns when a subscription ended, if the newest statement about that says that it did.
     fn ended(&self, subscription: Option<&'d str>) -> Option<DateTime<Utc>> {
         let words = self
             .words(subscription)
@@ -330,16 +336,17 @@ impl<'d> View<'d> {
     }
 }
 
-/// The latest date after a payment that no later charge was made before; else the earliest after it.
+/// Returns the latest date after a payment that is not after the next charge; if there is none, the earliest date after
+/// the payment.
 fn date(dates: &BTreeSet<DateTime<Utc>>, at: DateTime<Utc>, next: Option<DateTime<Utc>>) -> Option<DateTime<Utc>> {
     let begin = Bound::Excluded(at);
     let end = next.map_or(Bound::Unbounded, Bound::Included);
-    // A charge of the same time is not the next.
+    // A charge at the same time is not the next charge.
     let before_next = if next.is_some_and(|next| next <= at) { None } else { dates.range((begin, end)).next_back() };
     before_next.or_else(|| dates.range((begin, Bound::Unbounded)).next()).copied()
 }
 
-/// When a key ends that lives by these ends.
+/// Returns when a key with these ends expires, at most [`NEVER`].
 pub(super) fn last<'e>(ends: impl Iterator<Item = &'e PaidUntil>) -> Option<DateTime<Utc>> {
     ends.map(|end| end.until.min(NEVER)).max()
 }

@@ -1,4 +1,4 @@
-//! Does what an event reports: its deal says what is to be done, and the rules of keys do it.
+//! Applies what an event reports: its deal decides the steps, and the rules of keys carry them out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -55,7 +55,8 @@ impl Planner<'_> {
         Ok(all)
     }
 
-    /// Takes note of a report in its deal, and does what follows. Returns what it came to, and what of it is missing.
+    /// Records a report in its deal and carries out the steps that follow. Returns the report's outcome, and what is
+    /// missing to complete it.
     fn report(
         &mut self,
         receipt: &InboundEvent,
@@ -101,14 +102,14 @@ impl Planner<'_> {
                 };
                 keys.extend(done);
             }
-            // What was known before its keys were issued.
+            // Facts that were known before the keys were issued may require further steps.
             steps = row.deal.settle(report, receipt.grace);
         }
         let missing = match report {
             Report::Charged(Charged { missing, .. }) | Report::Captured(Captured { missing, .. }) => missing.clone(),
             _ => None,
         };
-        // What waits keeps what it says, which is about a person who was forgotten.
+        // A waiting event keeps its content. An event about a person whose data was erased therefore does not wait.
         let missing = missing.filter(|_| is_incomplete && !self.is_of_erased(&row.deal));
         if row.version == 0 || is_named || deals.len() > 1 || row.deal != before {
             self.keep_deal(row);
@@ -116,7 +117,7 @@ impl Planner<'_> {
         Ok((came, missing))
     }
 
-    /// Issues the key of an offer, until then if that is known.
+    /// Issues the key of an offer, valid until `until` if that is known.
     fn sell(
         &mut self,
         offer: &Offer,
@@ -134,7 +135,8 @@ impl Planner<'_> {
         Ok(issue.into_key())
     }
 
-    /// When the keys of a deal expire, by the numbers under which they were issued.
+    /// Returns when the keys of a deal expire, by the ids under which they were issued. For a key that was replaced,
+    /// this is the expiry of its last successor.
     fn expiries(&mut self, deal: &Deal) -> Result<BTreeMap<KeyId, DateTime<Utc>>, StoreError> {
         let mut expiries = BTreeMap::new();
         for id in deal.keys() {
@@ -146,13 +148,13 @@ impl Planner<'_> {
         Ok(expiries)
     }
 
-    /// Whether a key of the deal was sold to a person who was forgotten.
+    /// Returns whether a key of the deal was sold to a person whose data was erased.
     fn is_of_erased(&mut self, deal: &Deal) -> bool {
         let keys: Vec<KeyId> = deal.keys().collect();
         keys.into_iter().any(|id| matches!(self.loaded.key(id), Ok(Some(row)) if row.key.email().is_erased()))
     }
 
-    /// Changes a key. Returns the key, if it was changed.
+    /// Carries out a step that changes a key. Returns the key's id if the key was changed.
     fn step(
         &mut self,
         step: Step<'_>,
@@ -168,7 +170,7 @@ impl Planner<'_> {
         let Some((kind, change)) = change_of(step, &key, receipt.at, by) else { return Ok(None) };
         let mut messages = (receipt.notices)(kind)?;
         if matches!(step, Step::Revoke(_, Why::Refunded)) {
-            // Whoever disputed a payment or cancelled an order has done that elsewhere, and knows.
+            // A person who disputed a payment or cancelled an order did that elsewhere and knows of it: no e-mail.
             messages.extend((receipt.notices)(MessageKind::Revoked)?);
         }
         let (changed, _) = self.change(id, &change, &messages)?;
@@ -180,7 +182,7 @@ impl Planner<'_> {
         Ok(Some(id))
     }
 
-    /// Adds to the audit log that a part of the money went back.
+    /// Adds an audit entry for a partial refund. Returns `false` if the key is unknown.
     fn note(&mut self, id: KeyId, at: DateTime<Utc>, actor: &Actor) -> Result<bool, StoreError> {
         let id = self.heir(id)?;
         let Some(unit) = self.unit(id)? else { return Ok(false) };
@@ -189,11 +191,11 @@ impl Planner<'_> {
     }
 }
 
-/// The uses of the pieces of an offer beyond the first `pieces`; `None` without a limit.
+/// Returns the uses of an offer's pieces beyond the first `pieces`; `None` if the offer has no limit.
 fn uses_beyond(pieces: u64, offer: &Offer) -> Option<Uses> {
     let UseLimit::Uses(all) = offer.sale.key.limit else { return None };
     if all.get() == MAX_USES {
-        // As many as there can be, whatever a piece has.
+        // The offer has the maximum number of uses, which is not divided among its pieces.
         return Some(all);
     }
     let uses = u64::from(all.get()) / offer.pieces.max(1) * offer.pieces.saturating_sub(pieces);
@@ -203,7 +205,8 @@ fn uses_beyond(pieces: u64, offer: &Offer) -> Option<Uses> {
     }
 }
 
-/// The change that a step is, and what webhooks are told of it; `None` if there is nothing to change.
+/// Returns the change that a step makes, and the kind of webhook that announces it; `None` if there is nothing to
+/// change.
 fn change_of(step: Step<'_>, key: &Key, at: DateTime<Utc>, by: &Actor) -> Option<(MessageKind, Change)> {
     let (state, by) = (key.state(), by.clone());
     match step {

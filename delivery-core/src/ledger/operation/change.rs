@@ -13,7 +13,7 @@ pub struct ChangeKey {
     pub key: KeyId,
     /// The change.
     pub change: Change,
-    /// Messages that tell of it. They are queued only if it changes the key.
+    /// Messages that announce the change. They are queued only if the key changes.
     pub messages: Vec<Notice>,
 }
 

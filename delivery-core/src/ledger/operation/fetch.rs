@@ -1,4 +1,5 @@
-//! Uses a key, unless the same request has used it: a buyer whose answer was lost asks again, and spends nothing.
+//! Uses a key, unless the same request has already used it: a buyer who lost the answer can repeat the request without
+//! spending another use.
 
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 
@@ -8,20 +9,20 @@ use crate::ledger::plan::{Basis, Needs, Planner, RequestRow};
 use crate::ledger::{Refused, RequestId, StoreError};
 use crate::product::ProductId;
 
-/// How long a request is known after it was first made.
+/// How long a request is remembered after it was first made.
 pub const IDEMPOTENCY_WINDOW: TimeDelta = TimeDelta::hours(24);
-/// How often a request is answered again without counting. After that each counts.
+/// How often a repeated request is answered without counting a use. Every further repetition counts.
 pub const MOST_REPEATS: u32 = 10;
 
-/// A use of a key whose request may come again.
+/// A use of a key by a request that may be repeated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "whoever asks builds it")]
 pub struct Fetch {
-    /// The product asked for.
+    /// The product that is requested.
     pub product: ProductId,
-    /// When.
+    /// When the request is made.
     pub at: DateTime<Utc>,
-    /// The request.
+    /// The identity of the request.
     pub request: RequestId,
 }
 
@@ -31,7 +32,7 @@ pub struct Fetch {
 pub struct Fetched {
     /// The key as it is now.
     pub key: Key,
-    /// Whether the request is known, and counted before.
+    /// Whether the request is a repetition, so that no use was counted.
     pub is_repeat: bool,
 }
 
@@ -41,7 +42,7 @@ pub struct Fetched {
 pub struct FetchProduct {
     /// The key.
     pub key: KeyId,
-    /// The request.
+    /// The requested use.
     pub fetch: Fetch,
 }
 
@@ -67,11 +68,11 @@ impl Operate for FetchProduct {
         let (id, &Fetch { product, at, request }) = (self.key, &self.fetch);
         let at = at.trunc_subsecs(3);
         let known = planner.loaded.request(id, request)?.cloned();
-        // Either way: servers' clocks differ, and clocks are set back.
+        // The time may differ in either direction: servers' clocks differ, and clocks are set back.
         let is_known = |row: &RequestRow| at.signed_duration_since(row.at).abs() < IDEMPOTENCY_WINDOW;
         let last = known.as_ref().filter(|row| is_known(row));
-        // The use was counted while the key was good: that the key has expired or was used up since, whoever brought that about,
-        // does not take the answer back. A revocation does, as the money went back.
+        // The use was counted while the key was valid. The answer is repeated even if the key has expired or was used
+        // up since, for whatever reason, but not if the key was revoked: the money may have been refunded.
         if let (Some(last), Some(row)) = (last, planner.loaded.key(id)?)
             && row.key.revoked_at().is_none()
             && (last.product != product || last.repeats < MOST_REPEATS)
@@ -81,7 +82,7 @@ impl Operate for FetchProduct {
                 let refused = Refused { refusal: Refusal::OtherRequest, key };
                 return Ok((Answer::Fetched(Some(Err(refused))), basis));
             }
-            // An answer that rests on a stale row is not given.
+            // An answer that is based on a stale row is not given, so the repetition is not recorded either.
             if !matches!(basis, Basis::Cached(_)) {
                 let repeated = RequestRow { repeats: last.repeats + 1, ..last.clone() };
                 planner.write_request(id, repeated);
@@ -100,7 +101,7 @@ impl Operate for FetchProduct {
 }
 
 impl Planner<'_> {
-    /// Writes a request as the batch leaves it.
+    /// Plans the row of a request, replacing the one that an earlier operation of the batch planned.
     fn write_request(&mut self, id: KeyId, row: RequestRow) {
         let is_this = |other: &RequestRow| (other.key, other.request) == (row.key, row.request);
         match self.writes.requests.iter().position(is_this).and_then(|index| self.writes.requests.get_mut(index)) {

@@ -34,7 +34,7 @@ impl Planner<'_> {
             let key = row.key.clone();
             let issue = match owner == new.id {
                 false => Issue::Existing(key),
-                // An earlier attempt of the same operation has issued it.
+                // An earlier attempt of the same operation has issued the key.
                 true if key.granted().as_ref() == new => Issue::New(key),
                 true => return Err(StoreError::Refused { source: None }),
             };

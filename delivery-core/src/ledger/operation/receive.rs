@@ -1,4 +1,4 @@
-//! Keeps an event of a platform, once, and applies it.
+//! Stores a platform event, once, and applies it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,73 +14,78 @@ use crate::ledger::plan::{Basis, Needs, Planner, ReferenceId};
 use crate::ledger::{Action, Edit, MOST_WEBHOOKS, MessageKind, Notice, StoreError};
 use crate::order::{OrderId, Source};
 
-/// The numbers that an event takes at most, beside those of the keys it issues: its entry, its deals, who applied it, and for each key
-/// four changes, each with an audit entry, the webhooks and an e-mail.
+/// How many numbers an event takes at most, besides those of the keys that it issues: for its inbox row, its deals, the
+/// audit entry of the person who applied it, and four changes of each key, each with an audit entry, the webhooks and
+/// an e-mail.
 const NUMBERS: usize = 9 + 4 * MOST_PRODUCTS * (2 + MOST_WEBHOOKS);
-/// How soon an event that waits for the seller is tried again, at first, and at most.
+/// The pause before an event that waits for the seller is tried again. It starts here and doubles with each attempt, up
+/// to `LONGEST_RETRY`.
 const FIRST_RETRY: TimeDelta = TimeDelta::seconds(15);
 const LONGEST_RETRY: TimeDelta = TimeDelta::hours(1);
-/// The same for events that were received longer ago.
+/// The longest pause for events that were received longer ago than this.
 const RARE_RETRY: TimeDelta = TimeDelta::days(1);
 
-/// An event to receive, or one of the inbox to apply.
+/// A new platform event to store, or an event of the inbox to apply.
 #[derive(Clone)]
 #[expect(clippy::exhaustive_structs, reason = "whoever receives builds it")]
 pub struct InboundEvent {
-    /// The event; its number, outcome and version are the store's.
+    /// The event. The store determines its number, outcome and version.
     pub entry: InboxEvent,
-    /// Whether the event waits in the inbox and is to be applied again.
+    /// Whether the event is already in the inbox and waits to be applied.
     pub is_retry: bool,
-    /// What to do with it; `None` keeps it to be applied when it is due.
+    /// What to do with the event; `None` stores the event, to be applied when it is due.
     pub step: Option<Handling>,
-    /// The time.
+    /// The current time.
     pub at: DateTime<Utc>,
-    /// How much longer than it is paid for a key of a subscription lives.
+    /// The grace period: how long a subscription's key is valid beyond the time that is paid for.
     pub grace: TimeDelta,
-    /// Makes the messages that tell of a change of a key: new ones with each call. It is asked for those of the host's webhooks,
-    /// and for [`Revoked`](MessageKind::Revoked), the buyer's e-mail after a refund.
+    /// Makes the messages that announce a change of a key, new ones with each call. It is called for the kinds of the
+    /// host application's webhooks, and for [`Revoked`](MessageKind::Revoked), the buyer's e-mail after a refund.
     pub notices: Notices,
-    /// Who has it applied, for the audit log, and may have added to its body; `None` for the platform.
+    /// The person who has the event applied, for the audit log, and who may have added to its body. `None` if the event
+    /// is applied automatically.
     pub by: Option<Actor>,
 }
 
-/// Makes messages that tell of a change.
+/// A function that makes the messages that announce a change of a key.
 pub type Notices = Arc<dyn Fn(MessageKind) -> Result<Vec<Notice>, StoreError> + Send + Sync>;
 
 /// What to do with an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "what there is to do")]
 pub enum Handling {
-    /// Apply what it reports.
+    /// Apply these reports.
     Apply(Vec<Report>),
-    /// Keep the address of a customer.
+    /// Store the address of a customer.
     Remember(Customer),
-    /// It waits for the seller, for this reason.
+    /// Let the event wait for the seller, for this reason.
     Wait(String),
-    /// Nothing, for this reason.
+    /// Do nothing, for this reason.
     Ignore(String),
-    /// Nothing, because the seller has put it aside, or all that it sells. What it says is kept until it is pruned.
+    /// Do nothing, because the seller has dismissed the event or everything that it sells. The event's content is kept
+    /// until the event is pruned.
     Dismiss,
 }
 
-/// What receiving an event came to.
+/// The result of receiving an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it")]
 pub struct Received {
-    /// Whether the event was not known before.
+    /// Whether the event was new.
     pub is_new: bool,
-    /// Whether the event was changed since its [`InboundEvent`] was made for the seller, so that nothing was done: it is to be read again.
+    /// Whether the event was changed after it was read for the person who has it applied. Nothing was done then: read
+    /// the event again.
     pub is_outdated: bool,
-    /// The event as the inbox has it.
+    /// The event as it is in the inbox now.
     pub entry: InboxEvent,
     /// Keys that were issued.
     pub issued: Vec<Key>,
-    /// Keys that were changed, each with what its webhooks are told.
+    /// Keys that were changed, each with the kind of webhook that announces the change.
     pub changed: Vec<(MessageKind, Key)>,
 }
 
 impl Received {
-    /// What came to nothing, so far.
+    /// Returns a result in which nothing was issued or changed yet.
     fn unchanged(is_new: bool, entry: InboxEvent) -> Self {
         Self { is_new, is_outdated: false, entry, issued: Vec::new(), changed: Vec::new() }
     }
@@ -120,7 +125,7 @@ impl InboundEvent {
         self.reports().iter().flat_map(|report| report.offers().0)
     }
 
-    /// Whether somebody has an event applied that was dismissed.
+    /// Returns whether a person has a dismissed event applied after all.
     fn takes_back(&self, entry: &InboxEvent) -> bool {
         self.by.is_some() && entry.is_dismissed() && !matches!(self.step, Some(Handling::Dismiss))
     }
@@ -141,15 +146,15 @@ impl Planner<'_> {
         let (is_new, mut is_added) = (known.is_none(), false);
         let is_taken_back = known.as_ref().is_some_and(|entry| receipt.takes_back(entry));
         let entry = match known {
-            // A copy, or applied meanwhile.
+            // The event is a copy, or was applied meanwhile.
             Some(entry) if !receipt.is_retry || (entry.due_at.is_none() && !is_taken_back) => {
                 return Ok(Received::unchanged(is_new, entry));
             }
-            // Somebody else may have added something, which what was read lacks.
+            // Somebody else may have added to the event since the caller read it.
             Some(entry) if receipt.by.is_some() && entry.version != receipt.entry.version => {
                 return Ok(Received { is_outdated: true, ..Received::unchanged(is_new, entry) });
             }
-            // With what was added to it.
+            // The body includes what the person added to it.
             Some(entry) if receipt.by.is_some() => {
                 is_added = entry.body != receipt.entry.body;
                 InboxEvent { body: receipt.entry.body.clone(), ..entry }
@@ -157,7 +162,7 @@ impl Planner<'_> {
             Some(entry) => entry,
             None => InboxEvent { number: self.number(&receipt.entry)?, version: 0, ..receipt.entry.clone() },
         };
-        // Made due while it was looked at: what it waits for may be there now.
+        // The event was made due while it was being applied: what it waits for may exist now.
         let is_due = receipt.is_retry && entry.version != receipt.entry.version;
         let due_at = entry.due_at.filter(|_| is_due);
         let mut received = Received::unchanged(is_new, entry);
@@ -178,7 +183,7 @@ impl Planner<'_> {
         Ok(received)
     }
 
-    /// The number of a new event: by the time at which it was received, whichever server received it.
+    /// Takes the number of a new event, which follows the time of receipt, whichever server received it.
     fn number(&mut self, entry: &InboxEvent) -> Result<i64, StoreError> {
         self.numbers.take_at(entry.received_at)
     }
@@ -210,7 +215,7 @@ impl Planner<'_> {
         });
         (entry.outcome, entry.reason) = (Some(outcome), reason);
         if entry.due_at.is_none() && !entry.is_dismissed() {
-            // It names a buyer, and is of no use any more.
+            // The body names a buyer and is not needed any more.
             entry.body = None;
         }
         Ok(())

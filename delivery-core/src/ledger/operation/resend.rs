@@ -1,4 +1,4 @@
-//! Sends a key to its buyer again, to another address if the address was wrong.
+//! Sends a key to its buyer again, to a corrected address if the old one was wrong.
 
 use chrono::{DateTime, Utc};
 
@@ -8,19 +8,19 @@ use crate::key::{Actor, Change, KeyId, Refusal};
 use crate::ledger::plan::{Basis, Needs, Planner};
 use crate::ledger::{Action, Notice, Refused, StoreError};
 
-/// A key that is sent to its buyer again.
+/// A request to send a key to its buyer again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal")]
 pub struct Resend {
-    /// When.
+    /// When the key is sent again.
     pub at: DateTime<Utc>,
-    /// Who does it.
+    /// Who sends the key again.
     pub by: Actor,
-    /// The address of the buyer from now on, if it was wrong.
+    /// The buyer's corrected address, if the old one was wrong.
     pub email: Option<Email>,
-    /// The e-mail.
+    /// The e-mail that delivers the key.
     pub messages: Vec<Notice>,
-    /// Messages that tell of another address, if it is another.
+    /// Messages that announce the corrected address. They are queued only if the address changes.
     pub corrected: Vec<Notice>,
 }
 
@@ -30,7 +30,7 @@ pub struct Resend {
 pub struct ResendKey {
     /// The key.
     pub key: KeyId,
-    /// How it is sent again.
+    /// How the key is sent again.
     pub resend: Resend,
 }
 

@@ -7,21 +7,21 @@ use crate::key::{Actor, KeyId, Refusal, SecretVersion};
 use crate::ledger::plan::{Basis, Needs, Planner};
 use crate::ledger::{Action, Issue, Notice, Refused, StoreError};
 
-/// A key that is to take the place of one whose text leaked, and the messages that tell of it.
+/// A key that replaces one whose text leaked, and the messages that announce this.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal")]
 pub struct Successor {
-    /// Its number.
+    /// The new key's id.
     pub id: KeyId,
-    /// The version of the secret that signs its text.
+    /// The version of the secret that signs the new key's text.
     pub secret: SecretVersion,
-    /// When the other one is withdrawn.
+    /// When the old key is withdrawn.
     pub at: DateTime<Utc>,
-    /// Who does it.
+    /// Who replaces the key.
     pub by: Actor,
-    /// Messages about the successor: the e-mail that brings it, and the host's webhooks.
+    /// Messages about the new key: the e-mail that delivers it, and the host application's webhooks.
     pub messages: Vec<Notice>,
-    /// Messages about the key that it replaces.
+    /// Messages about the old key.
     pub withdrawn: Vec<Notice>,
 }
 
@@ -31,7 +31,7 @@ pub struct Successor {
 pub struct RotateKey {
     /// The key that is withdrawn.
     pub key: KeyId,
-    /// The key that takes its place.
+    /// The key that replaces it.
     pub successor: Successor,
 }
 

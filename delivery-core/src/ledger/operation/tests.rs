@@ -22,7 +22,7 @@ fn product() -> ProductId {
     ProductId::new(1).unwrap()
 }
 
-/// Key `id` with three uses, bought with `order` if it is named.
+/// Key `id` with three uses, bought with `order` unless that is empty.
 fn new_key(id: u8, order: &str) -> Arc<NewKey> {
     let terms = Terms { validity: Validity::Never, limit: UseLimit::from_count(3).unwrap() };
     let identity = (KeyId::from_bytes([id; 16]), SecretVersion::from_stored(1));
@@ -59,7 +59,7 @@ fn planned(operations: &[Operation], rows: impl IntoIterator<Item = Row>) -> Pla
     plan(operations, loaded, &mut Numbers::block(100, 100)).unwrap()
 }
 
-/// Which operations are answered.
+/// Which operations have an answer.
 fn answered(plan: Plan, persisted: impl Fn(usize) -> bool) -> Vec<bool> {
     plan.answers(persisted).iter().map(Option::is_some).collect()
 }
@@ -103,7 +103,7 @@ fn an_order_inserts_its_key_with_its_message_and_nothing_else() {
 
 #[test]
 fn an_order_is_never_answered_with_a_key_that_another_took_the_place_of() {
-    // The withdrawn key is loaded for an operation of its own, whatever else of the order is.
+    // Another operation of the batch needs the withdrawn key, so it is loaded before or after the key of the order.
     let (first, again) = (new_key(1, "A"), new_key(3, "A"));
     let heir = (KeyId::from_bytes([2; 16]), SecretVersion::from_stored(1));
     let (old, new) = row(&first, 2, 40).key.rotate(heir, at(5), &Actor::system()).unwrap();
@@ -112,7 +112,7 @@ fn an_order_is_never_answered_with_a_key_that_another_took_the_place_of() {
         let plan = planned(&[change(&first, spend()), issue(&again)], rows);
         assert_eq!(last_answer(plan, true), Answer::Issued(Issue::Existing(new.key.clone())));
     }
-    // Where purchases are not loaded, the order is taken for new, and its index refuses it.
+    // Where purchases are not loaded, the order is taken to be new, and the database's unique index refuses it.
     let plan = planned(&[change(&first, spend()), issue(&again)], [old]);
     assert_eq!(plan.writes.keys.iter().map(|write| write.row.key.id()).collect::<Vec<_>>(), [again.id]);
 }
@@ -120,7 +120,7 @@ fn an_order_is_never_answered_with_a_key_that_another_took_the_place_of() {
 #[test]
 fn an_order_that_comes_again_writes_nothing_and_has_its_key() {
     let (first, again) = (new_key(1, "A"), new_key(2, "A"));
-    // Known from before, or from the same batch.
+    // The key was issued before, or in the same batch.
     let plan = planned(&[issue(&again)], [row(&first, 2, 40)]);
     assert!(plan.writes.is_empty());
     assert_eq!(last_answer(plan, false), Answer::Issued(Issue::Existing(row(&first, 2, 40).key)));
@@ -194,17 +194,18 @@ fn what_nobody_loaded_is_an_error_and_what_is_absent_an_unknown_key() {
 fn a_refusal_is_told_by_a_row_that_was_read_or_that_the_batch_writes() {
     let key = new_key(1, "");
     let cached = |used| Row { may_be_stale: true, ..row(&key, used, 40) };
-    // Used up, as far as the cache knows: nobody is told.
+    // Used up according to the cache only: the refusal is not given.
     assert_eq!(answered(planned(&[change(&key, spend())], [cached(3)]), |_| true), [false]);
     assert_eq!(answered(planned(&[change(&key, spend())], [row(&key, 3, 40)]), |_| true), [true]);
-    // Another use of the batch is granted before or after it: what is persisted says that the row was not old.
+    // The batch also grants a use, before or after the refused one. Persisting that use proves that the row was
+    // current.
     let other = || Change::Use { product: ProductId::new(2).unwrap(), at: at(9) };
     for changes in [[spend(), other()], [other(), spend()]] {
         let operations = changes.map(|what| change(&key, what));
         assert_eq!(answered(planned(&operations, [cached(0)]), |_| true), [true, true]);
         assert_eq!(answered(planned(&operations, [cached(0)]), |_| false), [false, false]);
     }
-    // Used up by this batch.
+    // The batch itself uses up the key.
     let operations = || [change(&key, spend()), change(&key, spend())];
     assert_eq!(answered(planned(&operations(), [cached(2)]), |_| true), [true, true]);
     assert_eq!(answered(planned(&operations(), [cached(2)]), |_| false), [false, false]);

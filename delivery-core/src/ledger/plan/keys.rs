@@ -7,7 +7,7 @@ use crate::key::{Actor, Change, Key, KeyId};
 use crate::ledger::{Action, Addressee, Notice, Refused, StoreError};
 
 impl Planner<'_> {
-    /// Plans a row for a new key, and its messages. Returns its unit.
+    /// Plans the row of a new key and its messages. Returns the key's unit: its index in `Writes::keys`.
     pub(in crate::ledger) fn insert(
         &mut self,
         key: Key,
@@ -25,7 +25,8 @@ impl Planner<'_> {
         Ok(unit)
     }
 
-    /// The unit of a key that was loaded, and is changed or noted something of.
+    /// Returns the unit of a loaded key, and adds the key to the rows to write if necessary. `None` if the key is
+    /// unknown.
     pub(in crate::ledger) fn unit(&mut self, id: KeyId) -> Result<Option<usize>, StoreError> {
         let planned = self.loaded.planned(id)?;
         let Some(row) = &planned.row else { return Ok(None) };
@@ -51,7 +52,8 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Changes a key by [`Key::apply`], and queues `messages` if that changes it. `None` if the key is unknown.
+    /// Changes a key by [`Key::apply`], and queues `messages` if the key changes. The result is `None` if the key is
+    /// unknown.
     pub(in crate::ledger) fn change(
         &mut self,
         id: KeyId,
@@ -86,7 +88,7 @@ impl Planner<'_> {
         Ok((Some(Ok(changed)), Basis::Unit(unit)))
     }
 
-    /// The key that has the place of `id` now: itself, or the last of its successors.
+    /// Returns the key that took the place of `id`: the last of its successors, or `id` itself if it has none.
     pub(in crate::ledger) fn heir(&mut self, mut id: KeyId) -> Result<KeyId, StoreError> {
         while let Some(successor) = self.loaded.key(id)?.and_then(|row| row.key.successor()) {
             id = successor;
@@ -102,7 +104,7 @@ impl Planner<'_> {
         messages: &[Notice],
         at: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        // Whoever was forgotten has no address.
+        // An erased buyer has no address.
         let is_for_nobody = |notice: &&Notice| notice.to == Addressee::Buyer && row.key.email().is_erased();
         for Notice { id, kind, to } in messages.iter().filter(|notice| !is_for_nobody(notice)) {
             let (number, id, kind, recipient) =
@@ -113,8 +115,8 @@ impl Planner<'_> {
     }
 }
 
-/// What the audit log says of a change of `key`: who made it, what it was, and what else there is to say. A use has a row of its
-/// own instead.
+/// Returns the actor, the action and the detail of the audit entry for a change of `key`, as it was before. A use has a
+/// row of its own instead.
 fn audit_entry_of<'c>(key: &Key, change: &'c Change) -> Option<(&'c Actor, Action, Option<String>)> {
     match change {
         Change::Use { .. } => None,

@@ -1,4 +1,4 @@
-//! The rows that a batch is planned on.
+//! The rows on which a batch is planned.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,64 +14,64 @@ use crate::ledger::request::RequestId;
 use crate::order::{OrderId, OrderRef, Source};
 use crate::product::ProductId;
 
-/// The identity of a purchase: it has one key, for ever.
+/// The identity of a purchase, which has a single key for ever: the first one, or the successor that replaced it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(clippy::exhaustive_structs, reason = "a pair")]
 pub struct PurchaseId {
     /// The order.
     pub order: OrderRef,
-    /// What was bought with it.
+    /// The product that was bought.
     pub product: ProductId,
 }
 
-/// The rows that a batch concerns, each once.
+/// The rows that a batch needs, each listed once.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Needs {
     /// Keys to change, by id.
     pub keys: HashSet<KeyId>,
-    /// Keys to issue, by id. They exist only if an earlier attempt of the same operation has issued them.
+    /// Keys to issue, by id. Such a key exists only if an earlier attempt of the same operation issued it.
     pub new: HashSet<KeyId>,
-    /// Purchases, each with the row of its key.
+    /// Purchases; the row of a purchase's key is loaded too.
     pub purchases: HashSet<PurchaseId>,
-    /// Events of platforms.
+    /// Platform events.
     pub entries: HashSet<EventId>,
-    /// References of platforms, each with the number of its deal.
+    /// References of platforms; the number of a reference's deal is loaded too.
     pub references: HashSet<ReferenceId>,
     /// Deals, by number.
     pub deals: HashSet<i64>,
-    /// Requests that may be repeated, each with the key that it came with.
+    /// Requests that may be repeated, each with the key that the request came with.
     pub requests: HashSet<(KeyId, RequestId)>,
 }
 
-/// What a platform calls something that belongs to a sale.
+/// A platform's name for something that belongs to a sale.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it")]
 pub struct ReferenceId {
     /// The platform.
     pub source: Source,
-    /// What kind of thing it names.
+    /// The kind of thing that the name identifies.
     pub kind: ReferenceKind,
-    /// The platform's name.
+    /// The platform's name for it.
     pub name: OrderId,
 }
 
-/// A request that may be repeated.
+/// The row of a request that may be repeated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it and must not miss a field")]
 pub struct RequestRow {
-    /// The number of the row of the key that it came with.
+    /// The row number of the key that the request came with.
     pub key: i64,
-    /// The request.
+    /// The identity of the request.
     pub request: RequestId,
-    /// The product that was asked for.
+    /// The product that was requested.
     pub product: ProductId,
-    /// When it was first made, to the millisecond.
+    /// When the request was first made, to the millisecond.
     pub at: DateTime<Utc>,
-    /// How often it was answered again since.
+    /// How often the request was repeated since without counting a use.
     pub repeats: u32,
-    /// How often the row was written. A row to insert has 0; a row to update has the version that was loaded: the stored row
-    /// must still have it, and has the next one afterwards.
+    /// The row's version, which counts its writes: 0 for a row to insert, the loaded version for a row to update. An
+    /// update requires that the stored row still has this version, and increments it.
     pub version: i64,
 }
 
@@ -81,9 +81,9 @@ pub struct RequestRow {
 pub struct DealRow {
     /// The row's number.
     pub number: i64,
-    /// How often the row was written.
+    /// The row's version: how often it was written.
     pub version: i64,
-    /// The facts.
+    /// The facts of the deal.
     pub deal: Deal,
 }
 
@@ -95,18 +95,18 @@ pub struct Row {
     pub key: Key,
     /// The row's number, chosen when the key was issued.
     pub number: i64,
-    /// How often the row was written. A [`Storage`](crate::store::Storage) must keep it: calls race between loading and
-    /// persisting.
+    /// The row's version: how often it was written. A [`Storage`](crate::store::Storage) must keep it, because calls
+    /// race between loading and persisting.
     pub version: i64,
     /// The number of the key's newest use.
     pub last_use: Option<i64>,
-    /// Whether the row comes from a cache that another server's write may have made old. Persisting then tells whether it
-    /// is; a refusal is never taken from it.
+    /// Whether the row comes from a cache and another server may have written it since. Persisting then detects whether
+    /// the row is stale. A refusal is never based on such a row.
     pub may_be_stale: bool,
 }
 
-/// The rows that were asked for. A row that is known to be absent is not the same as a row that was not loaded: planning on
-/// the second is an error.
+/// The rows that were loaded for a batch. A row that is known to be absent is not the same as a row that was not
+/// loaded: planning on the latter is an error.
 #[derive(Debug, Clone, Default)]
 pub struct Loaded {
     keys: HashMap<KeyId, PlannedKey>,
@@ -117,17 +117,18 @@ pub struct Loaded {
     requests: HashMap<(KeyId, RequestId), Option<RequestRow>>,
 }
 
-/// A key that was loaded, and what is planned for it.
+/// A loaded key, and what is planned for it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PlannedKey {
-    /// `None` if there is no such key.
+    /// `None` if the key does not exist.
     pub(super) row: Option<Row>,
-    /// Its index in [`Writes::keys`](super::Writes::keys), if the batch writes it.
+    /// The key's index in [`Writes::keys`](super::Writes::keys), if the batch writes the key.
     pub(super) unit: Option<usize>,
 }
 
 impl ReferenceId {
-    /// The reference that leads to the deal of an order. `None` for an order that no platform reports: one of the shop's own webhook.
+    /// Returns the reference that leads to the deal of an order. `None` for an order from the shop's own webhook: no
+    /// platform reports such an order.
     #[must_use]
     pub fn of_sale(order: &OrderRef) -> Option<Self> {
         let OrderRef { source, id } = order;
@@ -137,7 +138,7 @@ impl ReferenceId {
 }
 
 impl Needs {
-    /// Whether it names no row.
+    /// Returns whether no row is needed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let Self { keys, new, purchases, entries, references, deals, requests } = self;
@@ -147,7 +148,7 @@ impl Needs {
 }
 
 impl PurchaseId {
-    /// The purchase that a key is issued for; `None` for a key issued by hand.
+    /// Returns the purchase for which a key is issued; `None` for a key issued by hand.
     #[must_use]
     pub fn of(key: &NewKey) -> Option<Self> {
         Some(Self { order: key.order.clone()?, product: key.product })
@@ -155,7 +156,7 @@ impl PurchaseId {
 }
 
 impl Loaded {
-    /// All that `needs` asks for, as absent. Add the rows that exist.
+    /// Marks every row in `needs` as absent; the store then adds those that exist.
     #[must_use]
     pub fn absent(needs: &Needs) -> Self {
         Self {
@@ -168,8 +169,9 @@ impl Loaded {
         }
     }
 
-    /// Rows that the rows added so far lead to, and that were not asked for yet: deals of references, keys of deals, successors of
-    /// keys. Load them too, [expect](Self::expect) them, and ask again, until there are none.
+    /// Returns rows that the rows added so far lead to and that were not requested yet: deals of references, keys of
+    /// deals, successors of keys. A store [marks](Self::expect) them as absent, adds those that exist, and repeats this
+    /// until nothing is missing.
     #[must_use]
     pub fn missing(&self) -> Needs {
         let is_missing = |number: &i64| !self.deals.contains_key(number);
@@ -181,24 +183,24 @@ impl Loaded {
         Needs { keys, deals, ..Needs::default() }
     }
 
-    /// Deals that the rows added so far lead to, and that were not asked for yet.
+    /// Returns deals that the rows added so far lead to and that were not requested yet.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn missing_deals(&self) -> Needs {
         Needs { deals: self.missing().deals, ..Needs::default() }
     }
 
-    /// Asks for further rows, as absent.
+    /// Marks further keys and deals as absent; the store then adds those that exist.
     pub fn expect(&mut self, needs: &Needs) {
         self.keys.extend(needs.keys.iter().map(|id| (*id, PlannedKey::default())));
         self.deals.extend(needs.deals.iter().map(|number| (*number, None)));
     }
 
-    /// Adds an event of a platform.
+    /// Adds a platform event.
     pub fn insert_entry(&mut self, entry: InboxEvent) {
         self.entries.insert(entry.id.clone(), Some(entry));
     }
 
-    /// Adds the deal of a reference.
+    /// Adds a reference with the number of its deal.
     pub fn insert_reference(&mut self, reference: ReferenceId, deal: i64) {
         self.references.insert(reference, Some(deal));
     }
@@ -213,8 +215,8 @@ impl Loaded {
         self.deals.insert(row.number, Some(row));
     }
 
-    /// Adds a key's row. If it was issued for an order that the batch needs, its purchase is known with it, unless the key has a
-    /// successor: the purchase belongs to that one.
+    /// Adds a key's row. If the batch needs purchases, also records that the key belongs to the purchase it was issued
+    /// for, unless the key has a successor: the purchase then belongs to the successor.
     pub fn insert(&mut self, row: Row) {
         let id = row.key.id();
         if !self.purchases.is_empty()
@@ -226,7 +228,7 @@ impl Loaded {
         self.keys.entry(id).or_default().row = Some(row);
     }
 
-    /// Takes an event out, to be written.
+    /// Takes a platform event out, to be written.
     pub(in crate::ledger) fn take_entry(&mut self, id: &EventId) -> Option<InboxEvent> {
         self.entries.remove(id).flatten()
     }
@@ -236,7 +238,7 @@ impl Loaded {
         self.deals.remove(&number).flatten()
     }
 
-    /// A key's row; `None` if there is none.
+    /// Returns a key's row; `None` if the key does not exist.
     pub(crate) fn key(&mut self, id: KeyId) -> Result<Option<&mut Row>, StoreError> {
         Ok(self.planned(id)?.row.as_mut())
     }
@@ -245,7 +247,7 @@ impl Loaded {
         self.keys.get_mut(&id).ok_or(StoreError::corrupt("a key that was not loaded"))
     }
 
-    /// The number of a reference's deal, as far as merged deals are followed; `None` if it has none.
+    /// Returns the number of a reference's deal, following merged deals; `None` if the reference has no deal.
     pub(in crate::ledger) fn deal_of(&self, reference: &ReferenceId) -> Result<Option<i64>, StoreError> {
         let known = self.references.get(reference).ok_or(StoreError::corrupt("a reference that was not loaded"))?;
         let Some(mut number) = *known else { return Ok(None) };
@@ -255,7 +257,7 @@ impl Loaded {
         Ok(Some(number))
     }
 
-    /// The deal that a reference leads to; `None` if it leads to none.
+    /// Returns the deal of a reference, following merged deals; `None` if the reference has no deal.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn deal_named(&self, reference: &ReferenceId) -> Result<Option<&Deal>, StoreError> {
         let number = self.deal_of(reference)?;
@@ -267,24 +269,24 @@ impl Loaded {
         row.ok_or(StoreError::corrupt("a deal that was not loaded"))
     }
 
-    /// An event of a platform; `None` if it is new.
+    /// Returns a platform event; `None` if it is new.
     pub(in crate::ledger) fn entry(&self, id: &EventId) -> Result<Option<&InboxEvent>, StoreError> {
         let entry = self.entries.get(id).ok_or(StoreError::corrupt("an event that was not loaded"))?;
         Ok(entry.as_ref())
     }
 
-    /// A request that came with a key; `None` if it is new.
+    /// Returns a request that came with a key; `None` if it is new.
     pub(in crate::ledger) fn request(&self, key: KeyId, request: RequestId) -> Result<Option<&RequestRow>, StoreError> {
         let row = self.requests.get(&(key, request)).ok_or(StoreError::corrupt("a request that was not loaded"))?;
         Ok(row.as_ref())
     }
 
-    /// Where in [`Writes::keys`](super::Writes::keys) a key is.
+    /// Returns a key's index in [`Writes::keys`](super::Writes::keys), if the batch writes the key.
     pub(in crate::ledger) fn unit(&self, id: KeyId) -> Option<usize> {
         self.keys.get(&id)?.unit
     }
 
-    /// What an answer about a key rests on.
+    /// Returns what an answer about a key is based on.
     pub(in crate::ledger) fn basis(&self, id: KeyId) -> Basis {
         match self.keys.get(&id) {
             Some(PlannedKey { unit: Some(unit), .. }) => Basis::Unit(*unit),
@@ -293,7 +295,7 @@ impl Loaded {
         }
     }
 
-    /// The key of a purchase; `None` if there is none.
+    /// Returns the key of a purchase; `None` if the purchase has no key.
     pub(in crate::ledger) fn purchase(&self, id: &PurchaseId) -> Result<Option<KeyId>, StoreError> {
         self.purchases.get(id).copied().ok_or(StoreError::corrupt("a purchase that was not loaded"))
     }

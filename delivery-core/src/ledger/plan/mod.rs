@@ -1,7 +1,8 @@
-//! What a batch of operations is planned with: the rows that were loaded, the rows to write, and the steps between them.
+//! The planner: the rows that were loaded for a batch, the rows to write, and the steps between them.
 //!
-//! The [`Planner`] keeps both. Each [operation](super::operation) takes steps on it: it inserts a key, changes one, adds an
-//! audit entry, queues messages. Each step sees what the steps before it left.
+//! The [`Planner`] holds the loaded rows and the rows to write. Each [operation](super::operation) acts on the planner
+//! in steps: it inserts or changes a key, adds an audit entry, queues messages. Each step sees the results of the
+//! earlier steps.
 
 mod keys;
 mod loaded;
@@ -15,24 +16,25 @@ use super::StoreError;
 use super::inbox::{EventId, InboxEvent};
 use crate::key::KeyId;
 
-/// A batch while it is planned.
+/// A batch that is being planned.
 pub(in crate::ledger) struct Planner<'n> {
     pub(in crate::ledger) loaded: Loaded,
     pub(in crate::ledger) numbers: &'n mut Numbers,
     pub(in crate::ledger) writes: Writes,
-    /// Events and deals that the batch writes.
+    /// Identities of the events and numbers of the deals that the batch writes.
     entries: BTreeSet<EventId>,
     deals: BTreeSet<i64>,
 }
 
-/// What an answer rests on.
+/// What an answer is based on. This decides whether the answer holds after the batch was persisted.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::ledger) enum Basis {
-    /// On rows that were read, or on the batch: it holds if persisting gave no error.
+    /// Rows that were read, or the batch itself. The answer holds if persisting succeeds.
     Read,
-    /// On a cached row that may be old. It holds if the batch writes that key, since persisting tells whether the row is old.
+    /// A cached row that may be stale. The answer holds if the batch also writes that key, since only a current row can
+    /// be written.
     Cached(KeyId),
-    /// On the key at this index in [`Writes::keys`]: it holds if that is persisted.
+    /// The key at this index in [`Writes::keys`]. The answer holds if that key is persisted.
     Unit(usize),
 }
 
@@ -41,19 +43,19 @@ impl<'n> Planner<'n> {
         Self { loaded, numbers, writes: Writes::default(), entries: BTreeSet::new(), deals: BTreeSet::new() }
     }
 
-    /// Keeps a deal as it is now.
+    /// Records a deal in its current state, to be written.
     pub(in crate::ledger) fn keep_deal(&mut self, row: DealRow) {
         self.deals.insert(row.number);
         self.loaded.insert_deal(row);
     }
 
-    /// Keeps an event of a platform as it is now.
+    /// Records a platform event in its current state, to be written.
     pub(in crate::ledger) fn keep_entry(&mut self, entry: InboxEvent) {
         self.entries.insert(entry.id.clone());
         self.loaded.insert_entry(entry);
     }
 
-    /// The rows as the last operation left them, and what was loaded beside them.
+    /// Returns the rows to write, as the last operation left them, and the remaining loaded rows.
     pub(in crate::ledger) fn finish(self) -> Result<(Writes, Loaded), StoreError> {
         let Self { mut loaded, mut writes, entries, deals, .. } = self;
         for write in &mut writes.keys {

@@ -1,4 +1,4 @@
-//! What a planned batch persists.
+//! The rows that a planned batch persists.
 
 use std::collections::VecDeque;
 
@@ -11,8 +11,8 @@ use crate::key::{Actor, Key, KeyState};
 use crate::ledger::inbox::{Customer, InboxEvent};
 use crate::ledger::{Action, Edit, Lease, MessageId, MessageKind, Outcome, Recipient, StoreError};
 
-/// What a batch persists. The rows of one key, which have its index in [`keys`](Self::keys) as their `unit`, are persisted
-/// together or not at all.
+/// The rows that a batch persists. Rows with the same `unit`, an index in [`keys`](Self::keys), belong to one key and
+/// are persisted together or not at all.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Writes {
@@ -24,44 +24,46 @@ pub struct Writes {
     pub messages: Vec<NewMessage>,
     /// Audit entries.
     pub events: Vec<NewAuditEntry>,
-    /// Leases to end. A lease that went to somebody else is left alone.
+    /// Leases to end. A message that was leased again since is left alone.
     pub completed: Vec<(Lease, Outcome)>,
-    /// Events of platforms, and what they came to.
+    /// What platform events write besides keys.
     #[serde(default)]
     pub inbox: InboxWrites,
-    /// Requests that may be repeated, as the batch leaves them. If there is any, the writes [are one](Self::is_atomic).
+    /// Requests that may be repeated, as the batch leaves them. If there is any, the writes are
+    /// [atomic](Self::is_atomic).
     #[serde(default)]
     pub requests: Vec<RequestRow>,
 }
 
-/// What events of platforms write beside keys. If there is any of it, the [`Writes`] [are one](Writes::is_atomic).
+/// What platform events write besides keys. If there is any of it, the [`Writes`] are [atomic](Writes::is_atomic).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct InboxWrites {
-    /// Events to insert, with version 0, or to update, with the version that was loaded: the stored row must still have it, and
-    /// has the next one afterwards.
+    /// Events to insert, with version 0, or to update, with the version that was loaded. An update requires that the
+    /// stored row still has this version, and increments it.
     pub entries: Vec<InboxEvent>,
     /// References to insert, each with the number of its deal.
     pub references: Vec<(ReferenceId, i64)>,
     /// Deals to insert, with version 0, or to update, with the version that was loaded.
     pub deals: Vec<DealRow>,
-    /// Addresses of customers; a later one replaces an earlier one.
+    /// Customers' addresses. A newer address replaces an older one.
     pub customers: Vec<Customer>,
-    /// Audit entries of events that somebody has applied or dismissed, each with its number and the platform and name of the event.
+    /// Audit entries of events that a person applied or dismissed, each with its number. The detail names the platform
+    /// and the event.
     #[serde(default)]
     pub applied: Vec<(i64, Action, Edit)>,
 }
 
-/// A key to insert, or one to update: its whole state and its address, whatever a rule touched.
+/// A key to insert or to update: its whole state and its address, whichever part a rule changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores read it and must not miss a field")]
 pub struct KeyWrite {
-    /// The row as the batch leaves it. Its `version` is the one that was loaded: the stored row must still have it, and has
-    /// the next one afterwards.
+    /// The row as the batch leaves it, with the version that was loaded. An update requires that the stored row still
+    /// has this version, and increments it.
     pub row: Row,
-    /// The key that was loaded; `None` for a key to insert, together with its purchase if it was bought.
+    /// The key as it was loaded; `None` for a key to insert. If a new key was bought, its purchase is inserted with it.
     pub loaded: Option<Key>,
-    /// The number of the row of the key that it replaces. It takes over the purchase of that key, if it has one.
+    /// The row number of the key that this key replaces. If the replaced key has a purchase, this key takes it over.
     #[serde(default)]
     pub heir_of: Option<i64>,
 }
@@ -76,11 +78,11 @@ pub struct NewUse {
     pub number: i64,
     /// The number of the key's row.
     pub key: i64,
-    /// When, to the millisecond.
+    /// When the key was used, to the millisecond.
     pub at: DateTime<Utc>,
-    /// How often the key was used after it.
+    /// The key's count of uses after this one.
     pub used: u64,
-    /// The number of the key's use before it.
+    /// The number of the key's previous use.
     pub previous: Option<i64>,
 }
 
@@ -94,17 +96,17 @@ pub struct NewMessage {
     pub number: i64,
     /// The number of the key's row.
     pub key: i64,
-    /// Its `Message-ID`.
+    /// The message's `Message-ID`.
     pub id: MessageId,
-    /// What it says.
+    /// The kind of message.
     pub kind: MessageKind,
-    /// Whom it goes to.
+    /// The recipient.
     pub recipient: Recipient,
-    /// When it is queued.
+    /// When the message is queued.
     pub at: DateTime<Utc>,
 }
 
-/// An audit entry.
+/// An audit entry to add.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "stores read it and must not miss a field")]
 pub struct NewAuditEntry {
@@ -114,14 +116,14 @@ pub struct NewAuditEntry {
     pub number: i64,
     /// The number of the key's row.
     pub key: i64,
-    /// When, to the millisecond.
+    /// When the action was done, to the millisecond.
     pub at: DateTime<Utc>,
     /// Who did it.
     #[serde(deserialize_with = "Actor::deserialize_stored")]
     pub actor: Actor,
     /// What was done.
     pub action: Action,
-    /// What else there is to say.
+    /// Further detail.
     pub detail: Option<String>,
 }
 
@@ -130,19 +132,19 @@ pub struct NewAuditEntry {
 pub struct Numbers {
     next: i64,
     end: i64,
-    /// The blocks after it, each from its first number to the one after its last.
+    /// Further blocks, each as its first number and the number after its last.
     further: VecDeque<(i64, i64)>,
 }
 
 impl Writes {
-    /// Whether there is nothing to persist.
+    /// Returns whether there is nothing to persist.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty() && self.completed.is_empty() && self.inbox.is_empty() && self.requests.is_empty()
     }
 
-    /// Whether all of it is persisted together or not at all: events of platforms, keys that replace others, or requests that may
-    /// be repeated are among it.
+    /// Returns whether all writes are persisted together or not at all. They are if they include platform events, keys
+    /// that replace others, or requests that may be repeated.
     #[must_use]
     pub fn is_atomic(&self) -> bool {
         !self.inbox.is_empty() || !self.requests.is_empty() || self.keys.iter().any(|write| write.heir_of.is_some())
@@ -150,19 +152,19 @@ impl Writes {
 }
 
 impl InboxWrites {
-    /// Whether there is nothing of it, and keys are persisted each by itself.
+    /// Returns whether platform events write nothing besides keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        // References come with a deal.
+        // References are only written together with a deal.
         self.entries.is_empty() && self.deals.is_empty() && self.customers.is_empty()
     }
 }
 
 impl KeyWrite {
-    /// Whether the key was only used: nothing but its count and its newest use differ from what was loaded.
+    /// Returns whether the key was only used: only its count and its newest use differ from the loaded row.
     #[must_use]
     pub fn is_only_counted(&self) -> bool {
-        // Without `..`, so that a new part of the state is compared too.
+        // Without `..`, so that a new field of the state must be compared too.
         let KeyState { expires_at, limit, used: _, revoked } = self.row.key.state();
         let same = |loaded: &Key| {
             let state = loaded.state();
@@ -174,7 +176,7 @@ impl KeyWrite {
 }
 
 impl Numbers {
-    /// The numbers from `first` on, `count` of them.
+    /// Creates a block of `count` numbers that starts with `first`.
     #[must_use]
     pub fn block(first: i64, count: i64) -> Self {
         Self { next: first, end: first.saturating_add(count), further: VecDeque::new() }
@@ -186,24 +188,24 @@ impl Numbers {
         self.further.push_back((first, first.saturating_add(count)));
     }
 
-    /// How many are left.
+    /// Returns how many numbers are left.
     #[must_use]
     pub fn left(&self) -> i64 {
         self.end - self.next + self.further.iter().map(|(first, end)| end - first).sum::<i64>()
     }
 
-    /// The number before the next one: the greatest that was taken, if one was.
+    /// Returns the number before the next one: the greatest number taken so far, if any was taken.
     #[must_use]
     pub fn newest(&self) -> i64 {
         self.next - 1
     }
 
-    /// A number for a row that is listed by time, by [`number_at`].
+    /// Takes a number for a row that is listed by time; see [`number_at`].
     pub(crate) fn take_at(&mut self, at: DateTime<Utc>) -> Result<i64, StoreError> {
         Ok(number_at(at, self.take()?))
     }
 
-    /// The next number.
+    /// Takes the next number.
     pub(crate) fn take(&mut self) -> Result<i64, StoreError> {
         if self.next >= self.end
             && let Some((first, end)) = self.further.pop_front()
@@ -219,11 +221,13 @@ impl Numbers {
     }
 }
 
-/// The number of a row that is listed by time, such as an entry of the audit log: the second of `time`, and below it the lower bits
-/// of `number`, which no other row has. Whichever server makes such rows, they are numbered in the order of their times.
+/// Returns the number of a row that is listed by time, such as an audit entry: the second of `time`, and below it the
+/// lower 30 bits of `number`, which no other row has. These numbers are in the order of the rows' times, whichever
+/// server makes the rows.
 ///
-/// Times before 1970 and after 2242, which no clock should have told, count as those. Of two servers at the same second, no two
-/// rows have the same lower bits: their blocks of numbers would have to be a thousand million numbers apart.
+/// Times before 1970 and after 2242, which only a wrong clock shows, are moved to the nearer of the two. Within one
+/// second, two servers never use the same lower bits: their blocks of numbers would have to be a thousand million
+/// numbers apart.
 #[must_use]
 pub fn number_at(time: DateTime<Utc>, number: i64) -> i64 {
     const LOWER: i64 = 1 << 30;

@@ -1,12 +1,13 @@
-//! How a batch is tried: loaded, planned and persisted, on as many trips as the [`Attempt`] needs.
+//! How a batch is attempted: loaded, planned and persisted, on as many trips as the [`Attempt`] needs.
 //!
 //! | attempt | rows | written |
 //! |---|---|---|
-//! | optimistic | from the version cache; purchases are taken for absent | if the versions are the same |
+//! | optimistic | from the version cache; purchases are assumed absent | if the versions are the same |
 //! | reloaded | read | if the versions are the same |
-//! | locking | locked, then read, in a transaction | always, but for a purchase that was made meanwhile |
+//! | locking | locked, then read, in a transaction | always, except a purchase that was made in the meantime |
 //!
-//! On connections of the host's every attempt is locking. Keys are also locked first, whatever the attempt, after a batch met a lock and while another server writes the same keys.
+//! On the host application's connections every attempt is locking. Keys are also locked first, whatever the attempt,
+//! after a batch met a lock and while another server writes the same keys.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -30,11 +31,11 @@ use crate::ledger::operation::{Answer, Operation, Plan, needs, plan};
 use crate::ledger::plan::{Loaded, Needs, Numbers, Row};
 use crate::store::{Attempt, Persisted, StoreError};
 
-/// For so many batches after a key was written by another server between being read and being written, keys are locked first.
+/// Number of batches that lock keys first, after another server wrote a key between its read and its write here.
 const LOCK_FIRST: u32 = 64;
-/// After a lock was met, the batch is tried in parts, and each waits no longer than this for the same lock.
+/// After a batch met a lock, it is tried in parts, and each part waits for the same lock no longer than this.
 const HURRY: &str = "SET LOCAL lock_timeout = '5ms'";
-/// How long to ask what became of a batch whose answer was lost. Callers are refused after five seconds.
+/// How long to find out what became of a batch whose answer was lost. Callers are refused after five seconds.
 const RESOLVE: Duration = Duration::from_secs(4);
 
 impl Writer {
@@ -78,12 +79,12 @@ impl Writer {
                 self.session = Some(session);
                 persisted
             }
-            // A statement that was refused has ended.
+            // The server has refused the statement, and the session can be used again.
             Ok(Err(error)) if !matches!(error, StoreError::Unavailable { .. } | StoreError::Unknown { .. }) => {
                 self.session = Some(session);
                 return Err(error);
             }
-            // Nothing has happened, and nobody knows what the session is good for.
+            // Nothing was written. The state of the session is unknown, so it is dropped.
             Ok(Err(error @ StoreError::Unavailable { .. })) => return Err(error),
             Ok(Err(_)) | Err(_) => return self.resolved(planned).await,
         };
@@ -130,7 +131,7 @@ impl Writer {
             Ok((planned, persisted))
         };
         match timeout(BATCH, work).await {
-            // What is written whole is written with the next attempt.
+            // An atomic batch with a conflict is rolled back, and written with the next attempt.
             Ok(Ok((planned, persisted))) if planned.writes.is_atomic() && persisted.contains(&Persisted::Conflict) => {
                 let rolled_back = timeout(BATCH, session.roll_back()).await;
                 self.session = rolled_back.ok().and_then(Result::ok).flatten();
@@ -139,7 +140,7 @@ impl Writer {
             Ok(Ok((planned, persisted))) => {
                 match timeout(BATCH, session.commit()).await {
                     Ok(Ok(session)) => self.session = session,
-                    // Receiving an event, rotating a key or making a request again is safe.
+                    // Receiving an event, rotating a key and making a request again are safe to repeat.
                     Ok(Err(_)) | Err(_) if planned.writes.is_atomic() => {
                         return Err(StoreError::Unknown { source: None });
                     }
@@ -147,14 +148,14 @@ impl Writer {
                 }
                 Ok(self.publish(planned, &persisted, &needs.keys))
             }
-            // A statement was refused, and the session may go on; after anything else nobody knows where it stands.
+            // A refused statement leaves the session usable; after any other error the state of the session is unknown.
             Ok(Err(error)) => {
                 if !matches!(error, StoreError::Unavailable { .. } | StoreError::Unknown { .. }) {
                     let rolled_back = timeout(BATCH, session.roll_back()).await;
                     self.session = rolled_back.ok().and_then(Result::ok).flatten();
                     return Err(error);
                 }
-                // Without a COMMIT nothing has happened.
+                // Without a COMMIT nothing was written.
                 Err(StoreError::unavailable("the database does not answer"))
             }
             Err(_) => Err(StoreError::unavailable("the database does not answer")),
@@ -169,7 +170,7 @@ impl Writer {
         plan(operations.iter().copied(), loaded, &mut self.numbers)
     }
 
-    /// Answers what was persisted, and keeps its versions.
+    /// Returns the answers of what was persisted, and caches the rows with their new versions.
     fn publish(&mut self, planned: Plan, persisted: &[Persisted], read: &HashSet<KeyId>) -> Vec<Option<Answer>> {
         let is_written = |unit: usize| persisted.get(unit) == Some(&Persisted::Written);
         let (mut written, mut conflicted) = (Vec::new(), Vec::new());
@@ -193,8 +194,8 @@ impl Writer {
         planned.answers(is_written)
     }
 
-    /// Reads `keys` in addition to the `cached` rows and, `reload`, all else that the batch needs, and reserves `wanted` numbers.
-    /// On a new session the cached rows are read too.
+    /// Reads `keys` in addition to the `cached` rows and, with `reload`, everything else that the batch needs. Reserves
+    /// `wanted` row numbers. On a new session the cached rows are read too.
     async fn read(
         &mut self,
         keys: &HashSet<KeyId>,
@@ -202,7 +203,7 @@ impl Writer {
         reload: Option<&Needs>,
         wanted: i64,
     ) -> Result<(Session<'static>, Vec<Row>), StoreError> {
-        // A session that was idle may have been cut off meanwhile: then it is asked on a new one.
+        // An idle session may have been cut off: it is then replaced by a new one.
         if let Some(mut session) = self.session.take() {
             let asked = async {
                 if keys.is_empty() && reload.is_none() && !self.versions.is_awake(SystemClock.monotonic()) {
@@ -213,7 +214,7 @@ impl Writer {
             };
             match timeout(ACQUIRE, asked).await {
                 Ok(Ok(rows)) => return Ok((session, rows.into_iter().chain(cached).collect())),
-                // No fault of the session's: a row that cannot be read, or a table that is locked.
+                // The session is fine, but a row cannot be read or a table is locked.
                 Ok(Err(error)) if !matches!(error, StoreError::Unavailable { .. }) => {
                     self.session = Some(session);
                     return Err(error);
@@ -232,7 +233,7 @@ impl Writer {
         Ok((session, rows))
     }
 
-    /// Finds out what became of a batch whose answer was lost.
+    /// Finds out what a batch whose answer was lost has written, and returns the answers.
     async fn resolved(&mut self, planned: Plan) -> Result<Vec<Option<Answer>>, StoreError> {
         let until = SystemClock.monotonic() + RESOLVE;
         loop {
@@ -245,7 +246,7 @@ impl Writer {
             };
             match timeout(RESOLVE, asked).await {
                 Ok(Ok((session, persisted))) => {
-                    // Versions were incremented: nothing of this is cached.
+                    // The versions were incremented, so nothing of this is cached.
                     self.session = session;
                     return Ok(planned.answers(|unit| persisted.get(unit) == Some(&Persisted::Written)));
                 }
@@ -259,18 +260,18 @@ impl Writer {
     }
 }
 
-/// How many numbers a batch needs at most.
+/// Returns how many row numbers a batch needs at most.
 fn wanted(operations: &[&Operation]) -> i64 {
     operations.iter().map(|operation| operation.numbers()).sum()
 }
 
-/// Makes sure that there are `wanted` numbers.
+/// Makes sure that at least `wanted` numbers are left, taking new blocks as needed.
 async fn reserve(numbers: &mut Numbers, session: &mut Session<'_>, wanted: i64) -> Result<(), StoreError> {
     if numbers.left() >= wanted {
         return Ok(());
     }
     if session.is_ours() {
-        // Plans are made anew now and then: a table of three rows may have grown since.
+        // Has plans made anew now and then: a table of three rows may have grown since.
         session.execute("DISCARD PLANS").await.map_err(store_error)?;
     }
     while numbers.left() < wanted {
@@ -290,7 +291,7 @@ async fn read(
     Ok(rows)
 }
 
-/// Whether the database replied that it cannot find out: a standby that took over and is read-only, say.
+/// Returns whether the database replied with an error that does not pass, for example as a read-only standby.
 fn is_lasting(error: &StoreError) -> bool {
     !matches!(error, StoreError::Conflict { .. }) && !may_have_happened(error)
 }

@@ -1,4 +1,4 @@
-//! Sessions for everything but what customers wait for, as [`sql::session`](crate::store::sql::session) asks for them.
+//! PostgreSQL's [`sql::session`](crate::store::sql::session), for everything that customers do not wait for.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ impl Database for PostgresStore {
     async fn write<T: Send + 'static>(&self, patience: Patience, work: impl Task<T>) -> Result<T, StoreError> {
         let queue = self.maintenance()?;
         let written = queue.run(move |session| Box::pin(write(session, patience, work))).await;
-        // Until it is known what became of it, products may have changed. If this caller is gone by then, the watch notices.
+        // After an error, products may still have changed. If this caller is gone by then, the watch notices a change.
         match written {
             Ok((done, stale)) => {
                 if stale.iter().any(|stale| matches!(stale, Stale::Products)) {
@@ -129,7 +129,7 @@ impl Database for PostgresStore {
         Ok(())
     }
 
-    /// Vacuuming is the database's own affair.
+    /// Does nothing: vacuuming is left to the database.
     async fn ensure_overwritten(&self) -> Result<(), StoreError> {
         Ok(())
     }

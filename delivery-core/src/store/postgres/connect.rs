@@ -1,4 +1,4 @@
-//! Connecting: where sessions come from, and their limits.
+//! Connecting: the source of sessions, and their settings and time limits.
 
 use std::sync::atomic::{self, AtomicBool};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,24 +15,24 @@ use super::schema::{PATIENCE, SchemaConfig, check, check_migrated, ensure_durabl
 use super::session::{Lent, Session};
 use crate::store::StoreError;
 
-/// Connections that search and list; finding keys and writing have their own.
+/// Pooled connections for searches and lists; finding keys and writing have their own.
 const READERS: u32 = 4;
-/// How long a connection may take to be made, or to become free, before the answer is "unavailable".
+/// How long connecting, or waiting for a free connection, may take before the answer is "unavailable".
 pub(super) const ACQUIRE: Duration = Duration::from_secs(2);
-/// How long a batch may take in all. A server that is frozen answers nothing at all.
+/// How long a batch may take in all. A server that is frozen does not even report a timeout.
 pub(super) const BATCH: Duration = Duration::from_secs(5);
-/// What the server itself ends, in milliseconds: below [`BATCH`], so that its error is the one that is seen.
+/// Settings of a session. The server's own timeouts, in milliseconds, are below [`BATCH`], so that its errors are seen.
 const SESSION: [(&str, &str); 10] = [
     ("statement_timeout", "4000"),
-    // The role or the database may have other defaults: under another isolation, two servers would not see each other.
+    // The role or the database may default to another isolation level, under which servers miss each other's commits.
     ("default_transaction_isolation", "read committed"),
     ("default_transaction_read_only", "off"),
-    // For a row that somebody else holds: longer than another server's commit. Then the operations on that row are deferred,
-    // and no other waits for it.
+    // Longer than another server's commit. After a timeout, the operations on the locked row are deferred, and no other
+    // operation waits for it.
     ("lock_timeout", "100"),
-    // Of a server that died with a row in its hand.
+    // For a server that died while it held a row lock.
     ("idle_in_transaction_session_timeout", "2500"),
-    // Of a server whose machine or network vanished: its locks go with it, in a minute.
+    // For a server whose machine or network vanished: its locks are released within a minute.
     ("tcp_keepalives_idle", "30"),
     ("tcp_keepalives_interval", "10"),
     ("tcp_keepalives_count", "3"),
@@ -43,23 +43,24 @@ const SESSION: [(&str, &str); 10] = [
 /// For statements that no customer waits for: they wait for a lock as long as a deferred operation does.
 pub(super) const PATIENT: &str = "SET LOCAL lock_timeout = '3s'";
 
-/// For figures, which read every key, in one snapshot: a key that is marked or replaced meanwhile counts once.
+/// For figures, which read every key in one snapshot: a key that is marked or replaced meanwhile counts once.
 pub(super) const AT_LENGTH: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = '60s'; SET LOCAL enable_seqscan = on; \
     SET LOCAL plan_cache_mode = force_custom_plan";
 
-/// Who finds and changes keys asks the same few questions over and over, each for a few rows by their index: they are planned
-/// once, which takes longer than answering them, and so that a table that was small then may grow.
+/// Settings of sessions that find and change keys. They run the same few statements, each for a few rows found by
+/// index. Generic plans save the planning, which takes longer than the execution, and without sequential scans the plan
+/// still fits after a small table has grown.
 const SERVING: [Setting; 5] = [
     ("plan_cache_mode", "force_generic_plan"),
     ("enable_seqscan", "off"),
-    // A table of one row has no index, and is read all the same, but at a price at which its query would be compiled first:
-    // for a tenth of a second and more.
+    // A table of one row has no index and is scanned even so, at a cost estimate that would make PostgreSQL compile the
+    // query first, which takes a tenth of a second and more.
     ("jit", "off"),
     ("enable_hashjoin", "off"),
     ("enable_mergejoin", "off"),
 ];
 
-/// What a transaction on a connection of the host's sets, for itself.
+/// Settings that a transaction on a connection of the host application makes for itself.
 const LENT: [(&str, &str); 4] = [
     ("statement_timeout", "4000"),
     ("lock_timeout", "100"),
@@ -67,26 +68,26 @@ const LENT: [(&str, &str); 4] = [
     ("jit", "off"),
 ];
 
-/// Where sessions come from. Cloning is cheap.
+/// The source of sessions. Cloning is cheap.
 #[derive(Clone)]
 pub(super) struct Sessions(Arc<Shared>);
 
 struct Shared {
     source: Source,
     schema: String,
-    /// The host's pool stays open when the store is closed.
+    /// Whether the store is closed. The host application's pool stays open then.
     is_closed: AtomicBool,
 }
 
 enum Source {
-    /// Sessions of ours: four that write and find, and a pool of readers.
+    /// The store's own sessions: five that write and find, and a pool of readers.
     Own { hosts: RwLock<Arc<Hosts>>, readers: PgPool },
-    /// The host's pool, and how a transaction begins there.
+    /// The host application's pool, and the statements that begin a transaction there.
     Lent { pool: PgPool, begin: String },
 }
 
 impl Sessions {
-    /// Sessions of ours, in a schema that is prepared for this server.
+    /// Returns a source of the store's own sessions, in a schema that is prepared for this server.
     pub(super) async fn own(hosts: Hosts, place: SchemaConfig) -> Result<Self, PostgresError> {
         let hosts = hosts.map(|options| in_schema(options, &place.schema));
         let (session, readers_options) = prepare_schema(&hosts, &place).await?;
@@ -97,7 +98,7 @@ impl Sessions {
         Ok(Self(Arc::new(Shared { source, schema: place.schema, is_closed: AtomicBool::new(false) })))
     }
 
-    /// Transactions on connections from the host's pool.
+    /// Returns a source of transactions on connections from the host application's pool.
     pub(super) async fn lent(pool: PgPool, place: SchemaConfig) -> Result<Self, PostgresError> {
         if place.migrates {
             Self::migrate(pool.connect_options().as_ref().clone().into(), &place).await?;
@@ -127,12 +128,12 @@ impl Sessions {
         session.close().await.map_err(|source| PostgresError::while_opening(&place.schema, source))
     }
 
-    /// Whether everything happens inside transactions on the host's connections.
+    /// Returns whether everything happens in transactions on the host application's connections.
     pub(super) fn are_lent(&self) -> bool {
         matches!(self.0.source, Source::Lent { .. })
     }
 
-    /// Connects with these options from now on.
+    /// Uses these options for new connections of the store's own.
     pub(super) fn set_options(&self, new: PgConnectOptions) {
         if let Source::Own { hosts, readers } = &self.0.source {
             let new = in_schema(new, &self.0.schema);
@@ -142,7 +143,7 @@ impl Sessions {
         }
     }
 
-    /// A session to find and change keys from.
+    /// Returns a session for finding and changing keys.
     pub(super) async fn serve(&self) -> Result<Session<'static>, StoreError> {
         let silent = |_| StoreError::unavailable("the database does not answer");
         let mut session = match &self.0.source {
@@ -150,7 +151,7 @@ impl Sessions {
                 let tried = hosts.read().unwrap_or_else(PoisonError::into_inner).clone();
                 let connected = timeout(ACQUIRE, tried.connect(&SERVING)).await.map_err(silent)?;
                 let (session, options) = connected.map_err(store_error)?;
-                // Readers follow to the host and address that answers, unless other options were set meanwhile.
+                // Readers follow to the host and address that answers, unless other options were set in the meantime.
                 let current = hosts.read().unwrap_or_else(PoisonError::into_inner);
                 if Arc::ptr_eq(&tried, &current) {
                     readers.set_connect_options(options);
@@ -169,12 +170,12 @@ impl Sessions {
         Ok(session)
     }
 
-    /// The schema that everything is in.
+    /// Returns the schema that all tables are in.
     pub(super) fn schema(&self) -> &str {
         &self.0.schema
     }
 
-    /// A session to search and list from.
+    /// Returns a session for searches and lists.
     pub(super) async fn read(&self) -> Result<Session<'static>, StoreError> {
         if self.0.is_closed.load(atomic::Ordering::Relaxed) {
             return Err(StoreError::unavailable("closed"));
@@ -185,17 +186,17 @@ impl Sessions {
         }
     }
 
-    /// Ends the sessions that readers share; the host's pool stays open.
+    /// Closes the readers' sessions; the host application's pool stays open.
     pub(super) async fn close(&self) {
         self.0.is_closed.store(true, atomic::Ordering::Relaxed);
         if let Source::Own { readers, .. } = &self.0.source {
-            // A session into a network that vanished would be waited for.
+            // Closing waits for every session, and one into a network that vanished would take minutes.
             let _ = timeout(BATCH, readers.close()).await;
         }
     }
 }
 
-/// A transaction on a connection of the host's.
+/// Begins a transaction on a connection of the host application.
 async fn lend(pool: &PgPool, begin: &str) -> Result<Session<'static>, StoreError> {
     let busy = |_| StoreError::unavailable("no connection of the host's pool is free, or the database is silent");
     let lent = timeout(ACQUIRE, Lent::begin(pool, begin.to_owned())).await.map_err(busy)?;

@@ -22,12 +22,12 @@ use crate::store::dump::{self, Checked, DumpError, Dumped, Kind, Progress, TABLE
 use crate::store::sql::session::Value;
 
 impl PostgresOptions {
-    /// Writes the store in the schema of the database at `url` as a [dump](DumpError), also while servers use it. `progress` is called
-    /// now and then. [`Dumped`] says what was written.
+    /// Writes the store in the schema of the database at `url` to `to` as a [dump](DumpError), also while servers use
+    /// it. Calls `progress` now and then. Returns what was written.
     ///
     /// # Errors
     ///
-    /// [`DumpError`]; what was written by then is no whole dump.
+    /// [`DumpError`]; what was written to `to` by then is not a complete dump.
     pub async fn dump(
         self,
         url: &str,
@@ -53,14 +53,15 @@ impl PostgresOptions {
         Ok(dumped)
     }
 
-    /// Fills the schema of the database at `url` from the dump in the file `from`. The schema is made and migrated as needed, and must
-    /// be empty; servers that wait for their first sale may be connected. It is one transaction: a load that fails or is killed has
-    /// changed nothing, and can be repeated. `keyring` has the fingerprints of the secrets that the store is to be used with.
-    /// `progress` is called now and then.
+    /// Fills the schema of the database at `url` from the dump in the file `from`. Creates and migrates the schema as
+    /// needed; it must be empty, but servers that have not sold anything yet may be connected. Everything is one
+    /// transaction: a load that fails or is killed has changed nothing and can be repeated. `keyring` has the
+    /// fingerprints of the secrets that the store will be used with. Calls `progress` now and then.
     ///
     /// # Errors
     ///
-    /// [`DumpError`]; nothing was changed, unless it is [`StoreError::Unknown`]: then the store is loaded, or empty.
+    /// [`DumpError`]; nothing was changed, except possibly with [`StoreError::Unknown`]: the store is then either
+    /// loaded or empty.
     pub async fn load(
         self,
         from: impl AsRef<Path>,
@@ -75,7 +76,7 @@ impl PostgresOptions {
         let mut transaction = connection.begin().await.map_err(store_error)?;
         let loaded = fill(checked, &mut transaction, keyring, progress).await?;
         transaction.commit().await.map_err(|error| StoreError::unknown(store_error(error)))?;
-        // From here on the store is loaded: what fails now is done by the database itself, later.
+        // The store is loaded from here on. If this fails, the database analyzes the tables by itself, later.
         let analyze = format!("ANALYZE {}", names());
         if let Err(error) = connection.execute(AssertSqlSafe(analyze)).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "the store is loaded, and was not analyzed");
@@ -91,7 +92,8 @@ async fn fill(
     keyring: &[Fingerprint],
     progress: impl FnMut(Progress) + Send,
 ) -> Result<Dumped, DumpError> {
-    // A server that has taken numbers would use those of the dump's rows. Until the load is committed, it waits for numbers.
+    // Locks the sequence, so that other servers wait for numbers until the load is committed. A server that has already
+    // taken numbers might use those of the dump's rows: `UNUSED` finds that out.
     const NUMBERS: &str = "ALTER SEQUENCE delivery_number CACHE 1";
     const UNUSED: &str = "SELECT NOT is_called FROM delivery_number";
     const REGISTERED: &str = "DELETE FROM delivery_keyring";
@@ -103,7 +105,7 @@ async fn fill(
     if !is_unused || !is_empty {
         return Err(DumpError::NotEmpty);
     }
-    // Servers that wait here must have the secrets of the dump, too.
+    // The keyring must fit the secrets that waiting servers have registered as well as those of the dump.
     let (fits, known) = acceptance(&mut Session::Host(connection), keyring).await?;
     connection.execute(REGISTERED).await.map_err(store_error)?;
     let loaded = dump::load(checked, &mut Filling(connection), progress).await?;
@@ -117,20 +119,20 @@ async fn fill(
     for (sequence, newest) in SEQUENCES {
         let next: i64 = sqlx::query_scalar(newest).fetch_one(&mut *connection).await.map_err(store_error)?;
         let restart = format!("{sequence} RESTART WITH {next}");
-        // Unlike setval, it is rolled back with the transaction.
+        // Unlike setval, this is rolled back with the transaction.
         connection.execute(AssertSqlSafe(restart)).await.map_err(store_error)?;
     }
     Ok(loaded)
 }
 
-/// The names of all tables.
+/// Returns the names of all tables, separated by commas.
 fn names() -> String {
     TABLES.iter().map(|table| table.name).collect::<Vec<_>>().join(", ")
 }
 
-/// What gives numbers away, and the next one. Keys may name uses that were pruned and a product that is gone: nothing else may get
-/// these numbers. Of rows that are listed by time, the lower bits are such a number. The greatest need not be that of the latest row:
-/// clocks are set back.
+/// The sequences, each with a query for its next number. Keys may refer to uses that were pruned and to a product that
+/// was deleted, and nothing else may get these numbers. The row numbers of tables that are listed by time have such a
+/// number in their lower 30 bits. The latest row need not have the greatest, because clocks are set back.
 const SEQUENCES: [(&str, &str); 4] = [
     (
         "ALTER SEQUENCE delivery_number",
@@ -179,7 +181,7 @@ fn database_type(kind: Kind) -> &'static str {
     }
 }
 
-/// Binds a column of values.
+/// Binds a column of values as an array.
 fn column(
     query: Query<'static, Postgres, PgArguments>,
     kind: Kind,

@@ -1,4 +1,4 @@
-//! What can go wrong when a store is connected, and what PostgreSQL's own errors mean.
+//! Errors of connecting a store, and the meaning of PostgreSQL's own errors.
 
 use std::sync::Arc;
 
@@ -12,20 +12,20 @@ use crate::text::UNESCAPED;
 
 columns!(PgRow);
 
-/// A PostgreSQL store could not be connected. The message is for the operator, names the remedy, and holds no password.
+/// Error of connecting a PostgreSQL store. The message is for the operator, names the remedy, and contains no password.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PostgresError {
-    /// The address is no `postgres://` URL.
+    /// The address is not a `postgres://` URL.
     #[error("must be an address such as postgres://user:password@host:5432/database")]
     Malformed,
-    /// The address has a parameter that nobody knows.
+    /// The address has an unknown parameter.
     #[error(
         "the address has the unknown parameter {name}: known are sslmode, sslrootcert, sslcert, sslkey, channel_binding, \
          host, hostaddr, port, dbname, user, password, application_name, options, connect_timeout and target_session_attrs"
     )]
     Parameter {
-        /// Its name, which is no piece of a password.
+        /// The name of the parameter, which is not a part of a password.
         name: String,
     },
     /// A parameter of the address has a value that cannot be used.
@@ -33,13 +33,13 @@ pub enum PostgresError {
     Value {
         /// The parameter.
         name: &'static str,
-        /// What it takes.
+        /// What the value must be.
         expected: &'static str,
     },
-    /// The password has a character that ends the host of an address.
+    /// The password contains a character that must be percent-encoded.
     #[error("the address {UNESCAPED}")]
     Unescaped,
-    /// The schema's name has other characters.
+    /// The name of the schema is not allowed.
     #[error(
         "the name of the schema must be 1 to 63 lower-case letters, digits and underscores, and begin with a letter"
     )]
@@ -51,10 +51,10 @@ pub enum PostgresError {
         #[source]
         source: sqlx::Error,
     },
-    /// The server takes the connection and says nothing: frozen, or no PostgreSQL.
+    /// The server accepts the connection but does not answer: it is frozen, or it is not PostgreSQL.
     #[error("the PostgreSQL server does not answer within 15 seconds")]
     Silent,
-    /// The server would lose what was acknowledged.
+    /// The server would lose what it acknowledges.
     #[error("PostgreSQL has {setting} = off, and would lose keys and uses that were acknowledged: set it on")]
     NotDurable {
         /// The setting.
@@ -66,7 +66,7 @@ pub enum PostgresError {
         /// The version of the server.
         found: String,
     },
-    /// The user may not make or use the schema.
+    /// The user may not create or use the schema.
     #[error(
         "the schema {schema} is not there or not this user's: as the owner of the database, \
          CREATE SCHEMA \"{schema}\" AUTHORIZATION the_user"
@@ -78,7 +78,7 @@ pub enum PostgresError {
         #[source]
         source: sqlx::Error,
     },
-    /// The database cannot hold every text.
+    /// The database's encoding is not UTF8.
     #[error(
         "the database must have the encoding UTF8: CREATE DATABASE the_database ENCODING 'UTF8' TEMPLATE template0"
     )]
@@ -86,10 +86,10 @@ pub enum PostgresError {
     /// A later version of this software migrated the schema.
     #[error("the schema was used with a newer version of this software: it has step {step}, unknown here")]
     NewerSchema {
-        /// The first migration that is unknown here.
+        /// A migration of the schema that this version does not know.
         step: i64,
     },
-    /// The host brings the schema up to date, and has not done so.
+    /// The schema is not up to date, and the store was told not to migrate it.
     #[error("the schema {schema} is not up to date: call PostgresStore::options().schema(..).migrate(..) first")]
     NotMigrated {
         /// The schema.
@@ -104,7 +104,7 @@ pub enum PostgresError {
         #[source]
         source: StoreError,
     },
-    /// Anything else while the schema is brought up to date.
+    /// Another error while the schema is migrated.
     #[error("the schema cannot be brought up to date")]
     Migration {
         /// The cause.
@@ -114,7 +114,7 @@ pub enum PostgresError {
 }
 
 impl PostgresError {
-    /// The meaning of an error while using `schema`.
+    /// Converts an error of using `schema`.
     pub(super) fn while_opening(schema: &str, source: sqlx::Error) -> Self {
         // insufficient_privilege, invalid_schema_name
         if matches!(code(&source).as_deref(), Some("42501" | "3F000")) {
@@ -123,7 +123,7 @@ impl PostgresError {
         Self::Unreachable { source }
     }
 
-    /// The meaning of an error while migrating `schema`.
+    /// Converts an error of migrating `schema`.
     pub(super) fn while_migrating(schema: &str, error: MigrateError) -> Self {
         match error {
             MigrateError::VersionMissing(step) | MigrateError::VersionTooNew(step, _) => Self::NewerSchema { step },
@@ -135,9 +135,9 @@ impl PostgresError {
     }
 }
 
-/// The meaning of an error while the store is in use, by the classes of PostgreSQL's Appendix A.
+/// Converts an error that occurred while the store was in use, by the error classes of PostgreSQL's Appendix A.
 ///
-/// A statement that is refused stays refused. A lock that another transaction holds is a conflict. Everything else may pass.
+/// A refused statement stays refused. A lock that another transaction holds is a conflict. Everything else may pass.
 pub(super) fn store_error(error: sqlx::Error) -> StoreError {
     let Some(code) = code(&error) else {
         return match error {
@@ -160,8 +160,8 @@ pub(super) fn store_error(error: sqlx::Error) -> StoreError {
     }
 }
 
-/// Whether a statement that failed so may have been executed all the same: its reply was lost, or the server is shutting down.
-/// An error that the server replied with says that nothing has happened.
+/// Returns whether a statement that failed with this error may have been executed even so: its reply was lost, or the
+/// server is shutting down. Any other error from the server means that nothing has happened.
 pub(super) fn may_have_happened(error: &StoreError) -> bool {
     let StoreError::Unavailable { source, .. } = error else { return false };
     let source = source.as_ref().and_then(|source| source.downcast_ref::<sqlx::Error>());

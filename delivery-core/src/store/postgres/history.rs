@@ -1,4 +1,4 @@
-//! Records of uses: reading and pruning them.
+//! Use records: reading and pruning them.
 
 use chrono::{DateTime, Utc};
 use sqlx::Executor;
@@ -12,10 +12,10 @@ use crate::store::sql::rows::Columns;
 use crate::store::sql::statements::{self, BEFORE, CHAIN, limit};
 use crate::store::{Page, StoreError, Use, UseId, page_size};
 
-/// Uses looked at in one commit of a prune.
+/// Use records that a prune looks at in one commit.
 const PRUNE: usize = 10_000;
 
-/// Follows the chain of a key's uses.
+/// Returns a page of a key's uses by following their chain, from the one before `before` on, or from the newest.
 pub(super) async fn history(
     sessions: Sessions,
     id: KeyId,
@@ -44,7 +44,8 @@ pub(super) async fn history(
     .await
 }
 
-/// Deletes the uses before `before` among the next ones from number `from` on: how many, and where to go on.
+/// Deletes the uses made before `before` among the next [`PRUNE`] uses, from number `from` on. Returns how many it
+/// deleted, and the `from` of the next call.
 pub(super) async fn prune(
     session: &mut Session<'_>,
     before: DateTime<Utc>,
@@ -56,7 +57,7 @@ pub(super) async fn prune(
         SELECT (SELECT count(*) FROM gone) AS pruned, count(*) AS seen, max(number) AS last FROM part";
     let mut transaction = session.begin().await.map_err(store_error)?;
     transaction.execute(PATIENT).await.map_err(store_error)?;
-    // One server at a time: two would wait for each other's rows.
+    // One server prunes at a time: two would wait for each other's rows.
     transaction.execute(ALONE).await.map_err(store_error)?;
     let mut inside = Session::Host(&mut transaction);
     let delete = inside.query(DELETE).bind(from).bind(limit(PRUNE)).bind(before.timestamp_millis());

@@ -1,4 +1,4 @@
-//! Issuing inside a transaction of the host's.
+//! Issuing keys inside a transaction of the host application.
 
 use sqlx::Executor;
 use sqlx::postgres::PgConnection;
@@ -13,18 +13,19 @@ use crate::ledger::operation::{needs, plan};
 use crate::ledger::plan::Loaded;
 use crate::store::{Answer, Issue, NewSale, Operation, Persisted, StoreError};
 
-/// How often an order that another transaction commits meanwhile is looked at.
+/// How often issuing is tried if another transaction commits the same order in the meantime.
 const LOOKS: usize = 2;
 
 impl PostgresStore {
-    /// Issues a key inside the host's transaction: purchase, key and message are committed with it, or none of them is. The
-    /// connection is one to this store's database, with a transaction open. An order that has a key already, from a webhook
-    /// say, is answered with that key.
+    /// Issues a key inside the host application's transaction: purchase, key and message are committed with it, or none
+    /// of them is. The connection must be to this store's database, with a transaction open. For an order that already
+    /// has a key, for example from a webhook, returns that key.
     ///
-    /// A savepoint surrounds it. After an error nothing of it remains, and the transaction goes on as it was, with its own
-    /// `search_path`. An order that another transaction is inserting is waited for; how long, the host's `lock_timeout` says.
+    /// The work is done within a savepoint. After an error nothing of it remains, and the transaction can go on as it
+    /// was, with its own `search_path`. If another transaction is inserting the same order, this waits for it, as long
+    /// as the transaction's `lock_timeout` allows.
     ///
-    /// If the future is dropped before it ends, roll the transaction back: part of it may have been done.
+    /// If the future is dropped before it ends, roll the transaction back: part of the work may have been done.
     ///
     /// Prepare the sale [with the service](crate::Delivery::prepare), and tell it [when the transaction is
     /// committed](crate::Delivery::committed):
@@ -48,8 +49,9 @@ impl PostgresStore {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Refused`] without an open transaction. [`StoreError::Conflict`] if a lock was waited for in vain, or, in
-    /// a transaction that is repeatable or serializable, if another one has issued the key meanwhile. Nothing was written.
+    /// [`StoreError::Refused`] without an open transaction. [`StoreError::Conflict`] if a lock was not released in
+    /// time, or if the transaction is repeatable read or serializable and another one has issued the key in the
+    /// meantime. Nothing was written.
     pub async fn issue_in(&self, transaction: &mut PgConnection, sale: &NewSale) -> Result<Issue, StoreError> {
         transaction.execute("SAVEPOINT delivery_issue").await.map_err(|error| {
             // no_active_sql_transaction

@@ -10,10 +10,10 @@ use tokio::time::timeout;
 
 use crate::net::{addresses, race};
 
-/// How long a host or an address is tried alone: several fit into the time that a session may take.
+/// How long a host or an address is tried before the next one joins. Several fit into the time for connecting.
 const HEAD_START: Duration = Duration::from_millis(500);
 
-/// What a session sets.
+/// A setting of a session: its name and its value.
 pub(super) type Setting = (&'static str, &'static str);
 
 /// The hosts of a database, in the order in which they are tried.
@@ -21,7 +21,7 @@ pub(super) type Setting = (&'static str, &'static str);
 pub(super) struct Hosts {
     first: PgConnectOptions,
     others: Vec<PgConnectOptions>,
-    /// How long one host may take.
+    /// Time limit for connecting to one host.
     patience: Option<Duration>,
 }
 
@@ -36,14 +36,14 @@ impl Hosts {
         Self { first, others, patience }
     }
 
-    /// The same hosts with other options.
+    /// Returns the same hosts with other options.
     pub(super) fn map(self, change: impl Fn(PgConnectOptions) -> PgConnectOptions) -> Self {
         let Self { first, others, patience } = self;
         Self { first: change(first), others: others.into_iter().map(&change).collect(), patience }
     }
 
-    /// A session on whichever host connects first, and the options that lead there, without `settings`. Of several hosts, one
-    /// that can only be read is passed over.
+    /// Connects to whichever host answers first. Returns the session, and the options that lead to that host, without
+    /// `settings`. Of several hosts, skips read-only standbys.
     pub(super) async fn connect(
         &self,
         settings: &'static [Setting],
@@ -73,10 +73,11 @@ impl Hosts {
     }
 }
 
-/// A session on one host, at whichever of its addresses connects first.
+/// Connects to one host, at whichever of its addresses answers first.
 ///
-/// The driver tries the addresses of a name one after another, and leaves a silent one only after minutes. So the others
-/// are tried by themselves. Where the certificate must be the name's, only the driver can do that.
+/// The driver tries the addresses of a name one after another, and gives up on a silent one only after minutes, so the
+/// other addresses are tried here at the same time. With `sslmode=verify-full` they are not, since only the driver can
+/// check that a certificate belongs to the name.
 async fn connect(
     options: PgConnectOptions,
     settings: &'static [Setting],
@@ -90,7 +91,7 @@ async fn connect(
     Ok((session, options))
 }
 
-/// A session by the host's name, or at whichever of its `others` connects first.
+/// Connects by the host's name, or to whichever of its `others` answers first.
 async fn first_of(
     by_name: PgConnectOptions,
     others: Vec<PgConnectOptions>,
@@ -100,8 +101,8 @@ async fn first_of(
         let connected = options.clone().options(settings.iter().copied()).connect().await;
         match connected {
             Ok(session) => Ok(Ok((session, options))),
-            // The server's own words: it would say the same at another address. To a client that does not say the name, a server that
-            // stands for many may say what it says to nobody else.
+            // An error that the server itself reports would be the same at another address. If the client does not send
+            // the host's name, however, a server that stands for many may refuse it although it accepts the name.
             Err(refused @ sqlx::Error::Database(_)) if has_name => Ok(Err(refused)),
             Err(error) => Err(error),
         }
@@ -109,14 +110,14 @@ async fn first_of(
     race(HEAD_START, (by_name, true), others.into_iter().map(|options| (options, false)), attempt).await?
 }
 
-/// The same options for each address of the host but its first.
+/// Returns the options for each address of the host except the first one, which the driver tries by itself.
 async fn other_addresses(options: &PgConnectOptions) -> Vec<PgConnectOptions> {
     let host = options.get_host();
     let is_name = options.get_socket().is_none() && !host.starts_with('/') && host.parse::<IpAddr>().is_err();
     if !is_name || matches!(options.get_ssl_mode(), PgSslMode::VerifyFull) {
         return Vec::new();
     }
-    // A name that is unknown is told of by the driver.
+    // The driver reports a name that is unknown.
     let found = addresses(host, options.get_port()).await.unwrap_or_default();
     found.iter().skip(1).map(|address| options.clone().host(&address.ip().to_string())).collect()
 }
@@ -132,7 +133,7 @@ mod tests {
 
     use super::*;
 
-    /// As a server does that finds a tenant by the name that the client says, in TLS.
+    /// Imitates a server that selects a tenant by the name that the client sends in TLS.
     #[tokio::test]
     async fn who_is_refused_by_address_is_still_let_in_by_name() {
         const REFUSED: &[u8] = b"E\x00\x00\x00\x23SFATAL\0C08004\0Mno such tenant\0\0";
@@ -143,10 +144,10 @@ mod tests {
         let by_address = by_name.clone().host("127.0.0.1");
         let server = async {
             let (mut named, _) = listener.accept().await.unwrap();
-            // It comes after the head start, since the first one is not answered.
+            // The second client comes after the head start, since the first one gets no answer.
             let (mut unnamed, _) = listener.accept().await.unwrap();
             unnamed.write_all(REFUSED).await.unwrap();
-            // Until it has left.
+            // Waits until the second client has left.
             let _ = unnamed.read_to_end(&mut Vec::new()).await;
             let _ = named.write_all(LET_IN).await;
             named

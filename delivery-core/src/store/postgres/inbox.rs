@@ -1,7 +1,7 @@
-//! The inbox: events, deals, references and customers. They are written in the transaction of the keys that they change.
+//! The inbox: platform events, deals, references and customers, written in the transaction of the keys they change.
 //!
-//! Events of one sale meet at the row of its deal, which is locked, or at the index of references if there is no deal yet:
-//! whoever inserts a reference second writes nothing, and finds the deal of the first with the next attempt.
+//! Events of one sale meet at the row of its deal, which is locked, or at the index of references if there is no deal
+//! yet. The transaction that inserts a reference second writes nothing; its next attempt finds the deal of the first.
 
 use std::collections::HashSet;
 
@@ -13,8 +13,8 @@ use crate::ledger::plan::{InboxWrites, Loaded, Needs, ReferenceId};
 use crate::store::sql::inbox::{deal, entry, entry_columns, reference, text};
 use crate::store::{Edit, StoreError};
 
-/// Adds the rows that `needs` names, and those that they lead to, but for new keys and purchases. Events, deals and keys are
-/// locked, in this order.
+/// Loads the rows that `needs` names and the rows that they lead to, except new keys and purchases. Locks events, then
+/// deals, then keys.
 pub(super) async fn lock(
     session: &mut Session<'_>,
     needs: &Needs,
@@ -47,7 +47,7 @@ pub(super) async fn lock(
         keys.extend(missing.keys);
         let numbers: Vec<i64> = missing.deals.into_iter().collect();
         if !numbers.is_empty() {
-            // Deals lead to keys: all deals come first.
+            // All deals are locked before the keys that they lead to.
             let found = session.query(DEALS).bind(numbers).fetch_all(&mut **session).await;
             for row in &found.map_err(store_error)? {
                 loaded.insert_deal(deal(row)?);
@@ -55,7 +55,7 @@ pub(super) async fn lock(
         } else if keys.is_empty() {
             return Ok(());
         } else {
-            // Another time only if a key was replaced meanwhile.
+            // Repeated only if a key was replaced in the meantime.
             for row in load::locked_lines(session, &keys).await? {
                 versions.invalidate(&row.key.id());
                 loaded.insert(row);
@@ -65,7 +65,7 @@ pub(super) async fn lock(
     }
 }
 
-/// Adds the references that `needs` names.
+/// Loads the references that `needs` names.
 async fn load_references(session: &mut Session<'_>, needs: &Needs, loaded: &mut Loaded) -> Result<(), StoreError> {
     const REFERENCES: &str = "SELECT r.source, r.kind, r.name, r.deal \
         FROM unnest($1::text[], $2::text[], $3::text[]) AS w (source, kind, name) \
@@ -86,7 +86,7 @@ async fn load_references(session: &mut Session<'_>, needs: &Needs, loaded: &mut 
     Ok(())
 }
 
-/// The deals that references lead to. Nothing is locked.
+/// Loads the deals that `references` lead to, without locking them.
 pub(super) async fn deals(session: &mut Session<'_>, references: HashSet<ReferenceId>) -> Result<Loaded, StoreError> {
     const DEALS: &str = "SELECT number, version, facts FROM delivery_deal WHERE number = ANY($1)";
     let needs = Needs { references, ..Needs::default() };
@@ -106,8 +106,8 @@ pub(super) async fn deals(session: &mut Session<'_>, references: HashSet<Referen
     }
 }
 
-/// Writes what events come to beside keys. Returns whether all of it was written: somebody else may have inserted the same
-/// event, or a reference, meanwhile. The transaction is to be rolled back then.
+/// Writes everything that events change except keys. Returns whether all of it was written: another server may have
+/// inserted the same event, or a reference, in the meantime. If it returns false, the transaction must be rolled back.
 pub(super) async fn persist(session: &mut Session<'_>, writes: &InboxWrites) -> Result<bool, StoreError> {
     const EVENTS: &str = "WITH new AS ( \
             SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], \

@@ -1,4 +1,4 @@
-//! Looking at a schema, also while servers use it: nothing changes.
+//! Inspecting a schema, also while servers use it. Nothing changes.
 
 use std::cmp::Ordering;
 
@@ -14,7 +14,7 @@ use super::session::Session;
 use crate::key::Fingerprint;
 use crate::store::Inspection;
 
-/// Looks at the schema `place` of the database at `hosts`.
+/// Inspects the schema `place` of the database at `hosts`.
 pub(super) async fn inspect(
     hosts: Hosts,
     place: &SchemaConfig,

@@ -1,4 +1,4 @@
-//! The fingerprints of the secrets that keys of this schema are signed with.
+//! Fingerprints of the secrets that the keys in this schema are signed with.
 
 use sqlx::Executor;
 
@@ -9,7 +9,7 @@ use crate::key::{Acceptance, Fingerprint};
 use crate::store::StoreError;
 use crate::store::sql::rows;
 
-/// Adds to those that are registered.
+/// Adds the fingerprints in `keyring` to those that are registered.
 pub(super) async fn add(session: &mut Session<'_>, keyring: &[Fingerprint]) -> Result<(), StoreError> {
     const ADD: &str =
         "INSERT INTO delivery_keyring (fingerprint) SELECT * FROM unnest($1::bytea[]) ON CONFLICT DO NOTHING";
@@ -17,7 +17,7 @@ pub(super) async fn add(session: &mut Session<'_>, keyring: &[Fingerprint]) -> R
     session.query(ADD).bind(fingerprints).execute(&mut **session).await.map(drop).map_err(store_error)
 }
 
-/// Whether the schema accepts a keyring, and the secrets that it knows.
+/// Returns whether the schema accepts `keyring`, and all registered fingerprints.
 pub(super) async fn acceptance(
     session: &mut Session<'_>,
     keyring: &[Fingerprint],
@@ -29,11 +29,11 @@ pub(super) async fn acceptance(
     Ok((Fingerprint::accepts(&known, newest.map(rows::secret_version).transpose()?, keyring), known))
 }
 
-/// Registers a keyring if the schema accepts it.
+/// Registers the fingerprints in `keyring` if the schema accepts them.
 pub(super) async fn register(session: &mut Session<'_>, keyring: &[Fingerprint]) -> Result<Acceptance, StoreError> {
     let mut transaction = session.begin().await.map_err(store_error)?;
     transaction.execute(PATIENT).await.map_err(store_error)?;
-    // Two servers with different secrets that start on an empty schema at once: one is refused.
+    // If two servers with different secrets start on an empty schema at once, one is refused.
     transaction.execute("LOCK TABLE delivery_keyring IN SHARE ROW EXCLUSIVE MODE").await.map_err(store_error)?;
     let mut inside = Session::Host(&mut transaction);
     let (acceptance, known) = acceptance(&mut inside, keyring).await?;

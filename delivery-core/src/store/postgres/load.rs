@@ -1,4 +1,4 @@
-//! Loading rows: for the writers, and for callers that find keys.
+//! Loading rows, for the writers and for callers that find keys.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::store::batch::BatchHandler;
 use crate::store::sql::rows;
 use crate::store::{Attempt, StoreError};
 
-/// The rows of keys.
+/// Loads the rows of the keys that exist.
 pub(super) async fn keys(
     session: &mut Session<'_>,
     ids: impl IntoIterator<Item = &KeyId>,
@@ -23,7 +23,7 @@ pub(super) async fn keys(
     ask(session, READ, ids).await?.iter().map(rows::key).collect()
 }
 
-/// The rows of keys, locked in the order of their numbers.
+/// Loads the rows of keys, and locks them in the order of their numbers.
 pub(super) async fn locked_keys(
     session: &mut Session<'_>,
     ids: impl IntoIterator<Item = &KeyId>,
@@ -36,7 +36,7 @@ pub(super) async fn locked_keys(
     ask(session, LOCK, ids).await?.iter().map(rows::key).collect()
 }
 
-/// The rows of keys and of all their successors, locked in the order of their numbers.
+/// Loads the rows of keys and of all their successors, and locks them in the order of their numbers.
 pub(super) async fn locked_lines(
     session: &mut Session<'_>,
     ids: impl IntoIterator<Item = &KeyId>,
@@ -53,7 +53,7 @@ pub(super) async fn locked_lines(
     ask(session, LOCK, ids).await?.iter().map(rows::key).collect()
 }
 
-/// The rows of the keys that purchases have.
+/// Loads the rows of the keys that were issued for these purchases.
 pub(super) async fn purchases(
     session: &mut Session<'_>,
     purchases: impl IntoIterator<Item = &PurchaseId>,
@@ -79,7 +79,7 @@ pub(super) async fn purchases(
     found.map_err(store_error)?.iter().map(rows::key).collect()
 }
 
-/// What `statement` finds of keys by their ids.
+/// Runs `statement` with the keys' ids as its parameter, and returns the rows it finds.
 pub(super) async fn ask<'a>(
     session: &mut Session<'_>,
     statement: &'static str,
@@ -92,10 +92,10 @@ pub(super) async fn ask<'a>(
     session.query(statement).bind(ids).fetch_all(&mut **session).await.map_err(store_error)
 }
 
-/// Finds keys for callers: those that are asked for while one query runs share the next one.
+/// Finds keys for callers. Keys requested while a query runs are found together by the next one.
 pub(super) struct Finder {
     sessions: Sessions,
-    /// Ours, between two queries.
+    /// A session of the store's own, between two queries.
     session: Option<Session<'static>>,
 }
 
@@ -105,14 +105,14 @@ impl Finder {
     }
 
     async fn find(&mut self, ids: &[KeyId]) -> Result<Vec<Row>, StoreError> {
-        // An idle session may have been cut off meanwhile: then the query is repeated on a new one.
+        // An idle session may have been cut off: the query is then repeated on a new one.
         if let Some(mut session) = self.session.take() {
             match timeout(BATCH, keys(&mut session, ids)).await {
                 Ok(Ok(found)) => {
                     self.session = Some(session);
                     return Ok(found);
                 }
-                // No fault of the session's.
+                // The session is fine.
                 Ok(Err(error)) if !matches!(error, StoreError::Unavailable { .. }) => {
                     self.session = Some(session);
                     return Err(error);
@@ -126,7 +126,7 @@ impl Finder {
         if session.is_ours() {
             self.session = Some(session);
         } else {
-            // Nothing was written: how it ends makes no difference.
+            // Nothing was written, so it does not matter how the transaction ends.
             let _ = timeout(BATCH, session.finish()).await;
         }
         Ok(found)
@@ -145,7 +145,7 @@ impl BatchHandler for Finder {
         Ok(ids.iter().map(|id| Some(found.get(id).cloned())).collect())
     }
 
-    /// A reader waits for no lock.
+    /// Returns false: a reader waits for no lock.
     fn is_locked(&self, _: &KeyId, _: bool) -> bool {
         false
     }
@@ -156,7 +156,7 @@ impl BatchHandler for Finder {
 
     async fn finish(self) {
         if let Some(session) = self.session {
-            // It holds nothing.
+            // The session has only read: a failure to close it does no harm.
             let _ = timeout(BATCH, session.close()).await;
         }
     }

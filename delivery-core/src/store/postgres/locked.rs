@@ -1,8 +1,9 @@
-//! Rows that another transaction has locked: an operator with `SELECT … FOR UPDATE`, a server that froze in its transaction.
+//! Rows that another transaction has locked: an operator's `SELECT … FOR UPDATE`, or that of a server that froze.
 //!
-//! The writer waits for a lock for a tenth of a second. Then it asks which keys of its batch are locked, and the operations on
-//! those are deferred until they are not: all others go on without waiting. An order that another transaction is inserting has
-//! no row yet. It is found by trying the batch in parts, and operations that need it within a second are deferred too.
+//! The writer waits for a lock for a tenth of a second. Then it asks which keys of its batch are locked, and operations
+//! on those keys are deferred until the locks are released; all others go on without waiting. An order that another
+//! transaction is inserting has no row yet. It is found by trying the batch in parts, and operations that need it
+//! within a second are deferred too.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -17,15 +18,15 @@ use crate::store::{EventId, MessageNumber, StoreError};
 
 /// How often to ask whether keys are still locked.
 const QUERY_INTERVAL: Duration = Duration::from_millis(20);
-/// How long an order or a message is taken for locked.
+/// How long an order, a message or an event is assumed to be locked.
 const LOCKED: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(super) struct LockedRows {
     keys: HashSet<KeyId>,
-    /// When they were last asked for.
+    /// When the database was last asked which keys are locked.
     looked: Option<Duration>,
-    /// Orders, messages and events, and until when they are taken for locked.
+    /// Orders, messages and events that are assumed to be locked, and until when.
     others: HashMap<Other, Duration>,
 }
 
@@ -57,25 +58,25 @@ impl LockedRows {
             && Other::of(operation).and_then(|other| self.others.get(&other)).is_some_and(|until| now < *until)
     }
 
-    /// An operation met a lock although it was alone.
+    /// Notes that an operation met a lock although it was alone.
     pub(super) fn add(&mut self, operation: &Operation, now: Duration) {
         self.others.retain(|_, until| now < *until);
         self.others.extend(Other::of(operation).map(|other| (other, now + LOCKED)));
     }
 
-    /// A lock was met by a batch with these keys.
+    /// Notes that a batch with these keys met a lock.
     pub(super) fn suspect(&mut self, keys: impl Iterator<Item = KeyId>) {
         self.keys.extend(keys);
         self.looked = None;
     }
 
-    /// The keys to ask for, if it is time.
+    /// Returns the keys to ask about, if it is time.
     pub(super) fn due(&self, now: Duration) -> Option<HashSet<KeyId>> {
         let due = self.looked.is_none_or(|looked| now.saturating_sub(looked) >= QUERY_INTERVAL);
         (due && !self.keys.is_empty()).then(|| self.keys.clone())
     }
 
-    /// Of the keys that were asked for, these are locked.
+    /// Replaces the keys by those that the database says are locked.
     pub(super) fn keep(&mut self, locked: HashSet<KeyId>, now: Duration) {
         (self.keys, self.looked) = (locked, Some(now));
     }
@@ -85,7 +86,7 @@ impl LockedRows {
     }
 }
 
-/// Which of these keys somebody else has locked at this moment.
+/// Returns which of these keys another transaction has locked at this moment.
 pub(super) async fn locked(session: &mut Session<'_>, ids: &HashSet<KeyId>) -> Result<HashSet<KeyId>, StoreError> {
     const LOCKED: &str = "WITH free AS (SELECT number FROM delivery_key WHERE id = ANY($1) FOR UPDATE SKIP LOCKED) \
         SELECT k.id FROM delivery_key k WHERE k.id = ANY($1) AND NOT EXISTS (SELECT FROM free f WHERE f.number = k.number)";

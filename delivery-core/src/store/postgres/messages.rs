@@ -11,7 +11,7 @@ use crate::store::sql::rows::{self, Columns};
 use crate::store::sql::statements::{self, Completion, FAILED, completion, limit};
 use crate::store::{FailedMessage, LONGEST_LEASE, Lease, LeasedMessage, MAX_RETRY_DELAY, Outcome, StoreError};
 
-/// Leases what is due and nobody else is about to lease.
+/// Leases messages that are due and that no other server is leasing at the moment.
 pub(super) async fn claim(
     session: &mut Session<'_>,
     now: DateTime<Utc>,
@@ -56,7 +56,7 @@ pub(super) async fn claim(
     for row in &found {
         match message(row) {
             Ok(message) => messages.push(message),
-            // One that cannot be read must not stop the others for ever.
+            // An unreadable message fails, so that it does not block the others for ever.
             Err(error) => {
                 tracing::error!(error = &error as &dyn std::error::Error, "a message cannot be read, and has failed");
                 let fail = session.query(FAIL).bind(now.timestamp_millis()).bind(row.integer("message")?);
@@ -71,10 +71,10 @@ fn message(row: &PgRow) -> Result<LeasedMessage, StoreError> {
     rows::message(row, rows::key(row)?.key)
 }
 
-/// Ends leases with what became of their messages. A lease that went to somebody else is left alone.
+/// Ends leases and writes the outcomes of their messages. Leaves messages alone that somebody else has leased since.
 pub(super) async fn complete(session: &mut Session<'_>, completed: &[(Lease, Outcome)]) -> Result<(), StoreError> {
-    // Rows are locked in the order of their numbers, as every server does it. `+ 0` keeps the planner from reading the index
-    // of all queued messages, which may be 100,000, so it finds each message by its number.
+    // Every server locks rows in the order of their numbers. `+ 0` keeps the planner from scanning the index of all
+    // queued messages, which may be 100,000, so that it looks up each message by its number.
     const COMPLETE: &str = concat!(
         "WITH clock AS (SELECT ",
         skew!("$8"),
@@ -124,7 +124,7 @@ pub(super) async fn renew(session: &mut Session<'_>, leases: &[Lease], until: Da
     renew.execute(&mut **session).await.map(drop).map_err(store_error)
 }
 
-/// Messages that failed for good.
+/// Returns messages that failed for good.
 pub(super) async fn failed(sessions: Sessions, most: usize) -> Result<Vec<FailedMessage>, StoreError> {
     const SQL: &str = FAILED!("delivery_key");
     super::detached(async move {

@@ -1,4 +1,4 @@
-//! Many servers, one store: keys, orders, messages, products and posts in a schema of a PostgreSQL database.
+//! The store that many servers share: keys, orders, messages, products and posts in a schema of PostgreSQL.
 //!
 //! ```text
 //! change, issue    ──► two work queues ──► writers: load, plan, persist in one statement a kind ──► answers
@@ -8,9 +8,9 @@
 //! search, lists    ──► a few pooled sessions
 //! ```
 //!
-//! Another server may have changed anything meanwhile. So a writer writes a key only if its row still has the
-//! [version](version_cache) that the plan began with; an order has one key by a unique index; messages are leased with
-//! `SKIP LOCKED`, so that servers share the sending. A batch whose answer was lost is [resolved](resolve).
+//! Another server may change any row at any time. So a writer writes a key only if its row still has the
+//! [version](version_cache) that the plan began with, a unique index gives each order one key, and messages are leased
+//! with `SKIP LOCKED`, so that servers share the sending. A batch whose answer was lost is [resolved](resolve).
 
 mod attempts;
 mod cold;
@@ -66,13 +66,14 @@ use super::{
 };
 use crate::key::{Acceptance, Fingerprint, Key, KeyId};
 
-/// The schema, unless the host names one.
+/// The default schema.
 const SCHEMA: &str = "delivery";
 
-/// Keys, orders, messages, products and posts in PostgreSQL 14 or newer, shared by any number of servers.
+/// A store of keys, orders, messages, products and posts in PostgreSQL 14 or newer, shared by any number of servers.
 ///
-/// While the database is unavailable, every method fails with [`StoreError::Unavailable`] within seconds, and works again as
-/// soon as it has recovered. A server opens at most nine sessions, or uses the host's: see [`PostgresOptions`].
+/// While the database is unavailable, every method fails with [`StoreError::Unavailable`] within seconds, and works
+/// again as soon as the database has recovered. A server opens at most nine sessions, or uses the host application's
+/// pool: see [`PostgresOptions`].
 pub struct PostgresStore {
     tasks: Mutex<Option<Tasks>>,
     ended: Mutex<Vec<oneshot::Receiver<()>>>,
@@ -83,26 +84,26 @@ pub struct PostgresStore {
 }
 
 struct Tasks {
-    /// For customers. While one writer waits for its commit, the other gathers; more do not pay.
+    /// Writers of customers' operations. While one waits for its commit, the other gathers; more writers bring no gain.
     writers: [WorkQueue<Session<'static>>; 2],
-    /// For events of platforms, whose batches are written whole.
+    /// Writer of platform events, key rotations and fetches, whose batches are written completely or not at all.
     receiver: WorkQueue<Session<'static>>,
     maintenance: WorkQueue<Session<'static>>,
     finder: BatchQueue<KeyId, Option<Key>>,
 }
 
 impl PostgresStore {
-    /// Connects to the schema `delivery` of the database at `url`, `postgres://user:password@host:5432/database`, making
-    /// and migrating the schema as needed.
+    /// Connects to the schema `delivery` of the database at `url`, `postgres://user:password@host:5432/database`,
+    /// creating and migrating the schema as needed.
     ///
     /// # Errors
     ///
-    /// [`PostgresError`] says which of the many ways to fail it was, in a sentence for the operator.
+    /// [`PostgresError`] names the cause, in a sentence for the operator.
     pub async fn connect(url: &str) -> Result<Self, PostgresError> {
         Self::options().connect(url).await
     }
 
-    /// Connects with the driver's own options: certificates, sockets, passwords from elsewhere.
+    /// Connects with the driver's own options, for example for certificates, sockets, or passwords from elsewhere.
     ///
     /// # Errors
     ///
@@ -111,7 +112,7 @@ impl PostgresStore {
         Self::options().connect_with(options).await
     }
 
-    /// Uses the host's pool. [`PostgresOptions`] says what that costs, and how to go through a pooler.
+    /// Uses the host application's pool. [`PostgresOptions`] says what that costs, and how to go through a pooler.
     ///
     /// # Errors
     ///
@@ -120,14 +121,15 @@ impl PostgresStore {
         Self::options().with_pool(pool).await
     }
 
-    /// How to connect: another schema, other options, the host's pool, migrated by the host.
+    /// Returns options for other ways to connect: another schema, other driver options, the host application's pool, or
+    /// a schema that the deployment migrates.
     #[must_use]
     pub fn options() -> PostgresOptions {
         PostgresOptions::new()
     }
 
-    /// Connects with these options from now on: a password that changed, another host. Sessions that are open stay. Does
-    /// nothing to the host's pool, which is told so by the host.
+    /// Uses these options for new connections, for example after a password or the host has changed. Open sessions
+    /// stay. Has no effect on the host application's pool, whose options the application sets itself.
     pub fn set_connect_options(&self, options: PgConnectOptions) {
         self.sessions.set_options(options);
     }
@@ -158,12 +160,12 @@ impl PostgresStore {
         tasks.as_ref().map(|tasks| pick(tasks).clone()).ok_or(StoreError::unavailable("closed"))
     }
 
-    /// The writer for one key, always the same: changes to the key then meet in one batch rather than at its row.
+    /// Returns the writer for a key, always the same one, so that changes to the key meet in a batch, not at its row.
     fn writer(&self, id: KeyId) -> Result<WorkQueue<Session<'static>>, StoreError> {
         self.task(|Tasks { writers: [first, second], .. }| if id.as_u128().is_multiple_of(2) { first } else { second })
     }
 
-    /// The writer for what no customer waits for.
+    /// Returns the writer for work that no customer waits for.
     fn maintenance(&self) -> Result<WorkQueue<Session<'static>>, StoreError> {
         self.task(|tasks| &tasks.maintenance)
     }
@@ -175,14 +177,14 @@ impl Drop for PostgresStore {
     }
 }
 
-/// Runs `work` to its end, whether or not its caller waits for it.
+/// Runs `work` in its own task, so that it ends even if its caller stops waiting. Aborts it after [`connect::BATCH`].
 async fn detached<T: Send + 'static>(
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> Result<T, StoreError> {
     detached_for(connect::BATCH, work).await
 }
 
-/// The same, for at most this long.
+/// Runs `work` in its own task, so that it ends even if its caller stops waiting. Aborts it after `limit`.
 async fn detached_for<T: Send + 'static>(
     limit: Duration,
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
@@ -289,7 +291,7 @@ impl Backend for PostgresStore {
             let _ = end.await;
         }
         self.sessions.close().await;
-        // A closed store answers nothing, not even what it has at hand.
+        // A closed store answers nothing, not even from its caches.
         self.products.clear();
     }
 }

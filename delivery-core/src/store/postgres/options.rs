@@ -1,4 +1,4 @@
-//! How a store is connected: which schema, whose connections, and whether it is migrated.
+//! How a store is connected: to which schema, over whose connections, and whether it migrates the schema.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -17,21 +17,22 @@ use crate::key::Fingerprint;
 use crate::store::Inspection;
 use crate::text::is_cut_short;
 
-/// The parameters of an address that are the driver's, without their other spellings.
+/// Address parameters that are passed to the driver. The driver's alternative spellings of them are not accepted.
 const PARAMETERS: [&str; 9] =
     ["sslmode", "sslrootcert", "sslcert", "sslkey", "dbname", "user", "password", "application_name", "options"];
 
-/// How to connect a [`PostgresStore`]: by default to the schema `delivery`, which is made and migrated as needed.
+/// Options for connecting a [`PostgresStore`]: by default to the schema `delivery`, created and migrated as needed.
 ///
 /// # Whose connections
 ///
 /// | | sessions | an order costs | behind PgBouncer |
 /// |---|---|---|---|
 /// | [`connect`](Self::connect), [`connect_with`](Self::connect_with) | at most nine of its own | one trip to the server | no: its settings are startup parameters |
-/// | [`with_pool`](Self::with_pool) | those of the host's pool, a transaction each | some sixteen trips | transaction mode |
+/// | [`with_pool`](Self::with_pool) | one of the pool's for each transaction | some sixteen trips | transaction mode |
 ///
-/// Its own sessions have settings and prepared statements that outlive a transaction, so a write is one statement. On a
-/// connection of the host's pool everything happens inside a transaction, and nothing of it stays behind.
+/// The store's own sessions have settings and prepared statements that outlive a transaction, so a write is one
+/// statement. On a connection of the host application's pool everything happens inside a transaction, and nothing stays
+/// behind.
 ///
 /// # Example: the host's pool
 ///
@@ -46,13 +47,13 @@ const PARAMETERS: [&str; 9] =
 ///
 /// # Example: PgBouncer in transaction mode
 ///
-/// Migrating needs a session, so it goes around the pooler, once, before the servers start. The driver sends a startup
-/// parameter that PgBouncer refuses unless it is told `ignore_startup_parameters = extra_float_digits`.
+/// Migrating needs a session, so it bypasses the pooler, once, before the servers start. The driver sends a startup
+/// parameter that PgBouncer refuses unless it is configured with `ignore_startup_parameters = extra_float_digits`.
 ///
-/// The store's own statements leave nothing behind. The driver gives every other statement a name, whatever the size of its cache, and
-/// two clients' names collide in one session of the server. So either run your statements with `persistent(false)` inside a
-/// transaction, or let PgBouncer look after names (`max_prepared_statements`, from 1.21 on), or let it forget them after each
-/// transaction (`server_reset_query_always = 1`).
+/// The store's own statements leave nothing behind. The driver names every other statement, whatever the size of its
+/// cache, and the names of two clients collide in one session of the server. So run your statements with
+/// `persistent(false)` inside a transaction, or let PgBouncer manage the names (`max_prepared_statements`, from 1.21
+/// on), or let it forget them after each transaction (`server_reset_query_always = 1`).
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -79,16 +80,16 @@ impl PostgresOptions {
         Self { schema: SCHEMA.to_owned(), migrates: true }
     }
 
-    /// Keeps everything in this schema: 1 to 63 lower-case letters, digits and underscores, beginning with a letter. Two
-    /// services may share a database, each with a schema of its own.
+    /// Uses this schema: 1 to 63 lower-case letters, digits and underscores, beginning with a letter. Services that
+    /// share a database need a schema each.
     #[must_use]
     pub fn schema(mut self, schema: impl Into<String>) -> Self {
         self.schema = schema.into();
         self
     }
 
-    /// Expects the schema to be [migrated](Self::migrate) already, by a step of the deployment whose user may change
-    /// tables.
+    /// Expects the schema to be [migrated](Self::migrate) already, for example by a deployment step whose user may
+    /// change tables.
     #[must_use]
     pub fn without_migrating(mut self) -> Self {
         self.migrates = false;
@@ -97,27 +98,29 @@ impl PostgresOptions {
 
     /// Connects to the database at `url`, `postgres://user:password@host:5432/database`.
     ///
-    /// Several hosts, `host1:5432,host2:5432`, are tried as all addresses of a name are: the next one half a second after the
-    /// one before it. A standby is passed over. With `sslmode=verify-full`, an address of a name that says nothing at all
-    /// holds up the addresses behind it.
+    /// Several hosts, `host1:5432,host2:5432`, are tried in order, like all addresses of a name: the next one half a
+    /// second after the previous one, or at once when that has failed. Of several hosts, standbys are skipped. With
+    /// `sslmode=verify-full` the addresses of a name are tried one after another, so a silent address delays those
+    /// after it.
     ///
-    /// Parameters are those of libpq: `sslmode`, `sslrootcert` (also `system`), `sslcert`, `sslkey`, `channel_binding`, `host`
-    /// (also the folder of a socket), `hostaddr`, `port`, `dbname`, `user`, `password`, `application_name`, `options`,
-    /// `connect_timeout` (of each host, within the store's own limits) and `target_session_attrs`. The driver binds no
-    /// channels: `channel_binding=require` means `sslmode=verify-full`.
+    /// The parameters are those of libpq: `sslmode`, `sslrootcert` (also `system`), `sslcert`, `sslkey`,
+    /// `channel_binding`, `host` (also the folder of a socket), `hostaddr`, `port`, `dbname`, `user`, `password`,
+    /// `application_name`, `options`, `connect_timeout` (for each host, within the store's own limits) and
+    /// `target_session_attrs`. The driver does not support channel binding: `channel_binding=require` is taken as
+    /// `sslmode=verify-full`.
     ///
     /// # Errors
     ///
-    /// [`PostgresError`] says which of the many ways to fail it was, in a sentence for the operator.
+    /// [`PostgresError`] names the cause, in a sentence for the operator.
     pub async fn connect(self, url: &str) -> Result<PostgresStore, PostgresError> {
         let sessions = Sessions::own(address(url)?, self.checked()?).await?;
         Ok(PostgresStore::start(sessions))
     }
 
-    /// Connects with the driver's own options: certificates, sockets, passwords from elsewhere. Settings of the session
-    /// that the store depends on, such as `search_path` and timeouts, are set in addition.
+    /// Connects with the driver's own options, for example for certificates, sockets, or passwords from elsewhere.
+    /// Settings of the session that the store depends on, such as `search_path` and timeouts, are set in addition.
     ///
-    /// A password that changes is told by [`PostgresStore::set_connect_options`].
+    /// Call [`PostgresStore::set_connect_options`] when the password changes.
     ///
     /// # Errors
     ///
@@ -127,13 +130,13 @@ impl PostgresOptions {
         Ok(PostgresStore::start(sessions))
     }
 
-    /// Uses the host's pool, for everything but migrating, which makes a connection of its own with the pool's options, and
-    /// whose role must be allowed to make a schema, unless [the deployment does that](Self::without_migrating).
-    /// [`close`](crate::store::Backend::close) leaves the pool open.
+    /// Uses the host application's pool for everything but migrating. Migrating opens a connection of its own with the
+    /// pool's options, whose role must be allowed to create a schema, unless [the deployment
+    /// migrates](Self::without_migrating). [`close`](crate::store::Backend::close) leaves the pool open.
     ///
-    /// Writing and finding keys take up to four of the pool's connections, and each search or list one more. A call that finds
-    /// none free within two seconds is refused. A host that calls the service while it holds a connection itself needs two: call
-    /// [`prepare`](crate::Delivery::prepare) before the transaction begins.
+    /// Writing and finding keys take up to five of the pool's connections, and each search or list one more. A call
+    /// that finds none free within two seconds is refused. A host application that calls the service while it holds a
+    /// connection itself needs two: call [`prepare`](crate::Delivery::prepare) before the transaction begins.
     ///
     /// # Errors
     ///
@@ -143,7 +146,7 @@ impl PostgresOptions {
         Ok(PostgresStore::start(sessions))
     }
 
-    /// Makes the schema and brings it up to date, without opening a store. Any number of servers may do so at once.
+    /// Creates and migrates the schema without opening a store. Any number of servers may do so at once.
     ///
     /// # Errors
     ///
@@ -152,8 +155,8 @@ impl PostgresOptions {
         Sessions::migrate(options.into(), &Self { migrates: true, ..self }.checked()?).await
     }
 
-    /// Looks at the schema without changing it: whether it has a store, and whether that may be used with secrets of these
-    /// fingerprints.
+    /// Inspects the schema without changing it: whether it contains a store, and whether that store accepts secrets
+    /// with the fingerprints in `keyring`.
     ///
     /// # Errors
     ///
@@ -171,17 +174,17 @@ impl PostgresOptions {
     }
 }
 
-/// The hosts and options that an address says.
+/// Parses an address into its hosts and their options.
 pub(super) fn address(url: &str) -> Result<Hosts, PostgresError> {
     let known = ["postgres://", "postgresql://"].iter().find_map(|scheme| url.strip_prefix(scheme));
     let rest = known.ok_or(PostgresError::Malformed)?;
-    // A parameter may have an `@`.
+    // The parameters may contain an `@`.
     if url.contains('#') || is_cut_short(url.split('?').next().unwrap_or_default()) {
         return Err(PostgresError::Unescaped);
     }
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     let (user, listed) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
-    // The driver knows one host. It is told each of them as a parameter, which takes the place of the one before the path.
+    // The driver knows one host. It gets each host as a parameter, which replaces `localhost` in the address.
     let mut base = Url::parse(&format!("postgres://{user}localhost{path}")).map_err(|_| PostgresError::Malformed)?;
     let words = words(&base).map_err(|error| if is_cut_short(url) { PostgresError::Unescaped } else { error })?;
     let listed: Option<(Vec<_>, Vec<_>)> = listed.split(',').map(host_and_port).collect();
@@ -192,7 +195,7 @@ pub(super) fn address(url: &str) -> Result<Hosts, PostgresError> {
     if !words.ports.is_empty() {
         ports = words.ports;
     }
-    // One port is for all hosts.
+    // A single port applies to all hosts.
     if let [port] = ports.as_slice() {
         ports = vec![port.clone(); hosts.len()];
     }
@@ -214,14 +217,14 @@ pub(super) fn address(url: &str) -> Result<Hosts, PostgresError> {
     Ok(Hosts::new(first, all.collect::<Result<_, _>>()?, words.patience))
 }
 
-/// What the parameters of an address say.
+/// The parameters of an address.
 #[derive(Default)]
 struct Words {
     hosts: Vec<String>,
     ports: Vec<String>,
-    /// How long one host may take.
+    /// Time limit for connecting to one host.
     patience: Option<Duration>,
-    /// For the driver.
+    /// Parameters for the driver.
     driver: Vec<(String, String)>,
 }
 
@@ -237,7 +240,7 @@ fn words(url: &Url) -> Result<Words, PostgresError> {
             "connect_timeout" => {
                 let seconds: i64 =
                     value.parse().map_err(|_| wrong("connect_timeout", "must be a number of seconds"))?;
-                // As libpq has it: 0 is no limit, and 1 is too short.
+                // As in libpq: 0 means no limit, and 1 is raised to 2.
                 let limit = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0);
                 words.patience = limit.map(|seconds| Duration::from_secs(seconds.max(2)));
             }
@@ -250,9 +253,9 @@ fn words(url: &Url) -> Result<Words, PostgresError> {
                 return Err(wrong("target_session_attrs", "must be read-write, primary or any: the store writes"));
             }
             "target_session_attrs" => {}
-            // The roots of the system are always trusted.
+            // The system's roots are always trusted.
             "sslrootcert" if value == "system" => verifies = true,
-            // The driver would log another one with its value, and go on without it.
+            // The driver would log an unknown parameter with its value, and go on without it.
             _ if PARAMETERS.contains(&&*name) || name.starts_with("options[") => {
                 words.driver.push((name.into_owned(), value.into_owned()));
             }
@@ -269,7 +272,7 @@ fn words(url: &Url) -> Result<Words, PostgresError> {
     Ok(words)
 }
 
-/// One of the hosts of an authority. Either part may be empty.
+/// Parses one host of an authority. Either part may be empty.
 fn host_and_port(text: &str) -> Option<(String, String)> {
     let (host, port) = text.rsplit_once(':').filter(|(_, port)| !port.contains(']')).unwrap_or((text, ""));
     let host = percent_decode_str(host.trim_matches(['[', ']'])).decode_utf8().ok()?;
@@ -282,7 +285,7 @@ mod tests {
 
     use super::*;
 
-    /// The hosts of an address, each with its port.
+    /// Returns the hosts of an address, each with its port.
     fn hosts(url: &str) -> Option<String> {
         let shown = |options: &PgConnectOptions| {
             let socket = options.get_socket().map(|folder| folder.display().to_string());

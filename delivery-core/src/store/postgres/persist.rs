@@ -1,13 +1,14 @@
-//! Persisting a batch: a statement for completed messages, one for new keys and one for changed keys.
+//! Persisting a batch: one statement for completed messages, one for new keys and one for changed keys.
 //!
-//! Each statement writes all rows of the keys it writes, and returns the numbers of those keys. A key whose row is no longer
-//! the version that was loaded, or whose purchase has a key meanwhile, is left out with all its rows. Outside a transaction
-//! each statement is one by itself, so persisting a batch of uses, or of orders, is one trip.
+//! Each statement writes all rows that belong to its keys, and returns the numbers of the keys that it has written. It
+//! leaves out a key, with all its rows, if the key's row no longer has the version that was loaded, or if its purchase
+//! has got a key in the meantime. Outside a transaction each statement commits by itself, so persisting a batch of
+//! uses, or of orders, is one trip.
 //!
-//! Within a statement, locks are taken in one order on every server: messages by number, purchases by name, keys by number. A
-//! transaction that locks keys first takes them by number too, and waits for no key after that. A batch that receives events,
-//! rotates keys or has requests that may come again locks events, then deals, then keys with their successors, each by number, before
-//! it writes.
+//! Within a statement, every server takes locks in the same order: messages by number, purchases by name, keys by
+//! number. A transaction that locks keys first locks them by number too, and waits for no other key after that. A batch
+//! that receives events, rotates keys or has requests that may be repeated locks events, then deals, then keys with
+//! their successors, each by number, before it writes.
 
 use std::collections::HashSet;
 
@@ -23,7 +24,7 @@ use crate::ledger::plan::{KeyWrite, PurchaseId, Writes};
 use crate::store::sql::messages::{machine, skew_sql as skew};
 use crate::store::{Persisted, StoreError};
 
-/// The uses `$1` to `$5` of the keys that the statement has `written`.
+/// Inserts the uses `$1` to `$5` of the keys that the statement has `written`.
 macro_rules! uses {
     () => {
         "used AS ( \
@@ -34,7 +35,7 @@ macro_rules! uses {
     };
 }
 
-/// Keys with the states `$6` to `$14`, the addresses `$28` and the successors `$29`.
+/// Updates keys to the states `$6` to `$14`, the addresses `$28` and the successors `$29`.
 macro_rules! change {
     () => {
         "WITH written AS ( \
@@ -51,7 +52,7 @@ macro_rules! change {
     };
 }
 
-/// The messages `$21` to `$26`, with the machine's time `$27`.
+/// Inserts the messages `$21` to `$26`; `$27` is the machine's time.
 macro_rules! messages {
     () => {
         concat!(
@@ -66,7 +67,7 @@ macro_rules! messages {
     };
 }
 
-/// The audit entries `$15` to `$20`.
+/// Inserts the audit entries `$15` to `$20`.
 macro_rules! events {
     () => {
         ", logged AS ( \
@@ -83,7 +84,7 @@ macro_rules! written {
     };
 }
 
-/// For keys of which nothing but the count has changed, which is what comes most: the rest of their states, `$6` to `$9`.
+/// Updates keys of which only the count has changed, the most frequent case. `$6` to `$9` are their rows.
 const COUNT: &str = concat!(
     "WITH written AS ( \
         UPDATE delivery_key k SET used = c.used, last_use = c.last_use, version = k.version + 1, \
@@ -127,12 +128,12 @@ const ISSUE: &str = concat!(
     written!()
 );
 
-/// Persists `writes`. Returns what became of each of [`Writes::keys`].
+/// Persists `writes`. Returns for each of [`Writes::keys`] whether it was written.
 ///
 /// # Errors
 ///
-/// The error of a statement that was refused. Outside a transaction, if something was written before it, the keys of that
-/// statement count as conflicts instead, and are tried again by themselves.
+/// The error of a statement that was refused. Outside a transaction, if an earlier statement has already written
+/// something, the keys of the refused statement count as conflicts instead, and are tried again by themselves.
 pub(super) async fn persist(
     session: &mut Session<'_>,
     writes: &Writes,
@@ -178,7 +179,7 @@ pub(super) async fn persist(
     Ok(persisted)
 }
 
-/// Runs one statement for some keys, and returns the numbers of those that it has written.
+/// Runs one statement for some keys, and returns the numbers of the keys that it has written.
 async fn run(
     session: &mut Session<'_>,
     statement: &'static str,
@@ -200,10 +201,10 @@ async fn run(
         let successors = units.iter().map(|(_, write)| write.row.key.successor().map(|id| id.to_string()));
         query = query.bind(emails.collect::<Vec<_>>()).bind(successors.collect::<Vec<_>>());
     }
-    // All there is, and not the one row: what follows it says whether the transaction was committed.
+    // Reads to the end, not just the one row: what follows the row says whether the transaction was committed.
     let told = query.fetch_all(&mut **session).await.map_err(store_error)?;
     let told = told.first().and_then(|row| row.try_get::<Option<Vec<i64>>, _>("numbers").ok());
-    // It is committed: no error may have it done again.
+    // The statement is committed, so no error may cause a retry.
     Ok(told.ok_or(StoreError::Unknown { source: None })?.unwrap_or_default())
 }
 

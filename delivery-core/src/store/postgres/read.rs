@@ -1,4 +1,4 @@
-//! Searching, by a few pooled sessions. It runs in a task of its own, so that a caller that goes away leaves no session halfway.
+//! Searching, on a few pooled sessions. Each search is a task of its own, which ends even if its caller leaves.
 
 use sqlx::AssertSqlSafe;
 
@@ -34,7 +34,7 @@ async fn candidates(
 pub(super) async fn ping(sessions: Sessions) -> Result<(), StoreError> {
     detached(async move {
         let mut session = sessions.read().await?;
-        // A server that would lose what it acknowledges has every write refused.
+        // A server that would lose what it acknowledges fails the ping, since it has every write refused.
         ensure_durable(&mut session).await?;
         session.finish().await.map_err(store_error)
     })

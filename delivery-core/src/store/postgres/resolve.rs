@@ -1,11 +1,12 @@
-//! What became of a batch whose answer was lost.
+//! Finding out what a batch whose answer was lost has written.
 //!
-//! The plan chose the numbers of the rows it writes, so a row that is there was written by it. A row that is not there may
-//! still be on its way: the lost session's statement may be waiting in the server. So the versions of the keys are incremented
-//! first. A statement that comes later finds another version and writes nothing, and what is not there then never will be.
+//! The plan chose the numbers of the rows it writes, so a row that exists was written by it. A row that does not exist
+//! may still be written: the lost session's statement may be waiting in the server. So the versions of the keys are
+//! incremented first. A statement that runs later finds another version and writes nothing, so a row that is missing
+//! then will never exist.
 //!
-//! A new key needs no such step. Issuing it again is safe: its purchase, or its id, has one row. Completing a message again is
-//! safe too: its lease has a fencing token.
+//! A new key needs no such step. Issuing it again is safe: its purchase, or its id, can have only one row. Completing a
+//! message again is safe too: its lease has a fencing token.
 
 use std::collections::HashSet;
 
@@ -15,8 +16,8 @@ use super::session::Session;
 use crate::ledger::plan::{KeyWrite, Writes};
 use crate::store::{Persisted, StoreError};
 
-/// Which of [`Writes::keys`] were written. Those that were not will not be by the statement whose answer was lost, but for new
-/// keys, which may be issued again.
+/// Returns which of [`Writes::keys`] were written. The lost statement can no longer write the others, except new keys,
+/// which may safely be issued again.
 pub(super) async fn resolve(session: &mut Session<'_>, writes: &Writes) -> Result<Vec<Persisted>, StoreError> {
     const INCREMENT: &str = "UPDATE delivery_key SET version = version + 1 FROM \
         (SELECT number FROM delivery_key WHERE number = ANY($1) ORDER BY number FOR UPDATE) k \

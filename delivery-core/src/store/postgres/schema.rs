@@ -1,4 +1,4 @@
-//! Whether the server and the schema are fit to be used, and making them so.
+//! Checking whether the server and the schema can be used, and preparing the schema.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::session::Session;
 use crate::store::StoreError;
 use crate::store::sql::{Script, migrator};
 
-/// How long a start waits for a server that says nothing.
+/// How long a start waits for a server that does not answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(15);
 
 const MIGRATIONS: &[Script] = &[
@@ -23,15 +23,16 @@ const MIGRATIONS: &[Script] = &[
     (3, "transfer", include_str!("migrations/0003_transfer.sql")),
 ];
 
-/// A schema, whose name has only letters, digits and underscores, and whether to migrate it.
+/// A schema, whose name has only letters, digits and underscores, and whether the store migrates it.
 #[derive(Debug, Clone)]
 pub(super) struct SchemaConfig {
     pub(super) schema: String,
     pub(super) migrates: bool,
 }
 
-/// Makes sure that the server keeps what it acknowledges, and that the schema is up to date, which it brings about unless the
-/// host does. Any number of servers may do so at once. Statements of the session may take as long as they like.
+/// Makes sure that the server keeps what it acknowledges and that the schema is up to date. Migrates the schema, unless
+/// the deployment does. Any number of servers may do so at once. Sets no statement or lock timeout on the returned
+/// session.
 pub(super) async fn prepare_schema(
     hosts: &Hosts,
     place: &SchemaConfig,
@@ -40,7 +41,7 @@ pub(super) async fn prepare_schema(
     let silent = |_| PostgresError::Silent;
     let (mut session, options) = timeout(PATIENCE, hosts.connect(&[])).await.map_err(silent)?.map_err(failed)?;
     timeout(PATIENCE, check(&mut Session::Host(&mut session))).await.map_err(silent)??;
-    // Waits for another server's migration for as long as that takes.
+    // Waits for another server's migration as long as it takes.
     sqlx::raw_sql("SET statement_timeout = 0; SET lock_timeout = 0").execute(&mut session).await.map_err(failed)?;
     if place.migrates {
         make_schema(&mut session, &place.schema).await.map_err(failed)?;
@@ -52,9 +53,9 @@ pub(super) async fn prepare_schema(
     Ok((session, options))
 }
 
-/// The newest migration of the schema; 0 if there is none.
+/// Returns the number of the schema's newest migration, or 0 if there is none.
 pub(super) async fn newest_migration(session: &mut Session<'_>, schema: &str) -> Result<i64, PostgresError> {
-    // Of a schema that is not there, or has no such table, the name is null.
+    // `to_regclass` returns null if the schema or the table does not exist.
     const EXISTS: &str = "SELECT to_regclass('_delivery_migrations') IS NOT NULL";
     const NEWEST: &str = "SELECT coalesce(max(version), 0) FROM _delivery_migrations WHERE success";
     let failed = |source| PostgresError::while_opening(schema, source);
@@ -65,7 +66,7 @@ pub(super) async fn newest_migration(session: &mut Session<'_>, schema: &str) ->
     }
 }
 
-/// How a schema's newest migration compares with the newest that is known here.
+/// Compares a schema's newest migration with the newest one known here. Fails if the schema's is newer.
 pub(super) fn compare(newest: i64) -> Result<Ordering, PostgresError> {
     let needed = MIGRATIONS.last().map_or(0, |(number, ..)| *number);
     match newest.cmp(&needed) {
@@ -74,7 +75,7 @@ pub(super) fn compare(newest: i64) -> Result<Ordering, PostgresError> {
     }
 }
 
-/// Whether the host has brought the schema up to date.
+/// Checks that the schema is up to date, without migrating it.
 pub(super) async fn check_migrated(session: &mut Session<'_>, schema: &str) -> Result<(), PostgresError> {
     match compare(newest_migration(session, schema).await?)? {
         Ordering::Equal => Ok(()),
@@ -82,9 +83,9 @@ pub(super) async fn check_migrated(session: &mut Session<'_>, schema: &str) -> R
     }
 }
 
-/// Whether the server keeps what it acknowledges; the session is set to wait for that. A role or a server whose
-/// `synchronous_commit` was switched off since the start would lose the last orders in a crash. On a connection of the host's
-/// only the transaction is set so.
+/// Returns whether the server keeps what it acknowledges, and sets the session to wait for that: if
+/// `synchronous_commit` was switched off for the role or the server since the start, a crash would lose the last
+/// orders. On a connection of the host application it is set for the transaction only.
 pub(super) async fn is_durable(session: &mut Session<'_>) -> Result<bool, StoreError> {
     const SQL: &str = "SELECT current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on' AND \
         set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' \
@@ -121,16 +122,16 @@ pub(super) async fn check(session: &mut Session<'_>) -> Result<(), PostgresError
     Ok(())
 }
 
-/// Makes the schema where it is missing; a user who may not make one can be given it.
+/// Creates the schema if it is missing. A user who may not create schemas needs one that exists.
 async fn make_schema(session: &mut PgConnection, schema: &str) -> Result<(), sqlx::Error> {
-    // `IF NOT EXISTS` alone fails if two servers do it at the same moment.
+    // `IF NOT EXISTS` alone fails if two servers run it at the same moment.
     const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('delivery schema ' || $1, 0))";
     const EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)";
     let mut transaction = session.begin().await?;
     sqlx::query(LOCK).bind(schema).execute(&mut *transaction).await?;
     let exists: bool = sqlx::query_scalar(EXISTS).bind(schema).fetch_one(&mut *transaction).await?;
     if !exists {
-        // In quotes, since a keyword is a name as well: `order`.
+        // Quoted, since a name may be a keyword, such as `order`.
         let create = sqlx::AssertSqlSafe(format!("CREATE SCHEMA \"{schema}\""));
         sqlx::query(create).execute(&mut *transaction).await?;
     }

@@ -1,8 +1,8 @@
-//! A session: one of ours, which lasts, or a transaction on a connection of the host's.
+//! A database session: one of the store's own, which lasts, or a transaction on a connection of the host application.
 //!
-//! A session of ours has its settings from the start and keeps prepared statements. On a connection of the host's nothing may
-//! stay behind: settings are those of the transaction, and statements are prepared without a name. A pooler in transaction
-//! mode may give the next transaction to another session of the server.
+//! The store's own session gets its settings at the start and keeps prepared statements. On a connection of the host
+//! application nothing may stay behind: settings apply to the transaction, and statements are prepared without a name.
+//! A pooler in transaction mode may give the next transaction to another session of the server.
 
 use std::ops::{Deref, DerefMut};
 
@@ -11,34 +11,34 @@ use sqlx::postgres::{PgArguments, PgConnection, PgPool, PgTransaction};
 use sqlx::query::{Query, QueryScalar};
 use sqlx::{AssertSqlSafe, Connection, Executor, Postgres, SqlSafeStr};
 
-/// Where statements are run.
+/// A connection to run statements on.
 pub(super) enum Session<'c> {
-    /// A session of ours.
+    /// A session of the store's own.
     Own(PgConnection),
-    /// One of ours that readers share.
+    /// A session of the store's own, from the pool that readers share.
     Reader(PoolConnection<Postgres>),
-    /// A transaction on a connection from the host's pool.
+    /// A transaction on a connection from the host application's pool.
     Lent(Lent),
-    /// The host's own transaction.
+    /// A transaction that is already open and that the caller ends, such as the host application's own.
     Host(&'c mut PgConnection),
 }
 
-/// A transaction on a connection from the host's pool. Unless it is ended, the connection is closed: it does not go back into
-/// the pool with a transaction that is open, or has failed.
+/// A transaction on a connection from the host application's pool. If it is dropped before it ends, the connection is
+/// closed: no connection goes back into the pool with a transaction that is open or has failed.
 pub(super) struct Lent {
     connection: PoolConnection<Postgres>,
     is_open: bool,
 }
 
-/// A transaction of a session of ours, or the one that is open anyway.
+/// A new transaction on a session of the store's own, or the transaction that is already open.
 pub(super) enum Begun<'s> {
     Own(PgTransaction<'s>),
     Open(&'s mut PgConnection),
 }
 
 impl Lent {
-    /// Takes a connection, and executes `begin` on it. Nothing is left behind if that is cut off: not even a place among those
-    /// who wait for a connection.
+    /// Takes a connection, and executes `begin` on it. If its future is dropped, nothing is left behind, not even a
+    /// place among those who wait for a connection.
     pub(super) async fn begin(pool: &PgPool, begin: String) -> Result<Self, sqlx::Error> {
         let mut lent = Self { connection: pool.acquire().await?, is_open: true };
         sqlx::raw_sql(AssertSqlSafe(begin)).execute(&mut *lent.connection).await?;
@@ -61,7 +61,7 @@ impl Drop for Lent {
 }
 
 impl Begun<'_> {
-    /// Commits the transaction of a session of ours.
+    /// Commits a transaction on a session of the store's own. Leaves a transaction open that was open before.
     pub(super) async fn commit(self) -> Result<(), sqlx::Error> {
         match self {
             Self::Own(transaction) => transaction.commit().await,
@@ -91,12 +91,12 @@ impl DerefMut for Begun<'_> {
 }
 
 impl Session<'_> {
-    /// A statement, prepared for good where that may be.
+    /// Returns a statement; only a session of the store's own keeps it prepared.
     pub(super) fn query<'q>(&self, sql: impl SqlSafeStr) -> Query<'q, Postgres, PgArguments> {
         sqlx::query(sql).persistent(self.is_ours())
     }
 
-    /// A statement that returns one column.
+    /// Returns a statement that reads one column.
     pub(super) fn scalar<'q, T>(&self, sql: impl SqlSafeStr) -> QueryScalar<'q, Postgres, T, PgArguments>
     where
         (T,): for<'r> sqlx::FromRow<'r, sqlx::postgres::PgRow>,
@@ -108,12 +108,12 @@ impl Session<'_> {
         matches!(self, Self::Own(_) | Self::Reader(_))
     }
 
-    /// Begins a transaction, unless one is open anyway.
+    /// Begins a transaction, unless one is already open.
     pub(super) async fn begin(&mut self) -> Result<Begun<'_>, sqlx::Error> {
         if self.is_ours() { (**self).begin().await.map(Begun::Own) } else { Ok(Begun::Open(self)) }
     }
 
-    /// Commits the open transaction. A session of ours can be used again.
+    /// Commits the open transaction. Returns the session if it is one of the store's own, to be used again.
     pub(super) async fn commit(mut self) -> Result<Option<Self>, sqlx::Error> {
         if self.is_ours() {
             self.execute("COMMIT").await?;
@@ -122,11 +122,11 @@ impl Session<'_> {
         self.finish().await.map(|()| None)
     }
 
-    /// Rolls the open transaction back. A session of ours can be used again.
+    /// Rolls the open transaction back. Returns the session if it is one of the store's own, to be used again.
     pub(super) async fn roll_back(mut self) -> Result<Option<Self>, sqlx::Error> {
         match self {
             Self::Lent(lent) => lent.end("ROLLBACK").await.map(|()| None),
-            // The host ends its own.
+            // The host application ends its own transaction.
             Self::Host(_) => Ok(None),
             Self::Own(_) | Self::Reader(_) => {
                 self.execute("ROLLBACK").await?;
@@ -135,7 +135,7 @@ impl Session<'_> {
         }
     }
 
-    /// Ends the work: a transaction that was begun for it is committed.
+    /// Ends the work. Commits the transaction if it is one on a connection from the host application's pool.
     pub(super) async fn finish(self) -> Result<(), sqlx::Error> {
         match self {
             Self::Lent(lent) => lent.end("COMMIT").await,
@@ -143,7 +143,7 @@ impl Session<'_> {
         }
     }
 
-    /// Ends a session of ours.
+    /// Closes a session of the store's own, or ends the work on another.
     pub(super) async fn close(self) -> Result<(), sqlx::Error> {
         match self {
             Self::Own(session) => session.close().await,

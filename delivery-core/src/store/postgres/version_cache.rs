@@ -1,7 +1,7 @@
-//! The version cache: rows as this server's last batches left them. Most of what a batch must know, it need not read.
+//! The version cache: rows as this server's last batches left them, so that most batches need not read their rows.
 //!
-//! A cached row may be old, for another server may have written it since. So nothing comes of it but a statement that writes a
-//! key only if its row still has the cached version; a refusal is never taken from it.
+//! A cached row may be stale, since another server may have written it. It is therefore used only for statements that
+//! write a key if its row still has the cached version. A refusal is never based on it.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -11,23 +11,23 @@ use quick_cache::unsync::Cache;
 use crate::key::KeyId;
 use crate::ledger::plan::Row;
 
-/// Rows held at most, by each writer: some 300 bytes each.
+/// Maximum number of cached rows in each writer: about 300 bytes each.
 const KEYS: usize = 1 << 16;
-/// A contended key, one that another server has written, is read before each of its next batches, so many: that server goes on
-/// using it.
+/// Batches for which a key is read from the database after another server has written it, since that server probably
+/// goes on using it.
 const READ_AGAIN: u32 = 64;
-/// A session that rested for so long may have been cut off meanwhile. A read finds that out and does no harm.
+/// A session that was idle this long may have been cut off. A read notices that, and does no harm.
 const AWAKE: Duration = Duration::from_millis(500);
 
 pub(super) struct VersionCache {
     keys: Cache<KeyId, Cached>,
-    /// When the session was last seen alive.
+    /// When the session was last known to be alive.
     seen: Option<Duration>,
 }
 
 struct Cached {
     row: Row,
-    /// Batches for which it is not used.
+    /// Remaining batches that must not use the row.
     invalid: u32,
 }
 
@@ -38,7 +38,7 @@ impl Default for VersionCache {
 }
 
 impl VersionCache {
-    /// Takes the keys that are cached out of `keys`, and returns their rows; those that are left are to be read.
+    /// Removes the keys that are cached from `keys`, and returns their rows. The keys that are left must be read.
     pub(super) fn take(&mut self, keys: &mut HashSet<KeyId>, now: Duration) -> Vec<Row> {
         let mut cached = Vec::new();
         if !self.is_awake(now) {
@@ -58,12 +58,12 @@ impl VersionCache {
         cached
     }
 
-    /// Whether the session was seen alive a moment ago.
+    /// Returns whether the session was known to be alive a moment ago.
     pub(super) fn is_awake(&self, now: Duration) -> bool {
         self.seen.is_some_and(|seen| now.saturating_sub(seen) < AWAKE)
     }
 
-    /// Keeps rows as a batch has written them.
+    /// Caches rows as a batch has written them.
     pub(super) fn keep(&mut self, written: impl IntoIterator<Item = Row>, now: Duration) {
         for row in written {
             let id = row.key.id();
@@ -73,14 +73,14 @@ impl VersionCache {
         self.seen = Some(now);
     }
 
-    /// The cached row is not used for the next batch.
+    /// Keeps the next batch from using the cached row.
     pub(super) fn invalidate(&mut self, id: &KeyId) {
         if let Some(mut known) = self.keys.get_mut(id) {
             known.invalid = known.invalid.max(1);
         }
     }
 
-    /// Another server has written the key.
+    /// Notes that another server has written the key.
     pub(super) fn contended(&mut self, id: &KeyId) {
         if let Some(mut known) = self.keys.get_mut(id) {
             known.invalid = READ_AGAIN;
@@ -107,7 +107,7 @@ mod tests {
         Row { key, number: 1, version: 7, last_use: None, may_be_stale: false }
     }
 
-    /// Which of keys 1 to 3 are to be read.
+    /// Returns which of keys 1 to 3 must be read.
     fn read(cache: &mut VersionCache, now: Duration) -> Vec<u128> {
         let mut keys = [1, 2, 3].map(id).into();
         let cached = cache.take(&mut keys, now);

@@ -1,4 +1,4 @@
-//! Noticing what other servers change about products.
+//! Noticing changes that other servers make to products.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use super::error::store_error;
 use crate::store::StoreError;
 use crate::store::cache::ProductCache;
 
-/// How often to look whether another server has changed a product: the promise is a second.
+/// How often to check whether another server has changed a product: the promise is a second.
 const WATCH: Duration = Duration::from_millis(500);
 
-/// Clears the cache when another server has changed a product. Runs until it is aborted. While the database does not answer,
-/// nobody can know of a change, and what is cached is served.
+/// Clears the cache when another server has changed a product. Runs until it is aborted. While the database does not
+/// answer, changes go unnoticed, and cached products are served.
 pub(super) async fn watch(sessions: Sessions, cache: Arc<ProductCache>) {
     let mut known: Option<i64> = None;
     loop {
         tokio::time::sleep(WATCH).await;
         let Ok(version) = timeout(ACQUIRE, version(&sessions)).await else { continue };
-        // The first look clears too: what was cached before it may be older.
+        // The first check clears the cache too: what was cached before it may be older.
         if let Ok(version) = version
             && known.replace(version) != Some(version)
         {

@@ -1,4 +1,4 @@
-//! The writer: a session that writes, and what is known beside it.
+//! The writer: a session that writes, and the state that goes with it.
 
 use std::time::Duration;
 
@@ -19,23 +19,24 @@ use crate::store::sql::{Done, Statement, Work};
 use crate::store::{Attempt, StoreError};
 use crate::throttle::Throttle;
 
-/// How long a database that is unavailable is left alone.
+/// Pause before a database that was unavailable is tried again.
 pub(super) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
-/// How often to ask whether the database is durable: a setting that is switched off is noticed by then.
+/// How often to check that the database is durable: a setting that is switched off is noticed within this time.
 const SETTINGS_INTERVAL: Duration = Duration::from_secs(5);
 /// The owner of a session that writes, for a share of this server's operations.
 pub(super) struct Writer {
     pub(super) sessions: Sessions,
-    /// Ours, between two batches. `None` while the server is unavailable, and after a batch whose end is unknown.
+    /// A session of the store's own, between two batches. `None` while the server is unavailable, and after a batch
+    /// whose outcome is unknown.
     pub(super) session: Option<Session<'static>>,
     pub(super) numbers: Numbers,
     pub(super) versions: VersionCache,
     pub(super) locked: LockedRows,
     /// Whether the last batch found the database unavailable.
     pub(super) is_unavailable: bool,
-    /// Batches for which keys are locked before they are read.
+    /// Remaining batches for which keys are locked before they are read.
     pub(super) lock_first: u32,
-    /// When durability was looked at.
+    /// When durability was last checked.
     pub(super) looked: Duration,
 }
 
@@ -53,17 +54,16 @@ impl Writer {
         }
     }
 
-    /// A new session. What another one learned may hold no longer: a crash may have taken back its block of numbers.
+    /// Opens a new session. Forgets what an earlier session learned: a crash may have taken back its block of numbers.
     pub(super) async fn connect(&mut self) -> Result<Session<'static>, StoreError> {
         self.numbers = Numbers::default();
         self.versions = VersionCache::default();
         self.sessions.serve().await
     }
 
-    /// Begins a transaction. A session that was idle may have been cut off meanwhile; nothing has happened on it yet, so
-    /// another one is as good.
+    /// Begins a transaction, on a new session if the idle one was cut off: nothing has happened on that one yet.
     pub(super) async fn begin(&mut self) -> Result<Session<'static>, StoreError> {
-        // The role or the database may have another default, under which two orders at once would not see each other.
+        // The role or the database may have another default, under which concurrent orders do not see each other.
         const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
         if let Some(mut session) = self.session.take()
             && matches!(timeout(ACQUIRE, session.execute(BEGIN)).await, Ok(Ok(_)))
@@ -79,13 +79,14 @@ impl Writer {
         Ok(session)
     }
 
-    /// After a lock was met: finds out which keys of the batch are locked.
+    /// Called after a batch met a lock: finds out which of its keys are locked.
     async fn find_locked(&mut self, operations: &[&Operation]) {
         self.locked.suspect(operations.iter().filter_map(|operation| operation.key()));
         self.look_at_locked().await;
     }
 
-    /// Asks now and then whether the server still keeps what it acknowledges. Nothing is committed on one that does not.
+    /// Checks now and then that the server still keeps what it acknowledges. Otherwise drops the session, so that
+    /// nothing is committed on that server.
     async fn look_at_durability(&mut self) {
         let now = SystemClock.monotonic();
         if now.saturating_sub(self.looked) < SETTINGS_INTERVAL {
@@ -93,13 +94,13 @@ impl Writer {
         }
         self.looked = now;
         let Some(mut session) = self.session.take() else { return };
-        // Otherwise the next batch connects, and is told why it cannot.
+        // Otherwise the next batch fails to connect, with the reason.
         if let Ok(Ok(true)) = timeout(ACQUIRE, is_durable(&mut session)).await {
             self.session = Some(session);
         }
     }
 
-    /// Asks which of the keys that were locked still are.
+    /// Asks which of the keys that were locked still are, if it is time to ask.
     async fn look_at_locked(&mut self) {
         let now = SystemClock.monotonic();
         let Some(keys) = self.locked.due(now) else { return };
@@ -122,9 +123,9 @@ impl Writer {
         }
     }
 
-    /// Runs a statement of its own.
+    /// Runs a single statement, outside of batches of operations.
     async fn run(&mut self, statement: &Statement<Session<'static>>) -> Result<Done, StoreError> {
-        // A session that was idle may have been cut off meanwhile: nothing has happened on it yet.
+        // An idle session may have been cut off. Nothing has happened on it yet, so a new one can replace it.
         let idle = match self.session.take() {
             Some(mut session) => matches!(timeout(ACQUIRE, session.ping()).await, Ok(Ok(()))).then_some(session),
             None => None,
@@ -149,7 +150,7 @@ impl Writer {
                 Err(_) => Err(StoreError::Unknown { source: None }),
             },
             Err(error) => {
-                // Otherwise the connection is closed.
+                // If this fails, the connection is closed.
                 let _ = timeout(BATCH, session.roll_back()).await;
                 Err(error)
             }
@@ -174,7 +175,7 @@ impl BatchHandler for Writer {
         after_lock: bool,
     ) -> Result<Vec<Option<Self::Answer>>, StoreError> {
         static REFUSED: Throttle = Throttle::new();
-        // Before a batch, since this writer may have been idle for hours.
+        // Checked before a batch, since this writer may have been idle for hours.
         self.look_at_durability().await;
         let operations: Vec<&Operation> = work.iter().filter_map(Work::operation).collect();
         let written =
@@ -189,7 +190,7 @@ impl BatchHandler for Writer {
             self.is_unavailable = is_unavailable;
         }
         match &written {
-            // Operations that wait for a lock are told of by the queue, if it gives up waiting.
+            // The queue logs operations that wait for a lock, if it gives up waiting.
             Err(StoreError::Conflict { .. }) => {}
             Err(error) if !(was_unavailable && is_unavailable) => {
                 if let Some(more) = REFUSED.admit() {
@@ -227,7 +228,7 @@ impl BatchHandler for Writer {
     async fn maintain(&mut self) {
         self.look_at_locked().await;
         if self.is_unavailable {
-            // What waits is refused together: no storm of sessions on a database that is just starting.
+            // Waiting operations are then refused together: no storm of sessions on a database that is just starting.
             tokio::time::sleep(RECONNECT_DELAY).await;
         }
     }
@@ -238,7 +239,7 @@ impl BatchHandler for Writer {
 
     async fn finish(self) {
         if let Some(session) = self.session {
-            // Whatever was acknowledged is committed.
+            // Acknowledged operations are already committed.
             let _ = timeout(BATCH, session.close()).await;
         }
     }

@@ -1,8 +1,8 @@
-//! Use records, appended: what a writer does most.
+//! Appending use records, the most frequent write.
 //!
-//! The rows are parameters of one statement. As JSON, which one parameter could hold, each of them would be parsed three
-//! times, which took four fifths of the database's time for a use. Statements are made for powers of two, since the database
-//! prepares each of them; the rows that a batch leaves empty are null, and left out.
+//! The rows are parameters of one statement. Passed as JSON in one parameter, each row would be parsed three times,
+//! which took four fifths of the database's time for a use. SQLite has to prepare each statement, so there are
+//! statements only for powers of two; unused rows are null and filtered out.
 
 use std::sync::LazyLock;
 

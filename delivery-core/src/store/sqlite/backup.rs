@@ -1,7 +1,8 @@
-//! A copy of a store that may be in use by a server, in another process or in this one.
+//! Copying a store that may be in use by a server, in another process or in this one.
 //!
-//! SQLite makes the copy from one snapshot of the file (`VACUUM INTO`): what was acknowledged before it began is in it. The server
-//! goes on writing meanwhile. Its write-ahead log cannot begin anew before the copy is made, and grows by what is written.
+//! SQLite makes the copy from one snapshot of the file (`VACUUM INTO`), which contains everything acknowledged before
+//! the copy began. The server goes on writing meanwhile. Its write-ahead log cannot restart before the copy is made,
+//! and grows with every write.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -15,28 +16,28 @@ use super::open::newest_script;
 use super::{SqliteError, SqliteStore};
 use crate::entropy::{Entropy, SystemEntropy};
 
-/// A copy that was made and looked at.
+/// A backup that was made and verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Backup {
-    /// How many keys it has.
+    /// Number of keys in the copy.
     pub keys: u64,
-    /// Its size in bytes.
+    /// Size of the copy in bytes.
     pub bytes: u64,
 }
 
 impl SqliteStore {
-    /// Copies the store in the file `from` to the file `to`, also while a server has it open. What was acknowledged before the call is
-    /// in the copy, which is one file and can be opened in the place of `from`. The copy is made beside `to`, read in whole, and
-    /// only then takes the place of an older copy at `to`. Its owner alone can read it. A call that is killed leaves a file
-    /// `to.new.…` behind.
+    /// Copies the store in the file `from` to the file `to`, also while a server has `from` open. The copy contains
+    /// everything that was acknowledged before the call. It is a single file that can be opened in place of `from`. It
+    /// is made beside `to`, read in full, and only then replaces an older copy at `to`. On Unix only its owner can read
+    /// it. A call that is killed leaves a file `to.new.…` behind.
     ///
-    /// The secrets that keys are signed with are in no database file: keep them too.
+    /// No database file contains the secrets that keys are signed with: back them up too.
     ///
     /// # Errors
     ///
-    /// [`SqliteError`] if there is no store in `from`, a store in use at `to`, or the copy cannot be written or read. A file that
-    /// was at `to` is left as it was.
+    /// [`SqliteError`] if there is no store in `from`, if `to` is a store in use, or if the copy cannot be written or
+    /// read. A file at `to` is then unchanged, unless only the final sync of its directory failed.
     pub async fn back_up(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Backup, SqliteError> {
         back_up(from.as_ref(), to.as_ref()).await
     }
@@ -56,13 +57,13 @@ async fn back_up(from: &Path, to: &Path) -> Result<Backup, SqliteError> {
         Ok(Backup { keys, bytes })
     };
     made.await.inspect_err(|_: &SqliteError| {
-        // What is not whole must not be taken for a copy.
+        // An incomplete file must not be mistaken for a copy.
         let _ = fs::remove_file(&new);
         let _ = fs::remove_file(with_end(&new, "-journal"));
     })
 }
 
-/// A copy takes the place of another copy, never of a store: a file that is locked, or has a log beside it.
+/// Refuses to replace `from` itself and stores in use: files that are locked or have a log or journal beside them.
 fn refuse_a_store_in_use(from: &Path, to: &Path) -> Result<(), SqliteError> {
     let Ok(there) = to.canonicalize() else { return Ok(()) };
     let is_itself = from.canonicalize().is_ok_and(|from| from == there);
@@ -74,7 +75,7 @@ fn refuse_a_store_in_use(from: &Path, to: &Path) -> Result<(), SqliteError> {
     Ok(())
 }
 
-/// An empty file for the copy, which is readable by its owner alone and was not there before.
+/// Creates an empty file for the copy, on Unix readable by its owner alone. Fails if the file exists.
 fn make(new: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     #[cfg(unix)]
@@ -96,7 +97,7 @@ async fn copy(from: &Path, new: &Path, to: &Path) -> Result<(), SqliteError> {
     reader.close().await.map_err(failed)
 }
 
-/// Reads the copy, every page of it, and counts its keys.
+/// Reads every page of the copy, and returns the number of its keys.
 async fn verify(new: &Path, to: &Path) -> Result<u64, SqliteError> {
     let damaged =
         |source: Box<dyn std::error::Error + Send + Sync>| SqliteError::Backup { path: to.to_owned(), source };
@@ -118,7 +119,7 @@ async fn verify(new: &Path, to: &Path) -> Result<u64, SqliteError> {
     }
 }
 
-/// Where the copy is made, until it is whole: a name that no other backup has.
+/// Returns the path where the copy is made, with a random name that no other backup uses.
 fn beside(to: &Path) -> PathBuf {
     let mut bytes = [0; 8];
     SystemEntropy::default().fill(&mut bytes);

@@ -1,8 +1,8 @@
-//! What is known without asking the database: keys, products, posts, and counts that are not flushed.
+//! What the store knows without a query: keys, products, posts, and counts that are not flushed.
 //!
-//! The key cache holds keys exactly as the last commit left them. Only the writer replaces an entry, after its commit. A
-//! reader that misses reads the row and offers it through a placeholder; if the writer committed a change of that key
-//! meanwhile, the writer's entry stays.
+//! The key cache holds keys exactly as the last commit left them. Only the writer replaces an entry, after its commit.
+//! A reader that misses reads the row and offers it through a placeholder; if the writer has committed a change of that
+//! key in the meantime, the writer's entry stays.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::key::KeyId;
 use crate::ledger::plan::Row;
 use crate::store::cache::{PostCache, ProductCache};
 
-/// Keys held at most: some 500 bytes each, so 130 MB in all.
+/// Maximum number of cached keys: about 500 bytes each, 130 MB in all.
 const KEYS: usize = 1 << 18;
 
 pub(super) struct Cache {
@@ -29,7 +29,7 @@ impl Cache {
         Self { keys: sync::Cache::new(KEYS), products, posts, pending }
     }
 
-    /// A row as it is now: another reader may have found a newer one in the cache meanwhile.
+    /// Returns the cached row of the key, which may be newer than `row`, or `row` if the key is not cached.
     pub(super) fn current(&self, row: Row) -> Row {
         self.keys.peek(&row.key.id()).unwrap_or(row)
     }

@@ -1,10 +1,10 @@
-//! Checkpoints: what the write-ahead log has gathered goes into the file, beside the writer.
+//! Checkpoints: copying the write-ahead log into the file while the writer goes on.
 //!
-//! By itself SQLite does it in whichever commit finds a thousand pages in the log, and everyone waits for thousands of
-//! writes and their sync. Here a connection of its own copies and syncs while commits go on. Since they do, it never
-//! catches up entirely; so the writer copies the few pages that came meanwhile, between two batches, and its next commit
-//! begins the log anew. The log stays at some times [`THRESHOLD`], and keeps its size on the disk, so that a commit writes into
-//! room it has and syncs no file's length.
+//! By default SQLite checkpoints in whichever commit finds a thousand pages in the log, and every caller waits for
+//! thousands of writes and their sync. Here a separate connection copies and syncs while commits go on. Because of
+//! these commits it never catches up entirely, so the writer copies the few remaining pages between two batches, and
+//! its next commit restarts the log. The log stays at a few times [`THRESHOLD`]. It keeps its size on disk, so that a
+//! commit overwrites existing space and need not sync a new file length.
 
 use std::sync::Arc;
 
@@ -17,25 +17,25 @@ use super::lock::Lock;
 use crate::store::StoreError;
 use crate::store::sql::rows::Columns;
 
-/// Pages in the log before it is copied: 8 MiB. A start after a crash reads them in some ten milliseconds.
+/// Pages in the log at which a checkpoint begins: 8 MiB. A start after a crash reads them in about ten milliseconds.
 const THRESHOLD: i64 = 2048;
-/// Batches between two looks at the log.
+/// Batches between two checks of the log's size.
 const CHECK_EVERY: u32 = 64;
-/// So many pages the writer copies by itself: some milliseconds.
+/// Remaining pages that the writer copies itself, which takes some milliseconds.
 const LEFT_OVER: i64 = THRESHOLD / 4;
-/// In a log of so many pages it copies whatever there is: the disk is too slow to catch up beside it.
+/// Pages in the log at which the writer copies everything: the disk is too slow for a checkpoint beside it to catch up.
 const TOO_MANY: i64 = 16 * THRESHOLD;
 
-/// Whether a checkpoint is due, or under way.
+/// The state of checkpoints: whether one is due or under way.
 #[derive(Default)]
 pub(super) struct Checkpoints {
-    /// Batches since the last look.
+    /// Batches since the last check.
     batches: u32,
     under_way: Option<JoinHandle<Result<(), StoreError>>>,
 }
 
 impl Checkpoints {
-    /// After a batch: begins a checkpoint that is due, and finishes one that has been made beside the writer.
+    /// Called after each batch: begins a checkpoint that is due, and completes one that has ended beside the writer.
     pub(super) async fn maintain(
         &mut self,
         writer: &mut SqliteConnection,
@@ -47,7 +47,7 @@ impl Checkpoints {
         if !ended && (self.under_way.is_some() || self.batches < CHECK_EVERY) {
             return Ok(());
         }
-        // First: one that failed is not tried again, and told of, after each batch.
+        // Reset before anything can fail, so that a failure is retried and logged once per `CHECK_EVERY` batches.
         self.batches = 0;
         self.end().await?;
         let log = sqlx::query(SIZE).fetch_one(&mut *writer).await.map_err(store_error)?;
@@ -61,21 +61,21 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// Waits for the checkpoint that is under way.
+    /// Waits for the checkpoint that is under way, and returns its result.
     pub(super) async fn end(&mut self) -> Result<(), StoreError> {
         let Some(task) = self.under_way.take() else { return Ok(()) };
         task.await.unwrap_or_else(|_| Err(StoreError::unavailable("the checkpoint was broken off")))
     }
 }
 
-/// Holds the file's lock: nobody else opens it before this is done too.
+/// Checkpoints on a connection of its own. Holds the file's lock, so nobody else opens the file before this is done.
 async fn checkpoint_concurrently(options: SqliteConnectOptions, _lock: Arc<Lock>) -> Result<(), StoreError> {
     let mut connection = options.create_if_missing(false).connect().await.map_err(store_error)?;
     checkpoint(&mut connection).await?;
     connection.close().await.map_err(store_error)
 }
 
-/// Copies what no reader still needs from the log: waits for nobody.
+/// Copies as much of the log as is possible without waiting for readers.
 async fn checkpoint(connection: &mut SqliteConnection) -> Result<(), StoreError> {
     sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").fetch_one(connection).await.map(drop).map_err(store_error)
 }

@@ -1,4 +1,4 @@
-//! Sessions for everything but what customers wait for, as [`sql::session`](crate::store::sql::session) asks for them.
+//! Sessions for everything that customers do not wait for: the [`sql::session`](crate::store::sql::session) of SQLite.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -20,12 +20,12 @@ use crate::store::cache::{PostCache, ProductCache};
 use crate::store::sql::records::FIGURES;
 use crate::store::sql::session::{Database, Dialect, Patience, Row, Session, Stale, Task, Value};
 
-/// Numbers that one piece of work takes at most.
+/// Row numbers that one piece of work takes at most.
 const NUMBERS: i64 = 10_000;
 
 pub(super) struct Cold<'c> {
     connection: &'c mut SqliteConnection,
-    /// The number that was taken last, and the last that may be; none for a session that reads.
+    /// The last number taken and the highest that may be taken; `None` for a session that only reads.
     numbers: Option<(&'c mut i64, i64)>,
     stale: Vec<Stale>,
 }
@@ -137,7 +137,7 @@ impl Database for SqliteStore {
 
 async fn read<T>(store: &SqliteStore, limit: Duration, work: impl Task<T>) -> Result<T, StoreError> {
     timely_for(limit, async {
-        // One snapshot.
+        // One transaction, and so one snapshot.
         let mut snapshot = store.readers.begin().await.map_err(store_error)?;
         work(&mut Cold::reading(&mut snapshot)).await
     })
@@ -145,7 +145,7 @@ async fn read<T>(store: &SqliteStore, limit: Duration, work: impl Task<T>) -> Re
 }
 
 async fn write<T>(writer: &mut Writer, work: impl Task<T>) -> Result<T, StoreError> {
-    // Outside of the transaction: what is reserved stays so if that is rolled back.
+    // Outside the transaction, so that a rollback does not undo the reservation.
     writer.reserve(NUMBERS).await?;
     let mut transaction = writer.connection.begin().await.map_err(store_error)?;
     let last = writer.newest + NUMBERS;
@@ -158,7 +158,7 @@ async fn write<T>(writer: &mut Writer, work: impl Task<T>) -> Result<T, StoreErr
         match stale {
             Stale::Products => writer.cache.products.clear(),
             Stale::Keys(keys) => {
-                // What cannot be read now is read when it is asked for.
+                // Removed first: keys that cannot be read now are read when they are next asked for.
                 for id in &keys {
                     writer.cache.keys.remove(id);
                 }

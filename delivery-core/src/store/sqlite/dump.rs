@@ -1,4 +1,4 @@
-//! Dumping a file, also while a server has it open, and making a file of a dump.
+//! Dumping a file, also while a server has it open, and making a file from a dump.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -21,12 +21,12 @@ use crate::store::dump::{self, Checked, DumpError, Dumped, Kind, Progress, Table
 use crate::store::sql::session::Value;
 
 impl SqliteStore {
-    /// Writes the store in the file `from` as a [dump](DumpError), also while a server has it open. `progress` is called now and
-    /// then. [`Dumped`] says what was written.
+    /// Writes the store in the file `from` to `to` as a [dump](DumpError), also while a server has the file open. Calls
+    /// `progress` now and then. Returns what was written.
     ///
     /// # Errors
     ///
-    /// [`DumpError`]; what was written by then is no whole dump.
+    /// [`DumpError`]; what was written to `to` by then is not a complete dump.
     pub async fn dump(
         from: impl AsRef<Path>,
         to: impl Write + Send,
@@ -51,10 +51,10 @@ impl SqliteStore {
         Ok(dumped)
     }
 
-    /// Makes the file `to` of the dump in the file `from`. There must be no store at `to`, or an empty one that no server has open.
-    /// The file is made beside `to`, and takes its place once it is whole: a load that fails or is killed has changed nothing, and
-    /// can be repeated. `keyring` has the fingerprints of the secrets that the store is to be used with. `progress` is called now
-    /// and then.
+    /// Makes the file `to` from the dump in the file `from`. There must be no store at `to`, or an empty one that no
+    /// server has open. The new file is built beside `to` and replaces it once complete: a load that fails or is killed
+    /// has changed nothing and can be repeated. `keyring` has the fingerprints of the secrets that the store will be
+    /// used with. Calls `progress` now and then.
     ///
     /// # Errors
     ///
@@ -68,14 +68,14 @@ impl SqliteStore {
         let (to, mut progress) = (to.as_ref(), progress);
         let checked = dump::check(from.as_ref(), keyring, &mut progress)?;
         let was_there = to.exists();
-        // Held until the new file is in its place: no server opens the store meanwhile.
+        // Held until the new file is in place, so that no server opens the store meanwhile.
         let lock = Lock::take(to).await?;
-        // Where a link leads to.
+        // Follows a symbolic link.
         let to = to.canonicalize().unwrap_or_else(|_| to.to_owned());
         let loaded = put(checked, &to, keyring, progress).await;
         if loaded.is_err() {
             let _ = fs::remove_file(beside(&to));
-            // The file that the lock was taken on, unless somebody else made a store of it before.
+            // Taking the lock created this file. It stays if somebody else has made a store of it.
             if !was_there && to.metadata().is_ok_and(|file| file.len() == 0) {
                 let _ = fs::remove_file(&to);
             }
@@ -85,7 +85,7 @@ impl SqliteStore {
     }
 }
 
-/// Makes the file, and puts it in its place.
+/// Builds the new file and moves it to `to`.
 async fn put(
     checked: Checked,
     to: &Path,
@@ -94,10 +94,10 @@ async fn put(
 ) -> Result<Dumped, DumpError> {
     let new = beside(to);
     refuse_a_store(to).await?;
-    // Of a load that was killed.
+    // Left by a load that was killed.
     let _ = fs::remove_file(&new);
     let loaded = fill(checked, &new, keyring, progress).await?;
-    // The log of an empty store that was killed would be taken for one of the new file.
+    // SQLite would apply the log that a killed process left for the old, empty store to the new file.
     for end in ["-wal", "-shm"] {
         let _ = fs::remove_file(with_end(to, end));
     }
@@ -108,7 +108,7 @@ async fn put(
     Ok(loaded)
 }
 
-/// Keys with their counts: those that were flushed, or those of the newest use above the watermark.
+/// Keys with their counts: that of the newest use above the watermark, or else the flushed one.
 const COUNTED: &str = "\
     CREATE TEMP TABLE delivery_newest AS SELECT key, max(number) AS number, used FROM main.delivery_use \
         WHERE number > (SELECT number FROM main.delivery_watermark) GROUP BY key; \
@@ -118,7 +118,7 @@ const COUNTED: &str = "\
         FROM main.delivery_key k LEFT JOIN main.delivery_count c ON c.key = k.number \
             LEFT JOIN temp.delivery_newest n ON n.key = k.number";
 
-/// Refuses a file that holds anything.
+/// Refuses a file that holds anything but an empty store.
 async fn refuse_a_store(path: &Path) -> Result<(), DumpError> {
     let failed = |source| SqliteError::while_opening(path.to_owned(), source);
     if path.metadata().is_ok_and(|file| file.len() == 0) {
@@ -139,8 +139,9 @@ async fn fill(
     secrets: &[Fingerprint],
     progress: impl FnMut(Progress) + Send,
 ) -> Result<Dumped, DumpError> {
-    // A key may name a use that was pruned, and a product that is gone: nothing else may get these numbers. Of rows that are
-    // listed by time, the lower bits are such a number. The greatest need not be that of the latest row: clocks are set back.
+    // A key may refer to a use that was pruned or to a product that was deleted: their numbers must not be reused. The row
+    // numbers of tables that are listed by time have such a number in their lower 30 bits. The latest row need not have the
+    // greatest, because clocks are set back.
     const NUMBERS: [&str; 4] = [
         "UPDATE delivery_watermark SET number = max((SELECT coalesce(max(number), 0) FROM delivery_use), \
             (SELECT coalesce(max(last_use), 0) FROM delivery_count))",
@@ -156,7 +157,7 @@ async fn fill(
     ];
     let failed = |source| SqliteError::while_opening(new.to_owned(), source);
     make(new).map_err(|source| SqliteError::Other { path: new.to_owned(), source: Box::new(source) })?;
-    // Nobody else sees the file before it is whole and synced: there is nothing to roll back.
+    // Nobody else sees the file before it is complete and synced, so it needs no rollback journal.
     let options = SqliteConnectOptions::new().filename(new).disable_statement_logging();
     let options = options.pragma("journal_mode", "OFF").pragma("synchronous", "OFF").pragma("cache_size", "-200000");
     let mut connection = options.connect().await.map_err(failed)?;
@@ -187,7 +188,7 @@ impl Target for Filling<'_> {
             WHERE value->>1 > 0 OR value->>2 IS NOT NULL";
         const EXHAUSTED: &str = "UPDATE delivery_key SET exhausted = 1 WHERE number IN \
             (SELECT value->>0 FROM json_each(?) WHERE value->>3 >= 0 AND value->>1 >= value->>3)";
-        // Counts stand in a table of their own.
+        // SQLite keeps the counts in a table of their own.
         let is_count = |column: &str| table.name == "delivery_key" && matches!(column, "used" | "last_use");
         let columns = table.columns.iter().enumerate().filter(|(_, (_, column, _))| !is_count(column));
         let (names, values): (Vec<&str>, Vec<String>) = columns
@@ -219,7 +220,7 @@ impl Target for Filling<'_> {
     }
 }
 
-/// A value as SQLite reads it from JSON.
+/// A value in the JSON form that SQLite reads.
 struct Cell<'v>(&'v Value);
 
 impl Serialize for Cell<'_> {
@@ -234,7 +235,7 @@ impl Serialize for Cell<'_> {
     }
 }
 
-/// Where the file is made, until it is whole. One load at a time does so: it holds the lock of the store.
+/// Returns the path where the file is built. Only one load at a time uses it, since a load holds the lock of the store.
 fn beside(to: &Path) -> PathBuf {
     with_end(to, ".loading")
 }
@@ -245,7 +246,7 @@ fn with_end(path: &Path, end: &str) -> PathBuf {
     name.into()
 }
 
-/// An empty file that its owner alone can read.
+/// Creates an empty file; on Unix only its owner can read it.
 fn make(new: &Path) -> io::Result<File> {
     let mut options = fs::OpenOptions::new();
     #[cfg(unix)]

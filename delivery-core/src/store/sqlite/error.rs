@@ -1,4 +1,4 @@
-//! What can go wrong when a database file is opened, and what SQLite's own errors mean.
+//! Errors of opening a database file, and the meaning of SQLite's own errors.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::store::sql::rows::columns;
 
 columns!(SqliteRow);
 
-/// A database file could not be opened. The message is for the operator and names the remedy.
+/// Error of opening, inspecting or copying a database file. The message is for the operator and names the remedy.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SqliteError {
@@ -22,7 +22,7 @@ pub enum SqliteError {
         /// The directory.
         path: PathBuf,
     },
-    /// Another process uses the file.
+    /// Another process, or another store in this process, uses the file.
     #[error(
         "{} is in use by another process: one process owns a SQLite file; several servers share a PostgreSQL database instead",
         path.display()
@@ -40,7 +40,7 @@ pub enum SqliteError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The file is something else.
+    /// The file is not a SQLite database, or is damaged.
     #[error("{} is not a SQLite database, or is damaged", path.display())]
     NotADatabase {
         /// The file.
@@ -54,7 +54,7 @@ pub enum SqliteError {
     NewerSchema {
         /// The file.
         path: PathBuf,
-        /// The first migration that is unknown here.
+        /// A migration of the file that this version does not know.
         step: i64,
     },
     /// There is no store in the file.
@@ -63,7 +63,7 @@ pub enum SqliteError {
         /// The file.
         path: PathBuf,
     },
-    /// A copy was not made. What was there before is still there.
+    /// The copy could not be made. An older copy is still there, unless only the final sync of its directory failed.
     #[error("the copy {} cannot be made", path.display())]
     Backup {
         /// The file of the copy.
@@ -81,7 +81,7 @@ pub enum SqliteError {
         #[source]
         source: sqlx::Error,
     },
-    /// The library in use would not keep the promise of durability.
+    /// SQLite is too old, or cannot run with a write-ahead log and full syncs here.
     #[error("SQLite {found} does not keep what this store promises: {why}")]
     Unfit {
         /// The library's version.
@@ -101,7 +101,7 @@ pub enum SqliteError {
 }
 
 impl SqliteError {
-    /// The meaning of an error while opening `path`.
+    /// Converts an error of opening `path`.
     pub(super) fn while_opening(path: PathBuf, source: sqlx::Error) -> Self {
         match primary_code(&source) {
             // SQLITE_BUSY
@@ -115,7 +115,7 @@ impl SqliteError {
         }
     }
 
-    /// The meaning of an error while migrating `path`.
+    /// Converts an error of migrating `path`.
     pub(super) fn while_migrating(path: PathBuf, error: MigrateError) -> Self {
         match error {
             MigrateError::VersionMissing(step) | MigrateError::VersionTooNew(step, _) => {
@@ -129,10 +129,10 @@ impl SqliteError {
     }
 }
 
-/// The meaning of an error while the store is in use.
+/// Converts an error that occurred while the store was in use.
 ///
-/// What concerns the file, the disk or the machine may pass: [`StoreError::Unavailable`]. What concerns a statement or a
-/// row does not.
+/// Errors of the file, the disk or the machine may pass: [`StoreError::Unavailable`]. Errors of a statement or a row do
+/// not.
 pub(super) fn store_error(error: sqlx::Error) -> StoreError {
     match primary_code(&error) {
         // SQLITE_ERROR, SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_RANGE
@@ -151,7 +151,7 @@ pub(super) fn store_error(error: sqlx::Error) -> StoreError {
     }
 }
 
-/// SQLite's primary result code: the low byte of the extended one.
+/// Returns SQLite's primary result code, the low byte of the extended one.
 fn primary_code(error: &sqlx::Error) -> Option<u32> {
     let code: u32 = error.as_database_error()?.code()?.parse().ok()?;
     Some(code & 0xff)

@@ -1,9 +1,9 @@
-//! Flushing: pending counts are written to `delivery_count`, many at a time.
+//! Flushing: writing pending counts to `delivery_count`, many at a time.
 //!
-//! A counted use costs one appended row when it happens. Once there are many, a pass writes the pending counts in the order of
-//! their keys, a chunk between two batches. A chunk is an idempotent upsert: of two counts of a key, the one with
-//! the later use stays. When the pass ends, the watermark moves to the newest number that there was when it began. A crash in the
-//! middle repeats the pass: recovery reads the newest use of each key above the watermark.
+//! A counted use appends one row when it happens. Once there are many such rows, a pass writes the pending counts in
+//! the order of their keys, one chunk between two batches. A chunk is an idempotent upsert: of two counts of a key, the
+//! one with the later use stays. When the pass ends, the watermark moves to the row number that was the newest when the
+//! pass began. A crash in the middle repeats the pass: recovery reads the newest use of each key above the watermark.
 
 use std::collections::HashMap;
 
@@ -17,21 +17,21 @@ use super::writer::{Pass, Writer};
 use crate::store::StoreError;
 use crate::store::sql::rows::Columns;
 
-/// A pass begins after so many uses. Of ten million keys' counts, a page then serves four of them. A start after a crash reads
-/// the uses of two passes at most, in some tenth of a second.
+/// Uses after which a pass begins. With ten million keys, each page that a pass writes then takes about four counts. A
+/// start after a crash reads the uses of at most two passes, in about a tenth of a second.
 pub(super) const PASS_THRESHOLD: usize = 1 << 17;
-/// Keys in a chunk while commits wait: some milliseconds.
+/// Smallest number of keys in a chunk while commits wait: some milliseconds.
 const CHUNK: usize = 1024;
-/// After so many uses the next chunk is due.
+/// Uses since the last chunk after which the next one is due.
 const PACE: usize = CHUNK / 2;
-/// Keys in a chunk for each use since the last one: a pass ends long before the next one should begin.
+/// Keys flushed for each use since the last chunk, so that a pass ends long before the next one should begin.
 const AHEAD: usize = 2;
-/// Keys in a chunk when nobody waits.
+/// Keys in a chunk when everything is flushed and nobody waits.
 const ALL: usize = 16 * 1024;
 
-/// At the start: the counts that are not flushed, and a new pass.
+/// Loads the counts that are not flushed, at the start or after a lost connection. Returns the state before a pass.
 pub(super) async fn recover(connection: &mut SqliteConnection, cache: &Cache) -> Result<Pass, StoreError> {
-    // In one text: a row for each would take ten times as long. Beside max(), `used` is that of the same row.
+    // One JSON text: a result row per key would take ten times as long. SQLite takes `used` from the row of max().
     const COUNTS: &str = "SELECT json_group_array(json_array(key, used, last_use, uses)) AS counts FROM ( \
         SELECT key, used, max(number) AS last_use, count(*) AS uses FROM delivery_use \
         WHERE number > (SELECT number FROM delivery_watermark) GROUP BY key)";
@@ -44,13 +44,13 @@ pub(super) async fn recover(connection: &mut SqliteConnection, cache: &Cache) ->
     Ok(Pass::recovered(waiting))
 }
 
-/// After a batch: begins a pass after `at` uses, and writes its next chunk when that is due.
+/// Called after each batch: begins a pass once `at` uses wait, and writes the next chunk when it is due.
 pub(super) async fn maintain(writer: &mut Writer, at: usize) -> Result<(), StoreError> {
     if writer.pass.until.is_none() {
         if writer.pass.waiting < at {
             return Ok(());
         }
-        // Sorting takes milliseconds: those whose uses are committed are answered before.
+        // Sorting takes milliseconds: lets the callers whose uses are committed get their answers first.
         tokio::task::yield_now().await;
         let newest = writer.newest;
         writer.pass.begin(&writer.cache, newest);
@@ -61,7 +61,7 @@ pub(super) async fn maintain(writer: &mut Writer, at: usize) -> Result<(), Store
     }
 }
 
-/// Flushes everything.
+/// Flushes all pending counts.
 pub(super) async fn all(writer: &mut Writer) -> Result<(), StoreError> {
     loop {
         if writer.pass.until.is_none() {
@@ -75,7 +75,7 @@ pub(super) async fn all(writer: &mut Writer) -> Result<(), StoreError> {
     }
 }
 
-/// Makes progress until the watermark is at `until` or above, and returns whether it is.
+/// Flushes a chunk of at most `most` keys. Returns true, without flushing, once the watermark has reached `until`.
 pub(super) async fn drain(writer: &mut Writer, until: i64, most: usize) -> Result<bool, StoreError> {
     if watermark(&mut writer.connection).await? >= until {
         return Ok(true);
@@ -88,7 +88,7 @@ pub(super) async fn drain(writer: &mut Writer, until: i64, most: usize) -> Resul
     Ok(false)
 }
 
-/// Writes the next keys of the pass that is under way, and at its end moves the watermark.
+/// Writes the next keys of the current pass, at most `most`; moves the watermark when the pass ends.
 async fn chunk(writer: &mut Writer, most: usize) -> Result<(), StoreError> {
     const UPSERT: &str = "INSERT INTO delivery_count (key, used, last_use) \
         SELECT value->>0, value->>1, value->>2 FROM json_each(?) WHERE true \
@@ -106,7 +106,7 @@ async fn chunk(writer: &mut Writer, most: usize) -> Result<(), StoreError> {
     pass.counts.truncate(left);
     pass.uses = 0;
     if left == 0 {
-        // Two statements: a crash between them repeats the pass.
+        // Not in one transaction with the upsert: a crash between them only repeats the pass.
         let to = sqlx::query(MOVE).bind(pass.until);
         to.execute(&mut writer.connection).await.map_err(store_error)?;
         pass.until = None;
@@ -114,7 +114,7 @@ async fn chunk(writer: &mut Writer, most: usize) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Uses up to this number are flushed.
+/// Returns the number up to which uses are flushed.
 pub(super) async fn watermark(connection: &mut SqliteConnection) -> Result<i64, StoreError> {
     let number = sqlx::query_scalar("SELECT number FROM delivery_watermark").fetch_one(connection);
     number.await.map_err(store_error)

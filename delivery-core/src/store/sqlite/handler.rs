@@ -22,7 +22,7 @@ use crate::store::{Attempt, StoreError};
 use crate::throttle::Throttle;
 
 impl Writer {
-    /// Takes over a migrated database.
+    /// Starts a writer on a migrated database.
     pub(super) async fn start(
         connection: SqliteConnection,
         options: SqliteConnectOptions,
@@ -34,7 +34,7 @@ impl Writer {
         let mut writer =
             Self { connection, cache, newest, reserved, pass, prune_until, is_lost, options, checkpoints, lock };
         match messages::end_leases(&mut writer.connection).await {
-            // What is there can be read: leases then end by themselves.
+            // A full disk can still be read, and the leases then end by themselves.
             Err(StoreError::Full { .. }) => tracing::warn!("no space is left on the disk: nothing can be sold or sent"),
             ended => ended?,
         }
@@ -42,7 +42,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Takes up work on a new connection: the old one could not even roll back.
+    /// Continues on a new connection: the state of the old one is unknown.
     async fn reconnect(&mut self) -> Result<(), StoreError> {
         self.connection = self.options.connect().await.map_err(store_error)?;
         self.recover().await?;
@@ -52,14 +52,14 @@ impl Writer {
     }
 
     async fn recover(&mut self) -> Result<(), StoreError> {
-        // No row has a number beyond it.
+        // No row has a number above `reserved`.
         const NEWEST: &str = "SELECT reserved FROM delivery_watermark";
         self.connection.execute(include_str!("batch.sql")).await.map_err(store_error)?;
         self.newest = sqlx::query_scalar(NEWEST).fetch_one(&mut self.connection).await.map_err(store_error)?;
         self.reserved = self.newest;
         self.pass = flush::recover(&mut self.connection, &self.cache).await?;
         self.prune_until = None;
-        // After a lost connection nobody knows whether the last batch was committed: the rows tell.
+        // After a lost connection it is unknown whether the last batch was committed, so cached rows are dropped.
         self.cache.keys.clear();
         self.cache.products.clear();
         Ok(())
@@ -69,7 +69,8 @@ impl Writer {
         let needs = needs(operations.iter().copied());
         let wanted = operations.iter().map(|operation| operation.numbers()).sum();
         let mut numbers = Numbers::block(self.newest + 1, wanted);
-        // A single order is taken for new: if it is not, the index of purchases refuses it, and nothing has happened.
+        // Assumes that a single order is new, without looking it up. If it is not, the primary key of the purchases
+        // refuses the batch, and nothing has changed.
         let mut refused = None;
         if needs.purchases.len() == 1 {
             let planned = self.plan(operations, &needs, false, &mut numbers).await?;
@@ -82,7 +83,7 @@ impl Writer {
         }
         let planned = self.plan(operations, &needs, true, &mut numbers).await?;
         match refused {
-            // An order that has a key can be answered while nothing can be written.
+            // An order that already has a key can be answered even while nothing can be written.
             Some(error @ (StoreError::Unavailable { .. } | StoreError::Full { .. })) if !planned.writes.is_empty() => {
                 return Err(error);
             }
@@ -92,7 +93,7 @@ impl Writer {
         Ok(self.publish(planned, numbers.newest()))
     }
 
-    /// Plans on cached rows and, with `purchases`, on the purchases that there are.
+    /// Plans the operations on cached or loaded rows. Loads the existing purchases only if `purchases` is true.
     async fn plan(
         &mut self,
         operations: &[&Operation],
@@ -101,7 +102,7 @@ impl Writer {
         numbers: &mut Numbers,
     ) -> Result<Plan, StoreError> {
         let (mut loaded, mut missing) = (Loaded::absent(needs), Vec::new());
-        // No purchase tells whether an earlier attempt has made a sale by hand: its key does.
+        // A sale made by hand has no purchase: whether an earlier attempt has made it is known from its key.
         let by_hand = operations.iter().filter_map(|operation| match operation {
             Operation::Issue(sale) if sale.key.order.is_none() => Some(&sale.key.id),
             _ => None,
@@ -128,7 +129,7 @@ impl Writer {
         plan(operations.iter().copied(), loaded, numbers)
     }
 
-    /// Loads the rows that others lead to.
+    /// Loads the rows that loaded rows refer to, until none is missing.
     async fn follow(&mut self, loaded: &mut Loaded) -> Result<(), StoreError> {
         loop {
             let missing = loaded.missing();
@@ -147,7 +148,7 @@ impl Writer {
         }
     }
 
-    /// Persists `writes`, which took at most `numbers` numbers.
+    /// Persists `writes`, which use at most `numbers` row numbers.
     async fn persist(&mut self, writes: &Writes, numbers: i64) -> Result<(), StoreError> {
         if writes.is_empty() {
             return Ok(());
@@ -161,11 +162,11 @@ impl Writer {
         Err(StoreError::unknown(error))
     }
 
-    /// After the commit: shows every reader what was written, and answers.
+    /// Called after the commit: publishes the writes to the caches, and returns the answers.
     fn publish(&mut self, planned: Plan, newest: i64) -> Vec<Option<Answer>> {
         self.newest = newest;
         let Writes { keys, uses, .. } = &planned.writes;
-        // In the order of their numbers: of a key's uses, the newest stays.
+        // Uses are in the order of their numbers, so a key's newest count stays.
         let count = |used: u64, last_use| Count { used, last_use };
         self.cache.pending.extend(uses.iter().map(|used| (used.key, count(used.used, used.number))));
         self.pass.pace(uses.len());
@@ -220,7 +221,7 @@ impl BatchHandler for Writer {
         Ok(answers)
     }
 
-    /// Nobody else writes.
+    /// Returns false: this process has the only writer.
     fn is_locked(&self, _: &Work<Self>, _: bool) -> bool {
         false
     }
@@ -254,7 +255,7 @@ impl BatchHandler for Writer {
         }
     }
 
-    /// On another connection, with what is in the file. Readers find that meanwhile, and not what was known before.
+    /// Makes the next batch reconnect and recover from the file. Until then readers read the file, not the cache.
     fn restart(&mut self) {
         self.is_lost = true;
         self.cache.keys.clear();

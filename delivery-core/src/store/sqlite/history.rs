@@ -1,4 +1,4 @@
-//! Records of uses: reading and pruning them.
+//! Use records: reading and pruning them.
 
 use chrono::{DateTime, Utc};
 use sqlx::SqlitePool;
@@ -11,14 +11,14 @@ use crate::store::sql::rows::Columns;
 use crate::store::sql::statements::{self, BEFORE, CHAIN, limit};
 use crate::store::{Page, StoreError, Use, UseId, page_size};
 
-/// Uses looked at in one commit of a prune.
+/// Use numbers that a prune looks at in one commit.
 const PRUNE: i64 = 10_000;
-/// Where a prune goes on that has to flush first.
+/// The `from` with which a prune continues while it still has to flush.
 const FLUSHING: i64 = -1;
 /// Keys flushed in one commit while a prune waits.
 const FLUSH: usize = 4096;
 
-/// Follows the chain of a key's uses, from `newest` on.
+/// Returns a page of a key's uses by following their chain, from use number `newest` on.
 pub(super) async fn history(
     readers: &SqlitePool,
     newest: Option<i64>,
@@ -29,16 +29,17 @@ pub(super) async fn history(
     statements::history_page(&chain.fetch_all(readers).await.map_err(store_error)?, size)
 }
 
-/// The use before another of the same key.
+/// Returns the number of the use before `before` of the same key.
 pub(super) async fn previous_use(readers: &SqlitePool, id: KeyId, before: UseId) -> Result<Option<i64>, StoreError> {
     let previous = sqlx::query_scalar(BEFORE).bind(before.get()).bind(id.as_bytes().as_slice());
     Ok(previous.fetch_optional(readers).await.map_err(store_error)?.flatten())
 }
 
-/// Deletes the uses before `before` among the next ones from number `from` on: how many, and where to go on.
+/// Deletes the uses made before `before` among the next [`PRUNE`] numbers, from number `from` on. Returns how many it
+/// deleted and the `from` of the next call.
 ///
-/// Only uses that are flushed may go: the others are the redo log. So if there are old uses among those that are not flushed,
-/// the first calls flush the uses that there were at the first call, with `from` 0, a chunk each.
+/// Only flushed uses may be deleted: the others are the redo log. If some of these others are old, the first calls only
+/// flush, a chunk each, until everything that was there at the first call (`from` 0) is flushed.
 pub(super) async fn prune(
     writer: &mut Writer,
     before: DateTime<Utc>,

@@ -1,4 +1,4 @@
-//! Transactions of the host's, on the connection that writes.
+//! Transactions of the host application, on the connection that writes.
 
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, resume_unwind};
@@ -20,26 +20,26 @@ use crate::ledger::operation::{needs, plan};
 use crate::ledger::plan::{Loaded, Numbers};
 use crate::store::{Answer, Issue, NewSale, Operation, StoreError};
 
-/// How long a transaction of the host's may take. Everybody else who writes waits for it, and is refused after five seconds.
+/// How long a transaction of the host application may take. All other writes wait for it, at most five seconds.
 const LONGEST: Duration = Duration::from_secs(4);
 
-/// A transaction of the host's: a connection, and [`issue`](Self::issue).
+/// A transaction of the host application: a connection that also [issues](Self::issue) keys.
 #[derive(Debug)]
 pub struct SqliteTransaction<'t> {
     connection: &'t mut SqliteConnection,
     cache: &'t Cache,
-    /// The greatest number that a row has.
+    /// The highest row number in use, those of this transaction included.
     newest: &'t mut i64,
 }
 
 impl SqliteStore {
-    /// Runs `work` in a transaction on the connection that writes: the host's tables in the same file and our keys are
-    /// committed together, or nothing is. It is committed if `work` returns `Ok`, and rolled back otherwise.
+    /// Runs `work` in a transaction on the connection that writes. The host application's tables in the same file and
+    /// the keys are committed together if `work` returns `Ok`; otherwise everything is rolled back.
     ///
-    /// Nothing else is written meanwhile, so `work` should execute its statements and return. After four seconds it is rolled
-    /// back. It must not call the store or the service, which would wait for it; [prepare the
-    /// sale](crate::Delivery::prepare) before. It must not end the transaction; one that it [begins](sqlx::Connection::begin) inside is a
-    /// savepoint.
+    /// Nothing else is written meanwhile, so `work` should execute its statements and return. After four seconds it is
+    /// rolled back. `work` must not call the store or the service, which would wait for it; [prepare the
+    /// sale](crate::Delivery::prepare) before. It must not end the transaction; a transaction that it
+    /// [begins](sqlx::Connection::begin) inside is a savepoint.
     ///
     /// ```no_run
     /// # async fn example(
@@ -59,12 +59,12 @@ impl SqliteStore {
     ///
     /// # Errors
     ///
-    /// What `work` returns, or a [`StoreError`] if the transaction could not begin or be committed. Nothing was written then,
-    /// except possibly with [`StoreError::Unknown`].
+    /// The error that `work` returns, or a [`StoreError`] if the transaction could not begin or be committed. Nothing
+    /// was written then, except possibly with [`StoreError::Unknown`].
     ///
     /// # Panics
     ///
-    /// If `work` panics; its transaction is rolled back, and the store goes on.
+    /// If `work` panics. Its transaction is rolled back, and the store goes on.
     pub async fn transaction<T, E, F>(&self, work: F) -> Result<T, E>
     where
         T: Send + 'static,
@@ -79,10 +79,10 @@ impl SqliteStore {
     }
 }
 
-/// More than a transaction can take before it is cut off.
+/// Row numbers reserved for a transaction, more than it can use before it is cut off.
 const MOST_NUMBERS: i64 = 10_000_000;
 
-/// What the work came to, or its panic.
+/// The result of the host application's work, or the payload of its panic.
 type Ended<T, E> = Result<Result<T, E>, Box<dyn std::any::Any + Send>>;
 
 async fn run<T, E, F>(writer: &mut Writer, work: F) -> Result<Ended<T, E>, StoreError>
@@ -93,8 +93,8 @@ where
     if ended.is_err() {
         writer.is_lost |= !rolled_back(&mut writer.connection).await;
     }
-    // SQLite ends a transaction by itself when the disk is full, say, and the driver takes it for open from then on: only
-    // another connection can begin one.
+    // SQLite ends a transaction by itself when the disk is full, for example. The driver then still takes it for open,
+    // and only another connection can begin a new one.
     writer.is_lost |= writer.connection.is_in_transaction();
     ended
 }
@@ -118,23 +118,23 @@ where
         return Ok(worked);
     }
     if let Err(error) = transaction.commit().await {
-        // If the host has ended the transaction itself, nobody knows what became of it: the rows tell.
+        // If the host application has ended the transaction itself, the outcome is unknown: the rows are read again.
         writer.is_lost = has_ended(&error) || !rolled_back(&mut writer.connection).await;
         let error = store_error(error);
         return Err(if writer.is_lost { StoreError::unknown(error) } else { error });
     }
-    // No key goes into the cache: the host may have rolled back to a savepoint before it was issued.
+    // No key goes into the cache: the host application may have rolled back to a savepoint before it was issued.
     writer.newest = numbers;
     Ok(worked)
 }
 
 impl SqliteTransaction<'_> {
-    /// Issues a key inside the transaction. An order that has a key already is answered with that key.
+    /// Issues a key inside the transaction. For an order that already has a key, returns that key.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if nothing was written; the transaction goes on, unless SQLite has ended it, as it does when the disk is
-    /// [full](StoreError::Full).
+    /// [`StoreError`] if nothing was written. The transaction goes on, unless SQLite has ended it, for example because
+    /// the disk is [full](StoreError::Full).
     pub async fn issue(&mut self, sale: &NewSale) -> Result<Issue, StoreError> {
         let Self { connection, cache, newest } = self;
         let operation = Operation::Issue(Box::new(sale.clone()));

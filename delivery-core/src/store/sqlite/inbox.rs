@@ -1,4 +1,4 @@
-//! Events, deals, references and customers: loading them, and the rows that `batch.sql` writes.
+//! Platform events, deals, references and customers: loading them, and the rows that `batch.sql` writes.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use crate::order::OrderId;
 use crate::store::sql::inbox::{deal, entry, entry_columns, reference, text};
 use crate::store::{EventOutcome, StoreError};
 
-/// Adds the events, references and deals that `needs` names.
+/// Loads the events, references and deals that `needs` names.
 pub(super) async fn load(
     connection: &mut SqliteConnection,
     needs: &Needs,
@@ -53,7 +53,7 @@ pub(super) async fn load(
     Ok(())
 }
 
-/// The deals that references lead to.
+/// Loads the deals that `references` lead to, directly or through other deals.
 pub(super) async fn deals(
     connection: &mut SqliteConnection,
     references: HashSet<ReferenceId>,
@@ -68,7 +68,7 @@ pub(super) async fn deals(
     Ok(loaded)
 }
 
-/// The parameter `inbox` of a batch, which has requests too; null in most.
+/// Returns a batch's parameter `inbox`, which has its requests too, or `None` if there is nothing to write.
 pub(super) fn rows(writes: &InboxWrites, requests: &[RequestRow]) -> Result<Option<String>, StoreError> {
     #[derive(Serialize)]
     struct Rows<E, D, R, C, A, Q> {

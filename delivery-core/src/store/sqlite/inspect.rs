@@ -1,4 +1,4 @@
-//! Looking at a file, also while a server has it open: nothing of the store changes.
+//! Inspecting a file, also while a server has it open. Nothing of the store changes.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use crate::key::Fingerprint;
 use crate::store::Inspection;
 
 impl SqliteStore {
-    /// Looks at the file at `path` without changing the store, also while a server has it open: whether it has a store, and whether
-    /// that may be used with secrets of these fingerprints.
+    /// Inspects the file at `path` without changing the store, also while a server has it open: whether it contains a
+    /// store, and whether that store accepts secrets with the fingerprints in `keyring`.
     ///
     /// # Errors
     ///
@@ -43,20 +43,21 @@ async fn inspect(path: &Path, secrets: &[Fingerprint]) -> Result<Inspection, Sql
     Ok(inspection)
 }
 
-/// Options to read a file beside which no other is to be made. Whoever has the file open for writing has a log beside it.
+/// Returns options that read the file without creating files beside it. A `-wal` file means that a program has it open
+/// for writing, so the file is then not treated as immutable.
 fn untouched(path: &Path) -> SqliteConnectOptions {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     reading(path).immutable(!Path::new(&log).exists())
 }
 
-/// Options to read a file that a server may be writing.
+/// Returns options that read a file which a server may be writing.
 pub(super) fn reading(path: &Path) -> SqliteConnectOptions {
     let options = SqliteConnectOptions::new().filename(path).read_only(true).create_if_missing(false);
     options.busy_timeout(Duration::from_secs(5)).disable_statement_logging()
 }
 
-/// The newest migration of a store; `None` if the file has no store.
+/// Returns the number of the newest migration applied to a store, or `None` if the file has no store.
 pub(super) async fn step(reader: &mut SqliteConnection) -> Result<Option<i64>, sqlx::Error> {
     const EXISTS: &str = "SELECT count(*) FROM sqlite_schema WHERE name IN ('_delivery_migrations', 'delivery_key')";
     const NEWEST: &str = "SELECT coalesce(max(version), 0) FROM _delivery_migrations WHERE success";

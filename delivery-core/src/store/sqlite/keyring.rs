@@ -1,4 +1,4 @@
-//! Fingerprints of the secrets that keys of this file are signed with.
+//! Fingerprints of the secrets that the keys in this file are signed with.
 
 use sqlx::sqlite::SqliteConnection;
 
@@ -8,13 +8,13 @@ use crate::key::{Acceptance, Fingerprint};
 use crate::store::StoreError;
 use crate::store::sql::rows;
 
-/// All that are registered.
+/// Returns all registered fingerprints.
 pub(super) async fn registered(connection: &mut SqliteConnection) -> Result<Vec<Fingerprint>, StoreError> {
     let all = sqlx::query_scalar("SELECT fingerprint FROM delivery_keyring").fetch_all(connection).await;
     Ok(rows::fingerprints(all.map_err(store_error)?))
 }
 
-/// Whether the file accepts a keyring, and the secrets that it knows.
+/// Returns whether the file accepts `keyring`, and all registered fingerprints.
 pub(super) async fn acceptance(
     connection: &mut SqliteConnection,
     keyring: &[Fingerprint],
@@ -25,7 +25,7 @@ pub(super) async fn acceptance(
     Ok((Fingerprint::accepts(&known, newest.map(rows::secret_version).transpose()?, keyring), known))
 }
 
-/// Registers a keyring if the file accepts it.
+/// Registers the fingerprints in `keyring` if the file accepts them.
 pub(super) async fn register(
     connection: &mut SqliteConnection,
     keyring: &[Fingerprint],

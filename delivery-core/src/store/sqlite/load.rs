@@ -1,4 +1,4 @@
-//! Loading keys that are not cached. Keys that are asked for while one query runs share the next one.
+//! Loading keys that are not cached. Keys requested while a query runs are loaded together by the next one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use crate::store::batch::{BatchHandler, BatchQueue};
 use crate::store::sql::rows;
 use crate::store::{Attempt, StoreError};
 
-/// Two loaders, each for its share of the keys: reads of pages that are not in memory then overlap.
+/// Two loaders, each for half of the keys, so that reads of pages that are not in memory overlap.
 #[derive(Clone)]
 pub(super) struct Loaders([BatchQueue<KeyId, Option<Row>>; 2]);
 
 impl Loaders {
-    /// Each has a connection of its own; the receivers resolve when they have ended.
+    /// Starts the loaders, each with its own connection. The receivers resolve when the loaders have ended.
     pub(super) fn start(options: &SqliteConnectOptions, cache: &Arc<Cache>) -> (Self, [oneshot::Receiver<()>; 2]) {
         let loader = || BatchQueue::start(Loader { options: options.clone(), cache: cache.clone(), connection: None });
         let [(first, first_end), (second, second_end)] = [loader(), loader()];
         (Self([first, second]), [first_end, second_end])
     }
 
-    /// A key that was not cached a moment ago.
+    /// Loads a key that was not cached a moment ago.
     pub(super) async fn load(&self, cache: &Cache, id: KeyId) -> Result<Option<Row>, StoreError> {
         let place = match cache.keys.get_value_or_guard_async(&id).await {
             Ok(row) => return Ok(Some(row)),
@@ -40,7 +40,7 @@ impl Loaders {
         let Some(row) = loader.submit(id).await? else { return Ok(None) };
         match place.insert(row.clone()) {
             Ok(()) => Ok(Some(row)),
-            // The writer changed the key meanwhile: its entry is the newer one.
+            // The writer has changed the key in the meantime: its entry is newer.
             Err(_) => Ok(Some(cache.keys.get(&id).unwrap_or(row))),
         }
     }
@@ -49,7 +49,7 @@ impl Loaders {
 struct Loader {
     options: SqliteConnectOptions,
     cache: Arc<Cache>,
-    /// `None` before the first query, and after one that failed.
+    /// `None` before the first query and after one that failed.
     connection: Option<SqliteConnection>,
 }
 
@@ -70,7 +70,7 @@ impl BatchHandler for Loader {
         Ok(ids.iter().map(|id| Some(found.get(id).cloned())).collect())
     }
 
-    /// A reader waits for no lock.
+    /// Returns false: a reader waits for no lock.
     fn is_locked(&self, _: &KeyId, _: bool) -> bool {
         false
     }
@@ -81,13 +81,13 @@ impl BatchHandler for Loader {
 
     async fn finish(self) {
         if let Some(connection) = self.connection {
-            // It holds nothing.
+            // The connection has only read: a failure to close it does no harm.
             let _ = connection.close().await;
         }
     }
 }
 
-/// The rows of keys.
+/// Loads the rows of the keys that exist, with their newest counts.
 pub(super) async fn keys(
     connection: &mut SqliteConnection,
     cache: &Cache,
@@ -107,7 +107,7 @@ pub(super) async fn keys(
     found.iter().map(|row| key(row, &pending)).collect()
 }
 
-/// The rows of the keys that purchases have.
+/// Loads the rows of the keys that were issued for these purchases.
 pub(super) async fn purchases(
     connection: &mut SqliteConnection,
     cache: &Cache,
@@ -130,7 +130,7 @@ pub(super) async fn purchases(
     found.iter().map(|row| key(row, &pending).map(|row| cache.current(row))).collect()
 }
 
-/// A key's row, with its newest count. The snapshot was taken before the row was read.
+/// Returns a key's row with its newest count. The snapshot must have been taken before the row was read.
 pub(super) fn key(row: &SqliteRow, pending: &Snapshot) -> Result<Row, StoreError> {
     rows::key(row).map(|row| pending.newest(row))
 }

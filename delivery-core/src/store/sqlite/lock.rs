@@ -1,9 +1,9 @@
-//! One process owns a database file, and in it one store.
+//! The lock that gives one process, and one store in it, a database file.
 //!
-//! On Unix the lock is on the file itself (`flock`, which SQLite does not use): another name of the same file, or a lock file
-//! that was deleted, is no way around it. POSIX has a trap here: when a process closes *any* descriptor of a file, it loses
-//! the locks that SQLite holds on that file. So a file that this process has open already is recognised by device and inode,
-//! without opening it; and [`Lock`] is dropped last.
+//! On Unix the lock is on the file itself (`flock`, which SQLite does not use), so neither another name of the file nor
+//! deleting a lock file gets around it. POSIX has a trap here: when a process closes *any* descriptor of a file, it
+//! loses the locks that SQLite holds on that file. So a file that this process already has open is recognised by device
+//! and inode without opening it, and [`Lock`] is dropped last.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use super::SqliteError;
 
-/// How often, and after what pause, a lock that is held is tried again. A program that this process is starting has copies of all
-/// descriptors from `fork` until `exec`, and with them the lock of a store that was closed meanwhile.
+/// How often a held lock is tried again, and after what pause. A program that this process is starting has copies of
+/// all descriptors between `fork` and `exec`, and so holds the lock of a store that was closed in the meantime.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// Held until everybody in this process is done with the file.
+/// The lock on a database file, held until everybody in this process is done with the file.
 #[derive(Debug)]
 pub(super) struct Lock {
     #[cfg_attr(not(unix), expect(dead_code, reason = "the lock ends with it"))]
@@ -26,11 +26,11 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    /// Locks the file at `path`, which is made if it is missing, for its owner alone to read.
+    /// Locks the file at `path`. Creates a missing file, on Unix readable by its owner alone.
     pub(super) async fn take(path: &Path) -> Result<Self, SqliteError> {
         for _ in 0..TRIES {
             let lock = Self::take_once(path).await?;
-            // Another file may have been put in its place while this waited for the lock.
+            // The file may have been replaced while this waited for the lock.
             if lock.is_at(path) {
                 return Ok(lock);
             }
@@ -88,7 +88,7 @@ fn open(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)
 }
 
-/// Elsewhere a lock would keep SQLite out too: it is taken on a file beside.
+/// Opens a lock file beside the database file: on other systems a lock on the file itself would keep SQLite out too.
 #[cfg(not(unix))]
 fn open(path: &Path) -> std::io::Result<File> {
     let mut beside = path.as_os_str().to_owned();
@@ -111,12 +111,12 @@ mod claim {
 
     static OPEN: Mutex<BTreeSet<Identity>> = Mutex::new(BTreeSet::new());
 
-    /// A file that this process has open.
+    /// A file that this process has open; dropping the claim releases it.
     #[derive(Debug)]
     pub(super) struct Claim(Identity);
 
     impl Claim {
-        /// None if there is no file yet.
+        /// Claims the file at `path`; returns `None` if it does not exist yet.
         pub(super) fn of_existing(path: &Path) -> Result<Option<Self>, SqliteError> {
             fs::metadata(path).ok().map(|metadata| Self::new(&metadata, path)).transpose()
         }

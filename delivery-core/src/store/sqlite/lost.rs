@@ -1,4 +1,4 @@
-//! Requests of buyers who have lost their keys, many in one commit.
+//! Requests of buyers who have lost their keys, committed many at once.
 
 use tokio::sync::oneshot;
 
@@ -9,10 +9,10 @@ use crate::store::batch::{BatchHandler, BatchQueue};
 use crate::store::sql::WorkQueue;
 use crate::store::{Attempt, StoreError};
 
-/// Requests, each an address and a time in milliseconds.
+/// A queue of requests, each an e-mail address and a time in milliseconds.
 pub(super) type Asks = BatchQueue<(String, i64), ()>;
 
-/// Keeps requests that come together in one commit. A sale waits for that one commit, and not for one of each stranger.
+/// Starts a queue that commits all waiting requests at once, so that a sale waits for one commit, not for many.
 pub(super) fn gather(writer: WorkQueue<Writer>) -> (Asks, oneshot::Receiver<()>) {
     BatchQueue::start(Gathering(writer))
 }
@@ -34,7 +34,7 @@ impl BatchHandler for Gathering {
         Ok(vec![Some(()); asks.len()])
     }
 
-    /// It reads nothing that somebody could hold.
+    /// Returns false: this process has the only writer.
     fn is_locked(&self, _: &(String, i64), _: bool) -> bool {
         false
     }

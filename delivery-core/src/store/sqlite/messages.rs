@@ -1,5 +1,5 @@
-//! The message queue in SQL. A lease is a due time in the future and a fencing token: whoever claims a message raises it, and
-//! only the lease with the newest one completes the message (in `batch.sql`).
+//! The message queue in SQL. A lease is a due time in the future and a fencing token. Each claim of a message
+//! increments its token, and only the lease with the newest token completes the message (in `batch.sql`).
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sqlx::SqlitePool;
@@ -15,8 +15,8 @@ use crate::store::sql::rows::{self, Columns};
 use crate::store::sql::statements::{self, FAILED, limit};
 use crate::store::{FailedMessage, LONGEST_LEASE, Lease, LeasedMessage, MAX_RETRY_DELAY, StoreError};
 
-/// Leases what is due. Nobody else writes between the two statements. A sum as the limit: SQLite looks at a bare parameter when it
-/// plans a statement, and would plan it anew for each value.
+/// Leases messages that are due. Nobody else writes between the two statements. The limit is a sum because SQLite looks
+/// at a bare parameter when it plans a statement, and would plan it anew for each value.
 pub(super) async fn claim(
     writer: &mut Writer,
     (now, lease_until): (DateTime<Utc>, DateTime<Utc>),
@@ -45,7 +45,7 @@ pub(super) async fn claim(
     for row in &found {
         match message(row, &pending) {
             Ok(message) => messages.push(message),
-            // One that cannot be read must not stop the others for ever.
+            // An unreadable message fails, so that it does not block the others for ever.
             Err(error) => {
                 tracing::error!(error = &error as &dyn std::error::Error, "a message cannot be read, and has failed");
                 let fail = sqlx::query(FAIL).bind(now.timestamp_millis()).bind(row.integer("message")?);
@@ -65,7 +65,7 @@ fn message(row: &SqliteRow, pending: &Snapshot) -> Result<LeasedMessage, StoreEr
     rows::message(row, key(row, pending)?.key)
 }
 
-/// Whether a claim would lease anything.
+/// Returns whether a claim would lease any message.
 pub(super) async fn are_due(readers: &SqlitePool, now: DateTime<Utc>) -> Result<bool, StoreError> {
     const SQL: &str = "SELECT EXISTS (SELECT 1 FROM delivery_message WHERE state = 0 AND due_at <= ?) \
                        OR EXISTS (SELECT 1 FROM delivery_message WHERE state = 0 AND due_at > ?) \
@@ -75,13 +75,14 @@ pub(super) async fn are_due(readers: &SqlitePool, now: DateTime<Utc>) -> Result<
     due.fetch_one(readers).await.map_err(store_error)
 }
 
-/// `now`, the farthest due time and the longest lease that are believed, in milliseconds.
+/// Returns `now`, the latest due time and the latest end of a lease that are believed, in milliseconds. Messages with
+/// later ones are due at once.
 fn bounds(now: DateTime<Utc>) -> [i64; 3] {
     [TimeDelta::zero(), MAX_RETRY_DELAY, LONGEST_LEASE]
         .map(|ahead| now.checked_add_signed(ahead).unwrap_or(DateTime::<Utc>::MAX_UTC).timestamp_millis())
 }
 
-/// At the start: whoever held a lease is gone, for one process owns the file. Its messages are due at once.
+/// Ends all leases at the start. One process owns the file, so their holders are gone; their messages are due at once.
 pub(super) async fn end_leases(connection: &mut SqliteConnection) -> Result<(), StoreError> {
     const END: &str = "UPDATE delivery_message SET leased = 0, due_at = queued_at, token = token + 1 WHERE leased = 1";
     sqlx::query(END).execute(connection).await.map(drop).map_err(store_error)

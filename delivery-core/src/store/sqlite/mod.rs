@@ -1,4 +1,4 @@
-//! The embedded store: one file, one process, every count on disk before it is answered.
+//! The embedded store: one SQLite file, owned by one process, with every count on disk before it is answered.
 //!
 //! ```text
 //! find             ──► key cache ──► loaders: one query for all keys that are asked for meanwhile
@@ -7,9 +7,9 @@
 //! ```
 //!
 //! One task writes; readers run beside it. The [`cache`] holds the keys in use exactly as the last commit left them. A
-//! counted use is a row appended to `delivery_use`, with the count after it; [`flush`] writes the [`pending`] counts to
-//! `delivery_count` later, many at a time. [`checkpoint`] copies what was committed from the write-ahead log into the file,
-//! beside the writer.
+//! counted use appends one row to `delivery_use`, with the count after it; [`flush`] writes the [`pending`] counts to
+//! `delivery_count` later, many at a time. [`checkpoint`] copies committed pages from the write-ahead log into the file
+//! while the writer goes on.
 
 mod append;
 mod backup;
@@ -70,25 +70,26 @@ use super::{
 use crate::key::{Acceptance, Fingerprint, Key, KeyId};
 use crate::ledger::plan::Row;
 
-/// Keys, orders, messages, products and posts in one SQLite file that this process owns.
+/// A store of keys, orders, messages, products and posts in one SQLite file that this process owns.
 ///
-/// Durable through a crash of process or machine: WAL with `synchronous=FULL`, set and read back at the start. A
-/// second process, or a second store in this one, is refused by a lock on the file, whatever name it is opened under;
-/// several servers share a PostgreSQL database instead. On Unix a new file is readable by its owner alone.
+/// Commits survive a crash of the process or the machine: the store sets WAL with `synchronous=FULL` and reads both
+/// back when it opens the file. A lock on the file refuses a second process, or a second store in this one, under
+/// whatever name the file is opened; several servers share a PostgreSQL database instead. On Unix a new file is
+/// readable by its owner alone.
 ///
-/// Call [`close`](Backend::close) at shutdown, or drop the last handle inside the runtime; what was acknowledged is safe
-/// either way.
+/// Call [`close`](Backend::close) at shutdown, or drop the last handle inside the runtime; acknowledged operations are
+/// safe either way.
 ///
-/// The SQLite that is built in syncs with `fsync`. On Linux `LIBSQLITE3_FLAGS=-DHAVE_FDATASYNC=1` in the environment of the
-/// build makes that `fdatasync`, which is as durable and does not write the file's times with each commit; this project's
-/// servers are built so, by `.cargo/config.toml`.
+/// The bundled SQLite syncs with `fsync`. On Linux, setting `LIBSQLITE3_FLAGS=-DHAVE_FDATASYNC=1` in the build
+/// environment makes it use `fdatasync`, which is as durable and does not write the file's timestamps with each commit.
+/// `.cargo/config.toml` sets it for this project's servers.
 pub struct SqliteStore {
     tasks: Mutex<Option<Tasks>>,
     ended: Mutex<Vec<oneshot::Receiver<()>>>,
     readers: SqlitePool,
     cache: Arc<Cache>,
     clock: SteadyClock,
-    /// Held by the writer too: nobody else opens the file before both are done with it.
+    /// The writer holds the lock too, so nobody else opens the file before both the store and the writer are done.
     lock: Mutex<Option<Arc<Lock>>>,
 }
 
@@ -99,11 +100,11 @@ struct Tasks {
 }
 
 impl SqliteStore {
-    /// Opens the database file at `path`, making and migrating it as needed. The directory must exist.
+    /// Opens the database file at `path`, creating and migrating it as needed. The directory must exist.
     ///
     /// # Errors
     ///
-    /// [`SqliteError`] says which of the many ways to fail it was, in a sentence for the operator.
+    /// [`SqliteError`] names the cause, in a sentence for the operator.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, SqliteError> {
         open::open(path.as_ref()).await
     }
@@ -118,7 +119,6 @@ impl SqliteStore {
     }
 
     async fn row(&self, id: KeyId) -> Result<Option<Row>, StoreError> {
-        // Cache hit: no query.
         match self.cache.keys.get(&id) {
             Some(row) => Ok(Some(row)),
             None => self.task(|tasks| &tasks.loaders)?.load(&self.cache, id).await,
@@ -126,12 +126,12 @@ impl SqliteStore {
     }
 }
 
-/// Gives up on a read from a disk that hangs: the read ends by itself when the disk answers.
+/// Stops waiting for a read after [`STALLED`], if the disk hangs. The read itself ends when the disk answers.
 async fn timely<T>(read: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
     timely_for(STALLED, read).await
 }
 
-/// The same, after this long.
+/// Stops waiting for a read after `limit`.
 async fn timely_for<T>(limit: Duration, read: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
     let read = tokio::time::timeout(limit, read).await;
     read.unwrap_or_else(|_| Err(StoreError::unavailable("the disk does not answer")))
@@ -178,7 +178,7 @@ impl Backend for SqliteStore {
         limit: usize,
     ) -> Result<Vec<LeasedMessage>, StoreError> {
         let times @ (now, _) = (self.clock.corrected(now), self.clock.corrected(lease_until));
-        // A worker asks every second; a read tells without a commit that nothing is due.
+        // A worker asks every second; a read without a commit shows whether anything is due.
         if !timely(messages::are_due(&self.readers, now)).await? {
             return Ok(Vec::new());
         }
@@ -231,7 +231,7 @@ impl Backend for SqliteStore {
             let _ = end.await;
         }
         self.readers.close().await;
-        // A closed store answers nothing, not even what it has at hand.
+        // A closed store answers nothing, not even from its caches.
         self.cache.keys.clear();
         self.cache.products.clear();
         self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -1,4 +1,4 @@
-//! Opening: lock, version, journal, schema, and the counts that were not flushed when the process last ended.
+//! Opening a store: lock, version, journal, schema, and the counts not flushed when the process last ended.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -19,12 +19,12 @@ use crate::store::sql::{Script, WorkQueue, migrator};
 
 /// 3.51.3 has the fix of the WAL-reset bug, which could corrupt a database: <https://sqlite.org/wal.html#walresetbug>.
 const OLDEST: [u32; 3] = [3, 51, 3];
-/// Connections that read beside the writer; a query holds one for a fraction of a millisecond.
+/// Pooled connections that read beside the writer; a query holds one for a fraction of a millisecond.
 const READERS: u32 = 4;
-/// How long a reader waits for a connection before the answer is "unavailable".
+/// How long a reader waits for a connection before it is answered "unavailable".
 const ACQUIRE: Duration = Duration::from_secs(3);
 
-/// How long a connection waits for another program that writes the file.
+/// How long a connection waits while another program writes the file.
 pub(super) const BUSY: Duration = Duration::from_secs(5);
 
 const MIGRATIONS: &[Script] = &[
@@ -33,12 +33,12 @@ const MIGRATIONS: &[Script] = &[
     (3, "transfer", include_str!("migrations/0003_transfer.sql")),
 ];
 
-/// The number of the newest migration.
+/// Returns the number of the newest migration.
 pub(super) fn newest_script() -> i64 {
     MIGRATIONS.last().map_or(0, |(number, ..)| *number)
 }
 
-/// A file that is locked, checked and up to date.
+/// A file that is locked, checked and migrated.
 pub(super) struct Opened {
     pub(super) writer: SqliteConnection,
     pub(super) lock: Lock,
@@ -71,7 +71,7 @@ pub(super) async fn open(path: &Path) -> Result<SqliteStore, SqliteError> {
 
 /// Locks the file at `path`, checks it, and brings its schema up to date.
 pub(super) async fn prepare(path: &Path) -> Result<Opened, SqliteError> {
-    // Through a link it is the same file, and the same lock.
+    // A symbolic link leads to the same file and the same lock.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let lock = Lock::take(&path).await?;
     let failed = |source| SqliteError::while_opening(path.clone(), source);
@@ -80,12 +80,12 @@ pub(super) async fn prepare(path: &Path) -> Result<Opened, SqliteError> {
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
-        // Not by whoever commits: see checkpoint.
+        // Not by whichever commit fills the log: see `checkpoint`.
         .pragma("wal_autocheckpoint", "0")
         .busy_timeout(BUSY)
-        // What is deleted is overwritten: a person who is to be forgotten leaves nothing in the file.
+        // Overwrites deleted data, so that nothing about an erased person stays in the file.
         .pragma("secure_delete", "1")
-        // Of the host's tables: there are none between ours.
+        // For the host application's tables; this store's tables have no foreign keys.
         .foreign_keys(true)
         .disable_statement_logging();
     let mut writer = options.connect().await.map_err(failed)?;
@@ -94,12 +94,11 @@ pub(super) async fn prepare(path: &Path) -> Result<Opened, SqliteError> {
     Ok(Opened { writer, lock, path, options })
 }
 
-/// Brings the schema up to date.
 pub(in crate::store) async fn migrate(writer: &mut SqliteConnection) -> Result<(), MigrateError> {
     migrator(MIGRATIONS).run_direct(None, writer, false).await
 }
 
-/// Reads back what durability rests on.
+/// Reads back the settings that durability depends on.
 async fn check(writer: &mut SqliteConnection, path: &Path) -> Result<(), SqliteError> {
     let row = sqlx::query(
         "SELECT sqlite_version() AS version, (SELECT journal_mode FROM pragma_journal_mode) AS journal, \
@@ -117,7 +116,7 @@ async fn check(writer: &mut SqliteConnection, path: &Path) -> Result<(), SqliteE
     if row.try_get::<String, _>("journal").ok().as_deref() != Some("wal") {
         return unfit("its journal cannot be a write-ahead log here (a network file system?)");
     }
-    // 2 is FULL: a commit is on the disk before it is answered.
+    // 2 is FULL: a commit is on disk before it is answered.
     if row.try_get::<i64, _>("synchronous").ok() != Some(2) {
         return unfit("it does not sync each commit");
     }

@@ -1,8 +1,8 @@
 //! Counts that are committed but not yet flushed to `delivery_count`, by the numbers of their keys.
 //!
-//! Every count is absolute: how often the key was used, and its newest use. A count only grows, so of two counts of a key the
-//! one with the later use is the newer one, and that is all a reader needs: it takes a [`Snapshot`] first, reads rows, and
-//! keeps the newer count of each key. A flush cannot take a count away in between, since a snapshot holds the maps themselves.
+//! Every count is absolute: how often the key was used, and its newest use. A count only grows, so of two counts of a
+//! key the one with the later use is newer. A reader takes a [`Snapshot`] first, then reads rows, and keeps the newer
+//! count of each key. A flush cannot remove a count in between, since a snapshot holds the maps themselves.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::key::{Key, KeyState};
 use crate::ledger::plan::Row;
 
-/// A key's count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Count {
     pub(super) used: u64,
@@ -20,11 +19,11 @@ pub(super) struct Count {
 
 type Counts = Arc<Mutex<HashMap<i64, Count>>>;
 
-/// The counts since the last flush began, and those that it flushes.
+/// The counts since the last flush began, and the counts that it writes.
 #[derive(Debug, Default)]
 pub(super) struct Pending(Mutex<Snapshot>);
 
-/// The pending counts of a moment, and later ones of the same keys.
+/// The counts that are pending at one moment. Newer counts of the same keys may still be added to it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Snapshot {
     newer: Counts,
@@ -32,7 +31,7 @@ pub(super) struct Snapshot {
 }
 
 impl Pending {
-    /// Adds counts that were committed.
+    /// Adds committed counts.
     pub(super) fn extend(&self, counts: impl Iterator<Item = (i64, Count)>) {
         lock(&lock(&self.0).newer).extend(counts);
     }
@@ -41,7 +40,7 @@ impl Pending {
         lock(&self.0).clone()
     }
 
-    /// Begins a flush: the counts to write, by ascending number of their key. What the flush before took on is forgotten.
+    /// Begins a flush: forgets the counts of the previous one, and returns those to write, by ascending key number.
     pub(super) fn begin_flush(&self) -> Vec<(i64, Count)> {
         let mut both = lock(&self.0);
         both.older = std::mem::take(&mut both.newer);
@@ -51,14 +50,14 @@ impl Pending {
         counts
     }
 
-    /// At the start: forgets everything, and begins with the counts that were found.
+    /// Replaces all counts by those that recovery found.
     pub(super) fn reset(&self, counts: HashMap<i64, Count>) {
         *lock(&self.0) = Snapshot { newer: Arc::new(Mutex::new(counts)), older: Counts::default() };
     }
 }
 
 impl Snapshot {
-    /// A row that was read after this snapshot was taken, with the newer one of its two counts.
+    /// Returns `row` with the newer of its own and its pending count. The snapshot must be older than the row.
     pub(super) fn newest(&self, row: Row) -> Row {
         let pending = [&self.newer, &self.older].into_iter().find_map(|counts| lock(counts).get(&row.number).copied());
         let Some(Count { used, last_use }) = pending.filter(|count| Some(count.last_use) > row.last_use) else {

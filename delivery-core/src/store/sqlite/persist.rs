@@ -1,4 +1,4 @@
-//! Persisting a batch: one statement, which is a transaction by itself.
+//! Persisting a batch with one statement, which is a transaction by itself.
 
 use serde::Serialize;
 use sqlx::sqlite::SqliteConnection;
@@ -11,20 +11,20 @@ use crate::ledger::plan::{KeyWrite, NewAuditEntry, NewMessage, NewUse, Writes};
 use crate::store::StoreError;
 use crate::store::sql::statements::{Completion, completion};
 
-/// Whether the key's use records say all that has changed. The row of a key that is used up changes too: it is searched for.
+/// Returns whether use records contain all changes. If the key is used up, its row changes too, for searches.
 fn is_use_record_enough(write: &KeyWrite) -> bool {
     let state = write.row.key.state();
     write.is_only_counted() && state.limit.allows(state.used)
 }
 
-/// Persists `writes`. On an error nothing of them is.
+/// Persists `writes`, all or nothing.
 pub(super) async fn persist(connection: &mut SqliteConnection, writes: &Writes) -> Result<(), StoreError> {
     const ALL: &str = "INSERT INTO delivery_batch VALUES (?, ?, ?, ?, ?, ?, ?)";
     let are_only_counted = writes.keys.iter().all(is_use_record_enough);
     let are_alone = writes.completed.is_empty() && writes.events.is_empty() && writes.messages.is_empty();
     let are_alone = are_alone && writes.requests.is_empty();
     if are_only_counted && are_alone && writes.inbox.is_empty() {
-        // Counts are recorded by their use records alone.
+        // The use records alone hold these counts.
         return append(connection, &writes.uses).await;
     }
     let new = writes.keys.iter().filter(|write| write.loaded.is_none());
@@ -73,7 +73,7 @@ fn key(write: &KeyWrite) -> impl Serialize + use<'_> {
     )
 }
 
-/// The whole state and the address, but not the count, which the use records have.
+/// Returns the key's state and address. The use records hold its count.
 fn state(write: &KeyWrite) -> impl Serialize + use<'_> {
     let state = write.row.key.state();
     let revoked = state.revoked.as_deref();

@@ -1,4 +1,4 @@
-//! Readers: beside the writer, each a single statement. Dropping one halfway leaves nothing behind.
+//! Readers beside the writer. Each is a single statement, so dropping its future halfway leaves nothing behind.
 
 use sqlx::{AssertSqlSafe, SqlitePool};
 

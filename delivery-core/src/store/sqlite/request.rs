@@ -1,4 +1,4 @@
-//! Requests that may be repeated.
+//! Requests that buyers may repeat.
 
 use serde::Serialize;
 use sqlx::sqlite::SqliteConnection;
@@ -11,7 +11,7 @@ use crate::store::sql::request::{row, text};
 use crate::store::sql::rows::key_id;
 use crate::store::{RequestId, StoreError};
 
-/// Adds the requests that `needs` names.
+/// Loads the requests that `needs` names.
 pub(super) async fn load(
     connection: &mut SqliteConnection,
     needs: &Needs,
@@ -31,7 +31,7 @@ pub(super) async fn load(
     Ok(())
 }
 
-/// The rows of a batch's parameter.
+/// Returns the requests as rows for a batch's parameter.
 pub(super) fn rows(requests: &[RequestRow]) -> Vec<impl Serialize + use<>> {
     let row =
         |row: &RequestRow| (row.key, text(&row.request), row.product.get(), row.at.timestamp_millis(), row.repeats);

@@ -1,4 +1,4 @@
-//! Emptying the write-ahead log of what was erased.
+//! Removing erased data from the write-ahead log.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use super::open::BUSY;
 use crate::store::StoreError;
 use crate::store::sql::rows::Columns;
 
-/// How often it is tried to empty the log, and how long readers have between two attempts: three seconds in all.
+/// How often emptying the log is attempted, and the pause between two attempts: three seconds in all.
 const ATTEMPTS: u32 = 60;
 const READING: Duration = Duration::from_millis(50);
 
 impl SqliteStore {
-    /// Makes sure that neither the file nor its log has old pages. Whoever buys or fetches has the writer between two attempts.
+    /// Removes old pages from the file and its log. Other writes get their turn between two attempts.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unavailable`] if another program goes on reading the old pages.
+    /// [`StoreError::Unavailable`] if another program keeps reading the old pages.
     pub(super) async fn truncate_wal(&self) -> Result<(), StoreError> {
         let writer = self.writer()?;
         for _ in 0..ATTEMPTS {
@@ -35,8 +35,8 @@ impl SqliteStore {
     }
 }
 
-/// Writes the write-ahead log into the file, and empties it: both have the old pages until then. Returns false, without waiting, if
-/// somebody reads the old pages: a backup, or a program that copies the log.
+/// Copies the write-ahead log into the file and empties it; until then both contain the old pages. Returns false,
+/// without waiting, while somebody reads the old pages, such as a backup or a program that copies the log.
 async fn truncate_wal(connection: &mut SqliteConnection) -> Result<bool, StoreError> {
     connection.execute("PRAGMA busy_timeout = 0").await.map_err(store_error)?;
     let checkpoint = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(&mut *connection).await;

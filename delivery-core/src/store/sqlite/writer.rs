@@ -1,4 +1,4 @@
-//! The writer: the connection that writes, and what is known beside it.
+//! The writer: the connection that writes, and the state that goes with it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,21 +13,21 @@ use super::lock::Lock;
 use super::pending::Count;
 use crate::store::StoreError;
 
-/// So many numbers are reserved at once.
+/// How many extra numbers a reservation takes.
 const AHEAD: i64 = 1_000_000;
 
 /// The owner of the connection that writes.
 pub(super) struct Writer {
     pub(super) connection: SqliteConnection,
     pub(super) cache: Arc<Cache>,
-    /// The greatest number that a row has.
+    /// The highest row number that is in use or was reserved before the last start.
     pub(super) newest: i64,
-    /// No number beyond this one has been given away: see [`reserve`](Self::reserve).
+    /// The highest number reserved in the database: see [`reserve`](Self::reserve).
     pub(super) reserved: i64,
     pub(super) pass: Pass,
-    /// The use up to which a prune has everything flushed first.
+    /// The use number up to which a prune has to flush before it deletes.
     pub(super) prune_until: Option<i64>,
-    /// Whether the connection is in a state that nobody knows.
+    /// Whether the state of the connection is unknown. The next batch then opens another one.
     pub(super) is_lost: bool,
     pub(super) options: SqliteConnectOptions,
     pub(super) checkpoints: Checkpoints,
@@ -35,10 +35,11 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Enters into the database that so many more numbers may be given away, now and then for many at once.
+    /// Reserves `wanted` row numbers in the database, and a large block beyond them so that it seldom has to.
     ///
-    /// A start goes on behind them. The rows alone could not tell it where: those that are listed by time have the time above
-    /// their number, and after the clock went back the last of them is not the newest.
+    /// After a restart, numbering continues behind the reserved numbers. The rows alone cannot tell the highest number
+    /// used: in tables that are listed by time, row numbers have the time in their upper bits, and after the clock was
+    /// set back the highest of them is not the newest.
     pub(super) async fn reserve(&mut self, wanted: i64) -> Result<(), StoreError> {
         const RESERVE: &str = "UPDATE delivery_watermark SET reserved = ?";
         if self.newest + wanted > self.reserved {
@@ -56,26 +57,26 @@ impl fmt::Debug for Writer {
     }
 }
 
-/// The pass that is under way.
+/// The current flush pass.
 #[derive(Debug, Default)]
 pub(super) struct Pass {
-    /// Counts to write, by descending number of their key: the next chunk is taken from the end.
+    /// Counts to write, by descending key number: the next chunk is taken from the end.
     pub(super) counts: Vec<(i64, Count)>,
-    /// Where the watermark moves when it ends; `None` between passes.
+    /// The number that the watermark moves to when the pass ends; `None` between passes.
     pub(super) until: Option<i64>,
-    /// Uses since it began.
+    /// Uses since the last pass began.
     pub(super) waiting: usize,
     /// Uses since the last chunk.
     pub(super) uses: usize,
 }
 
 impl Pass {
-    /// None, after a start that found so many uses above the watermark.
+    /// Returns the state between two passes, when a start has found `waiting` uses above the watermark.
     pub(super) fn recovered(waiting: usize) -> Self {
         Self { waiting, ..Self::default() }
     }
 
-    /// Uses were committed.
+    /// Counts `uses` that were committed.
     pub(super) fn pace(&mut self, uses: usize) {
         (self.waiting, self.uses) = (self.waiting + uses, self.uses + uses);
     }
@@ -87,7 +88,8 @@ impl Pass {
     }
 }
 
-/// Makes sure that no transaction is open. SQLite may have rolled back already (disk full), and says so.
+/// Rolls back, and returns whether no transaction is open any more. If the disk is full, SQLite has rolled back
+/// already.
 pub(super) async fn rolled_back(connection: &mut SqliteConnection) -> bool {
     match connection.execute("ROLLBACK").await {
         Ok(_) => true,
@@ -95,7 +97,7 @@ pub(super) async fn rolled_back(connection: &mut SqliteConnection) -> bool {
     }
 }
 
-/// Whether a COMMIT or a ROLLBACK failed because no transaction was open.
+/// Returns whether a COMMIT or a ROLLBACK failed because no transaction was open.
 pub(super) fn has_ended(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(|error| error.message().contains("no transaction is active"))
 }

@@ -12,7 +12,7 @@ use delivery_core::product::{Listing, NewProduct, ProductId, Refs};
 use delivery_core::store::{CatalogEditor, PostQuery, Posts, StoreError};
 use delivery_core::terms::{OwnTerms, UseLimit, Validity};
 
-/// A catalog that can be edited, with posts.
+/// An editable catalog with posts.
 pub trait Shop: CatalogEditor + Posts {}
 
 impl<S: CatalogEditor + Posts> Shop for S {}
@@ -82,7 +82,7 @@ async fn an_updated_product_is_served_at_once(catalog: Port) {
         assert_eq!(catalog.product(added.id()).await.expect("found"), Some(updated.clone()));
         assert_eq!(*catalog.products().await.expect("listed"), [Listing::of(&updated)]);
     }
-    // Who has read something else changes nothing.
+    // An update based on another version than the stored one changes nothing.
     let (read, is) = (facts("new"), facts("newer"));
     let changed = catalog.update_product(added.id(), facts("newest"), Some(&read), edit()).await;
     assert!(matches!(changed, Err(StoreError::Conflict { .. })), "{changed:?}");
@@ -154,14 +154,14 @@ async fn a_product_is_found_by_what_platforms_call_it(catalog: Port) {
     }
     assert_eq!(named("paddle", "plink_1").await, Some(other.id()));
     assert_eq!((named("stripe", "PLINK_1").await, named("shopify", "plink_1").await), (None, None));
-    // A name is one product's, and what is refused changes nothing.
+    // A name belongs to one product only, and a refused change has no effect.
     let taken = facts(&[("polar", "new"), ("stripe", "plink_1")]);
     let refused = catalog.add_product(taken.clone(), edit()).await.expect_err("the name is taken");
     assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
     let refused = catalog.update_product(other.id(), taken, None, edit()).await.expect_err("the name is taken");
     assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
     assert_eq!((named("polar", "new").await, named("paddle", "plink_1").await), (None, Some(other.id())));
-    // Names that a product has no more are free.
+    // A name that was removed from a product is free again.
     catalog
         .update_product(added.id(), facts(&[("stripe", "plink_2")]), None, edit())
         .await
@@ -238,7 +238,7 @@ async fn a_post_is_changed_and_deleted_at_once(catalog: Port) {
     assert_eq!((updated.id(), updated.title()), (first.id(), "three"));
     assert_eq!(catalog.post(first.id()).await.expect("found"), Some(updated));
     assert_eq!(listed().await, ["three # three", "two # two"]);
-    // Who has read something else changes nothing.
+    // An update based on another version than the stored one changes nothing.
     let changed = catalog.update_post(first.id(), new("four", 4), Some(&new("one", 1)), edit()).await;
     assert!(matches!(changed, Err(StoreError::Conflict { .. })), "{changed:?}");
     assert_eq!(listed().await, ["three # three", "two # two"]);

@@ -1,4 +1,4 @@
-//! What belongs to one sale or subscription: found by each of its references, and one key whatever comes first.
+//! Deals: a sale or subscription is found by each of its references, and has one key whatever the order of the reports.
 
 use chrono::TimeDelta;
 use tokio::task::JoinSet;
@@ -18,7 +18,8 @@ pub(super) async fn a_sale_is_found_by_each_of_its_references(ledger: Port) {
         ..Links::default()
     };
     let linked = |event: &str, links: Links| receipt(event, Some(Handling::Apply(vec![Report::Linked(links)])));
-    // By its payment, before and after; and by a payment that an invoice leads to, in both orders.
+    // Refunds that name the payment before and after the sale is reported, and payments that only an invoice leads to,
+    // linked before and after the sale.
     receive(&ledger, paid("a1", "A", links("pi_a", "-"))).await;
     receive(&ledger, refunded("a2", ChargeRef::Payment(name("pi_a")))).await;
     receive(&ledger, refunded("b1", ChargeRef::Payment(name("pi_b")))).await;
@@ -30,7 +31,7 @@ pub(super) async fn a_sale_is_found_by_each_of_its_references(ledger: Port) {
     receive(&ledger, linked("d1", links("pi_d", "in_d"))).await;
     receive(&ledger, paid("d2", "D", links("-", "in_d"))).await;
     receive(&ledger, refunded("d3", ChargeRef::Payment(name("pi_d")))).await;
-    // Deals that turned out to be one are found by all that led to either.
+    // Merged deals are found by all references of either.
     receive(&ledger, refunded("c4", ChargeRef::Order(name("C")))).await;
     receive(&ledger, refunded("c5", ChargeRef::Payment(name("pi_c")))).await;
     let sold = keys(&ledger).await;
@@ -50,11 +51,11 @@ pub(super) async fn a_deal_is_found_by_each_of_its_references_and_merged_deals_a
     let deal = found(order, "A").await.expect("a deal");
     assert_eq!(deal.keys().collect::<Vec<_>>(), [sold]);
     assert_eq!(found(invoice, "in_a").await, Some(deal.clone()));
-    // Nobody else's: of another platform, another kind, another name.
+    // References of another platform, another kind or another name lead elsewhere.
     let other: Source = "paddle".parse().expect("a platform");
     assert_eq!(inbox(&ledger).deal(&other, order, &name("A")).await.expect("answered"), None);
     assert_eq!((found(payment, "A").await, found(order, "B").await), (None, None));
-    // A payment is refunded, and turns out to be that of the invoice.
+    // A refunded payment turns out to be the payment of the invoice.
     receive(&ledger, refunded("evt_2", ChargeRef::Payment(name("pi_a")))).await;
     let refund = found(payment, "pi_a").await.expect("a deal");
     assert_eq!((refund.keys().count(), found(order, "A").await), (0, Some(deal)));
@@ -106,7 +107,7 @@ pub(super) async fn charges_of_a_subscription_that_race_have_one_key_that_lives_
     let day = |days: i64| now() + TimeDelta::days(days);
     for round in 0..8 {
         let links = || Links { subscription: Some(name(&format!("sub {round}"))), ..Links::default() };
-        // Each for 30 days, one after the other.
+        // Four charges, each for the 30 days after those of the previous one.
         let charges = (0..4).map(|number| {
             let (from, until) = (day(30 * number), day(30 * number + 30));
             let sold = charged(&format!("charge {round} {number}"), links());
@@ -126,7 +127,7 @@ pub(super) async fn charges_of_a_subscription_that_race_have_one_key_that_lives_
         let [id] = issued[..] else { panic!("one key: {issued:?}") };
         let expires_at = async || ledger.find(id).await.expect("found").expect("known").expires_at();
         assert_eq!((keys(&ledger).await.len(), expires_at().await), (round + 1, day(123)), "three days of grace");
-        // What is said at the end cuts what was charged before it.
+        // The end of the subscription cuts short what was charged before.
         let word = Word {
             at: day(100),
             links: links(),

@@ -1,4 +1,4 @@
-//! How persons are forgotten.
+//! How persons are erased.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(super) async fn an_erased_person_is_nowhere_and_counts_stay(store: Port) {
     let other = issue(&store, key(2, 3), "2").await;
     let shouting = issue(&store, of(3, &shouted), "3").await;
     let corrected = issue(&store, of(4, &ada), "4").await;
-    // One of hers was sent, one failed with a reply that names her, two wait.
+    // Of Ada's e-mails, one is sent, one fails with a reply that contains her address, and two wait.
     let claimed = store.claim_messages(at(1), at(6), 2).await.expect("claimed");
     store.complete_message(claimed[0].lease, Outcome::Sent { at: at(1) }).await.expect("completed");
     let reason = "550 5.1.1 <ADA@example.com>: no such user".to_owned();
@@ -56,7 +56,8 @@ pub(super) async fn an_erased_person_is_nowhere_and_counts_stay(store: Port) {
         let revoked = Change::Revoke { at: at(1), reason: told, by: alice() };
         store.change(id, revoked, Vec::new()).await.expect("changed");
     }
-    // A customer of hers, and two sales that wait: one names her, the other her reference. And one of somebody else's.
+    // Ada is a customer of a platform. Some of the waiting sales name her address or her reference; the others are of
+    // other persons.
     let reference = "cus_1".parse().expect("a reference");
     let customer = Customer { source: source(), reference, email: ada.clone(), told_at: now() };
     event(&store, "evt_1", "{}", Handling::Remember(customer)).await;
@@ -83,7 +84,7 @@ pub(super) async fn an_erased_person_is_nowhere_and_counts_stay(store: Port) {
     let events = inbox.entries(&InboxQuery { limit: 99, ..InboxQuery::default() }).await.expect("listed").items;
     let messages = messages.expect("listed").items;
     let shown = format!("{keys:?} {messages:?} {audit:?}").to_lowercase();
-    // `Debug` of an address shows its domain alone.
+    // `Debug` shows only the domain of an address.
     assert!(!shown.contains("ada@"), "{shown}");
     for key in &keys {
         assert!(!key.email().is_same(&ada), "{}", key.id());
@@ -94,7 +95,7 @@ pub(super) async fn an_erased_person_is_nowhere_and_counts_stay(store: Port) {
     let key = store.find(sold).await.expect("found").expect("known");
     assert_eq!((key.email(), key.used()), (&pseudonym, 1));
     assert_eq!(store.find(other).await.expect("found").expect("known").email(), &super::fixtures::key(2, 3).email);
-    // The order still has its key, and what waited for her is not sent.
+    // The order still has its key, and the e-mails that waited for Ada are not sent.
     let replay = NewSale::new(of(9, &ada).bought_with(order("A")), e_mail("9"));
     assert_eq!(store.issue(replay).await.expect("answered").into_key(), key);
     let waiting = store.claim_messages(at(99), at(104), 9).await.expect("claimed");
@@ -121,7 +122,7 @@ fn source() -> Source {
     "stripe".parse().expect("a platform")
 }
 
-/// An event of a platform that says this.
+/// Receives a platform event with this body.
 async fn event(store: &Port, name: &str, body: &str, step: Handling) {
     let entry = InboxEvent {
         number: 0,
@@ -152,7 +153,8 @@ async fn event(store: &Port, name: &str, body: &str, step: Handling) {
         .expect("kept");
 }
 
-/// The case of ASCII letters does not matter; other letters have but one form, whatever the language of the database is.
+/// Addresses are compared without regard to the case of ASCII letters. Other letters match only themselves, whatever
+/// the language of the database.
 pub(super) async fn addresses_in_any_script_are_found_and_erased(store: Port) {
     let addresses = ["Ömer@example.com", "ÖMER@example.com", "ömer@example.com", "IŞIL@example.com"];
     let mut ids = Vec::new();
@@ -181,7 +183,7 @@ pub(super) async fn addresses_in_any_script_are_found_and_erased(store: Port) {
     assert_eq!(found("ömer@example.com").await, [ids[2]]);
 }
 
-/// A correction of another person's address contains this one, and is erased with that person alone.
+/// An audit entry about another person's longer address, which contains this one, is erased only with that person.
 pub(super) async fn who_has_a_longer_address_is_erased_alone(store: Port) {
     let [ann, joann]: [Email; 2] = ["ann@example.com", "joann@example.com"].map(|it| it.parse().expect("an address"));
     let id = issue(&store, NewKey { email: joann.clone(), ..key(1, 3) }, "1").await;
@@ -219,7 +221,7 @@ pub(super) async fn nothing_is_sent_to_a_person_who_was_erased(store: Port) {
     let successor = Successor { id: heir, secret, at: at(2), by: alice(), messages, withdrawn };
     store.rotate(id, successor).await.expect("rotated").expect("known").expect("allowed");
     assert_eq!(store.claim_messages(at(3), at(8), 9).await.expect("claimed").len(), 0);
-    // Who has an address again gets e-mails again.
+    // A buyer who has a new address gets e-mails again.
     let resend = Resend { email: "new@example.com".parse().ok(), ..resend_now("4") };
     store.resend(heir, resend).await.expect("answered").expect("known").expect("allowed");
     let due = store.claim_messages(at(4), at(9), 9).await.expect("claimed");

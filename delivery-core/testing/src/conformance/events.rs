@@ -1,4 +1,5 @@
-//! What cases of events begin with: a shop on a platform, sales and refunds that it reports, and what the store has of them.
+//! Shared set-up for the cases about events: a shop on a platform, its reports of sales and refunds, and queries of
+//! what the store keeps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,7 +69,7 @@ pub(super) fn paid(event: &str, order: &str, links: Links) -> InboundEvent {
     receipt(event, Some(Handling::Apply(vec![Report::Charged(charged(order, links))])))
 }
 
-/// A piece of the first product, for no period.
+/// Returns a charge for one piece of the first product, for no particular period.
 pub(super) fn charged(order: &str, links: Links) -> Charged {
     let reference = OrderRef { source: shop(), id: name(order) };
     let sold = NewKey { id: another(), order: Some(reference), ..key(1, 3) };
@@ -96,7 +97,7 @@ pub(super) fn charged(order: &str, links: Links) -> Charged {
     }
 }
 
-/// Each offer is another key, as those that a service makes.
+/// Returns a new id each time, because each offer is a key of its own, as in a real service.
 pub(super) fn another() -> KeyId {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     KeyId::from_bytes(u128::from(NEXT.fetch_add(1, Ordering::Relaxed)).to_be_bytes())

@@ -1,4 +1,4 @@
-//! Keys that expire: buyers are told before, and searches find them after.
+//! Keys that expire: buyers are notified before, and searches find the keys after.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::email::Email;
@@ -14,14 +14,15 @@ fn days(days: i64) -> DateTime<Utc> {
     now() + TimeDelta::days(days)
 }
 
-/// Looks 14 days ahead of `at`, for so many keys at most.
+/// Notifies buyers of keys that expire within 14 days from `at`, at most `most` keys. Returns how many keys were
+/// handled.
 async fn told(store: &Port, at: DateTime<Utc>, most: usize) -> usize {
     let domain = "example.com".to_owned();
     let scan = ExpiryScan { now: at, until: at + TimeDelta::days(14), limit: most, domain };
     records(store).notify_expiring(scan).await.expect("queued")
 }
 
-/// The keys that e-mails are queued about, at `at`, and whom they go to.
+/// Returns the keys about which e-mails are due at `at`, and the recipients.
 async fn queued(store: &Port, at: DateTime<Utc>) -> Vec<(u8, String)> {
     let claimed = store.claim_messages(at, at + TimeDelta::minutes(5), 100).await.expect("claimed");
     let facts = |message: &delivery_core::store::LeasedMessage| {
@@ -50,7 +51,7 @@ async fn set_expiry(store: &Port, id: KeyId, expires_at: DateTime<Utc>) {
 
 pub(super) async fn a_buyer_is_told_once_of_each_time_at_which_a_key_expires(store: Port) {
     let at = now() + TimeDelta::minutes(1);
-    // Those with an even number are of buyer0, the others of buyer1.
+    // Keys with an even number belong to buyer0, the others to buyer1.
     let first = issue(&store, 1, days(13)).await;
     let last = issue(&store, 2, at + TimeDelta::days(14)).await;
     let later = issue(&store, 3, at + TimeDelta::days(14) + TimeDelta::seconds(1)).await;
@@ -69,7 +70,7 @@ pub(super) async fn a_buyer_is_told_once_of_each_time_at_which_a_key_expires(sto
     while told(&store, at, 2).await > 0 {}
     assert_eq!(queued(&store, at).await, buyers(&[1, 2]));
     assert_eq!((told(&store, at, 9).await, queued(&store, at).await), (0, Vec::new()), "told once");
-    // Another time is another e-mail, and the same time again is none.
+    // A new expiry time causes another e-mail; an expiry time of which the buyer was notified does not.
     set_expiry(&store, first, days(12)).await;
     set_expiry(&store, last, days(300)).await;
     while told(&store, at, 9).await > 0 {}
@@ -81,7 +82,7 @@ pub(super) async fn a_buyer_is_told_once_of_each_time_at_which_a_key_expires(sto
     assert_eq!(queued(&store, at).await, buyers(&[3]));
     let history = store.find(later).await.expect("found").expect("known");
     assert_eq!((history.used(), history.revoked_at()), (0, None), "the key is as it was");
-    // One that was used up then is told of once it is not any more.
+    // The buyer of an exhausted key is notified once the key has uses again.
     let limit = Some(LimitChange::Set(UseLimit::from_count(3).expect("in range")));
     change(&store, used_up, Change::SetTerms { at, by: Actor::admin(), expires_at: None, limit }).await;
     while told(&store, at, 9).await > 0 {}
@@ -89,7 +90,7 @@ pub(super) async fn a_buyer_is_told_once_of_each_time_at_which_a_key_expires(sto
 }
 
 pub(super) async fn a_key_that_was_sold_for_days_is_told_of_nothing(store: Port) {
-    // Issued now, for as long as the buyers of others are told before, and for a second less.
+    // One key is issued for exactly the notice period, and one for a second less.
     for (index, seconds) in [(1, 0), (2, -1)] {
         let expires_at = now() + TimeDelta::days(14) + TimeDelta::seconds(seconds);
         let granted = NewKey { expires_at, issued_at: now(), ..key(index, 2) };
@@ -97,7 +98,8 @@ pub(super) async fn a_key_that_was_sold_for_days_is_told_of_nothing(store: Port)
     }
     while told(&store, now(), 9).await > 0 {}
     assert_eq!(queued(&store, now()).await, [(1, "buyer1@example.com".to_owned())]);
-    // One that lasts longer by now is told, and so is one that was sold for longer and ends sooner.
+    // A buyer is notified if the key was extended to more than the notice period, or was sold for that long and
+    // shortened.
     set_expiry(&store, key(2, 1).id, days(40)).await;
     set_expiry(&store, key(1, 1).id, days(2)).await;
     while told(&store, days(1), 9).await > 0 {}
@@ -142,7 +144,7 @@ pub(super) async fn buyers_are_told_once_by_several_at_once(store: Port) {
     }
     let each = async |second: i64| while told(&store, now() + TimeDelta::seconds(second), 4).await > 0 {};
     tokio::join!(each(1), each(2), each(3), each(4));
-    // Whoever met the others' locks left those keys for later.
+    // A caller that met the locks of others left those keys for a later scan.
     each(5).await;
     let numbers: Vec<u8> = queued(&store, days(1)).await.into_iter().map(|(number, _)| number).collect();
     assert_eq!(numbers, (1..=40).collect::<Vec<_>>());
@@ -152,7 +154,7 @@ async fn change(store: &Port, id: KeyId, change: Change) {
     store.change(id, change, Vec::new()).await.expect("changed").expect("known").expect("allowed");
 }
 
-/// Every search by status and product, at times before and after keys expire, against a list of all keys.
+/// Compares every search by status and product, at times before and after keys expire, with a list of all keys.
 async fn assert_searches_are_exact(store: &Port, when: &str) {
     let all = store.search(&KeyQuery { limit: 1000, ..KeyQuery::default() }).await.expect("searched").items;
     let ids = |keys: &[Key]| keys.iter().map(|key| key.id().as_bytes()[0]).collect::<Vec<_>>();
@@ -198,7 +200,7 @@ pub(super) async fn searches_find_the_same_before_and_after_expired_keys_are_mar
     assert_searches_are_exact(&store, "before any is marked").await;
     mark(days(2), 1).await;
     assert_searches_are_exact(&store, "with some marked").await;
-    // What was marked gets time back, what was not loses some, and others change otherwise.
+    // A key marked as expired is extended, an unmarked one is shortened, and others change in other ways.
     let set = |expires_at, limit| Change::SetTerms { at: now(), by: Actor::admin(), expires_at, limit };
     change(&store, ids[0], set(Some(days(6)), None)).await;
     change(&store, ids[9], set(Some(NEVER), None)).await;

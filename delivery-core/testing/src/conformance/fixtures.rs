@@ -18,7 +18,7 @@ pub(super) fn now() -> DateTime<Utc> {
     DateTime::from_timestamp(1_795_255_200, 0).unwrap_or_default()
 }
 
-/// A store that keeps everything.
+/// A store with a ledger, an editable catalog and posts.
 pub trait Whole: Ledger + CatalogEditor + Posts {}
 
 impl<S: Ledger + CatalogEditor + Posts> Whole for S {}
@@ -27,7 +27,7 @@ pub(super) fn records(store: &Arc<dyn Whole>) -> &dyn Records {
     store.office().expect("records")
 }
 
-/// The `index`th key of a test: later ones have greater ids, as time-ordered ids do.
+/// Returns the `index`th key of a test. A later key has a greater id, as with time-ordered ids.
 pub(super) fn key(index: u8, uses: i64) -> NewKey {
     let mut id = [0x11; 16];
     id[0] = index;
@@ -46,7 +46,7 @@ pub(super) fn order(id: &str) -> OrderRef {
     OrderRef { source: Source::webhook(), id: id.parse().expect("a number") }
 }
 
-/// An e-mail with the key, by the name of its message.
+/// Returns a notice that sends the key by e-mail, in a message of this name.
 pub(super) fn e_mail(name: &str) -> Vec<Notice> {
     vec![Notice::purchase(MessageId::new(format!("{name}@example.com")).expect("an id"))]
 }
@@ -66,7 +66,7 @@ pub(super) fn revoke(at: DateTime<Utc>, reason: Option<&str>) -> Change {
     Change::Revoke { at, reason: reason.map(|reason| reason.parse().expect("a reason")), by: Actor::admin() }
 }
 
-/// A change of the seller's, now.
+/// Returns an edit by the seller, made now.
 pub(super) fn edit() -> Edit {
     Edit::new(Actor::admin(), now())
 }

@@ -1,4 +1,4 @@
-//! Events of commerce platforms: received once, applied with their keys in one commit, kept while they wait.
+//! Events of commerce platforms: each is received once, applied in one commit with its keys, and kept while it waits.
 
 use chrono::TimeDelta;
 use tokio::task::JoinSet;
@@ -21,7 +21,7 @@ use delivery_core::store::{
 };
 
 cases![
-    /// What a [`Ledger`] promises that has an [`Inbox`](delivery_core::store::Inbox).
+    /// The promises of a [`Ledger`] with an [`Inbox`](delivery_core::store::Inbox).
     INBOX: dyn Ledger, each_inbox_case,
     an_event_is_received_once_however_many_calls_race,
     an_event_is_listed_with_what_it_came_to,
@@ -48,7 +48,7 @@ async fn an_event_is_received_once_however_many_calls_race(ledger: Port) {
     let received = racing.join_all().await;
     assert_eq!(received.iter().filter(|received| received.is_new).count(), 1);
     assert_eq!(received.iter().map(|received| received.issued.len()).sum::<usize>(), 1);
-    // Another event tells of the same order.
+    // Another event reports the same order.
     let again = receive(&ledger, paid("evt_2", "A", Links::default())).await;
     assert_eq!((again.is_new, again.entry.outcome), (true, Some(EventOutcome::Ignored)));
     assert_eq!((keys(&ledger).await.len(), messages(&ledger).await, all(&ledger, None).await.len()), (1, 1, 2));
@@ -108,7 +108,7 @@ async fn a_product_that_is_not_sold_here_is_listed_once(ledger: Port) {
     let names = |listed: Vec<InboxEvent>| listed.iter().map(|entry| entry.id.name.to_string()).collect::<Vec<_>>();
     assert_eq!(names(all(&ledger, Some(EventOutcome::NeedsAttention)).await), ["f", "e", "c", "a"]);
     assert_eq!(names(all(&ledger, None).await), ["f", "e", "d", "c", "b", "a"]);
-    // On a later page too.
+    // The same holds on a later page.
     let first = InboxQuery { outcome: Some(EventOutcome::NeedsAttention), before: None, limit: 3 };
     let page = inbox(&ledger).entries(&first).await.expect("listed");
     let next = inbox(&ledger).entries(&InboxQuery { before: page.next, ..first }).await.expect("listed");
@@ -127,7 +127,7 @@ async fn an_event_that_waits_is_leased_to_one_and_applied_once(ledger: Port) {
     assert_eq!(claim(16).await, [], "it is leased");
     let [again] = &claim(76).await[..] else { panic!("the lease is over") };
     assert_eq!(again.attempts, 2);
-    // Both of them apply it.
+    // Both lease holders apply the event.
     for claimed in [claimed, again] {
         let sale = paid("evt_1", "A", Links::default());
         let applied = receive(&ledger, InboundEvent { entry: claimed.clone(), is_retry: true, ..sale }).await;
@@ -159,20 +159,20 @@ async fn an_event_that_waits_for_the_seller_is_due_when_it_is_retried(ledger: Po
     let late = receipt("evt_1", Some(Handling::Wait("no product".to_owned())));
     receive(&ledger, InboundEvent { entry: claimed.clone(), is_retry: true, ..late }).await;
     let [claimed] = &claim().await[..] else { panic!("it stays due") };
-    // The seller adds something to what it says, and it waits all the same; then it is applied.
+    // The seller adds something to the event, which then still waits, and is applied later.
     let by: Option<Actor> = "alice".parse().ok();
     let entry = InboxEvent { body: Some("with more".to_owned()), ..claimed.clone() };
     let wait = receipt("evt_1", Some(Handling::Wait("no address".to_owned())));
     let adds = InboundEvent { entry, is_retry: true, by: by.clone(), ..wait };
     let waits = receive(&ledger, adds.clone()).await.entry;
     assert_eq!((waits.body.as_deref(), waits.due_at.is_some()), (Some("with more"), true));
-    // Somebody who read it before that is to read it again.
+    // A caller who read the event before that change must read it again.
     let other = InboxEvent { body: Some("with something else".to_owned()), ..adds.entry.clone() };
     let late = receive(&ledger, InboundEvent { entry: other, ..adds.clone() }).await;
     assert_eq!((late.is_outdated, late.entry.body.as_deref()), (true, Some("with more")));
     let read =
         async || all(&ledger, None).await.into_iter().find(|it| it.id.name == waits.id.name).expect("it is there");
-    // Whoever adds nothing to what waits all the same has done nothing.
+    // Adding nothing to an event that still waits is not a change.
     let nothing = receive(&ledger, InboundEvent { entry: read().await, ..adds }).await;
     assert!(!nothing.is_outdated);
     let sale = paid("evt_1", "A", Links::default());
@@ -188,7 +188,7 @@ async fn an_event_that_waits_for_the_seller_is_due_when_it_is_retried(ledger: Po
     assert_eq!(inbox(&ledger).retry_entries(None, None, now()).await.expect("retried"), 0);
 }
 
-/// What the audit log has, newest first.
+/// Returns the actions in the audit log, newest first.
 async fn actions(ledger: &Port) -> Option<Vec<Action>> {
     let audit = ledger.office()?.audit(&AuditQuery { limit: 9, ..AuditQuery::default() }).await.expect("read").items;
     Some(audit.into_iter().map(|entry| entry.action).collect())
@@ -257,7 +257,7 @@ async fn events_that_are_done_are_pruned_and_what_they_came_to_stays(ledger: Por
 async fn the_address_of_a_customer_is_the_last_that_was_told(ledger: Port) {
     let known = async || inbox(&ledger).customer(&shop(), &name("ctm_1")).await.expect("answered");
     assert_eq!(known().await, None);
-    // An address that was told late does not replace one that is newer.
+    // An older address that is reported late does not replace a newer one.
     for (event, email, second, expected) in [
         ("evt_1", "old@example.com", 1, "old@example.com"),
         ("evt_2", "new@example.com", 2, "new@example.com"),

@@ -178,7 +178,7 @@ async fn new_terms_hold_from_the_next_use_on(ledger: Port) {
     assert_eq!(change(None, Some(more(2))).await.expect("changed").limit(), limit(3));
     assert!(search_status(&ledger, Status::Exhausted).await.is_empty());
     assert_eq!(spend(now()).await.expect("granted").used(), 2);
-    // A limit below what was used exhausts the key.
+    // A limit below the number of uses exhausts the key.
     assert_eq!(change(None, Some(LimitChange::Set(limit(1)))).await.expect("changed").used(), 2);
     assert!(matches!(spend(now()).await.expect_err("refused").refusal, Refusal::Exhausted { .. }));
     assert_eq!(search_status(&ledger, Status::Exhausted).await, [issued.id()]);
@@ -209,7 +209,7 @@ async fn a_corrected_address_is_found_and_the_old_one_is_not(ledger: Port) {
     }
     assert_eq!(found("corrected@example.com").await, [issued.id()]);
     assert_eq!(found(other.email().as_str()).await.contains(&issued.id()), issued.email() == &email);
-    // Sent once, and there: the second change changed nothing.
+    // One e-mail is sent, to the new address: the second change had no effect.
     let due = ledger.claim_messages(now(), now() + TimeDelta::minutes(5), 9).await.expect("claimed");
     assert_eq!(due.len(), 1);
     assert_eq!(due.first().map(|message| message.recipient.to_string()), Some(email.to_string()));
@@ -222,7 +222,7 @@ async fn search_status(ledger: &Port, status: Status) -> Vec<KeyId> {
     ledger.search(&query).await.expect("searched").items.iter().map(Key::id).collect()
 }
 
-/// The case that tries a change: a new kind of change does not compile until it has one.
+/// Returns the case that tries a change. A new kind of change does not compile until it has a case.
 #[cfg(test)]
 fn case_of(change: &Change) -> &'static str {
     match change {
@@ -298,7 +298,7 @@ async fn an_operation_whose_caller_goes_away_happens_entirely_or_not_at_all(ledg
             tokio::task::yield_now().await;
         }
         caller.abort();
-        // Joined or aborted, both are fine.
+        // The caller may have finished or been aborted.
         let _ = caller.await;
     }
     ledger.change(id, use_at(now()), Vec::new()).await.expect("changed");

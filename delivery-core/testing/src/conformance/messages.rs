@@ -1,4 +1,4 @@
-//! The queue of e-mails.
+//! The outbox of e-mails.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::task::JoinSet;
@@ -21,7 +21,7 @@ async fn queue(ledger: &Port, count: u8) {
     }
 }
 
-/// Leases for five minutes.
+/// Leases messages for five minutes.
 async fn claim(ledger: &Port, now: DateTime<Utc>, limit: usize) -> Vec<LeasedMessage> {
     ledger.claim_messages(now, now + TimeDelta::minutes(5), limit).await.expect("claimed")
 }
@@ -203,7 +203,7 @@ pub(super) async fn failed_messages_are_in_the_order_in_which_they_failed(ledger
     let mut claimed = claim(&ledger, at(1), 10).await;
     claimed.rotate_left(1);
     let expected: Vec<_> = claimed.iter().map(|message| message.lease.message).collect();
-    // By the times of their failures, although the clock went back after the first.
+    // The order is that of the failure times, although the clock was set back after the first failure.
     claimed.rotate_right(1);
     for (message, minute) in claimed.into_iter().zip([9, 2, 3]) {
         let failure = Outcome::Fail { at: at(minute), reason: String::new(), route: route(1) };
@@ -264,7 +264,7 @@ pub(super) async fn a_lease_is_renewed_as_long_as_it_is_held(ledger: Port) {
     ledger.renew_leases(&[first.lease], at(10)).await.expect("renewed");
     let other = claim_one(&ledger, at(7)).await;
     assert_eq!(other.message_id, second.message_id, "its lease is over");
-    // A lease that was lost cannot be renewed, and neither can one that was completed.
+    // Neither a lost lease nor a completed one can be renewed.
     ledger.renew_leases(&[second.lease], at(60)).await.expect("answered");
     complete(&ledger, first.lease, Outcome::Retry { due: at(8), reason: "busy".to_owned(), route: Some(route(1)) })
         .await;
@@ -273,7 +273,7 @@ pub(super) async fn a_lease_is_renewed_as_long_as_it_is_held(ledger: Port) {
     assert_eq!(claim_one(&ledger, at(12)).await.message_id, second.message_id);
 }
 
-/// Such a time may come from a server whose clock was a year ahead, or from a manual change by the host.
+/// Such a time may come from a server whose clock was a year ahead, or from a manual change in the database.
 pub(super) async fn a_time_that_no_clock_should_have_written_delays_no_message(ledger: Port) {
     let year = TimeDelta::days(365);
     // Queued a year ahead.
@@ -282,7 +282,7 @@ pub(super) async fn a_time_that_no_clock_should_have_written_delays_no_message(l
     ledger.issue(NewSale::new(late, e_mail("late"))).await.expect("issued");
     let message = claim_one(&ledger, at(1)).await;
     assert_eq!(message.queued_at, at(1), "it counts as queued now");
-    // Due a year ahead, and at the farthest that is believed.
+    // Due a year ahead, and then at the farthest time that is believed.
     complete(
         &ledger,
         message.lease,

@@ -79,10 +79,10 @@ pub(super) async fn an_order_whose_caller_goes_away_has_a_key_and_a_message_or_n
             tokio::task::yield_now().await;
         }
         caller.abort();
-        // Joined or aborted, both are fine.
+        // The caller may have finished or been aborted.
         let _ = caller.await;
     }
-    // A change of an unknown key comes after whatever is still on its way.
+    // The change of an unknown key is handled after all issues that are still under way.
     ledger.change(key(99, 1).id, use_at(now()), Vec::new()).await.expect("answered");
     let keys = ledger.search(&KeyQuery { limit: 1000, ..KeyQuery::default() }).await.expect("searched").items.len();
     assert_eq!(messages(&ledger).await, keys);

@@ -1,4 +1,4 @@
-//! Searches and histories.
+//! Searches and histories of keys.
 
 use chrono::TimeDelta;
 
@@ -70,7 +70,7 @@ pub(super) async fn keys_are_searched_by_every_field_newest_first_in_pages(ledge
     }
 }
 
-/// A clock that goes back issues a key with a smaller id.
+/// After a clock was set back, a new key has a smaller id than the keys before it.
 pub(super) async fn keys_are_searched_by_their_ids_in_whatever_order_they_were_issued(ledger: Port) {
     for index in [3, 1, 4, 2] {
         issue(&ledger, key(index, 1)).await;

@@ -1,4 +1,4 @@
-//! Messages, the audit log and figures; and how a person is forgotten.
+//! Messages, the audit log and figures, and how persons are erased.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use delivery_core::store::{
 };
 
 cases![
-    /// What a store promises that keeps [`Records`](delivery_core::store::Records).
+    /// The promises of a store that keeps [`Records`](delivery_core::store::Records).
     RECORDS: dyn Whole, each_records_case,
     messages_are_listed_newest_first_by_state_and_key,
     every_change_is_in_the_audit_log_with_who_made_it,
@@ -67,7 +67,7 @@ async fn messages_are_listed_newest_first_by_state_and_key(store: Port) {
         let issued_at = now() + TimeDelta::seconds(index.into());
         keys.push(issue(&store, NewKey { issued_at, ..key(index, 1) }, &format!("m{index}")).await);
     }
-    // The first is sent, the second fails, the third is tried again, the fourth waits.
+    // The first e-mail is sent, the second fails, the third is retried later, the fourth waits.
     let claimed = store.claim_messages(at(1), at(6), 3).await.expect("claimed");
     let outcomes = [
         Outcome::Sent { at: at(2) },
@@ -114,7 +114,7 @@ async fn messages_are_listed_newest_first_by_state_and_key(store: Port) {
         ]
     );
     assert_eq!(found[3].recipient, Recipient::Email(key(1, 1).email));
-    // The seller tries the second again.
+    // The seller retries the second e-mail.
     assert!(store.retry_message(found[2].message, Edit::new(alice(), at(5))).await.expect("retried"));
     assert_eq!(listed(MessageQuery { state: Some(MessageState::Queued), ..all() }).await.0, [4, 3, 2]);
     let audit = records(&store).audit(&AuditQuery { key: Some(keys[1]), before: None, limit: 9 }).await.expect("read");
@@ -183,7 +183,7 @@ async fn every_change_is_in_the_audit_log_with_who_made_it(store: Port) {
         .map(|(minutes, action, key, product, detail)| (at(*minutes), *action, *key, *product, detail.as_deref()))
         .collect();
     assert_eq!(told, expected);
-    // Of one key, in pages.
+    // The entries of one key, in pages.
     let (mut before, mut actions) = (None, Vec::new());
     loop {
         let query = AuditQuery { key: Some(id), before, limit: 2 };
@@ -229,7 +229,7 @@ async fn a_key_is_sent_again_to_an_address_that_is_corrected(store: Port) {
     assert!(store.claim_messages(at(6), at(7), 9).await.expect("claimed").is_empty());
 }
 
-/// Two things that happened at the same time, in any order.
+/// Puts two actions that happened at the same time into a fixed order.
 trait Either {
     fn min_with(self, other: Self) -> (Action, Action);
 }
@@ -261,7 +261,7 @@ async fn the_backlog_is_what_waits_and_what_failed(store: Port) {
         store.complete_message(message.lease, outcome).await.expect("completed");
     }
     assert_eq!(backlog().await, Backlog { queued: 2, oldest: Some(at(3)), failed: 1, needs_attention: 0 });
-    // What failed is queued anew: the oldest has another number.
+    // The failed e-mail is queued as if it were new, so it is not the oldest.
     store.retry_messages(None, at(90)).await.expect("queued");
     assert_eq!(backlog().await, Backlog { queued: 3, oldest: Some(at(3)), ..Backlog::default() });
 }
@@ -288,7 +288,7 @@ async fn figures_count_keys_and_what_happened_on_each_day(store: Port) {
     let date = |days| day(days).date_naive();
     let expected = [
         Day { issued: 2, uses: 1, ..Day::new(date(-1)) },
-        // One that was rotated was not revoked, and was issued once.
+        // A rotated key does not count as revoked, and counts as issued only once.
         Day { issued: 2, revoked: 1, ..Day::new(date(0)) },
     ];
     assert_eq!(figures.days, expected);
@@ -301,7 +301,7 @@ async fn figures_count_keys_and_what_happened_on_each_day(store: Port) {
     assert_eq!(statuses.map(|status| count(2, status)), [vec![], vec![], vec![1], vec![]]);
 }
 
-/// The successor of an old key is recorded after newer sales, and many numbers later.
+/// The successor of an old key is recorded after newer sales, with a much larger number.
 async fn a_rotation_takes_no_sale_out_of_the_figures(store: Port) {
     let day = |days| now() + TimeDelta::days(days);
     let sell = async |index: u8, days| {
@@ -322,7 +322,7 @@ async fn a_rotation_takes_no_sale_out_of_the_figures(store: Port) {
     assert_eq!(issued, [(day(-1).date_naive(), 1), (day(0).date_naive(), 1)]);
 }
 
-/// An id as one is made at this time.
+/// Returns an id such as a service makes at this time.
 fn id_at(at: DateTime<Utc>, index: u8) -> KeyId {
     let mut bytes = (u128::try_from(at.timestamp_millis()).expect("after 1970") << 80).to_be_bytes();
     bytes[15] = index;

@@ -1,4 +1,4 @@
-//! What is there when a store is opened again.
+//! What a store still has when it is opened again.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use delivery_core::store::{Edit, Issue, KeyQuery, NewSale, Outcome, Route, Store
 use delivery_core::terms::UseLimit;
 
 cases![
-    /// What a [`Ledger`](delivery_core::store::Ledger) promises that is durable. The store is closed before it is opened again; what a crash leaves behind is
-    /// for tests of your own.
+    /// The promises of a durable [`Ledger`](delivery_core::store::Ledger). The cases close the store before they open
+    /// it again. Crashes need tests of your own.
     REOPENED: Ledgers, each_reopened_case,
     what_was_acknowledged_is_there_when_the_store_is_opened_again,
     a_key_goes_on_where_it_was_when_the_store_is_opened_again,

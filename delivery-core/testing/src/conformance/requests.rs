@@ -10,7 +10,7 @@ use super::fixtures::{key, now, product, revoke, use_at};
 use super::{Case, cases};
 
 cases![
-    /// What a store promises that knows [`Requests`](delivery_core::store::Requests).
+    /// The promises of a store that keeps [`Requests`](delivery_core::store::Requests).
     REQUESTS: dyn Ledger, each_request_case,
     a_request_counts_once_and_is_answered_ten_times_more,
     a_request_is_known_for_a_day,
@@ -34,7 +34,7 @@ async fn issue(ledger: &Port, index: u8, uses: i64) -> KeyId {
     ledger.issue(NewSale::new(granted, Vec::new())).await.expect("issued").into_key().id()
 }
 
-/// How a request ended: whether it was a repeat, and the count after it; or why it was refused.
+/// Makes a request. Returns whether it was a repeat, and the key's count after it; or why it was refused.
 async fn ask(ledger: &Port, id: KeyId, name: &str, at: DateTime<Utc>) -> Result<(bool, u64), Refusal> {
     let fetch = Fetch { product: product(1), at, request: RequestId::of(name.as_bytes()) };
     let fetched = ledger.fetch(id, fetch).await.expect("answered").expect("known");
@@ -51,7 +51,7 @@ async fn a_request_counts_once_and_is_answered_ten_times_more(ledger: Port) {
     for minute in 1..=i64::from(MOST_REPEATS) {
         assert_eq!(ask(&ledger, id, "a", at(minute)).await, Ok((true, 1)), "the repeat after {minute} minutes");
     }
-    // After that each counts.
+    // After the last repeat, each request counts.
     assert_eq!(ask(&ledger, id, "a", at(20)).await, Ok((false, 2)));
     assert_eq!(ask(&ledger, id, "a", at(21)).await, Ok((false, 3)));
     assert_eq!(ask(&ledger, id, "b", at(22)).await, Ok((false, 4)));
@@ -129,7 +129,7 @@ async fn requests_that_race_count_once(ledger: Port) {
     for asked in asked.collect::<Vec<_>>() {
         repeats += u32::from(asked.await.expect("answered").expect("allowed").0);
     }
-    // One was the first, ten were answered again, and the other five counted.
+    // The first request counted, ten were repeats, and the other five counted again.
     assert_eq!((repeats, used(&ledger, id).await), (MOST_REPEATS, 6));
 }
 
@@ -139,7 +139,7 @@ async fn requests_and_other_uses_that_race_keep_the_limit(ledger: Port) {
         let ledger = ledger.clone();
         tokio::spawn(async move {
             match index % 2 {
-                // Sixteen requests, each twice.
+                // Sixteen requests, each made twice.
                 0 => ask(&ledger, id, &format!("{}", index % 32), at(1)).await.is_ok_and(|(is_repeat, _)| !is_repeat),
                 _ => ledger.change(id, use_at(at(1)), Vec::new()).await.expect("answered").expect("known").is_ok(),
             }

@@ -1,4 +1,4 @@
-//! Keys whose text leaked.
+//! The rotation of keys whose text leaked.
 
 use chrono::TimeDelta;
 use tokio::task::JoinSet;
@@ -30,7 +30,7 @@ pub(super) async fn a_rotated_key_gives_its_place_to_its_successor(ledger: Port)
     let old = ledger.find(sold.id()).await.expect("found").expect("known");
     assert_eq!((old.successor(), old.revoked_at()), (Some(heir.id()), Some(now())));
 
-    // The order is the successor's, and both keys are found by it.
+    // The order belongs to the successor, and a search by the order finds both keys.
     let again = NewSale::new(key(9, 1).bought_with(order("A")), e_mail("again"));
     let again = ledger.issue(again).await.expect("answered");
     assert_eq!(again, Issue::Existing(heir.clone()));
@@ -38,7 +38,7 @@ pub(super) async fn a_rotated_key_gives_its_place_to_its_successor(ledger: Port)
     let found = ledger.search(&query).await.expect("searched").items;
     assert_eq!(found.iter().map(Key::id).collect::<Vec<_>>(), [heir.id(), sold.id()]);
 
-    // It goes on where the other one stopped.
+    // The successor continues with the count of the key that it replaced.
     let spend = async |id| ledger.change(id, use_at(now()), Vec::new()).await.expect("answered").expect("known");
     assert!(matches!(spend(sold.id()).await.expect_err("withdrawn").refusal, Refusal::Revoked { .. }));
     assert_eq!(spend(heir.id()).await.expect("granted").used(), 3);
@@ -47,7 +47,7 @@ pub(super) async fn a_rotated_key_gives_its_place_to_its_successor(ledger: Port)
     let restored = ledger.change(sold.id(), restore, Vec::new()).await.expect("answered").expect("known");
     assert_eq!(restored.expect_err("for good").refusal, Refusal::Replaced { successor: heir.id() });
 
-    // A change of the key that was withdrawn leaves the order with its successor, which can be rotated too.
+    // A change of the replaced key leaves the order with the successor, which can be rotated too.
     let expires_at = Some(now() + TimeDelta::days(9));
     let change = Change::SetTerms { at: now(), by: Actor::admin(), expires_at, limit: None };
     ledger.change(sold.id(), change, Vec::new()).await.expect("changed").expect("known").expect("allowed");
@@ -55,7 +55,7 @@ pub(super) async fn a_rotated_key_gives_its_place_to_its_successor(ledger: Port)
     let again = ledger.issue(NewSale::new(key(9, 1).bought_with(order("A")), Vec::new())).await.expect("answered");
     assert_eq!(again.into_key().id(), last.id());
 
-    // One e-mail about each successor.
+    // There is one e-mail about each successor.
     let due = ledger.claim_messages(now(), now() + TimeDelta::minutes(5), 9).await.expect("claimed");
     assert_eq!(due.iter().map(|message| message.key.id()).collect::<Vec<_>>(), [heir.id(), last.id()]);
 }
@@ -78,7 +78,7 @@ pub(super) async fn a_key_is_rotated_once_however_many_calls_race(ledger: Port) 
     let heirs: std::collections::HashSet<KeyId> = rotated.into_iter().map(|issue| issue.into_key().id()).collect();
     assert_eq!(heirs.len(), 1, "all are answered with the same successor");
     let heir = *heirs.iter().next().expect("one");
-    // A successor that leaks too has another one; whoever rotates the first key is answered with the last.
+    // A successor can be rotated too. Rotating the first key then returns the last successor.
     let last = rotate(&ledger, heir, 201).await.into_key();
     assert_eq!(rotate(&ledger, id, 202).await, Issue::Existing(last));
     let all = KeyQuery { limit: 1000, ..KeyQuery::default() };

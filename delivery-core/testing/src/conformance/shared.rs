@@ -1,4 +1,4 @@
-//! Two handles to one place, as two servers have them.
+//! Two open handles of one store, as two servers have them.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{Case, Ledgers, cases};
 use delivery_core::store::{Issue, NewSale, Outcome};
 
 cases![
-    /// What a [`Ledger`](delivery_core::store::Ledger) promises that several servers use at once.
+    /// The promises of a [`Ledger`](delivery_core::store::Ledger) that several servers use at once.
     SHARED: Ledgers, each_shared_case,
     what_one_handle_writes_the_other_reads,
     two_handles_count_as_one,
@@ -24,7 +24,7 @@ async fn what_one_handle_writes_the_other_reads(ledgers: Arc<Ledgers>) {
     let id = issue(&first, key(1, 4)).await.id();
     for count in 1..=3 {
         let (writes, reads) = if count % 2 == 1 { (&first, &second) } else { (&second, &first) };
-        // What it has read before, it must not answer with again.
+        // The reading handle must not answer from what it read before.
         assert_eq!(reads.find(id).await.expect("read").expect("known").used(), count - 1);
         let used =
             writes.change(id, use_at(now()), Vec::new()).await.expect("changed").expect("known").expect("allowed");

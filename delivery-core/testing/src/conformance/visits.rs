@@ -1,4 +1,4 @@
-//! Who is signed in at the desk, and buyers who have lost their keys.
+//! Sign-ins at the desk, and buyers' requests for lost keys.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use super::fixtures::{RACERS, key, now, revoke};
 use super::{Case, cases};
 
 cases![
-    /// What a store promises that keeps [`SignIns`](delivery_core::store::SignIns) and [`LostKeys`](delivery_core::store::LostKeys).
+    /// The promises of a store that keeps [`SignIns`](delivery_core::store::SignIns) and
+    /// [`LostKeys`](delivery_core::store::LostKeys).
     VISITS: dyn Ledger, each_visits_case,
     a_session_is_found_until_it_is_ended,
     sessions_that_are_over_are_pruned,
@@ -56,7 +57,7 @@ async fn ask(ledger: &Port, email: &str, at: DateTime<Utc>) {
     lost(ledger).ask(&email.parse().expect("an address"), at).await.expect("kept");
 }
 
-/// To whom e-mails are due at this time, about which key.
+/// Completes the e-mails that are due at this time, and returns their recipients and keys.
 async fn sent(ledger: &Port, at: DateTime<Utc>) -> Vec<(String, KeyId)> {
     let due = ledger.claim_messages(at, at + TimeDelta::minutes(1), RACERS).await.expect("claimed");
     let mut facts = Vec::new();

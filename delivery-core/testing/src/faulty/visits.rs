@@ -1,4 +1,4 @@
-//! Faults of what the pages need.
+//! Faults of the ports that the pages need: sign-ins and lost keys.
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};

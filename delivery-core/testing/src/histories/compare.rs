@@ -15,7 +15,7 @@ impl<F> Service<F>
 where
     F: Fixture<Store: Ledger + Sized>,
 {
-    /// Every key is as the model has it, and so is every e-mail that was sent.
+    /// Asserts that every key and every sent e-mail is as in the model.
     pub(super) async fn compare(&self, model: &Model) {
         let query = KeyQuery { limit: 1000, ..KeyQuery::default() };
         let found = self.delivery.keys(&query).await.expect("it is well").items;
@@ -48,7 +48,7 @@ where
         assert_eq!(sent, expected);
     }
 
-    /// Which key an e-mail is about, what it says, and which buyer it went to.
+    /// Returns which key an e-mail is about, its topic, and which buyer it went to.
     fn about(&self, message: &Message) -> (usize, Topic, usize) {
         let number = self.texts.iter().position(|text| message.text.contains(text)).expect("an e-mail with a key");
         let topic = match message.subject.parse() {

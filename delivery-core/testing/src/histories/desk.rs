@@ -1,4 +1,4 @@
-//! What the seller changes of keys, in the naive model, and requests that come again.
+//! The seller's changes of keys in the naive model, and repeated requests.
 
 use super::message::{Message, Topic};
 use super::model::{Model, NEVER, Request};
@@ -7,10 +7,10 @@ use serde_json::Value;
 
 const DAY: i64 = 86_400_000;
 const HOUR: i64 = 3_600_000;
-/// How long before a key expires its buyer is told.
+/// How long before the expiry of a key its buyer is notified, in milliseconds.
 const TOLD_BEFORE: i64 = 14 * DAY;
 
-/// What the seller's changes are answered with; the key is compared anyway.
+/// Returns the answer to the seller's changes. It has no body, because the keys are compared anyway.
 fn done() -> Answer {
     Answer::Http(200, Value::Null)
 }
@@ -20,7 +20,7 @@ fn refused() -> Answer {
 }
 
 impl Model {
-    /// The key that has the place of this one now.
+    /// Returns the last successor of this key, or the key itself if it has none.
     pub(super) fn heir(&self, mut key: usize) -> usize {
         while let Some(successor) = self.keys[key].successor {
             key = successor;
@@ -87,7 +87,7 @@ impl Model {
         let now = self.now;
         for key in &mut self.keys {
             let expires = key.expires * 1000;
-            // A key that neither was sold for that long nor lasts that long is of no news.
+            // Skips keys whose validity, both as sold and now, is shorter than the notice period.
             let is_long = key.granted.max(key.expires) - key.issued >= TOLD_BEFORE / 1000;
             let is_soon = is_long && now < expires && expires <= now + TOLD_BEFORE;
             if is_soon && !key.revoked && !key.is_used_up() && key.noticed != Some(key.expires) {

@@ -1,28 +1,29 @@
-//! A message of the naive model: when it is tried, and when it is given up.
+//! A message of the naive model: when it is tried, and when the worker gives up.
 
 use crate::Behaviour;
 
-/// Seconds to the second, third, … attempt at an e-mail, then always the last; on day five it is given up.
+/// Seconds until the second, third, … attempt at an e-mail. The last value repeats.
 const RETRIES: [i64; 8] = [5, 60, 300, 1_800, 7_200, 18_000, 36_000, 43_200];
 const GIVE_UP: i64 = 5 * 86_400_000;
-/// Unless it was tried fewer times than this.
+/// The worker does not give up on an e-mail that was tried fewer times than this.
 const FEWEST: usize = 15;
-/// An e-mail that may have been taken skips so many of the first waits.
+/// The number of waits at the start of `RETRIES` that are skipped if the mail server may have accepted the e-mail.
 const SKIPPED: usize = 4;
-/// An e-mail that is due later than this was made so by a clock that was wrong.
+/// The farthest credible due time of an e-mail, in milliseconds from now. A wrong clock has set a later one, which
+/// counts as past.
 const FARTHEST: i64 = 13 * 3_600_000;
 
-/// What an e-mail says.
+/// The subject of an e-mail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(clippy::exhaustive_enums, reason = "the e-mails that histories have")]
 pub enum Topic {
-    /// Here is the key.
+    /// The e-mail brings the key that was sold.
     Sold,
     /// The key was revoked after a refund.
     Refunded,
-    /// Here is the key again.
+    /// The e-mail brings the key again.
     Again,
-    /// Here is the key that took the place of another.
+    /// The e-mail brings the key that replaced another one.
     Successor,
     /// The key expires at this second.
     Expiring(i64),
@@ -31,7 +32,7 @@ pub enum Topic {
 #[derive(Debug, Clone)]
 pub(super) struct Message {
     pub(super) topic: Topic,
-    /// Which buyer.
+    /// The buyer, by index.
     pub(super) to: usize,
     queued: i64,
     due: i64,
@@ -51,12 +52,12 @@ impl Message {
         Self { topic, to, queued: now, due: now, attempts: 0, state: State::Waiting }
     }
 
-    /// It is to be tried again, as if it were new.
+    /// Queues the message again as if it were new.
     pub(super) fn renew(&mut self, now: i64) {
         *self = Self::queued(self.topic, self.to, now);
     }
 
-    /// It is given up without an attempt at the mail server, since what it says is not true any more.
+    /// Gives up without an attempt, because what the message says is no longer true.
     pub(super) fn give_up(&mut self) {
         self.state = State::Failed;
     }
@@ -69,14 +70,14 @@ impl Message {
         self.state == State::Waiting && (self.due <= now || self.due > now + FARTHEST)
     }
 
-    /// One attempt, with a mail server that behaves so. Returns what became of it.
+    /// Tries the message with a mail server that behaves as `mailer` says. Returns the message's new state.
     pub(super) fn attempt(&mut self, now: i64, mailer: Behaviour) -> State {
         self.queued = self.queued.min(now);
         self.attempts += 1;
         let skipped = if mailer == Behaviour::AcceptThenFail { SKIPPED } else { 0 };
         let wait = RETRIES[(self.attempts - 1 + skipped).min(RETRIES.len() - 1)] * 1000;
         let (next, last) = (now + wait, self.queued + GIVE_UP);
-        // The last attempt is made on day five itself, once.
+        // The last attempt is made exactly five days after the message was queued.
         let next = if now < last { Some(next.min(last)) } else { Some(next).filter(|_| self.attempts < FEWEST) };
         self.state = match (mailer, next) {
             (Behaviour::Accept, _) => State::Sent,

@@ -1,7 +1,7 @@
-//! The whole service, naively: lists, and the rules as the API's documentation words them.
+//! A naive model of the whole service: plain lists, and the rules as the API's documentation states them.
 //!
-//! [`Model`] is a reference for `proptest-state-machine`: its transitions are [`Step`]s, and after each of them [`Model::answer`] is
-//! what the service must answer.
+//! [`Model`] is a reference state machine for `proptest-state-machine`. Its transitions are [`Step`]s, and after each
+//! of them [`Model::answer`] is what the service must answer.
 
 use std::fmt;
 
@@ -14,56 +14,57 @@ use super::message::{Message, Topic};
 use super::step::{Answer, Limit, Step, Told};
 use crate::Behaviour;
 
-/// When histories begin, in milliseconds since 1970.
+/// The time at which histories begin, in milliseconds since 1970.
 pub(super) const BEGINNING: i64 = 1_795_255_200_000;
-/// `9999-12-31T23:59:59Z`.
+/// `9999-12-31T23:59:59Z`, in seconds since 1970.
 pub(super) const NEVER: i64 = 253_402_300_799;
-/// Terms of the products 1 and 2, in days and uses: its own, and those of the service.
+/// The terms of the products 1 and 2, in days and uses. Product 1 has its own terms; product 2 has those of the
+/// service.
 pub(super) const TERMS: [(i64, i64); 2] = [(2, 3), (365, -1)];
 pub(super) const BUYERS: [&str; 3] = ["ada@example.com", "Bob@example.com", "eve@shop.example"];
-/// A key, as the model has it.
+/// A key in the model.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Key {
-    /// What it unlocks.
+    /// The product that the key unlocks.
     pub product: i64,
-    /// Who bought it.
+    /// The buyer, by index.
     pub buyer: usize,
-    /// How often it may be used; -1 without a limit.
+    /// How often the key may be used; -1 without a limit.
     pub limit: i64,
-    /// How often it was used.
+    /// How often the key was used.
     pub used: i64,
-    /// Whether it is revoked.
+    /// Whether the key is revoked.
     pub revoked: bool,
-    /// The second from which it is expired.
+    /// The second from which the key is expired, since 1970.
     pub expires: i64,
-    /// The second until which it was sold.
+    /// The value of `expires` when the key was sold.
     pub(super) granted: i64,
-    /// Uses that it has from the key whose place it took.
+    /// The number of uses taken over from the key that this one replaced.
     pub inherited: i64,
-    /// Whether it is revoked for nothing but a dispute.
+    /// Whether a dispute is the only reason for the revocation.
     pub(super) disputed: bool,
     pub(super) order: Option<u8>,
     pub(super) issued: i64,
-    /// The key that took its place.
+    /// The key that replaced this one.
     pub(super) successor: Option<usize>,
-    /// The time at which it is to expire of which its buyer was told.
+    /// The value of `expires` of which the buyer was notified.
     pub(super) noticed: Option<i64>,
     pub(super) messages: Vec<Message>,
 }
 
-/// What a platform has reported of an order.
+/// What a platform has reported about an order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Deal {
     pub(super) key: Option<usize>,
     pub(super) is_refunded: bool,
     pub(super) is_disputed: bool,
     pub(super) is_won: bool,
-    /// Who has paid while it was disputed.
+    /// The buyers who paid while the order was disputed.
     pub(super) waiting: Vec<usize>,
 }
 
-/// A fetch that may come again.
+/// A fetch that may be repeated.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request {
     pub(super) key: usize,
@@ -73,18 +74,19 @@ pub(super) struct Request {
     pub(super) repeats: u32,
 }
 
-/// All there is.
+/// The state of the whole service.
 #[derive(Clone)]
 pub struct Model {
     pub(super) now: i64,
-    /// The keys, in the order of their issue.
+    /// The keys, in the order in which they were issued.
     pub keys: Vec<Key>,
     pub(super) mailer: Behaviour,
     pub(super) requests: Vec<Request>,
     pub(super) deals: [Deal; 3],
-    /// E-mails that the mail server took, of which key, what they say and to which buyer; twice where it hung up after the dot.
+    /// The e-mails that the mail server accepted: the key, the topic and the buyer. An e-mail is listed again each time
+    /// the mail server accepted it but then hung up.
     pub accepted: Vec<(usize, Topic, usize)>,
-    /// What the last step must be answered with.
+    /// The answer that the service must give to the last step.
     pub answer: Answer,
 }
 
@@ -95,7 +97,7 @@ impl fmt::Debug for Model {
 }
 
 impl Model {
-    /// Before anything has happened.
+    /// Returns the state before the first step.
     pub(super) fn new() -> Self {
         Self {
             now: BEGINNING,
@@ -119,7 +121,7 @@ impl ReferenceStateMachine for Model {
 
     fn transitions(state: &Self) -> BoxedStrategy<Step> {
         let key = || 0..state.keys.len().max(1);
-        // The last is no product.
+        // There is no product 9.
         let product = || select(vec![1_i64, 2, 1, 2, 9]);
         let buyer = || 0..BUYERS.len();
         let days = select(vec![None, Some(1), Some(2), Some(-1)]);
@@ -198,7 +200,8 @@ impl ReferenceStateMachine for Model {
             | Step::Change { key, .. }
             | Step::SendAgain { key, .. }
             | Step::Rotate { key } => *key < state.keys.len(),
-            // Which of two buyers gets the key of one sale that waits is not promised: it is the one that is looked at first.
+            // If two buyers paid for one disputed order, it is not specified which of them gets the key: the first
+            // event that is applied decides.
             Step::Event { order, told: Told::Paid, buyer, .. } => {
                 state.deals[usize::from(*order)].waiting.first().is_none_or(|first| first == buyer)
             }

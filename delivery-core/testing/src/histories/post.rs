@@ -1,4 +1,4 @@
-//! The post of the naive model: what is tried, and what failed.
+//! The outbox of the naive model: which e-mails are tried, and which failed.
 
 use super::message::{State, Topic};
 use super::model::Model;
@@ -6,7 +6,7 @@ use super::step::Answer;
 use crate::Behaviour;
 
 impl Model {
-    /// The worker tries all e-mails that are due.
+    /// Tries all e-mails that are due, as the worker does.
     pub(super) fn work(&mut self) -> Answer {
         let (mut sent, mut deferred, mut failed) = (0, 0, 0);
         for (number, key) in self.keys.iter_mut().enumerate() {
@@ -24,7 +24,7 @@ impl Model {
                     continue;
                 }
                 if matches!(self.mailer, Behaviour::Accept | Behaviour::AcceptThenFail) {
-                    // The address may have been corrected.
+                    // The e-mail goes to the key's current address, which may have been corrected.
                     self.accepted.push((number, message.topic, buyer));
                 }
                 match message.attempt(self.now, self.mailer) {
@@ -37,7 +37,7 @@ impl Model {
         Answer::Worked(sent, deferred, failed)
     }
 
-    /// The keys of e-mails that failed, all of which are to be tried again.
+    /// Queues all failed e-mails again, and returns their keys.
     pub(super) fn resend(&mut self) -> Answer {
         let now = self.now;
         let mut failed = Vec::new();

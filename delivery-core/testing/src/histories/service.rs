@@ -1,4 +1,4 @@
-//! The service under test, over any store, with time, chance and mail as inputs.
+//! The service under test, on any store. Time, randomness and mail are inputs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,11 +27,12 @@ use crate::{Fixture, ManualClock, RecordingMailer, SeededEntropy};
 const SECRET: &str = "the platform's secret";
 const TOKEN: &str = "the-seller's-token";
 
-/// The kinds of e-mails. Here each has its kind for a subject, and shows its key.
+/// The kinds of e-mails. In histories, the subject of each is the name of its kind, and the body is the key.
 const KINDS: [MessageKind; 5] =
     [MessageKind::Purchase, MessageKind::Revoked, MessageKind::Resend, MessageKind::Successor, MessageKind::Expiring];
 
-/// Ids by chance, and every e-mail's next attempt at the earliest.
+/// Entropy with random ids but no random delay of e-mails: the four bytes that delay a retry are zero, so each retry is
+/// due at the earliest time.
 #[derive(Debug)]
 struct Punctual(SeededEntropy);
 
@@ -52,7 +53,7 @@ pub(super) struct Service<F: Fixture> {
     clock: Arc<ManualClock>,
     pub(super) mailer: Arc<RecordingMailer>,
     entropy: Arc<Punctual>,
-    /// The keys as their buyers have them.
+    /// The texts of the keys, in the order in which they were issued.
     pub(super) texts: Vec<String>,
 }
 
@@ -77,7 +78,7 @@ where
         self.store.close().await;
     }
 
-    /// Takes the step; the answer must be the model's.
+    /// Takes the step, and asserts that the answer and the state are the model's.
     pub(super) async fn apply(&mut self, step: &Step, model: &Model) {
         let answer = match *step {
             Step::Order { order, product, buyer } => {
@@ -189,7 +190,7 @@ where
         let received = self.delivery.receive(&source, notification).await.expect("it is well");
         assert!(received.issued.len() <= 1, "one key a sale");
         self.delivery.apply_events().await.expect("it is well");
-        // Keys that came of it: their buyers have them by e-mail.
+        // Adds the keys that the event issued. Their buyers get them by e-mail.
         let query = KeyQuery { limit: 1000, ..KeyQuery::default() };
         for key in self.delivery.keys(&query).await.expect("it is well").items {
             let text = keyring().text(key.id(), key.granted().secret).expose().to_owned();
@@ -199,7 +200,7 @@ where
         }
     }
 
-    /// Whether the store has what a shop's desk and the platforms need.
+    /// Returns whether the store keeps what the seller's desk and the platforms need.
     pub(super) fn has_office(&self) -> bool {
         self.store.office().is_some()
     }
@@ -219,7 +220,7 @@ where
         }))
     }
 
-    /// What the seller's change of a key is answered with: the key is compared anyway.
+    /// Sends the seller's change of a key. The body of a success is dropped, because the keys are compared anyway.
     async fn desk(&self, endpoint: Endpoint, body: Value) -> Answer {
         let reply = endpoint.call(&self.delivery, seller(&body)).await;
         match reply.status().as_u16() {
@@ -260,13 +261,13 @@ where
     }
 }
 
-/// A call of the seller's.
+/// Returns an API call by the seller.
 fn seller(body: &Value) -> Call {
     let token = HeaderValue::try_from(format!("Bearer {TOKEN}")).expect("it is well");
     Call::new(Method::POST).json(body.to_string()).header(header::AUTHORIZATION, token)
 }
 
-/// The body without its sentences.
+/// Returns the status and the body without the message of an error.
 fn answer(status: u16, mut body: Value) -> Answer {
     if let Some(error) = body.get_mut("error").and_then(Value::as_object_mut) {
         assert!(error.remove("message").is_some_and(|message| message.is_string()));

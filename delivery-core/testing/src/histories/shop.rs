@@ -1,4 +1,4 @@
-//! The shop of the naive model: orders, what platforms report, and what keys are good for.
+//! The shop of the naive model: orders, reports of platforms, validations and fetches.
 
 use chrono::{DateTime, SecondsFormat};
 use serde_json::json;

@@ -1,47 +1,48 @@
-//! What can happen, and what it is answered with.
+//! The steps of a history, and the answers to them.
 
 use serde_json::{Value, json};
 
 use crate::Behaviour;
 
-/// What happens next. Keys are named by the order of their issue, from 0.
+/// A step of a history. Keys are numbered from 0, in the order in which they were issued.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Step {
-    /// The platform tells of a paid order.
+    /// The platform reports a paid order to the order webhook.
     Order {
         /// One of four orders.
         order: u8,
-        /// 1 or 2; 9 is no product.
+        /// Product 1 or 2, or 9, which does not exist.
         product: i64,
-        /// One of three buyers.
+        /// One of three buyers, by index.
         buyer: usize,
     },
-    /// A commerce platform reports something of an order of product 1. What it reports twice, and out of order, comes to the same.
+    /// A commerce platform reports something about an order of product 1. Repeated reports and reports out of order
+    /// must have the same result.
     Event {
         /// One of three orders, which are not those of [`Step::Order`].
         order: u8,
-        /// What.
+        /// What the platform reports.
         told: Told,
-        /// One of three buyers.
+        /// One of three buyers, by index.
         buyer: usize,
-        /// Of two events that say the same, which.
+        /// Which of two events that say the same.
         copy: u8,
     },
     /// The seller issues a key by hand.
     Issue {
-        /// As of an order.
+        /// As in [`Step::Order`].
         product: i64,
-        /// As of an order.
+        /// As in [`Step::Order`].
         buyer: usize,
-        /// For how long; `None` for the product's own terms, -1 for ever.
+        /// How many days the key is valid; `None` for the product's own terms, -1 for ever.
         days: Option<i64>,
-        /// How often; `None` for the product's own terms, -1 without a limit.
+        /// How often the key may be used; `None` for the product's own terms, -1 without a limit.
         uses: Option<i64>,
-        /// Whether an e-mail is sent.
+        /// Whether the buyer gets an e-mail.
         message: bool,
     },
-    /// Is the key valid?
+    /// Asks whether the key is valid.
     Validate {
         /// Which key.
         key: usize,
@@ -62,16 +63,16 @@ pub enum Step {
         /// One of two requests.
         request: u8,
     },
-    /// The same by HEAD, which counts none.
+    /// Fetches the product by HEAD, which counts no use.
     Head {
         /// Which key.
         key: usize,
         /// Which product.
         product: i64,
     },
-    /// With a key of which one character is another.
+    /// Fetches the product with a key in which one character was changed.
     Forged {
-        /// Which key it is made from.
+        /// Which key is changed.
         key: usize,
     },
     /// The seller revokes a key.
@@ -79,25 +80,25 @@ pub enum Step {
         /// Which key.
         key: usize,
     },
-    /// The seller gives a key back.
+    /// The seller lifts the revocation of a key.
     Restore {
         /// Which key.
         key: usize,
     },
-    /// The seller gives a key other terms.
+    /// The seller changes the terms of a key.
     Change {
         /// Which key.
         key: usize,
-        /// Days from its issue; -1 for ever.
+        /// The new validity, in days from the issue; -1 for ever.
         days: Option<i64>,
-        /// Another limit, or more uses.
+        /// A new limit, or additional uses.
         limit: Option<Limit>,
     },
     /// The seller sends a key again.
     SendAgain {
         /// Which key.
         key: usize,
-        /// To another address from now on.
+        /// The new buyer, if the address changes.
         buyer: Option<usize>,
     },
     /// The seller replaces a key whose text leaked.
@@ -105,62 +106,62 @@ pub enum Step {
         /// Which key.
         key: usize,
     },
-    /// What a running service does now and then: it tells buyers of keys that expire, marks those that have, and forgets old
-    /// requests.
+    /// The periodic work of a running service: it notifies buyers of keys that expire, marks expired keys, and prunes
+    /// old requests.
     Chores,
-    /// The clock moves, also back.
+    /// The clock moves, forward or back.
     Clock {
-        /// By so much.
+        /// By how much; negative for back.
         milliseconds: i64,
     },
-    /// From now on the mail server does this.
+    /// The mail server behaves like this from now on.
     Mailer(Behaviour),
-    /// The worker sends what is due.
+    /// The worker sends the e-mails that are due.
     Work,
-    /// The seller has all e-mails that failed sent again.
+    /// The seller retries all failed e-mails.
     Resend,
-    /// The service ends, in order or not, and starts again.
+    /// The service stops, cleanly or by a crash, and starts again.
     Restart {
-        /// Whether the store is left open, as a crash leaves it.
+        /// Whether the store is left open, as after a crash.
         crash: bool,
     },
 }
 
-/// How the seller changes what is left of a key.
+/// How the seller changes the use limit of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Limit {
-    /// So many uses; -1 without a limit.
+    /// The limit becomes this number; -1 without a limit.
     Set(i64),
-    /// So many more.
+    /// This number of uses is added to the limit.
     Add(i64),
 }
 
-/// What a platform reports.
+/// A platform's report about an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Told {
     /// The order was paid.
     Paid,
-    /// The money went back.
+    /// The payment was refunded.
     Refunded,
     /// The payment is disputed.
     Disputed,
-    /// The dispute was won.
+    /// The seller won the dispute.
     Won,
 }
 
-/// What a step must be answered with.
+/// The answer to a step.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Answer {
-    /// Nothing is answered.
+    /// The step has no answer.
     None,
-    /// A status, and the body but for sentences.
+    /// A status, and the body without the message of an error.
     Http(u16, Value),
-    /// 200 with this key.
+    /// Status 200 with this key.
     Key(usize),
-    /// E-mails sent, deferred, failed.
+    /// How many e-mails were sent, deferred and given up.
     Worked(usize, usize, usize),
     /// The keys whose e-mails had failed, one for each e-mail.
     Resent(Vec<usize>),
@@ -171,7 +172,7 @@ impl Answer {
         Self::Http(status, json!({ "error": { "code": code } }))
     }
 
-    /// The answer that has a product.
+    /// Returns the answer that contains a product.
     pub(super) fn served(product: i64) -> Self {
         let name = format!("Product {product}");
         let product = json!({ "id": product, "name": name, "type": "digital", "content": "# x" });

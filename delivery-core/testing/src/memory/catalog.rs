@@ -12,29 +12,29 @@ use delivery_core::post::{NewPost, Post, PostId};
 use delivery_core::product::{Listing, NewProduct, Product, ProductId, RefName};
 use delivery_core::store::{Action, Catalog, CatalogEditor, Edit, PostQuery, Posts, ProductNames, StoreError};
 
-/// The content that one list has at most, in bytes: 1 MiB.
+/// The maximum size of the content of all posts in one list, in bytes: 1 MiB.
 const MOST_CONTENT: usize = 1 << 20;
 
-/// A post, and how often it was changed.
+/// A post's id, and how often the post was changed.
 type PostVersion = (PostId, i64);
 
 #[derive(Default)]
 pub(super) struct Shop {
     products: BTreeMap<ProductId, Arc<Product>>,
     posts: BTreeMap<PostId, (Post, i64)>,
-    /// The number of the last post, also of one that was deleted.
+    /// The id of the last post that was added, even if it has been deleted.
     last_post: i64,
-    /// Lists that were asked for, each with the posts in it and how often those were changed.
+    /// The lists that were requested, each with the versions of its posts.
     lists: Vec<(Vec<PostVersion>, Arc<Vec<Post>>)>,
 }
 
 impl Shop {
-    /// The product that the host calls so.
+    /// Returns the product to which the host application gave this name.
     fn called(&self, host_ref: &HostRef) -> Option<&Arc<Product>> {
         self.products.values().find(|product| product.host_ref() == Some(host_ref))
     }
 
-    /// Refuses a name that another product has.
+    /// Refuses a product with a name that another product has.
     fn check(&self, product: &Product) -> Result<(), StoreError> {
         match product.host_ref().and_then(|host_ref| self.called(host_ref)) {
             Some(other) if other.id() != product.id() => return Err(StoreError::Refused { source: None }),
@@ -46,7 +46,7 @@ impl Shop {
         if product.refs().iter().any(is_taken) { Err(StoreError::Refused { source: None }) } else { Ok(()) }
     }
 
-    /// The product that the platform calls so.
+    /// Returns the product to which the platform gave this name.
     fn named(&self, source: &Source, name: &RefName) -> Option<&Arc<Product>> {
         self.products.values().find(|product| product.refs().iter().any(|it| it == (source, name)))
     }
@@ -192,7 +192,7 @@ impl Posts for MemoryStore {
     }
 }
 
-/// Refuses if there is something else than what `was` there.
+/// Fails with a conflict if the stored value differs from `was`, the one that the caller has read.
 fn unchanged<T: PartialEq>(is: Option<&T>, was: Option<&T>) -> Result<(), StoreError> {
     let is_other = is.zip(was).is_some_and(|(is, was)| is != was);
     if is_other { Err(StoreError::Conflict { source: None }) } else { Ok(()) }

@@ -24,12 +24,12 @@ pub(super) struct Mailbox {
     references: HashMap<ReferenceId, i64>,
     deals: HashMap<i64, DealRow>,
     customers: HashMap<(Source, OrderId), (Email, DateTime<Utc>)>,
-    /// What platforms call products that are put aside.
+    /// The platforms' names of products that the seller dismissed.
     dismissed: BTreeSet<(Source, RefName)>,
 }
 
 impl Mailbox {
-    /// How many events need the seller's attention.
+    /// Returns how many events need the seller's attention.
     pub(super) fn needs_attention(&self) -> u64 {
         let waiting = self.entries.values().filter(|entry| entry.outcome == Some(EventOutcome::NeedsAttention));
         waiting.count() as u64
@@ -53,7 +53,7 @@ impl Mailbox {
         self.entries.get(self.numbers.get(id)?)
     }
 
-    /// The deal that a reference leads to.
+    /// Returns the deal that a reference leads to.
     fn deal(&self, reference: &ReferenceId) -> Option<&Deal> {
         let mut row = self.deals.get(self.references.get(reference)?)?;
         while let Some(into) = row.deal.merged() {
@@ -62,7 +62,7 @@ impl Mailbox {
         Some(&row.deal)
     }
 
-    /// Whether a key renews by itself.
+    /// Returns whether a subscription renews the key.
     pub(super) fn renews(&self, key: &Key) -> bool {
         let sale = key.granted().order.as_ref().and_then(ReferenceId::of_sale);
         sale.is_some_and(|sale| {
@@ -71,7 +71,7 @@ impl Mailbox {
         })
     }
 
-    /// Whether a row is not the version that was loaded.
+    /// Returns whether a row has another version than the one that was loaded.
     pub(super) fn conflicts(&self, writes: &InboxWrites) -> bool {
         let version = |entry: &InboxEvent| self.entry(&entry.id).map_or(0, |entry| entry.version);
         let deal_version = |row: &DealRow| self.deals.get(&row.number).map_or(0, |row| row.version);
@@ -80,7 +80,7 @@ impl Mailbox {
             || writes.references.iter().any(|(reference, _)| self.references.contains_key(reference))
     }
 
-    /// Forgets an address: what waits to be applied or was dismissed, and customers.
+    /// Erases an address: deletes its customers, and the bodies of their events that wait or were dismissed.
     pub(super) fn erase(&mut self, email: &Email) {
         let (same, others) =
             std::mem::take(&mut self.customers).into_iter().partition(|(_, (of, _))| of.is_same(email));

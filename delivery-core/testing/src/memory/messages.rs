@@ -25,9 +25,9 @@ struct Entry {
     attempts: u32,
     token: i64,
     state: State,
-    /// Why its last attempt failed.
+    /// Why the last attempt failed.
     reason: Option<String>,
-    /// The route by which its last attempt failed.
+    /// The route by which the last attempt failed.
     route: Option<Route>,
 }
 
@@ -38,7 +38,7 @@ enum State {
     Failed(DateTime<Utc>, String, Route),
 }
 
-/// A message that lacks only its key.
+/// A leased message without its key.
 pub(super) struct Claimed {
     lease: Lease,
     kind: MessageKind,
@@ -56,7 +56,8 @@ impl Claimed {
 }
 
 impl Entry {
-    /// When it is due, if it waits. Times that no clock should have written count as past.
+    /// Returns when the message is due, if it is due by `now`. A time too far ahead, which a correct clock cannot have
+    /// written, counts as past.
     fn due(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let ahead = |at: DateTime<Utc>, most| at.signed_duration_since(now) > most;
         match self.state {
@@ -136,11 +137,12 @@ impl Queue {
                 State::Due(entry.queued_at)
             }
         };
-        // A completed lease is over: its token completes nothing a second time.
+        // A completed lease is over: its token cannot complete the message a second time.
         entry.token += 1;
     }
 
-    /// Failed messages, each made with its key.
+    /// Returns the result of `make` for each failed message. `make` takes the key's id, and a function from the key to
+    /// the message.
     pub(super) fn failed<T>(
         &self,
         make: impl Fn(KeyId, &dyn Fn(Key) -> FailedMessage) -> T,
@@ -159,14 +161,14 @@ impl Queue {
         })
     }
 
-    /// The key of a failed message that is due now.
+    /// Makes a failed message due now, and returns its key. Returns `None` if the message has not failed.
     pub(super) fn retry(&mut self, message: MessageNumber, now: DateTime<Utc>) -> Option<KeyId> {
         let failed = self.0.get_mut(&message).filter(|entry| matches!(entry.state, State::Failed(..)))?;
         failed.renew(now);
         Some(failed.key)
     }
 
-    /// Messages, newest first.
+    /// Returns the messages, newest first.
     pub(super) fn stored(&self) -> impl Iterator<Item = StoredMessage> {
         self.0.iter().rev().map(|(message, entry)| {
             let (state, at) = match entry.state {
@@ -188,8 +190,9 @@ impl Queue {
         })
     }
 
-    /// Forgets an address, which `pseudonym` replaces: of the keys that `has` tells, and of those that `had` tells, which have another
-    /// buyer now, whom their messages go to.
+    /// Replaces an address by `pseudonym` in the messages of keys that have the address (`has`) or had it before a
+    /// correction (`had`). Removes the unsent messages of the former. Those of the latter stay, because they are sent
+    /// to the corrected address.
     pub(super) fn erase(
         &mut self,
         email: &Email,

@@ -18,7 +18,7 @@ use delivery_core::store::{NewAuditEntry, NewMessage, Row, number_at};
 use delivery_core::terms::NEVER;
 
 impl State {
-    /// Adds an entry to the audit log, of a key or of a product.
+    /// Adds an entry about a key, a product or neither to the audit log.
     pub(super) fn log(&mut self, (key, product): (Option<KeyId>, Option<ProductId>), action: Action, edit: Edit) {
         self.number += 1;
         let Edit { at, by, detail } = edit;
@@ -26,13 +26,13 @@ impl State {
         self.log.insert(number, AuditEntry { number, at, actor: by, action, key, product, detail });
     }
 
-    /// Keeps an entry of the audit log that was planned, of key `id`.
+    /// Stores an audit entry that the planner made, about key `id`.
     pub(super) fn keep(&mut self, event: &NewAuditEntry, id: KeyId) {
         let NewAuditEntry { number, at, actor, action, detail, .. } = event.clone();
         self.log.insert(number, AuditEntry { number, at, actor, action, key: Some(id), product: None, detail });
     }
 
-    /// Keeps who had an event of a platform applied or dismissed.
+    /// Stores an audit entry about a platform event that somebody applied or dismissed.
     pub(super) fn keep_applied(&mut self, number: i64, action: Action, edit: &Edit) {
         let Edit { at, by, detail } = edit.clone();
         self.log.insert(number, AuditEntry { number, at, actor: by, action, key: None, product: None, detail });
@@ -162,7 +162,8 @@ impl Records for MemoryStore {
             } else if entry.action != Action::EmailChanged
                 && entry.detail.as_ref().is_some_and(|detail| names(detail, email))
             {
-                // An address that contains this one is another person's.
+                // Notes of address changes are kept otherwise: an address in them that only contains this one is
+                // another person's.
                 entry.detail = Some("erased".to_owned());
             }
         }
@@ -195,7 +196,7 @@ impl Records for MemoryStore {
     }
 }
 
-/// Whether `text` contains the address.
+/// Returns whether `text` contains the address.
 pub(super) fn names(text: &str, email: &Email) -> bool {
     text.to_ascii_lowercase().contains(&email.as_str().to_ascii_lowercase())
 }

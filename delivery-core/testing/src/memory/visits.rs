@@ -1,4 +1,4 @@
-//! Sessions of the desk, and requests of buyers who have lost their keys, in memory.
+//! Sessions of the desk, and buyers' requests for lost keys, in memory.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,7 +16,7 @@ use delivery_core::store::{NewMessage, number_at};
 #[derive(Default)]
 pub(super) struct Visits {
     sign_ins: HashMap<SignInId, SignIn>,
-    /// Addresses, by the number of their request.
+    /// The addresses that asked for their keys, by the number of the request.
     lost: BTreeMap<i64, Email>,
 }
 

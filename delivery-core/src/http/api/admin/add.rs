@@ -1,4 +1,4 @@
-//! The seller adds something: `POST /api/admin/…`.
+//! The seller adds a product, a key or a post: `POST /api/admin/…`.
 
 use std::time::Duration;
 
@@ -24,11 +24,11 @@ use crate::{
     product::{RefName, Refs},
 };
 
-/// What the seller's rows have in common.
+/// The common part of the rows of the seller's commands.
 pub(in crate::http) const SELLER: Row = Row {
     path: "",
     verb: Verb::Post,
-    // A seller may have a slow line.
+    // Sellers may have slow connections.
     body: BodyRule::Json { limit: 2 << 20, deadline: Duration::from_secs(30) },
     limit: Some(Policy::Admin),
     handler: Handler::Seller(|_, _, _| Box::pin(async { Reply::not_found() })),
@@ -110,7 +110,7 @@ async fn add_product(delivery: &Delivery, seller: Seller, fields: Fields<'_>) ->
     let has_names = product.has_names();
     Ok(match delivery.desk(seller.actor()).add_product(product).await {
         Ok(product) => Reply::json(&wire::Added::of(&product)),
-        // Nothing else that comes in this way is to be one product's.
+        // Of the values that this endpoint sets, only `refs` must be unique among products.
         Err(StoreError::Refused { .. }) if has_names => {
             return Err(Fault::malformed("refs", Invalid::expected("must be names that no other product has")));
         }
@@ -142,7 +142,7 @@ async fn add_post(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Re
     })
 }
 
-/// What platforms call a product: `{"stripe": ["plink_1"]}`.
+/// Returns the platforms' names for a product, such as `{"stripe": ["plink_1"]}`.
 pub(in crate::http) fn refs_of(delivery: &Delivery, fields: &Fields<'_>) -> Result<Option<Refs>, Fault> {
     const EXPECTED: Invalid = Invalid::expected(
         "must be an object of lists of names, each of 1 to 255 characters without control characters",
@@ -160,14 +160,14 @@ pub(in crate::http) fn refs_of(delivery: &Delivery, fields: &Fields<'_>) -> Resu
     Refs::new(names).map(Some).map_err(|expected| Fault::malformed("refs", expected))
 }
 
-/// A platform that is known.
+/// Returns a platform by its name; `None` unless the crate or the host application supports it.
 pub(in crate::http) fn platform_named(delivery: &Delivery, name: &str) -> Option<Source> {
     let is_known = PlatformPath::BUILT_IN.iter().any(|known| known.name() == name)
         || delivery.inner.platforms.named(name).is_some();
     name.parse().ok().filter(|_| is_known)
 }
 
-/// An object in which no name comes twice.
+/// An object of string lists without duplicate names.
 struct Strict(std::collections::BTreeMap<String, Vec<String>>);
 
 impl<'de> serde::Deserialize<'de> for Strict {
@@ -203,13 +203,13 @@ pub(in crate::http) fn terms(fields: &Fields<'_>) -> Result<OwnTerms, Fault> {
     })
 }
 
-/// RFC 3339 with an offset, in a year that RFC 3339 can write back.
+/// Returns an RFC 3339 timestamp in whole seconds, from 1970 to 9999.
 pub(in crate::http) fn timestamp_of(fields: &Fields<'_>, field: &str) -> Result<Option<DateTime<Utc>>, Fault> {
     const EXPECTED: Invalid =
         Invalid::expected("must be an RFC 3339 timestamp from 1970 to 9999, such as 2026-11-21T10:00:00Z");
     let Some(text) = fields.text_of(field)? else { return Ok(None) };
     let at = DateTime::parse_from_rfc3339(&text).map_err(|_| Fault::malformed(field, EXPECTED))?.to_utc();
-    // Drops fractions of a second, and a leap second, so that this answer and the list show the same time.
+    // Drops fractions of a second, and a leap second, so that this reply and the list show the same time.
     let at = at.with_nanosecond(0).unwrap_or(at);
     let writable = (DateTime::UNIX_EPOCH..=crate::terms::NEVER).contains(&at);
     writable.then_some(Some(at)).ok_or_else(|| Fault::malformed(field, EXPECTED))

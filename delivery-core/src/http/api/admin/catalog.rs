@@ -1,4 +1,4 @@
-//! Products and posts: changing them.
+//! Changing products and posts.
 
 use super::add::{refs_of, terms, timestamp_of};
 use super::{COMMAND, answered};
@@ -74,7 +74,7 @@ pub(in crate::http) static DELETE_POST: Row = Row {
 async fn update_product(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
     let checked = |field: &'static str| move |expected: Invalid| Fault::malformed(field, expected);
     let id = fields.integer("id", ProductId::new)?.ok_or_else(|| Fault::missing("id"))?;
-    // An unknown product counts before what is to be said of it.
+    // Answer 404 for an unknown product before reporting invalid fields.
     match delivery.product(id).await {
         Ok(Some(_)) => {}
         Ok(None) => return Ok(Reply::not_found()),
@@ -86,7 +86,7 @@ async fn update_product(delivery: &Delivery, seller: Seller, fields: Fields<'_>)
         if let Some(name) = fields.text_of("name")? {
             facts = facts.name(name).map_err(checked("name"))?;
         }
-        // It may be emptied.
+        // An empty description is allowed.
         if let Some(description) = fields.given_text("description")? {
             facts = facts.description(description).map_err(checked("description"))?;
         }
@@ -115,7 +115,7 @@ async fn update_product(delivery: &Delivery, seller: Seller, fields: Fields<'_>)
             Some(product) => Reply::json(&wire::Added::of(&product)),
             None => Reply::not_found(),
         },
-        // Nothing else that comes in this way is to be one product's.
+        // Of the values that this endpoint sets, only `refs` must be unique among products.
         Err(StoreError::Refused { .. }) if refs.is_some() => {
             return Err(Fault::malformed("refs", Invalid::expected("must be names that no other product has")));
         }

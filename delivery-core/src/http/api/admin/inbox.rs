@@ -1,4 +1,4 @@
-//! Events of commerce platforms: what they came to, and applying them again.
+//! Events of commerce platforms: listing them with their outcomes, applying them again, and dismissing them.
 
 use super::add::platform_named;
 use super::{COMMAND, LIST, answered, before, failure, number, page_size, parsed, wire};

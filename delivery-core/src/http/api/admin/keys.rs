@@ -1,4 +1,4 @@
-//! Keys: finding, withdrawing and correcting them.
+//! Finding, revoking and correcting keys.
 
 use chrono::{DateTime, Utc};
 
@@ -17,7 +17,7 @@ use crate::store::{AuditQuery, KeyQuery, MessageQuery, StoreError};
 use crate::terms::{UseLimit, Uses, Validity};
 use crate::text::Invalid;
 
-/// How many uses, messages and audit entries are shown of a key.
+/// The maximum number of uses, of messages and of audit entries in a key's history.
 const NEWEST: usize = 50;
 
 pub(in crate::http) static KEYS: Row = Row {
@@ -202,7 +202,7 @@ async fn key(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, 
     })
 }
 
-/// What a store that keeps no such thing has: nothing.
+/// Converts [`StoreError::Unsupported`] to `None`, for stores that do not keep these records.
 fn or_none<T>(found: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match found {
         Ok(found) => Ok(Some(found)),

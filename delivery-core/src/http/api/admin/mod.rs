@@ -1,4 +1,4 @@
-//! What the seller does: `/api/admin/…`.
+//! The seller's endpoints: `/api/admin/…`.
 
 pub(in crate::http) mod add;
 mod catalog;
@@ -22,15 +22,15 @@ use crate::key::Refusal;
 use crate::limit::Policy;
 use crate::text::Invalid;
 
-/// How many a page has unless the call says otherwise.
+/// The default number of items of a page.
 const PAGE: usize = 50;
-/// The most that a page has.
+/// The maximum number of items of a page.
 const MOST: i64 = 100;
 
-/// What the rows of commands have in common.
+/// The common part of the rows of commands.
 const COMMAND: Row = add::SELLER;
 
-/// What the rows of lists have in common.
+/// The common part of the rows of lists.
 const LIST: Row = Row {
     path: "",
     verb: Verb::Get,
@@ -53,19 +53,19 @@ async fn answered(answer: impl Future<Output = Result<Reply, Fault>>) -> Reply {
     answer.await.unwrap_or_else(Reply::from)
 }
 
-/// A parameter read by `T`.
+/// Returns a query parameter parsed as `T`.
 fn parsed<T: std::str::FromStr<Err = Invalid>>(call: &Call, name: &str) -> Result<Option<T>, Fault> {
     let Some(text) = query::parameter(call, name)? else { return Ok(None) };
     text.parse().map(Some).map_err(|expected| Fault::malformed(name, expected))
 }
 
-/// `limit`: 1 to 100; what is more counts as 100.
+/// Returns the parameter `limit`, from 1 to 100. Larger values count as 100.
 fn page_size(call: &Call) -> Result<usize, Fault> {
     let Some(text) = query::parameter(call, "limit")? else { return Ok(PAGE) };
     query::at_least_one("limit", &text, MOST)
 }
 
-/// `before`, where it is a number of ours. It is opaque to who calls.
+/// Returns the parameter `before` of lists that are paged by row number. Callers treat it as opaque.
 fn before(call: &Call) -> Result<Option<i64>, Fault> {
     let Some(text) = query::parameter(call, "before")? else { return Ok(None) };
     integer("before", &text, Ok).map(Some).map_err(|_| Fault::malformed("before", MADE_UP))
@@ -73,12 +73,12 @@ fn before(call: &Call) -> Result<Option<i64>, Fault> {
 
 const MADE_UP: Invalid = Invalid::expected("must be what next said");
 
-/// The id of a row that has a number of ours.
+/// Parses the id of a row whose id is its row number.
 fn number(text: &str) -> Result<i64, Fault> {
     integer("id", text, Ok).map_err(|_| Fault::malformed("id", Invalid::expected("must be an id from a list")))
 }
 
-/// Converts the error of a use case of the seller's, who may know what a buyer may not.
+/// Converts an error into a reply for the seller, who is told details that a buyer is not.
 fn failure(error: Error) -> Reply {
     let refused = |message: &'static str| Reply::from(Fault::invalid(message));
     match error {

@@ -1,4 +1,4 @@
-//! Messages, the audit log, figures, and forgetting a person.
+//! Messages, the audit log, figures, and erasing a customer.
 
 use super::{COMMAND, LIST, answered, before, number, page_size, parsed, wire};
 use crate::delivery::Delivery;
@@ -10,7 +10,7 @@ use crate::http::{Call, Reply};
 use crate::store::{AuditQuery, MessageNumber, MessageQuery};
 use crate::text::Invalid;
 
-/// Days of figures unless the call says otherwise, and at most.
+/// The default number of days of figures, and the maximum.
 const DAYS: u32 = 30;
 const MOST_DAYS: u32 = 365;
 
@@ -101,7 +101,7 @@ async fn retry(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Resul
         if desk.retry_message(message).await? {
             return Ok(true);
         }
-        // It did not fail, or there is no such message.
+        // Nothing was queued: the message is not in the state failed, or does not exist. Find out which.
         let query = MessageQuery {
             before: message.get().checked_add(1).map(MessageNumber::new),
             limit: 1,

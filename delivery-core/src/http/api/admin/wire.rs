@@ -1,4 +1,4 @@
-//! The JSON that the seller's endpoints answer: keys, and what was done with them.
+//! The JSON of the seller's endpoints: keys and their history.
 
 mod records;
 

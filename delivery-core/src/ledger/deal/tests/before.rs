@@ -1,4 +1,4 @@
-//! Deals that earlier versions stored: what was granted stays, until a charge names a date.
+//! Deals that earlier versions stored. What these versions granted is kept until a charge names a date.
 
 use super::world::*;
 use super::*;

@@ -1,4 +1,5 @@
-//! No key lives longer than it is paid for, whatever a platform reports, in any order and however often: a [model] of money says so.
+//! No key is valid longer than it is paid for, whatever a platform reports, in any order and however often. A [model]
+//! of the money checks this.
 
 mod model;
 mod shop;
@@ -11,23 +12,23 @@ use self::shop::{Way, reports};
 use super::world::*;
 use super::*;
 
-/// The products' own days.
+/// The products' own validity, in days.
 const OWN: [i64; 4] = [0, 10, 15, 20];
-/// The sale that is of no subscription. Those before it are of the subscription `S`.
+/// The sale that belongs to no subscription. The sales before it belong to the subscription `S`.
 const ALONE: usize = 4;
 
-/// What was told, and what came of it.
+/// The reports so far, and their result.
 #[derive(Debug, Default)]
 struct Play {
     world: World,
     told: Vec<Report>,
     waiting: Vec<Report>,
-    /// The latest date that the seller has set.
+    /// The latest expiry that the seller has set for each key.
     set: BTreeMap<KeyId, DateTime<Utc>>,
 }
 
 impl Play {
-    /// Tells a report, and tries again what waits until that changes nothing.
+    /// Reports once, and retries the waiting reports until that changes nothing.
     fn tell(&mut self, report: &Report) {
         self.told.push(report.clone());
         self.waiting.push(report.clone());
@@ -49,7 +50,8 @@ impl Play {
         panic!("what waits changes something again and again: {:#?}", self.told);
     }
 
-    /// A report with keys as they are offered: of what it names, else of what was sold.
+    /// Returns a report with the keys that the service would offer: for the products that the report names, else for
+    /// those sold.
     fn with_offers(&self, told: &Report) -> Report {
         let offers = |lines: &[Bought], is_known: bool, at: DateTime<Utc>| {
             let named: BTreeSet<ProductId> = lines.iter().filter_map(|line| line.product).collect();
@@ -77,7 +79,8 @@ impl Play {
         self.world.keys.iter().map(|(key, held)| (*key, held.until, held.revoked)).collect()
     }
 
-    /// Compares keys with the money for each product of each group of sales: those of the subscription, and each other.
+    /// Compares keys with the money for each product in each group of sales. The sales of the subscription are one
+    /// group; each other sale is a group of its own.
     fn check(&self, way: Way) {
         let model = Model(&self.told);
         let (members, others): (Vec<usize>, Vec<usize>) = (0..=ALONE).partition(|sale| model.is_member(*sale));
@@ -95,11 +98,11 @@ impl Play {
             let told =
                 || format!("{keys:#?} of {payers:?}, {left:?} are left, {disputed:?} disputed: {:#?}", self.told);
             assert!(keys.is_empty() || left.iter().any(|it| !disputed.contains(it)), "nothing is paid: {}", told());
-            // A sale that is told between a refund and the failure of that is not issued.
+            // A sale that is reported between a refund and the failure of that refund is not issued.
             let has_failed = self.told.iter().any(|report| matches!(report, Report::Kept { .. }));
             let is_owed = !left.is_empty() && disputed.is_empty() && !has_failed;
             assert!(!is_owed || !keys.is_empty(), "it is paid for and has no key: {}", told());
-            // Orders of which nobody knew that they are of one subscription may have a key each.
+            // Orders that were not known to belong to one subscription may have a key each.
             let most = if way == Way::Linked { group.len() } else { left.len() };
             assert!(keys.len() <= most, "more keys than payments: {}", told());
             let paid = left.iter().map(|it| model.paid_until(*it, product, &payers, &left)).max();
@@ -128,8 +131,8 @@ proptest! {
                 *set = day(date).max(*set);
             }
             if what < 4 {
-                // A copy changes nothing, neither of what was paid nor of what the seller has set. It issues at most what a sale that was
-                // told between a refund and the failure of that refund is owed.
+                // A copy changes neither what was paid nor what the seller has set. It issues at most the key that is
+                // owed for a sale that was reported between a refund and the failure of that refund.
                 let (before, copy) = (play.keys(), play.told[which.index(play.told.len())].clone());
                 play.tell(&copy);
                 let has_failed = play.told.iter().any(|report| matches!(report, Report::Kept { .. }));

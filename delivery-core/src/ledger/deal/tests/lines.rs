@@ -1,4 +1,4 @@
-//! A line stays what it was sold as; what becomes known later is served too.
+//! A line keeps the product as which it was sold. Lines that are mapped later are served too.
 
 use super::world::*;
 use super::*;
@@ -35,7 +35,7 @@ fn lines_that_become_known_as_a_product_that_was_sold_add_to_its_key() {
     for known in [both(), one()] {
         assert_eq!((world.report(&known), world.added), (ReportOutcome::Known, 1));
     }
-    // Also if the others were refunded meanwhile: what was added was paid.
+    // Also if the other lines were refunded meanwhile: the added line was paid.
     let returned = || refunded(ChargeRef::Order(id("o")), returned("r1", &[("l1", 2)]));
     for reports in [[one(), returned(), both()], [one(), both(), returned()]] {
         assert_eq!(World::of(&reports).products(), [1], "{reports:#?}");
@@ -65,10 +65,10 @@ fn an_order_of_other_things_needs_the_seller() {
         (Links::default(), vec![line("a", 1, 1, Term::Unsaid), unmapped("b", 1, Term::Unsaid)], false),
         (Links::default(), vec![unmapped("b", 1, Term::Unsaid)], false),
         (Links::default(), vec![line("a", 1, 1, Term::Unsaid), fee()], false),
-        // A fee beside the plan is no alarm.
+        // A fee beside the plan needs no product.
         (of_subscription(), vec![line("a", 1, 1, period(0, 30)), fee()], true),
         (of_subscription(), vec![fee()], false),
-        // What was used before pays for nothing.
+        // Usage before the payment pays for nothing to come.
         (of_subscription(), vec![unmapped("b", 1, period(-30, 0))], true),
     ] {
         let mut world = World::of(&[charged("o", 0, links, lines.clone())]);

@@ -1,4 +1,4 @@
-//! Deals come to the same in whatever order their events come, and however often.
+//! Deals have the same result in whatever order their reports come, and however often.
 
 mod before;
 mod hostile;

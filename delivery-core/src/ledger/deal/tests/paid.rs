@@ -62,7 +62,7 @@ fn a_product_without_a_key_of_the_subscription_gets_one() {
         || charged("o", 0, of_subscription(), vec![line("plan", 1, 1, period(0, 31)), line("book", 2, 1, Term::Once)]);
     let other = || charged("c2", 10, of_subscription(), vec![line("big", 3, 1, period(10, 41))]);
     for order in orders(&[both(), other(), paid("c3", 31, period(31, 59))]) {
-        // A book beside the plan keeps its own days; the old plan ends with what was paid for it.
+        // A book beside the plan keeps its own validity; the old plan ends with what was paid for it.
         assert_eq!(World::of(&order).standing(), [(1, 62), (2, 365), (3, 44)], "{order:#?}");
     }
 }
@@ -157,7 +157,7 @@ fn what_a_seller_is_shown_of_a_subscription() {
     let world = World::of(&[paid("c1", 0, period(0, 31)), ended(20)]);
     let shown = world.deal.subscription("c1", product(1)).unwrap();
     assert_eq!((shown.name, shown.paid_until), ("sub", Some(day(20))));
-    // Of what nothing says, and what was refunded, no date is paid.
+    // If no report names a date, or the charge was refunded, no paid date is shown.
     for world in
         [World::of(&[paid("c1", 0, Term::Unsaid)]), World::of(&[paid("c1", 0, period(0, 31)), order_refunded("c1")])]
     {

@@ -1,4 +1,4 @@
-//! What the seller sets stays.
+//! What the seller sets is kept.
 
 use super::world::*;
 use super::*;

@@ -1,4 +1,4 @@
-//! Keys, as far as a deal changes them, and reports in few words.
+//! Keys, as far as a deal changes them, and short functions that make reports.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,16 @@ use crate::ledger::deal::*;
 use crate::order::OrderId;
 use crate::product::ProductId;
 
-/// How long a key of a subscription lives beyond what is paid.
+/// How long a subscription's key is valid beyond the time that is paid for.
 pub(super) const GRACE: TimeDelta = TimeDelta::days(3);
 
-/// Keys, as far as a deal changes them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct World {
     pub(super) deal: Deal,
     pub(super) keys: BTreeMap<KeyId, Held>,
     pub(super) waiting: Vec<Report>,
     pub(super) notes: usize,
-    /// Uses that were added to keys, in pieces.
+    /// The number of pieces whose uses were added to keys.
     pub(super) added: u64,
 }
 
@@ -55,12 +54,12 @@ impl World {
         came
     }
 
-    /// Whether an order needs nothing that it has not.
+    /// Whether an order lacks nothing.
     pub(super) fn serves(&self, order: &str) -> bool {
         self.deal.serves(&View::of(&self.deal, GRACE), order)
     }
 
-    /// Reports again what waits.
+    /// Reports the waiting reports again.
     pub(super) fn retry(&mut self) {
         for waiting in std::mem::take(&mut self.waiting) {
             self.report(&waiting);
@@ -90,7 +89,7 @@ impl World {
         }
     }
 
-    /// The products of keys that are not revoked, each with the day on which it expires.
+    /// The products of keys that are not revoked, each with its key's expiry in days after 1 January 2026.
     pub(super) fn standing(&self) -> Vec<(i64, i64)> {
         let standing = self.keys.values().filter(|held| held.revoked.is_none());
         let mut standing: Vec<_> = standing.map(|held| (held.product, (held.until - day(0)).num_days())).collect();
@@ -103,7 +102,7 @@ impl World {
     }
 }
 
-/// All orders of `reports`, each report twice.
+/// All permutations of `reports`, with all reports repeated at the end.
 pub(super) fn orders(reports: &[Report]) -> Vec<Vec<Report>> {
     fn permutations(reports: &[Report]) -> Vec<Vec<Report>> {
         if reports.len() < 2 {
@@ -120,7 +119,7 @@ pub(super) fn orders(reports: &[Report]) -> Vec<Vec<Report>> {
     permutations(reports).into_iter().map(|order| [order.clone(), order].concat()).collect()
 }
 
-/// 1 January 2026, and so many days.
+/// The time this number of days after 1 January 2026.
 pub(super) fn day(days: i64) -> DateTime<Utc> {
     "2026-01-01T00:00:00Z".parse::<DateTime<Utc>>().unwrap() + TimeDelta::days(days)
 }
@@ -133,7 +132,7 @@ pub(super) fn product(number: i64) -> ProductId {
     ProductId::new(number).unwrap()
 }
 
-/// A key of 365 days, offered on the first day.
+/// An offer of a key that is valid for 365 days from the first day.
 pub(super) fn offer(number: i64, pieces: u64) -> Offer {
     let identity = (KeyId::random(&crate::SystemClock, &crate::entropy::SystemEntropy), SecretVersion::from_stored(1));
     let email = "ada@example.com".parse().unwrap();
@@ -141,7 +140,7 @@ pub(super) fn offer(number: i64, pieces: u64) -> Offer {
     Offer { product: product(number), pieces, sale: NewSale::new(key, Vec::new()) }
 }
 
-/// A line of a product with days of its own.
+/// A line of a product whose own validity is 365 days.
 pub(super) fn line(name: &str, number: i64, pieces: u64, term: Term) -> Bought {
     let own = Some(Own::Days(365));
     Bought { product: Some(product(number)), own, ..unmapped(name, pieces, term) }
@@ -221,7 +220,7 @@ pub(super) fn disputed(number: &str) -> Report {
     Report::Disputed(dispute(by_payment(), number, Vec::new()))
 }
 
-/// A dispute about these lines; about all if there are none.
+/// A dispute about these lines; about all of the charge if there are none.
 pub(super) fn dispute(of: ChargeRef, number: &str, lines: Vec<Returned>) -> Dispute {
     let extent = if lines.is_empty() { Extent::Full } else { Extent::Lines { refund: String::new(), lines } };
     Dispute { number: Some(number.to_owned()), extent, ..Dispute::from(of) }
@@ -235,7 +234,7 @@ pub(super) fn won(number: &str) -> Report {
     })
 }
 
-/// The end of any dispute.
+/// The end of a dispute that does not say which one.
 pub(super) fn ended(of: ChargeRef, end: &str) -> Dispute {
     Dispute { end: Some(end.to_owned()), ..Dispute::from(of) }
 }

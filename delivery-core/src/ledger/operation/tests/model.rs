@@ -1,4 +1,4 @@
-//! A plan against a reference that is as plain as it can be: keys and orders in maps, one operation after another.
+//! Compares plans with a model that is as simple as possible: keys and orders in maps, one operation after another.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::key::LimitChange;
 
-/// What happens to keys 0 to 5: an issue, or a change. Two of them are issued by hand, and two for each of two orders.
+/// A step on one of keys 0 to 5: an issue, or a change. Two of the keys are issued by hand, and two for each of two
+/// orders.
 #[derive(Debug, Clone)]
 enum Step {
     Issue(u8),
@@ -22,7 +23,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..30)
 }
 
-/// Changes in the first minutes of a key, of the right product mostly, that leave it valid or end it.
+/// Changes in the first minutes of a key, mostly for the right product. Some leave the key valid, others end it.
 fn changes() -> impl Strategy<Value = Change> {
     let limit = (1..4_i64, any::<bool>()).prop_map(|(uses, added)| match UseLimit::from_count(uses).unwrap() {
         UseLimit::Uses(uses) if added => LimitChange::Add(uses),

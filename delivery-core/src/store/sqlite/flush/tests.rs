@@ -1,4 +1,4 @@
-//! Counts while they are flushed, and while that is interrupted.
+//! Counts stay right while they are flushed and when a flush is interrupted.
 
 use chrono::DateTime;
 use proptest::prelude::*;
@@ -21,17 +21,17 @@ const KEYS: u8 = 6;
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// Uses of these keys in one batch, and the maintenance that follows.
+    /// Uses these keys in one batch, and runs the maintenance that follows.
     Use(Vec<u8>),
     Chunk,
     All,
-    /// Use records that are flushed by then are deleted.
+    /// Deletes the use records, which flushes them first.
     Prune,
-    /// The disk is full while a chunk is written.
+    /// The disk is full during a flush.
     Full,
-    /// The connection is lost: nobody knows what was committed.
+    /// The connection is lost; whether the last batch was committed is unknown.
     Lost,
-    /// The process ends without a word.
+    /// The process ends without flushing.
     Crash,
     Close,
 }
@@ -64,7 +64,7 @@ async fn issue_all(writer: &mut Writer) {
     }
 }
 
-/// Uses keys in one batch, and returns what they were answered with.
+/// Uses keys in one batch, and returns the keys as they were answered.
 async fn spend(writer: &mut Writer, keys: &[u8]) -> Vec<Key> {
     let (product, at) = (ProductId::new(1).unwrap(), DateTime::UNIX_EPOCH);
     let change = Change::Use { product, at };
@@ -78,7 +78,7 @@ async fn spend(writer: &mut Writer, keys: &[u8]) -> Vec<Key> {
     used.collect()
 }
 
-/// Every key's count, as its row and the pending counts tell it, and as the cache has it.
+/// Returns every key's count from its row and the pending counts, and checks that the cache agrees.
 async fn counts(writer: &mut Writer) -> Vec<u64> {
     let ids: Vec<KeyId> = (0..KEYS).map(id).collect();
     let mut found = keys(&mut writer.connection, &writer.cache, &ids).await.unwrap();
@@ -136,7 +136,7 @@ async fn run(steps: Vec<Step>) {
                 for pages in [pages, 1 << 30] {
                     let limit = sqlx::AssertSqlSafe(format!("PRAGMA max_page_count = {pages}"));
                     writer.connection.execute(limit).await.unwrap();
-                    // Whether it needs another page or not, counts are right.
+                    // Counts are right whether the flush needs another page or not.
                     let _ = all(&mut writer).await;
                 }
             }
@@ -193,7 +193,7 @@ async fn readers_see_counts_rise_and_never_fall_while_they_are_flushed() {
         }
     });
     let (mut passes, mut round) = (0, 0);
-    // Until both have done enough beside each other.
+    // Runs until the writer and the reader have both done enough side by side.
     while (passes <= 100 || *counted.borrow() <= 100) && !reading.is_finished() {
         round += 1;
         let answers = spend(&mut writer, &(0..KEYS).collect::<Vec<_>>()).await;
@@ -216,7 +216,7 @@ async fn counts_are_flushed_as_fast_as_they_come_however_many_come_at_once() {
         let mut writer = start(&folder.path().join("x.db")).await;
         let mut watermark = 0;
         for size in sizes.repeat(120) {
-            // Each of a key of its own: the most there is to do.
+            // Each use is of a different key: the most work for a flush.
             let first = writer.newest + 1;
             writer.newest += i64::try_from(size).unwrap();
             let counts = (first..=writer.newest).map(|number| (number, Count { used: 1, last_use: number }));

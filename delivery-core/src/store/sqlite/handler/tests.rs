@@ -1,4 +1,4 @@
-//! What a batch does, and what it leaves when it cannot be written.
+//! What a batch does, and what remains if it cannot be written.
 
 use std::path::Path;
 
@@ -77,7 +77,7 @@ async fn a_full_disk_is_unavailable_loses_nothing_and_heals() {
     let folder = tempfile::tempdir().unwrap();
     let mut writer = start(&folder.path().join("full.db")).await;
     commit(&mut writer, &[key(0), spend(0)]).await.unwrap();
-    // SQLite answers a file at its page limit like a full disk: SQLITE_FULL.
+    // At its page limit SQLite reports the same error as on a full disk: SQLITE_FULL.
     let pages: i64 = sqlx::query_scalar("PRAGMA page_count").fetch_one(&mut writer.connection).await.unwrap();
     let limit = sqlx::AssertSqlSafe(format!("PRAGMA max_page_count = {pages}"));
     sqlx::query(limit).execute(&mut writer.connection).await.unwrap();
@@ -128,7 +128,7 @@ async fn a_single_order_that_is_there_already_takes_nothing_of_its_batch_along()
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.db");
     let mut writer = start(&path).await;
-    // The orders of each batch, uses in it, and which keys the orders came to.
+    // For each batch: its orders, its uses, and for each order the number of its key and whether the key is new.
     for (orders, uses, expected) in [
         (vec![(1, "A")], vec![], vec![(1, true)]),
         (vec![(2, "A")], vec![], vec![(1, false)]),
@@ -226,7 +226,7 @@ async fn after_a_panic_nobody_reads_what_was_known_before_it() {
     assert_eq!(email().await, "b@example.com");
 }
 
-/// Two changes that cancel out leave the state as it was, and two audit entries.
+/// Two changes that cancel out leave the state unchanged but write two audit entries.
 #[tokio::test]
 async fn changes_that_cancel_out_are_audited() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What the lists of messages, changes, figures and events answer.
+//! The JSON of messages, audit entries, figures and platform events.
 
 use chrono::{NaiveDate, TimeDelta};
 use serde::Serialize;

@@ -1,5 +1,5 @@
-//! What was paid, read from the reports as plainly as can be. The number in a name tells which sale it is of: `s2` is the order of sale 2,
-//! `p2` its payment, `o0` another name of sale 0. Names belong together from when a report says so.
+//! What was paid, read from the reports as simply as possible. The number in a name is that of a sale: `s2` is the
+//! order of sale 2, `p2` its payment, `o0` another name of sale 0. Names belong together once a report says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use super::{ALONE, OWN};
 use crate::ledger::deal::tests::world::GRACE;
 use crate::ledger::deal::*;
 
-/// The reports until now.
+/// The reports so far.
 pub(super) struct Model<'r>(pub(super) &'r [Report]);
 
 pub(super) fn number(name: &str) -> Option<usize> {
@@ -26,7 +26,7 @@ impl<'r> Model<'r> {
         self.0.iter().any(|report| is_in(report, one) && is_in(report, other))
     }
 
-    /// The reports of a sale that was paid, if only when it was captured.
+    /// The reports of a sale that was paid, at once or by a capture.
     fn charges(&self, sale: usize) -> Vec<&'r Charged> {
         let is_captured = self.0.iter().any(|report| matches!(report, Report::Captured(_)));
         let charged =
@@ -39,7 +39,7 @@ impl<'r> Model<'r> {
         self.0.iter().filter_map(|it| if let Report::Told(word) = it { Some(word) } else { None })
     }
 
-    /// Reports that are known to be about the money of a sale.
+    /// The reports that are known to be about the money of a sale.
     fn money(&self, sale: usize) -> Vec<&'r Report> {
         let (sold, is_member) = (format!("s{sale}"), self.is_said(&format!("s{sale}"), "S"));
         let is_its = |report: &&Report| {
@@ -61,7 +61,7 @@ impl<'r> Model<'r> {
         self.charges(sale).first().map(|charged| charged.at)
     }
 
-    /// Whether a sale is of the subscription.
+    /// Whether a sale belongs to the subscription.
     pub(super) fn is_member(&self, sale: usize) -> bool {
         let is_session = |charged: &&Charged| charged.order.as_str() == "o0";
         sale != ALONE && (self.is_said(&format!("s{sale}"), "S") || self.charges(sale).iter().any(is_session))
@@ -71,7 +71,7 @@ impl<'r> Model<'r> {
         self.charges(sale).iter().flat_map(|charged| &charged.lines).collect()
     }
 
-    /// The lines that pay for a product: all, where none names any.
+    /// The lines that pay for a product: all lines if none names a product.
     fn lines_of(&self, sale: usize, product: i64) -> Vec<&'r Bought> {
         let lines = self.lines(sale);
         let is_bare = lines.iter().all(|line| line.product.is_none());
@@ -82,8 +82,8 @@ impl<'r> Model<'r> {
         self.lines_of(sale, product).iter().any(|line| line.term == Term::Once)
     }
 
-    /// What a sale pays for: what it names; else what the newest word by then is about; else what the sale before it paid for and did not
-    /// sell once. Nothing is paid for by a period that is over.
+    /// What a sale pays for: the products that it names; else those of the newest statement by then; else those of the
+    /// sale before it that were not sold only once. A period that is over pays for nothing.
     pub(super) fn products(&self, sale: usize) -> BTreeSet<i64> {
         let (lines, Some(at)) = (self.lines(sale), self.at(sale)) else { return BTreeSet::new() };
         let is_now = |line: &&Bought| !self.is_member(sale) || line.term.end().is_none_or(|end| end > at);
@@ -103,7 +103,7 @@ impl<'r> Model<'r> {
         before.find(|again| !again.is_empty()).unwrap_or_default()
     }
 
-    /// Whether the seller gave the money for a product back.
+    /// Whether the seller refunded the money for a product.
     pub(super) fn is_gone(&self, sale: usize, product: i64) -> bool {
         let (money, ours) = (self.money(sale), self.lines_of(sale, product));
         let kept = money.iter().filter_map(|it| if let Report::Kept { at, .. } = it { Some(*at) } else { None }).max();
@@ -143,8 +143,9 @@ impl<'r> Model<'r> {
         lost.len() > ends.len() && lost.values().any(|lines| lines.is_empty() || lines.iter().any(is_ours))
     }
 
-    /// The latest time that anything could justify: the product's own days; or the grace after an end that is named of the sale, a trial, a
-    /// date that no other sale was made before, a calendar period, or the begin of the next sale whose money stayed.
+    /// The latest expiry that anything could justify: the product's own validity, or the grace after the latest of an
+    /// end that the sale names, the end of a trial, a date with no other sale before it, the end of a calendar period,
+    /// and the beginning of the next sale that was not refunded.
     pub(super) fn paid_until(&self, sale: usize, product: i64, payers: &[usize], left: &[usize]) -> DateTime<Utc> {
         let at = self.at(sale).unwrap();
         let own = at + TimeDelta::days(OWN[usize::try_from(product).unwrap()]);

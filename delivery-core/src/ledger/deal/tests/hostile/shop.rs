@@ -1,4 +1,4 @@
-//! What platforms report, by a few numbers.
+//! What platforms report, made from a few numbers.
 
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -10,17 +10,17 @@ use crate::ledger::deal::*;
 /// How a platform names things.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Charges name products and the subscription, refunds the order; some products are not mapped.
+    /// Charges name products and the subscription; refunds name the order. Some products are not mapped.
     Orders,
-    /// Charges are invoices, the first of which is an order too; refunds name the payment, which may be told apart.
+    /// Charges are invoices; the first one is an order too. Refunds name the payment, which may be reported separately.
     Invoices,
-    /// Charges name no product, as words do, and the first no subscription.
+    /// Charges name no product, but statements do. The first charge names no subscription.
     Bare,
-    /// Orders turn out to be of the subscription by what else is told.
+    /// Only other reports say that orders belong to the subscription.
     Linked,
 }
 
-/// A shop, by what it sells on a day, and whether its platform says less at once.
+/// A shop: what it sells on which day, and how much its platform says in a single report.
 #[derive(Debug, Clone)]
 struct Shop {
     way: Way,
@@ -37,7 +37,7 @@ fn bought(line: i64, of: Option<i64>, term: Term) -> Bought {
     Bought { line, names, product: of.map(product), pieces: 2, amount: None, term, own }
 }
 
-/// What a shop sells as a sale of this number: the book, product 3, at the beginning or alone.
+/// The day and the lines of a sale. The book, product 3, is only sold by the first sale and by the sale `ALONE`.
 fn sold(way: Way, sale: usize, (later, products, is_bare, terms): (i64, u8, bool, Terms)) -> (i64, Vec<Bought>) {
     let (at, is_edge) = (10 + 30 * i64::try_from(sale).unwrap() + later, sale == 0 || sale == ALONE);
     let term = |product: i64| {
@@ -87,7 +87,7 @@ impl Shop {
         Charged { order: id(&order), at, stands_at, is_open, links, lines, offers: Vec::new(), missing: None }
     }
 
-    /// What is told beside charges: that the sale alone is captured, and what is one.
+    /// What is reported besides charges: the capture of the sale `ALONE`, and which names belong together.
     fn beside(&self) -> Vec<Report> {
         let captured = Captured {
             payment: id("p4"),
@@ -117,7 +117,7 @@ impl Shop {
         told
     }
 
-    /// Something that becomes of a sale's money, or that is said of the subscription.
+    /// What becomes of the money of a sale, or a statement about the subscription.
     fn fact(&self, number: usize, (kind, sale, at, until, product): Fact) -> Option<Report> {
         let (is_even, by_payment) = (at % 2 == 0, self.way == Way::Invoices);
         let order = ChargeRef::Order(id(&format!("s{sale}")));
@@ -168,7 +168,7 @@ impl Shop {
                 };
                 let lines = products.into_iter().map(|product| bought(product.unwrap_or(9), product, Term::Unsaid));
                 let order = matches!(self.way, Way::Bare | Way::Linked).then(|| id("s0"));
-                // At a time of its own.
+                // Each statement has a time of its own.
                 let at = day(at) + TimeDelta::minutes(i64::try_from(number).unwrap());
                 let (links, lines) = (Links { order, ..own }, lines.collect());
                 Report::Told(Word { at, links, lines, standing, term, offers: Vec::new() })
@@ -177,7 +177,7 @@ impl Shop {
     }
 }
 
-/// Some of what a shop's platform reports, in two orders.
+/// Some of the reports of a shop's platform, in two orders.
 pub(super) fn reports() -> impl Strategy<Value = (Way, Vec<Report>, Vec<Report>)> {
     let way = select(vec![Way::Orders, Way::Invoices, Way::Bare, Way::Linked]);
     let terms = prop::array::uniform3((0..6_u8, -3..3_i64, -5..60_i64));
