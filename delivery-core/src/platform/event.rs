@@ -121,7 +121,8 @@ pub struct Line {
     /// The number of pieces, 1 or more. 0 if the platform sends anything but a whole number: the line waits for the
     /// seller.
     pub quantity: u32,
-    /// The price in the platform's smallest unit, if the platform reports refunds as amounts.
+    /// What a full refund of the line adds up to, as the platform counts refunds: a price in the smallest unit, or
+    /// pieces. `None` if the platform does not report partial refunds of lines.
     #[serde(default)]
     pub amount: Option<u64>,
     /// The time that the line pays for.

@@ -21,13 +21,12 @@ pub struct WooCommerce {
 
 impl WooCommerce {
     /// Accepts notifications that are signed with one of `secrets`. Some versions sign with the HTML-escaped secret, in
-    /// which `&` is `&amp;`. If a secret is given in its escaped form, both forms are accepted.
+    /// which `&` is `&amp;`. A secret may be given in either form, and both forms are accepted.
     #[must_use]
     pub fn new(secrets: &Secrets) -> Self {
         let keys = secrets.iter().flat_map(|secret| {
-            let decoded = unescaped(secret);
-            let other = (decoded != secret).then(|| decoded.into_bytes());
-            [Some(secret.as_bytes().to_vec()), other].into_iter().flatten()
+            let plain = unescaped(secret);
+            [secret.to_owned(), escaped(&plain), plain].map(String::into_bytes)
         });
         Self { keys: Keys::new(keys) }
     }
@@ -59,12 +58,16 @@ fn is_ping(request: &Request<'_>) -> bool {
     is_number && !request.headers.contains_key("x-wc-webhook-signature")
 }
 
-/// Decodes, once, the HTML entities that WordPress writes.
+/// The HTML entities that WordPress writes. `&amp;` comes last, so that the `&` that it becomes is not decoded again.
+const ENTITIES: [(&str, &str); 5] = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#039;", "'"), ("&amp;", "&")];
+
 fn unescaped(secret: &str) -> String {
-    const ENTITIES: [(&str, &str); 5] =
-        [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#039;", "'"), ("&amp;", "&")];
-    // `&amp;` comes last, so that the `&` that it becomes is not decoded again.
     ENTITIES.into_iter().fold(secret.to_owned(), |text, (entity, character)| text.replace(entity, character))
+}
+
+fn escaped(secret: &str) -> String {
+    let from_the_last = ENTITIES.into_iter().rev();
+    from_the_last.fold(secret.to_owned(), |text, (entity, character)| text.replace(character, entity))
 }
 
 /// Reads the events of a notification. The topic is not signed, so the body must show whether it is an order or a
@@ -172,6 +175,11 @@ fn number(value: &Value, pointer: &str) -> Option<OrderId> {
 
 #[cfg(test)]
 mod tests {
+    use ::http::{HeaderMap, HeaderName};
+    use data_encoding::BASE64;
+    use hmac::{Hmac, KeyInit, Mac};
+    use sha2::Sha256;
+
     use super::*;
 
     fn said(topic: &str, body: &str) -> Vec<Event> {
@@ -209,6 +217,19 @@ mod tests {
         for key in ["_subscription_renewal", "_subscription_switch"] {
             assert_eq!(order(plan, key), Some((1, "5001".parse().ok())));
             assert_eq!(order(tip, key), Some((0, "5001".parse().ok())));
+        }
+    }
+
+    #[test]
+    fn a_secret_is_accepted_in_either_form() {
+        for (stored, signs_with) in [("a&b", "a&amp;b"), ("a&amp;b", "a&b"), ("a&b", "a&b"), ("a&amp;b", "a&amp;b")] {
+            let shop = WooCommerce::new(&Secrets::new([stored]).unwrap());
+            let mut mac = Hmac::<Sha256>::new_from_slice(signs_with.as_bytes()).unwrap();
+            mac.update(b"{}");
+            let signature = BASE64.encode(&mac.finalize().into_bytes()).parse().unwrap();
+            let headers = HeaderMap::from_iter([(HeaderName::from_static("x-wc-webhook-signature"), signature)]);
+            let request = Request { headers: &headers, query: "", body: b"{}", now: DateTime::UNIX_EPOCH };
+            assert!(shop.read(&request).is_ok(), "{stored} {signs_with}");
         }
     }
 

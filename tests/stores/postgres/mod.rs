@@ -13,6 +13,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use delivery_core::Delivery;
 use delivery_core::http::{Call, Endpoint};
 use delivery_core::key::KeyId;
@@ -25,7 +26,9 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use support::postgres::{Postgres, postgres, unique};
 use tokio::task::JoinSet;
 
-use crate::fixtures::{FIRST_VERSION, by_admin, by_key, call, facts, key, order, product, shop, sold, storm, until};
+use crate::fixtures::{
+    FIRST_VERSION, by_admin, by_key, call, e_mail, facts, key, now, order, product, shop, sold, storm, until,
+};
 use crate::places::postgresql;
 
 /// A server with one product, over a schema.
@@ -360,4 +363,19 @@ async fn a_server_that_keeps_nothing_through_a_crash_is_refused() {
             until("writing again", 30, async || issue(number).await.is_ok()).await;
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(without = "postgres", ignore = "needs postgres")]
+async fn a_message_that_cannot_be_read_fails_and_holds_no_lease() {
+    let schema = unique();
+    let store = PostgresStore::options().schema(&schema).connect(&postgres().url()).await.unwrap();
+    store.issue(NewSale::new(key(1, 1), e_mail("a"))).await.unwrap();
+    let (now, minute) = (now(), TimeDelta::minutes(1));
+    assert_eq!(store.claim_messages(now, now + minute, 10).await.unwrap().len(), 1);
+    let mut hand = hand(&schema).await;
+    hand.execute("UPDATE delivery_key SET email = 'nobody'").await.unwrap();
+    assert!(store.claim_messages(now + minute * 2, now + minute * 3, 10).await.unwrap().is_empty());
+    let state = sqlx::query_as::<_, (i16, i16)>("SELECT state::int2, leased::int2 FROM delivery_message");
+    assert_eq!(state.fetch_one(&mut hand).await.unwrap(), (2, 0));
 }

@@ -207,6 +207,19 @@ async fn a_message_that_was_under_way_at_a_crash_is_due_at_the_next_start() {
     assert_eq!(claim(&open(&folder).await).await, Some(2));
 }
 
+#[tokio::test]
+async fn a_message_that_cannot_be_read_fails_and_holds_no_lease() {
+    let (folder, store) = opened().await;
+    store.issue(NewSale::new(key(1, 1), e_mail("a"))).await.unwrap();
+    let (file, lease) = (folder.path().join("delivery.db"), now() + TimeDelta::minutes(1));
+    assert_eq!(store.claim_messages(now(), lease, 10).await.unwrap().len(), 1);
+    let mut hand = session(&file).await;
+    sqlx::query("UPDATE delivery_key SET email = 'nobody'").execute(&mut hand).await.unwrap();
+    assert!(store.claim_messages(lease, lease + TimeDelta::minutes(1), 10).await.unwrap().is_empty());
+    let state = sqlx::query_as::<_, (i64, i64)>("SELECT state, leased FROM delivery_message");
+    assert_eq!(state.fetch_one(&mut hand).await.unwrap(), (2, 0));
+}
+
 /// Else anybody could have sales wait for as many commits.
 #[tokio::test]
 async fn strangers_who_ask_for_keys_at_once_share_a_commit() {

@@ -40,8 +40,7 @@ pub(super) async fn claim(
         rows::key_columns!(),
         " FROM leased l JOIN delivery_key k ON k.number = l.key ORDER BY l.was_due, l.number"
     );
-    const FAIL: &str =
-        "UPDATE delivery_message SET state = 2, due_at = $1, reason = 'it cannot be read' WHERE number = $2";
+    const FAIL: &str = "UPDATE delivery_message SET state = 2, leased = 0, due_at = $1, reason = 'it cannot be read' WHERE number = $2";
     let ahead = |by| now.checked_add_signed(by).unwrap_or(DateTime::<Utc>::MAX_UTC).timestamp_millis();
     let due = session
         .query(CLAIM)

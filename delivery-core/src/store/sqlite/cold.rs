@@ -158,11 +158,11 @@ async fn write<T>(writer: &mut Writer, work: impl Task<T>) -> Result<T, StoreErr
         match stale {
             Stale::Products => writer.cache.products.clear(),
             Stale::Keys(keys) => {
-                // Removed first: keys that cannot be read now are read when they are next asked for.
                 for id in &keys {
                     writer.cache.keys.remove(id);
                 }
-                for row in load::keys(&mut writer.connection, &writer.cache, &keys).await? {
+                // The work is committed, so an error here is not the work's: the keys are read when they are next needed.
+                for row in load::keys(&mut writer.connection, &writer.cache, &keys).await.unwrap_or_default() {
                     writer.cache.keys.insert(row.key.id(), row);
                 }
             }

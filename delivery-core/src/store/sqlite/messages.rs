@@ -36,7 +36,7 @@ pub(super) async fn claim(
     const LEASE: &str = "UPDATE delivery_message SET leased = 1, due_at = ?1, queued_at = min(queued_at, ?2), \
                          attempts = attempts + 1, token = token + 1 WHERE number IN (SELECT value FROM json_each(?3))";
     const FAIL: &str =
-        "UPDATE delivery_message SET state = 2, due_at = ?, reason = 'it cannot be read' WHERE number = ?";
+        "UPDATE delivery_message SET state = 2, leased = 0, due_at = ?, reason = 'it cannot be read' WHERE number = ?";
     let [now_ms, farthest, longest] = bounds(now);
     let (pending, connection) = (writer.cache.pending.snapshot(), &mut writer.connection);
     let due = sqlx::query(DUE).bind(now_ms).bind(farthest).bind(longest).bind(limit(most));
