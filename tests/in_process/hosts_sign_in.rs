@@ -1,5 +1,6 @@
 //! The desk behind the host's own sign-in, in place of a token of ours.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use delivery_core::limit::{Quota, Quotas};
 use delivery_core::look::Look;
 use delivery_core::post::{Category, NewPost};
 use delivery_core::product::NewProduct;
-use delivery_core::store::{Action, AuditQuery};
+use delivery_core::store::{Action, AuditQuery, SqliteStore};
 use delivery_core::{Clock, Delivery};
 use delivery_testing::MemoryStore;
 use delivery_testing::{ManualClock, RecordingMailer};
@@ -128,6 +129,29 @@ async fn a_post_that_somebody_else_changed_is_not_overwritten() {
     let (status, html) = save("four").await;
     assert_eq!((status, said().await), (StatusCode::OK, facts("three")));
     assert!(html.contains("Somebody else changed this post") && html.contains("four"), "{html}");
+}
+
+/// A store ends a list at 1 MiB of content, so pages are of any length.
+#[tokio::test]
+async fn the_pages_of_the_list_lead_to_every_post() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(SqliteStore::open(folder.path().join("shop.db")).await.unwrap());
+    let builder =
+        Delivery::builder(store, Arc::new(RecordingMailer::default()), "a secret for a host".parse().unwrap());
+    let delivery = builder.seller(Arc::new(Staff::default())).pages(Look::default()).build();
+    for (second, length) in [(1, 10), (2, 1 << 20), (3, 600_000), (3, 400_000), (4, 600_000), (9, 1 << 20)] {
+        let post = NewPost::new("News", Category::new("tips").unwrap(), DateTime::from_timestamp(second, 0).unwrap());
+        delivery.add_post(post.unwrap().content("x".repeat(length)).unwrap()).await.unwrap();
+    }
+    let (mut shown, mut query) = (BTreeSet::new(), Some(String::new()));
+    while let Some(asked) = query {
+        let (_, html) = see(&delivery, Page::Posts, from("192.0.2.1", "staff=ada").query(asked)).await;
+        let ids = html.split("/desk/post?id=").skip(1).map(|link| link.split('"').next().unwrap().to_owned());
+        shown.extend(ids);
+        let next = html.split_once("?before=").and_then(|(_, link)| link.split_once('"'));
+        query = next.map(|(second, _)| format!("before={second}"));
+    }
+    assert_eq!(shown.len(), 6);
 }
 
 /// What a host does to sign somebody in may be dear.

@@ -2,6 +2,7 @@
 
 use ::http::Method;
 
+use super::error::ApiError;
 use super::limits::forged;
 use super::proof::VerifiedKey;
 use super::{Call, Reply, query};
@@ -94,10 +95,11 @@ impl Requirement {
     ///
     /// The API's own reply: 400, 401, 403, 429, 500 or 503. No use was counted, except possibly with 503.
     pub async fn check(&self, delivery: &Delivery, call: &Call) -> Result<Grant, Box<Reply>> {
-        let refused = |reply: Reply| Box::new(reply.report(call.request_id()).confidential());
+        let refused = |error: ApiError| Box::new(Reply::from(error).report(call.request_id()).confidential());
         let text = query::key(call).map_err(|fault| refused(fault.into()))?;
         let Some(verified) = VerifiedKey::of(delivery, &text) else {
-            return Err(refused(forged(delivery, call).await));
+            let admitted = forged(delivery, call).await.map_err(refused)?;
+            return Err(refused(admitted.apply(ApiError::from(Error::UnknownKey).into()).into()));
         };
         let counts = self.counts && call.method != Method::HEAD;
         let checked = match self.product {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use arrayvec::ArrayString;
 
+use super::error::ApiError;
 use super::{Call, Reply, address, names};
 use crate::delivery::{Delivery, Error};
 use crate::error::ErrorCode;
@@ -44,26 +45,23 @@ pub(super) fn client(delivery: &Delivery, call: &Call) -> Identity {
 }
 
 /// Counts a request against a limit. The error is the refusing reply: 429, or 503 if the limiter fails.
-pub(super) async fn admit(delivery: &Delivery, policy: Policy, identity: Identity) -> Result<Admitted, Box<Reply>> {
+pub(super) async fn admit(delivery: &Delivery, policy: Policy, identity: Identity) -> Result<Admitted, ApiError> {
     let quota = delivery.inner.quotas.of(policy);
     match delivery.inner.limiter.admit(&Subject { policy, identity }, quota).await {
         Ok(Decision::Admitted { remaining, reset }) => Ok(Admitted { policy, quota, remaining, reset }),
         Ok(Decision::Refused { retry_after }) => {
             let refused = Admitted { policy, quota, remaining: 0, reset: retry_after };
             let reply = Reply::error(ErrorCode::RateLimited).retry_after(whole_seconds(retry_after));
-            Err(Box::new(refused.apply(reply)))
+            Err(refused.apply(reply).into())
         }
-        Err(error) => Err(Box::new(Reply::unavailable().because(error))),
+        Err(error) => Err(Reply::unavailable().because(error).into()),
     }
 }
 
-/// Counts a key that does not verify against the `failures` quota of the client's address, and returns the refusal.
-pub(super) async fn forged(delivery: &Delivery, call: &Call) -> Reply {
+/// Counts a key that does not verify against the `failures` quota of the client's address.
+pub(super) async fn forged(delivery: &Delivery, call: &Call) -> Result<Admitted, ApiError> {
     delivery.inner.note_refusal(None, &Error::UnknownKey);
-    match admit(delivery, Policy::Failures, client(delivery, call)).await {
-        Ok(admitted) => admitted.apply(Error::UnknownKey.into()),
-        Err(refused) => *refused,
-    }
+    admit(delivery, Policy::Failures, client(delivery, call)).await
 }
 
 impl Admitted {

@@ -27,6 +27,7 @@ mod api;
 mod body;
 mod call;
 mod credential;
+mod error;
 mod fields;
 mod limits;
 mod names;

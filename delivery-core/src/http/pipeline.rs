@@ -17,17 +17,14 @@ use futures_util::{FutureExt, Stream, stream};
 
 use super::api::{buyer, webhook};
 use super::body::{Keep, read};
-use super::fields::{Fault, Fields};
+use super::error::ApiError;
+use super::fields::{Fields, whole};
 use super::limits::{admit, client, forged};
 #[cfg(feature = "pages")]
 use super::pages;
-use super::proof::{Platform, Seller, VerifiedKey};
+use super::proof::{Event, Judged, Platform, Seller, VerifiedKey};
 use super::row::Handler;
 use super::{Call, Endpoint, Reply, query};
-use super::{
-    fields::whole,
-    proof::{Event, Judged},
-};
 use crate::delivery::{Delivery, Error};
 use crate::error::ErrorCode;
 use crate::limit::{Identity, Policy};
@@ -82,14 +79,11 @@ async fn limited<E>(
     let admitted = match row.limit {
         Some(policy) => match admit(delivery, policy, client(delivery, call)).await {
             Ok(admitted) => Some(admitted),
-            Err(refused) => return *refused,
+            Err(refused) => return refused.into(),
         },
         None => None,
     };
-    let reply = match answer(endpoint, delivery, call, body).await {
-        Ok(reply) => reply,
-        Err(fault) => fault.into(),
-    };
+    let reply = answer(endpoint, delivery, call, body).await.unwrap_or_else(Reply::from);
     match admitted {
         Some(admitted) => admitted.apply(reply),
         None => reply,
@@ -101,79 +95,70 @@ async fn answer<E>(
     delivery: &Delivery,
     call: &Call,
     body: Pin<&mut impl Stream<Item = Result<Bytes, E>>>,
-) -> Result<Reply, Fault> {
+) -> Result<Reply, ApiError> {
     let row = endpoint.row();
     let strangers = Keep::Within(&delivery.inner.bodies);
     match row.handler {
-        Handler::Public(handler) => Ok(handler(delivery, call).await),
+        Handler::Public(handler) => handler(delivery, call).await,
         Handler::PublicPost(address, handler) => {
             let body = read(row.body, &call.headers, body, strangers).await;
             let email = address(&Fields::parse(Fields::text(call, &body)?)?)?;
             // Free the memory budget before querying the store, which may be slow.
             drop(body);
-            Ok(handler(delivery, email).await)
+            handler(delivery, email).await
         }
         #[cfg(feature = "pages")]
-        Handler::Page(shows) => Ok(pages::answer(shows, delivery, call, row.body, body).await),
+        Handler::Page(shows) => pages::answer(shows, delivery, call, row.body, body).await,
         Handler::Key(handler) => {
             let text = query::key(call)?;
             let Some(key) = VerifiedKey::of(delivery, &text) else {
                 delivery.inner.note_refusal(None, &Error::UnknownKey);
-                return Ok(buyer::not_valid(&Error::UnknownKey));
+                return Err(buyer::not_valid(Error::UnknownKey));
             };
-            Ok(handler(delivery, key).await)
+            handler(delivery, key).await
         }
         Handler::Product(handler) => {
             let (text, asked) = query::asked(call)?;
             let Some(key) = VerifiedKey::of(delivery, &text) else {
-                return Ok(forged(delivery, call).await);
+                return Ok(forged(delivery, call).await?.apply(ApiError::from(Error::UnknownKey).into()));
             };
-            Ok(match admit(delivery, Policy::Product, Identity::Key(key.id().as_u128())).await {
-                Ok(admitted) => admitted.apply(handler(delivery, call, key, asked).await),
-                Err(refused) => *refused,
-            })
+            let admitted = admit(delivery, Policy::Product, Identity::Key(key.id().as_u128())).await?;
+            Ok(admitted.apply(handler(delivery, call, key, asked).await.unwrap_or_else(Reply::from)))
         }
         Handler::SharedSecret(handler) => {
             let body = read(row.body, &call.headers, body, strangers).await;
             // Check the secret first, so that an unauthenticated caller learns nothing about the other fields.
             let fields = Fields::parse(Fields::text(call, &body)?)?;
             let platform = Platform::of(delivery, &fields.required_text("secret")?);
-            let platform = platform.ok_or(Fault::from(ErrorCode::Unauthorized))?;
-            Ok(handler(delivery, platform, fields).await)
+            handler(delivery, platform.ok_or(ErrorCode::Unauthorized)?, fields).await
         }
         Handler::SignedWebhook(handler) => {
-            let Endpoint::Platform(path) = endpoint else { return Ok(Reply::not_found()) };
+            let Endpoint::Platform(path) = endpoint else { return Err(ApiError::NOT_FOUND) };
             call.headers.keys().filter(|name| is_read(name)).try_for_each(|name| query::check_text(call, name))?;
             let body = read(row.body, &call.headers, body, strangers).await;
             let judged = Event::judge(delivery, path.name(), call, whole(&body)?);
             drop(body);
-            Ok(match judged {
-                Judged::Event(event) => handler(delivery, event).await,
-                Judged::Ping => counted(delivery, call, webhook::received()).await,
-                Judged::Unauthentic => counted(delivery, call, Reply::error(ErrorCode::Unauthorized)).await,
-            })
+            let unsigned = match judged {
+                Judged::Event(event) => return handler(delivery, event).await,
+                Judged::Ping => webhook::received(),
+                Judged::Unauthentic => Reply::error(ErrorCode::Unauthorized),
+            };
+            // Only unsigned requests count against the webhook quota of their client address.
+            Ok(admit(delivery, Policy::Webhook, client(delivery, call)).await?.apply(unsigned))
         }
         Handler::Seller(handler) => {
             let seller = Seller::of(delivery, call).await;
             // An unauthenticated body of up to 2 MiB is read but not kept in memory.
             let body = read(row.body, &call.headers, body, Keep::all_if(seller.is_some())).await;
             let text = Fields::text(call, &body)?;
-            let Some(seller) = seller else {
-                return Ok(Reply::error(ErrorCode::Unauthorized).challenge());
-            };
-            Ok(handler(delivery, seller, Fields::parse(text)?).await)
+            handler(delivery, seller.ok_or_else(signed_out)?, Fields::parse(text)?).await
         }
-        Handler::SellerQuery(handler) => match Seller::of(delivery, call).await {
-            Some(seller) => Ok(handler(delivery, seller, call).await),
-            None => Ok(Reply::error(ErrorCode::Unauthorized).challenge()),
-        },
+        Handler::SellerQuery(handler) => {
+            handler(delivery, Seller::of(delivery, call).await.ok_or_else(signed_out)?, call).await
+        }
     }
 }
 
-/// Counts an unsigned request against the webhook quota of its client address, and returns `reply` or the refusal.
-async fn counted(delivery: &Delivery, call: &Call, reply: Reply) -> Reply {
-    match admit(delivery, Policy::Webhook, client(delivery, call)).await {
-        Ok(admitted) => admitted.apply(reply),
-        Err(refused) => *refused,
-    }
+fn signed_out() -> ApiError {
+    Reply::error(ErrorCode::Unauthorized).challenge().into()
 }

@@ -9,12 +9,9 @@ use ::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use bytes::Bytes;
 
 use super::api::wire;
-use super::fields::Fault;
 use super::names;
 use super::pieces::ReplyBody;
-use crate::delivery::Error;
 use crate::error::ErrorCode;
-use crate::store::StoreError;
 use crate::throttle::Throttle;
 
 /// `Retry-After` of 503 replies, in seconds: long enough for the service to restart.
@@ -62,13 +59,6 @@ impl Reply {
     #[must_use]
     pub fn unavailable() -> Self {
         Self::error(ErrorCode::Unavailable).retry_after(RETRY_UNAVAILABLE)
-    }
-
-    /// Converts an error of [`Delivery`](crate::Delivery) into the API's reply, for the host application's own routes.
-    /// The cause of a 500 or a 503 is logged, but not shown.
-    #[must_use]
-    pub fn failure(error: &Error) -> Self {
-        Self::from(error.clone()).report(None).confidential()
     }
 
     /// Returns the status code.
@@ -275,32 +265,6 @@ impl Reply {
             None => self.headers.push((name, value)),
         }
         self
-    }
-}
-
-impl From<Fault> for Reply {
-    fn from(fault: Fault) -> Self {
-        if fault.code() == ErrorCode::Unavailable {
-            return Self::unavailable();
-        }
-        Self::json(&wire::Error::new(fault.code(), fault.message())).with_status(fault.code())
-    }
-}
-
-impl From<Error> for Reply {
-    fn from(error: Error) -> Self {
-        match error.code() {
-            ErrorCode::Unavailable => Self::unavailable().because(error),
-            ErrorCode::Internal => Self::internal().because(error),
-            ErrorCode::InvalidKey => Self::error(ErrorCode::InvalidKey).challenge(),
-            code => Self::error(code),
-        }
-    }
-}
-
-impl From<StoreError> for Reply {
-    fn from(error: StoreError) -> Self {
-        Error::from(error).into()
     }
 }
 

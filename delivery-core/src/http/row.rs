@@ -1,13 +1,13 @@
 //! The types of a row of the endpoint [table](super::table).
 
 use ::http::Method;
-use futures_util::future::BoxFuture;
 
+use super::Call;
 use super::body::BodyRule;
+use super::error::Answering;
 use super::fields::{Fault, Fields};
 use super::proof::{Platform, Seller, VerifiedKey};
 use super::query::FetchParams;
-use super::{Call, Reply};
 use crate::delivery::Delivery;
 use crate::email::Email;
 use crate::error::ErrorCode;
@@ -63,9 +63,6 @@ pub(super) enum Handler {
     /// The seller may call, with a query.
     SellerQuery(for<'c> fn(&'c Delivery, Seller, &'c Call) -> Answering<'c>),
 }
-
-/// The future of a reply.
-pub(super) type Answering<'c> = BoxFuture<'c, Reply>;
 
 /// What the OpenAPI document says about an endpoint.
 #[cfg_attr(not(all(test, feature = "sqlite")), expect(dead_code, reason = "a test makes the OpenAPI document of it"))]

@@ -6,10 +6,11 @@ use super::wire;
 use crate::delivery::{Delivery, Error};
 use crate::error::ErrorCode;
 use crate::http::body::BodyRule;
+use crate::http::error::ApiError;
 use crate::http::fields::Fault;
 use crate::http::proof::VerifiedKey;
 use crate::http::query::FetchParams;
-use crate::http::row::{Answering, Docs, Handler, Parameter, Row, Verb};
+use crate::http::row::{Docs, Handler, Parameter, Row, Verb};
 use crate::http::{Call, Reply};
 use crate::key::Refusal;
 use crate::limit::Policy;
@@ -19,7 +20,7 @@ pub(in crate::http) static VALIDATE: Row = Row {
     verb: Verb::Get,
     body: BodyRule::None,
     limit: Some(Policy::Validate),
-    handler: Handler::Key(validate),
+    handler: Handler::Key(|delivery, key| Box::pin(validate(delivery, key))),
     codes: &[
         ErrorCode::MissingParams,
         ErrorCode::InvalidParams,
@@ -49,7 +50,7 @@ pub(in crate::http) static PRODUCT: Row = Row {
     body: BodyRule::None,
     // The rate limit is per key.
     limit: None,
-    handler: Handler::Product(product),
+    handler: Handler::Product(|delivery, call, key, asked| Box::pin(product(delivery, call, key, asked))),
     codes: &[
         ErrorCode::MissingParams,
         ErrorCode::InvalidParams,
@@ -77,40 +78,33 @@ pub(in crate::http) static PRODUCT: Row = Row {
     },
 };
 
-fn validate(delivery: &Delivery, key: VerifiedKey) -> Answering<'_> {
-    Box::pin(async move {
-        match delivery.check(key.id()).await {
-            Ok(key) => Reply::json(&wire::Valid::of(&key)),
-            Err(error) => not_valid(&error),
-        }
-    })
+async fn validate(delivery: &Delivery, key: VerifiedKey) -> Result<Reply, ApiError> {
+    let key = delivery.check(key.id()).await.map_err(not_valid)?;
+    Ok(Reply::json(&wire::Valid::of(&key)))
 }
 
-fn product<'c>(delivery: &'c Delivery, call: &'c Call, key: VerifiedKey, asked: FetchParams) -> Answering<'c> {
-    Box::pin(async move {
-        let (key, FetchParams { product, request }) = (key.id(), asked);
-        let found = match request {
-            _ if call.method == Method::HEAD => delivery.peek(key, product).await,
-            Some(request) => delivery.fetch_once(key, product, request).await,
-            None => delivery.fetch(key, product).await,
-        };
-        match found {
-            Ok(product) => Reply::encoded(product.encoded(|product| wire::encode(&wire::Fetched::of(product)))),
-            Err(Error::Refused { refusal: Refusal::OtherRequest, .. }) => {
-                Fault::invalid("Idempotency-Key names a request for another product.").into()
-            }
-            Err(error) => error.into(),
+async fn product(delivery: &Delivery, call: &Call, key: VerifiedKey, asked: FetchParams) -> Result<Reply, ApiError> {
+    let (key, FetchParams { product, request }) = (key.id(), asked);
+    let found = match request {
+        _ if call.method == Method::HEAD => delivery.peek(key, product).await,
+        Some(request) => delivery.fetch_once(key, product, request).await,
+        None => delivery.fetch(key, product).await,
+    };
+    match found {
+        Ok(product) => Ok(Reply::encoded(product.encoded(|product| wire::encode(&wire::Fetched::of(product))))),
+        Err(Error::Refused { refusal: Refusal::OtherRequest, .. }) => {
+            Err(Fault::invalid("Idempotency-Key names a request for another product.").into())
         }
-    })
+        Err(error) => Err(error.into()),
+    }
 }
 
-/// Converts an error of `/api/validate` into a reply. Refusals contain `"valid":false`; refusals of a known key also
-/// contain its status.
-pub(in crate::http) fn not_valid(error: &Error) -> Reply {
-    let code = error.code();
-    match (code, error) {
-        (ErrorCode::Unavailable | ErrorCode::Internal, error) => error.clone().into(),
-        (code, Error::Refused { key, .. }) => Reply::json(&wire::RefusedKey::of(code, key)).with_status(code),
-        (code, _) => Reply::json(&wire::Error::not_valid(code)).with_status(code).challenge(),
+/// Converts an error of `/api/validate`. Refusals contain `"valid":false`; refusals of a known key also contain its
+/// status.
+pub(in crate::http) fn not_valid(error: Error) -> ApiError {
+    match (error.code(), error) {
+        (ErrorCode::Unavailable | ErrorCode::Internal, error) => error.into(),
+        (code, Error::Refused { key, .. }) => Reply::json(&wire::RefusedKey::of(code, &key)).with_status(code).into(),
+        (code, _) => Reply::json(&wire::Error::not_valid(code)).with_status(code).challenge().into(),
     }
 }

@@ -5,8 +5,9 @@ use super::wire;
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
 use crate::http::body::BodyRule;
+use crate::http::error::ApiError;
 use crate::http::fields::Fault;
-use crate::http::row::{Answering, Docs, Handler, Parameter, Row, Verb};
+use crate::http::row::{Docs, Handler, Parameter, Row, Verb};
 use crate::http::{Call, Reply, query};
 use crate::post::Category;
 use crate::store::{PostQuery, fitting};
@@ -19,7 +20,7 @@ pub(in crate::http) static PRODUCTS: Row = Row {
     verb: Verb::Get,
     body: BodyRule::None,
     limit: None,
-    handler: Handler::Public(products),
+    handler: Handler::Public(|delivery, _| Box::pin(products(delivery))),
     codes: &[ErrorCode::MethodNotAllowed, ErrorCode::Internal, ErrorCode::Unavailable],
     openapi: Docs {
         tag: "public",
@@ -37,7 +38,7 @@ pub(in crate::http) static POSTS: Row = Row {
     verb: Verb::Get,
     body: BodyRule::None,
     limit: None,
-    handler: Handler::Public(posts),
+    handler: Handler::Public(|delivery, call| Box::pin(posts(delivery, call))),
     codes: &[ErrorCode::InvalidParams, ErrorCode::MethodNotAllowed, ErrorCode::Internal, ErrorCode::Unavailable],
     openapi: Docs {
         tag: "public",
@@ -50,37 +51,23 @@ pub(in crate::http) static POSTS: Row = Row {
     },
 };
 
-fn products<'c>(delivery: &'c Delivery, _: &'c Call) -> Answering<'c> {
-    Box::pin(async move {
-        match delivery.products().await {
-            Ok(products) => {
-                let encode = || wire::encode(&wire::Products::of(&products, delivery.inner.list_details));
-                Reply::encoded(delivery.inner.encoded.products(&products, encode))
-            }
-            Err(error) => error.into(),
-        }
-    })
+async fn products(delivery: &Delivery) -> Result<Reply, ApiError> {
+    let products = delivery.products().await?;
+    let encode = || wire::encode(&wire::Products::of(&products, delivery.inner.list_details));
+    Ok(Reply::encoded(delivery.inner.encoded.products(&products, encode)))
 }
 
-fn posts<'c>(delivery: &'c Delivery, call: &'c Call) -> Answering<'c> {
-    Box::pin(async move { list(delivery, call).await.unwrap_or_else(Reply::from) })
-}
-
-async fn list(delivery: &Delivery, call: &Call) -> Result<Reply, Fault> {
+async fn posts(delivery: &Delivery, call: &Call) -> Result<Reply, ApiError> {
     let (category, limit) = parameters(call)?;
     let Ok(category) = category.map(Category::new).transpose() else {
         // No post can have an invalid category, so the list is empty. This is not an error.
         return Ok(Reply::json(&wire::Posts::of(&[])));
     };
     let query = PostQuery { category, until: delivery.inner.clock.now(), limit };
-    Ok(match delivery.posts(&query).await {
-        Ok(posts) => {
-            let fit = fitting(posts.iter().map(|post| post.content().len()));
-            let encode = || wire::encode(&wire::Posts::of(posts.get(..fit).unwrap_or_default()));
-            Reply::encoded(delivery.inner.encoded.posts(&posts, encode))
-        }
-        Err(error) => error.into(),
-    })
+    let posts = delivery.posts(&query).await?;
+    let fit = fitting(posts.iter().map(|post| post.content().len()));
+    let encode = || wire::encode(&wire::Posts::of(posts.get(..fit).unwrap_or_default()));
+    Ok(Reply::encoded(delivery.inner.encoded.posts(&posts, encode)))
 }
 
 fn parameters(call: &Call) -> Result<(Option<String>, usize), Fault> {

@@ -8,8 +8,9 @@ use crate::email::Email;
 use crate::error::ErrorCode;
 use crate::http::Reply;
 use crate::http::body::BodyRule;
+use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields};
-use crate::http::row::{Answering, Docs, Handler, Row, Verb};
+use crate::http::row::{Docs, Handler, Row, Verb};
 use crate::limit::Policy;
 
 /// The message for every address, so that it does not reveal whether the address has keys.
@@ -21,7 +22,7 @@ pub(in crate::http) static SEND_KEYS: Row = Row {
     verb: Verb::Post,
     body: BodyRule::Json { limit: 64 << 10, deadline: Duration::from_secs(10) },
     limit: Some(Policy::Resend),
-    handler: Handler::PublicPost(address, send_keys),
+    handler: Handler::PublicPost(address, |delivery, email| Box::pin(send_keys(delivery, email))),
     codes: &[
         ErrorCode::MissingParams,
         ErrorCode::InvalidParams,
@@ -49,11 +50,7 @@ fn address(fields: &Fields<'_>) -> Result<Email, Fault> {
     fields.parsed("customer_email")?.ok_or_else(|| Fault::missing("customer_email"))
 }
 
-fn send_keys(delivery: &Delivery, email: Email) -> Answering<'_> {
-    Box::pin(async move {
-        match delivery.ask_for_keys(&email).await {
-            Ok(()) => Reply::json(&wire::Asked { success: true, message: SAME_ANSWER }),
-            Err(error) => error.into(),
-        }
-    })
+async fn send_keys(delivery: &Delivery, email: Email) -> Result<Reply, ApiError> {
+    delivery.ask_for_keys(&email).await?;
+    Ok(Reply::json(&wire::Asked { success: true, message: SAME_ANSWER }))
 }

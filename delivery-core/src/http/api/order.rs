@@ -7,9 +7,10 @@ use crate::delivery::Delivery;
 use crate::error::ErrorCode;
 use crate::http::Reply;
 use crate::http::body::BodyRule;
+use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields};
 use crate::http::proof::Platform;
-use crate::http::row::{Answering, Docs, Handler, Row, Verb};
+use crate::http::row::{Docs, Handler, Row, Verb};
 use crate::limit::Policy;
 use crate::order::{Order, OrderRef, Source};
 use crate::product::ProductId;
@@ -20,7 +21,7 @@ pub(in crate::http) static ORDER: Row = Row {
     // Platforms usually send the whole body within a second.
     body: BodyRule::Json { limit: 64 << 10, deadline: Duration::from_secs(10) },
     limit: Some(Policy::Webhook),
-    handler: Handler::SharedSecret(order),
+    handler: Handler::SharedSecret(|delivery, platform, fields| Box::pin(order(delivery, platform, fields))),
     codes: &[
         ErrorCode::MissingParams,
         ErrorCode::InvalidParams,
@@ -45,17 +46,9 @@ pub(in crate::http) static ORDER: Row = Row {
     },
 };
 
-fn order<'c>(delivery: &'c Delivery, _: Platform, fields: Fields<'c>) -> Answering<'c> {
-    Box::pin(async move {
-        let order = match parse(&fields) {
-            Ok(order) => order,
-            Err(fault) => return fault.into(),
-        };
-        match delivery.order(order).await {
-            Ok(issued) => Reply::json(&wire::Ordered::of(&issued, true)),
-            Err(error) => error.into(),
-        }
-    })
+async fn order(delivery: &Delivery, _: Platform, fields: Fields<'_>) -> Result<Reply, ApiError> {
+    let issued = delivery.order(parse(&fields)?).await?;
+    Ok(Reply::json(&wire::Ordered::of(&issued, true)))
 }
 
 fn parse(fields: &Fields<'_>) -> Result<Order, Fault> {

@@ -9,8 +9,9 @@ use crate::delivery::Delivery;
 use crate::error::ErrorCode;
 use crate::http::Reply;
 use crate::http::body::BodyRule;
+use crate::http::error::ApiError;
 use crate::http::proof::Event;
-use crate::http::row::{Answering, Docs, Handler, Row, Verb};
+use crate::http::row::{Docs, Handler, Row, Verb};
 use crate::order::Source;
 
 /// The path before the name of the platform.
@@ -87,7 +88,7 @@ pub(in crate::http) static EVENT: Row = Row {
     body: BodyRule::Any { limit: 1 << 20, deadline: Duration::from_secs(10) },
     // Authentic events have no rate limit, because some platforms never retry. Only unsigned requests are counted.
     limit: None,
-    handler: Handler::SignedWebhook(event),
+    handler: Handler::SignedWebhook(|delivery, signed| Box::pin(event(delivery, signed))),
     codes: &[
         ErrorCode::InvalidParams,
         ErrorCode::Unauthorized,
@@ -111,14 +112,10 @@ pub(in crate::http) static EVENT: Row = Row {
     },
 };
 
-fn event(delivery: &Delivery, event: Event) -> Answering<'_> {
-    Box::pin(async move {
-        let (source, notification) = event.into_parts();
-        match delivery.receive(&source, notification).await {
-            Ok(_) => received(),
-            Err(error) => error.into(),
-        }
-    })
+async fn event(delivery: &Delivery, event: Event) -> Result<Reply, ApiError> {
+    let (source, notification) = event.into_parts();
+    delivery.receive(&source, notification).await?;
+    Ok(received())
 }
 
 /// Returns the reply to a saved event, and to a connection test.

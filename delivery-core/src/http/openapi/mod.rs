@@ -30,7 +30,8 @@ pub use self::value::openapi;
 
 use super::api::webhook::PlatformPath;
 use super::body::BodyRule;
-use super::row::{Answering, Docs, Handler, Row, Verb};
+use super::error::Answering;
+use super::row::{Docs, Handler, Row, Verb};
 use super::{Call, Reply};
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
@@ -64,7 +65,7 @@ fn describe<'c>(delivery: &'c Delivery, _: &'c Call) -> Answering<'c> {
         let own: Vec<&str> = PlatformPath::of_host(delivery).map(PlatformPath::path).collect();
         if own.is_empty() { Bytes::from_static(OPENAPI.as_bytes()) } else { with_own(own).to_string().into() }
     });
-    Box::pin(async move { Reply::encoded(document.clone()) })
+    Box::pin(async move { Ok(Reply::encoded(document.clone())) })
 }
 
 /// Returns the document with the paths of the host application's own platforms. They have the same replies as the

@@ -9,7 +9,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::form::Form;
 use super::shown::{CONTENT, SOURCE, day, end};
-use super::{Answering, PageError, PageRequest};
+use super::{Answering, ApiError, PageRequest};
 use crate::delivery::Error;
 use crate::http::limits::{admit, client, forged};
 use crate::http::{Reply, names};
@@ -29,16 +29,16 @@ pub(super) fn show(visit: PageRequest<'_>) -> Answering<'_> {
 }
 
 /// Renders the form where the buyer enters a key.
-fn asked(visit: &PageRequest<'_>, key: &str, fault: Option<&str>) -> Result<Reply, PageError> {
+fn asked(visit: &PageRequest<'_>, key: &str, fault: Option<&str>) -> Result<Reply, ApiError> {
     let prefix = visit.delivery.inner.keyring.prefix();
     let can_ask = visit.delivery.inner.ledger.office().is_some();
     visit.page_with_script("key_form.html", context! { key, fault, prefix, can_ask })
 }
 
 /// Shows the product and the remaining uses of a key. This counts no use, but counts against the limit of validations.
-async fn shown(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, PageError> {
+async fn shown(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError> {
     let delivery = visit.delivery;
-    admit(delivery, Policy::Validate, client(delivery, visit.call)).await.map_err(PageError::Answered)?;
+    admit(delivery, Policy::Validate, client(delivery, visit.call)).await?;
     let Some(text) = form.given("key") else { return asked(visit, "", Some("Paste your key into the field.")) };
     let checked = match delivery.verify(text) {
         Some(id) => delivery.check(id).await,
@@ -50,7 +50,7 @@ async fn shown(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, PageError>
     }
 }
 
-async fn key_page(visit: &PageRequest<'_>, text: &str, key: &Key) -> Result<Reply, PageError> {
+async fn key_page(visit: &PageRequest<'_>, text: &str, key: &Key) -> Result<Reply, ApiError> {
     let product = visit.delivery.product(key.product()).await?;
     let Some(product) = product else { return refused(visit, text, &Error::UnknownProduct) };
     let knows_repeats = visit.delivery.inner.ledger.office().is_some();
@@ -83,25 +83,21 @@ async fn key_page(visit: &PageRequest<'_>, text: &str, key: &Key) -> Result<Repl
 
 /// Shows the product, or sends it as a file. All submissions of one form count as one use, as far as
 /// [`Delivery::fetch_once`](crate::Delivery::fetch_once) recognizes repetitions.
-async fn opened(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, PageError> {
+async fn opened(visit: &PageRequest<'_>, form: &Form) -> Result<Reply, ApiError> {
     let delivery = visit.delivery;
     let (text, request) = (form.text("key").trim(), form.text("request"));
     let Some(id) = delivery.verify(text) else {
-        let reply = forged(delivery, visit.call).await;
-        return if reply.status() == ::http::StatusCode::UNAUTHORIZED {
-            refused(visit, text, &Error::UnknownKey)
-        } else {
-            Err(reply.into())
-        };
+        forged(delivery, visit.call).await?;
+        return refused(visit, text, &Error::UnknownKey);
     };
-    admit(delivery, Policy::Product, Identity::Key(id.as_u128())).await.map_err(PageError::Answered)?;
+    admit(delivery, Policy::Product, Identity::Key(id.as_u128())).await?;
     if !(1..=255).contains(&request.len()) {
-        return Err(PageError::Malformed);
+        return Err(ApiError::MALFORMED);
     }
     match fetch(visit, id, request).await {
         Ok(product) if form.text("do") == "download" => Ok(file(product)),
         Ok(product) => {
-            let shown = delivery.inner.shelf.shown(&product).await.ok_or_else(|| PageError::from(Reply::panicked()))?;
+            let shown = delivery.inner.shelf.shown(&product).await.ok_or_else(|| ApiError::from(Reply::panicked()))?;
             let values = context! {
                 key => text, request,
                 content => Value::from_safe_string(CONTENT.to_owned()),
@@ -155,7 +151,7 @@ fn disposition(product: &str) -> String {
 }
 
 /// Renders the form with a message that tells the buyer why the key cannot be used.
-fn refused(visit: &PageRequest<'_>, text: &str, error: &Error) -> Result<Reply, PageError> {
+fn refused(visit: &PageRequest<'_>, text: &str, error: &Error) -> Result<Reply, ApiError> {
     let write = match visit.look.support_address() {
         Some(address) => format!("write to {address}"),
         None => "write to the shop".to_owned(),
@@ -173,7 +169,7 @@ fn refused(visit: &PageRequest<'_>, text: &str, error: &Error) -> Result<Reply, 
             format!("This key is used up. To open the product again, buy it again, or {write}.")
         }
         Error::UnknownProduct => format!("What this key opens is not there any more: {write}."),
-        error => return Err(Reply::from(error.clone()).into()),
+        error => return Err(error.clone().into()),
     };
     let status = ::http::StatusCode::from_u16(error.code().status()).unwrap_or_default();
     Ok(asked(visit, text, Some(&fault))?.with_code(status))
@@ -188,7 +184,7 @@ pub(super) fn lost(mut visit: PageRequest<'_>) -> Answering<'_> {
         let Some(form) = form else { return page("", None, None) };
         let delivery = visit.delivery;
         visit.check_origin_if_any()?;
-        admit(delivery, Policy::Resend, client(delivery, visit.call)).await.map_err(PageError::Answered)?;
+        admit(delivery, Policy::Resend, client(delivery, visit.call)).await?;
         let typed = form.text("customer_email").trim();
         let Ok(email) = typed.parse() else {
             return page(typed, Some("This is not an e-mail address."), None);

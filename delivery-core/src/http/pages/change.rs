@@ -7,7 +7,7 @@ use minijinja::{Value, context};
 
 use super::form::{self, Form};
 use super::shown::{desk, parameter, status};
-use super::{Answering, PageError, PageRequest, SignedIn};
+use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::{Error, Expiry};
 use crate::http::{Reply, query};
 use crate::key::{Key, KeyId, LimitChange, Refusal};
@@ -23,16 +23,16 @@ enum Action {
 }
 
 impl FromStr for Action {
-    type Err = PageError;
+    type Err = ApiError;
 
-    fn from_str(name: &str) -> Result<Self, PageError> {
+    fn from_str(name: &str) -> Result<Self, ApiError> {
         Ok(match name {
             "revoke" => Self::Revoke,
             "restore" => Self::Restore,
             "resend" => Self::Resend,
             "terms" => Self::Terms,
             "rotate" => Self::Rotate,
-            _ => return Err(PageError::NotFound),
+            _ => return Err(ApiError::NOT_FOUND),
         })
     }
 }
@@ -42,17 +42,17 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
         let (id, action): (Option<KeyId>, Action) = if let Some(form) = &visit.form {
             (form.text("id").parse().ok(), form.text("do").parse()?)
         } else {
-            let action = query::parameter(visit.call, "do").map_err(|_| PageError::Malformed)?;
+            let action = query::parameter(visit.call, "do").map_err(|_| ApiError::MALFORMED)?;
             (parameter(&visit, "id")?, action.as_deref().unwrap_or_default().parse()?)
         };
-        let id = id.ok_or(PageError::NotFound)?;
-        let found = visit.delivery.key(id).await?.ok_or(PageError::NotFound)?;
+        let id = id.ok_or(ApiError::NOT_FOUND)?;
+        let found = visit.delivery.key(id).await?.ok_or(ApiError::NOT_FOUND)?;
         match &visit.form {
             None => confirm(&visit, &seller, (&found, action), None),
             Some(form) => match done(&visit, &seller, (&found, action), form).await {
                 Ok(reply) => Ok(reply),
                 Err(Fault::Said(fault)) => confirm(&visit, &seller, (&found, action), Some((form, &fault))),
-                Err(Fault::PageError(trouble)) => Err(trouble),
+                Err(Fault::ApiError(trouble)) => Err(trouble),
             },
         }
     })
@@ -61,19 +61,19 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
 /// Why an action failed: a message to show on the form, or an error page.
 enum Fault {
     Said(form::Fault),
-    PageError(PageError),
+    ApiError(ApiError),
 }
 
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
         let said = |text: &str| Self::Said(form::Fault::new("", text));
         match error {
-            Error::UnknownKey | Error::UnknownProduct => Self::PageError(PageError::NotFound),
+            Error::UnknownKey | Error::UnknownProduct => Self::ApiError(ApiError::NOT_FOUND),
             Error::Refused { refusal: Refusal::NoLimit, .. } => said("This key has no limit to add to."),
             Error::Refused { refusal: Refusal::NoAddress, .. } => said("The buyer was forgotten: say an address."),
             Error::Refused { refusal: Refusal::Replaced { .. }, .. } => said("Another key took the place of this one."),
             Error::Refused { refusal: Refusal::Revoked { .. }, .. } => said("This key is revoked."),
-            error => Self::PageError(Reply::from(error).into()),
+            error => Self::ApiError(error.into()),
         }
     }
 }
@@ -117,7 +117,7 @@ async fn done(
         Action::Rotate => {
             let issued = seller_desk.rotate(id).await?;
             let text = issued.text.expose();
-            return super::key::page(visit, seller, issued.key.id(), Some(text)).await.map_err(Fault::PageError);
+            return super::key::page(visit, seller, issued.key.id(), Some(text)).await.map_err(Fault::ApiError);
         }
     };
     Ok(visit.go_to(&format!("/desk/key?id={id}&done={done}")))
@@ -162,7 +162,7 @@ fn terms(form: &Form, key: &Key) -> Result<(Option<Expiry>, Option<LimitChange>)
 fn further(form: &Form, key: &Key, more: Uses) -> Result<LimitChange, Fault> {
     let said = |text: &str| Fault::Said(form::Fault::new("add_uses", text));
     let (now, shown) = (key.limit(), form.given("limit").and_then(|shown| shown.parse().ok()));
-    let shown = shown.map_or(Ok(now), UseLimit::from_count).map_err(|_| Fault::PageError(PageError::Malformed))?;
+    let shown = shown.map_or(Ok(now), UseLimit::from_count).map_err(|_| Fault::ApiError(ApiError::MALFORMED))?;
     if shown == UseLimit::Unlimited {
         return Ok(LimitChange::Add(more));
     }
@@ -180,7 +180,7 @@ fn confirm(
     seller: &SignedIn,
     (key, action): (&Key, Action),
     fault: Option<(&Form, &form::Fault)>,
-) -> Result<Reply, PageError> {
+) -> Result<Reply, ApiError> {
     let field = |name, label, hint, kind| {
         let value = fault.map_or("", |(form, _)| form.text(name));
         context! { name, label, hint, kind, value, required => false }

@@ -4,8 +4,7 @@ use minijinja::{Value, context};
 
 use super::form::{Fault, Form, said as said_of};
 use super::shown::{PAGE, choices, desk, names, next, parameter, time};
-use super::{Answering, PageError, PageRequest, SignedIn, base};
-use crate::delivery::Error;
+use super::{Answering, ApiError, PageRequest, SignedIn, base};
 use crate::http::Reply;
 use crate::product::ProductId;
 use crate::store::{EventOutcome, InboxEvent, InboxQuery};
@@ -50,10 +49,10 @@ fn event(entry: &InboxEvent) -> Value {
 pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         let Some(form) = &visit.form else {
-            let number = parameter(&visit, "id")?.ok_or(PageError::NotFound)?;
+            let number = parameter(&visit, "id")?.ok_or(ApiError::NOT_FOUND)?;
             return page(&visit, &seller, number, None, None).await;
         };
-        let number: i64 = form.text("id").parse().map_err(|_| PageError::NotFound)?;
+        let number: i64 = form.text("id").parse().map_err(|_| ApiError::NOT_FOUND)?;
         let said =
             async |field, fault: &str| page(&visit, &seller, number, Some(form), Some(&Fault::new(field, fault))).await;
         let Ok(email) = form.given("customer_email").map(str::parse).transpose() else {
@@ -71,9 +70,8 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
         }
         match visit.delivery.desk(&seller.actor).apply_event(number, email, product).await {
             Ok(true) => Ok(visit.go_to(&format!("/desk/event?id={number}&done=applied"))),
-            Ok(false) => Err(PageError::NotFound),
-            Err(Error::Store(error)) => Err(error.into()),
-            Err(error) => Err(Reply::from(error).into()),
+            Ok(false) => Err(ApiError::NOT_FOUND),
+            Err(error) => Err(error.into()),
         }
     })
 }
@@ -84,10 +82,10 @@ async fn page(
     number: i64,
     form: Option<&Form>,
     fault: Option<&Fault>,
-) -> Result<Reply, PageError> {
+) -> Result<Reply, ApiError> {
     let query = InboxQuery { outcome: None, before: number.checked_add(1), limit: 1 };
     let found = visit.delivery.events(&query).await?.items.into_iter().find(|entry| entry.number == number);
-    let entry = found.ok_or(PageError::NotFound)?;
+    let entry = found.ok_or(ApiError::NOT_FOUND)?;
     let names = names(visit.delivery).await?;
     visit.page(
         "event.html",

@@ -1,13 +1,7 @@
 //! The handler of a page.
 
-use futures_util::future::BoxFuture;
-
-use super::error::PageError;
-use super::request::{PageRequest, SignedIn};
-use crate::http::Reply;
-
-/// The future of a page's reply.
-pub(in crate::http) type Answering<'c> = BoxFuture<'c, Result<Reply, PageError>>;
+use super::session::{PageRequest, SignedIn};
+use crate::http::error::Answering;
 
 /// Who may see a page, and the function that renders it.
 #[derive(Clone, Copy)]

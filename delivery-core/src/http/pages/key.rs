@@ -3,7 +3,7 @@
 use minijinja::{Value, context};
 
 use super::shown::{desk, entry, key, message, parameter, subscription, time};
-use super::{Answering, PageError, PageRequest, SignedIn};
+use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::http::Reply;
 use crate::key::{Key, KeyId, Status};
 use crate::store::{AuditQuery, MessageQuery, StoreError};
@@ -13,7 +13,7 @@ const NEWEST: usize = 50;
 
 pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
-        let id = parameter(&visit, "id")?.ok_or(PageError::NotFound)?;
+        let id = parameter(&visit, "id")?.ok_or(ApiError::NOT_FOUND)?;
         page(&visit, &seller, id, None).await
     })
 }
@@ -24,9 +24,9 @@ pub(super) async fn page(
     seller: &SignedIn,
     id: KeyId,
     text: Option<&str>,
-) -> Result<Reply, PageError> {
+) -> Result<Reply, ApiError> {
     let (delivery, now) = (visit.delivery, visit.delivery.inner.clock.now());
-    let found = delivery.key(id).await?.ok_or(PageError::NotFound)?;
+    let found = delivery.key(id).await?.ok_or(ApiError::NOT_FOUND)?;
     let subscribed = delivery.subscription_of(&found).await?;
     let seller_desk = delivery.desk(&seller.actor);
     let uses = or_none(delivery.history(id, None, NEWEST).await)?.map(|page| page.items).unwrap_or_default();

@@ -4,7 +4,7 @@ use minijinja::context;
 
 use super::form::Form;
 use super::shown::{PAGE, all_names, choices, desk, key, next, parameter, product_id};
-use super::{Answering, PageError, PageRequest, SignedIn, base};
+use super::{Answering, ApiError, PageRequest, SignedIn, base};
 use crate::http::{Reply, query};
 use crate::key::{KeyId, Status};
 use crate::store::{KeyQuery, Page};
@@ -23,12 +23,12 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
 
 /// Searches for what the seller typed. The text or id of a key leads to its page; an e-mail address or an order number
 /// leads to a list.
-async fn found(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, PageError> {
+async fn found(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, ApiError> {
     let Some(typed) = form.given("q") else { return Ok(visit.go_to("/desk/keys")) };
     if let Some(id) = visit.delivery.verify(typed).or_else(|| typed.parse::<KeyId>().ok()) {
         return Ok(visit.go_to(&format!("/desk/key?id={id}")));
     }
-    let before = form.given("before").map(str::parse).transpose().map_err(|_| PageError::Malformed)?;
+    let before = form.given("before").map(str::parse).transpose().map_err(|_| ApiError::MALFORMED)?;
     let all = KeyQuery { before, limit: PAGE, ..KeyQuery::default() };
     // An order number may also look like an e-mail address, so try the address first, then the order number.
     let email = match typed.parse() {
@@ -44,8 +44,8 @@ async fn found(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Resul
     list(visit, seller, &page, what).await
 }
 
-async fn listed(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Reply, PageError> {
-    let text = |name| query::parameter(visit.call, name).map_err(|_| PageError::Malformed);
+async fn listed(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Reply, ApiError> {
+    let text = |name| query::parameter(visit.call, name).map_err(|_| ApiError::MALFORMED);
     let filters = Filters {
         status: text("status")?.unwrap_or_default().into_owned(),
         product_id: product_id(visit, "product_id")?.map(|id| id.to_string()).unwrap_or_default(),
@@ -57,12 +57,12 @@ async fn listed(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Reply, Pag
         "expired" => Some(Status::Expired),
         "exhausted" => Some(Status::Exhausted),
         "revoked" => Some(Status::Revoked),
-        _ => return Err(PageError::Malformed),
+        _ => return Err(ApiError::MALFORMED),
     };
     let source = Some(filters.source.as_str()).filter(|source| !source.is_empty()).map(str::parse);
     let query = KeyQuery {
         product: product_id(visit, "product_id")?,
-        source: source.transpose().map_err(|_| PageError::Malformed)?,
+        source: source.transpose().map_err(|_| ApiError::MALFORMED)?,
         status: status.map(|status| (status, visit.delivery.inner.clock.now())),
         before: parameter(visit, "before")?,
         limit: PAGE,
@@ -101,7 +101,7 @@ async fn list(
     seller: &SignedIn,
     page: &Page<crate::key::Key, KeyId>,
     what: What<'_>,
-) -> Result<Reply, PageError> {
+) -> Result<Reply, ApiError> {
     let (names, now) = (all_names(visit.delivery).await?, visit.delivery.inner.clock.now());
     let What { q, label, more, next, filters } = what;
     visit.page(

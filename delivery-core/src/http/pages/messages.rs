@@ -3,7 +3,7 @@
 use minijinja::context;
 
 use super::shown::{PAGE, desk, message, next, parameter};
-use super::{Answering, PageError, PageRequest, SignedIn, base};
+use super::{Answering, ApiError, PageRequest, SignedIn, base};
 use crate::store::{MessageNumber, MessageQuery, MessageState};
 
 const STATES: &[(&str, &str)] = &[("", "All"), ("queued", "Waiting"), ("sent", "Sent"), ("failed", "Failed")];
@@ -12,7 +12,7 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         let seller_desk = visit.delivery.desk(&seller.actor);
         if let Some(form) = &visit.form {
-            let number = form.text("id").parse().map_err(|_| PageError::Malformed)?;
+            let number = form.text("id").parse().map_err(|_| ApiError::MALFORMED)?;
             let is_retried = seller_desk.retry_message(MessageNumber::new(number)).await?;
             let done = if is_retried { "&done=retried" } else { "&done=nothing" };
             return Ok(visit.go_to(&format!("/desk/messages?state=failed{done}")));

@@ -6,7 +6,6 @@
 mod audit;
 mod buyer;
 mod change;
-mod error;
 mod events;
 mod form;
 pub(super) mod handler;
@@ -16,7 +15,7 @@ mod messages;
 mod overview;
 mod post;
 mod product;
-mod request;
+mod session;
 mod setup;
 mod shown;
 mod sign_in;
@@ -24,22 +23,20 @@ mod sign_in;
 use std::pin::Pin;
 use std::time::Duration;
 
-use ::http::{HeaderValue, Method, StatusCode, header};
+use ::http::{HeaderValue, Method, header};
 use bytes::Bytes;
 use futures_util::Stream;
 use minijinja::Value;
 
-use self::error::PageError;
 use self::form::Form;
-use self::handler::{Answering, PageHandler};
-use self::request::{PageRequest, SignedIn, base, check_csrf};
+use self::handler::PageHandler;
+use self::session::{PageRequest, SignedIn, base, check_csrf};
 use super::body::{BodyRule, Keep, read};
-use super::fields::Fault;
+use super::error::{Answering, ApiError};
 use super::query::check_text;
 use super::row::{Docs, Handler, Row, Verb};
 use super::{Call, Reply, names};
 use crate::delivery::Delivery;
-use crate::error::ErrorCode;
 use crate::look::{Shown, script_hash};
 
 /// A page of the seller's desk, or a page for buyers.
@@ -101,7 +98,7 @@ const PAGE: Row = Row {
     verb: Verb::GetOrPost,
     body: BodyRule::None,
     limit: None,
-    handler: Handler::Page(PageHandler::Public(|_| Box::pin(async { Err(PageError::NotFound) }))),
+    handler: Handler::Page(PageHandler::Public(|_| Box::pin(async { Err(ApiError::NOT_FOUND) }))),
     codes: &[],
     openapi: Docs { tag: "", id: "", summary: "", description: "", parameters: &[], body: None, success: None },
 };
@@ -171,13 +168,10 @@ pub(super) async fn answer<E>(
     call: &Call,
     rule: BodyRule,
     body: Pin<&mut impl Stream<Item = Result<Bytes, E>>>,
-) -> Reply {
-    let Some(look) = delivery.inner.look.as_deref() else { return Reply::not_found() };
+) -> Result<Reply, ApiError> {
+    let look = delivery.inner.look.as_deref().ok_or(ApiError::NOT_FOUND)?;
     // `Cookie` is not checked: cookies of other applications may contain any bytes.
-    let fields = [header::HOST, header::ORIGIN];
-    if let Err(fault) = fields.iter().try_for_each(|name| check_text(call, name)) {
-        return fault.into();
-    }
+    [header::HOST, header::ORIGIN].iter().try_for_each(|name| check_text(call, name))?;
     let mut visit = PageRequest { delivery, look, call, form: None };
     let seller = match shows {
         PageHandler::Public(_) => Ok(None),
@@ -191,29 +185,18 @@ pub(super) async fn answer<E>(
         };
         let body = read(rule, &call.headers, body, keep).await;
         if seller.is_ok() {
-            match Form::read(call, &body) {
-                Ok(form) => visit.form = Some(form),
-                Err(code) => return Fault::from(code).into(),
-            }
+            visit.form = Some(Form::read(call, &body)?);
         }
     }
-    let answered = match (shows, seller) {
-        (_, Err(trouble)) => Err(trouble),
-        (PageHandler::Public(show), Ok(_)) => show(visit).await,
-        (PageHandler::Seller(show), Ok(Some(seller))) => {
-            match visit.form.as_ref().map(|form| check_csrf(form, &seller.csrf)) {
-                Some(Err(trouble)) => Err(trouble),
-                _ => show(visit, seller).await,
+    match (shows, seller?) {
+        (PageHandler::Public(show), _) => show(visit).await,
+        (PageHandler::Seller(show), Some(seller)) => {
+            if let Some(form) = &visit.form {
+                check_csrf(form, &seller.csrf)?;
             }
+            show(visit, seller).await
         }
-        (PageHandler::Seller(_), Ok(None)) => Err(PageError::NotFound),
-    };
-    match answered {
-        Ok(reply) => reply,
-        Err(PageError::Answered(reply)) => *reply,
-        Err(PageError::NotFound) => Reply::not_found(),
-        Err(PageError::Malformed) => Reply::error(ErrorCode::InvalidParams),
-        Err(PageError::Forged) => Reply::error(ErrorCode::InvalidParams).with_code(StatusCode::FORBIDDEN),
+        (PageHandler::Seller(_), None) => Err(ApiError::NOT_FOUND),
     }
 }
 
@@ -262,7 +245,7 @@ pub(super) fn error_page(delivery: &Delivery, page: Page, reply: Reply) -> Reply
 fn style(visit: PageRequest<'_>) -> Answering<'_> {
     Box::pin(async move {
         if visit.call.method == Method::POST {
-            return Err(PageError::Malformed);
+            return Err(ApiError::MALFORMED);
         }
         let forever = HeaderValue::from_static("public, max-age=31536000, immutable");
         Ok(Reply::text("text/css; charset=utf-8", visit.look.style()).with_header(&names::CACHE_CONTROL, forever))
@@ -271,23 +254,23 @@ fn style(visit: PageRequest<'_>) -> Answering<'_> {
 
 impl PageRequest<'_> {
     /// Renders a page without a script.
-    fn page(&self, template: &str, values: Value) -> Result<Reply, PageError> {
+    fn page(&self, template: &str, values: Value) -> Result<Reply, ApiError> {
         self.page_with(template, values, "")
     }
 
     /// Renders a page with the script of the buyer's page.
-    fn page_with_script(&self, template: &str, values: Value) -> Result<Reply, PageError> {
+    fn page_with_script(&self, template: &str, values: Value) -> Result<Reply, ApiError> {
         self.page_with(template, values, &format!("; script-src {}", script_hash()))
     }
 
-    fn page_with(&self, template: &str, values: Value, policy: &str) -> Result<Reply, PageError> {
+    fn page_with(&self, template: &str, values: Value, policy: &str) -> Result<Reply, ApiError> {
         let html = self.html(template, values)?;
         Ok(Reply::text("text/html; charset=utf-8", html.into()).security_headers(policy))
     }
 
     /// Renders a page with the script, and replaces the placeholders [`CONTENT`](shown::CONTENT) and
     /// [`SOURCE`](shown::SOURCE) with the content of a product, without copying it.
-    fn page_of_product(&self, template: &str, values: Value, product: &Shown) -> Result<Reply, PageError> {
+    fn page_of_product(&self, template: &str, values: Value, product: &Shown) -> Result<Reply, ApiError> {
         let html = Bytes::from(self.html(template, values)?);
         let place = |text: &str, mark: &str| text.split_once(mark).map(|(before, _)| before.len());
         let text = std::str::from_utf8(&html).unwrap_or_default();
@@ -304,9 +287,9 @@ impl PageRequest<'_> {
         Ok(reply.security_headers(&format!("; script-src {}", script_hash())))
     }
 
-    fn html(&self, template: &str, values: Value) -> Result<String, PageError> {
+    fn html(&self, template: &str, values: Value) -> Result<String, ApiError> {
         let rendered = self.look.render(template, base(self.delivery), values);
-        rendered.map_err(|error| PageError::from(Reply::internal().because(error)))
+        rendered.map_err(|error| Reply::internal().because(error).into())
     }
 
     /// Returns a redirect to `path` below the pages' base path, after a form was handled.

@@ -6,7 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use minijinja::{Value, context};
 
 use super::shown::{DAYS, all_names, day_and_month, desk, names, time};
-use super::{Answering, PageError, PageRequest, SignedIn};
+use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::delivery::Recent;
 use crate::key::Status;
 use crate::look::plot;
@@ -83,7 +83,7 @@ async fn attention(
     visit: &PageRequest<'_>,
     seller: &SignedIn,
     products: Vec<ProductId>,
-) -> Result<Vec<(String, String)>, PageError> {
+) -> Result<Vec<(String, String)>, ApiError> {
     let mut all = Vec::new();
     let failed = MessageQuery { state: Some(MessageState::Failed), limit: MOST, ..MessageQuery::default() };
     match visit.delivery.desk(&seller.actor).messages(&failed).await {

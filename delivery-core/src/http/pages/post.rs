@@ -1,11 +1,12 @@
 //! Listing, adding, editing and deleting posts.
 
-use chrono::DateTime;
+use chrono::{DateTime, TimeDelta, Utc};
 use minijinja::{Value, context};
 
 use super::form::{Fault, Form, digest, said};
 use super::shown::{desk, next, parameter, preview, time};
-use super::{Answering, PageError, PageRequest, SignedIn, base};
+use super::{Answering, ApiError, PageRequest, SignedIn, base};
+use crate::delivery::Delivery;
 use crate::http::Reply;
 use crate::post::{Category, NewPost, Post, PostId};
 use crate::store::{PostQuery, StoreError};
@@ -19,13 +20,11 @@ pub(super) fn list(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         // By default the list includes posts that will be published in the future.
         let until =
-            parameter::<i64>(&visit, "before")?.map(|at| DateTime::from_timestamp(at, 0).ok_or(PageError::Malformed));
+            parameter::<i64>(&visit, "before")?.map(|at| DateTime::from_timestamp(at, 0).ok_or(ApiError::MALFORMED));
         let until = until.transpose()?.unwrap_or(NEVER).min(NEVER);
         let found = visit.delivery.posts(&PostQuery { category: None, until, limit: NEWEST }).await?;
-        // The next page starts at the second in which the last post of this page was published.
-        let last = found.last().map(Post::published_at).filter(|last| found.len() > 1 && *last < until);
         let path = format!("{}/desk/posts", base(visit.delivery));
-        let next = next(&path, &[], last.filter(|_| is_full(&found)).map(|last| last.timestamp().to_string()));
+        let next = next(&path, &[], older(visit.delivery, &found, until).await?.map(|at| at.timestamp().to_string()));
         let post = |it: &Post| {
             let (id, at) = (it.id().get(), time(it.published_at()));
             context! { id, title => it.title(), category => it.category().as_str(), published_at => at }
@@ -35,11 +34,17 @@ pub(super) fn list(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-/// Returns whether the store may have older posts: the list has [`NEWEST`] posts, or more than 512 KiB of content. The
-/// store ends a list at 1 MiB of content.
-fn is_full(posts: &[Post]) -> bool {
-    const MOST: usize = 1 << 19;
-    posts.len() == NEWEST || posts.iter().map(|post| post.content().len()).sum::<usize>() > MOST
+/// Returns the time from which the next page lists posts; `None` if there are no older posts. That page starts at the
+/// second of the last post on this page, because other posts of that second may follow. A store ends a list at 1 MiB of
+/// content, so a page may have any number of posts.
+async fn older(delivery: &Delivery, found: &[Post], until: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, StoreError> {
+    let Some(last) = found.last().map(Post::published_at) else { return Ok(None) };
+    let before = last - TimeDelta::seconds(1);
+    let are_older = delivery.posts(&PostQuery { category: None, until: before, limit: 1 }).await?;
+    // A page with the posts of a single second would lead to itself.
+    let from =
+        if last < until && found.first().is_some_and(|first| first.published_at() != last) { last } else { before };
+    Ok((!are_older.is_empty()).then_some(from))
 }
 
 /// The values in the form.
@@ -71,7 +76,7 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
         }
         let typed = match parameter::<i64>(&visit, "id")? {
             Some(id) => {
-                let post = found(&visit, &seller, PostId::new(id).map_err(|_| PageError::NotFound)?).await?;
+                let post = found(&visit, &seller, PostId::new(id).map_err(|_| ApiError::NOT_FOUND)?).await?;
                 Typed {
                     id: id.to_string(),
                     title: post.title().to_owned(),
@@ -87,11 +92,11 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     })
 }
 
-async fn found(visit: &PageRequest<'_>, seller: &SignedIn, id: PostId) -> Result<Post, PageError> {
-    visit.delivery.desk(&seller.actor).post(id).await?.ok_or(PageError::NotFound)
+async fn found(visit: &PageRequest<'_>, seller: &SignedIn, id: PostId) -> Result<Post, ApiError> {
+    visit.delivery.desk(&seller.actor).post(id).await?.ok_or(ApiError::NOT_FOUND)
 }
 
-async fn submitted(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, PageError> {
+async fn submitted(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, ApiError> {
     let text = |name| form.text(name).to_owned();
     let typed = Typed {
         id: text("id"),
@@ -102,7 +107,7 @@ async fn submitted(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> R
         seen: text("seen"),
     };
     let id = match form.given("id") {
-        Some(id) => Some(id.parse().ok().and_then(|id| PostId::new(id).ok()).ok_or(PageError::NotFound)?),
+        Some(id) => Some(id.parse().ok().and_then(|id| PostId::new(id).ok()).ok_or(ApiError::NOT_FOUND)?),
         None => None,
     };
     let published_at = match id {
@@ -132,7 +137,7 @@ async fn submitted(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> R
     };
     match saved {
         Ok(Some(post)) => Ok(visit.go_to(&format!("/desk/post?id={}&done=saved", post.id().get()))),
-        Ok(None) => Err(PageError::NotFound),
+        Ok(None) => Err(ApiError::NOT_FOUND),
         Err(StoreError::Conflict { .. }) => {
             let fault = "Somebody else changed this post since you opened it. Open it again, and repeat your change.";
             page(visit, seller, &typed, Some(&Fault::new("", fault))).await
@@ -168,7 +173,7 @@ async fn page(
     seller: &SignedIn,
     typed: &Typed,
     fault: Option<&Fault>,
-) -> Result<Reply, PageError> {
+) -> Result<Reply, ApiError> {
     let preview = if typed.preview { Some(preview(visit.delivery, &typed.content).await?) } else { None };
     let post = typed.value();
     visit.page("post.html", context! { post, preview, ..said(fault, desk(visit, seller, "/desk/posts")) })
@@ -177,11 +182,11 @@ async fn page(
 pub(super) fn delete(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         if let Some(form) = &visit.form {
-            let id = form.text("id").parse().ok().and_then(|id| PostId::new(id).ok()).ok_or(PageError::NotFound)?;
+            let id = form.text("id").parse().ok().and_then(|id| PostId::new(id).ok()).ok_or(ApiError::NOT_FOUND)?;
             let is_deleted = visit.delivery.desk(&seller.actor).delete_post(id).await?;
-            return if is_deleted { Ok(visit.go_to("/desk/posts?done=deleted")) } else { Err(PageError::NotFound) };
+            return if is_deleted { Ok(visit.go_to("/desk/posts?done=deleted")) } else { Err(ApiError::NOT_FOUND) };
         }
-        let id = parameter::<i64>(&visit, "id")?.and_then(|id| PostId::new(id).ok()).ok_or(PageError::NotFound)?;
+        let id = parameter::<i64>(&visit, "id")?.and_then(|id| PostId::new(id).ok()).ok_or(ApiError::NOT_FOUND)?;
         let post = found(&visit, &seller, id).await?;
         let values = context! {
             title => "Delete this post",

@@ -4,7 +4,7 @@ use minijinja::{Value, context};
 
 use super::form::{Fault, Form, digest, said};
 use super::shown::{PAGE, archived, desk, next, preview, product_id};
-use super::{Answering, PageError, PageRequest, SignedIn, base};
+use super::{Answering, ApiError, PageRequest, SignedIn, base};
 use crate::http::Reply;
 use crate::product::{Listing, NewProduct, Product, ProductId, Refs};
 use crate::store::StoreError;
@@ -40,7 +40,7 @@ pub(super) fn show(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
             return submitted(&visit, &seller, form).await;
         }
         let product = match product_id(&visit, "id")? {
-            Some(id) => Some(visit.delivery.product(id).await?.ok_or(PageError::NotFound)?),
+            Some(id) => Some(visit.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?),
             None => None,
         };
         let mut typed = Typed::of(product.as_deref());
@@ -168,14 +168,14 @@ impl Typed {
     }
 }
 
-async fn submitted(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, PageError> {
+async fn submitted(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> Result<Reply, ApiError> {
     let mut typed = Typed::read(form);
     let id = match form.given("id") {
-        Some(id) => Some(id.parse().ok().and_then(|id| ProductId::new(id).ok()).ok_or(PageError::NotFound)?),
+        Some(id) => Some(id.parse().ok().and_then(|id| ProductId::new(id).ok()).ok_or(ApiError::NOT_FOUND)?),
         None => None,
     };
     let was = match id {
-        Some(id) => Some(visit.delivery.product(id).await?.ok_or(PageError::NotFound)?),
+        Some(id) => Some(visit.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?),
         None => None,
     };
     typed.is_archived = was.as_ref().is_some_and(|product| product.is_archived());
@@ -194,7 +194,7 @@ async fn submitted(visit: &PageRequest<'_>, seller: &SignedIn, form: &Form) -> R
     };
     match saved {
         Ok(Some(id)) => Ok(visit.go_to(&format!("/desk/product?id={id}&done=saved"))),
-        Ok(None) => Err(PageError::NotFound),
+        Ok(None) => Err(ApiError::NOT_FOUND),
         Err(StoreError::Refused { .. }) => {
             let fault = Fault::new("refs", "Another product has one of these references.");
             page(visit, seller, &typed, Some(&fault)).await
@@ -238,7 +238,7 @@ async fn page(
     seller: &SignedIn,
     typed: &Typed,
     fault: Option<&Fault>,
-) -> Result<Reply, PageError> {
+) -> Result<Reply, ApiError> {
     let preview = if typed.preview { Some(preview(visit.delivery, &typed.content).await?) } else { None };
     let product = typed.value();
     visit.page("product.html", context! { product, preview, ..said(fault, desk(visit, seller, "/desk/products")) })
@@ -247,13 +247,13 @@ async fn page(
 pub(super) fn archive(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {
         if let Some(form) = &visit.form {
-            let id = form.text("id").parse().ok().and_then(|id| ProductId::new(id).ok()).ok_or(PageError::NotFound)?;
+            let id = form.text("id").parse().ok().and_then(|id| ProductId::new(id).ok()).ok_or(ApiError::NOT_FOUND)?;
             let archived = visit.delivery.desk(&seller.actor).archive_product(id).await?;
-            archived.ok_or(PageError::NotFound)?;
+            archived.ok_or(ApiError::NOT_FOUND)?;
             return Ok(visit.go_to(&format!("/desk/product?id={id}&done=archived")));
         }
-        let id = product_id(&visit, "id")?.ok_or(PageError::NotFound)?;
-        let product = visit.delivery.product(id).await?.ok_or(PageError::NotFound)?;
+        let id = product_id(&visit, "id")?.ok_or(ApiError::NOT_FOUND)?;
+        let product = visit.delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?;
         let values = context! {
             title => "Stop selling this product",
             sentence => "It is neither listed nor sold any more. Keys that were sold before still open it.",

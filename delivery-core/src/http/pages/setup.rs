@@ -4,7 +4,7 @@ use minijinja::{Value, context};
 
 use super::form::{Fault, said};
 use super::shown::desk;
-use super::{Answering, PageError, PageRequest, SignedIn};
+use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::email::Email;
 use crate::http::Reply;
 
@@ -31,14 +31,14 @@ async fn page(
     seller: &SignedIn,
     email: &str,
     fault: Option<&Fault>,
-) -> Result<Reply, PageError> {
+) -> Result<Reply, ApiError> {
     let platforms = platforms(visit).await?;
     let sender = visit.delivery.inner.outbox.sender.to_string();
     visit.page("setup.html", context! { platforms, sender, email, ..said(fault, desk(visit, seller, "/desk/setup")) })
 }
 
 /// Returns each platform with the webhook address to configure there, and the time of its last event.
-async fn platforms(visit: &PageRequest<'_>) -> Result<Vec<Value>, PageError> {
+async fn platforms(visit: &PageRequest<'_>) -> Result<Vec<Value>, ApiError> {
     use super::shown::time;
     use crate::http::PlatformPath;
     use crate::store::{EventOutcome, InboxEvent, InboxQuery, StoreError};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Datelike, NaiveDate, Utc};
 use minijinja::{Value, context};
 
-use super::{PageError, PageRequest, SignedIn};
+use super::{ApiError, PageRequest, SignedIn};
 use crate::clock::timestamp;
 use crate::delivery::{Delivery, Recent};
 use crate::http::{Reply, query};
@@ -67,7 +67,7 @@ pub(super) const CONTENT: &str = "<!--content-->";
 pub(super) const SOURCE: &str = "<!--source-->";
 
 /// Renders Markdown that a seller has typed as HTML.
-pub(super) async fn preview(delivery: &Delivery, markdown: &str) -> Result<Value, PageError> {
+pub(super) async fn preview(delivery: &Delivery, markdown: &str) -> Result<Value, ApiError> {
     let html = delivery.inner.shelf.preview(markdown.to_owned()).await;
     html.map(Value::from_safe_string).ok_or_else(|| Reply::panicked().into())
 }
@@ -118,13 +118,13 @@ pub(super) fn status(status: Status) -> &'static str {
 }
 
 /// Returns the names of the products that are sold.
-pub(super) async fn names(delivery: &Delivery) -> Result<BTreeMap<ProductId, String>, PageError> {
+pub(super) async fn names(delivery: &Delivery) -> Result<BTreeMap<ProductId, String>, ApiError> {
     let listed = delivery.products().await?;
     Ok(listed.iter().map(|product| (product.id, product.name.clone())).collect())
 }
 
 /// Returns the names of archived products that have keys. Empty until the figures have been counted.
-pub(super) async fn archived(delivery: &Delivery) -> Result<BTreeMap<ProductId, String>, PageError> {
+pub(super) async fn archived(delivery: &Delivery) -> Result<BTreeMap<ProductId, String>, ApiError> {
     let Recent::Known(_, figures) = delivery.recent_figures(DAYS).await else { return Ok(BTreeMap::new()) };
     let (listed, mut archived) = (delivery.products().await?, BTreeMap::new());
     for (id, ..) in &figures.keys {
@@ -140,7 +140,7 @@ pub(super) async fn archived(delivery: &Delivery) -> Result<BTreeMap<ProductId, 
 }
 
 /// Returns the names of the products that are sold and of archived products that have keys.
-pub(super) async fn all_names(delivery: &Delivery) -> Result<BTreeMap<ProductId, String>, PageError> {
+pub(super) async fn all_names(delivery: &Delivery) -> Result<BTreeMap<ProductId, String>, ApiError> {
     let mut all = names(delivery).await?;
     all.extend(archived(delivery).await?);
     Ok(all)
@@ -221,13 +221,13 @@ pub(super) fn next(path: &str, filters: &[(&str, &str)], before: Option<String>)
 }
 
 /// Returns a query parameter parsed as `T`. A malformed value is an error.
-pub(super) fn parameter<T: std::str::FromStr>(visit: &PageRequest<'_>, name: &str) -> Result<Option<T>, PageError> {
-    let Some(text) = query::parameter(visit.call, name).map_err(|_| PageError::Malformed)? else { return Ok(None) };
-    text.parse().map(Some).map_err(|_| PageError::Malformed)
+pub(super) fn parameter<T: std::str::FromStr>(visit: &PageRequest<'_>, name: &str) -> Result<Option<T>, ApiError> {
+    let Some(text) = query::parameter(visit.call, name).map_err(|_| ApiError::MALFORMED)? else { return Ok(None) };
+    text.parse().map(Some).map_err(|_| ApiError::MALFORMED)
 }
 
 /// Returns a query parameter that is the id of a product.
-pub(super) fn product_id(visit: &PageRequest<'_>, name: &str) -> Result<Option<ProductId>, PageError> {
+pub(super) fn product_id(visit: &PageRequest<'_>, name: &str) -> Result<Option<ProductId>, ApiError> {
     let number: Option<i64> = parameter(visit, name)?;
-    number.map(ProductId::new).transpose().map_err(|_| PageError::Malformed)
+    number.map(ProductId::new).transpose().map_err(|_| ApiError::MALFORMED)
 }

@@ -5,8 +5,8 @@ use minijinja::context;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::request::{Cookie, SESSION, check_csrf};
-use super::{Answering, PageError, PageRequest, SignedIn};
+use super::session::{Cookie, SESSION, check_csrf};
+use super::{Answering, ApiError, PageRequest, SignedIn};
 use crate::http::Reply;
 use crate::http::limits::{admit, client};
 use crate::limit::Policy;
@@ -19,14 +19,14 @@ pub(super) fn sign_in(visit: PageRequest<'_>) -> Answering<'_> {
     Box::pin(async move { if visit.is_form() { submitted(&visit).await } else { asked(&visit).await } })
 }
 
-async fn asked(visit: &PageRequest<'_>) -> Result<Reply, PageError> {
+async fn asked(visit: &PageRequest<'_>) -> Result<Reply, ApiError> {
     if visit.cookie(Cookie::Session).is_some() && SignedIn::of(visit).await.is_ok() {
         return Ok(visit.go_to("/desk"));
     }
     form(visit, None)
 }
 
-fn form(visit: &PageRequest<'_>, fault: Option<&str>) -> Result<Reply, PageError> {
+fn form(visit: &PageRequest<'_>, fault: Option<&str>) -> Result<Reply, ApiError> {
     // Reuse the secret, so that a form that is open in another tab stays valid. The cookie lasts an hour from now.
     let (secret, text) = match visit.cookie(Cookie::Form) {
         Some(secret) => (secret, visit.cookie_text(Cookie::Form, &secret)),
@@ -36,16 +36,16 @@ fn form(visit: &PageRequest<'_>, fault: Option<&str>) -> Result<Reply, PageError
     Ok(page.cookie(&visit.set_cookie(Cookie::Form, &text, FORM)))
 }
 
-async fn submitted(visit: &PageRequest<'_>) -> Result<Reply, PageError> {
-    let (delivery, Some(form_sent)) = (visit.delivery, &visit.form) else { return Err(PageError::Malformed) };
+async fn submitted(visit: &PageRequest<'_>) -> Result<Reply, ApiError> {
+    let (delivery, Some(form_sent)) = (visit.delivery, &visit.form) else { return Err(ApiError::MALFORMED) };
     visit.check_origin()?;
-    let secret = visit.cookie(Cookie::Form).ok_or(PageError::Forged)?;
+    let secret = visit.cookie(Cookie::Form).ok_or(ApiError::Forged)?;
     check_csrf(form_sent, &visit.csrf(&secret))?;
     // Count attempts only after the CSRF check: forged forms that another site makes the seller's browser send must
     // not use up the seller's quota.
-    admit(delivery, Policy::Admin, client(delivery, visit.call)).await.map_err(PageError::Answered)?;
+    admit(delivery, Policy::Admin, client(delivery, visit.call)).await?;
     let (Some(tokens), Some(sign_ins)) = (&delivery.inner.tokens, delivery.inner.ledger.office()) else {
-        return Err(PageError::NotFound);
+        return Err(ApiError::NOT_FOUND);
     };
     let presented: [u8; 32] = Sha256::digest(form_sent.text("token").trim()).into();
     // Compare all tokens, so that the time taken does not reveal which one matched.

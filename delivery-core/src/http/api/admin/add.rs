@@ -9,6 +9,7 @@ use crate::error::ErrorCode;
 use crate::http::Reply;
 use crate::http::api::wire;
 use crate::http::body::BodyRule;
+use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields};
 use crate::http::proof::Seller;
 use crate::http::row::{Docs, Handler, Row, Verb};
@@ -31,7 +32,7 @@ pub(in crate::http) const SELLER: Row = Row {
     // Sellers may have slow connections.
     body: BodyRule::Json { limit: 2 << 20, deadline: Duration::from_secs(30) },
     limit: Some(Policy::Admin),
-    handler: Handler::Seller(|_, _, _| Box::pin(async { Reply::not_found() })),
+    handler: Handler::Seller(|_, _, _| Box::pin(async { Err(ApiError::NOT_FOUND) })),
     codes: &[
         ErrorCode::MissingParams,
         ErrorCode::InvalidParams,
@@ -57,7 +58,7 @@ pub(in crate::http) static ADD_PRODUCT: Row = Row {
         success: Some("Added"),
         ..SELLER.openapi
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(answered(add_product(delivery, seller, fields)))),
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(add_product(delivery, seller, fields))),
     ..SELLER
 };
 
@@ -71,7 +72,7 @@ pub(in crate::http) static ISSUE_KEY: Row = Row {
         success: Some("IssuedByHand"),
         ..SELLER.openapi
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(answered(issue_key(delivery, seller, fields)))),
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(issue_key(delivery, seller, fields))),
     ..SELLER
 };
 
@@ -85,15 +86,11 @@ pub(in crate::http) static ADD_POST: Row = Row {
         success: Some("PostAdded"),
         ..SELLER.openapi
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(answered(add_post(delivery, seller, fields)))),
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(add_post(delivery, seller, fields))),
     ..SELLER
 };
 
-async fn answered(answer: impl Future<Output = Result<Reply, Fault>>) -> Reply {
-    answer.await.unwrap_or_else(Reply::from)
-}
-
-async fn add_product(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
+async fn add_product(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
     let checked = |field: &'static str| move |expected: Invalid| Fault::malformed(field, expected);
     let product = NewProduct::new(fields.required_text("name")?).map_err(checked("name"))?;
     let product = product.content(fields.required_text("content")?).map_err(checked("content"))?;
@@ -108,38 +105,38 @@ async fn add_product(delivery: &Delivery, seller: Seller, fields: Fields<'_>) ->
         product = product.language(language);
     }
     let has_names = product.has_names();
-    Ok(match delivery.desk(seller.actor()).add_product(product).await {
-        Ok(product) => Reply::json(&wire::Added::of(&product)),
-        // Of the values that this endpoint sets, only `refs` must be unique among products.
-        Err(StoreError::Refused { .. }) if has_names => {
-            return Err(Fault::malformed("refs", Invalid::expected("must be names that no other product has")));
-        }
-        Err(error) => error.into(),
-    })
+    let added = delivery.desk(seller.actor()).add_product(product).await.map_err(|error| taken(error, has_names))?;
+    Ok(Reply::json(&wire::Added::of(&added)))
 }
 
-async fn issue_key(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
+async fn issue_key(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
     let product = fields.integer("product_id", ProductId::new)?.ok_or_else(|| Fault::missing("product_id"))?;
     let email = fields.parsed("customer_email")?.ok_or_else(|| Fault::missing("customer_email"))?;
     let terms = terms(&fields)?;
     let send_email = fields.boolean("send_email")?.unwrap_or(true);
-    Ok(match delivery.desk(seller.actor()).issue(product, email, terms, send_email).await {
-        Ok(issued) => Reply::json(&wire::IssuedByHand::of(&issued, send_email)),
-        Err(error) => error.into(),
-    })
+    let issued = delivery.desk(seller.actor()).issue(product, email, terms, send_email).await?;
+    Ok(Reply::json(&wire::IssuedByHand::of(&issued, send_email)))
 }
 
-async fn add_post(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
+async fn add_post(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
     let checked = |field: &'static str| move |expected: Invalid| Fault::malformed(field, expected);
     let title = fields.required_text("title")?;
     let category = Category::new(fields.required_text("category")?).map_err(checked("category"))?;
     let published_at = timestamp_of(&fields, "published_at")?.unwrap_or_else(|| delivery.inner.clock.now());
     let post = NewPost::new(title, category, published_at).map_err(checked("title"))?;
     let post = post.content(fields.required_text("content")?).map_err(checked("content"))?;
-    Ok(match delivery.desk(seller.actor()).add_post(post).await {
-        Ok(post) => Reply::json(&wire::PostAdded::of(&post)),
-        Err(error) => error.into(),
-    })
+    let added = delivery.desk(seller.actor()).add_post(post).await?;
+    Ok(Reply::json(&wire::PostAdded::of(&added)))
+}
+
+/// Converts an error of saving a product. Of the values that the API sets, only `refs` must be unique among products.
+pub(super) fn taken(error: StoreError, has_names: bool) -> ApiError {
+    match error {
+        StoreError::Refused { .. } if has_names => {
+            Fault::malformed("refs", Invalid::expected("must be names that no other product has")).into()
+        }
+        error => error.into(),
+    }
 }
 
 /// Returns the platforms' names for a product, such as `{"stripe": ["plink_1"]}`.

@@ -1,16 +1,16 @@
 //! Changing products and posts.
 
-use super::add::{refs_of, terms, timestamp_of};
-use super::{COMMAND, answered};
+use super::add::{refs_of, taken, terms, timestamp_of};
+use super::{COMMAND, done};
 use crate::delivery::Delivery;
 use crate::http::Reply;
 use crate::http::api::wire;
+use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields};
 use crate::http::proof::Seller;
 use crate::http::row::{Docs, Handler, Row};
 use crate::post::{Category, Post, PostId};
 use crate::product::{Product, ProductId};
-use crate::store::StoreError;
 use crate::text::Invalid;
 
 pub(in crate::http) static UPDATE_PRODUCT: Row = Row {
@@ -24,7 +24,7 @@ pub(in crate::http) static UPDATE_PRODUCT: Row = Row {
         success: Some("Added"),
         ..COMMAND.openapi
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(answered(update_product(delivery, seller, fields)))),
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(update_product(delivery, seller, fields))),
     ..COMMAND
 };
 
@@ -39,7 +39,7 @@ pub(in crate::http) static ARCHIVE_PRODUCT: Row = Row {
         success: Some("Added"),
         ..COMMAND.openapi
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(answered(archive(delivery, seller, fields)))),
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(archive(delivery, seller, fields))),
     ..COMMAND
 };
 
@@ -53,7 +53,7 @@ pub(in crate::http) static UPDATE_POST: Row = Row {
         success: Some("PostAdded"),
         ..COMMAND.openapi
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(answered(update_post(delivery, seller, fields)))),
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(update_post(delivery, seller, fields))),
     ..COMMAND
 };
 
@@ -67,19 +67,15 @@ pub(in crate::http) static DELETE_POST: Row = Row {
         success: Some("Done"),
         ..COMMAND.openapi
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(answered(delete_post(delivery, seller, fields)))),
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(delete_post(delivery, seller, fields))),
     ..COMMAND
 };
 
-async fn update_product(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
+async fn update_product(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
     let checked = |field: &'static str| move |expected: Invalid| Fault::malformed(field, expected);
     let id = fields.integer("id", ProductId::new)?.ok_or_else(|| Fault::missing("id"))?;
     // Answer 404 for an unknown product before reporting invalid fields.
-    match delivery.product(id).await {
-        Ok(Some(_)) => {}
-        Ok(None) => return Ok(Reply::not_found()),
-        Err(error) => return Ok(error.into()),
-    }
+    delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?;
     let refs = refs_of(delivery, &fields)?;
     let revise = |product: &Product| -> Result<_, Fault> {
         let mut facts = product.facts().clone();
@@ -110,29 +106,18 @@ async fn update_product(delivery: &Delivery, seller: Seller, fields: Fields<'_>)
         }
         Ok(facts)
     };
-    Ok(match delivery.desk(seller.actor()).revise_product(id, revise).await {
-        Ok(updated) => match updated? {
-            Some(product) => Reply::json(&wire::Added::of(&product)),
-            None => Reply::not_found(),
-        },
-        // Of the values that this endpoint sets, only `refs` must be unique among products.
-        Err(StoreError::Refused { .. }) if refs.is_some() => {
-            return Err(Fault::malformed("refs", Invalid::expected("must be names that no other product has")));
-        }
-        Err(error) => error.into(),
-    })
+    let updated = delivery.desk(seller.actor()).revise_product(id, revise).await;
+    let updated = updated.map_err(|error| taken(error, refs.is_some()))??.ok_or(ApiError::NOT_FOUND)?;
+    Ok(Reply::json(&wire::Added::of(&updated)))
 }
 
-async fn archive(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
+async fn archive(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
     let id = fields.integer("id", ProductId::new)?.ok_or_else(|| Fault::missing("id"))?;
-    Ok(match delivery.desk(seller.actor()).archive_product(id).await {
-        Ok(Some(product)) => Reply::json(&wire::Added::of(&product)),
-        Ok(None) => Reply::not_found(),
-        Err(error) => error.into(),
-    })
+    let archived = delivery.desk(seller.actor()).archive_product(id).await?.ok_or(ApiError::NOT_FOUND)?;
+    Ok(Reply::json(&wire::Added::of(&archived)))
 }
 
-async fn update_post(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
+async fn update_post(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
     let checked = |field: &'static str| move |expected: Invalid| Fault::malformed(field, expected);
     let id = fields.integer("id", PostId::new)?.ok_or_else(|| Fault::missing("id"))?;
     let revise = |post: &Post| -> Result<_, Fault> {
@@ -151,20 +136,11 @@ async fn update_post(delivery: &Delivery, seller: Seller, fields: Fields<'_>) ->
         }
         Ok(facts)
     };
-    Ok(match delivery.desk(seller.actor()).revise_post(id, revise).await {
-        Ok(updated) => match updated? {
-            Some(post) => Reply::json(&wire::PostAdded::of(&post)),
-            None => Reply::not_found(),
-        },
-        Err(error) => error.into(),
-    })
+    let updated = delivery.desk(seller.actor()).revise_post(id, revise).await??.ok_or(ApiError::NOT_FOUND)?;
+    Ok(Reply::json(&wire::PostAdded::of(&updated)))
 }
 
-async fn delete_post(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
+async fn delete_post(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
     let id = fields.integer("id", PostId::new)?.ok_or_else(|| Fault::missing("id"))?;
-    Ok(match delivery.desk(seller.actor()).delete_post(id).await {
-        Ok(true) => Reply::json(&super::wire::Done::new()),
-        Ok(false) => Reply::not_found(),
-        Err(error) => error.into(),
-    })
+    done(delivery.desk(seller.actor()).delete_post(id).await?)
 }

@@ -1,8 +1,9 @@
 //! Events of commerce platforms: listing them with their outcomes, applying them again, and dismissing them.
 
 use super::add::platform_named;
-use super::{COMMAND, LIST, answered, before, failure, number, page_size, parsed, wire};
-use crate::delivery::{Delivery, Error};
+use super::{COMMAND, LIST, before, done, explained, number, page_size, parsed, wire};
+use crate::delivery::Delivery;
+use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields};
 use crate::http::proof::Seller;
 use crate::http::row::{Docs, Handler, Parameter, Row};
@@ -21,7 +22,7 @@ pub(in crate::http) static INBOX: Row = Row {
         success: Some("Inbox"),
         ..LIST.openapi
     },
-    handler: Handler::SellerQuery(|delivery, _, call| Box::pin(answered(inbox(delivery, call)))),
+    handler: Handler::SellerQuery(|delivery, _, call| Box::pin(inbox(delivery, call))),
     ..LIST
 };
 
@@ -36,7 +37,7 @@ pub(in crate::http) static APPLY_EVENT: Row = Row {
         success: Some("Done"),
         ..COMMAND.openapi
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(answered(apply(delivery, seller, fields)))),
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(apply(delivery, seller, fields))),
     ..COMMAND
 };
 
@@ -51,54 +52,41 @@ pub(in crate::http) static DISMISS_EVENT: Row = Row {
         success: Some("Done"),
         ..COMMAND.openapi
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(answered(dismiss(delivery, seller, fields)))),
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(dismiss(delivery, seller, fields))),
     ..COMMAND
 };
 
-async fn inbox(delivery: &Delivery, call: &Call) -> Result<Reply, Fault> {
+async fn inbox(delivery: &Delivery, call: &Call) -> Result<Reply, ApiError> {
     let query = InboxQuery { outcome: parsed(call, "outcome")?, before: before(call)?, limit: page_size(call)? };
-    Ok(match delivery.events(&query).await {
-        Ok(page) => Reply::json(&wire::Inbox::of(&page)),
-        Err(error) => error.into(),
-    })
+    Ok(Reply::json(&wire::Inbox::of(&delivery.events(&query).await?)))
 }
 
-async fn apply(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
+async fn apply(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
     let event = number(&fields.required_text("id")?)?;
     let email = fields.parsed("customer_email")?;
     let product = fields.integer("product_id", ProductId::new)?;
     if let Some(product) = product {
-        match delivery.product(product).await {
-            Ok(Some(product)) if !product.is_archived() => {}
-            Ok(_) => return Ok(failure(Error::UnknownProduct)),
-            Err(error) => return Ok(error.into()),
-        }
+        let found = delivery.product(product).await?;
+        found.filter(|product| !product.is_archived()).ok_or(ApiError::NOT_FOUND)?;
     }
-    Ok(match delivery.desk(seller.actor()).apply_event(event, email, product).await {
-        Ok(true) => Reply::json(&wire::Done::new()),
-        Ok(false) => Reply::not_found(),
-        Err(error) => failure(error),
-    })
+    done(delivery.desk(seller.actor()).apply_event(event, email, product).await.map_err(explained)?)
 }
 
-async fn dismiss(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
+async fn dismiss(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
     let desk = delivery.desk(seller.actor());
     let (event, platform) = (fields.text_of("id")?, fields.text_of("platform")?);
     let dismissed = match (event, platform, fields.parsed::<RefName>("product_ref")?) {
-        (Some(event), None, None) => desk.dismiss_event(number(&event)?).await,
-        (Some(_), ..) => return Err(Fault::invalid("Send id, or platform and product_ref, not both.")),
+        (Some(event), None, None) => desk.dismiss_event(number(&event)?).await.map_err(explained)?,
+        (Some(_), ..) => return Err(Fault::invalid("Send id, or platform and product_ref, not both.").into()),
         (None, Some(platform), Some(name)) => {
             let source = platform_named(delivery, &platform);
             let expected = || Fault::malformed("platform", Invalid::expected("must be a platform such as stripe"));
-            desk.dismiss_product(&source.ok_or_else(expected)?, &name).await.map(|()| true).map_err(Error::from)
+            desk.dismiss_product(&source.ok_or_else(expected)?, &name).await?;
+            true
         }
-        (None, None, None) => return Err(Fault::missing("id")),
-        (None, None, Some(_)) => return Err(Fault::missing("platform")),
-        (None, Some(_), None) => return Err(Fault::missing("product_ref")),
+        (None, None, None) => return Err(Fault::missing("id").into()),
+        (None, None, Some(_)) => return Err(Fault::missing("platform").into()),
+        (None, Some(_), None) => return Err(Fault::missing("product_ref").into()),
     };
-    Ok(match dismissed {
-        Ok(true) => Reply::json(&wire::Done::new()),
-        Ok(false) => Reply::not_found(),
-        Err(error) => failure(error),
-    })
+    done(dismissed)
 }

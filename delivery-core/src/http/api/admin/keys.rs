@@ -3,9 +3,10 @@
 use chrono::{DateTime, Utc};
 
 use super::add::timestamp_of;
-use super::{COMMAND, LIST, answered, failure, page_size, parsed, wire};
+use super::{COMMAND, LIST, explained, page_size, parsed, wire};
 use crate::delivery::{Delivery, Error, Expiry};
 use crate::error::ErrorCode;
+use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields};
 use crate::http::proof::Seller;
 use crate::http::query;
@@ -13,7 +14,7 @@ use crate::http::row::{Docs, Handler, Parameter, Row};
 use crate::http::{Call, Reply};
 use crate::key::{Key, KeyId, LimitChange, Status};
 use crate::product::ProductId;
-use crate::store::{AuditQuery, KeyQuery, MessageQuery, StoreError};
+use crate::store::{AuditQuery, KeyQuery, MessageQuery, Page, StoreError};
 use crate::terms::{UseLimit, Uses, Validity};
 use crate::text::Invalid;
 
@@ -46,7 +47,7 @@ pub(in crate::http) static KEYS: Row = Row {
         success: Some("Keys"),
         ..LIST.openapi
     },
-    handler: Handler::SellerQuery(|delivery, _, call| Box::pin(answered(keys(delivery, call)))),
+    handler: Handler::SellerQuery(|delivery, _, call| Box::pin(keys(delivery, call))),
     ..LIST
 };
 
@@ -71,7 +72,7 @@ pub(in crate::http) static KEY: Row = Row {
         success: Some("KeyHistory"),
         ..LIST.openapi
     },
-    handler: Handler::SellerQuery(|delivery, seller, call| Box::pin(answered(key(delivery, seller, call)))),
+    handler: Handler::SellerQuery(|delivery, seller, call| Box::pin(key(delivery, seller, call))),
     ..LIST
 };
 
@@ -85,7 +86,7 @@ pub(in crate::http) static REVOKE: Row = Row {
         success: Some("ChangedKey"),
         ..COMMAND.openapi
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(answered(revoke(delivery, seller, fields)))),
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(revoke(delivery, seller, fields))),
     ..COMMAND
 };
 
@@ -99,7 +100,7 @@ pub(in crate::http) static RESTORE: Row = Row {
         success: Some("ChangedKey"),
         ..COMMAND.openapi
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(answered(restore(delivery, seller, fields)))),
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(restore(delivery, seller, fields))),
     ..COMMAND
 };
 
@@ -113,7 +114,7 @@ pub(in crate::http) static CHANGE: Row = Row {
         success: Some("ChangedKey"),
         ..COMMAND.openapi
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(answered(change(delivery, seller, fields)))),
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(change(delivery, seller, fields))),
     ..COMMAND
 };
 
@@ -127,7 +128,7 @@ pub(in crate::http) static RESEND: Row = Row {
         success: Some("ChangedKey"),
         ..COMMAND.openapi
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(answered(resend(delivery, seller, fields)))),
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(resend(delivery, seller, fields))),
     ..COMMAND
 };
 
@@ -142,11 +143,11 @@ pub(in crate::http) static ROTATE: Row = Row {
         success: Some("RotatedKey"),
         ..COMMAND.openapi
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(answered(rotate(delivery, seller, fields)))),
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(rotate(delivery, seller, fields))),
     ..COMMAND
 };
 
-async fn keys(delivery: &Delivery, call: &Call) -> Result<Reply, Fault> {
+async fn keys(delivery: &Delivery, call: &Call) -> Result<Reply, ApiError> {
     let product = query::parameter(call, "product_id")?;
     let product = product.map(|text| crate::http::fields::integer("product_id", &text, ProductId::new)).transpose()?;
     let status = match query::parameter(call, "status")?.as_deref() {
@@ -157,7 +158,7 @@ async fn keys(delivery: &Delivery, call: &Call) -> Result<Reply, Fault> {
         Some("revoked") => Some(Status::Revoked),
         Some(_) => {
             let expected = Invalid::expected("must be valid, expired, exhausted or revoked");
-            return Err(Fault::malformed("status", expected));
+            return Err(Fault::malformed("status", expected).into());
         }
     };
     let now = delivery.inner.clock.now();
@@ -171,42 +172,28 @@ async fn keys(delivery: &Delivery, call: &Call) -> Result<Reply, Fault> {
         before: parsed::<KeyId>(call, "before").map_err(|_| Fault::malformed("before", super::MADE_UP))?,
         limit: page_size(call)?,
     };
-    Ok(match delivery.keys(&query).await {
-        Ok(page) => Reply::json(&wire::Keys::of(&page, now)),
-        Err(error) => error.into(),
-    })
+    Ok(Reply::json(&wire::Keys::of(&delivery.keys(&query).await?, now)))
 }
 
-async fn key(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, Fault> {
+async fn key(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, ApiError> {
     let id = parsed::<KeyId>(call, "id")?.ok_or_else(|| Fault::missing("id"))?;
     let desk = delivery.desk(seller.actor());
     let now = delivery.inner.clock.now();
-    let found = async {
-        let Some(key) = delivery.key(id).await? else { return Ok(None) };
-        let subscribed = delivery.subscription_of(&key).await?;
-        let uses = or_none(delivery.history(id, None, NEWEST).await)?;
-        let messages = MessageQuery { key: Some(id), limit: NEWEST, ..MessageQuery::default() };
-        let messages = or_none(desk.messages(&messages).await)?;
-        let events = or_none(desk.audit(&AuditQuery { key: Some(id), before: None, limit: NEWEST }).await)?;
-        Ok::<_, StoreError>(Some(((key, subscribed), uses, messages, events)))
-    };
-    Ok(match found.await {
-        Ok(Some(((key, subscribed), uses, messages, events))) => {
-            let uses = uses.map(|page| page.items).unwrap_or_default();
-            let messages = messages.map(|page| page.items).unwrap_or_default();
-            let events = events.map(|page| page.items).unwrap_or_default();
-            Reply::json(&wire::KeyHistory::of((&key, subscribed.as_ref()), now, (&uses, &messages, &events)))
-        }
-        Ok(None) => Reply::not_found(),
-        Err(error) => error.into(),
-    })
+    let key = delivery.key(id).await?.ok_or(ApiError::NOT_FOUND)?;
+    let subscribed = delivery.subscription_of(&key).await?;
+    let uses = or_none(delivery.history(id, None, NEWEST).await)?;
+    let messages = MessageQuery { key: Some(id), limit: NEWEST, ..MessageQuery::default() };
+    let messages = or_none(desk.messages(&messages).await)?;
+    let events = or_none(desk.audit(&AuditQuery { key: Some(id), before: None, limit: NEWEST }).await)?;
+    let history = (&uses[..], &messages[..], &events[..]);
+    Ok(Reply::json(&wire::KeyHistory::of((&key, subscribed.as_ref()), now, history)))
 }
 
-/// Converts [`StoreError::Unsupported`] to `None`, for stores that do not keep these records.
-fn or_none<T>(found: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+/// Returns the items of a page; none if the store does not keep these records.
+fn or_none<T, N>(found: Result<Page<T, N>, StoreError>) -> Result<Vec<T>, StoreError> {
     match found {
-        Ok(found) => Ok(Some(found)),
-        Err(StoreError::Unsupported) => Ok(None),
+        Ok(page) => Ok(page.items),
+        Err(StoreError::Unsupported) => Ok(Vec::new()),
         Err(error) => Err(error),
     }
 }
@@ -215,45 +202,42 @@ fn id(fields: &Fields<'_>) -> Result<KeyId, Fault> {
     fields.parsed("id")?.ok_or_else(|| Fault::missing("id"))
 }
 
-fn changed(delivery: &Delivery, key: Result<Key, Error>) -> Reply {
-    match key {
-        Ok(key) => Reply::json(&wire::ChangedKey::of(&key, delivery.inner.clock.now())),
-        Err(error) => failure(error),
-    }
+fn changed(delivery: &Delivery, key: Result<Key, Error>) -> Result<Reply, ApiError> {
+    Ok(Reply::json(&wire::ChangedKey::of(&key.map_err(explained)?, delivery.inner.clock.now())))
 }
 
-async fn revoke(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
+async fn revoke(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
     let (id, reason) = (id(&fields)?, fields.parsed("reason")?);
-    Ok(changed(delivery, delivery.desk(seller.actor()).revoke(id, reason).await))
+    changed(delivery, delivery.desk(seller.actor()).revoke(id, reason).await)
 }
 
-async fn restore(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
+async fn restore(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
     let id = id(&fields)?;
-    Ok(changed(delivery, delivery.desk(seller.actor()).restore(id).await))
+    changed(delivery, delivery.desk(seller.actor()).restore(id).await)
 }
 
-async fn change(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
+async fn change(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
     const ONE_EXPIRY: &str = "Send expires_days or expires_at, not both.";
     const ONE_LIMIT: &str = "Send max_uses or add_uses, not both.";
     let id = id(&fields)?;
     let days = fields.integer("expires_days", Validity::from_days)?;
     let at: Option<DateTime<Utc>> = timestamp_of(&fields, "expires_at")?;
     let expiry = match (days, at) {
-        (Some(_), Some(_)) => return Err(Fault::invalid(ONE_EXPIRY)),
+        (Some(_), Some(_)) => return Err(Fault::invalid(ONE_EXPIRY).into()),
         (Some(days), None) => Some(Expiry::AfterIssue(days)),
         (None, at) => at.map(Expiry::At),
     };
     let set = fields.integer("max_uses", UseLimit::from_count)?;
     let add = fields.integer("add_uses", added)?;
     let limit = match (set, add) {
-        (Some(_), Some(_)) => return Err(Fault::invalid(ONE_LIMIT)),
+        (Some(_), Some(_)) => return Err(Fault::invalid(ONE_LIMIT).into()),
         (Some(set), None) => Some(LimitChange::Set(set)),
         (None, add) => add.map(LimitChange::Add),
     };
     if expiry.is_none() && limit.is_none() {
-        return Err(Fault::missing("expires_days, expires_at, max_uses or add_uses"));
+        return Err(Fault::missing("expires_days, expires_at, max_uses or add_uses").into());
     }
-    Ok(changed(delivery, delivery.desk(seller.actor()).set_terms(id, expiry, limit).await))
+    changed(delivery, delivery.desk(seller.actor()).set_terms(id, expiry, limit).await)
 }
 
 fn added(uses: i64) -> Result<Uses, Invalid> {
@@ -263,15 +247,13 @@ fn added(uses: i64) -> Result<Uses, Invalid> {
     }
 }
 
-async fn resend(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
+async fn resend(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
     let (id, email) = (id(&fields)?, fields.parsed("customer_email")?);
-    Ok(changed(delivery, delivery.desk(seller.actor()).resend(id, email).await))
+    changed(delivery, delivery.desk(seller.actor()).resend(id, email).await)
 }
 
-async fn rotate(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
+async fn rotate(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
     let id = id(&fields)?;
-    Ok(match delivery.desk(seller.actor()).rotate(id).await {
-        Ok(issued) => Reply::json(&wire::RotatedKey::of(&issued, delivery.inner.clock.now())),
-        Err(error) => failure(error),
-    })
+    let issued = delivery.desk(seller.actor()).rotate(id).await.map_err(explained)?;
+    Ok(Reply::json(&wire::RotatedKey::of(&issued, delivery.inner.clock.now())))
 }

@@ -15,6 +15,7 @@ pub(in crate::http) use self::records::{ERASE, EVENTS, MESSAGES, RETRY_MESSAGE, 
 use crate::delivery::Error;
 use crate::error::ErrorCode;
 use crate::http::body::BodyRule;
+use crate::http::error::ApiError;
 use crate::http::fields::{Fault, integer};
 use crate::http::row::{Docs, Handler, Row, Verb};
 use crate::http::{Call, Reply, query};
@@ -36,7 +37,7 @@ const LIST: Row = Row {
     verb: Verb::Get,
     body: BodyRule::None,
     limit: Some(Policy::Admin),
-    handler: Handler::SellerQuery(|_, _, _| Box::pin(async { Reply::not_found() })),
+    handler: Handler::SellerQuery(|_, _, _| Box::pin(async { Err(ApiError::NOT_FOUND) })),
     codes: &[
         ErrorCode::InvalidParams,
         ErrorCode::Unauthorized,
@@ -49,8 +50,9 @@ const LIST: Row = Row {
     openapi: Docs { tag: "seller", id: "", summary: "", description: "", parameters: &[], body: None, success: None },
 };
 
-async fn answered(answer: impl Future<Output = Result<Reply, Fault>>) -> Reply {
-    answer.await.unwrap_or_else(Reply::from)
+/// Returns the reply to a command: that it was done, or that there is nothing of this id.
+fn done(is_found: bool) -> Result<Reply, ApiError> {
+    if is_found { Ok(Reply::json(&wire::Done::new())) } else { Err(ApiError::NOT_FOUND) }
 }
 
 /// Returns a query parameter parsed as `T`.
@@ -78,11 +80,11 @@ fn number(text: &str) -> Result<i64, Fault> {
     integer("id", text, Ok).map_err(|_| Fault::malformed("id", Invalid::expected("must be an id from a list")))
 }
 
-/// Converts an error into a reply for the seller, who is told details that a buyer is not.
-fn failure(error: Error) -> Reply {
-    let refused = |message: &'static str| Reply::from(Fault::invalid(message));
+/// Converts an error for the seller, who is told details that a buyer is not.
+fn explained(error: Error) -> ApiError {
+    let refused = |message: &'static str| Fault::invalid(message).into();
     match error {
-        Error::UnknownKey | Error::UnknownProduct => Reply::not_found(),
+        Error::UnknownKey | Error::UnknownProduct => ApiError::NOT_FOUND,
         Error::Refused { refusal: Refusal::NoLimit, .. } => {
             refused("add_uses is for a key with a limit, and this one has none.")
         }

@@ -1,7 +1,8 @@
 //! Messages, the audit log, figures, and erasing a customer.
 
-use super::{COMMAND, LIST, answered, before, number, page_size, parsed, wire};
+use super::{COMMAND, LIST, before, done, number, page_size, parsed, wire};
 use crate::delivery::Delivery;
+use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields, integer};
 use crate::http::proof::Seller;
 use crate::http::query;
@@ -24,7 +25,7 @@ pub(in crate::http) static MESSAGES: Row = Row {
         success: Some("Messages"),
         ..LIST.openapi
     },
-    handler: Handler::SellerQuery(|delivery, seller, call| Box::pin(answered(messages(delivery, seller, call)))),
+    handler: Handler::SellerQuery(|delivery, seller, call| Box::pin(messages(delivery, seller, call))),
     ..LIST
 };
 
@@ -38,7 +39,7 @@ pub(in crate::http) static RETRY_MESSAGE: Row = Row {
         success: Some("Done"),
         ..COMMAND.openapi
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(answered(retry(delivery, seller, fields)))),
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(retry(delivery, seller, fields))),
     ..COMMAND
 };
 
@@ -52,7 +53,7 @@ pub(in crate::http) static EVENTS: Row = Row {
         success: Some("Events"),
         ..LIST.openapi
     },
-    handler: Handler::SellerQuery(|delivery, seller, call| Box::pin(answered(events(delivery, seller, call)))),
+    handler: Handler::SellerQuery(|delivery, seller, call| Box::pin(events(delivery, seller, call))),
     ..LIST
 };
 
@@ -66,7 +67,7 @@ pub(in crate::http) static STATS: Row = Row {
         success: Some("Stats"),
         ..LIST.openapi
     },
-    handler: Handler::SellerQuery(|delivery, seller, call| Box::pin(answered(stats(delivery, seller, call)))),
+    handler: Handler::SellerQuery(|delivery, seller, call| Box::pin(stats(delivery, seller, call))),
     ..LIST
 };
 
@@ -81,51 +82,34 @@ pub(in crate::http) static ERASE: Row = Row {
         success: Some("Done"),
         ..COMMAND.openapi
     },
-    handler: Handler::Seller(|delivery, seller, fields| Box::pin(answered(erase(delivery, seller, fields)))),
+    handler: Handler::Seller(|delivery, seller, fields| Box::pin(erase(delivery, seller, fields))),
     ..COMMAND
 };
 
-async fn messages(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, Fault> {
+async fn messages(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, ApiError> {
     let before = before(call)?.map(MessageNumber::new);
     let query = MessageQuery { state: parsed(call, "state")?, key: None, before, limit: page_size(call)? };
-    Ok(match delivery.desk(seller.actor()).messages(&query).await {
-        Ok(page) => Reply::json(&wire::Messages::of(&page)),
-        Err(error) => error.into(),
-    })
+    Ok(Reply::json(&wire::Messages::of(&delivery.desk(seller.actor()).messages(&query).await?)))
 }
 
-async fn retry(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
+async fn retry(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
     let message = MessageNumber::new(number(&fields.required_text("id")?)?);
     let desk = delivery.desk(seller.actor());
-    let retried = async {
-        if desk.retry_message(message).await? {
-            return Ok(true);
-        }
-        // Nothing was queued: the message is not in the state failed, or does not exist. Find out which.
-        let query = MessageQuery {
-            before: message.get().checked_add(1).map(MessageNumber::new),
-            limit: 1,
-            ..MessageQuery::default()
-        };
-        let found = desk.messages(&query).await?.items;
-        Ok::<_, crate::store::StoreError>(found.iter().any(|found| found.message == message))
-    };
-    Ok(match retried.await {
-        Ok(true) => Reply::json(&wire::Done::new()),
-        Ok(false) => Reply::not_found(),
-        Err(error) => error.into(),
-    })
+    if desk.retry_message(message).await? {
+        return done(true);
+    }
+    // Nothing was queued: the message is not in the state failed, or does not exist. Find out which.
+    let before = message.get().checked_add(1).map(MessageNumber::new);
+    let found = desk.messages(&MessageQuery { before, limit: 1, ..MessageQuery::default() }).await?.items;
+    done(found.iter().any(|found| found.message == message))
 }
 
-async fn events(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, Fault> {
+async fn events(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, ApiError> {
     let query = AuditQuery { key: parsed(call, "key_id")?, before: before(call)?, limit: page_size(call)? };
-    Ok(match delivery.desk(seller.actor()).audit(&query).await {
-        Ok(page) => Reply::json(&wire::Events::of(&page)),
-        Err(error) => error.into(),
-    })
+    Ok(Reply::json(&wire::Events::of(&delivery.desk(seller.actor()).audit(&query).await?)))
 }
 
-async fn stats(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, Fault> {
+async fn stats(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, ApiError> {
     let in_range = |days: i64| {
         let days = u32::try_from(days).ok().filter(|days| (1..=MOST_DAYS).contains(days));
         days.ok_or(Invalid::expected("must be an integer from 1 to 365"))
@@ -133,16 +117,12 @@ async fn stats(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply
     let days = query::parameter(call, "days")?;
     let days = days.map_or(Ok(DAYS), |text| integer("days", &text, in_range))?;
     let today = delivery.inner.clock.now().date_naive();
-    Ok(match delivery.desk(seller.actor()).figures(days).await {
-        Ok(figures) => Reply::json(&wire::Stats::of(&figures, today, days)),
-        Err(error) => error.into(),
-    })
+    let figures = delivery.desk(seller.actor()).figures(days).await?;
+    Ok(Reply::json(&wire::Stats::of(&figures, today, days)))
 }
 
-async fn erase(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, Fault> {
+async fn erase(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
     let email = fields.parsed("customer_email")?.ok_or_else(|| Fault::missing("customer_email"))?;
-    Ok(match delivery.desk(seller.actor()).erase(&email).await {
-        Ok(_) => Reply::json(&wire::Done::new()),
-        Err(error) => error.into(),
-    })
+    delivery.desk(seller.actor()).erase(&email).await?;
+    done(true)
 }

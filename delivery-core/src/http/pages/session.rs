@@ -3,7 +3,7 @@
 use ::http::{HeaderName, Method, header};
 use subtle::ConstantTimeEq;
 
-use super::error::PageError;
+use super::ApiError;
 use super::form::Form;
 use crate::delivery::Delivery;
 use crate::http::limits::{admit, client};
@@ -54,7 +54,7 @@ pub(super) enum Cookie {
 impl SignedIn {
     /// Returns the signed-in seller who sent the request. The request is counted before the seller is looked up. A
     /// form that another site sent is refused; the CSRF token is [checked](check_csrf) later, after the form was read.
-    pub(super) async fn of(visit: &PageRequest<'_>) -> Result<Self, PageError> {
+    pub(super) async fn of(visit: &PageRequest<'_>) -> Result<Self, ApiError> {
         let delivery = visit.delivery;
         let found = match &delivery.inner.tokens {
             Some(tokens) => Self::by_cookie(visit, tokens).await?,
@@ -72,12 +72,12 @@ impl SignedIn {
         Ok(seller)
     }
 
-    async fn by_cookie(visit: &PageRequest<'_>, tokens: &AdminTokens) -> Result<Option<Self>, PageError> {
+    async fn by_cookie(visit: &PageRequest<'_>, tokens: &AdminTokens) -> Result<Option<Self>, ApiError> {
         let Some(secret) = visit.cookie(Cookie::Session) else { return Ok(None) };
         let id = visit.session_id(&secret);
         let Some(sign_ins) = visit.delivery.inner.ledger.office() else { return Ok(None) };
         let counted_as = id.as_bytes().iter().take(16).fold(0, |all, byte| all << 8 | u128::from(*byte));
-        admit(visit.delivery, Policy::Desk, Identity::Key(counted_as)).await.map_err(PageError::Answered)?;
+        admit(visit.delivery, Policy::Desk, Identity::Key(counted_as)).await?;
         let Some(SignIn { actor, token, expires_at, .. }) = sign_ins.signed_in(id).await? else { return Ok(None) };
         // The session must belong to a token that is still configured: changing a token ends its sessions.
         let mac = |digest: &[u8; 32]| visit.mac("desk token", digest);
@@ -88,12 +88,12 @@ impl SignedIn {
 
     /// Authenticates the seller through the host application. The request is first counted per client address, because
     /// authentication may be expensive.
-    async fn by_host(visit: &PageRequest<'_>) -> Result<Option<Self>, PageError> {
+    async fn by_host(visit: &PageRequest<'_>) -> Result<Option<Self>, ApiError> {
         let (delivery, call) = (visit.delivery, visit.call);
         if delivery.inner.seller.is_none() {
             return Ok(None);
         }
-        admit(delivery, Policy::Desk, client(delivery, call)).await.map_err(PageError::Answered)?;
+        admit(delivery, Policy::Desk, client(delivery, call)).await?;
         let found = Seller::of(delivery, call).await.map(|seller| seller.actor().clone());
         Ok(found.map(|actor| Self { csrf: visit.csrf(actor.as_str().as_bytes()), actor, session: None }))
     }
@@ -151,20 +151,20 @@ impl PageRequest<'_> {
     }
 
     /// Refuses requests from other sites: `Origin` must be that of the base URL, or name the host in `Host`.
-    pub(super) fn check_origin(&self) -> Result<(), PageError> {
-        let origin = self.origin().ok_or(PageError::Forged)?;
+    pub(super) fn check_origin(&self) -> Result<(), ApiError> {
+        let origin = self.origin().ok_or(ApiError::Forged)?;
         let ours = &self.delivery.inner.outbox.base_url;
         let ours = ours.strip_suffix(base(self.delivery)).unwrap_or(ours);
-        let (scheme, host) = origin.split_once("://").ok_or(PageError::Forged)?;
+        let (scheme, host) = origin.split_once("://").ok_or(ApiError::Forged)?;
         // If the base URL has this host with https, refuse an http origin: a network attacker can serve such pages.
         let is_seen_so = self.is_https() && ours.split_once("://").is_some_and(|(_, ours)| ours == host);
         let is_web = scheme == "https" || scheme == "http" && !is_seen_so;
         let is_host = is_web && Some(host) == self.one(&header::HOST);
-        if origin.eq_ignore_ascii_case(ours) || is_host { Ok(()) } else { Err(PageError::Forged) }
+        if origin.eq_ignore_ascii_case(ours) || is_host { Ok(()) } else { Err(ApiError::Forged) }
     }
 
     /// Refuses requests from other sites, but accepts requests without `Origin`.
-    pub(super) fn check_origin_if_any(&self) -> Result<(), PageError> {
+    pub(super) fn check_origin_if_any(&self) -> Result<(), ApiError> {
         if self.call.headers.contains_key(header::ORIGIN) { self.check_origin() } else { Ok(()) }
     }
 
@@ -210,9 +210,9 @@ impl PageRequest<'_> {
 }
 
 /// Refuses a form without the CSRF token of this session.
-pub(super) fn check_csrf(form: &Form, csrf: &str) -> Result<(), PageError> {
+pub(super) fn check_csrf(form: &Form, csrf: &str) -> Result<(), ApiError> {
     let is_ours = bool::from(form.text("csrf").as_bytes().ct_eq(csrf.as_bytes()));
-    if is_ours { Ok(()) } else { Err(PageError::Forged) }
+    if is_ours { Ok(()) } else { Err(ApiError::Forged) }
 }
 
 /// Returns the path of the base URL, under which the pages are mounted.

@@ -1,0 +1,102 @@
+//! Why a request is refused: the one error of handlers, of pages and of the pipeline.
+
+#[cfg(feature = "pages")]
+use ::http::StatusCode;
+use futures_util::future::BoxFuture;
+
+use super::Reply;
+use super::api::wire;
+use super::fields::Fault;
+use crate::delivery::Error;
+use crate::error::ErrorCode;
+use crate::store::StoreError;
+
+/// The future of a reply.
+pub(super) type Answering<'c> = BoxFuture<'c, Result<Reply, ApiError>>;
+
+/// Why a request is refused. `?` makes it of the errors below, and [`Reply::from`] makes the reply.
+#[derive(Debug)]
+pub(super) enum ApiError {
+    /// The reply is that of the code.
+    Code(ErrorCode),
+    /// A parameter or a field is missing or malformed.
+    Fault(Fault),
+    /// An operation was refused or has failed. The cause of a 500 or 503 is logged.
+    Failed(Error),
+    /// The form was not sent by one of our pages, or is too old.
+    #[cfg(feature = "pages")]
+    Forged,
+    /// The reply is already complete, such as a redirect to the sign-in form.
+    Answered(Box<Reply>),
+}
+
+impl ApiError {
+    /// The endpoint, the page, or the record that it shows, does not exist.
+    pub(super) const NOT_FOUND: Self = Self::Code(ErrorCode::NotFound);
+    /// A parameter or a field of a page's form is malformed. Our own pages never send such a form.
+    #[cfg(feature = "pages")]
+    pub(super) const MALFORMED: Self = Self::Code(ErrorCode::InvalidParams);
+}
+
+impl From<ErrorCode> for ApiError {
+    fn from(code: ErrorCode) -> Self {
+        Self::Code(code)
+    }
+}
+
+impl From<Fault> for ApiError {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl From<Error> for ApiError {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl From<Reply> for ApiError {
+    fn from(reply: Reply) -> Self {
+        Self::Answered(Box::new(reply))
+    }
+}
+
+impl Reply {
+    /// Converts an error of [`Delivery`](crate::Delivery) into the API's reply, for the host application's own routes.
+    /// The cause of a 500 or a 503 is logged, but not shown.
+    #[must_use]
+    pub fn failure(error: &Error) -> Self {
+        Self::from(ApiError::Failed(error.clone())).report(None).confidential()
+    }
+}
+
+impl From<ApiError> for Reply {
+    fn from(error: ApiError) -> Self {
+        let coded = |code| match code {
+            ErrorCode::Unavailable => Self::unavailable(),
+            ErrorCode::InvalidKey => Self::error(code).challenge(),
+            code => Self::error(code),
+        };
+        match error {
+            ApiError::Code(code) => coded(code),
+            ApiError::Fault(fault) if fault.code() == ErrorCode::Unavailable => Self::unavailable(),
+            ApiError::Fault(fault) => {
+                Self::json(&wire::Error::new(fault.code(), fault.message())).with_status(fault.code())
+            }
+            ApiError::Failed(error) => match error.code() {
+                code @ (ErrorCode::Unavailable | ErrorCode::Internal) => coded(code).because(error),
+                code => coded(code),
+            },
+            #[cfg(feature = "pages")]
+            ApiError::Forged => Self::error(ErrorCode::InvalidParams).with_code(StatusCode::FORBIDDEN),
+            ApiError::Answered(reply) => *reply,
+        }
+    }
+}
