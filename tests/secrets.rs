@@ -67,7 +67,7 @@ async fn debug_output_logs_and_panics_hold_no_secret() {
     let issued = delivery.issue_by_hand(product, email, OwnTerms::default(), true).await.unwrap();
     let key = issued.text.expose().to_owned();
     // The mailer panics with the e-mail.
-    delivery.outbox().work().await.unwrap();
+    delivery.maintenance().outbox().work().await.unwrap();
 
     let settings = Settings::read(|name| {
         let value = match name {

@@ -141,7 +141,7 @@ async fn searches(delivery: &Delivery, any: &[i64]) -> Vec<Figure> {
         }
     });
     figures.push(each("history of a key", history.await.1, any.len()));
-    let (marked, took) = timed(delivery.mark_expired()).await;
+    let (marked, took) = timed(delivery.maintenance().mark_expired()).await;
     figures.push(figure(&format!("marking {} expired keys", marked.unwrap()), took.as_secs_f64() * 1e3, "ms"));
     let (ours, other) = (ProductId::new(1).unwrap(), ProductId::new(2).unwrap());
     for (of, product) in [("", None), (" of the first product", Some(ours)), (" of the other product", Some(other))] {

@@ -106,7 +106,7 @@ pub fn paid(id: &str) -> Order {
 
 /// Sends what is due, and returns how many e-mails and webhooks were sent, deferred and failed.
 pub async fn work(delivery: &Delivery) -> (usize, usize, usize) {
-    let Worked { sent, deferred, failed, .. } = delivery.outbox().work().await.unwrap();
+    let Worked { sent, deferred, failed, .. } = delivery.maintenance().outbox().work().await.unwrap();
     (sent, deferred, failed)
 }
 

@@ -215,7 +215,7 @@ async fn wrong_tokens_are_told_of_together() {
     assert_eq!(status, StatusCode::UNAUTHORIZED);
     clock.advance(Duration::from_mins(1));
     for count in [3, 0] {
-        assert_eq!(delivery.report_wrong_sign_ins().await.unwrap(), count);
+        assert_eq!(delivery.maintenance().report_wrong_sign_ins().await.unwrap(), count);
     }
     let all = AuditQuery { key: None, before: None, limit: 10 };
     let audit = delivery.desk(&Actor::system()).audit(&all).await.unwrap().items;

@@ -296,7 +296,7 @@ async fn an_e_mail_that_is_not_true_any_more_is_not_sent() {
     // It is told when it expires, and gets more time before that is sent.
     post.clock.advance(Duration::from_hours(24 * 30));
     desk.set_terms(successor.key.id(), Some(Expiry::At(post.clock.now() + TimeDelta::days(9))), None).await.unwrap();
-    assert_eq!(post.delivery.notify_expiring().await.unwrap(), 1);
+    assert_eq!(post.delivery.maintenance().notify_expiring().await.unwrap(), 1);
     desk.set_terms(successor.key.id(), Some(Expiry::At(post.clock.now() + TimeDelta::days(90))), None).await.unwrap();
     assert_eq!(post.work().await, (0, 0, 1));
     assert_eq!(reasons().await[1], "the key does not expire then any more");

@@ -289,7 +289,7 @@ async fn a_receiver_that_is_slow_gets_no_more_than_it_can_have_at_once_and_delay
     for order in 0..60 {
         shop.paid(&order.to_string()).await;
     }
-    let outbox = shop.delivery.outbox();
+    let outbox = shop.delivery.maintenance().outbox();
     let working = tokio::spawn(async move { outbox.work().await.unwrap() });
     while arrived.load(Ordering::SeqCst) < PLACES || shop.mailer.accepted().len() < 60 {
         tokio::task::yield_now().await;

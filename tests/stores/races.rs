@@ -26,7 +26,7 @@ async fn one_order_told_a_hundred_times_is_one_key_and_one_message(stores: impl 
     assert!(answers.iter().all(|answer| answer == answers.first().unwrap()), "all answer alike");
     assert_eq!(answers.first().unwrap().0, 200);
     assert_eq!(delivery.keys(&KeyQuery { limit: 10, ..KeyQuery::default() }).await.unwrap().items.len(), 1);
-    delivery.outbox().work().await.unwrap();
+    delivery.maintenance().outbox().work().await.unwrap();
     assert_eq!(mailer.accepted().len(), 1);
 }
 

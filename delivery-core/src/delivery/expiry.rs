@@ -94,17 +94,6 @@ impl FromStr for SubscriptionGrace {
 }
 
 impl Delivery {
-    /// Queues an e-mail about each key that expires within the [days](super::Builder::expiry_notice) before that, once for each
-    /// time that a key is to expire; none about keys that a [subscription](Self::subscription_of) renews. A
-    /// [started](Self::start) service does that each minute. Returns how many keys were looked at.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`] if the store does not answer; what was queued by then stays queued.
-    pub async fn notify_expiring(&self) -> Result<usize, StoreError> {
-        self.notify_while(|| true).await
-    }
-
     pub(super) async fn notify_while(&self, goes_on: impl Fn() -> bool + Send) -> Result<usize, StoreError> {
         let inner = &self.inner;
         let (Some(records), days @ 1..) = (inner.ledger.office(), inner.expiry_notice.days()) else { return Ok(0) };
@@ -125,17 +114,6 @@ impl Delivery {
             tokio::task::yield_now().await;
         }
         Ok(all)
-    }
-
-    /// Marks keys that have expired, so that [`keys`](Self::keys) finds them as fast as others, however many there are; without
-    /// it a search is as exact, and takes longer with each key that expired since. A [started](Self::start) service does that each
-    /// minute. Returns how many were marked.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`] if the store does not answer; what was marked by then stays marked.
-    pub async fn mark_expired(&self) -> Result<usize, StoreError> {
-        self.mark_while(|| true).await
     }
 
     pub(super) async fn mark_while(&self, goes_on: impl Fn() -> bool + Send) -> Result<usize, StoreError> {

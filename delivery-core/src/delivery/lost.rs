@@ -22,16 +22,6 @@ impl Delivery {
         Ok(())
     }
 
-    /// Looks up what buyers have asked for, and queues their e-mails. A [started](Self::start) service does that. Returns how many
-    /// requests there were.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`] if the store does not answer; the requests stay.
-    pub async fn answer_lost(&self) -> Result<usize, StoreError> {
-        self.answer_lost_while(|| true).await
-    }
-
     pub(super) async fn answer_lost_while(&self, go_on: impl Fn() -> bool) -> Result<usize, StoreError> {
         let inner = &self.inner;
         let Some(lost) = inner.ledger.office() else { return Ok(0) };

@@ -10,6 +10,7 @@ mod chores;
 mod encoded;
 mod expiry;
 mod lost;
+mod maintenance;
 mod messages;
 mod orders;
 mod platforms;
@@ -32,6 +33,7 @@ use tokio::sync::{Mutex, Notify, OnceCell};
 pub use self::builder::Builder;
 use self::encoded::EncodedLists;
 pub use self::expiry::{ExpiryNotice, SubscriptionGrace};
+pub use self::maintenance::Maintenance;
 pub use self::orders::Issued;
 #[cfg(feature = "pages")]
 pub(crate) use self::recent::Recent;

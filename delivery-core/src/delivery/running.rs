@@ -57,12 +57,6 @@ impl Delivery {
         Ok(Running { delivery: self.clone(), stop, worker, chores, inbox })
     }
 
-    /// The outbox, for hosts and tests that send e-mails at times of their own.
-    #[must_use]
-    pub fn outbox(&self) -> Arc<Outbox> {
-        self.inner.outbox.clone()
-    }
-
     /// Answers if the store answers: for a readiness probe.
     ///
     /// # Errors

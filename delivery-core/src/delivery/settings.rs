@@ -1,9 +1,9 @@
 //! Settings as text, under the names that the example servers document: from variables of the environment, from a
 //! framework's configuration, or from anything that serde reads.
 
+mod deserialize;
 mod platforms;
 mod rows;
-mod table;
 
 use ipnet::IpNet;
 use thiserror::Error;

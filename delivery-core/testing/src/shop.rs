@@ -92,7 +92,7 @@ impl Shop {
 
     /// Sends the e-mails that are due, and returns all e-mails that were ever sent, oldest first.
     pub async fn messages(&self) -> Vec<Message> {
-        self.delivery.outbox().work().await.expect("a store in memory");
+        self.delivery.maintenance().outbox().work().await.expect("a store in memory");
         self.mailer.accepted()
     }
 

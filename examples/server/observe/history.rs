@@ -14,7 +14,7 @@ const AGAIN: Duration = Duration::from_mins(10);
 pub(crate) async fn prune(delivery: Delivery, kept: TimeDelta) {
     loop {
         let now = SystemClock::default().now();
-        let pause = match delivery.prune_history(now.checked_sub_signed(kept).unwrap_or(now)).await {
+        let pause = match delivery.maintenance().prune_history(now.checked_sub_signed(kept).unwrap_or(now)).await {
             Ok(0) => EVERY,
             Ok(records) => {
                 tracing::info!(records, "old records of uses were deleted");

@@ -19,7 +19,7 @@ fn message(name: &str, description: &str) -> Option<(String, String, String, Str
         let product = SHOP.delivery.add_product(product).await.unwrap();
         let email = "a@example.com".parse().unwrap();
         let issued = SHOP.delivery.issue_by_hand(product.id(), email, OwnTerms::default(), true).await.unwrap();
-        SHOP.delivery.outbox().work().await.unwrap();
+        SHOP.delivery.maintenance().outbox().work().await.unwrap();
         let message = SHOP.mailer.0.lock().unwrap().take().unwrap();
         Some((message.html, message.text, message.subject, issued.text.expose().to_owned()))
     })

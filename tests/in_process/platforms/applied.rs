@@ -55,7 +55,7 @@ async fn what_is_disputed_before_it_is_paid_waits_for_the_end_of_the_dispute() {
     assert_eq!(shop.tell(Event::Paid(sale("A", "guide"))).await, Some(NeedsAttention));
     assert_eq!(shop.keys().await, []);
     shop.tell(Event::Restored(dispute("A"))).await;
-    shop.delivery.apply_events().await.unwrap();
+    shop.delivery.maintenance().apply_events().await.unwrap();
     assert_eq!((shop.statuses().await, shop.sent().await), (vec![Status::Valid], 1));
     // A win that comes first cancels its dispute.
     shop.tell(Event::Restored(dispute("B"))).await;
@@ -140,7 +140,7 @@ async fn a_refund_revokes_once_also_after_the_seller_restored_the_key() {
     shop.delivery.change(shop.keys().await[0].id(), restore).await.unwrap();
     // Also when the inbox has forgotten it.
     shop.clock.advance(Duration::from_hours(24 * 31));
-    assert_eq!(shop.delivery.prune_events().await.unwrap(), 3);
+    assert_eq!(shop.delivery.maintenance().prune_events().await.unwrap(), 3);
     shop.tell(refunded("A")).await;
     assert_eq!(shop.tell(Event::Paid(sale("A", "guide"))).await, Some(Ignored));
     assert_eq!((shop.keys().await.len(), shop.keys().await[0].revoked_at()), (1, None));

@@ -16,7 +16,7 @@ async fn a_product_that_is_dismissed_needs_nobody_until_one_of_its_events_is_app
     assert_eq!(shop.tell(Event::Paid(sale("A", "mug"))).await, Some(NeedsAttention));
     for _ in 0..2 {
         desk.dismiss_product(&Own.name(), &mug).await.unwrap();
-        shop.delivery.apply_events().await.unwrap();
+        shop.delivery.maintenance().apply_events().await.unwrap();
     }
     assert_eq!(shop.tell(Event::Paid(sale("B", "mug"))).await, Some(Ignored));
     assert_eq!(shop.reasons().await, [Some("dismissed".to_owned()), Some("dismissed".to_owned())]);

@@ -81,7 +81,7 @@ impl Shop {
     /// The e-mails that are due now: to whom, and what they say.
     async fn sent(&self) -> Vec<(String, String)> {
         let before = self.mailer.accepted().len();
-        self.delivery.outbox().work().await.unwrap();
+        self.delivery.maintenance().outbox().work().await.unwrap();
         let accepted = self.mailer.accepted();
         accepted.iter().skip(before).map(|message| (message.to.to_string(), message.text.clone())).collect()
     }
@@ -154,9 +154,9 @@ async fn no_buyer_is_told_that_a_key_expires_which_a_subscription_renews() {
     shop.sent().await;
     // Both expire within 14 days.
     shop.clock.advance(Duration::from_hours(24 * 22));
-    assert_eq!(shop.delivery.notify_expiring().await.unwrap(), 2);
+    assert_eq!(shop.delivery.maintenance().notify_expiring().await.unwrap(), 2);
     let told: Vec<String> = shop.sent().await.into_iter().map(|(buyer, _)| buyer).collect();
     assert_eq!(told, [BEN]);
-    assert_eq!(shop.delivery.notify_expiring().await.unwrap(), 0, "each is looked at once");
+    assert_eq!(shop.delivery.maintenance().notify_expiring().await.unwrap(), 0, "each is looked at once");
     assert!(shop.delivery.key(successor.id()).await.unwrap().is_some_and(|key| key.revoked_at().is_none()));
 }

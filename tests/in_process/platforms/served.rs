@@ -149,7 +149,7 @@ async fn check(framework: Framework, platform: &str, vector: &Vector, names: Nam
         _ => 0,
     };
     assert_eq!(keys.len(), sold, "{case}");
-    assert_eq!(shop.delivery.outbox().work().await.unwrap().sent, sold, "{case}");
+    assert_eq!(shop.delivery.maintenance().outbox().work().await.unwrap().sent, sold, "{case}");
     if let (Some(quantity), [key], Some(email)) =
         (vector.parsed["quantity"].as_i64(), &keys[..], vector.parsed["email"].as_str())
     {

@@ -114,7 +114,7 @@ impl Shop {
 
     /// How many e-mails were sent now.
     pub async fn sent(&self) -> usize {
-        self.delivery.outbox().work().await.unwrap().sent
+        self.delivery.maintenance().outbox().work().await.unwrap().sent
     }
 
     pub async fn reasons(&self) -> Vec<Option<String>> {

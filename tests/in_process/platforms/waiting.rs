@@ -19,14 +19,14 @@ async fn a_sale_whose_product_is_mapped_later_is_a_key_then() {
     let shop = Shop::open();
     assert_eq!(shop.tell(Event::Paid(sale("A", "guide"))).await, Some(NeedsAttention));
     assert_eq!(shop.reasons().await, [Some("no product has the reference guide".to_owned())]);
-    assert_eq!(shop.delivery.apply_events().await.unwrap(), 0, "nothing has changed");
+    assert_eq!(shop.delivery.maintenance().apply_events().await.unwrap(), 0, "nothing has changed");
     shop.product("atlas").await;
-    assert_eq!((shop.delivery.apply_events().await.unwrap(), shop.keys().await.len()), (1, 0));
+    assert_eq!((shop.delivery.maintenance().apply_events().await.unwrap(), shop.keys().await.len()), (1, 0));
     let guide = shop.product("guide").await;
-    assert_eq!(shop.delivery.apply_events().await.unwrap(), 1);
+    assert_eq!(shop.delivery.maintenance().apply_events().await.unwrap(), 1);
     assert_eq!((shop.keys().await[0].product(), shop.sent().await), (guide.id(), 1));
     assert_eq!(shop.reasons().await, [None]);
-    assert_eq!(shop.delivery.apply_events().await.unwrap(), 0, "it is done");
+    assert_eq!(shop.delivery.maintenance().apply_events().await.unwrap(), 0, "it is done");
 }
 
 #[tokio::test]
@@ -37,7 +37,7 @@ async fn lines_that_are_mapped_are_issued_while_others_wait() {
     assert_eq!(shop.tell(Event::Paid(both)).await, Some(NeedsAttention));
     assert_eq!((shop.keys().await.len(), shop.keys().await[0].product()), (1, guide.id()));
     shop.product("atlas").await;
-    shop.delivery.apply_events().await.unwrap();
+    shop.delivery.maintenance().apply_events().await.unwrap();
     assert_eq!((shop.keys().await.len(), shop.sent().await), (2, 2));
 }
 
@@ -51,7 +51,7 @@ async fn lines_of_one_product_add_up_also_when_one_is_mapped_later() {
     let limit = async || shop.keys().await.iter().map(|key| key.state().limit.as_count()).collect::<Vec<_>>();
     assert_eq!(limit().await, [5]);
     shop.delivery.update_product(guide.id(), called(&["guide", "second"]).terms(uses(5))).await.unwrap();
-    shop.delivery.apply_events().await.unwrap();
+    shop.delivery.maintenance().apply_events().await.unwrap();
     assert_eq!((limit().await, shop.sent().await), (vec![15], 1));
     assert_eq!(shop.reasons().await, [None]);
     // More than a key can have.
@@ -61,7 +61,7 @@ async fn lines_of_one_product_add_up_also_when_one_is_mapped_later() {
     assert_eq!(limit().await, [5, 15]);
     let facts = called(&["guide", "second", "third"]).terms(uses(5));
     shop.delivery.update_product(guide.id(), facts).await.unwrap();
-    shop.delivery.apply_events().await.unwrap();
+    shop.delivery.maintenance().apply_events().await.unwrap();
     assert_eq!(limit().await, [i64::from(MAX_USES), 15]);
 }
 
@@ -86,7 +86,7 @@ async fn a_sale_waits_for_its_address() {
     assert_eq!(shop.tell(Event::Paid(Sale { buyer, ..sale("A", "guide") })).await, Some(NeedsAttention));
     let told = Event::Customer { reference: id("ctm_1"), email: "ada@example.com".to_owned(), told_at: None };
     assert_eq!(shop.tell(told).await, Some(Remembered));
-    shop.delivery.apply_events().await.unwrap();
+    shop.delivery.maintenance().apply_events().await.unwrap();
     assert_eq!(shop.keys().await[0].email().as_str(), "ada@example.com");
 }
 
@@ -229,7 +229,7 @@ async fn events_beyond_the_limit_are_kept_and_applied_later() {
     }
     assert_eq!(shop.keys().await.len(), 3);
     shop.clock.advance(Duration::from_secs(20));
-    assert_eq!(shop.delivery.apply_events().await.unwrap(), 67);
+    assert_eq!(shop.delivery.maintenance().apply_events().await.unwrap(), 67);
     assert_eq!((shop.keys().await.len(), shop.sent().await), (70, 70));
     shop.clock.advance(Duration::from_mins(1));
     assert_eq!(shop.told("71", event(71)).await, Some(Issued));
@@ -249,7 +249,7 @@ async fn what_cannot_be_applied_is_kept_and_what_cannot_be_kept_is_refused() {
     assert!(shop.receive("evt_2", event()).await.is_err());
     shop.store.heal();
     shop.clock.advance(Duration::from_secs(20));
-    assert_eq!((shop.delivery.apply_events().await.unwrap(), shop.keys().await.len()), (1, 1));
+    assert_eq!((shop.delivery.maintenance().apply_events().await.unwrap(), shop.keys().await.len()), (1, 1));
 }
 
 #[tokio::test]
@@ -276,9 +276,9 @@ async fn a_catalog_that_panics_loses_no_event() {
     // The worker finds both, and goes on after the first.
     shop.store.then(Fault::None);
     shop.store.then(Fault::Panic);
-    assert_eq!((shop.delivery.apply_events().await.unwrap(), shop.keys().await.len()), (2, 1));
+    assert_eq!((shop.delivery.maintenance().apply_events().await.unwrap(), shop.keys().await.len()), (2, 1));
     shop.clock.advance(Duration::from_mins(2));
-    assert_eq!((shop.delivery.apply_events().await.unwrap(), shop.keys().await.len()), (1, 2));
+    assert_eq!((shop.delivery.maintenance().apply_events().await.unwrap(), shop.keys().await.len()), (1, 2));
 }
 
 #[tokio::test]

@@ -168,8 +168,8 @@ impl World {
 
     /// The worker sends what is due; a store that fails stops it for now.
     pub async fn work(&mut self) {
-        self.failures += usize::from(self.delivery.apply_events().await.is_err());
-        self.failures += usize::from(self.delivery.outbox().work().await.is_err());
+        self.failures += usize::from(self.delivery.maintenance().apply_events().await.is_err());
+        self.failures += usize::from(self.delivery.maintenance().outbox().work().await.is_err());
     }
 
     /// The worker runs by itself.

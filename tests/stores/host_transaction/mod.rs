@@ -63,7 +63,7 @@ impl<S: Transact> Host<S> {
     }
 
     async fn sent(&self) -> usize {
-        self.delivery.outbox().work().await.unwrap();
+        self.delivery.maintenance().outbox().work().await.unwrap();
         self.mailer.accepted().len()
     }
 }

@@ -30,7 +30,7 @@ async fn sending_an_e_mail_reads_no_others_of_the_queue() {
         let answers = storm(&servers, Endpoint::Order, 100, next).await;
         assert!(answers.iter().all(|(status, _)| *status == 200));
     }
-    assert_eq!(servers[0].delivery.outbox().work().await.unwrap().sent, usize::try_from(QUEUED).unwrap());
+    assert_eq!(servers[0].delivery.maintenance().outbox().work().await.unwrap().sent, usize::try_from(QUEUED).unwrap());
     // A session tells what it did when it ends.
     drop(servers);
     let statistics = "SELECT t.n_tup_upd, i.idx_tup_read + t.seq_tup_read FROM pg_stat_user_tables t JOIN pg_stat_user_indexes i USING (relid) \

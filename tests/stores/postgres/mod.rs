@@ -134,7 +134,7 @@ async fn an_order_sent_to_both_at_once_is_one_key_and_one_message() {
         let answers = storm(&servers, Endpoint::Order, 40, || order(&round.to_string())).await;
         assert!(answers.iter().all(|(status, answer)| *status == 200 && answer == &answers[0].1), "{answers:?}");
     }
-    let (one, other) = (servers[0].delivery.outbox(), servers[1].delivery.outbox());
+    let (one, other) = (servers[0].delivery.maintenance().outbox(), servers[1].delivery.maintenance().outbox());
     let (one, other) = tokio::join!(one.work(), other.work());
     assert!(one.is_ok() && other.is_ok());
     let messages: usize = servers.iter().map(|server| server.mailer.accepted().len()).sum();

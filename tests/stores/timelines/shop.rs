@@ -96,18 +96,18 @@ impl Shop {
 
     /// Does what a started service does now and then.
     async fn look_around(&self) {
-        self.delivery.notify_expiring().await.unwrap();
-        self.delivery.mark_expired().await.unwrap();
-        self.delivery.prune_requests().await.unwrap();
+        self.delivery.maintenance().notify_expiring().await.unwrap();
+        self.delivery.maintenance().mark_expired().await.unwrap();
+        self.delivery.maintenance().prune_requests().await.unwrap();
         self.work().await;
-        self.delivery.prune_events().await.unwrap();
+        self.delivery.maintenance().prune_events().await.unwrap();
     }
 
     /// Does what a started service does at once.
     pub async fn work(&self) {
-        self.delivery.apply_events().await.unwrap();
-        self.delivery.answer_lost().await.unwrap();
-        self.delivery.outbox().work().await.unwrap();
+        self.delivery.maintenance().apply_events().await.unwrap();
+        self.delivery.maintenance().answer_lost().await.unwrap();
+        self.delivery.maintenance().outbox().work().await.unwrap();
     }
 
     /// The platform sends an event, which is its `number`th.

@@ -24,23 +24,11 @@ const TURNS: usize = 8;
 const LEASE: TimeDelta = TimeDelta::minutes(1);
 /// How often to look for what is due.
 const POLL: Duration = Duration::from_secs(1);
-/// How long an event is kept that is done.
-const KEPT: TimeDelta = TimeDelta::days(30);
 /// How often to delete what is older.
 const PRUNE: Duration = Duration::from_hours(1);
 
 impl Delivery {
-    /// Applies the events that are due now, the longest due first, and returns how many there were. For tests, and for hosts with
-    /// their own scheduler.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`] if the inbox cannot be read; what was applied until then is.
-    pub async fn apply_events(&self) -> Result<usize, StoreError> {
-        self.apply_while(|| true).await
-    }
-
-    async fn apply_while(&self, goes_on: impl Fn() -> bool) -> Result<usize, StoreError> {
+    pub(in crate::delivery) async fn apply_while(&self, goes_on: impl Fn() -> bool) -> Result<usize, StoreError> {
         let mut applied = 0;
         loop {
             let claimed = self.apply_some(&goes_on).await?;
@@ -49,16 +37,6 @@ impl Delivery {
                 return Ok(applied);
             }
         }
-    }
-
-    /// Deletes events that were received more than 30 days ago and are done. What they came to stays. Returns how many.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`] if some may remain.
-    pub async fn prune_events(&self) -> Result<u64, StoreError> {
-        let Some(inbox) = self.inner.ledger.office() else { return Ok(0) };
-        inbox.prune_inbox(self.inner.clock.now() - KEPT).await
     }
 
     /// Applies events as they fall due, until `stop` is true.
@@ -71,7 +49,7 @@ impl Delivery {
         while !*stop.borrow() {
             let applied = self.apply_while(|| !*stop.borrow()).await;
             let monotonic = SystemClock.monotonic();
-            let pruned = if monotonic >= prune_at { self.prune_events().await.map(drop) } else { Ok(()) };
+            let pruned = if monotonic >= prune_at { self.maintenance().prune_events().await.map(drop) } else { Ok(()) };
             if pruned.is_ok() && monotonic >= prune_at {
                 prune_at = monotonic + PRUNE;
             }

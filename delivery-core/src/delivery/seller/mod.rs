@@ -8,8 +8,6 @@ mod records;
 
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
-
 pub use self::keys::Expiry;
 use super::{Delivery, Error};
 use crate::HostRef;
@@ -186,14 +184,5 @@ impl Delivery {
         limit: usize,
     ) -> Result<Page<Use, UseId>, StoreError> {
         self.inner.ledger.history(key, before, limit).await
-    }
-
-    /// Deletes use records older than `before`, and returns how many; the counts of keys are unaffected.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`] if some records may remain.
-    pub async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        self.inner.ledger.prune_history(before).await
     }
 }

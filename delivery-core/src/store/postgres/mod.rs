@@ -12,7 +12,6 @@
 //! [version](version_cache) that the plan began with, a unique index gives each order one key, and messages are leased
 //! with `SKIP LOCKED`, so that servers share the sending. A batch whose answer was lost is [resolved](resolve).
 
-mod attempts;
 mod cold;
 mod connect;
 mod dump;
@@ -34,6 +33,7 @@ mod request;
 mod resolve;
 mod schema;
 mod session;
+mod trips;
 mod version_cache;
 mod watch;
 mod writer;

@@ -139,9 +139,9 @@ where
                 self.issued(Endpoint::RotateKey, seller(&body)).await
             }
             Step::Chores => {
-                self.delivery.notify_expiring().await.expect("it is well");
-                self.delivery.mark_expired().await.expect("it is well");
-                self.delivery.prune_requests().await.expect("it is well");
+                self.delivery.maintenance().notify_expiring().await.expect("it is well");
+                self.delivery.maintenance().mark_expired().await.expect("it is well");
+                self.delivery.maintenance().prune_requests().await.expect("it is well");
                 Answer::None
             }
             Step::Clock { milliseconds } => {
@@ -156,7 +156,8 @@ where
                 Answer::None
             }
             Step::Work => {
-                let Worked { sent, deferred, failed, .. } = self.delivery.outbox().work().await.expect("it is well");
+                let Worked { sent, deferred, failed, .. } =
+                    self.delivery.maintenance().outbox().work().await.expect("it is well");
                 Answer::Worked(sent, deferred, failed)
             }
             Step::Resend => self.resend().await,
@@ -189,7 +190,7 @@ where
         let source = "histories".parse().expect("it is well");
         let received = self.delivery.receive(&source, notification).await.expect("it is well");
         assert!(received.issued.len() <= 1, "one key a sale");
-        self.delivery.apply_events().await.expect("it is well");
+        self.delivery.maintenance().apply_events().await.expect("it is well");
         // Adds the keys that the event issued. Their buyers get them by e-mail.
         let query = KeyQuery { limit: 1000, ..KeyQuery::default() };
         for key in self.delivery.keys(&query).await.expect("it is well").items {

@@ -1,0 +1,149 @@
+//! The background work of a started service, one step at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::Delivery;
+use crate::key::Actor;
+use crate::mail::Outbox;
+use crate::store::{Action, Edit, IDEMPOTENCY_WINDOW, StoreError};
+
+/// How long an event stays in the inbox after it was received, if it is done.
+const EVENTS_KEPT: TimeDelta = TimeDelta::days(30);
+
+/// The background work of a service. A [started](Delivery::start) service does all of it except
+/// [`prune_history`](Self::prune_history). The methods are for tests, and for host applications that have their own
+/// scheduler.
+///
+/// If the store has no [`Office`](crate::store::Office), there is nothing to do, and the methods return 0.
+#[derive(Debug, Clone, Copy)]
+pub struct Maintenance<'d> {
+    delivery: &'d Delivery,
+}
+
+impl Delivery {
+    /// Returns the background work of this service.
+    #[must_use]
+    pub fn maintenance(&self) -> Maintenance<'_> {
+        Maintenance { delivery: self }
+    }
+}
+
+impl Maintenance<'_> {
+    /// Returns the outbox, which sends the e-mails that are due.
+    #[must_use]
+    pub fn outbox(&self) -> Arc<Outbox> {
+        self.delivery.inner.outbox.clone()
+    }
+
+    /// Applies the platform events that are due, the longest due first. Returns their number.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the inbox cannot be read. Events that were applied before the error stay applied.
+    pub async fn apply_events(&self) -> Result<usize, StoreError> {
+        self.delivery.apply_while(|| true).await
+    }
+
+    /// Queues the e-mails to buyers who have [asked for their lost keys](Delivery::ask_for_keys). Returns the number of
+    /// requests.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store does not respond. The remaining requests stay.
+    pub async fn answer_lost(&self) -> Result<usize, StoreError> {
+        self.delivery.answer_lost_while(|| true).await
+    }
+
+    /// Queues an e-mail about each key that expires within the [notice period](super::Builder::expiry_notice), once for
+    /// each expiry date. Keys that a [subscription](Delivery::subscription_of) renews are skipped. Returns the number of
+    /// keys that were checked.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store does not respond. E-mails that were queued before the error stay queued.
+    pub async fn notify_expiring(&self) -> Result<usize, StoreError> {
+        self.delivery.notify_while(|| true).await
+    }
+
+    /// Marks keys that have expired. The mark makes [searches by status](Delivery::keys) fast; their results are the same
+    /// without it. Returns the number of keys that were marked.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store does not respond. Keys that were marked before the error stay marked.
+    pub async fn mark_expired(&self) -> Result<usize, StoreError> {
+        self.delivery.mark_while(|| true).await
+    }
+
+    /// Deletes use records older than `before`. The counts of keys do not change. Returns the number of records.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if some records may remain.
+    pub async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
+        self.delivery.inner.ledger.prune_history(before).await
+    }
+
+    /// Deletes platform events that were received more than 30 days ago and are done. Their effects stay. Returns the
+    /// number of events.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if some may remain.
+    pub async fn prune_events(&self) -> Result<u64, StoreError> {
+        let inner = &self.delivery.inner;
+        let Some(inbox) = inner.ledger.office() else { return Ok(0) };
+        inbox.prune_inbox(inner.clock.now() - EVENTS_KEPT).await
+    }
+
+    /// Deletes requests with an `Idempotency-Key` that are older than 25 hours. Returns the number of requests.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if some may remain.
+    pub async fn prune_requests(&self) -> Result<u64, StoreError> {
+        let inner = &self.delivery.inner;
+        let Some(requests) = inner.ledger.office() else { return Ok(0) };
+        let now = inner.clock.now();
+        // One more hour than the window, because other servers' clocks may be behind.
+        requests.prune_requests(now.checked_sub_signed(IDEMPOTENCY_WINDOW + TimeDelta::hours(1)).unwrap_or(now)).await
+    }
+
+    /// Deletes sessions of the desk that ended more than a day ago. Returns the number of sessions.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if some may remain.
+    pub async fn prune_sign_ins(&self) -> Result<u64, StoreError> {
+        let inner = &self.delivery.inner;
+        let Some(sign_ins) = inner.ledger.office() else { return Ok(0) };
+        let now = inner.clock.now();
+        sign_ins.prune_sign_ins(now.checked_sub_signed(TimeDelta::days(1)).unwrap_or(now)).await
+    }
+
+    /// Reports sign-ins as the seller with a wrong token since the last call: one line in the log and one entry in the
+    /// audit log, with their number. Returns the number.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if they may not be in the audit log. The next call reports them again.
+    pub async fn report_wrong_sign_ins(&self) -> Result<u64, StoreError> {
+        let inner = &self.delivery.inner;
+        let count = inner.wrong_sign_ins.swap(0, Ordering::Relaxed);
+        if count > 0 {
+            tracing::warn!(count, "somebody tries to sign in as the seller with a wrong token");
+            if let Some(records) = inner.ledger.office() {
+                let detail = Some(format!("attempts {count}"));
+                let edit = Edit { detail, ..Edit::new(Actor::system(), inner.clock.now()) };
+                if let Err(error) = records.log(Action::SignInRefused, edit).await {
+                    inner.wrong_sign_ins.fetch_add(count, Ordering::Relaxed);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(count)
+    }
+}
