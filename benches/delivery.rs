@@ -15,11 +15,12 @@ use chrono::{DateTime, Utc};
 use criterion::{BatchSize, Bencher, Criterion, Throughput, criterion_group, criterion_main};
 use delivery_core::http::{Call, Endpoint};
 use delivery_core::key::{Change, Key, KeyId, Keyring, NewKey, Prefix, SecretVersion};
+use delivery_core::ledger::{MessageId, NewSale, Notice};
 use delivery_core::limit::{Identity, MemoryLimiter, Policy, Quota, Quotas, RateLimiter, Subject};
 use delivery_core::mail::{MailError, Mailer, Message};
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::product::{NewProduct, ProductId};
-use delivery_core::store::{Backend, CatalogEditor, Ledger, MessageId, NewSale, Notice, PostgresStore, SqliteStore};
+use delivery_core::store::{Backend, CatalogEditor, Ledger, PostgresStore, SqliteStore};
 use delivery_core::terms::{OwnTerms, Terms};
 use delivery_core::{Clock, Delivery, SystemClock};
 use delivery_rocket::DeliveryFairing;
@@ -262,7 +263,7 @@ fn requests(criterion: &mut Criterion) {
         let product = store
             .add_product(
                 product,
-                delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
+                delivery_core::ledger::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
             )
             .await
             .unwrap();

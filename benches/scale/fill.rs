@@ -80,7 +80,7 @@ async fn make(store: &(impl Ledger + CatalogEditor + Posts)) {
     store
         .add_product(
             product,
-            delivery_core::store::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
+            delivery_core::ledger::Edit::new(delivery_core::key::Actor::admin(), chrono::DateTime::UNIX_EPOCH),
         )
         .await
         .unwrap();

@@ -81,7 +81,7 @@ mod host_ref;
 pub mod http;
 pub mod key;
 mod language;
-mod ledger;
+pub mod ledger;
 pub mod limit;
 #[cfg(feature = "pages")]
 pub mod look;

@@ -35,7 +35,7 @@ use tokio::sync::oneshot;
 
 use crate::error::ErrorCode;
 use crate::key::{Key, KeyId};
-use crate::store::MessageKind;
+use crate::ledger::MessageKind;
 use crate::telemetry;
 use crate::throttle::Throttle;
 

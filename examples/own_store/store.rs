@@ -10,10 +10,10 @@ use std::path::Path;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use delivery_core::key::{Fingerprint, Key, KeyId};
-use delivery_core::store::{
-    Attempt, Backend, Edit, FailedMessage, KeyQuery, Lease, LeasedMessage, Loaded, MessageNumber, Needs, Numbers,
-    Office, Page, Persisted, Route, Storage, StoreError, Use, UseId, Writes,
+use delivery_core::ledger::{
+    Edit, FailedMessage, Lease, LeasedMessage, Loaded, MessageNumber, Needs, Numbers, Route, Writes,
 };
+use delivery_core::store::{Attempt, Backend, KeyQuery, Office, Page, Persisted, Storage, StoreError, Use, UseId};
 use delivery_testing::MemoryStore;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, MutexGuard};

@@ -7,12 +7,11 @@ use std::time::Duration;
 use chrono::DateTime;
 use delivery_core::delivery::Error;
 use delivery_core::key::{Actor, Change, Key, Refusal};
+use delivery_core::ledger::{Edit, NewSale};
 use delivery_core::observer::Event;
 use delivery_core::post::{NewPost, Post};
 use delivery_core::product::{NewProduct, Product, ProductId};
-use delivery_core::store::{
-    Backend, CatalogEditor, Edit, KeyQuery, Ledger, NewSale, PostQuery, Posts, SqliteStore, StoreError,
-};
+use delivery_core::store::{Backend, CatalogEditor, KeyQuery, Ledger, PostQuery, Posts, SqliteStore, StoreError};
 use delivery_testing::MemoryStore;
 use delivery_testing::{Fault, Faulty, Shop, strategies};
 use proptest::prelude::*;

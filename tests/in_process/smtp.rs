@@ -1,7 +1,7 @@
 //! SMTP against a scripted server on loopback.
 
+use delivery_core::ledger::MessageId;
 use delivery_core::mail::{Failure, FolderMailer, Mailer, Message, SmtpMailer};
-use delivery_core::store::MessageId;
 use mail_parser::MessageParser;
 use tokio::net::TcpListener;
 

@@ -3,7 +3,8 @@
 
 use chrono::DateTime;
 use delivery_core::key::{Change, Key, KeyId, NewKey};
-use delivery_core::store::{Issue, KeyQuery, Ledger, NewSale, Refused};
+use delivery_core::ledger::{Issue, NewSale, Refused};
+use delivery_core::store::{KeyQuery, Ledger};
 use delivery_testing::MemoryStore;
 use delivery_testing::strategies;
 use futures_util::future::join_all;

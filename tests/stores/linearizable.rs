@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use chrono::TimeDelta;
 use delivery_core::key::{Actor, Change, Key, KeyId, LimitChange};
+use delivery_core::ledger::NewSale;
 use delivery_core::product::ProductId;
-use delivery_core::store::{Ledger, NewSale};
+use delivery_core::store::Ledger;
 use delivery_core::terms::UseLimit;
 use delivery_testing::Fixture;
 use delivery_testing::MemoryStore;

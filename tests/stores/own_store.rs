@@ -7,7 +7,8 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::sync::Arc;
 
-use delivery_core::store::{Backend, Ledger, NewSale};
+use delivery_core::ledger::NewSale;
+use delivery_core::store::{Backend, Ledger};
 use delivery_testing::{Fixture, Shop};
 use futures_util::future::join_all;
 use store::FileStore;

@@ -9,11 +9,11 @@ use tokio::sync::{Mutex, Notify, OnceCell};
 use super::encoded::EncodedLists;
 use super::platforms::Platforms;
 use super::{Builder, Delivery, Inner, Stores};
+use crate::ledger::Route;
 use crate::limit::MemoryLimiter;
 use crate::limit::bodies::BodyBudget;
 use crate::mail::Outbox;
 use crate::observer::Observers;
-use crate::store::Route;
 #[cfg(feature = "webhooks")]
 use crate::webhook::Webhooks;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{Delivery, Error};
 use crate::key::{Change, Key, KeyId};
+use crate::ledger::{Fetch, Fetched, Refused, RequestId};
 use crate::product::{Product, ProductId};
-use crate::store::{Fetch, Fetched, Refused, RequestId};
 
 impl Delivery {
     /// Returns the id of a key that this keyring signed; `None` for any other text. Computes one MAC, without I/O.

@@ -7,8 +7,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::Delivery;
 use crate::key::Actor;
+use crate::ledger::{Action, Edit, IDEMPOTENCY_WINDOW};
 use crate::mail::Outbox;
-use crate::store::{Action, Edit, IDEMPOTENCY_WINDOW, StoreError};
+use crate::store::StoreError;
 
 /// How long an event stays in the inbox after it was received, if it is done.
 const EVENTS_KEPT: TimeDelta = TimeDelta::days(30);

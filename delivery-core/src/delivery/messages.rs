@@ -2,7 +2,8 @@
 
 use super::Delivery;
 use crate::key::{Actor, KeyId};
-use crate::store::{Addressee, FailedMessage, MessageId, MessageKind, MessageNumber, Notice, StoreError};
+use crate::ledger::{Addressee, FailedMessage, MessageId, MessageKind, MessageNumber, Notice};
+use crate::store::StoreError;
 
 impl Delivery {
     /// E-mails that were given up, in the order in which they were, at most `limit`.
@@ -47,7 +48,7 @@ impl Delivery {
 
     /// What is queued for the host's webhooks, to tell them of a commit.
     pub(super) fn webhooks(&self, kind: MessageKind) -> Result<Vec<Notice>, StoreError> {
-        let notice = |name: &crate::store::WebhookName| {
+        let notice = |name: &crate::ledger::WebhookName| {
             let random = KeyId::random(self.inner.clock.as_ref(), self.inner.entropy.as_ref());
             let id = self.id_of(&format!("msg_{random}"))?;
             Ok(Notice { id, kind, to: Addressee::Webhook(name.clone()) })

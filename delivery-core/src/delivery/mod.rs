@@ -46,13 +46,14 @@ use crate::clock::Clock;
 use crate::entropy::Entropy;
 use crate::error::ErrorCode;
 use crate::key::{Key, KeyId, Keyring, Refusal};
+use crate::ledger::WebhookName;
 use crate::limit::bodies::BodyBudget;
 use crate::limit::{Quotas, RateLimiter};
 use crate::mail::Outbox;
 use crate::observer::{Event, Observers};
 use crate::secret::WebhookSecret;
 use crate::seller::Seller;
-use crate::store::{Catalog, CatalogEditor, Ledger, Posts, StoreError, WebhookName};
+use crate::store::{Catalog, CatalogEditor, Ledger, Posts, StoreError};
 use crate::telemetry;
 use crate::terms::Terms;
 

@@ -2,11 +2,12 @@
 
 use crate::email::Email;
 use crate::key::{Key, KeyId, KeyText, NewKey};
+use crate::ledger::{Issue, MessageKind, NewSale, Notice};
 use crate::observer::Event;
 use crate::order::{Order, OrderRef};
 use crate::product::ProductId;
 use crate::redact::redacted;
-use crate::store::{Issue, KeyQuery, MessageKind, NewSale, Notice};
+use crate::store::KeyQuery;
 use crate::telemetry;
 use crate::terms::OwnTerms;
 use crate::throttle::Throttle;

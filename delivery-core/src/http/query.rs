@@ -7,8 +7,8 @@ use percent_encoding::percent_decode_str;
 
 use super::fields::{Fault, integer};
 use super::{Call, names};
+use crate::ledger::RequestId;
 use crate::product::ProductId;
-use crate::store::RequestId;
 use crate::text::Invalid;
 
 const READABLE: Invalid = Invalid::expected("must be UTF-8 without control characters");

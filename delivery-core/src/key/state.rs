@@ -54,8 +54,8 @@ crate::text::line_type! {
     /// characters without control characters.
     ///
     /// `FromStr` and serde read only names of people: they refuse `buyer`, `system` and the names of platforms. Serde
-    /// also reads those as part of a [`Revocation`], of an [`Edit`](crate::store::Edit) and of what a store
-    /// [writes](crate::store::Writes).
+    /// also reads those as part of a [`Revocation`], of an [`Edit`](crate::ledger::Edit) and of what a store
+    /// [writes](crate::ledger::Writes).
     Actor, 64, but ", and not buyer, system or the name of a platform", is_reserved
 }
 

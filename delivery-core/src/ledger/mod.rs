@@ -7,8 +7,13 @@
 //! sale, inbox, request, message, notice, audit, error    what operations are about
 //! ```
 //!
-//! A [store](crate::store) loads the rows that a batch [needs](operation::needs) and persists the rows that the batch's
-//! plan writes. The store decides nothing.
+//! A [store](crate::store) loads the rows that a batch [needs](Needs) and persists the rows that the batch's plan
+//! [writes](Writes). The store decides nothing.
+//!
+//! Who implements [`Storage`](crate::store::Storage) handles [`Needs`], [`Loaded`] and [`Writes`] with their rows.
+//! Who calls a [`Ledger`](crate::store::Ledger) submits an [`Operation`] and gets an [`Answer`]. Who writes a
+//! [`Platform`](crate::platform::Platform) needs the types around [`Report`], and most host applications need only
+//! [`StoreError`].
 
 mod audit;
 pub(crate) mod deal;

@@ -66,7 +66,7 @@ fn part(kind: ContentType, text: &str) -> Result<SinglePart, MailError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::MessageId;
+    use crate::ledger::MessageId;
 
     #[test]
     fn a_message_is_known_by_its_recipient() {

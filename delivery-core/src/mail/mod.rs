@@ -59,8 +59,8 @@ pub use self::smtp::{SmtpError, SmtpMailer};
 pub use self::templates::{TemplateError, Templates};
 use crate::email::Email;
 use crate::error::explain;
+use crate::ledger::MessageId;
 use crate::redact::redacted;
-use crate::store::MessageId;
 
 /// How long one attempt to send may take: the ten minutes that a mail server has for its last reply (RFC 5321,
 /// 4.5.3.2.6), plus the steps before it. An attempt that is cancelled may have been successful. Of a

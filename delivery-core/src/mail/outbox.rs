@@ -22,8 +22,9 @@ use crate::clock::Clock;
 use crate::entropy::Entropy;
 use crate::key::Keyring;
 use crate::language::Language;
+use crate::ledger::{LeasedMessage, Outcome, Route};
 use crate::observer::Observers;
-use crate::store::{Catalog, LeasedMessage, Ledger, Outcome, Route, StoreError};
+use crate::store::{Catalog, Ledger, StoreError};
 use crate::throttle::Throttle;
 
 /// E-mails are claimed without delay if there is room for this many, and completed without delay once this many have

@@ -18,7 +18,7 @@ use thiserror::Error;
 pub(super) use self::values::{Place, Shown};
 use crate::email::Email;
 use crate::language::Language;
-use crate::store::MessageKind;
+use crate::ledger::MessageKind;
 
 /// The kinds of e-mails.
 const KINDS: [MessageKind; 5] =

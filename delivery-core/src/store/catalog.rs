@@ -6,8 +6,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
-use super::{Edit, StoreError};
+use super::StoreError;
 use crate::HostRef;
+use crate::ledger::Edit;
 use crate::order::Source;
 use crate::post::{Category, NewPost, Post, PostId};
 use crate::product::{Listing, NewProduct, Product, ProductId, RefName};

@@ -3,8 +3,9 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
-use super::{Deal, Edit, EventOutcome, InboxEvent, Page, ReferenceKind, StoreError, UNKNOWN_PRODUCT};
+use super::{Page, StoreError};
 use crate::email::Email;
+use crate::ledger::{Deal, Edit, EventOutcome, InboxEvent, ReferenceKind, UNKNOWN_PRODUCT};
 use crate::order::{OrderId, Source};
 use crate::product::RefName;
 

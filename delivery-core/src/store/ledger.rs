@@ -5,16 +5,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::Mutex;
 
+use super::StoreError;
 use super::attempt::Attempt;
 use super::storage::{Backend, Persisted, Storage};
-use super::{
-    Answer, ChangeKey, CompleteMessage, Fetch, FetchProduct, Fetched, InboundEvent, Issue, Lease, NewSale, Notice,
-    Operation, Outcome, Received, Refused, Resend, ResendKey, RotateKey, StoreError, Successor,
-};
 use crate::clock::{Clock, SystemClock};
 use crate::key::{Change, Key, KeyId};
 use crate::ledger::operation::{needs, plan};
 use crate::ledger::plan::{Needs, Numbers};
+use crate::ledger::{
+    Answer, ChangeKey, CompleteMessage, Fetch, FetchProduct, Fetched, InboundEvent, Issue, Lease, NewSale, Notice,
+    Operation, Outcome, Received, Refused, Resend, ResendKey, RotateKey, Successor,
+};
 
 /// Keys, orders and messages: what is atomic together.
 ///
@@ -102,7 +103,7 @@ pub trait Ledger: Backend {
         }
     }
 
-    /// Uses a key, unless the same request has used it: within [24 hours](super::IDEMPOTENCY_WINDOW) the next [ten](super::MOST_REPEATS) of the same name
+    /// Uses a key, unless the same request has used it: within [24 hours](crate::ledger::IDEMPOTENCY_WINDOW) the next [ten](crate::ledger::MOST_REPEATS) of the same name
     /// are answered like the first, and count nothing, also if the key is expired or used up meanwhile. The count and the request
     /// are one commit. Returns the refusal if the key may not be used, or if the request was about another product; `None` if the
     /// key is unknown. Only for a store that has an [`office`](Backend::office).

@@ -3,8 +3,9 @@
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::{MessageId, StoreError};
+use super::StoreError;
 use crate::email::Email;
+use crate::ledger::MessageId;
 
 /// How long an address gets no second list of its keys.
 pub const LOST_PAUSE: TimeDelta = TimeDelta::hours(1);
@@ -22,7 +23,7 @@ pub trait LostKeys: Send + Sync {
 
     /// Answers the oldest requests, at most `scan.limit`, each in one commit with its deletion, however many servers do the same.
     /// Where the address has a key that is not revoked, compared without regard to case, an e-mail of the kind
-    /// [`Lost`](super::MessageKind::Lost) about the newest of them is queued, unless one was queued for a key of the address
+    /// [`Lost`](crate::ledger::MessageKind::Lost) about the newest of them is queued, unless one was queued for a key of the address
     /// within [`LOST_PAUSE`] before `scan.now`. It goes to the address that the key has. Returns how many requests it took.
     ///
     /// # Errors

@@ -105,16 +105,7 @@ pub use self::sign_in::{SignIn, SignInId, SignIns};
 pub use self::sqlite::{Backup, SqliteError, SqliteStore, SqliteTransaction};
 pub use self::storage::{Backend, Office, Persisted, Storage};
 pub use self::subscribed::Subscribed;
-pub use crate::ledger::{
-    Action, Addressee, Answer, Bought, Captured, Cause, ChangeKey, ChargeRef, Charged, CompleteMessage, Customer, Deal,
-    DealRow, Dispute, Edit, EventId, EventName, EventOutcome, Extent, FailedMessage, Fetch, FetchProduct, Fetched,
-    Handling, IDEMPOTENCY_WINDOW, InboundEvent, InboxEvent, InboxWrites, Issue, KeyWrite, Lease, LeasedMessage, Links,
-    Loaded, MOST_PRODUCTS, MOST_REPEATS, MOST_WEBHOOKS, MessageId, MessageKind, MessageNumber, Needs, NewAuditEntry,
-    NewMessage, NewSale, NewUse, Notice, Notices, Numbers, Offer, Operation, Outcome, Own, PurchaseId, Received,
-    Recipient, Recurrence, ReferenceId, ReferenceKind, Refund, Refused, Report, RequestId, RequestRow, Resend,
-    ResendKey, Returned, RotateKey, Route, Row, Standing, StoreError, Subscription, Successor, Term, UNKNOWN_PRODUCT,
-    WebhookName, Word, Writes, names_buyer, number_at,
-};
+pub use crate::ledger::StoreError;
 
 /// The farthest that a message's next attempt is ahead: whoever retries messages keeps below it.
 pub const MAX_RETRY_DELAY: TimeDelta = TimeDelta::hours(13);

@@ -6,9 +6,10 @@ use std::str::FromStr;
 use async_trait::async_trait;
 use chrono::{DateTime, NaiveDate, Utc};
 
-use super::{Action, Edit, MessageId, MessageKind, MessageNumber, Page, Recipient, StoreError};
+use super::{Page, StoreError};
 use crate::email::Email;
 use crate::key::{Actor, KeyId, Status};
+use crate::ledger::{Action, Edit, MessageId, MessageKind, MessageNumber, Recipient};
 use crate::product::ProductId;
 use crate::text::Invalid;
 
@@ -55,7 +56,7 @@ pub trait Records: Send + Sync {
     /// Queues an e-mail about each key that expires after `scan.now` and not after `scan.until`, once for each time that it is to
     /// expire, however many servers ask: in the commit that notes the time with the key. Only the last time is noted: a key that
     /// gets a time back is told of again. Keys of a person who was forgotten, and keys that a subscription
-    /// [renews](super::Deal::subscription), are noted and get none; keys that are revoked or used up are left alone as long as they
+    /// [renews](crate::ledger::Deal::subscription), are noted and get none; keys that are revoked or used up are left alone as long as they
     /// are. It takes those that expire first, at most `scan.limit`, and returns how many it took.
     ///
     /// # Errors

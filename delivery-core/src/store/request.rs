@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use super::StoreError;
 
 /// Requests that may be repeated, for stores that know them: their [`Storage`](super::Storage) loads and persists
-/// [`RequestRow`](super::RequestRow)s.
+/// [`RequestRow`](crate::ledger::RequestRow)s.
 #[async_trait]
 pub trait Requests: Send + Sync {
     /// Deletes requests that were first made before `before`, and returns how many.

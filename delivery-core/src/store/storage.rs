@@ -5,12 +5,10 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
-use super::{
-    Attempt, Edit, FailedMessage, Inbox, KeyQuery, Lease, LeasedMessage, LostKeys, MessageNumber, Page, Records,
-    Requests, Route, SignIns, StoreError, Use, UseId,
-};
+use super::{Attempt, Inbox, KeyQuery, LostKeys, Page, Records, Requests, SignIns, StoreError, Use, UseId};
 use crate::key::{Fingerprint, Key, KeyId};
 use crate::ledger::plan::{Loaded, Needs, Numbers, Writes};
+use crate::ledger::{Edit, FailedMessage, Lease, LeasedMessage, MessageNumber, Route};
 
 /// Rows of keys, purchases and messages. See the [module documentation](super) for how to implement it.
 #[async_trait]
@@ -38,7 +36,7 @@ pub trait Storage: Backend {
     ///
     /// The rows of a key are written together, if its row still has the version that was loaded and, for a new key, if
     /// neither its purchase nor its id exists. Otherwise none of them is. Writes that hold an event of a platform, or what one
-    /// came to, are persisted [together](super::InboxWrites) or not at all.
+    /// came to, are persisted [together](crate::ledger::InboxWrites) or not at all.
     ///
     /// # Errors
     ///
@@ -63,7 +61,7 @@ pub enum Persisted {
 ///
 /// | | state | due | attempts | token | route | queued at |
 /// |---|---|---|---|---|---|---|
-/// | queued by [`NewMessage`](super::NewMessage) | waits | `at` | 0 | 0 | none | `at` |
+/// | queued by [`NewMessage`](crate::ledger::NewMessage) | waits | `at` | 0 | 0 | none | `at` |
 /// | claimed | leased | end of the lease | + 1 | + 1 | | at most `now` |
 /// | completed: `Sent` | sent | | | + 1 | none | |
 /// | `Retry` | waits | its `due` | | + 1 | its `route` | |
@@ -118,7 +116,7 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// [`StoreError`] if some leases were possibly not extended.
     async fn renew_leases(&self, leases: &[Lease], lease_until: DateTime<Utc>) -> Result<(), StoreError>;
 
-    /// Messages that failed for good, by the time in their [`Outcome::Fail`](super::Outcome::Fail) and then by number, at most
+    /// Messages that failed for good, by the time in their [`Outcome::Fail`](crate::ledger::Outcome::Fail) and then by number, at most
     /// `limit`.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::clock::timestamp;
 use crate::key::{Key, Reason};
-use crate::store::MessageKind;
+use crate::ledger::MessageKind;
 
 #[derive(Serialize)]
 struct Body<'k> {

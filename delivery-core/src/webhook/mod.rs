@@ -61,7 +61,7 @@ use self::health::Health;
 pub use self::secret::WebhookSigningSecret;
 use self::send::Client;
 pub(crate) use self::send::SendError;
-use crate::store::{MOST_WEBHOOKS, WebhookName};
+use crate::ledger::{MOST_WEBHOOKS, WebhookName};
 use crate::text::Invalid;
 
 /// Requests to one receiver at once. All receivers together take fewer places than the outbox has, so that e-mails have some.

@@ -19,7 +19,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use super::body::body;
 use super::{Webhook, Webhooks};
 use crate::clock::Clock;
-use crate::store::{LeasedMessage, WebhookName};
+use crate::ledger::{LeasedMessage, WebhookName};
 
 /// How long a receiver may take; the specification recommends 15 to 30 seconds.
 const TIMEOUT: Duration = Duration::from_secs(20);

@@ -15,14 +15,17 @@ use rand::{RngExt, SeedableRng};
 use delivery_core::HostRef;
 use delivery_core::email::Email;
 use delivery_core::key::{Fingerprint, Key, KeyId};
+use delivery_core::ledger::{
+    Action, Answer, Deal, Edit, FailedMessage, InboxEvent, Lease, LeasedMessage, MessageNumber, Operation,
+    ReferenceKind, Route,
+};
 use delivery_core::order::{OrderId, Source};
 use delivery_core::post::{NewPost, Post, PostId};
 use delivery_core::product::{Listing, NewProduct, Product, ProductId, RefName};
 use delivery_core::store::{
-    Action, Answer, AuditEntry, AuditQuery, Backend, Backlog, Catalog, CatalogEditor, Deal, Edit, ExpiryScan,
-    FailedMessage, Figures, Inbox, InboxEvent, InboxQuery, KeyQuery, Lease, LeasedMessage, Ledger, MessageNumber,
-    MessageQuery, Office, Operation, Page, PostQuery, Posts, ProductNames, Records, ReferenceKind, Requests, Route,
-    StoreError, StoredMessage, Use, UseId,
+    AuditEntry, AuditQuery, Backend, Backlog, Catalog, CatalogEditor, ExpiryScan, Figures, Inbox, InboxQuery, KeyQuery,
+    Ledger, MessageQuery, Office, Page, PostQuery, Posts, ProductNames, Records, Requests, StoreError, StoredMessage,
+    Use, UseId,
 };
 
 /// What happens to a call of a [`Faulty`] store.

@@ -19,11 +19,13 @@ use self::inbox::Mailbox;
 use self::messages::Queue;
 use self::visits::Visits;
 use delivery_core::key::{Acceptance, Fingerprint, Key, KeyId};
-use delivery_core::store::{
-    Action, Attempt, AuditEntry, Backend, Edit, FailedMessage, KeyQuery, Lease, LeasedMessage, MessageNumber, Office,
-    Page, Persisted, RequestId, Requests, Route, Storage, StoreError, Use, UseId,
+use delivery_core::ledger::{
+    Action, Edit, FailedMessage, KeyWrite, Lease, LeasedMessage, Loaded, MessageNumber, Needs, Numbers, PurchaseId,
+    RequestId, RequestRow, Route, Row, Writes,
 };
-use delivery_core::store::{KeyWrite, Loaded, Needs, Numbers, PurchaseId, RequestRow, Row, Writes};
+use delivery_core::store::{
+    Attempt, AuditEntry, Backend, KeyQuery, Office, Page, Persisted, Requests, Storage, StoreError, Use, UseId,
+};
 
 /// A store that keeps everything in memory, behind one lock.
 #[derive(Default)]

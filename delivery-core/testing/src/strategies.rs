@@ -17,11 +17,12 @@ use proptest::prelude::*;
 use delivery_core::email::Email;
 use delivery_core::error::ErrorCode;
 use delivery_core::key::{Actor, Change, Key, KeyId, LimitChange, NewKey, Reason, SecretVersion, Status};
+use delivery_core::ledger::MessageKind;
 use delivery_core::observer::Event;
 use delivery_core::order::{Order, OrderId, OrderRef, Source};
 use delivery_core::post::{Category, NewPost};
 use delivery_core::product::{NewProduct, ProductId};
-use delivery_core::store::{KeyQuery, MessageKind};
+use delivery_core::store::KeyQuery;
 use delivery_core::terms::{MAX_DAYS, MAX_USES, OwnTerms, Terms, UseLimit, Validity};
 use delivery_core::{HostRef, Language};
 

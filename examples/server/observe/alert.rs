@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use delivery_core::email::Email;
+use delivery_core::ledger::MessageId;
 use delivery_core::mail::{Mailer, Message, Sender};
 use delivery_core::observer::{Event, Observer};
-use delivery_core::store::MessageId;
 use delivery_core::{Clock, SystemClock, explain};
 use minijinja::HtmlEscape;
 use tokio::sync::Notify;

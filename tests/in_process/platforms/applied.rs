@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use delivery_core::key::{Actor, Change, Status};
+use delivery_core::ledger::EventOutcome::{Ignored, Issued, NeedsAttention, PartialRefund, Restored, Revoked};
 use delivery_core::platform::{Dispute, Event, Extent, Refund, Sale};
-use delivery_core::store::EventOutcome::{Ignored, Issued, NeedsAttention, PartialRefund, Restored, Revoked};
 
 use super::shop::{Shop, day, dispute, id, order, refunded, sale};
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use delivery_core::email::Email;
 use delivery_core::key::Status;
+use delivery_core::ledger::EventOutcome::{Ignored, Issued, NeedsAttention, Revoked};
 use delivery_core::platform::{Buyer, Event, Sale};
-use delivery_core::store::EventOutcome::{Ignored, Issued, NeedsAttention, Revoked};
 use delivery_core::store::InboxQuery;
 
 use super::shop::{Shop, id, line, refunded, sale};

@@ -1,8 +1,8 @@
 //! What the seller does not sell here is put aside, and taken back.
 
 use delivery_core::key::Actor;
+use delivery_core::ledger::EventOutcome::{Ignored, Issued, NeedsAttention};
 use delivery_core::platform::{Event, Platform, Sale};
-use delivery_core::store::EventOutcome::{Ignored, Issued, NeedsAttention};
 use delivery_core::store::InboxQuery;
 
 use super::shop::{Own, Shop, line, sale};

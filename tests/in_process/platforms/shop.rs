@@ -7,6 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::Delivery;
 use delivery_core::delivery::Error;
 use delivery_core::key::{Key, Status};
+use delivery_core::ledger::EventOutcome;
 use delivery_core::limit::{Quota, Quotas};
 use delivery_core::order::{OrderId, Source};
 use delivery_core::platform::{
@@ -14,7 +15,7 @@ use delivery_core::platform::{
     Term, Unauthentic, Unreadable, Word,
 };
 use delivery_core::product::{NewProduct, Product, Refs};
-use delivery_core::store::{self, EventOutcome, InboxQuery, KeyQuery};
+use delivery_core::store::{InboxQuery, KeyQuery};
 use delivery_core::terms::{OwnTerms, Validity};
 use delivery_testing::MemoryStore;
 use delivery_testing::{Faulty, ManualClock, RecordingMailer};
@@ -93,7 +94,11 @@ impl Shop {
         self.receive(id, events).await.unwrap().entry.outcome
     }
 
-    pub async fn receive(&self, id: &str, events: Result<Vec<Event>, Unreadable>) -> Result<store::Received, Error> {
+    pub async fn receive(
+        &self,
+        id: &str,
+        events: Result<Vec<Event>, Unreadable>,
+    ) -> Result<delivery_core::ledger::Received, Error> {
         let notification = Notification { id: id.to_owned(), kind: "sale".to_owned(), is_test: false, events };
         self.delivery.receive(&Own.name(), notification).await
     }

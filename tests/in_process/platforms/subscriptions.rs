@@ -1,8 +1,8 @@
 //! What becomes of the key of a subscription: it lives as long as that is paid for, and three days.
 
 use delivery_core::key::{Actor, Change, Status};
+use delivery_core::ledger::EventOutcome::{self, Ended, Ignored, Issued, Renewed, Restored, Revoked};
 use delivery_core::platform::{Event, Line, Recurrence, Sale, Standing, Term};
-use delivery_core::store::EventOutcome::{self, Ended, Ignored, Issued, Renewed, Restored, Revoked};
 use delivery_core::terms::{NEVER, OwnTerms, Validity};
 
 use super::shop::{Shop, called, charge, charged, day, dispute, line, refunded, word};

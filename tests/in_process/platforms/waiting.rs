@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use delivery_core::key::Key;
+use delivery_core::ledger::EventOutcome::{Ignored, Issued, NeedsAttention, Remembered};
 use delivery_core::platform::{Buyer, Event, Line, Sale};
 use delivery_core::product::{Product, ProductId};
-use delivery_core::store::EventOutcome::{Ignored, Issued, NeedsAttention, Remembered};
 use delivery_core::store::{InboxQuery, StoreError};
 use delivery_core::terms::MAX_USES;
 use delivery_testing::Fault;

@@ -5,12 +5,10 @@ use std::sync::atomic::Ordering;
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::email::Email;
+use delivery_core::ledger::{Deal, Edit, EventOutcome, Handling, InboundEvent, InboxEvent, Received, ReferenceKind};
 use delivery_core::order::{OrderId, Source};
 use delivery_core::product::RefName;
-use delivery_core::store::{
-    Deal, Edit, EventOutcome, Handling, InboundEvent, Inbox, InboxEvent, InboxQuery, Ledger, Page, Received,
-    ReferenceKind, StoreError,
-};
+use delivery_core::store::{Inbox, InboxQuery, Ledger, Page, StoreError};
 
 use super::fault::Fault::*;
 use super::store::Wrong;

@@ -7,13 +7,13 @@ use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::HostRef;
 use delivery_core::email::Email;
 use delivery_core::key::{KeyId, Refusal};
+use delivery_core::ledger::{Action, Edit, Fetch, Fetched, MessageNumber, Refused, RequestId};
 use delivery_core::order::Source;
 use delivery_core::post::{NewPost, Post, PostId};
 use delivery_core::product::{Listing, NewProduct, Product, ProductId, RefName};
 use delivery_core::store::{
-    Action, AuditEntry, AuditQuery, Backlog, Catalog, CatalogEditor, Edit, ExpiryScan, Fetch, Fetched, Figures,
-    MessageNumber, MessageQuery, MessageState, Page, PostQuery, Posts, ProductNames, Records, Refused, RequestId,
-    Requests, StoreError, StoredMessage,
+    AuditEntry, AuditQuery, Backlog, Catalog, CatalogEditor, ExpiryScan, Figures, MessageQuery, MessageState, Page,
+    PostQuery, Posts, ProductNames, Records, Requests, StoreError, StoredMessage,
 };
 
 use super::fault::Fault::*;

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::key::{Change, Fingerprint, Key, KeyId, LimitChange, NewKey, Refusal};
-use delivery_core::order::{OrderRef, Source};
-use delivery_core::store::{
-    Answer, Backend, ChangeKey, CompleteMessage, Edit, FailedMessage, FetchProduct, Issue, KeyQuery, Lease,
-    LeasedMessage, Ledger, MessageNumber, NewSale, Notice, Office, Operation, Outcome, Page, Refused, Route,
-    StoreError, Successor, Use, UseId,
+use delivery_core::ledger::{
+    Answer, ChangeKey, CompleteMessage, Edit, FailedMessage, FetchProduct, Issue, Lease, LeasedMessage, MessageNumber,
+    NewSale, Notice, Operation, Outcome, Refused, Route, Successor,
 };
+use delivery_core::order::{OrderRef, Source};
+use delivery_core::store::{Backend, KeyQuery, Ledger, Office, Page, StoreError, Use, UseId};
 use delivery_core::terms::UseLimit;
 use delivery_testing::Fixture;
 use delivery_testing::MemoryStore;

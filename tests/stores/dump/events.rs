@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use chrono::TimeDelta;
 use delivery_core::key::{KeyId, NewKey};
-use delivery_core::order::{OrderId, OrderRef, Source};
-use delivery_core::store::{
-    Backend, Bought, ChargeRef, Charged, Customer, EventId, Fetch, Handling, InboundEvent, Inbox, InboxEvent,
-    InboxQuery, Ledger, Links, NewSale, Offer, Refund, Report, RequestId, Term,
+use delivery_core::ledger::{
+    Bought, ChargeRef, Charged, Customer, EventId, Fetch, Handling, InboundEvent, InboxEvent, Links, NewSale, Offer,
+    Refund, Report, RequestId, Term,
 };
+use delivery_core::order::{OrderId, OrderRef, Source};
+use delivery_core::store::{Backend, Inbox, InboxQuery, Ledger};
 
 use super::sold::{KEYS, id, message, order};
 use crate::fixtures::{by_admin, now};

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use chrono::TimeDelta;
 use delivery_core::key::{Actor, Change, Fingerprint, Key};
+use delivery_core::ledger::{Addressee, Issue, MessageId, MessageKind, NewSale, Notice, Outcome, Route};
 use delivery_core::post::{Category, NewPost};
 use delivery_core::product::NewProduct;
 use delivery_core::store::{
-    Addressee, Backend, CatalogEditor, DumpError, Dumped, Issue, KeyQuery, Ledger, MessageId, MessageKind, NewSale,
-    Notice, Outcome, Page, PostQuery, PostgresError, PostgresOptions, PostgresStore, Posts, Route, SqliteError,
-    SqliteStore,
+    Backend, CatalogEditor, DumpError, Dumped, KeyQuery, Ledger, Page, PostQuery, PostgresError, PostgresOptions,
+    PostgresStore, Posts, SqliteError, SqliteStore,
 };
 use futures_util::future::join_all;
 use tempfile::TempDir;

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use chrono::TimeDelta;
 use delivery_core::key::NewKey;
-use delivery_core::store::{Backend, CatalogEditor, Issue, Ledger, NewSale, StoreError};
+use delivery_core::ledger::{Issue, NewSale};
+use delivery_core::store::{Backend, CatalogEditor, Ledger, StoreError};
 use events::{ROWS, SALES, refunds_are_found};
 use ground::{assert_same, closing_picture, filled, ground, picture, used};
 use sold::{KEYS, USES, id, keyring, message, order, product, secrets};

@@ -4,8 +4,9 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::path::{Path, PathBuf};
 
+use delivery_core::ledger::NewSale;
 use delivery_core::store::{
-    Backend, Catalog, CatalogEditor, DumpError, Dumped, Ledger, NewSale, Progress, SqliteError, SqliteStore,
+    Backend, Catalog, CatalogEditor, DumpError, Dumped, Ledger, Progress, SqliteError, SqliteStore,
 };
 use futures_util::FutureExt;
 use sha2::{Digest, Sha256};

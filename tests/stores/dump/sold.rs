@@ -1,9 +1,9 @@
 //! What a store sells.
 
 use delivery_core::key::{Fingerprint, KeyId, Keyring, NewKey};
+use delivery_core::ledger::Notice;
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::product::ProductId;
-use delivery_core::store::Notice;
 use delivery_core::terms::{Terms, UseLimit, Validity};
 
 use crate::fixtures::{e_mail, now};

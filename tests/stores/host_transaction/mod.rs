@@ -6,8 +6,9 @@ mod sqlite;
 use std::sync::Arc;
 
 use delivery_core::Delivery;
+use delivery_core::ledger::Issue;
 use delivery_core::order::Order;
-use delivery_core::store::{CatalogEditor, Issue, KeyQuery, Ledger, Posts, StoreError};
+use delivery_core::store::{CatalogEditor, KeyQuery, Ledger, Posts, StoreError};
 use delivery_testing::{RecordingMailer, Shop};
 use tempfile::TempDir;
 

@@ -1,6 +1,7 @@
 //! PostgreSQL: `issue_in` on a connection of the host's.
 
-use delivery_core::store::{Issue, PostgresStore, StoreError};
+use delivery_core::ledger::Issue;
+use delivery_core::store::{PostgresStore, StoreError};
 use sqlx::{Connection, Executor, PgConnection};
 
 use super::{ChangedItsMind, Host, Transact, host as open, order};

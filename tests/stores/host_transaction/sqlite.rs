@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use delivery_core::email::Email;
-use delivery_core::store::{Issue, Ledger, NewSale, SqliteStore, StoreError};
+use delivery_core::ledger::{Issue, NewSale};
+use delivery_core::store::{Ledger, SqliteStore, StoreError};
 use delivery_core::terms::OwnTerms;
 use sqlx::{Connection, Executor};
 

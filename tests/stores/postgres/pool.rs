@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use delivery_core::key::Fingerprint;
+use delivery_core::ledger::{NewSale, Outcome};
 use delivery_core::post::{Category, NewPost};
 use delivery_core::store::{
-    Backend, Catalog, CatalogEditor, KeyQuery, Ledger, NewSale, Outcome, PostQuery, PostgresStore, Posts, StoreError,
+    Backend, Catalog, CatalogEditor, KeyQuery, Ledger, PostQuery, PostgresStore, Posts, StoreError,
 };
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Executor, PgPool, Row};

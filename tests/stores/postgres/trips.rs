@@ -1,6 +1,7 @@
 //! What a batch asks the server: in which order, and on how many trips.
 
-use delivery_core::store::{Backend, Fetch, Ledger, PostgresStore, RequestId};
+use delivery_core::ledger::{Fetch, RequestId};
+use delivery_core::store::{Backend, Ledger, PostgresStore};
 use sqlx::Executor;
 use support::postgres::{postgres, unique};
 

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use delivery_core::key::{Actor, Change};
-use delivery_core::store::{Backend, Issue, Ledger, NewSale, PostgresStore};
+use delivery_core::ledger::{Issue, NewSale};
+use delivery_core::store::{Backend, Ledger, PostgresStore};
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

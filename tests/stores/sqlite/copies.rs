@@ -1,7 +1,8 @@
 //! Copies of a store that is open, and looks that change nothing.
 
 use delivery_core::key::{Acceptance, Fingerprint, Keyring};
-use delivery_core::store::{Backend, Ledger, NewSale, Schema, SqliteError, SqliteStore};
+use delivery_core::ledger::NewSale;
+use delivery_core::store::{Backend, Ledger, Schema, SqliteError, SqliteStore};
 
 use super::{add_newer_migration, open, opened};
 use crate::fixtures::{key, used};

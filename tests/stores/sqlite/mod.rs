@@ -9,9 +9,8 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use delivery_core::email::Email;
 use delivery_core::key::{Key, KeyId, Status};
-use delivery_core::store::{
-    Backend, CatalogEditor, Edit, Issue, KeyQuery, Ledger, LostKeys, LostScan, NewSale, SqliteError, SqliteStore,
-};
+use delivery_core::ledger::{Edit, Issue, NewSale};
+use delivery_core::store::{Backend, CatalogEditor, KeyQuery, Ledger, LostKeys, LostScan, SqliteError, SqliteStore};
 use futures_util::future::join_all;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, SqliteConnection};

@@ -10,10 +10,11 @@ use crate::clock::{Clock, SystemClock};
 use crate::delivery::{Delivery, Error};
 use crate::email::Email;
 use crate::key::Actor;
+use crate::ledger::{Captured, Charged, Edit, Handling, InboundEvent, InboxEvent, Report, Word};
 use crate::order::Source;
 use crate::product::{ProductId, RefName};
 use crate::redact::redacted;
-use crate::store::{Captured, Charged, Edit, Handling, InboundEvent, InboxEvent, InboxQuery, Report, StoreError, Word};
+use crate::store::{InboxQuery, StoreError};
 use crate::throttle::Throttle;
 
 /// Events that are leased together.

@@ -6,9 +6,10 @@ use sha2::{Digest, Sha256};
 use super::told::Told;
 use crate::delivery::Error;
 use crate::email::Email;
+use crate::ledger::{EventId, InboxEvent};
 use crate::order::Source;
 use crate::platform::{Event, Notification};
-use crate::store::{EventId, InboxEvent, StoreError};
+use crate::store::StoreError;
 
 /// How long an event waits that was kept and could not be applied.
 const LATER: TimeDelta = TimeDelta::seconds(15);

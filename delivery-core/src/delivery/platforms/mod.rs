@@ -21,15 +21,13 @@ use tokio::time::timeout;
 use self::kept::kept;
 use self::told::Told;
 use super::{Delivery, Error};
+use crate::ledger::{EventOutcome, Handling, InboundEvent, InboxEvent, MessageKind, Notice, Received};
 use crate::limit::{Decision, Identity, Policy, Subject};
 use crate::observer::Event as Observed;
 use crate::order::Source;
 use crate::platform::{Notification, Platform};
 use crate::redact::redacted;
-use crate::store::{
-    EventOutcome, Handling, InboundEvent, InboxEvent, InboxQuery, MessageKind, Notice, Page, ProductNames, Received,
-    StoreError,
-};
+use crate::store::{InboxQuery, Page, ProductNames, StoreError};
 use crate::telemetry;
 use crate::throttle::Throttle;
 

@@ -7,13 +7,13 @@ use super::told::Added;
 use crate::delivery::{Delivery, Error};
 use crate::email::Email;
 use crate::key::KeyId;
+use crate::ledger::{
+    Bought, Deal, MOST_PRODUCTS, MessageKind, NewSale, Notice, Offer, Own, ReferenceKind, UNKNOWN_PRODUCT,
+};
 use crate::order::{OrderId, OrderRef, Source};
 use crate::platform::{Buyer, Line};
 use crate::product::{Product, ProductId, RefName};
 use crate::redact::redacted;
-use crate::store::{
-    Bought, Deal, MOST_PRODUCTS, MessageKind, NewSale, Notice, Offer, Own, ReferenceKind, UNKNOWN_PRODUCT,
-};
 use crate::terms::{Terms, UseLimit, Validity};
 
 /// The most lines of one order, each of which may be a query.

@@ -6,9 +6,10 @@ use super::offers::{Buying, NO_ADDRESS, Offered};
 use super::told::{Added, Told};
 use crate::clock::whole_seconds;
 use crate::delivery::{Delivery, Error};
+use crate::ledger::{Captured, Charged, Customer, Handling, InboxEvent, Offer, ReferenceKind, Report, Word};
 use crate::order::{OrderId, OrderRef, Source};
 use crate::platform::{self, Buyer, Event, Unreadable};
-use crate::store::{Captured, Charged, Customer, Handling, InboxEvent, KeyQuery, Offer, ReferenceKind, Report, Word};
+use crate::store::KeyQuery;
 
 impl Delivery {
     /// What is to be done with an event.

@@ -6,9 +6,9 @@ use super::Desk;
 use crate::delivery::{Error, Issued};
 use crate::email::Email;
 use crate::key::{Change, Key, KeyId, LimitChange, Reason};
+use crate::ledger::{Issue, MessageKind, NewSale, Notice, Refused, Resend, Successor};
 use crate::observer::Event;
 use crate::product::ProductId;
-use crate::store::{Issue, MessageKind, NewSale, Notice, Refused, Resend, Successor};
 use crate::terms::{OwnTerms, Validity};
 
 /// When a key is to expire.

@@ -6,8 +6,8 @@ use tokio::time::timeout;
 
 use super::Desk;
 use crate::email::Email;
+use crate::ledger::MessageId;
 use crate::mail::{MailError, Message};
-use crate::store::MessageId;
 
 /// How long a mail server may take.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -12,10 +12,11 @@ pub use self::keys::Expiry;
 use super::{Delivery, Error};
 use crate::HostRef;
 use crate::key::{Actor, Change, Key, KeyId};
+use crate::ledger::{Edit, MessageKind, Refused};
 use crate::observer::Event;
 use crate::post::{NewPost, Post};
 use crate::product::{Listing, NewProduct, Product, ProductId};
-use crate::store::{Edit, KeyQuery, MessageKind, Page, PostQuery, Refused, StoreError, Subscribed, Use, UseId};
+use crate::store::{KeyQuery, Page, PostQuery, StoreError, Subscribed, Use, UseId};
 
 /// The seller's desk: what a seller looks after, under the name of whoever does it. [`Delivery::desk`] opens it.
 ///

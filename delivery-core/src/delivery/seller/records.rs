@@ -9,11 +9,10 @@ use super::Desk;
 use crate::delivery::Error;
 use crate::email::Email;
 use crate::key::KeyId;
+use crate::ledger::MessageNumber;
 use crate::order::Source;
 use crate::product::{ProductId, RefName};
-use crate::store::{
-    AuditEntry, AuditQuery, Figures, MessageNumber, MessageQuery, Office, Page, StoreError, StoredMessage,
-};
+use crate::store::{AuditEntry, AuditQuery, Figures, MessageQuery, Office, Page, StoreError, StoredMessage};
 
 /// How long figures are waited for, from when they are asked for. They read every key.
 const FIGURES: Duration = Duration::from_mins(5);
@@ -95,7 +94,7 @@ impl Desk<'_> {
 
 impl Desk<'_> {
     /// Applies an event of a platform that waits for the seller or was dismissed, with what it did not say: the buyer's address, and the
-    /// product of what was bought. Returns whether there is an event with this [number](crate::store::InboxEvent::number). One that is
+    /// product of what was bought. Returns whether there is an event with this [number](crate::ledger::InboxEvent::number). One that is
     /// done is left as it is. If all that it sells was dismissed, that is taken back.
     ///
     /// # Errors

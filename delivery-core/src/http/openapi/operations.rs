@@ -11,7 +11,7 @@ use super::bodies::{LINE, UUID};
 
 use crate::http::Endpoint;
 use crate::http::row::{Docs, Handler, Parameter};
-use crate::store::EventOutcome;
+use crate::ledger::EventOutcome;
 
 /// The names of the security schemes: the seller's token, and a buyer's key as a bearer token or in `X-API-Key`.
 pub(super) const ADMIN: &str = "admin";

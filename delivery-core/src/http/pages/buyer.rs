@@ -14,9 +14,9 @@ use crate::delivery::Error;
 use crate::http::limits::{admit, client, forged};
 use crate::http::{Reply, names};
 use crate::key::{Key, KeyId, Refusal};
+use crate::ledger::{MOST_REPEATS, RequestId};
 use crate::limit::{Identity, Policy};
 use crate::product::Product;
-use crate::store::{MOST_REPEATS, RequestId};
 
 pub(super) fn show(visit: PageRequest<'_>) -> Answering<'_> {
     Box::pin(async move {

@@ -6,8 +6,9 @@ use super::form::{Fault, Form, said as said_of};
 use super::shown::{PAGE, choices, desk, names, next, parameter, time};
 use super::{Answering, ApiError, PageRequest, SignedIn, base};
 use crate::http::Reply;
+use crate::ledger::{EventOutcome, InboxEvent};
 use crate::product::ProductId;
-use crate::store::{EventOutcome, InboxEvent, InboxQuery};
+use crate::store::InboxQuery;
 
 pub(super) fn list(visit: PageRequest<'_>, seller: SignedIn) -> Answering<'_> {
     Box::pin(async move {

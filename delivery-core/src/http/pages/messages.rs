@@ -4,7 +4,8 @@ use minijinja::context;
 
 use super::shown::{PAGE, desk, message, next, parameter};
 use super::{Answering, ApiError, PageRequest, SignedIn, base};
-use crate::store::{MessageNumber, MessageQuery, MessageState};
+use crate::ledger::MessageNumber;
+use crate::store::{MessageQuery, MessageState};
 
 const STATES: &[(&str, &str)] = &[("", "All"), ("queued", "Waiting"), ("sent", "Sent"), ("failed", "Failed")];
 

@@ -95,7 +95,8 @@ async fn attention(
         Err(error) => return Err(error.into()),
     }
     {
-        use crate::store::{EventOutcome, InboxQuery};
+        use crate::ledger::EventOutcome;
+        use crate::store::InboxQuery;
 
         let waits = InboxQuery { outcome: Some(EventOutcome::NeedsAttention), before: None, limit: MOST };
         match visit.delivery.events(&waits).await {

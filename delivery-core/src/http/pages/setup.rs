@@ -41,7 +41,8 @@ async fn page(
 async fn platforms(visit: &PageRequest<'_>) -> Result<Vec<Value>, ApiError> {
     use super::shown::time;
     use crate::http::PlatformPath;
-    use crate::store::{EventOutcome, InboxEvent, InboxQuery, StoreError};
+    use crate::ledger::{EventOutcome, InboxEvent};
+    use crate::store::{InboxQuery, StoreError};
 
     /// The maximum number of events that are searched for the last one of each platform.
     const NEWEST: usize = 1_000;

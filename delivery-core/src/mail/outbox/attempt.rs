@@ -7,10 +7,11 @@ use super::Outbox;
 use crate::clock::{Clock, SystemClock};
 use crate::email::Email;
 use crate::key::Key;
+use crate::ledger::{LeasedMessage, MessageKind, Recipient, WebhookName};
 use crate::mail::running_time::within;
 use crate::mail::templates::{Place, Shown};
 use crate::mail::{MailError, Message, SEND_TIMEOUT};
-use crate::store::{ExpiryScan, KeyQuery, LeasedMessage, MessageKind, Recipient, StoreError, Subscribed, WebhookName};
+use crate::store::{ExpiryScan, KeyQuery, StoreError, Subscribed};
 
 /// How long the store or the catalog may take over one thing that an e-mail says.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);

@@ -5,9 +5,9 @@ use chrono::TimeDelta;
 use super::{Outbox, POLL};
 use crate::entropy::fraction;
 use crate::error::explain;
+use crate::ledger::{LeasedMessage, Outcome, Recipient};
 use crate::mail::{Failure, MailError, retry};
 use crate::observer::Event;
-use crate::store::{LeasedMessage, Outcome, Recipient};
 use crate::telemetry;
 use crate::throttle::Throttle;
 

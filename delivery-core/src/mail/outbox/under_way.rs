@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::task::{self, JoinError, JoinSet};
 
 use crate::clock::{Clock, SystemClock};
+use crate::ledger::{Lease, LeasedMessage, Outcome, Recipient};
 use crate::mail::MailError;
 use crate::redact::why;
-use crate::store::{Lease, LeasedMessage, Outcome, Recipient};
 
 /// E-mails in progress at once, not counting those in progress for longer than [`LONG`]. Webhooks do not count: a receiver that
 /// is slow delays no e-mail.

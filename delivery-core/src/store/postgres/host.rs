@@ -11,7 +11,8 @@ use super::session::Session;
 use super::{PostgresStore, load};
 use crate::ledger::operation::{needs, plan};
 use crate::ledger::plan::Loaded;
-use crate::store::{Answer, Issue, NewSale, Operation, Persisted, StoreError};
+use crate::ledger::{Answer, Issue, NewSale, Operation};
+use crate::store::{Persisted, StoreError};
 
 /// How often issuing is tried if another transaction commits the same order in the meantime.
 const LOOKS: usize = 2;

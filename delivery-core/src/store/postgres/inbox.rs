@@ -9,9 +9,10 @@ use super::error::store_error;
 use super::load;
 use super::session::Session;
 use super::version_cache::VersionCache;
+use crate::ledger::Edit;
 use crate::ledger::plan::{InboxWrites, Loaded, Needs, ReferenceId};
+use crate::store::StoreError;
 use crate::store::sql::inbox::{deal, entry, entry_columns, reference, text};
-use crate::store::{Edit, StoreError};
 
 /// Loads the rows that `needs` names and the rows that they lead to, except new keys and purchases. Locks events, then
 /// deals, then keys.

@@ -13,8 +13,9 @@ use super::session::Session;
 use crate::key::KeyId;
 use crate::ledger::operation::Operation;
 use crate::ledger::plan::PurchaseId;
+use crate::ledger::{EventId, MessageNumber};
+use crate::store::StoreError;
 use crate::store::sql::rows;
-use crate::store::{EventId, MessageNumber, StoreError};
 
 /// How often to ask whether keys are still locked.
 const QUERY_INTERVAL: Duration = Duration::from_millis(20);

@@ -6,10 +6,11 @@ use sqlx::postgres::PgRow;
 use super::connect::Sessions;
 use super::error::store_error;
 use super::session::Session;
+use crate::ledger::{FailedMessage, Lease, LeasedMessage, Outcome};
 use crate::store::sql::messages::{machine, skew_sql as skew};
 use crate::store::sql::rows::{self, Columns};
 use crate::store::sql::statements::{self, Completion, FAILED, completion, limit};
-use crate::store::{FailedMessage, LONGEST_LEASE, Lease, LeasedMessage, MAX_RETRY_DELAY, Outcome, StoreError};
+use crate::store::{LONGEST_LEASE, MAX_RETRY_DELAY, StoreError};
 
 /// Leases messages that are due and that no other server is leasing at the moment.
 pub(super) async fn claim(

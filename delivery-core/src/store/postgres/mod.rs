@@ -60,11 +60,9 @@ use super::batch::BatchQueue;
 use super::cache::{PostCache, ProductCache};
 use super::sql::WorkQueue;
 use super::sql::messages::{retry, retry_all};
-use super::{
-    Answer, Backend, ChangeKey, Edit, FailedMessage, KeyQuery, Lease, LeasedMessage, Ledger, MessageNumber, Office,
-    Operation, Page, Route, StoreError, Use, UseId,
-};
+use super::{Backend, KeyQuery, Ledger, Office, Page, StoreError, Use, UseId};
 use crate::key::{Acceptance, Fingerprint, Key, KeyId};
+use crate::ledger::{Answer, ChangeKey, Edit, FailedMessage, Lease, LeasedMessage, MessageNumber, Operation, Route};
 
 /// The default schema.
 const SCHEMA: &str = "delivery";

@@ -7,10 +7,11 @@ use async_trait::async_trait;
 use super::rows::{self, product_columns};
 use super::session::{Database, Patience, Session, Stale, Value, log, row, values};
 use crate::HostRef;
+use crate::ledger::{Action, Edit};
 use crate::order::Source;
 use crate::product::{Listing, NewProduct, Product, ProductId, RefName};
 use crate::store::catalog::unchanged;
-use crate::store::{Action, Catalog, CatalogEditor, Edit, ProductNames, StoreError};
+use crate::store::{Catalog, CatalogEditor, ProductNames, StoreError};
 use crate::terms::{UseLimit, Validity};
 
 const PRODUCT: &str = concat!("SELECT ", product_columns!(), " FROM delivery_product WHERE id = $1");

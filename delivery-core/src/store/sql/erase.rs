@@ -5,7 +5,8 @@ use super::session::{Session, Stale, log, values};
 use crate::email::Email;
 use crate::key::KeyId;
 use crate::ledger::inbox::names_buyer;
-use crate::store::{Action, Edit, StoreError};
+use crate::ledger::{Action, Edit};
+use crate::store::StoreError;
 
 /// The keys that were sent to address `$1`, which is `$2` by now, or were before it was corrected.
 macro_rules! whose {

@@ -11,12 +11,10 @@ use super::session::{Database, Patience, Session, log, part_by_part, row, values
 use super::statements::limit;
 use crate::email::Email;
 use crate::ledger::plan::{ReferenceId, number_at};
+use crate::ledger::{Action, Deal, Edit, EventOutcome, InboxEvent, ReferenceKind, UNKNOWN_PRODUCT};
 use crate::order::{OrderId, Source};
 use crate::product::RefName;
-use crate::store::{
-    Action, Deal, Edit, EventOutcome, Inbox, InboxEvent, InboxQuery, MAX_RETRY_DELAY, Page, ReferenceKind, StoreError,
-    UNKNOWN_PRODUCT,
-};
+use crate::store::{Inbox, InboxQuery, MAX_RETRY_DELAY, Page, StoreError};
 use crate::throttle::Throttle;
 
 /// Events that match `query`, below number `$1`, newest first, at most `$2`.

@@ -6,9 +6,10 @@ use super::messages::{queue, skew};
 use super::rows::{Columns, key_id, parsed, product_id, seconds};
 use super::session::{Database, Patience, Session, row, values};
 use super::statements::limit;
+use crate::ledger::MessageKind;
 use crate::ledger::plan::{Loaded, ReferenceId, number_at};
 use crate::order::OrderRef;
-use crate::store::{ExpiryScan, MessageKind, StoreError};
+use crate::store::{ExpiryScan, StoreError};
 
 /// Keys that expire after second `$1` and not after second `$2`, and whose buyers were not told of that time: at most `$3`, those
 /// that expire first. Persons who were forgotten are told nothing. A key that neither was sold for that long nor lasts that long is of no

@@ -2,8 +2,9 @@
 
 use super::rows::{Columns, milliseconds, parsed};
 use crate::ledger::plan::{DealRow, ReferenceId};
+use crate::ledger::{EventId, InboxEvent};
 use crate::order::Source;
-use crate::store::{EventId, InboxEvent, StoreError};
+use crate::store::StoreError;
 
 /// The columns that [`entry`] reads, of `delivery_inbox i`.
 macro_rules! entry_columns {

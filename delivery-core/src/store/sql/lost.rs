@@ -8,8 +8,9 @@ use super::rows::Columns;
 use super::session::{Database, Patience, Session, row, values};
 use super::statements::limit;
 use crate::email::Email;
+use crate::ledger::MessageKind;
 use crate::ledger::plan::number_at;
-use crate::store::{LOST_PAUSE, LostKeys, LostScan, MessageKind, StoreError};
+use crate::store::{LOST_PAUSE, LostKeys, LostScan, StoreError};
 
 /// The oldest requests, at most `$1`.
 const WAITING: &str = "SELECT number, email FROM delivery_lost ORDER BY number LIMIT $1";

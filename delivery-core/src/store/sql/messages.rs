@@ -6,7 +6,8 @@ use super::rows::Columns;
 use super::session::{Database, Patience, Session, log, row, values};
 use super::statements::stored_route;
 use crate::clock::{Clock, SystemClock};
-use crate::store::{Action, Edit, MessageId, MessageKind, MessageNumber, Route, StoreError};
+use crate::ledger::{Action, Edit, MessageId, MessageKind, MessageNumber, Route};
+use crate::store::StoreError;
 
 /// Queues messages in one statement, due at `now`: each has its number, its key's row, its recipient and its name.
 pub(super) async fn queue(

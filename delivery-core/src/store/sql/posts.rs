@@ -8,10 +8,11 @@ use super::catalog::take_turn;
 use super::rows::{self, Columns, parsed};
 use super::session::{Database, Patience, Session, Value, log, row, values};
 use super::statements::limit;
+use crate::ledger::{Action, Edit};
 use crate::post::{NewPost, Post, PostId};
 use crate::store::cache::PostVersion;
 use crate::store::catalog::{are_alike, fitting, unchanged};
-use crate::store::{Action, Edit, PostQuery, Posts, StoreError};
+use crate::store::{PostQuery, Posts, StoreError};
 
 /// The columns of a post.
 macro_rules! post_columns {

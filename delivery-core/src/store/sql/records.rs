@@ -12,9 +12,10 @@ use super::statements::limit;
 use super::{erase, expiry, figures};
 use crate::email::Email;
 use crate::key::{Actor, KeyId};
+use crate::ledger::{Action, Edit, MessageNumber};
 use crate::store::{
-    Action, AuditEntry, AuditQuery, Backlog, Edit, ExpiryScan, Figures, MessageNumber, MessageQuery, MessageState,
-    Page, Records, StoreError, StoredMessage,
+    AuditEntry, AuditQuery, Backlog, ExpiryScan, Figures, MessageQuery, MessageState, Page, Records, StoreError,
+    StoredMessage,
 };
 
 /// The longest that figures may take, which read every key.

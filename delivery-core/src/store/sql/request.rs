@@ -5,8 +5,9 @@ use chrono::{DateTime, Utc};
 
 use super::rows::{Columns, milliseconds, product_id};
 use super::session::{Database, part_by_part, values};
+use crate::ledger::RequestId;
 use crate::ledger::plan::RequestRow;
-use crate::store::{RequestId, Requests, StoreError};
+use crate::store::{Requests, StoreError};
 
 /// Requests deleted in one commit of a prune.
 const AT_ONCE: i64 = 5_000;

@@ -9,10 +9,11 @@ use crate::host_ref::HostRef;
 use crate::key::{Actor, Fingerprint, Key, KeyId, KeyState, NewKey, Revocation, SecretVersion};
 use crate::language::Language;
 use crate::ledger::plan::Row;
+use crate::ledger::{FailedMessage, Lease, LeasedMessage, MessageId, MessageNumber};
 use crate::order::OrderRef;
 use crate::post::{Category, NewPost, Post, PostId};
 use crate::product::{Listing, NewProduct, Price, Product, ProductId};
-use crate::store::{FailedMessage, Lease, LeasedMessage, MessageId, MessageNumber, StoreError};
+use crate::store::StoreError;
 use crate::terms::{OwnTerms, UseLimit, Validity};
 use crate::text::Invalid;
 

@@ -15,8 +15,9 @@ use super::statements::LOG;
 use crate::email::Email;
 use crate::key::KeyId;
 use crate::ledger::plan::{Loaded, ReferenceId, number_at};
+use crate::ledger::{Action, Edit};
+use crate::store::StoreError;
 use crate::store::cache::{PostCache, ProductCache};
-use crate::store::{Action, Edit, StoreError};
 
 /// A value that is bound to a parameter, or that a column has. Each knows its type when it is null, which PostgreSQL asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]

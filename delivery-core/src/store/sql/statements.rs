@@ -3,7 +3,8 @@
 use chrono::DateTime;
 
 use super::rows::{Columns, milliseconds};
-use crate::store::{FailedMessage, Outcome, Page, Route, StoreError, Use, UseId};
+use crate::ledger::{FailedMessage, Outcome, Route};
+use crate::store::{Page, StoreError, Use, UseId};
 
 /// A key's uses, newest first, from use number `$1` on: the chain that each use continues.
 pub(in crate::store) const CHAIN: &str = "WITH RECURSIVE chain (number, at, previous) AS ( \

@@ -18,7 +18,8 @@ use super::{SqliteStore, load};
 use crate::key::KeyId;
 use crate::ledger::operation::{needs, plan};
 use crate::ledger::plan::{Loaded, Numbers};
-use crate::store::{Answer, Issue, NewSale, Operation, StoreError};
+use crate::ledger::{Answer, Issue, NewSale, Operation};
+use crate::store::StoreError;
 
 /// How long a transaction of the host application may take. All other writes wait for it, at most five seconds.
 const LONGEST: Duration = Duration::from_secs(4);

@@ -9,10 +9,11 @@ use sqlx::sqlite::SqliteConnection;
 use super::error::store_error;
 use super::json::json;
 use super::request;
+use crate::ledger::EventOutcome;
 use crate::ledger::plan::{InboxWrites, Loaded, Needs, ReferenceId, RequestRow};
 use crate::order::OrderId;
+use crate::store::StoreError;
 use crate::store::sql::inbox::{deal, entry, entry_columns, reference, text};
-use crate::store::{EventOutcome, StoreError};
 
 /// Loads the events, references and deals that `needs` names.
 pub(super) async fn load(

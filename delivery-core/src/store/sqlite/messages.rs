@@ -11,9 +11,10 @@ use super::json::json;
 use super::load::key;
 use super::pending::Snapshot;
 use super::writer::Writer;
+use crate::ledger::{FailedMessage, Lease, LeasedMessage};
 use crate::store::sql::rows::{self, Columns};
 use crate::store::sql::statements::{self, FAILED, limit};
-use crate::store::{FailedMessage, LONGEST_LEASE, Lease, LeasedMessage, MAX_RETRY_DELAY, StoreError};
+use crate::store::{LONGEST_LEASE, MAX_RETRY_DELAY, StoreError};
 
 /// Leases messages that are due. Nobody else writes between the two statements. The limit is a sum because SQLite looks
 /// at a bare parameter when it plans a statement, and would plan it anew for each value.

@@ -63,12 +63,10 @@ use super::batch::STALLED;
 use super::clock::SteadyClock;
 use super::sql::WorkQueue;
 use super::sql::messages::{retry, retry_all};
-use super::{
-    Answer, Backend, Edit, FailedMessage, KeyQuery, Lease, LeasedMessage, Ledger, MessageNumber, Office, Operation,
-    Outcome, Page, Route, StoreError, Use, UseId,
-};
+use super::{Backend, KeyQuery, Ledger, Office, Page, StoreError, Use, UseId};
 use crate::key::{Acceptance, Fingerprint, Key, KeyId};
 use crate::ledger::plan::Row;
+use crate::ledger::{Answer, Edit, FailedMessage, Lease, LeasedMessage, MessageNumber, Operation, Outcome, Route};
 
 /// A store of keys, orders, messages, products and posts in one SQLite file that this process owns.
 ///

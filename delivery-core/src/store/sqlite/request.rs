@@ -6,10 +6,11 @@ use sqlx::sqlite::SqliteConnection;
 use super::error::store_error;
 use super::json::json;
 use crate::key::KeyId;
+use crate::ledger::RequestId;
 use crate::ledger::plan::{Loaded, Needs, RequestRow};
+use crate::store::StoreError;
 use crate::store::sql::request::{row, text};
 use crate::store::sql::rows::key_id;
-use crate::store::{RequestId, StoreError};
 
 /// Loads the requests that `needs` names.
 pub(super) async fn load(

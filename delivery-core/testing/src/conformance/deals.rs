@@ -6,10 +6,10 @@ use tokio::task::JoinSet;
 use super::events::{all, another, charged, inbox, keys, name, paid, receipt, receive, refunded, shop};
 use super::fixtures::{Port, now};
 use delivery_core::key::{Actor, Key, KeyId, Status};
-use delivery_core::order::Source;
-use delivery_core::store::{
+use delivery_core::ledger::{
     Bought, ChargeRef, Charged, EventOutcome, Handling, Links, ReferenceKind, Report, Standing, Successor, Term, Word,
 };
+use delivery_core::order::Source;
 
 pub(super) async fn a_sale_is_found_by_each_of_its_references(ledger: Port) {
     let links = |payment: &str, invoice: &str| Links {

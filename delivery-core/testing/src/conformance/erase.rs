@@ -5,11 +5,12 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::email::Email;
 use delivery_core::key::{Actor, Change, Key, KeyId, NewKey, Refusal, SecretVersion};
-use delivery_core::order::Source;
-use delivery_core::store::{
-    Action, AuditQuery, Customer, Edit, EventId, Handling, InboundEvent, InboxEvent, InboxQuery, KeyQuery, MessageId,
-    MessageKind, MessageQuery, NewSale, Notice, Outcome, Resend, Route, Successor,
+use delivery_core::ledger::{
+    Action, Customer, Edit, EventId, Handling, InboundEvent, InboxEvent, MessageId, MessageKind, NewSale, Notice,
+    Outcome, Resend, Route, Successor,
 };
+use delivery_core::order::Source;
+use delivery_core::store::{AuditQuery, InboxQuery, KeyQuery, MessageQuery};
 
 use super::fixtures::{Whole, e_mail, edit, key, now, order, records, use_at};
 

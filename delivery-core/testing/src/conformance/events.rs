@@ -8,11 +8,12 @@ use chrono::TimeDelta;
 
 use super::fixtures::{Port, key, now};
 use delivery_core::key::{Key, KeyId, NewKey};
-use delivery_core::order::{OrderId, OrderRef, Source};
-use delivery_core::store::{
-    Bought, ChargeRef, Charged, EventId, EventOutcome, Handling, InboundEvent, Inbox, InboxEvent, InboxQuery, KeyQuery,
-    Links, MessageId, NewSale, Notice, Offer, Received, Refund, Report, Term,
+use delivery_core::ledger::{
+    Bought, ChargeRef, Charged, EventId, EventOutcome, Handling, InboundEvent, InboxEvent, Links, MessageId, NewSale,
+    Notice, Offer, Received, Refund, Report, Term,
 };
+use delivery_core::order::{OrderId, OrderRef, Source};
+use delivery_core::store::{Inbox, InboxQuery, KeyQuery};
 
 pub(super) fn shop() -> Source {
     "stripe".parse().expect("a platform")

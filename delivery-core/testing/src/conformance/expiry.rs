@@ -3,7 +3,8 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::email::Email;
 use delivery_core::key::{Actor, Change, Key, KeyId, LimitChange, NewKey, SecretVersion, Status};
-use delivery_core::store::{Edit, ExpiryScan, KeyQuery, MessageKind, NewSale, Recipient, Successor};
+use delivery_core::ledger::{Edit, MessageKind, NewSale, Recipient, Successor};
+use delivery_core::store::{ExpiryScan, KeyQuery};
 use delivery_core::terms::{NEVER, UseLimit};
 
 use super::fixtures::{Whole, key, now, product, records, revoke, use_at};
@@ -25,14 +26,14 @@ async fn told(store: &Port, at: DateTime<Utc>, most: usize) -> usize {
 /// Returns the keys about which e-mails are due at `at`, and the recipients.
 async fn queued(store: &Port, at: DateTime<Utc>) -> Vec<(u8, String)> {
     let claimed = store.claim_messages(at, at + TimeDelta::minutes(5), 100).await.expect("claimed");
-    let facts = |message: &delivery_core::store::LeasedMessage| {
+    let facts = |message: &delivery_core::ledger::LeasedMessage| {
         assert_eq!(message.kind, MessageKind::Expiring);
         let Recipient::Email(email) = &message.recipient else { panic!("an e-mail") };
         (message.key.id().as_bytes()[0], email.as_str().to_owned())
     };
     let mut facts: Vec<_> = claimed.iter().map(facts).collect();
     for message in claimed {
-        let sent = delivery_core::store::Outcome::Sent { at };
+        let sent = delivery_core::ledger::Outcome::Sent { at };
         store.complete_message(message.lease, sent).await.expect("completed");
     }
     facts.sort();

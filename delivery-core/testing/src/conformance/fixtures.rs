@@ -5,9 +5,10 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use delivery_core::key::{Actor, Change, Key, KeyId, NewKey, SecretVersion};
+use delivery_core::ledger::{Edit, Issue, MessageId, NewSale, Notice};
 use delivery_core::order::{OrderRef, Source};
 use delivery_core::product::ProductId;
-use delivery_core::store::{CatalogEditor, Edit, Issue, Ledger, MessageId, NewSale, Notice, Posts, Records};
+use delivery_core::store::{CatalogEditor, Ledger, Posts, Records};
 use delivery_core::terms::{Terms, UseLimit, Validity};
 
 pub(super) type Port = Arc<dyn Ledger>;

@@ -13,12 +13,12 @@ use super::events::{all, entry, inbox, keys, messages, name, paid, receipt, rece
 use super::fixtures::{Port, RACERS, edit, now};
 use super::{Case, cases};
 use delivery_core::key::Actor;
+use delivery_core::ledger::{
+    Action, ChargeRef, Customer, EventOutcome, Handling, InboundEvent, InboxEvent, Links, UNKNOWN_PRODUCT,
+};
 use delivery_core::order::Source;
 use delivery_core::product::RefName;
-use delivery_core::store::{
-    Action, AuditQuery, ChargeRef, Customer, EventOutcome, Handling, InboundEvent, InboxEvent, InboxQuery, Ledger,
-    Links, UNKNOWN_PRODUCT,
-};
+use delivery_core::store::{AuditQuery, InboxQuery, Ledger};
 
 cases![
     /// The promises of a [`Ledger`] with an [`Inbox`](delivery_core::store::Inbox).

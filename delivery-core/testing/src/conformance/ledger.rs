@@ -34,7 +34,8 @@ use super::rotation::{
 use super::{Case, cases};
 use delivery_core::email::Email;
 use delivery_core::key::{Actor, Change, Fingerprint, Key, KeyId, LimitChange, NewKey, Reason, Refusal, Status};
-use delivery_core::store::{KeyQuery, Ledger, NewSale, Refused, StoreError};
+use delivery_core::ledger::{NewSale, Refused};
+use delivery_core::store::{KeyQuery, Ledger, StoreError};
 use delivery_core::terms::UseLimit;
 
 cases![

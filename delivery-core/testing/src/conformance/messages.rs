@@ -5,10 +5,10 @@ use tokio::task::JoinSet;
 
 use super::fixtures::{Port, e_mail, issue, key, now, revoke, use_at};
 use delivery_core::key::{Actor, Change};
-use delivery_core::store::{
-    Addressee, Edit, Lease, LeasedMessage, MAX_RETRY_DELAY, MessageId, MessageKind, NewSale, Notice, Outcome,
-    Recipient, Route,
+use delivery_core::ledger::{
+    Addressee, Edit, Lease, LeasedMessage, MessageId, MessageKind, NewSale, Notice, Outcome, Recipient, Route,
 };
+use delivery_core::store::MAX_RETRY_DELAY;
 
 fn at(minutes: i64) -> DateTime<Utc> {
     now() + TimeDelta::minutes(minutes)

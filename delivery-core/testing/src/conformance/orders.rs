@@ -5,8 +5,9 @@ use tokio::task::JoinSet;
 
 use super::fixtures::{Port, RACERS, e_mail, issue, key, now, order, product, use_at};
 use delivery_core::key::{KeyId, NewKey};
+use delivery_core::ledger::{Issue, NewSale};
 use delivery_core::order::OrderRef;
-use delivery_core::store::{Issue, KeyQuery, NewSale, StoreError};
+use delivery_core::store::{KeyQuery, StoreError};
 
 pub(super) async fn an_order_and_product_have_one_key_however_many_calls_race(ledger: Port) {
     let mut racers = JoinSet::new();

@@ -18,12 +18,10 @@ use super::fixtures::{Whole, e_mail, key, now, order, product, records, revoke, 
 use super::{Case, cases};
 use delivery_core::email::Email;
 use delivery_core::key::{Actor, Change, KeyId, NewKey, Status};
+use delivery_core::ledger::{Action, Edit, NewSale, Outcome, Recipient, Resend, Route, Successor};
 use delivery_core::post::{Category, NewPost};
 use delivery_core::product::NewProduct;
-use delivery_core::store::{
-    Action, AuditQuery, Backlog, Day, Edit, MessageQuery, MessageState, NewSale, Outcome, Recipient, Resend, Route,
-    Successor,
-};
+use delivery_core::store::{AuditQuery, Backlog, Day, MessageQuery, MessageState};
 
 cases![
     /// The promises of a store that keeps [`Records`](delivery_core::store::Records).

@@ -7,7 +7,8 @@ use chrono::TimeDelta;
 use super::fixtures::{Port, e_mail, issue, key, now, order, product, revoke, use_at};
 use super::{Case, Ledgers, cases};
 use delivery_core::key::{Actor, Change, Fingerprint, Key, KeyId, LimitChange, NewKey};
-use delivery_core::store::{Edit, Issue, KeyQuery, NewSale, Outcome, Route, StoreError, Successor};
+use delivery_core::ledger::{Edit, Issue, NewSale, Outcome, Route, Successor};
+use delivery_core::store::{KeyQuery, StoreError};
 use delivery_core::terms::UseLimit;
 
 cases![

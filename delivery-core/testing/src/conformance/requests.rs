@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use delivery_core::key::{KeyId, NewKey, Refusal};
-use delivery_core::store::{Fetch, IDEMPOTENCY_WINDOW, Ledger, MOST_REPEATS, NewSale, RequestId};
+use delivery_core::ledger::{Fetch, IDEMPOTENCY_WINDOW, MOST_REPEATS, NewSale, RequestId};
+use delivery_core::store::Ledger;
 
 use super::fixtures::{key, now, product, revoke, use_at};
 use super::{Case, cases};

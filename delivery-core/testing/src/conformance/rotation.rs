@@ -5,7 +5,8 @@ use tokio::task::JoinSet;
 
 use super::fixtures::{Port, RACERS, e_mail, issue, key, now, order, product, revoke, use_at};
 use delivery_core::key::{Actor, Change, Key, KeyId, NewKey, Refusal};
-use delivery_core::store::{Issue, KeyQuery, NewSale, StoreError, Successor};
+use delivery_core::ledger::{Issue, NewSale, Successor};
+use delivery_core::store::{KeyQuery, StoreError};
 
 fn successor(index: u8) -> Successor {
     let NewKey { id, secret, .. } = key(index, 1);

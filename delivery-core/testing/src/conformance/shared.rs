@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use super::fixtures::{RACERS, e_mail, issue, key, now, order, revoke, use_at};
 use super::{Case, Ledgers, cases};
-use delivery_core::store::{Issue, NewSale, Outcome};
+use delivery_core::ledger::{Issue, NewSale, Outcome};
 
 cases![
     /// The promises of a [`Ledger`](delivery_core::store::Ledger) that several servers use at once.

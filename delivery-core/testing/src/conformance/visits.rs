@@ -5,9 +5,8 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use delivery_core::key::{Actor, KeyId, NewKey};
-use delivery_core::store::{
-    Ledger, LostKeys, LostScan, MessageKind, NewSale, Outcome, Recipient, SignIn, SignInId, SignIns,
-};
+use delivery_core::ledger::{MessageKind, NewSale, Outcome, Recipient};
+use delivery_core::store::{Ledger, LostKeys, LostScan, SignIn, SignInId, SignIns};
 
 use super::fixtures::{RACERS, key, now, revoke};
 use super::{Case, cases};

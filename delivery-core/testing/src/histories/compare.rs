@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use delivery_core::key::KeyId;
+use delivery_core::ledger::MessageKind;
 use delivery_core::mail::Message;
-use delivery_core::store::{KeyQuery, Ledger, MessageKind};
+use delivery_core::store::{KeyQuery, Ledger};
 
 use super::message::Topic;
 use super::model::{BUYERS, Model};

@@ -7,10 +7,11 @@ use async_trait::async_trait;
 
 use super::MemoryStore;
 use delivery_core::HostRef;
+use delivery_core::ledger::{Action, Edit};
 use delivery_core::order::Source;
 use delivery_core::post::{NewPost, Post, PostId};
 use delivery_core::product::{Listing, NewProduct, Product, ProductId, RefName};
-use delivery_core::store::{Action, Catalog, CatalogEditor, Edit, PostQuery, Posts, ProductNames, StoreError};
+use delivery_core::store::{Catalog, CatalogEditor, PostQuery, Posts, ProductNames, StoreError};
 
 /// The maximum size of the content of all posts in one list, in bytes: 1 MiB.
 const MOST_CONTENT: usize = 1 << 20;

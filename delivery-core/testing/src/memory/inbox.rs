@@ -8,14 +8,13 @@ use chrono::{DateTime, Utc};
 use super::MemoryStore;
 use delivery_core::email::Email;
 use delivery_core::key::Key;
+use delivery_core::ledger::{
+    Action, Deal, DealRow, Edit, EventId, EventOutcome, InboxEvent, InboxWrites, Loaded, Needs, ReferenceId,
+    ReferenceKind, names_buyer,
+};
 use delivery_core::order::{OrderId, Source};
 use delivery_core::product::RefName;
-use delivery_core::store::names_buyer;
-use delivery_core::store::{
-    Action, Deal, Edit, EventId, EventOutcome, Inbox, InboxEvent, InboxQuery, MAX_RETRY_DELAY, Page, ReferenceKind,
-    StoreError,
-};
-use delivery_core::store::{DealRow, InboxWrites, Loaded, Needs, ReferenceId};
+use delivery_core::store::{Inbox, InboxQuery, MAX_RETRY_DELAY, Page, StoreError};
 
 #[derive(Default)]
 pub(super) struct Mailbox {

@@ -7,11 +7,10 @@ use chrono::{DateTime, Utc};
 use super::records::names;
 use delivery_core::email::Email;
 use delivery_core::key::{Key, KeyId};
-use delivery_core::store::NewMessage;
-use delivery_core::store::{
-    FailedMessage, LONGEST_LEASE, Lease, LeasedMessage, MAX_RETRY_DELAY, MessageId, MessageKind, MessageNumber,
-    MessageState, Outcome, Recipient, Route, StoredMessage,
+use delivery_core::ledger::{
+    FailedMessage, Lease, LeasedMessage, MessageId, MessageKind, MessageNumber, NewMessage, Outcome, Recipient, Route,
 };
+use delivery_core::store::{LONGEST_LEASE, MAX_RETRY_DELAY, MessageState, StoredMessage};
 
 #[derive(Default)]
 pub(super) struct Queue(BTreeMap<MessageNumber, Entry>);

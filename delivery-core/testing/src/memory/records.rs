@@ -9,12 +9,14 @@ use chrono::{DateTime, NaiveDate, Utc};
 use super::{MemoryStore, State};
 use delivery_core::email::Email;
 use delivery_core::key::{Key, KeyId, NewKey, Status};
+use delivery_core::ledger::{
+    Action, Edit, MessageKind, MessageNumber, NewAuditEntry, NewMessage, Recipient, Row, number_at,
+};
 use delivery_core::product::ProductId;
 use delivery_core::store::{
-    Action, AuditEntry, AuditQuery, Backlog, Day, Edit, ExpiryScan, Figures, MessageKind, MessageNumber, MessageQuery,
-    MessageState, Page, Recipient, Records, StoreError, StoredMessage,
+    AuditEntry, AuditQuery, Backlog, Day, ExpiryScan, Figures, MessageQuery, MessageState, Page, Records, StoreError,
+    StoredMessage,
 };
-use delivery_core::store::{NewAuditEntry, NewMessage, Row, number_at};
 use delivery_core::terms::NEVER;
 
 impl State {

@@ -8,10 +8,8 @@ use chrono::{DateTime, Utc};
 use super::MemoryStore;
 use delivery_core::email::Email;
 use delivery_core::key::KeyId;
-use delivery_core::store::{
-    LOST_PAUSE, LostKeys, LostScan, MessageKind, Recipient, SignIn, SignInId, SignIns, StoreError,
-};
-use delivery_core::store::{NewMessage, number_at};
+use delivery_core::ledger::{MessageKind, NewMessage, Recipient, number_at};
+use delivery_core::store::{LOST_PAUSE, LostKeys, LostScan, SignIn, SignInId, SignIns, StoreError};
 
 #[derive(Default)]
 pub(super) struct Visits {

@@ -8,7 +8,8 @@ use crate::http::proof::Seller;
 use crate::http::query;
 use crate::http::row::{Docs, Handler, Parameter, Row};
 use crate::http::{Call, Reply};
-use crate::store::{AuditQuery, MessageNumber, MessageQuery};
+use crate::ledger::MessageNumber;
+use crate::store::{AuditQuery, MessageQuery};
 use crate::text::Invalid;
 
 /// The default number of days of figures, and the maximum.

@@ -59,7 +59,7 @@ async fn issue_all(writer: &mut Writer) {
         let identity = (id(key), SecretVersion::from_stored(1));
         let (product, email) = (ProductId::new(1).unwrap(), "a@example.com".parse().unwrap());
         let key = NewKey::on_terms(identity, product, email, terms, DateTime::UNIX_EPOCH);
-        let issue = Work::Operation(Operation::Issue(Box::new(crate::store::NewSale::new(key, Vec::new()))));
+        let issue = Work::Operation(Operation::Issue(Box::new(crate::ledger::NewSale::new(key, Vec::new()))));
         writer.commit(&[issue], Attempt::Optimistic, false).await.unwrap();
     }
 }

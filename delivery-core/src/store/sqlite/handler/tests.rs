@@ -7,7 +7,8 @@ use chrono::DateTime;
 use super::*;
 use crate::key::KeyId;
 use crate::key::{Change, NewKey, SecretVersion};
-use crate::store::{ChangeKey, Issue, Ledger, MessageId, NewSale, Notice};
+use crate::ledger::{ChangeKey, Issue, MessageId, NewSale, Notice};
+use crate::store::Ledger;
 use crate::terms::{Terms, Validity};
 
 fn id(number: u128) -> KeyId {

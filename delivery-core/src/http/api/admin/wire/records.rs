@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use crate::clock::timestamp;
 use crate::key::{KeyId, Status};
-use crate::store::{AuditEntry, Day, Figures, MessageNumber, MessageState, Page, StoredMessage};
+use crate::ledger::MessageNumber;
+use crate::store::{AuditEntry, Day, Figures, MessageState, Page, StoredMessage};
 
 /// Messages, newest first.
 #[derive(Serialize)]
@@ -216,14 +217,14 @@ impl Stats {
 }
 
 impl<'a> Inbox<'a> {
-    pub(in crate::http) fn of(page: &'a Page<crate::store::InboxEvent, i64>) -> Self {
+    pub(in crate::http) fn of(page: &'a Page<crate::ledger::InboxEvent, i64>) -> Self {
         let inbox = page.items.iter().map(ShownEntry::of).collect();
         Self { inbox, next: page.next.map(|next| next.to_string()) }
     }
 }
 
 impl<'a> ShownEntry<'a> {
-    pub(in crate::http) fn of(entry: &'a crate::store::InboxEvent) -> Self {
+    pub(in crate::http) fn of(entry: &'a crate::ledger::InboxEvent) -> Self {
         let keys = if entry.keys.len() > 1 { entry.keys.as_slice() } else { &[] };
         Self {
             id: entry.number.to_string(),
@@ -232,7 +233,7 @@ impl<'a> ShownEntry<'a> {
             event_id: entry.id.name.as_str(),
             order_id: entry.order.as_ref().map(crate::order::OrderId::as_str),
             received_at: timestamp(entry.received_at),
-            outcome: entry.outcome.map(crate::store::EventOutcome::as_str),
+            outcome: entry.outcome.map(crate::ledger::EventOutcome::as_str),
             reason: entry.reason.as_deref(),
             key_id: entry.keys.first().map(KeyId::to_string),
             key_ids: keys.iter().map(KeyId::to_string).collect(),
