@@ -1,4 +1,4 @@
-//! From what a builder was told to a service.
+//! Builds a service from the values of a builder.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
@@ -18,7 +18,7 @@ use crate::observer::Observers;
 use crate::webhook::Webhooks;
 
 impl Builder {
-    /// The service. E-mails are sent once it is [started](Delivery::start).
+    /// Builds the service. It sends e-mails once it is [started](Delivery::start).
     #[must_use]
     pub fn build(self) -> Delivery {
         let route = self.route(&self.keyring.pepper());
@@ -96,7 +96,8 @@ impl Builder {
         Delivery { inner: Arc::new(inner) }
     }
 
-    /// The way that e-mails go. Keyed, so that a password in them cannot be guessed from what the store keeps.
+    /// Returns the fingerprint of the sender and the mail route. The digest includes the pepper, so that nobody who
+    /// reads the store can find a password in the mail route by guessing.
     fn route(&self, pepper: &[u8]) -> Route {
         let digest = Sha256::new_with_prefix(pepper)
             .chain_update(self.sender.to_string())

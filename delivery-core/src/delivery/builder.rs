@@ -1,4 +1,4 @@
-//! Putting a service together.
+//! The builder of a service, with the defaults.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ use crate::terms::Terms;
 #[cfg(feature = "webhooks")]
 use crate::webhook::Webhooks;
 
-/// How long a lease of the outbox lasts where the host says nothing.
+/// The default duration of an outbox lease.
 const MAIL_LEASE: Duration = Duration::from_secs(45);
 
-/// The least that the bodies of strangers may hold, in bytes.
+/// The minimum of [`Builder::body_budget`], in bytes.
 const LEAST_BODY_BUDGET: usize = 4 << 20;
 
 /// Builds a [`Delivery`]. The required values are arguments of [`Delivery::builder`]; all others have defaults.
@@ -67,7 +67,7 @@ pub struct Builder {
     pub(super) subscription_grace: SubscriptionGrace,
 }
 
-/// A text that may hold a password.
+/// A text that may contain a password. `Debug` does not show it.
 #[derive(Default)]
 pub(super) struct Hidden(pub(super) Zeroizing<String>);
 
@@ -78,11 +78,12 @@ impl fmt::Debug for Hidden {
 }
 
 impl Delivery {
-    /// Returns a builder with all required values: the stores, the mailer, and the keyring that signs keys. `stores` is an
-    /// `Arc` of one store that keeps everything, or [`Stores`].
+    /// Returns a builder with all required values: the stores, the mailer, and the keyring that signs keys. `stores`
+    /// is an `Arc` of one store that keeps everything, or [`Stores`].
     ///
-    /// Without more, the service has the endpoints of buyers. [`webhook_secret`](Builder::webhook_secret) adds the one for
-    /// paid orders; [`admin_token`](Builder::admin_token) or [`seller`](Builder::seller) adds those of the seller.
+    /// By default the service has only the endpoints for buyers. [`webhook_secret`](Builder::webhook_secret) adds the
+    /// endpoint for paid orders; [`admin_token`](Builder::admin_token) or [`seller`](Builder::seller) adds the
+    /// endpoints for the seller.
     #[must_use]
     pub fn builder(stores: impl Into<Stores>, mailer: Arc<dyn Mailer>, keyring: Keyring) -> Builder {
         Builder {
@@ -119,7 +120,7 @@ impl Delivery {
 }
 
 impl Settings {
-    /// Starts to put a service together, with everything set that these settings say.
+    /// Returns a builder to which these settings are applied.
     #[must_use]
     pub fn builder(self, stores: impl Into<Stores>, mailer: Arc<dyn Mailer>) -> Builder {
         let Self { webhook_secret, admin_tokens, keyring, options } = self;
@@ -131,114 +132,118 @@ impl Settings {
 }
 
 impl Builder {
-    /// Takes orders that bring this secret, at [`Endpoint::Order`](crate::http::Endpoint::Order).
+    /// Accepts paid orders at [`Endpoint::Order`](crate::http::Endpoint::Order) from callers that send this secret.
     #[must_use]
     pub fn webhook_secret(mut self, secret: WebhookSecret) -> Self {
         self.webhook_secret = Some(secret);
         self
     }
 
-    /// Lets in as the seller who sends this token: `Authorization: Bearer`.
+    /// Accepts callers that send this token, as `Authorization: Bearer`, as the seller.
     #[must_use]
     pub fn admin_token(self, token: AdminToken) -> Self {
         self.seller(Arc::new(token))
     }
 
-    /// Asks `seller` who may call the seller's endpoints, in place of a token: the host's own sign-in.
+    /// Lets `seller` decide who may call the seller's endpoints, in place of a token. This is for host applications
+    /// with their own sign-in.
     #[must_use]
     pub fn seller(mut self, seller: Arc<dyn Seller>) -> Self {
         self.seller = Some(seller);
         self
     }
 
-    /// Takes products from `catalog`, such as the host's own table, instead of the store. They can then not be edited
-    /// through the API, and there are no posts unless [`posts`](Self::posts) is called afterwards.
+    /// Reads products from `catalog`, such as the host application's own table, instead of from the store. The API
+    /// then cannot edit products, and there are no posts unless [`posts`](Self::posts) is called afterwards.
     #[must_use]
     pub fn catalog(mut self, catalog: Arc<dyn Catalog>) -> Self {
         self.stores = Stores::new(self.stores.ledger, catalog);
         self
     }
 
-    /// Takes posts from here.
+    /// Keeps posts in this store.
     #[must_use]
     pub fn posts(mut self, posts: Arc<dyn Posts>) -> Self {
         self.stores.posts = Some(posts);
         self
     }
 
-    /// Limits requests elsewhere than in this process.
+    /// Sets the rate limiter. The default limiter counts in the memory of this process.
     #[must_use]
     pub fn limiter(mut self, limiter: Arc<dyn RateLimiter>) -> Self {
         self.limiter = Some(limiter);
         self
     }
 
-    /// Sets the limits; by default the published ones.
+    /// Sets the rate limits; by default those of [`Quotas::default`].
     #[must_use]
     pub fn quotas(mut self, quotas: Quotas) -> Self {
         self.quotas = quotas;
         self
     }
 
-    /// Sets the terms of keys where neither the request nor the product says otherwise; by default 365 days, unlimited.
+    /// Sets the terms of keys for which neither the request nor the product sets terms; by default 365 days with
+    /// unlimited uses.
     #[must_use]
     pub fn terms(mut self, terms: Terms) -> Self {
         self.terms = terms;
         self
     }
 
-    /// Sets who e-mails come from.
+    /// Sets the sender of e-mails.
     #[must_use]
     pub fn sender(mut self, sender: Sender) -> Self {
         self.sender = sender;
         self
     }
 
-    /// Sets what e-mails look like.
+    /// Sets the templates of e-mails.
     #[must_use]
     pub fn templates(mut self, templates: Templates) -> Self {
         self.templates = templates;
         self
     }
 
-    /// Sets the language of e-mails about products that have none of their own; by default English. Where there are no
-    /// templates in it, e-mails are in English.
+    /// Sets the language of e-mails about products that do not set their own; by default English. A language without
+    /// templates falls back to English.
     #[must_use]
     pub fn language(mut self, language: Language) -> Self {
         self.language = language;
         self
     }
 
-    /// Sets how many days before a key expires its buyer is told; by default 14.
+    /// Sets how many days before a key expires its buyer is notified; by default 14.
     #[must_use]
     pub fn expiry_notice(mut self, notice: ExpiryNotice) -> Self {
         self.expiry_notice = notice;
         self
     }
 
-    /// How long an e-mail that is being sent belongs to this server, unless it renews that: 45 seconds. When a server crashes,
-    /// another one sends its e-mails after this time. The store may be away for two thirds of it.
+    /// Sets how long this server's lease on an e-mail lasts unless the server renews it; by default 45 seconds. If
+    /// the server crashes, another server sends the e-mail after this time. No lease expires while the store is
+    /// unavailable for less than two thirds of this time.
     #[must_use]
     pub fn mail_lease(mut self, lease: Duration) -> Self {
         self.mail_lease = lease;
         self
     }
 
-    /// How many bytes the bodies of requests may hold together while nobody knows yet who sends them: by default 32 MiB, and at
-    /// least 4 MiB, since one body may hold 1 MiB. Beyond that, the body that has been open longest gives way to younger ones: it is
-    /// answered 503.
+    /// Sets how many bytes request bodies may hold together before their senders are authenticated; by default 32
+    /// MiB, and at least 4 MiB, because one body may hold 1 MiB. Beyond this budget, the body that has been open
+    /// longest is dropped, and its request is answered 503.
     ///
-    /// So a genuine event whose body takes several round trips can lose to a stranger who sends all of the budget meanwhile; its
-    /// platform sends it again. The larger the budget, the more that takes.
+    /// A genuine event whose body takes several round trips can therefore be dropped if a stranger sends the whole
+    /// budget meanwhile. The platform then sends the event again. The larger the budget, the more a stranger has to
+    /// send.
     #[must_use]
     pub fn body_budget(mut self, bytes: usize) -> Self {
         self.body_budget = bytes.max(LEAST_BODY_BUDGET);
         self
     }
 
-    /// Sets the address that buyers see in e-mails, where the API is mounted: `https://shop.example`. The default e-mail tells
-    /// them to fetch the product at `/api/product` below it: a host that serves products by a route of its own sets
-    /// [`templates`](Self::templates) too.
+    /// Sets the URL at which the API is mounted, such as `https://shop.example`. Buyers see it in e-mails. The
+    /// default templates tell buyers to fetch the product at `/api/product` below this URL, so a host application
+    /// that serves products on a route of its own sets [`templates`](Self::templates) too.
     #[must_use]
     pub fn base_url(mut self, base_url: impl Into<String>) -> Self {
         let base_url: String = base_url.into();
@@ -250,16 +255,16 @@ impl Builder {
         self
     }
 
-    /// Identifies the mail route, in addition to the sender: the settings of the mail server, which may hold a
-    /// password. When the route or the sender changes, the next [start](Delivery::start) retries messages that failed
-    /// before, and webhooks with them.
+    /// Identifies the mail route, in addition to the sender: `route` contains the settings of the mail server, and
+    /// may contain a password. If the route or the sender has changed, the next [start](Delivery::start) retries
+    /// failed messages, webhooks included.
     #[must_use]
     pub fn mail_route(mut self, route: impl Into<String>) -> Self {
         self.mail_route = Hidden(Zeroizing::new(route.into()));
         self
     }
 
-    /// Sets everything that `options` has.
+    /// Applies all of `options`. The base URL stays as it is if `options` has none.
     #[must_use]
     pub fn options(self, options: Options) -> Self {
         let Options { sender, base_url, language, expiry_notice, trusted_proxies, quotas, terms, platforms } = options;
@@ -274,28 +279,28 @@ impl Builder {
             .terms(terms)
     }
 
-    /// Trusts `X-Forwarded-For` from these networks; by default from none.
+    /// Trusts `X-Forwarded-For` from these networks; by default from no network.
     #[must_use]
     pub fn trusted_proxies(mut self, networks: Vec<IpNet>) -> Self {
         self.trusted_proxies = networks;
         self
     }
 
-    /// Shows description and price in the public list of products; by default they stay out.
+    /// Sets whether the public list of products shows descriptions and prices; by default it does not.
     #[must_use]
     pub fn list_details(mut self, show: bool) -> Self {
         self.list_details = show;
         self
     }
 
-    /// Tells `observer` of events; each call adds one.
+    /// Adds an observer, which is told of events.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observers.push(observer);
         self
     }
 
-    /// Serves the seller's desk at `/desk` and the buyer's page at `/key`, which look like that. They are turned off by default.
+    /// Serves the seller's desk at `/desk` and the buyer's page at `/key` with this theme. Both are off by default.
     #[cfg(feature = "pages")]
     #[must_use]
     pub fn pages(mut self, look: crate::look::Look) -> Self {
@@ -303,7 +308,7 @@ impl Builder {
         self
     }
 
-    /// Tells the host's other programs of keys, by signed requests: see [`webhook`](crate::webhook).
+    /// Sends signed requests about keys to the host application's other programs: see [`webhook`](crate::webhook).
     #[cfg(feature = "webhooks")]
     #[must_use]
     pub fn webhooks(mut self, webhooks: Webhooks) -> Self {
@@ -311,14 +316,14 @@ impl Builder {
         self
     }
 
-    /// Takes the time from elsewhere than the system, for tests.
+    /// Replaces the system clock, for tests.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Takes randomness from elsewhere than the system, for tests.
+    /// Replaces the system's source of randomness, for tests.
     #[must_use]
     pub fn entropy(mut self, entropy: Arc<dyn Entropy>) -> Self {
         self.entropy = entropy;

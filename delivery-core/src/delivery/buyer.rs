@@ -14,16 +14,16 @@ impl Delivery {
         self.inner.keyring.verify(key).map(|verified| verified.id)
     }
 
-    /// Whether a key could be used now. Counts nothing.
+    /// Returns a key if it could be used now. Counts no use.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownKey`], [`Error::Refused`] (expired before exhausted), or [`Error::Store`].
+    /// [`Error::UnknownKey`], [`Error::Refused`] (checked in this order: expired, exhausted), or [`Error::Store`].
     pub async fn validate(&self, key: &str) -> Result<Key, Error> {
         self.check(self.verify(key).ok_or(Error::UnknownKey)?).await
     }
 
-    /// The same for a key whose text was [verified](Self::verify).
+    /// Does the same as [`validate`](Self::validate) for a key whose text was [verified](Self::verify).
     ///
     /// # Errors
     ///
@@ -36,11 +36,12 @@ impl Delivery {
         checked.inspect_err(|error| self.inner.note_refusal(Some(key), error))
     }
 
-    /// Whether a verified key could be used for `product` now. Counts nothing.
+    /// Returns a verified key if it could be used for `product` now. Counts no use.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownKey`], [`Error::Refused`] (expired, wrong product, exhausted, in this order), or [`Error::Store`].
+    /// [`Error::UnknownKey`], [`Error::Refused`] (checked in this order: expired, wrong product, exhausted), or
+    /// [`Error::Store`].
     pub async fn check_for(&self, key: KeyId, product: ProductId) -> Result<Key, Error> {
         let change = Change::Use { product, at: self.inner.clock.now() };
         let checked = self.find(key).await.and_then(|key| match key.apply(&change) {
@@ -55,11 +56,12 @@ impl Delivery {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownKey`], [`Error::Refused`] (expired, wrong product, exhausted, in this order),
-    /// [`Error::UnknownProduct`] instead of a wrong product if there is no such product, or [`Error::Store`].
+    /// [`Error::UnknownKey`], [`Error::Refused`] (checked in this order: expired, wrong product, exhausted), or
+    /// [`Error::Store`]. If there is no such product, [`Error::UnknownProduct`] takes the place of wrong product and
+    /// exhausted.
     #[cfg_attr(feature = "spans", tracing::instrument(name = "fetch", skip_all, fields(%key, %product)))]
     pub async fn fetch(&self, key: KeyId, product: ProductId) -> Result<Arc<Product>, Error> {
-        // The product first: a use must not be counted for what cannot be served.
+        // Look up the product first: no use must be counted for a product that cannot be served.
         let Some(found) = self.inner.catalog.product(product).await? else {
             let refused = self.without_product(key, product).await;
             self.inner.note_refusal(Some(key), &refused);
@@ -68,14 +70,17 @@ impl Delivery {
         self.count_use(key, product).await.map(|_| found)
     }
 
-    /// The same, for a request that its client may send again because the answer was lost: within 24 hours the next ten of the same
-    /// name with the same key return the product too, and count nothing. After that each counts. A key that has expired or was used
-    /// up meanwhile, also because the seller changed its terms, takes no counted fetch back: that use was had while the key was
-    /// good. A revocation does, as the money went back. Where the store knows no [requests](crate::store::Requests), each counts.
+    /// Does the same as [`fetch`](Self::fetch) for a request that its client may repeat because the answer was lost.
+    /// Within 24 hours, the next ten requests with the same identity and the same key return the product without
+    /// counting a use; every further repetition counts one. A repetition succeeds even if the key has expired or was
+    /// used up since, for whatever reason, because the use was counted while the key was valid. It is refused if the
+    /// key was revoked since, because the money may have been refunded. If the store does not keep
+    /// [requests](crate::store::Requests), every request counts a use.
     ///
     /// # Errors
     ///
-    /// As for [`fetch`](Self::fetch), and [`Error::Refused`] if the request was about another product.
+    /// As for [`fetch`](Self::fetch), and [`Error::Refused`] if the first request with this identity was for another
+    /// product.
     #[cfg_attr(feature = "spans", tracing::instrument(name = "fetch", skip_all, fields(%key, %product)))]
     pub async fn fetch_once(&self, key: KeyId, product: ProductId, request: RequestId) -> Result<Arc<Product>, Error> {
         if self.inner.ledger.office().is_none() {
@@ -101,7 +106,7 @@ impl Delivery {
         self.inner.told(work).await.map(|()| found)
     }
 
-    /// Returns what [`fetch`](Self::fetch) would return, without counting a use: for HEAD.
+    /// Returns what [`fetch`](Self::fetch) would return, without counting a use, for HEAD requests.
     ///
     /// # Errors
     ///
@@ -117,11 +122,12 @@ impl Delivery {
         }
     }
 
-    /// Uses a key once for `product` without fetching anything: for a host that serves the product itself.
+    /// Counts one use of a verified key for `product`, for a host application that serves the product itself.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownKey`], [`Error::Refused`] (expired, wrong product, exhausted, in this order), or [`Error::Store`].
+    /// [`Error::UnknownKey`], [`Error::Refused`] (checked in this order: expired, wrong product, exhausted), or
+    /// [`Error::Store`].
     pub async fn count_use(&self, key: KeyId, product: ProductId) -> Result<Key, Error> {
         let change = Change::Use { product, at: self.inner.clock.now() };
         let inner = self.inner.clone();

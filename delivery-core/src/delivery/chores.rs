@@ -1,5 +1,5 @@
-//! What a started service does now and then: it tells buyers of keys that expire, marks those that have expired, answers buyers who
-//! have lost their keys, forgets requests and sessions that are old, and tells the seller of wrong sign-ins.
+//! The periodic work of a started service: notifies buyers of keys that expire soon, marks expired keys, answers
+//! requests for lost keys, deletes old requests and sessions, and reports wrong sign-ins to the seller.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use crate::clock::{Clock, SystemClock};
 use crate::store::StoreError;
 use crate::throttle::Throttle;
 
-/// How often there is a look at what is to be done.
+/// How often the worker looks for work.
 const POLL: Duration = Duration::from_mins(1);
-/// How often old requests are deleted.
+/// How often old requests and sessions are deleted.
 const PRUNE: Duration = Duration::from_hours(1);
 
 impl Delivery {
@@ -21,7 +21,7 @@ impl Delivery {
         self.maintenance().prune_sign_ins().await.map(drop)
     }
 
-    /// Does what is to be done until `stop` is true.
+    /// Does the periodic work until `stop` is true.
     pub(super) async fn do_chores(self, mut stop: watch::Receiver<bool>) {
         static DELAYED: Throttle = Throttle::new();
         let (mut look_at, mut prune_at) = (Duration::ZERO, Duration::ZERO);

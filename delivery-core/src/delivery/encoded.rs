@@ -10,10 +10,10 @@ use bytes::Bytes;
 use crate::post::Post;
 use crate::product::Listing;
 
-/// Lists of posts whose bytes are kept although nobody reads them.
+/// How many encoded lists of posts are kept although no client is reading them.
 const RECENT: usize = 16;
 
-/// What the public lists were encoded to.
+/// The encoded public lists.
 #[derive(Default)]
 pub(crate) struct EncodedLists {
     products: Mutex<Option<(Arc<Vec<Listing>>, Bytes)>>,
@@ -21,19 +21,19 @@ pub(crate) struct EncodedLists {
     seed: RandomState,
 }
 
-/// Lists of posts, by a hash of their whole content, because a host's catalog may change a post. The seed of the hash
-/// is secret. A list that is the same `Arc` as before needs no hash.
+/// Encoded lists of posts, by a hash of their whole content, because a host application's catalog may change a post.
+/// The seed of the hash is secret. A list that is the same `Arc` as before needs no hash.
 #[derive(Default)]
 struct EncodedPosts {
     recent: VecDeque<Recent>,
-    /// Also those that somebody is still reading.
+    /// The bytes in `recent`, and those that a client is still reading.
     alive: HashMap<u64, Weak<Vec<u8>>>,
 }
 
-/// A list as it was handed out, and its bytes.
+/// A list that was encoded, and its bytes.
 type Recent = (Weak<Vec<Post>>, Arc<Vec<u8>>);
 
-/// A reader's share of the bytes.
+/// A reader's reference to the bytes.
 struct Share(Arc<Vec<u8>>);
 
 impl AsRef<[u8]> for Share {
@@ -43,7 +43,7 @@ impl AsRef<[u8]> for Share {
 }
 
 impl EncodedLists {
-    /// The bytes of the list of products: encoded anew when it is another one.
+    /// Returns the encoded list of products. Encodes it only if it differs from the previous list.
     pub(crate) fn products(&self, list: &Arc<Vec<Listing>>, encode: impl FnOnce() -> Bytes) -> Bytes {
         let mut held = lock(&self.products);
         match &*held {
@@ -52,7 +52,7 @@ impl EncodedLists {
         }
     }
 
-    /// The bytes of a list of posts.
+    /// Returns an encoded list of posts. Encodes it only if its bytes are not cached.
     pub(crate) fn posts(&self, posts: &Arc<Vec<Post>>, encode: impl FnOnce() -> Bytes) -> Bytes {
         let known = lock(&self.posts).of_list(posts);
         let bytes = known.unwrap_or_else(|| {
@@ -77,7 +77,7 @@ impl EncodedPosts {
         bytes
     }
 
-    /// The bytes of a list that was encoded as the same `Arc`.
+    /// Returns the bytes of a list that was encoded as the same `Arc`.
     fn of_list(&self, posts: &Arc<Vec<Post>>) -> Option<Arc<Vec<u8>>> {
         let same =
             |known: &Weak<Vec<Post>>| std::ptr::eq(known.as_ptr(), Arc::as_ptr(posts)) && known.strong_count() > 0;

@@ -1,5 +1,5 @@
-//! Keys that expire: buyers are told before, searches find them after, and those of subscriptions live a little longer than they
-//! are paid for.
+//! Keys that expire: buyers are notified in advance, expired keys are marked so that searches stay fast, and keys
+//! of subscriptions get days of grace.
 
 use std::str::FromStr;
 
@@ -9,31 +9,31 @@ use super::Delivery;
 use crate::store::{ExpiryScan, StoreError};
 use crate::text::Invalid;
 
-/// E-mails in one commit: a store has nothing else to do meanwhile.
+/// The most keys whose e-mails are queued in one commit. The store does nothing else during the commit.
 const AT_ONCE: usize = 32;
-/// Keys that are marked in one commit.
+/// The most keys that are marked in one commit.
 const MARKED_AT_ONCE: usize = 256;
 const EXPECTED: Invalid = Invalid::expected("must be 0 to 365 days");
 const GRACE_EXPECTED: Invalid = Invalid::expected("must be 0 to 60 days");
 
-/// How many days before a key expires its buyer is told. A buyer of a key that is sold for fewer days is not told, and neither is
-/// one whose key is renewed by a subscription.
+/// The notice period: how many days before a key expires its buyer is notified. A buyer gets no notice if the key is
+/// valid for less than the notice period, or if a subscription renews the key.
 ///
-/// `FromStr` reads 0 to 365; 0 tells nobody.
+/// `FromStr` reads 0 to 365. With 0 nobody is notified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ExpiryNotice(u16);
 
 impl ExpiryNotice {
-    /// Buyers are told so many days before.
+    /// Returns a notice period of this many days.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] beyond 365.
+    /// [`Invalid`] if `days` is more than 365.
     pub fn new(days: u16) -> Result<Self, Invalid> {
         if days <= 365 { Ok(Self(days)) } else { Err(EXPECTED) }
     }
 
-    /// The days, 0 to 365.
+    /// Returns the number of days, 0 to 365.
     #[must_use]
     pub fn days(self) -> u16 {
         self.0
@@ -55,23 +55,24 @@ impl FromStr for ExpiryNotice {
     }
 }
 
-/// How many days longer than it is paid for a key of a subscription lives, so that it works while the next charge is late.
+/// The grace period: how many days a subscription's key is valid beyond the time that is paid for. The key then works
+/// while the next charge is late.
 ///
 /// `FromStr` reads 0 to 60.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SubscriptionGrace(u16);
 
 impl SubscriptionGrace {
-    /// Keys of subscriptions live so many days longer.
+    /// Returns a grace period of this many days.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] beyond 60.
+    /// [`Invalid`] if `days` is more than 60.
     pub fn new(days: u16) -> Result<Self, Invalid> {
         if days <= 60 { Ok(Self(days)) } else { Err(GRACE_EXPECTED) }
     }
 
-    /// The days, 0 to 60.
+    /// Returns the number of days, 0 to 60.
     #[must_use]
     pub fn days(self) -> u16 {
         self.0
@@ -110,7 +111,7 @@ impl Delivery {
             if taken < AT_ONCE {
                 break;
             }
-            // Whoever waits for the store meanwhile comes first.
+            // Other operations that wait for the store go first.
             tokio::task::yield_now().await;
         }
         Ok(all)

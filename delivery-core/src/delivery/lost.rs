@@ -1,20 +1,22 @@
-//! Buyers who have lost their keys.
+//! Requests of buyers who have lost their keys.
 
 use super::Delivery;
 use crate::email::Email;
 use crate::store::{LostScan, StoreError};
 
-/// Requests that are answered in one commit.
+/// The most requests that are answered in one commit.
 const AT_ONCE: usize = 32;
 
 impl Delivery {
-    /// Keeps that a buyer has lost the keys of an address. Whether it has keys is looked up later, so that neither the answer nor its
-    /// time tells: a [started](Self::start) service sends an e-mail that lists all of them which are not revoked to the address that
-    /// the keys have, at most once an hour.
+    /// Saves a buyer's request for all keys of an address. Whether the address has keys is looked up later, so that
+    /// neither the answer nor its timing reveals it. A [started](Self::start) service then sends an e-mail that lists
+    /// the keys of the address that are not revoked, at most once an hour. The e-mail goes to the address that is
+    /// stored with the keys.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] if the store keeps no such requests; another [`StoreError`] if it was possibly not kept.
+    /// [`StoreError::Unsupported`] if the store keeps no such requests; another [`StoreError`] if the request may not
+    /// have been saved.
     pub async fn ask_for_keys(&self, email: &Email) -> Result<(), StoreError> {
         let inner = &self.inner;
         inner.ledger.office().ok_or(StoreError::Unsupported)?.ask(email, inner.clock.now()).await?;

@@ -1,4 +1,4 @@
-//! Messages: those that are queued with a commit, and what a seller does with those that failed.
+//! Messages: the ids of those that are queued with a commit, and retries of those that failed.
 
 use super::Delivery;
 use crate::key::{Actor, KeyId};
@@ -6,47 +6,47 @@ use crate::ledger::{Addressee, FailedMessage, MessageId, MessageKind, MessageNum
 use crate::store::StoreError;
 
 impl Delivery {
-    /// E-mails that were given up, in the order in which they were, at most `limit`.
+    /// Returns messages that failed for good, in the order in which they failed, at most `limit`.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the store cannot tell.
+    /// [`StoreError`] if the store cannot be read.
     pub async fn failed_messages(&self, limit: usize) -> Result<Vec<FailedMessage>, StoreError> {
         self.inner.ledger.failed_messages(limit).await
     }
 
-    /// Retries all e-mails that failed for good, and those that wait for their next attempt, unless a mail server may
-    /// have taken them. Returns how many there were.
+    /// Retries all messages that failed for good, and all that wait for their next attempt, except those that a mail
+    /// server may have accepted. Returns how many messages were made due.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if some may not be retried.
+    /// [`StoreError`] if some messages may not have been made due.
     pub async fn retry_messages(&self) -> Result<u64, StoreError> {
         let count = self.inner.ledger.retry_messages(None, self.inner.clock.now()).await?;
         self.inner.wake.notify_one();
         Ok(count)
     }
 
-    /// Retries an e-mail that failed for good, as [`Actor::admin`].
+    /// Retries a message that failed for good, as [`Actor::admin`].
     ///
     /// # Errors
     ///
-    /// As [`Desk::retry_message`](super::Desk::retry_message).
+    /// As for [`Desk::retry_message`](super::Desk::retry_message).
     pub async fn retry_message(&self, message: MessageNumber) -> Result<bool, StoreError> {
         self.desk(&Actor::admin()).retry_message(message).await
     }
 
-    /// The `Message-ID` of the e-mail that brings a key first: the id of the key identifies both.
+    /// Returns the `Message-ID` of the first e-mail with a key. It contains the key's id.
     pub(super) fn message_id(&self, key: KeyId) -> Result<MessageId, StoreError> {
         self.id_of(&key.to_string())
     }
 
-    /// The `Message-ID` of a further e-mail.
+    /// Returns a new `Message-ID` for a later e-mail.
     pub(super) fn new_message_id(&self) -> Result<MessageId, StoreError> {
         self.id_of(&KeyId::random(self.inner.clock.as_ref(), self.inner.entropy.as_ref()).to_string())
     }
 
-    /// What is queued for the host's webhooks, to tell them of a commit.
+    /// Returns a message for each of the host application's webhooks, to be queued in the commit that it announces.
     pub(super) fn webhooks(&self, kind: MessageKind) -> Result<Vec<Notice>, StoreError> {
         let notice = |name: &crate::ledger::WebhookName| {
             let random = KeyId::random(self.inner.clock.as_ref(), self.inner.entropy.as_ref());

@@ -1,7 +1,7 @@
 //! The use cases: what a buyer, a commerce platform and a seller can do.
 //!
-//! [`Delivery`] is the handle that a host keeps and clones. It knows no HTTP; [`http`](crate::http) puts it on the wire,
-//! and a host may call it directly.
+//! [`Delivery`] is the handle that a host application keeps and clones. It knows nothing of HTTP:
+//! [`http`](crate::http) serves it over HTTP, and a host application may also call it directly.
 
 mod build;
 mod builder;
@@ -57,7 +57,7 @@ use crate::store::{Catalog, CatalogEditor, Ledger, Posts, StoreError};
 use crate::telemetry;
 use crate::terms::Terms;
 
-/// The whole service behind one handle. Cloning is cheap, and clones are the same service.
+/// A handle to the whole service. Cloning is cheap, and all clones share one service.
 #[derive(Clone)]
 pub struct Delivery {
     pub(crate) inner: Arc<Inner>,
@@ -68,7 +68,7 @@ pub(crate) struct Inner {
     pub(crate) catalog: Arc<dyn Catalog>,
     /// `None` if products are managed elsewhere.
     pub(crate) editor: Option<Arc<dyn CatalogEditor>>,
-    /// `None` if there are no posts.
+    /// `None` if the service has no store for posts.
     pub(crate) posts: Option<Arc<dyn Posts>>,
     pub(crate) platforms: platforms::Platforms,
     pub(crate) subscription_grace: SubscriptionGrace,
@@ -76,9 +76,9 @@ pub(crate) struct Inner {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) keyring: Arc<Keyring>,
-    /// `None` if no orders are taken over HTTP.
+    /// `None` if orders are not accepted over HTTP.
     pub(crate) webhook_secret: Option<WebhookSecret>,
-    /// `None` if nobody is the seller over HTTP.
+    /// `None` if nobody can act as the seller over HTTP.
     pub(crate) seller: Option<Arc<dyn Seller>>,
     pub(crate) quotas: Quotas,
     pub(crate) expiry_notice: ExpiryNotice,
@@ -90,30 +90,30 @@ pub(crate) struct Inner {
     pub(crate) wake: Arc<Notify>,
     pub(crate) registered: OnceCell<()>,
     pub(crate) encoded: EncodedLists,
-    /// What the API says of itself.
+    /// The OpenAPI document, encoded on first use.
     pub(crate) described: OnceLock<Bytes>,
-    /// Told of buyers who have lost their keys.
+    /// Wakes the background worker when a buyer asks for lost keys.
     pub(crate) asked: Notify,
-    /// `None` if there are no pages.
+    /// `None` if the pages are not served.
     #[cfg(feature = "pages")]
     pub(crate) look: Option<Arc<crate::look::Look>>,
     #[cfg(feature = "pages")]
     pub(crate) shelf: crate::look::Shelf,
-    /// The tokens that open the desk; `None` if the host signs its sellers in.
+    /// The tokens that open the desk; `None` if the host application signs sellers in.
     #[cfg(feature = "pages")]
     pub(crate) tokens: Option<crate::seller::AdminTokens>,
     #[cfg(feature = "pages")]
     pub(crate) counted: std::sync::Mutex<recent::Counted>,
-    /// Held while a form adds a product or a post: one that is sent twice adds one. Several servers take turns in the store
-    /// that they share.
+    /// Held while a form adds a product or a post, so that a form that is submitted twice adds only one. Servers that
+    /// share a store take turns in the store.
     #[cfg(feature = "pages")]
     pub(crate) adding: Mutex<()>,
-    /// Held by whoever counts all keys.
+    /// Held while the seller's figures are counted, which reads all keys: only one call counts at a time.
     pub(crate) counting: Mutex<()>,
-    /// Sign-ins with a wrong token that nobody was told of yet.
+    /// How many sign-ins with a wrong token were not reported yet.
     pub(crate) wrong_sign_ins: AtomicU64,
     pub(crate) observers: Observers,
-    /// The names of the host's webhooks.
+    /// The names of the host application's webhooks.
     pub(crate) webhooks: Vec<WebhookName>,
 }
 
@@ -124,12 +124,12 @@ pub enum Error {
     /// The key was not signed by this service, is unknown or was revoked. The caller cannot tell which.
     #[error("the key is not valid")]
     UnknownKey,
-    /// The key is known, and does not allow what was asked.
+    /// The key is known but does not allow the request.
     #[error("the key does not allow it: {refusal}")]
     Refused {
-        /// Why.
+        /// Why the key does not allow the request.
         refusal: Refusal,
-        /// The key as it stands.
+        /// The key as it is now.
         key: Box<Key>,
     },
     /// There is no such product.
@@ -141,8 +141,8 @@ pub enum Error {
 }
 
 impl Inner {
-    /// Does `work`, which takes note of what it did. With observers it does so even if the caller goes away meanwhile: a
-    /// commit that is under way happens all the same, and they are told of it.
+    /// Runs `work`, which tells observers what it did. If there are observers, `work` runs to its end even if the
+    /// caller goes away: a commit that has begun still happens, and observers must be told of it.
     pub(crate) async fn told<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
         if !self.observers.any() {
             return work.await;
@@ -157,7 +157,7 @@ impl Inner {
         }
     }
 
-    /// Takes note of a use that was counted or refused, of key `id`.
+    /// Records a use of key `id` that was counted or refused, in the metrics and for observers.
     pub(crate) fn note_use(&self, id: KeyId, used: &Result<Key, Error>) {
         match used {
             Ok(key) => {
@@ -168,7 +168,7 @@ impl Inner {
         }
     }
 
-    /// Takes note of a refusal; a failure is none.
+    /// Records a refusal in the metrics and for observers. Store errors are not refusals.
     pub(crate) fn note_refusal(&self, key: Option<KeyId>, error: &Error) {
         if !matches!(error, Error::Store(_)) {
             let code = error.code();
@@ -177,14 +177,14 @@ impl Inner {
         }
     }
 
-    /// Takes note of a token that is nobody's.
+    /// Counts a sign-in with a wrong token.
     pub(crate) fn note_wrong_sign_in(&self) {
         self.wrong_sign_ins.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 impl Error {
-    /// The code that the API answers with.
+    /// Returns the error code with which the API answers.
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         match self {

@@ -1,4 +1,4 @@
-//! From a paid order to a key and an e-mail.
+//! Turns a paid order into a key and an e-mail.
 
 use crate::email::Email;
 use crate::key::{Key, KeyId, KeyText, NewKey};
@@ -20,20 +20,22 @@ use super::{Delivery, Error};
 pub struct Issued {
     /// The key.
     pub key: Key,
-    /// Its text, for the buyer.
+    /// The text of the key, for the buyer.
     pub text: KeyText,
-    /// Whether it was issued by this call, and not by an earlier one for the same order and product.
+    /// Whether this call issued the key. `false` if an earlier call issued it for the same order and product.
     pub new: bool,
 }
 
 impl Delivery {
-    /// Issues the key of a paid order and queues its e-mail, in one commit. An order has one key and one e-mail,
-    /// however often and however concurrently it is reported. Later calls return the first key, even if they name
-    /// another address. The key has the product's own terms, or else the host's defaults.
+    /// Issues the key of a paid order and queues its e-mail, in one commit. An order has one key and one e-mail for
+    /// each product, however often and however concurrently it is reported. Later calls return the first key, even if
+    /// they name another address. The key has the product's own terms, or else the default
+    /// [terms](super::Builder::terms).
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownProduct`], or [`Error::Store`]; nothing was issued then.
+    /// [`Error::UnknownProduct`], or [`Error::Store`]. Nothing was issued then, unless the outcome is
+    /// [unknown](crate::store::StoreError::Unknown).
     #[cfg_attr(feature = "spans", tracing::instrument(name = "order", skip_all, fields(order = %redacted(order.reference.id.as_str()), product = %order.product)))]
     pub async fn order(&self, order: Order) -> Result<Issued, Error> {
         static OTHER_ADDRESS: Throttle = Throttle::new();
@@ -49,12 +51,13 @@ impl Delivery {
         Ok(issued)
     }
 
-    /// Issues a key by hand. Terms that `terms` leaves out come from the product, or else from the host's defaults.
-    /// Queues an e-mail if `send_email` is true.
+    /// Issues a key by hand. Terms that `terms` leaves out come from the product, or else from the default
+    /// [terms](super::Builder::terms). Queues an e-mail if `send_email` is true.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownProduct`], or [`Error::Store`]; nothing was issued then.
+    /// [`Error::UnknownProduct`], or [`Error::Store`]. Nothing was issued then, unless the outcome is
+    /// [unknown](crate::store::StoreError::Unknown).
     pub async fn issue_by_hand(
         &self,
         product: ProductId,
@@ -65,9 +68,9 @@ impl Delivery {
         self.issue(self.prepare_by_hand(product, email, terms, send_email).await?).await
     }
 
-    /// Prepares the key of a paid order, for a store that issues it inside a transaction of the host's:
-    /// `PostgresStore::issue_in` or `SqliteStore::transaction`; or for [`issue`](Self::issue), after the host has named the
-    /// key. Writes nothing.
+    /// Prepares the key of a paid order, and writes nothing. A store can then issue the key inside the host
+    /// application's own transaction, with `PostgresStore::issue_in` or `SqliteStore::transaction`. Or the host
+    /// application [names](NewSale::called) the key and passes it to [`issue`](Self::issue).
     ///
     /// # Errors
     ///
@@ -77,7 +80,7 @@ impl Delivery {
         self.sale(product, email, OwnTerms::default(), Some(reference), true).await
     }
 
-    /// Prepares a key that is issued by hand, as [`prepare`](Self::prepare) does for an order.
+    /// Prepares a key to be issued by hand, as [`prepare`](Self::prepare) does for an order.
     ///
     /// # Errors
     ///
@@ -92,11 +95,11 @@ impl Delivery {
         self.sale(product, email, terms, None, send_email).await
     }
 
-    /// Issues a key that was prepared.
+    /// Issues a key that was [prepared](Self::prepare).
     ///
     /// # Errors
     ///
-    /// [`Error::Store`]; nothing was issued then.
+    /// [`Error::Store`]. Nothing was issued then, unless the outcome is [unknown](crate::store::StoreError::Unknown).
     pub async fn issue(&self, sale: NewSale) -> Result<Issued, Error> {
         let delivery = self.clone();
         let issue = async move { Ok(delivery.committed(delivery.inner.ledger.issue(sale).await?)) };
@@ -104,8 +107,8 @@ impl Delivery {
     }
 
     /// Tells the service that the transaction in which a key was issued is committed: the e-mail is sent at once, and
-    /// observers are told. Without this call the e-mail is sent within a second, and observers are not told. Called twice for
-    /// one [`NewSale`], it tells them twice.
+    /// observers are told. Without this call the e-mail is sent within a second, and observers are not told. A second
+    /// call for the same [`NewSale`] tells observers again.
     #[expect(clippy::must_use_candidate, reason = "it is called for what it does")]
     pub fn committed(&self, issue: Issue) -> Issued {
         let new = matches!(issue, Issue::New(_));
@@ -132,20 +135,20 @@ impl Delivery {
         let id = KeyId::random(inner.clock.as_ref(), inner.entropy.as_ref());
         let found = inner.catalog.product(product).await?.filter(|product| !product.is_archived());
         let Some(product) = found else {
-            // An order whose product is no longer sold still gets the key that it has.
+            // An order whose product is no longer sold still gets the key that it already has.
             let before = self.issued_before(product, order).await?.ok_or(Error::UnknownProduct)?;
             return Ok(NewSale::new(NewKey { id, ..before.granted().as_ref().clone() }, Vec::new()));
         };
         let terms = terms.or(product.terms()).unwrap_or(inner.terms);
         let identity = (id, inner.keyring.newest());
         let key = NewKey::on_terms(identity, product.id(), email, terms, inner.clock.now());
-        // The buyer's comes first.
+        // The buyer's e-mail comes before the webhooks.
         let mut messages = if send_email { vec![Notice::purchase(self.message_id(id)?)] } else { Vec::new() };
         messages.extend(self.webhooks(MessageKind::KeyIssued)?);
         Ok(NewSale::new(NewKey { order, ..key }, messages))
     }
 
-    /// The key of an order whose product is no longer sold.
+    /// Returns the key that an order already has, although its product is no longer sold.
     async fn issued_before(&self, product: ProductId, order: Option<OrderRef>) -> Result<Option<Key>, Error> {
         let Some(order) = order else { return Ok(None) };
         let OrderRef { source, id } = order;

@@ -1,4 +1,4 @@
-//! Figures that are counted at most once a minute, whoever looks at them.
+//! The seller's figures, counted at most once a minute however often they are viewed.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, PoisonError};
@@ -13,21 +13,21 @@ use crate::store::Figures;
 
 /// How long figures are shown before they are counted again.
 const FRESH: Duration = Duration::from_mins(1);
-/// How long a page waits for figures that nobody has counted yet. Small stores are counted by then.
+/// How long a page waits for figures that are being counted. A small store counts them within this time.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// Figures as far as they are known.
+/// The figures, or why there are none.
 #[derive(Debug, Clone)]
 pub(crate) enum Recent {
-    /// As they were at this time.
+    /// The figures at this time.
     Known(DateTime<Utc>, Arc<Figures>),
-    /// They are being counted.
+    /// The figures are being counted, and there are no earlier ones.
     Counting,
-    /// The store could not tell.
+    /// The store could not count them.
     Failed,
 }
 
-/// The last count.
+/// The last figures, and whether new ones are being counted.
 #[derive(Debug, Default)]
 pub(crate) struct Counted {
     last: Option<(Duration, Recent)>,
@@ -35,7 +35,8 @@ pub(crate) struct Counted {
 }
 
 impl Delivery {
-    /// The figures of the last `days` days, as they were a minute ago or less, or else while they are counted anew.
+    /// Returns the figures of the last `days` days. If they are a minute old, starts a new count; if that takes longer
+    /// than 10 ms, returns the previous figures.
     pub(crate) async fn recent_figures(&self, days: u32) -> Recent {
         let now = self.inner.clock.monotonic();
         let known = {
@@ -52,7 +53,7 @@ impl Delivery {
         let delivery = self.clone();
         let counting = tokio::spawn(async move {
             let (actor, at) = (Actor::system(), delivery.inner.clock.now());
-            // A store of the host's may panic.
+            // A host application's store may panic.
             let figures = AssertUnwindSafe(delivery.desk(&actor).figures(days)).catch_unwind().await;
             let recent = match figures {
                 Ok(Ok(figures)) => Recent::Known(at, Arc::new(figures)),
@@ -65,7 +66,7 @@ impl Delivery {
         match tokio::time::timeout(PATIENCE, counting).await {
             Ok(Ok(recent)) => recent,
             Ok(Err(_)) => Recent::Failed,
-            // It goes on.
+            // The count continues in the background.
             Err(_) => known.unwrap_or(Recent::Counting),
         }
     }

@@ -1,4 +1,4 @@
-//! Starting and stopping.
+//! Starting and stopping a service.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::store::{Backlog, StoreError};
 use crate::telemetry;
 use crate::throttle::Throttle;
 
-/// How long observers have to take note of what has happened when the service ends.
+/// How long [`Delivery::close`] waits for observers.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A started service. Stop it at shutdown; dropping it stops sending too, without waiting.
+/// A started service. Stop it at shutdown. Dropping it also stops sending, but does not wait for e-mails in progress.
 #[derive(Debug)]
 #[must_use = "dropping it stops sending e-mails"]
 pub struct Running {
@@ -28,14 +28,14 @@ pub struct Running {
 }
 
 impl Delivery {
-    /// Checks that the store was created with one of the keyring's secrets, then starts sending e-mails in a task of
-    /// the current Tokio runtime. E-mails that failed with another sender or another [mail
-    /// route](super::Builder::mail_route) are retried.
+    /// Checks that the store was created with one of the keyring's secrets, then starts three workers as tasks of the
+    /// current Tokio runtime. They send messages, apply platform events and do the periodic work. E-mails that failed
+    /// with another sender or another [mail route](super::Builder::mail_route) are retried.
     ///
     /// # Errors
     ///
-    /// [`StoreError::ForeignSecret`] if the store was created with other secrets; another [`StoreError`] if it does not
-    /// respond.
+    /// [`StoreError::ForeignSecret`] if the store was created with other secrets, [`StoreError::RetiredSecret`] if
+    /// the newest secret that it was used with is missing; another [`StoreError`] if the store does not respond.
     pub async fn start(&self) -> Result<Running, StoreError> {
         self.register().await?;
         let inner = &self.inner;
@@ -61,7 +61,7 @@ impl Delivery {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if it does not.
+    /// [`StoreError`] if the store does not respond.
     pub async fn ready(&self) -> Result<(), StoreError> {
         static NOT_READY: Throttle = Throttle::new();
         self.inner.ledger.ping().await.inspect_err(|error| {
@@ -71,14 +71,14 @@ impl Delivery {
         })
     }
 
-    /// What the service has not done yet, and what it gave up. With the feature `metrics` the gauges
+    /// Counts the messages that wait or failed, and the platform events that need the seller. Also sets the gauges
     /// `delivery_messages_queued`, `delivery_messages_failed`, `delivery_message_oldest_seconds` and
-    /// `delivery_platform_events_waiting` are set to it: call this before metrics are collected. It reads what waits and what
-    /// failed, and nothing of what was sent.
+    /// `delivery_platform_events_waiting`: call this before metrics are collected. It reads no rows of sent messages.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] if the store keeps no records; another [`StoreError`] if it does not answer.
+    /// [`StoreError::Unsupported`] if the store keeps no records; another [`StoreError`] if the store does not
+    /// respond.
     pub async fn backlog(&self) -> Result<Backlog, StoreError> {
         let backlog = self.inner.ledger.office().ok_or(StoreError::Unsupported)?.backlog().await?;
         let now = self.inner.clock.now();
@@ -89,9 +89,9 @@ impl Delivery {
         Ok(backlog)
     }
 
-    /// Closes the store. Call this after the last request was answered: the store cleans up, and later calls are
-    /// answered 503. If it is not called, dropping the last handle or the next start does the same. Acknowledged
-    /// operations are safe either way.
+    /// Closes the store, and waits up to five seconds for observers. Call this after the last request is answered:
+    /// later requests are answered 503. Without this call, the store cleans up when the last handle is dropped or at
+    /// the next start. Acknowledged operations are safe either way.
     pub async fn close(&self) {
         self.inner.ledger.close().await;
         if tokio::time::timeout(PATIENCE, self.flush_observers()).await.is_err() {
@@ -99,24 +99,25 @@ impl Delivery {
         }
     }
 
-    /// Waits until observers were told of everything so far.
+    /// Waits until observers have been told of all events so far.
     pub async fn flush_observers(&self) {
         self.inner.observers.flush().await;
     }
 
-    /// How many events were dropped because observers were too slow.
+    /// Returns how many events were dropped because observers were too slow.
     #[must_use]
     pub fn dropped_events(&self) -> u64 {
         self.inner.observers.dropped()
     }
 
-    /// Checks, once, that the store was created with a secret of the keyring. [`start`](Self::start) does this too; a
-    /// host that starts later can call this to find out sooner.
+    /// Checks that the store was created with a secret of the keyring. After the first success, further calls do
+    /// nothing. [`start`](Self::start) does this too; a host application that starts the service later can call this
+    /// to find out sooner.
     ///
     /// # Errors
     ///
-    /// [`StoreError::ForeignSecret`] if the store was created with other secrets; another [`StoreError`] if it does not
-    /// respond.
+    /// [`StoreError::ForeignSecret`] if the store was created with other secrets, [`StoreError::RetiredSecret`] if
+    /// the newest secret that it was used with is missing; another [`StoreError`] if the store does not respond.
     pub async fn register(&self) -> Result<(), StoreError> {
         let inner = &self.inner;
         let register = || async {
@@ -133,8 +134,8 @@ impl Delivery {
     }
 }
 
-/// Restarts the outbox worker if it panics, so that a panic in a host's store does not end the sending of e-mails
-/// unnoticed.
+/// Restarts the outbox worker if it panics, so that a panic in a host application's store does not silently stop
+/// e-mails.
 async fn supervise(outbox: Arc<Outbox>, stop: watch::Receiver<bool>) {
     while let Err(error) = tokio::spawn(outbox.clone().run(stop.clone())).await {
         let error = why(&error);
@@ -155,7 +156,7 @@ async fn supervise_inbox(delivery: Delivery, stop: watch::Receiver<bool>) {
     }
 }
 
-/// Restarts the worker that does what is to be done now and then, if it panics.
+/// Restarts the worker for periodic work if it panics.
 async fn supervise_chores(delivery: Delivery, stop: watch::Receiver<bool>) {
     while let Err(error) = tokio::spawn(delivery.clone().do_chores(stop.clone())).await {
         let error = why(&error);
@@ -165,15 +166,15 @@ async fn supervise_chores(delivery: Delivery, stop: watch::Receiver<bool>) {
 }
 
 impl Running {
-    /// Asks the outbox to stop sending, and returns at once. A server calls this when it stops accepting connections,
-    /// so that e-mails in progress and open requests are finished concurrently.
+    /// Asks the workers to stop, and returns at once. A server calls this when it stops accepting connections, so
+    /// that e-mails in progress and open requests are finished concurrently.
     pub fn stop_sending(&self) {
-        // Fails if the worker has ended already.
+        // Fails if all workers have already ended.
         let _ = self.stop.send(true);
     }
 
-    /// Stops sending. E-mails in progress are finished within seconds, or returned to the queue. The store stays open
-    /// for requests that are still being answered.
+    /// Stops the workers and waits for them. E-mails in progress are finished within seconds or returned to the
+    /// queue. The store stays open for requests that are still being answered.
     pub async fn finish_sending(self) {
         self.stop_sending();
         // Fails only if the runtime is shutting down.
@@ -182,7 +183,7 @@ impl Running {
         let _ = self.inbox.await;
     }
 
-    /// Stops sending, then [closes](Delivery::close) the store: once the last request is answered.
+    /// Stops the workers, then [closes](Delivery::close) the store. Call this after the last request is answered.
     pub async fn stop(self) {
         let delivery = self.delivery.clone();
         self.finish_sending().await;

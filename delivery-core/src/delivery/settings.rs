@@ -1,5 +1,5 @@
-//! Settings as text, under the names that the example servers document: from variables of the environment, from a
-//! framework's configuration, or from anything that serde reads.
+//! Settings as text, under the names that the example servers document. They are read from environment variables, from
+//! a framework's configuration, or from anything that serde reads.
 
 mod deserialize;
 mod platforms;
@@ -24,7 +24,7 @@ use crate::text::Invalid;
 /// All settings that can be given as text. `Deserialize` reads a table whose keys are the names in lower case. Its
 /// values are strings or numbers, or lists for settings whose text is separated by commas. An unknown name is an error.
 ///
-/// A host without the endpoints that need a secret reads [`Options`] alone, and begins with
+/// A host application without the endpoints that need a secret reads only [`Options`], and starts with
 /// [`Delivery::builder`](crate::Delivery::builder).
 ///
 /// ```
@@ -47,7 +47,7 @@ pub struct Settings {
     pub admin_tokens: AdminTokens,
     /// `KEY_SECRET`: secrets of at least 16 characters, newest first, separated by commas.
     pub keyring: Keyring,
-    /// The rest, which has defaults.
+    /// The settings that have defaults.
     pub options: Options,
 }
 
@@ -55,26 +55,27 @@ pub struct Settings {
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Options {
-    /// `MAIL_FROM`: `Digital Delivery <delivery@localhost>`
+    /// `MAIL_FROM`: the sender of e-mails, by default `Digital Delivery <delivery@localhost>`.
     pub sender: Sender,
-    /// `BASE_URL`: where buyers find the API.
+    /// `BASE_URL`: the URL of the API for buyers.
     pub base_url: Option<String>,
-    /// `LANGUAGE`: of e-mails about products that have none of their own, such as `de`.
+    /// `LANGUAGE`: the language of e-mails about products that do not set their own, such as `de`.
     pub language: Language,
-    /// `EXPIRY_NOTICE_DAYS`: how many days before a key expires its buyer is told, 0 to 365; 14, and 0 tells nobody.
+    /// `EXPIRY_NOTICE_DAYS`: how many days before a key expires its buyer is notified, 0 to 365, by default 14. With 0
+    /// nobody is notified.
     pub expiry_notice: ExpiryNotice,
-    /// `TRUSTED_PROXIES`: networks or addresses, separated by commas.
+    /// `TRUSTED_PROXIES`: networks or addresses whose `X-Forwarded-For` is trusted, separated by commas.
     pub trusted_proxies: Vec<IpNet>,
     /// `LIMIT_PRODUCT`, `LIMIT_VALIDATE`, `LIMIT_WEBHOOK`, `LIMIT_ADMIN`, `LIMIT_FAILURES`, `LIMIT_RESEND`, `LIMIT_DESK`:
     /// requests per minute. `LIMIT_EVENTS`: events per minute and platform.
     pub quotas: Quotas,
-    /// `KEY_DAYS`, 1 to 36500 or -1 for ever, and `KEY_USES`, 1 to 2147483647 or -1 without limit.
+    /// `KEY_DAYS`, 1 to 36500, or -1 for ever; and `KEY_USES`, 1 to 2147483647, or -1 for no limit.
     pub terms: Terms,
-    /// The commerce platforms that there are secrets for.
+    /// The commerce platforms whose secrets are set.
     pub platforms: PlatformSettings,
 }
 
-/// A setting makes no sense, or is missing. Displays as its name and what it takes; never repeats its value.
+/// An invalid or missing setting. Displays as the setting's name and what it expects, and never repeats its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{name} {expected}")]
 pub struct SettingError {
@@ -83,13 +84,13 @@ pub struct SettingError {
 }
 
 impl SettingError {
-    /// The setting.
+    /// Returns the name of the setting.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// What it takes, as a phrase that follows its name.
+    /// Returns what the setting expects, as a phrase that follows its name.
     #[must_use]
     pub fn expected(&self) -> Invalid {
         self.expected
@@ -118,11 +119,11 @@ impl Settings {
 }
 
 impl Options {
-    /// Reads these settings alone, as [`Settings::read`] does.
+    /// Reads only these settings, as [`Settings::read`] does.
     ///
     /// # Errors
     ///
-    /// [`SettingError`] names the first setting that makes no sense.
+    /// [`SettingError`] names the first setting that is invalid.
     pub fn read(setting: impl Fn(&'static str) -> Option<String>) -> Result<Self, SettingError> {
         let mut options = Self { platforms: PlatformSettings::read(&setting)?, ..Self::default() };
         read_rows(OPTIONS, &mut options, &setting)?;

@@ -1,27 +1,29 @@
-//! Where a service keeps things.
+//! The stores of a service.
 
 use std::sync::Arc;
 
 use crate::store::{Catalog, CatalogEditor, Ledger, Posts, ProductNames};
 
-/// Where things are kept. An `Arc` of one store that does all of it converts into this.
+/// The stores of a service. An `Arc` of one store that does everything converts into this.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Stores {
-    /// Keys, orders and messages.
+    /// The store of keys, orders and messages.
     pub ledger: Arc<dyn Ledger>,
-    /// Products.
+    /// The catalog of products.
     pub catalog: Arc<dyn Catalog>,
-    /// Products, to be edited through the API; `None` if they are managed elsewhere.
+    /// The editor of products, for the API; `None` if products are managed elsewhere.
     pub editor: Option<Arc<dyn CatalogEditor>>,
-    /// Posts; `None` if there are none.
+    /// The store of posts; `None` if the service has no posts.
     pub posts: Option<Arc<dyn Posts>>,
-    /// What commerce platforms call products; `None` if only their own numbers count.
+    /// The commerce platforms' names for products; `None` if platform events can name products only by their numbers in
+    /// this service.
     pub names: Option<Arc<dyn ProductNames>>,
 }
 
 impl Stores {
-    /// A ledger, and a catalog that is managed elsewhere. There are no posts.
+    /// Returns stores with a catalog that is managed elsewhere. They have no editor, no posts and no
+    /// platforms' names.
     #[must_use]
     pub fn new(ledger: Arc<dyn Ledger>, catalog: Arc<dyn Catalog>) -> Self {
         Self { ledger, catalog, editor: None, posts: None, names: None }

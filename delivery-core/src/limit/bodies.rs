@@ -1,15 +1,16 @@
-//! Memory for the bodies of strangers.
+//! Memory for request bodies of unauthenticated senders.
 //!
-//! Whether a body is authentic is known once all of it is there. Until then it counts against one budget, and where that is
-//! exceeded, the body that has been open longest gives way: one that is held open to fill memory. A body that comes as fast as
-//! platforms send it is read before that, unless a stranger sends all of the budget within its few round trips.
+//! A body can be authenticated only once it is complete. Until then it counts against one budget. When the budget is
+//! exceeded, the body that has been open longest is dropped: it may be held open to fill memory. A body that arrives as
+//! fast as platforms send it is complete before that, unless somebody sends a whole budget of bytes within the few
+//! round trips that the body takes.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-/// How many bytes the bodies of strangers may hold, and what they hold.
+/// The bodies of unauthenticated senders that are being read, and how many bytes they may take.
 #[derive(Debug)]
 pub(crate) struct BodyBudget {
     limit: usize,
@@ -18,25 +19,25 @@ pub(crate) struct BodyBudget {
 
 #[derive(Debug, Default)]
 struct Open {
-    /// In the order in which they were begun.
+    /// By number, and so in the order in which they were begun.
     bodies: BTreeMap<u64, Blocks>,
     begun: u64,
-    /// The memory of all of them, in bytes.
+    /// The memory of all bodies together, in bytes.
     held: usize,
 }
 
-/// A body in blocks of one size: one buffer that grows would be copied again and again, and leave holes in the memory.
+/// A body in blocks of one size. A single buffer that grows would be copied repeatedly and fragment the memory.
 #[derive(Debug, Default)]
 struct Blocks(Vec<Vec<u8>>);
 
-/// A body that is being read. Its memory is given back when this is dropped.
+/// A body that is being read. Dropping this releases the body's memory.
 #[derive(Debug)]
 pub(crate) struct Kept<'a> {
     budget: &'a BodyBudget,
     number: u64,
 }
 
-/// The body had to give way to younger ones.
+/// The budget was exceeded, and the body was dropped because it had been open longest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GaveWay;
 
@@ -65,7 +66,7 @@ impl Blocks {
 }
 
 impl BodyBudget {
-    /// What bodies may hold where the host says nothing, in bytes: five hundred orders of the longest kind.
+    /// The default limit, in bytes: room for five hundred orders of the greatest length.
     pub(crate) const DEFAULT: usize = 32 << 20;
 
     pub(crate) fn new(limit: usize) -> Self {
@@ -86,7 +87,8 @@ impl BodyBudget {
 }
 
 impl Kept<'_> {
-    /// Adds what has come.
+    /// Adds a piece that has arrived. While the budget is exceeded, drops the body that has been open longest, which
+    /// may be this one.
     pub(crate) fn push(&self, piece: &[u8]) -> Result<(), GaveWay> {
         let mut open = self.budget.open();
         let Some(body) = open.bodies.get_mut(&self.number) else { return Err(GaveWay) };
@@ -104,7 +106,7 @@ impl Kept<'_> {
         Ok(())
     }
 
-    /// The whole body.
+    /// Returns the whole body.
     pub(crate) fn finish(self) -> Result<Bytes, GaveWay> {
         self.take().map(|body| body.0.concat().into()).ok_or(GaveWay)
     }
@@ -159,7 +161,7 @@ mod tests {
         for _ in 0..200 {
             let body = budget.begin();
             for _ in 0..10 {
-                // Those that gave way have nothing to hold.
+                // A body that was dropped refuses further pieces.
                 let _ = body.push(&[0; 1_000]);
                 assert!(budget.open().held <= limit);
             }

@@ -11,7 +11,7 @@ use super::{Decision, Identity, LimitError, Policy, Quota, RateLimiter, Subject}
 use crate::clock::Clock;
 
 const POLICIES: usize = 8;
-/// Identities remembered by default for each policy, and each kind of identity.
+/// The default number of identities remembered for each policy and each kind of identity.
 const DEFAULT_CAPACITY: usize = 1 << 20;
 /// Stands for [`Identity::Unknown`], and is greater than every IPv4 address.
 const UNKNOWN: u64 = 1 << 32;
@@ -39,26 +39,28 @@ struct Tables {
 }
 
 impl MemoryLimiter {
-    /// A limiter that measures time on `clock` and remembers up to a million subjects of each kind under each policy.
+    /// Returns a limiter that measures time on `clock` and remembers up to a million subjects of each kind under each
+    /// policy.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self::with_capacity(clock, DEFAULT_CAPACITY)
     }
 
-    /// A limiter that remembers `capacity` subjects of each kind under each policy, in shards of at least one.
+    /// Returns a limiter that remembers `capacity` subjects of each kind under each policy. Each of 64 shards gets an
+    /// equal share of the capacity, rounded up, and at least 1.
     #[must_use]
     pub fn with_capacity(clock: Arc<dyn Clock>, capacity: usize) -> Self {
         let tables = |_| Tables { v4: Table::new(capacity), v6: Table::new(capacity), keys: Table::new(capacity) };
         Self { clock, policies: std::array::from_fn(tables) }
     }
 
-    /// How many subjects are remembered now.
+    /// Returns how many subjects are remembered now.
     #[must_use]
     pub fn len(&self) -> usize {
         self.policies.iter().map(|tables| tables.v4.len() + tables.v6.len() + tables.keys.len()).sum()
     }
 
-    /// Whether no subject is remembered.
+    /// Returns whether no subject is remembered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -79,40 +79,40 @@ pub enum Policy {
     Admin,
     /// Fetches with a key that does not verify, per address.
     Failures,
-    /// New events, per commerce platform. Those beyond it are applied later.
+    /// New events, per commerce platform. Events beyond the quota are applied later.
     Events,
-    /// Requests for keys that were lost, per address.
+    /// Requests for lost keys, per address.
     Resend,
-    /// Views of the desk: per session, or per client address where the host signs its sellers in.
+    /// Views of the desk: per session, or per client address if the host application signs sellers in.
     Desk,
 }
 
-/// Who is counted.
+/// The client, key, platform or session whose requests are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Identity {
-    /// One key, by its id; one session of the desk, or one platform, by a digest.
+    /// A key, by its id. A session of the desk, or a platform, by a digest.
     Key(u128),
     /// An IPv4 client, by its address.
     V4(Ipv4Addr),
-    /// An IPv6 client, by its /64: a client that has one address of such a network usually has all of them.
+    /// An IPv6 client, by its /64: a client with one address of such a network usually has all of them.
     V6(u64),
-    /// A client whose address the host does not know; all of them share one allowance.
+    /// A client whose address is unknown. All such clients share one allowance.
     Unknown,
 }
 
-/// Who is counted, under which limit.
+/// An identity and the policy under which its requests are counted. Each such pair has its own window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_structs, reason = "a pair")]
 pub struct Subject {
-    /// Under which limit.
+    /// The policy under which the requests are counted.
     pub policy: Policy,
-    /// Who.
+    /// The client, key, platform or session.
     pub identity: Identity,
 }
 
-/// The quotas of all policies. `Default` has the published ones: 100, 60, 30, 10 and 60 requests, 600 events, 5
-/// requests for lost keys and 300 views of the desk, per minute.
+/// The quotas of all policies. The defaults, in the order of the fields, are 100, 60, 30, 10, 60, 600, 5 and 300
+/// requests per minute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal with `..Default::default()`")]
 pub struct Quotas {
@@ -128,9 +128,9 @@ pub struct Quotas {
     pub failures: Quota,
     /// New events, per commerce platform.
     pub events: Quota,
-    /// Requests for keys that were lost, per address.
+    /// Requests for lost keys, per address.
     pub resend: Quota,
-    /// Views of the desk: per session, or per client address where the host signs its sellers in.
+    /// Views of the desk: per session, or per client address if the host application signs sellers in.
     pub desk: Quota,
 }
 
@@ -140,14 +140,14 @@ pub struct Quotas {
 pub enum Decision {
     /// The request passes and was counted.
     Admitted {
-        /// How many more would pass now.
+        /// How many more requests would be admitted now.
         remaining: u32,
-        /// Until the oldest counted request leaves the window.
+        /// The time until the oldest counted request leaves the window.
         reset: Duration,
     },
     /// The request does not pass and was not counted.
     Refused {
-        /// The same request fits after exactly this time, if no other comes first.
+        /// The exact time after which the same request fits, if no other request of the subject is admitted first.
         retry_after: Duration,
     },
 }
@@ -162,7 +162,7 @@ pub struct LimitError {
 }
 
 impl Quota {
-    /// `limit` requests, 1 or more, in any 60 seconds.
+    /// Returns a quota of `limit` requests, 1 or more, in any 60 seconds.
     ///
     /// # Errors
     ///
@@ -172,13 +172,13 @@ impl Quota {
         Ok(Self { limit, window: Duration::from_mins(1) })
     }
 
-    /// How many requests.
+    /// Returns how many requests are admitted in a window.
     #[must_use]
     pub fn limit(self) -> NonZeroU32 {
         self.limit
     }
 
-    /// In any window of this length.
+    /// Returns the length of the window.
     #[must_use]
     pub fn window(self) -> Duration {
         self.window
@@ -186,7 +186,7 @@ impl Quota {
 }
 
 impl Quotas {
-    /// The quota of `policy`.
+    /// Returns the quota of `policy`.
     #[must_use]
     pub fn of(&self, policy: Policy) -> Quota {
         match policy {
@@ -221,7 +221,7 @@ impl Default for Quotas {
 }
 
 impl Policy {
-    /// The name in the `RateLimit` headers.
+    /// Returns the name of the policy in the `RateLimit` headers.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -238,7 +238,7 @@ impl Policy {
 }
 
 impl From<IpAddr> for Identity {
-    /// `::ffff:a.b.c.d` is the IPv4 address it stands for; other IPv6 addresses count by their /64.
+    /// Converts an address. `::ffff:a.b.c.d` counts as the IPv4 address `a.b.c.d`, any other IPv6 address by its /64.
     fn from(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Self::V4(address),
@@ -248,7 +248,7 @@ impl From<IpAddr> for Identity {
 }
 
 impl LimitError {
-    /// An error with its reason, lower-case and without secrets, and its cause for the log.
+    /// Returns an error with a reason, in lower case and without secrets, and with its cause for the log.
     #[must_use]
     pub fn new(reason: &'static str, source: Option<Box<dyn Error + Send + Sync>>) -> Self {
         Self { reason, source }

@@ -89,8 +89,8 @@ struct Unavailable {
 }
 
 impl RedisLimiter {
-    /// Connects to `url`, `redis://…`, at the first request. `pepper` is a secret that all servers have: see
-    /// [`Keyring::pepper`](crate::key::Keyring::pepper). Must be called within a Tokio runtime.
+    /// Returns a limiter that connects to `url`, `redis://…`, at the first request. `pepper` is a secret that all
+    /// servers share: see [`Keyring::pepper`](crate::key::Keyring::pepper). Must be called within a Tokio runtime.
     ///
     /// # Errors
     ///
@@ -117,11 +117,12 @@ impl RedisLimiter {
         })
     }
 
-    /// Answers if Redis answers, within seconds. Limits work without that: each server then counts by itself.
+    /// Checks that Redis answers within five seconds. The limits also work without Redis: each server then counts by
+    /// itself.
     ///
     /// # Errors
     ///
-    /// [`LimitError`] if it does not.
+    /// [`LimitError`] if Redis does not answer.
     pub async fn ping(&self) -> Result<(), LimitError> {
         let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let ping = redis::cmd("PING");
@@ -154,7 +155,7 @@ impl RedisLimiter {
         })
     }
 
-    /// The name of a subject's list. The name is a keyed hash, so that it does not reveal the subject.
+    /// Returns the name of a subject's list. The name is a keyed hash, so that it does not reveal the subject.
     fn name(&self, subject: &Subject) -> String {
         let identity = match subject.identity {
             Identity::Key(id) => [b"key".as_slice(), &id.to_be_bytes()].concat(),
@@ -167,7 +168,7 @@ impl RedisLimiter {
         format!("delivery:{}:{}", subject.policy.name(), BASE32_DNSSEC.encode(&short))
     }
 
-    /// Whether to query Redis, and why: because it is available, or to check whether it has recovered.
+    /// Returns whether to query Redis, and why: because it is available, or to check whether it has recovered.
     fn asking(&self) -> Option<Asking> {
         let mut unavailable = self.unavailable.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.monotonic();
@@ -210,14 +211,14 @@ impl RedisLimiter {
     }
 }
 
-/// Why Redis is asked.
+/// Why Redis is queried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asking {
     AsUsual,
     ToSee,
 }
 
-/// A connection that is made when it is needed.
+/// Returns a connection that is opened when it is first used.
 fn connection(client: &Client, patience: Duration) -> Result<ConnectionManager, RedisError> {
     let config = ConnectionManagerConfig::new()
         .set_number_of_retries(0)

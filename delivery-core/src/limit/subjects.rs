@@ -49,7 +49,7 @@ impl<K: Hash + Eq> Subjects<K> {
         self.slots.len()
     }
 
-    /// Decides for a subject that is in the table; `None` if it is not.
+    /// Decides about a request of a subject that is in the table. Returns `None` if the subject is not in the table.
     pub(super) fn admit_known(&mut self, subject: &K, hash: u64, now: u64, quota: Quota) -> Option<Decision> {
         let (_, slot) = self.slots.find_mut(hash, |(known, _)| known == subject)?;
         self.longest = self.longest.max(quota.window());
@@ -78,8 +78,8 @@ impl<K: Hash + Eq> Subjects<K> {
         })
     }
 
-    /// Decides for a subject that is not in the table, starting with `window`. The subject is added only if it is
-    /// admitted.
+    /// Decides about a request of a subject that is not in the table, starting with `window`. Adds the subject only if
+    /// the request is admitted.
     pub(super) fn admit_new(&mut self, subject: K, hash: u64, mut window: Window, now: u64, quota: Quota) -> Decision {
         self.longest = self.longest.max(quota.window());
         if window.is_over(now, quota.window()) {
@@ -99,7 +99,7 @@ impl<K: Hash + Eq> Subjects<K> {
         self.slots.insert_unique(hash, (subject, slot), |(known, _)| self.hasher.hash_one(known));
     }
 
-    /// A copy of a subject's window.
+    /// Returns a copy of a subject's window.
     pub(super) fn window(&self, subject: &K, hash: u64) -> Option<Window> {
         let (_, slot) = self.slots.find(hash, |(known, _)| known == subject)?;
         match slot.read() {
@@ -108,8 +108,8 @@ impl<K: Hash + Eq> Subjects<K> {
         }
     }
 
-    /// Whether there is room for one more subject. If necessary, first removes the subjects whose requests have all
-    /// left their windows.
+    /// Returns whether there is room for one more subject. If necessary, first removes the subjects whose requests have
+    /// all left their windows.
     pub(super) fn has_room(&mut self, now: u64, capacity: usize) -> bool {
         let full = self.slots.len() >= capacity && left(self.swept, now, SWEEP_EVERY);
         if full || self.slots.len() >= self.sweep_at {
@@ -144,7 +144,7 @@ fn is_over(slot: Slot, logs: &Slab<Window>, now: u64, length: Duration) -> bool 
     }
 }
 
-/// The decision about the first request in a window.
+/// Returns the decision about the first request in a window.
 fn first(quota: Quota) -> Decision {
     Decision::Admitted { remaining: quota.limit().get() - 1, reset: quota.window() }
 }

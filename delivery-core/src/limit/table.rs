@@ -17,7 +17,7 @@ const SHARDS: usize = 64;
 
 pub(super) struct Table<K> {
     hasher: RandomState,
-    /// On the heap: all tables together would fill a good part of a thread's stack while they are made.
+    /// Boxed: during construction, all tables together would fill a large part of a thread's stack.
     shards: Box<[Mutex<Subjects<K>>; SHARDS]>,
     shard_capacity: usize,
     /// Windows shared within prefix buckets. This lock is taken while the shard of the new subject is locked, and never
@@ -41,8 +41,8 @@ impl<K: Hash + Eq + Copy> Table<K> {
         self.shards.iter().map(|shard| lock(shard).len()).sum()
     }
 
-    /// Decides for a subject. If there is no room for the subject, the request counts in the window of its prefix
-    /// bucket.
+    /// Decides about a request of a subject. If there is no room for the subject, the request counts in the window of
+    /// its prefix bucket.
     pub(super) fn decide(&self, subject: K, prefix_bucket: K, quota: Quota, clock: impl Fn() -> u64) -> Decision {
         let hash = self.hasher.hash_one(subject);
         let mut shard = lock(self.shard(hash));
@@ -72,7 +72,7 @@ impl<K: Hash + Eq + Copy> Table<K> {
         })
     }
 
-    /// The shard of a subject, chosen by bits of the hash that the shard's own table does not use first.
+    /// Returns the shard of a subject, chosen by bits of the hash that the shard's own table does not use first.
     fn shard(&self, hash: u64) -> &Mutex<Subjects<K>> {
         let [first, ..] = &*self.shards;
         self.shards.get(usize::try_from(hash >> 32).unwrap_or_default() % SHARDS).unwrap_or(first)

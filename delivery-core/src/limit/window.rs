@@ -24,12 +24,12 @@ pub(super) enum Window {
 }
 
 impl Window {
-    /// A window in which one request was admitted.
+    /// Returns a window in which one request was admitted.
     pub(super) fn of(admitted: u64) -> Self {
         Self::Few(ArrayVec::from_iter([admitted]))
     }
 
-    /// The instant of the only counted request; `None` if there is none, or more than one.
+    /// Returns the instant of the only counted request, or `None` if there is none, or more than one.
     pub(super) fn only(&self) -> Option<u64> {
         self.oldest().filter(|_| self.len() == 1)
     }
@@ -39,7 +39,7 @@ impl Window {
         self.forget(now, quota);
         let limit = quota.limit().get() as usize;
         let counted = self.len();
-        // The request fits once fewer than `limit` are counted, that is when this one leaves the window.
+        // The request fits once fewer than `limit` requests are counted, that is when `blocking` leaves the window.
         if let Some(blocking) = counted.checked_sub(limit).and_then(|index| self.get(index)) {
             return Decision::Refused { retry_after: until_left(blocking, now, quota) };
         }
@@ -49,7 +49,7 @@ impl Window {
         Decision::Admitted { remaining, reset: until_left(oldest, now, quota) }
     }
 
-    /// Whether all counted requests have left a window of this length, so that removing the subject changes no
+    /// Returns whether all counted requests have left a window of this length, so that removing the subject changes no
     /// decision.
     pub(super) fn is_over(&self, now: u64, length: Duration) -> bool {
         let latest = self.len().checked_sub(1).and_then(|index| self.get(index));
@@ -99,12 +99,12 @@ impl Default for Window {
     }
 }
 
-/// An instant in nanoseconds. The highest bit stays clear for 292 years.
+/// Converts an instant to nanoseconds. The highest bit stays clear for 292 years.
 pub(super) fn nanoseconds(instant: Duration) -> u64 {
     u64::try_from(instant.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Whether a request has left a window of this length.
+/// Returns whether a request has left a window of this length.
 pub(super) fn left(admitted: u64, now: u64, length: Duration) -> bool {
     Duration::from_nanos(now.saturating_sub(admitted)) >= length
 }
@@ -122,12 +122,13 @@ mod tests {
 
     #[test]
     fn a_window_of_few_is_a_cache_line() {
-        // What a slab keeps: a window, or that there is none.
+        // An entry of a slab is as large as an optional window.
         assert_eq!((size_of::<Option<Window>>(), align_of::<Window>()), (64, 64));
     }
 
     proptest! {
-        /// Against a brute-force window: exactly what fits is admitted, and `retry_after` is neither early nor late.
+        /// Compares with a brute-force window: exactly the requests that fit are admitted, and `retry_after` is neither
+        /// early nor late.
         #[test]
         fn admits_exactly_what_fits(limit in 1_u32..12, steps in prop::collection::vec(0_u64..40_000, 1..200)) {
             let quota = Quota::per_minute(limit).unwrap();

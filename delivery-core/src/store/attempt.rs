@@ -1,28 +1,29 @@
-//! How often, and how, an operation is tried that conflicts with another server's.
+//! How, and how often, an operation is attempted that conflicts with an operation of another server.
 //!
-//! An operation is tried [optimistically](Attempt::Optimistic), then on rows that were [just read](Attempt::Reloaded), then
-//! on rows that are [locked](Attempt::Locking). The first two write a row only if it still is the version that the plan
-//! began with. Locked keys cannot change; only an order that is inserted meanwhile can still conflict, and is there the next
-//! time. [`MAX_ATTEMPTS`] bounds them all. SQLite has one writer and never gets beyond the first.
+//! The first attempt is [optimistic](Attempt::Optimistic), the second plans on [freshly read](Attempt::Reloaded) rows,
+//! and all further attempts on [locked](Attempt::Locking) rows. The first two write a row only if its version is still
+//! the one that was loaded. Locked keys cannot change, so a locking attempt conflicts only if another server inserts
+//! the same order meanwhile; the next attempt then finds that order. [`MAX_ATTEMPTS`] limits the number of attempts.
+//! SQLite has one writer, so its first attempt never conflicts.
 
-/// What a batch is planned on.
+/// How the rows are obtained on which a batch is planned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(clippy::exhaustive_enums, reason = "a store handles each")]
 pub enum Attempt {
     /// Rows may come from a cache, and purchases may be assumed absent without a query.
     Optimistic,
-    /// Rows are read.
+    /// Rows are read, not taken from a cache.
     Reloaded,
     /// Rows are locked, then read.
     Locking,
 }
 
-/// How often an operation of a batch is tried before its caller is told of the conflict.
+/// How often an operation of a batch is attempted before its caller gets `StoreError::Conflict`.
 #[cfg(any(feature = "sqlite", feature = "postgres", all(test, shuttle)))]
 pub(super) const MAX_ATTEMPTS: u32 = 10;
 
 impl Attempt {
-    /// What is tried after a conflict.
+    /// Returns the kind of attempt that follows a conflict.
     #[must_use]
     pub fn next(self) -> Self {
         match self {

@@ -14,19 +14,19 @@ use crate::post::{Category, NewPost, Post, PostId};
 use crate::product::{Listing, NewProduct, Product, ProductId, RefName};
 use crate::terms::NEVER;
 
-/// The products that are sold. See the [module documentation](super) for how to implement it.
+/// The catalog of products. The [module documentation](super) explains how to implement it.
 #[async_trait]
 pub trait Catalog: Debug + Send + Sync + 'static {
-    /// The product with this number, archived or not. The `Arc` must be the same while the product is: it carries the
-    /// encoded answer.
+    /// Returns the product with this number, archived or not. As long as the product does not change, every call must
+    /// return the same `Arc`, because it caches the encoded response.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the catalog cannot be read.
     async fn product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError>;
 
-    /// All products that are not archived, by number, without their content. The `Arc` must be the same while nothing changes: the
-    /// list is then encoded once.
+    /// Returns all products that are not archived, by number, without their content. As long as nothing changes, every
+    /// call must return the same `Arc`, so that the list is encoded only once.
     ///
     /// # Errors
     ///
@@ -34,25 +34,25 @@ pub trait Catalog: Debug + Send + Sync + 'static {
     async fn products(&self) -> Result<Arc<Vec<Listing>>, StoreError>;
 }
 
-/// A catalog that can be edited. Every server that shares it serves a change within a second. A change and its entry in the
-/// audit log are one commit.
+/// A catalog that can be edited. All servers that share the catalog serve a change within a second. A change and its
+/// audit entry are one commit.
 #[async_trait]
 pub trait CatalogEditor: Catalog + ProductNames {
-    /// Adds a product durably under a number of its own.
+    /// Adds a product durably and gives it a new number.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Refused`] if another product has the host's name for it, or a platform's; another [`StoreError`] if nothing
-    /// was added.
+    /// [`StoreError::Refused`] if another product already has the host application's name or a platform's name for this
+    /// one; another [`StoreError`] if nothing was added.
     async fn add_product(&self, product: NewProduct, edit: Edit) -> Result<Arc<Product>, StoreError>;
 
-    /// Adds a product as [`add_product`](Self::add_product), unless one that is not archived says the same in everything: that
-    /// one is returned then. A form that is sent twice adds one. A service does not call this twice at a time; a store that
-    /// several servers share has them take turns.
+    /// Adds a product like [`add_product`](Self::add_product), unless a product with identical facts exists that is not
+    /// archived; that one is returned then. A form that is submitted twice thus adds one product. The service makes one
+    /// such call at a time; a store that several servers share must serialize the calls of different servers.
     ///
     /// # Errors
     ///
-    /// As [`add_product`](Self::add_product).
+    /// As for [`add_product`](Self::add_product).
     async fn add_product_once(&self, product: NewProduct, edit: Edit) -> Result<Arc<Product>, StoreError> {
         for listed in self.products().await?.iter().filter(|listed| product.is_called(&listed.name)) {
             let found = self.product(listed.id).await?;
@@ -63,20 +63,20 @@ pub trait CatalogEditor: Catalog + ProductNames {
         self.add_product(product, edit).await
     }
 
-    /// The product that the host [calls](crate::HostRef) so, archived or not.
+    /// Returns the product to which the host application gave this [name](crate::HostRef), archived or not.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the catalog cannot be read.
     async fn product_called(&self, host_ref: &HostRef) -> Result<Option<Arc<Product>>, StoreError>;
 
-    /// Replaces what a product says, durably; `None` if there is no such product. It stays archived if it is. If `was` is given,
-    /// the product must still say that.
+    /// Replaces all facts of a product, durably; returns `None` if there is no such product. An archived product stays
+    /// archived. If `was` is given, the product is changed only if its facts still equal `was`.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Conflict`] if it says something else than `was`; [`StoreError::Refused`] if another product has a name of it;
-    /// another [`StoreError`] if nothing was changed.
+    /// [`StoreError::Conflict`] if the facts differ from `was`; [`StoreError::Refused`] if another product already has
+    /// one of the new names; another [`StoreError`] if nothing was changed.
     async fn update_product(
         &self,
         id: ProductId,
@@ -85,8 +85,8 @@ pub trait CatalogEditor: Catalog + ProductNames {
         edit: Edit,
     ) -> Result<Option<Arc<Product>>, StoreError>;
 
-    /// Archives a product, durably: it is neither listed nor sold any more, and keys sold before still fetch it. Archiving it
-    /// again changes nothing. `None` if there is no such product.
+    /// Archives a product, durably: it is no longer listed or sold, but keys that were already sold can still fetch it.
+    /// Archiving it again changes nothing. Returns `None` if there is no such product.
     ///
     /// # Errors
     ///
@@ -94,37 +94,40 @@ pub trait CatalogEditor: Catalog + ProductNames {
     async fn archive_product(&self, id: ProductId, edit: Edit) -> Result<Option<Arc<Product>>, StoreError>;
 }
 
-/// What commerce platforms call the products.
+/// The names that commerce platforms have for products.
 #[async_trait]
 pub trait ProductNames: Debug + Send + Sync + 'static {
-    /// The number of the product that the platform `source` calls `name`, whether it is archived or not; `None` if there is none.
+    /// Returns the number of the product that the platform `source` calls `name`, archived or not; `None` if no product
+    /// has this name.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if nobody can tell.
+    /// [`StoreError`] if the catalog cannot be read.
     async fn product_named(&self, source: &Source, name: &RefName) -> Result<Option<ProductId>, StoreError>;
 }
 
 /// Posts that announce something.
 #[async_trait]
 pub trait Posts: Debug + Send + Sync + 'static {
-    /// Posts that match `query`, newest first, as far as they hold 1 MiB of content together. The `Arc` must be the same while
-    /// the same posts are in the list, whatever the query: the list is then encoded once.
+    /// Returns the posts that match `query`, newest first. The list ends before the first post with which the contents
+    /// would exceed 1 MiB in total. While a list has the same unchanged posts, every call must return the same `Arc`,
+    /// whatever the query, so that the list is encoded only once.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the posts cannot be read.
     async fn posts(&self, query: &PostQuery) -> Result<Arc<Vec<Post>>, StoreError>;
 
-    /// Adds a post durably under a number of its own.
+    /// Adds a post durably and gives it a new number.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if nothing was added.
     async fn add_post(&self, post: NewPost, edit: Edit) -> Result<Post, StoreError>;
 
-    /// Adds a post as [`add_post`](Self::add_post), unless the newest one says the same but for its time: that one is returned
-    /// then. Servers take turns as with [`add_product_once`](CatalogEditor::add_product_once).
+    /// Adds a post like [`add_post`](Self::add_post), unless it differs from the newest post at most in its time; the
+    /// newest post is returned then. Calls of different servers are serialized as for
+    /// [`add_product_once`](CatalogEditor::add_product_once).
     ///
     /// # Errors
     ///
@@ -137,18 +140,19 @@ pub trait Posts: Debug + Send + Sync + 'static {
         }
     }
 
-    /// The post with this number, published or not; `None` if there is none.
+    /// Returns the post with this number, published or not; `None` if there is no such post.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the posts cannot be read.
     async fn post(&self, id: PostId) -> Result<Option<Post>, StoreError>;
 
-    /// Replaces what a post says, durably; `None` if there is no such post. If `was` is given, the post must still say that.
+    /// Replaces all facts of a post, durably; returns `None` if there is no such post. If `was` is given, the post is
+    /// changed only if its facts still equal `was`.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Conflict`] if it says something else than `was`; another [`StoreError`] if nothing was changed.
+    /// [`StoreError::Conflict`] if the facts differ from `was`; another [`StoreError`] if nothing was changed.
     async fn update_post(
         &self,
         id: PostId,
@@ -157,7 +161,7 @@ pub trait Posts: Debug + Send + Sync + 'static {
         edit: Edit,
     ) -> Result<Option<Post>, StoreError>;
 
-    /// Deletes a post, durably. Returns whether there was one.
+    /// Deletes a post, durably. Returns whether the post existed.
     ///
     /// # Errors
     ///
@@ -165,33 +169,33 @@ pub trait Posts: Debug + Send + Sync + 'static {
     async fn delete_post(&self, id: PostId, edit: Edit) -> Result<bool, StoreError>;
 }
 
-/// Which posts to look for.
+/// The conditions of a search for posts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal")]
 pub struct PostQuery {
-    /// Of this category; of any if `None`.
+    /// Only posts of this category; posts of every category if `None`.
     pub category: Option<Category>,
-    /// Published at this instant or before.
+    /// Only posts published at or before this time.
     pub until: DateTime<Utc>,
-    /// At most so many.
+    /// The most posts to return.
     pub limit: usize,
 }
 
-/// Whether two posts say the same but for their times.
+/// Returns whether two posts differ at most in their times.
 pub(super) fn are_alike(post: &Post, other: &NewPost) -> bool {
     *post.facts() == other.clone().published_at(post.published_at())
 }
 
-/// Refuses if there is something else than what `was` there.
+/// Returns a conflict if the current facts and the expected facts `was` differ.
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub(super) fn unchanged<T: PartialEq>(is: Option<&T>, was: Option<&T>) -> Result<(), StoreError> {
     let is_other = is.zip(was).is_some_and(|(is, was)| is != was);
     if is_other { Err(StoreError::Conflict { source: None }) } else { Ok(()) }
 }
 
-/// The content that one list has at most, in bytes: 1 MiB. What comes after that is left out.
+/// The most content in one list of posts, in bytes: 1 MiB. Posts that exceed it are left out.
 pub(crate) const MOST_CONTENT: usize = 1 << 20;
-/// How many of the first posts, whose contents have these lengths, fit into a list.
+/// Returns how many of the first posts fit into a list, given the lengths of their contents in bytes.
 pub(crate) fn fitting(lengths: impl IntoIterator<Item = usize>) -> usize {
     let sums = lengths.into_iter().scan(0_usize, |sum, length| {
         *sum = sum.saturating_add(length);

@@ -1,9 +1,9 @@
-//! A time of day that is never set back while the process lives.
+//! A time of day that is never set back while the process runs.
 //!
-//! An operator, or NTP, may set the system's clock back by an hour: e-mails that are due would then wait an hour more. A
-//! store that has no clock of its own measures on the monotonic clock how far the time of day has fallen behind, and adds
-//! that. It measures the *system's* clocks, and corrects whatever clock its caller uses by as much: a test's clock is not
-//! touched.
+//! An operator or NTP may set the system clock back by an hour; e-mails that are due would then wait an hour longer. A
+//! store whose database has no clock of its own therefore measures, by the monotonic clock, how far the time of day has
+//! fallen behind, and adds that difference to the times of its callers. It compares only the *system's* two clocks, so
+//! a caller's own clock, such as a test's, has no influence on the difference.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -12,15 +12,15 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::clock::{Clock, SystemClock};
 
-/// Smaller differences are no jump.
+/// Differences up to this one do not count as a clock that was set back.
 const JUMP: TimeDelta = TimeDelta::seconds(2);
 
-/// The latest time of day, and the monotonic time it was seen at.
+/// The latest time of day, and the monotonic time at which it was read.
 #[derive(Debug, Default)]
 pub(super) struct SteadyClock(Mutex<Option<(DateTime<Utc>, Duration)>>);
 
 impl SteadyClock {
-    /// `at` as it would be if the system's clock had never been set back.
+    /// Returns what `at` would be if the system clock had never been set back.
     pub(super) fn corrected(&self, at: DateTime<Utc>) -> DateTime<Utc> {
         let behind = self.behind(SystemClock.now(), SystemClock.monotonic());
         at.checked_add_signed(behind).unwrap_or(at)
@@ -48,7 +48,7 @@ mod tests {
     fn time_goes_on_when_the_clock_is_set_back_and_follows_it_forward() {
         let steady = SteadyClock::default();
         let at = |seconds| DateTime::from_timestamp(seconds, 0).unwrap();
-        // Time of day, monotonic time, what is added: all in seconds.
+        // Time of day, monotonic time, expected correction: all in seconds.
         for (wall, monotonic, behind) in [
             (1000, 0, 0),
             (1010, 10, 0),

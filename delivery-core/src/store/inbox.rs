@@ -1,4 +1,4 @@
-//! The inbox of a store: events of commerce platforms.
+//! The inbox: events of commerce platforms as a store keeps them.
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -9,23 +9,25 @@ use crate::ledger::{Deal, Edit, EventOutcome, InboxEvent, ReferenceKind, UNKNOWN
 use crate::order::{OrderId, Source};
 use crate::product::RefName;
 
-/// Which events to look for.
+/// The conditions of a search for platform events.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal")]
 pub struct InboxQuery {
-    /// With this outcome; with any, or none yet, if `None`. Of those that need attention and wait for the same product, only the newest.
+    /// Only events with this outcome; all events, also those without an outcome, if `None`. Of the events that need
+    /// attention because of the same unknown product, only the newest is listed.
     pub outcome: Option<EventOutcome>,
-    /// Before this number: the next page.
+    /// Only events below this number: [`Page::next`] of the previous page.
     pub before: Option<i64>,
-    /// How many a page; 0 counts as 1, more than 1,000 as 1,000.
+    /// Events per page, from 1 to 1,000; other values are clamped to this range.
     pub limit: usize,
 }
 
-/// Events of platforms, for stores that keep them.
+/// Platform events, for stores that keep them.
 #[async_trait]
 pub trait Inbox: Send + Sync {
-    /// Leases up to `limit` events that are due at `now`, the longest due first, until `lease_until`: nobody else is given them
-    /// before. What events come to does not depend on their order. Counts as an attempt.
+    /// Leases up to `limit` events that are due at `now`; those that have been due longest are leased first. The leases
+    /// end at `lease_until`; until then no other worker gets these events. Each claim counts as an attempt. The
+    /// outcomes of events do not depend on the order in which they are applied.
     ///
     /// # Errors
     ///
@@ -37,12 +39,13 @@ pub trait Inbox: Send + Sync {
         limit: usize,
     ) -> Result<Vec<InboxEvent>, StoreError>;
 
-    /// Makes events that wait for the seller due at `now`, and resets their attempts: those of one platform or of all, received at
-    /// `since` or later or at any time. Returns how many.
+    /// Makes events that need the seller's attention due at `now` and resets their attempts: events of the platform
+    /// `source` (of all platforms if `None`), received at or after `since` (at any time if `None`). Returns how many
+    /// events were made due.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if some were possibly not made due.
+    /// [`StoreError`] if some events may not have been made due.
     async fn retry_entries(
         &self,
         source: Option<&Source>,
@@ -50,67 +53,71 @@ pub trait Inbox: Send + Sync {
         now: DateTime<Utc>,
     ) -> Result<u64, StoreError>;
 
-    /// Events that match `query`, newest first. Of those that have the same [`group`](InboxQuery::group), only the newest is listed.
+    /// Returns the events that match `query`, newest first. Of the events with the same [`group`](InboxQuery::group),
+    /// only the newest is listed.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the store cannot be read.
     async fn entries(&self, query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError>;
 
-    /// The address of a customer that was told last, if one was.
+    /// Returns the address that a platform last reported for a customer; `None` if it has not reported any.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the store cannot be read.
     async fn customer(&self, source: &Source, reference: &OrderId) -> Result<Option<Email>, StoreError>;
 
-    /// The deal that a platform's reference leads to; `None` if it leads to none. References of deals that turned out to be one
-    /// lead to that one.
+    /// Returns the deal to which a platform's reference leads; `None` if it leads to no deal. The references of merged
+    /// deals lead to the deal that they were merged into.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the store cannot be read.
     async fn deal(&self, source: &Source, kind: ReferenceKind, name: &OrderId) -> Result<Option<Deal>, StoreError>;
 
-    /// Puts all that a platform sells under a name aside, past and to come, or no longer; and enters that into the audit log, in one
-    /// commit. If it is so already, nothing is changed.
+    /// Dismisses everything that a platform sells under `name`, past and future, or lifts that dismissal if
+    /// `is_dismissed` is false. The change and its audit entry are one commit. Changes nothing if the name is already
+    /// in the requested state.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if it was possibly not changed.
+    /// [`StoreError`] if the change may not have been saved.
     async fn dismiss(&self, source: &Source, name: &RefName, is_dismissed: bool, edit: Edit) -> Result<(), StoreError>;
 
-    /// Whether all that a platform sells under a name is put aside.
+    /// Returns whether everything that a platform sells under `name` is dismissed.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the store cannot be read.
     async fn is_dismissed(&self, source: &Source, name: &RefName) -> Result<bool, StoreError>;
 
-    /// Deletes events that are done and were received before `before`. Returns how many. What they came to stays.
+    /// Deletes events that are done and were received before `before`; their effects stay. Returns how many events were
+    /// deleted.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if not all may have been deleted.
+    /// [`StoreError`] if some of these events may not have been deleted.
     async fn prune_inbox(&self, before: DateTime<Utc>) -> Result<u64, StoreError>;
 }
 
 impl InboxQuery {
-    /// The number of events on a page.
+    /// Returns the number of events on a page.
     #[must_use]
     pub fn page_size(&self) -> usize {
         super::page_size(self.limit)
     }
 
-    /// Whether `entry` matches.
+    /// Returns whether `entry` matches, apart from the [grouping](Self::group).
     #[must_use]
     pub fn matches(&self, entry: &InboxEvent) -> bool {
         self.outcome.is_none_or(|outcome| entry.outcome == Some(outcome))
             && self.before.is_none_or(|before| entry.number < before)
     }
 
-    /// The platform and the reason of an event that waits for a product, if the query is for events that need attention: a product that
-    /// is not sold here is one line, however often it is sold.
+    /// Returns the platform and the reason of an event that waits for an unknown product, if the query is for events
+    /// that need attention. The list shows one event per group, so that an unknown product is one line however often it
+    /// is sold.
     #[must_use]
     pub fn group<'e>(&self, entry: &'e InboxEvent) -> Option<(&'e Source, &'e str)> {
         let reason = entry.reason.as_deref().filter(|reason| reason.starts_with(UNKNOWN_PRODUCT))?;

@@ -1,28 +1,28 @@
-//! Looking at a database without changing it.
+//! Inspecting a database without changing it.
 
 use crate::key::Acceptance;
 
-/// What was found at the address of a database.
+/// The result of inspecting the database at an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Inspection {
-    /// What it runs on, such as `SQLite 3.51.3` or `PostgreSQL 17.2`.
+    /// The database and its version, such as `SQLite 3.51.3` or `PostgreSQL 17.2`.
     pub engine: String,
-    /// Whether there is a store, and whether opening it would change its schema.
+    /// Whether the database contains a store, and whether opening the store would change its schema.
     pub schema: Schema,
-    /// Whether the store may be used with the secrets that were asked about; `None` if there is no store.
+    /// Whether the store may be used with the given signing secrets; `None` if there is no store.
     pub acceptance: Option<Acceptance>,
 }
 
-/// What there is of a store.
+/// The state of a store's schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Schema {
-    /// Nothing: opening makes it.
+    /// There is no schema: opening the store creates it.
     Missing,
-    /// The schema of an older version: opening brings it up to date.
+    /// The schema is that of an older version: opening the store migrates it.
     Older,
-    /// The schema of this version.
+    /// The schema is that of this version.
     Current,
 }
 

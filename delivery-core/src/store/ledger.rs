@@ -1,4 +1,4 @@
-//! The ledger: issuing, finding and changing keys. Its semantics stand once, for every store.
+//! The ledger: issuing, finding and changing keys. Its semantics are written once, for every store.
 
 use std::time::Duration;
 
@@ -17,38 +17,39 @@ use crate::ledger::{
     Operation, Outcome, Received, Refused, Resend, ResendKey, RotateKey, Successor,
 };
 
-/// Keys, orders and messages: what is atomic together.
+/// A ledger of keys, orders and messages that change atomically together.
 ///
-/// A ledger answers [operations](Operation) and finds keys. The other methods submit an operation and return its answer; no
-/// ledger writes them anew.
+/// A ledger executes [operations](Operation) and finds keys. The other methods submit an operation and return its
+/// answer; no ledger overrides them.
 ///
-/// Every [`Storage`] is a ledger. `SqliteStore` and `PostgresStore` are
-/// ledgers that commit many callers' operations at once.
+/// Every [`Storage`] is a ledger. `SqliteStore` and `PostgresStore` are ledgers that commit the operations of many
+/// callers at once.
 #[async_trait]
 pub trait Ledger: Backend {
-    /// Does what an operation asks for. Its answer is given once what it wrote is durable. An operation that was submitted
-    /// completes even if the caller stops waiting. Operations on one key are applied one after another.
+    /// Executes an operation. Returns its answer once everything that it wrote is durable. Operations on the same key
+    /// are applied one after another. `SqliteStore` and `PostgresStore` complete a submitted operation even if the
+    /// caller stops waiting.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if nothing was written. After [`StoreError::Unknown`] it may have been.
+    /// [`StoreError`] if nothing was written. After [`StoreError::Unknown`] the operation may have been written.
     async fn submit(&self, operation: Operation) -> Result<Answer, StoreError>;
 
-    /// The key as the last acknowledged change left it; `None` if it is unknown.
+    /// Returns the key as the last acknowledged change left it; `None` if the key is unknown.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the store cannot be read.
     async fn find(&self, id: KeyId) -> Result<Option<Key>, StoreError>;
 
-    /// Issues a key. The key, the identity of its purchase, its messages, which are due at once, and the audit entry of whoever
-    /// issues it by hand are one commit. If the purchase has a key already, that key is returned and nothing is written, not
-    /// even a message.
+    /// Issues a key. One commit writes the key, the identity of its purchase, its messages, which are due at once, and,
+    /// if a person issues the key by hand, the audit entry. If the purchase already has a key, returns that key and
+    /// writes nothing, not even a message.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if nothing was issued. After [`StoreError::Unknown`] the key may have been issued; issuing it again for
-    /// the same order is safe.
+    /// [`StoreError`] if nothing was issued. After [`StoreError::Unknown`] the key may have been issued; issuing it
+    /// again for the same order is safe.
     async fn issue(&self, sale: NewSale) -> Result<Issue, StoreError> {
         match self.submit(Operation::Issue(Box::new(sale))).await? {
             Answer::Issued(issue) => Ok(issue),
@@ -56,13 +57,13 @@ pub trait Ledger: Backend {
         }
     }
 
-    /// Applies `change` by [`Key::apply`]. Returns the key as changed, once that is durable, or the refusal with the key, which
-    /// is as it was; `None` if the key is unknown. Changes to one key are applied one after another. `messages` are queued in
-    /// the same commit, and not if the change is refused or changes nothing.
+    /// Applies `change` by [`Key::apply`]. Returns the changed key once the change is durable, or the refusal with the
+    /// unchanged key; `None` if the key is unknown. Changes of one key are applied one after another. `messages` are
+    /// queued in the same commit, unless the change is refused or changes nothing.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the change did not happen. After [`StoreError::Unknown`] it may have happened.
+    /// [`StoreError`] if the key was not changed. After [`StoreError::Unknown`] it may have been changed.
     async fn change(
         &self,
         id: KeyId,
@@ -75,12 +76,13 @@ pub trait Ledger: Backend {
         }
     }
 
-    /// Sends a key to its buyer again, to another address if it was wrong: both are one commit, with their audit entries. Returns the
-    /// key; or the refusal if it is revoked. `None` if it is unknown.
+    /// Sends a key to its buyer again and, if the address was wrong, corrects it; both are one commit, with their audit
+    /// entries. Returns the key, or the refusal if the key is revoked or its buyer was erased; `None` if the key is
+    /// unknown.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if nothing was queued. After [`StoreError::Unknown`] it may have been.
+    /// [`StoreError`] if no message was queued. After [`StoreError::Unknown`] it may have been queued.
     async fn resend(&self, id: KeyId, resend: Resend) -> Result<Option<Result<Key, Refused>>, StoreError> {
         match self.submit(Operation::Resend(Box::new(ResendKey { key: id, resend }))).await? {
             Answer::Changed(changed) => Ok(changed),
@@ -88,14 +90,14 @@ pub trait Ledger: Backend {
         }
     }
 
-    /// Withdraws the key `id`, whose text leaked, and issues its successor by [`Key::rotate`], in one commit with audit entries
-    /// and messages. The purchase belongs to the successor from then on. Returns the successor; the one that it has already, if
-    /// it was rotated before; or the refusal. `None` if the key is unknown.
+    /// Revokes the key `id`, whose text leaked, and issues its successor by [`Key::rotate`], in one commit with audit
+    /// entries and messages. From then on the purchase belongs to the successor. Returns the new successor, the
+    /// existing one if the key was rotated before, or the refusal; `None` if the key is unknown.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if nothing was changed. After [`StoreError::Unknown`] it may have been; rotating it again answers with the
-    /// successor that it has then.
+    /// [`StoreError`] if nothing was changed. After [`StoreError::Unknown`] the key may have been rotated; rotating it
+    /// again then returns its successor.
     async fn rotate(&self, id: KeyId, successor: Successor) -> Result<Option<Result<Issue, Refused>>, StoreError> {
         match self.submit(Operation::Rotate(Box::new(RotateKey { key: id, successor }))).await? {
             Answer::Rotated(rotated) => Ok(rotated),
@@ -103,14 +105,16 @@ pub trait Ledger: Backend {
         }
     }
 
-    /// Uses a key, unless the same request has used it: within [24 hours](crate::ledger::IDEMPOTENCY_WINDOW) the next [ten](crate::ledger::MOST_REPEATS) of the same name
-    /// are answered like the first, and count nothing, also if the key is expired or used up meanwhile. The count and the request
-    /// are one commit. Returns the refusal if the key may not be used, or if the request was about another product; `None` if the
-    /// key is unknown. Only for a store that has an [`office`](Backend::office).
+    /// Uses a key, unless the same request has already used it: within [24 hours](crate::ledger::IDEMPOTENCY_WINDOW), the first
+    /// [ten](crate::ledger::MOST_REPEATS) repetitions of a request are answered without counting a use, even if the key has
+    /// expired or was used up in the meantime. The count and the request are one commit. Returns the refusal if the key
+    /// may not be used or the request was first made for another product; `None` if the key is unknown. Requires a
+    /// store with an [`office`](Backend::office).
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if nothing was counted. After [`StoreError::Unknown`] it may have been; the same request is safe.
+    /// [`StoreError`] if no use was counted. After [`StoreError::Unknown`] it may have been counted; repeating the same
+    /// request is safe.
     async fn fetch(&self, id: KeyId, fetch: Fetch) -> Result<Option<Result<Fetched, Refused>>, StoreError> {
         match self.submit(Operation::Fetch(FetchProduct { key: id, fetch })).await? {
             Answer::Fetched(fetched) => Ok(fetched),
@@ -118,12 +122,14 @@ pub trait Ledger: Backend {
         }
     }
 
-    /// Keeps an event of a commerce platform, applies it, and says what it came to, in one commit. An event that the inbox has
-    /// changes nothing, unless it waits there and the call says that it [is a retry](InboundEvent::is_retry).
+    /// Stores an event of a commerce platform, applies it and returns the result, in one commit. An event that is
+    /// already in the inbox changes nothing, unless the call [is a retry](InboundEvent::is_retry) and the event waits,
+    /// or a person has a dismissed event applied.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if nothing was kept. After [`StoreError::Unknown`] it may have been; receiving it again is safe.
+    /// [`StoreError`] if nothing was stored. After [`StoreError::Unknown`] the event may have been stored; receiving it
+    /// again is safe.
     async fn receive(&self, receipt: InboundEvent) -> Result<Received, StoreError> {
         match self.submit(Operation::Receive(Box::new(receipt))).await? {
             Answer::Received(received) => Ok(*received),
@@ -131,17 +137,17 @@ pub trait Ledger: Backend {
         }
     }
 
-    /// Ends a lease with what became of the message. A lease that went to somebody else changes nothing.
+    /// Ends a lease and records what became of the message. Changes nothing if the message was leased again since.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the outcome may not have been kept; the lease then runs out and the message is claimed again.
+    /// [`StoreError`] if the outcome may not have been saved; the lease then runs out and the message is claimed again.
     async fn complete_message(&self, lease: Lease, outcome: Outcome) -> Result<(), StoreError> {
         self.submit(Operation::Complete(CompleteMessage { lease, outcome })).await.map(drop)
     }
 }
 
-/// A fault of the ledger.
+/// Returns the error for an answer that belongs to another kind of operation, which only a faulty ledger gives.
 fn of_another_operation() -> StoreError {
     StoreError::corrupt("the answer of another operation")
 }
@@ -161,13 +167,13 @@ impl<S: Storage> Ledger for S {
 
 /// The longest pause before another attempt, in milliseconds.
 const LONGEST_PAUSE: u32 = 64;
-/// How long an operation that conflicts is tried again, once it is its turn.
+/// How long a conflicting operation is retried once it holds [`TURN`].
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Held by an operation that has conflicted. Of a hundred callers in this process that race for a key, each would otherwise be
-/// tried up to a hundred times, for only one of them succeeds at a time.
+/// Held by an operation while it is retried after a conflict. If a hundred callers in this process race for a key, only
+/// one of them succeeds at a time; without this lock, each would be attempted up to a hundred times.
 static TURN: Mutex<()> = Mutex::const_new(());
 
-/// Loads, plans and persists one operation, until it does not conflict.
+/// Loads, plans and persists one operation, and retries it until it does not conflict or [`PATIENCE`] has run out.
 async fn run(store: &impl Storage, operation: Operation) -> Result<Answer, StoreError> {
     let operation = [operation];
     let mut attempt = Attempt::Optimistic;
@@ -182,7 +188,7 @@ async fn run(store: &impl Storage, operation: Operation) -> Result<Answer, Store
         if let Some(answer) = try_once(store, &operation, attempt).await? {
             return Ok(answer);
         }
-        // Another process races for the key. Pauses that grow and differ, so that the two do not meet again.
+        // Another process is racing for the key. The pauses grow and vary, so that the two do not collide again.
         let most = 1_u32.checked_shl(conflicts).unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE);
         let pause = SystemClock.monotonic().subsec_nanos() % (most * 1000);
         tokio::time::sleep(Duration::from_micros(pause.into())).await;
@@ -191,7 +197,7 @@ async fn run(store: &impl Storage, operation: Operation) -> Result<Answer, Store
     Err(StoreError::Conflict { source: None })
 }
 
-/// Tries an operation. `None` if it conflicts with another.
+/// Attempts an operation once. Returns `None` if it conflicts with another operation.
 async fn try_once(
     store: &impl Storage,
     operation: &[Operation; 1],

@@ -1,4 +1,4 @@
-//! What must be kept: keys, purchases and messages, products and posts.
+//! Stores, which keep keys, purchases and messages, products and posts.
 //!
 //! ```text
 //! Ledger     issue, find, change, complete         semantics, written once
@@ -6,30 +6,32 @@
 //!   Storage  load, persist                         yours; SQLite and PostgreSQL do the same in batches
 //! ```
 //!
-//! [How an operation gets to the disk](self#how-an-operation-gets-to-the-disk) is told at the end of this page.
+//! The end of this page explains [how an operation gets to the disk](self#how-an-operation-gets-to-the-disk).
 //!
 //! # Implementing `Storage`
 //!
-//! A store of your own implements [`Storage`], which loads and persists rows, and [`Backend`]: search, the message queue,
-//! start and end. It is a [`Ledger`] then. It knows no rule: what a change, a repeated order or a refusal comes to is decided
-//! by the planner, and a store persists what it is given.
+//! To write a store of your own, implement [`Storage`], which loads and persists rows, and [`Backend`], which searches,
+//! leases messages, starts and ends. The store is then a [`Ledger`]. A store contains no rules: the planner decides
+//! what a change, a repeated order or a refusal means, and the store persists the planner's writes.
 //!
-//! Three promises carry everything above:
+//! Everything else relies on three promises:
 //!
-//! 1. [`persist`](Storage::persist) writes the rows of a key together or not at all, and only on the version that was loaded.
+//! 1. [`persist`](Storage::persist) writes the rows of a key together or not at all, and only if the key's row still
+//!    has the version that was loaded.
 //! 2. A purchase has at most one key, however many calls race: persisting a second one is a conflict.
 //! 3. What a method acknowledges is durable: it survives a crash at the next instruction.
 //!
-//! The rows of a plan serialise by serde, so a store may keep them as it likes: as JSON in a file, say.
+//! The rows of a plan implement serde's traits, so a store may keep them in any format, such as JSON in a file.
 //!
-//! The project's `examples/own_store` is the whole of it, in some 200 lines. Prove a store with the crate `delivery-testing`: its
-//! `conformance` has a case for what each method promises, also when the store is opened again and when two handles share it; its
-//! `histories` run the whole service over the store, with restarts and crashes. Its `MemoryStore` is short enough to be read
-//! beside yours.
+//! The project's `examples/own_store` is a complete store in some 200 lines. Test a store with the crate
+//! `delivery-testing`: its `conformance` suite has a case for every promise of every method, including a store that is
+//! opened again and one that two handles share; its `histories` run the whole service on the store, with restarts and
+//! crashes. Its `MemoryStore` is short enough to read alongside your own store.
 //!
 //! # Implementing `Catalog`
 //!
-//! An application that has its own product table implements [`Catalog`] on it and keeps one of our stores as the ledger:
+//! An application with a product table of its own implements [`Catalog`] on that table and keeps one of the stores of
+//! this crate as the ledger:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -107,7 +109,7 @@ pub use self::storage::{Backend, Office, Persisted, Storage};
 pub use self::subscribed::Subscribed;
 pub use crate::ledger::StoreError;
 
-/// The farthest that a message's next attempt is ahead: whoever retries messages keeps below it.
+/// The longest time between now and a message's next attempt. Whoever retries messages must choose shorter delays.
 pub const MAX_RETRY_DELAY: TimeDelta = TimeDelta::hours(13);
-/// The longest that a lease is ahead.
+/// The longest time between now and the end of a message's lease.
 pub const LONGEST_LEASE: TimeDelta = TimeDelta::minutes(15);

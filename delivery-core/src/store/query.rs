@@ -1,4 +1,4 @@
-//! What to search for, and pages of what was found.
+//! Key searches, and pages of results.
 
 use chrono::{DateTime, Utc};
 
@@ -8,30 +8,30 @@ use crate::key::{Key, KeyId, Status};
 use crate::order::{OrderId, Source};
 use crate::product::ProductId;
 
-/// Which keys to look for; what is `None` does not narrow the search.
+/// The conditions of a search for keys. A condition that is `None` matches every key.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal with `..Default::default()`")]
 pub struct KeyQuery {
-    /// Sent to this address, without regard to the case of ASCII letters.
+    /// Only keys sent to this address, compared without regard to the case of ASCII letters.
     pub email: Option<Email>,
-    /// Bought with an order of this number, wherever it was paid.
+    /// Only keys bought with an order of this number, on any platform.
     pub order: Option<OrderId>,
-    /// Bought there.
+    /// Only keys bought on this platform.
     pub source: Option<Source>,
-    /// For this product.
+    /// Only keys for this product.
     pub product: Option<ProductId>,
-    /// With this status at this instant.
+    /// Only keys with this status at this time.
     pub status: Option<(Status, DateTime<Utc>)>,
-    /// Under the host's own name.
+    /// Only keys to which the host application gave this name.
     pub host_ref: Option<HostRef>,
-    /// Older than this key: [`Page::next`] of the page before.
+    /// Only keys older than this one: [`Page::next`] of the previous page.
     pub before: Option<KeyId>,
-    /// How many a page; 0 counts as 1, more than 1,000 as 1,000.
+    /// Keys per page, from 1 to 1,000; other values are clamped to this range.
     pub limit: usize,
 }
 
 impl KeyQuery {
-    /// Whether `key` matches.
+    /// Returns whether `key` matches.
     #[must_use]
     pub fn matches(&self, key: &Key) -> bool {
         self.email.as_ref().is_none_or(|email| email.is_same(key.email()))
@@ -43,7 +43,7 @@ impl KeyQuery {
             && self.before.is_none_or(|before| key.id() < before)
     }
 
-    /// The number of keys on a page.
+    /// Returns the number of keys on a page.
     #[must_use]
     pub fn page_size(&self) -> usize {
         page_size(self.limit)
@@ -54,11 +54,11 @@ pub(crate) fn page_size(limit: usize) -> usize {
     limit.clamp(1, 1000)
 }
 
-/// A part of a longer list.
+/// A page of a longer list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it")]
 pub struct Page<T, C> {
-    /// The items.
+    /// The items on this page.
     pub items: Vec<T>,
     /// Where the next page begins; `None` if this is the last.
     pub next: Option<C>,
@@ -68,22 +68,22 @@ pub struct Page<T, C> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it")]
 pub struct Use {
-    /// When, to the millisecond.
+    /// When the key was used, to the millisecond.
     pub at: DateTime<Utc>,
 }
 
-/// Where a page of a key's history ended.
+/// The identity of a use, from which the next page of a key's history continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UseId(i64);
 
 impl UseId {
-    /// A store's own number for a use.
+    /// Wraps a store's own number for a use.
     #[must_use]
     pub fn new(number: i64) -> Self {
         Self(number)
     }
 
-    /// The store's own number.
+    /// Returns the store's own number.
     #[must_use]
     pub fn get(self) -> i64 {
         self.0

@@ -1,4 +1,4 @@
-//! What is on record: messages, the audit log and figures; and how a person is forgotten.
+//! Records: messages, the audit log and figures; and the erasure of customers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,164 +13,168 @@ use crate::ledger::{Action, Edit, MessageId, MessageKind, MessageNumber, Recipie
 use crate::product::ProductId;
 use crate::text::Invalid;
 
-/// Records, for stores that keep them.
+/// Messages, audit log and figures, for stores that keep them.
 #[async_trait]
 pub trait Records: Send + Sync {
-    /// Messages that match `query`, newest first.
+    /// Returns the messages that match `query`, newest first.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the store cannot be read.
     async fn messages(&self, query: &MessageQuery) -> Result<Page<StoredMessage, MessageNumber>, StoreError>;
 
-    /// Entries of the audit log that match `query`, newest first.
+    /// Returns the entries of the audit log that match `query`, newest first.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the store cannot be read.
     async fn audit(&self, query: &AuditQuery) -> Result<Page<AuditEntry, i64>, StoreError>;
 
-    /// Adds an entry to the audit log that is about no key and no product, durably.
+    /// Adds an entry that concerns no key and no product to the audit log, durably.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if it was possibly not added.
+    /// [`StoreError`] if the entry may not have been saved.
     async fn log(&self, action: Action, edit: Edit) -> Result<(), StoreError>;
 
-    /// How many keys there are, by product and status, at `now`; and what happened on each day, in UTC, from the day of `since`
-    /// to that of `now`. It may read every key. The keys of a day may be found by the time in their ids, which is that of
-    /// [`KeyId::random`](crate::key::KeyId::random).
+    /// Counts the keys by product and status at `now`, and what happened on each day, in UTC, from the day of `since`
+    /// to the day of `now`. This may read every key. A store may find the keys issued on a day by the time in their
+    /// ids, which [`KeyId::random`](crate::key::KeyId::random) puts there.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the store cannot be read.
     async fn figures(&self, since: DateTime<Utc>, now: DateTime<Utc>) -> Result<Figures, StoreError>;
 
-    /// What waits to be sent, what was given up, and what waits for the seller, for whoever watches the service.
+    /// Returns what waits to be sent, what was given up, and what waits for the seller, for monitoring.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the store cannot be read.
     async fn backlog(&self) -> Result<Backlog, StoreError>;
 
-    /// Queues an e-mail about each key that expires after `scan.now` and not after `scan.until`, once for each time that it is to
-    /// expire, however many servers ask: in the commit that notes the time with the key. Only the last time is noted: a key that
-    /// gets a time back is told of again. Keys of a person who was forgotten, and keys that a subscription
-    /// [renews](crate::ledger::Deal::subscription), are noted and get none; keys that are revoked or used up are left alone as long as they
-    /// are. It takes those that expire first, at most `scan.limit`, and returns how many it took.
+    /// Queues an e-mail about each key that expires after `scan.now` and no later than `scan.until`. The same commit
+    /// records the expiry time with the key, so that each expiry time of a key is announced once, however many servers
+    /// scan. Only the latest announced time is recorded: a key that is set back to an earlier one gets an e-mail about
+    /// it again. Keys of erased customers and keys that a subscription [renews](crate::ledger::Deal::subscription) are recorded
+    /// without an e-mail. Keys that are revoked or used up are skipped for as long as they are; keys whose validity, as
+    /// sold and as changed since, is shorter than the time from `scan.now` to `scan.until` are skipped too. Takes the
+    /// keys that expire first, at most `scan.limit`, and returns how many it took.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if none was queued.
+    /// [`StoreError`] if no e-mail was queued.
     async fn notify_expiring(&self, scan: ExpiryScan) -> Result<usize, StoreError>;
 
-    /// Marks keys that have expired by `now`, at most `most`, so that [`search`](super::Backend::search) finds them as fast as others.
-    /// It returns how many it marked. Nothing else is seen of it: searches are exact before that. A store that needs no marks has
-    /// nothing to do.
+    /// Marks at most `most` keys that have expired by `now`, so that [`search`](super::Backend::search) finds them as
+    /// fast as other keys. Returns how many keys it marked. Marking has no other effect: searches are exact even before
+    /// it. A store that needs no marks does nothing.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if none was marked.
+    /// [`StoreError`] if no key was marked.
     async fn mark_expired(&self, _now: DateTime<Utc>, _most: usize) -> Result<usize, StoreError> {
         Ok(0)
     }
 
-    /// Forgets a person, durably, and enters that into the audit log. The address becomes `pseudonym` in keys, in messages, and in
-    /// the audit log; messages to it that are not sent yet are deleted, and so are what platforms' events that wait or were dismissed
-    /// say of it and the references of platforms' customers that lead to it. Counts, keys and purchases stay. The address is compared
-    /// without regard to case. Returns the keys that were sent to it.
+    /// Erases a customer, durably, and enters that into the audit log. `pseudonym` replaces the address in keys, in
+    /// messages and in the audit log. The following is deleted: messages to the address that were not sent yet, the
+    /// customer's requests for lost keys, the content of platform events that wait or were dismissed and name the
+    /// customer, and the references of platforms' customers with this address. Counts, keys and purchases stay. The
+    /// address is compared without regard to case. Returns the keys that had the address.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if something of it may be left; it can be called again.
+    /// [`StoreError`] if some data of the customer may be left; calling this again is safe.
     async fn erase(&self, email: &Email, pseudonym: &Email, edit: Edit) -> Result<Vec<KeyId>, StoreError>;
 }
 
-/// A search for keys that expire soon.
+/// The parameters of [`Records::notify_expiring`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "whoever asks builds it")]
 pub struct ExpiryScan {
-    /// The time. What has expired by then is left alone.
+    /// The current time. Keys that have expired by then are skipped.
     pub now: DateTime<Utc>,
-    /// Keys that expire later are not looked at.
+    /// Keys that expire later are skipped.
     pub until: DateTime<Utc>,
-    /// How many at most.
+    /// The most keys to take.
     pub limit: usize,
-    /// What the names of the e-mails end with: the domain of their sender.
+    /// The sender's domain, with which the `Message-ID`s of the e-mails end.
     pub domain: String,
 }
 
 impl ExpiryScan {
-    /// The name of the e-mail about a key that expires then: the same whoever queues it.
+    /// Returns the `Message-ID` of the e-mail about the expiry of `key` at `expires_at`. It is the same on every
+    /// server.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Corrupt`] if the domain is none.
+    /// [`StoreError::Corrupt`] if the domain does not make a valid `Message-ID`.
     pub fn name(&self, key: KeyId, expires_at: DateTime<Utc>) -> Result<MessageId, StoreError> {
         let name = MessageId::new(format!("{key}-{}@{}", expires_at.timestamp(), self.domain));
         name.map_err(|error| StoreError::corrupt_because("a sender without a domain", error))
     }
 }
 
-/// Which messages to look for; what is `None` does not narrow the search.
+/// The conditions of a search for messages. A condition that is `None` matches every message.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal with `..Default::default()`")]
 pub struct MessageQuery {
-    /// In this state.
+    /// Only messages in this state.
     pub state: Option<MessageState>,
-    /// About this key.
+    /// Only messages about this key.
     pub key: Option<KeyId>,
-    /// Before this one: [`Page::next`] of the page before.
+    /// Only messages below this number: [`Page::next`] of the previous page.
     pub before: Option<MessageNumber>,
-    /// How many a page; 0 counts as 1, more than 1,000 as 1,000.
+    /// Messages per page, from 1 to 1,000; other values are clamped to this range.
     pub limit: usize,
 }
 
-/// What became of a message.
+/// The state of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "a message waits, or it does not")]
 pub enum MessageState {
-    /// It waits to be sent, or is being sent.
+    /// The message waits to be sent, or is being sent.
     Queued,
-    /// It was sent.
+    /// The message was sent.
     Sent,
-    /// It was given up.
+    /// The message was given up.
     Failed,
 }
 
-/// A message as the outbox has it.
+/// A message in the outbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it")]
 pub struct StoredMessage {
-    /// Its number.
+    /// The message's number.
     pub message: MessageNumber,
-    /// What it says.
+    /// The kind of message.
     pub kind: MessageKind,
-    /// The key it brings, or tells of.
+    /// The key that the message delivers or is about.
     pub key: KeyId,
-    /// Whom it goes to.
+    /// The recipient.
     pub recipient: Recipient,
-    /// What became of it.
+    /// The message's state.
     pub state: MessageState,
-    /// How often it was tried.
+    /// How often the message was tried.
     pub attempts: u32,
-    /// When it was queued.
+    /// When the message was queued.
     pub queued_at: DateTime<Utc>,
-    /// When it is due, if it waits; when it was sent or given up otherwise.
+    /// When a queued message is due; when any other message was sent or given up.
     pub at: DateTime<Utc>,
-    /// Why its last attempt failed, if it did.
+    /// Why the last attempt failed, if it failed.
     pub reason: Option<String>,
 }
 
-/// Which entries of the audit log to look for; what is `None` does not narrow the search.
+/// The conditions of a search in the audit log. A condition that is `None` matches every entry.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "a host writes it as a literal with `..Default::default()`")]
 pub struct AuditQuery {
-    /// About this key.
+    /// Only entries about this key.
     pub key: Option<KeyId>,
-    /// Before this one: [`Page::next`] of the page before.
+    /// Only entries below this number: [`Page::next`] of the previous page.
     pub before: Option<i64>,
-    /// How many a page; 0 counts as 1, more than 1,000 as 1,000.
+    /// Entries per page, from 1 to 1,000; other values are clamped to this range.
     pub limit: usize,
 }
 
@@ -178,62 +182,63 @@ pub struct AuditQuery {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it")]
 pub struct AuditEntry {
-    /// Its number.
+    /// The entry's number.
     pub number: i64,
-    /// When, to the millisecond.
+    /// When the action was done, to the millisecond.
     pub at: DateTime<Utc>,
     /// Who did it.
     pub actor: Actor,
     /// What was done.
     pub action: Action,
-    /// To which key.
+    /// The key to which it was done, if any.
     pub key: Option<KeyId>,
-    /// To which product.
+    /// The product to which it was done, if any.
     pub product: Option<ProductId>,
-    /// What else there is to say.
+    /// Further detail.
     pub detail: Option<String>,
 }
 
-/// How the shop does.
+/// Statistics of keys and of recent days.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it")]
 pub struct Figures {
     /// The days on which something happened, ascending.
     pub days: Vec<Day>,
-    /// How many keys there are of a product with a status, in any order, each pair once. A key that another one replaced is none.
+    /// How many keys of a product have a status. Each pair of product and status occurs once, in any order. Keys that
+    /// were replaced by other keys are not counted.
     pub keys: Vec<(ProductId, Status, u64)>,
 }
 
-/// What a service has not done yet, and what it gave up.
+/// What the service still has to do, and what it gave up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it")]
 pub struct Backlog {
     /// Messages that wait to be sent, or are being sent.
     pub queued: u64,
-    /// When the oldest of them was queued.
+    /// When the oldest of these messages was queued.
     pub oldest: Option<DateTime<Utc>>,
-    /// Messages that failed and are not tried again by themselves.
+    /// Messages that failed for good and are not retried automatically.
     pub failed: u64,
-    /// Events of platforms that need the seller's attention.
+    /// Platform events that need the seller's attention.
     pub needs_attention: u64,
 }
 
-/// What happened on a day.
+/// What happened on one day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it")]
 pub struct Day {
-    /// Which day, in UTC.
+    /// The day, in UTC.
     pub date: NaiveDate,
-    /// Keys issued; one that took the place of another counts on the day of the first.
+    /// Keys issued. A key that replaced another one counts on the day on which the first key was issued.
     pub issued: u64,
-    /// Uses counted, as far as their records were not pruned.
+    /// Uses counted, except those whose records were pruned.
     pub uses: u64,
-    /// Keys revoked, also those that were restored later.
+    /// Keys revoked, including those that were restored later.
     pub revoked: u64,
 }
 
 impl Day {
-    /// A day on which nothing happened.
+    /// Creates a day on which nothing happened.
     #[must_use]
     pub fn new(date: NaiveDate) -> Self {
         Self { date, issued: 0, uses: 0, revoked: 0 }
@@ -241,13 +246,13 @@ impl Day {
 }
 
 impl MessageQuery {
-    /// The number of messages on a page.
+    /// Returns the number of messages on a page.
     #[must_use]
     pub fn page_size(&self) -> usize {
         super::page_size(self.limit)
     }
 
-    /// Whether `message` matches.
+    /// Returns whether `message` matches.
     #[must_use]
     pub fn matches(&self, message: &StoredMessage) -> bool {
         self.state.is_none_or(|state| state == message.state)
@@ -257,13 +262,13 @@ impl MessageQuery {
 }
 
 impl AuditQuery {
-    /// The number of entries on a page.
+    /// Returns the number of entries on a page.
     #[must_use]
     pub fn page_size(&self) -> usize {
         super::page_size(self.limit)
     }
 
-    /// Whether `entry` matches.
+    /// Returns whether `entry` matches.
     #[must_use]
     pub fn matches(&self, entry: &AuditEntry) -> bool {
         self.key.is_none_or(|key| entry.key == Some(key)) && self.before.is_none_or(|before| entry.number < before)
@@ -271,7 +276,7 @@ impl AuditQuery {
 }
 
 impl MessageState {
-    /// The name on the wire: `queued`, `sent` or `failed`.
+    /// Returns the name in the API: `queued`, `sent` or `failed`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

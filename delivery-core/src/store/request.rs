@@ -1,18 +1,18 @@
-//! Requests that may be repeated, as a store keeps them.
+//! Pruning of requests that may be repeated.
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use super::StoreError;
 
-/// Requests that may be repeated, for stores that know them: their [`Storage`](super::Storage) loads and persists
-/// [`RequestRow`](crate::ledger::RequestRow)s.
+/// Requests that may be repeated, for stores that recognize repetitions: their [`Storage`](super::Storage) loads and
+/// persists [`RequestRow`](crate::ledger::RequestRow)s.
 #[async_trait]
 pub trait Requests: Send + Sync {
-    /// Deletes requests that were first made before `before`, and returns how many.
+    /// Deletes requests that were first made before `before`. Returns how many requests were deleted.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if not all may have been deleted.
+    /// [`StoreError`] if some of these requests may not have been deleted.
     async fn prune_requests(&self, before: DateTime<Utc>) -> Result<u64, StoreError>;
 }

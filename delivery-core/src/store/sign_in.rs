@@ -1,4 +1,4 @@
-//! Who is signed in at the desk.
+//! Sessions of sellers who are signed in at the desk.
 
 use std::fmt;
 
@@ -8,65 +8,66 @@ use chrono::{DateTime, Utc};
 use super::StoreError;
 use crate::key::Actor;
 
-/// Sessions of the desk, for stores that keep them. A store compares their ends with the times that it is given, and has no clock of its own
-/// for them.
+/// Sessions at the desk, for stores that keep them. A store compares the ends of sessions only with the times that it
+/// is given, never with a clock of its own.
 #[async_trait]
 pub trait SignIns: Send + Sync {
-    /// Keeps a session, durably.
+    /// Stores a session, durably.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if it was possibly not kept.
+    /// [`StoreError`] if the session may not have been saved.
     async fn sign_in(&self, sign_in: SignIn) -> Result<(), StoreError>;
 
-    /// The session with this id, also one that is over.
+    /// Returns the session with this id, even if it has expired; `None` if there is no such session.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the store cannot be read.
     async fn signed_in(&self, id: SignInId) -> Result<Option<SignIn>, StoreError>;
 
-    /// Ends a session for everybody who has its secret, durably. There may be none.
+    /// Deletes a session, durably, so that its secret is no longer valid anywhere. Does nothing if there is no such
+    /// session.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if it may not have ended.
+    /// [`StoreError`] if the session may not have been deleted.
     async fn sign_out(&self, id: SignInId) -> Result<(), StoreError>;
 
-    /// Deletes sessions that ended before `before`, and returns how many.
+    /// Deletes sessions that ended before `before`. Returns how many sessions were deleted.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if not all may have been deleted.
+    /// [`StoreError`] if some of these sessions may not have been deleted.
     async fn prune_sign_ins(&self, before: DateTime<Utc>) -> Result<u64, StoreError>;
 }
 
-/// Which session: a MAC of its secret, from which the secret cannot be found.
+/// The id of a session: a MAC of the session's secret, from which the secret cannot be computed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SignInId([u8; 32]);
 
-/// A seller who has signed in.
+/// The session of a seller who has signed in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "whoever signs in builds it")]
 pub struct SignIn {
-    /// Which one.
+    /// The session's id.
     pub id: SignInId,
-    /// Who it is.
+    /// The seller.
     pub actor: Actor,
-    /// A MAC of the token that signed in: the session ends when there is no such token any more.
+    /// A MAC of the token with which the seller signed in. The session ends when that token is removed.
     pub token: [u8; 32],
-    /// When it ends, to the second.
+    /// When the session ends, to the second.
     pub expires_at: DateTime<Utc>,
 }
 
 impl SignInId {
-    /// A MAC of 32 bytes.
+    /// Wraps a MAC of 32 bytes.
     #[must_use]
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes that a store keeps.
+    /// Returns the 32 bytes to store.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0

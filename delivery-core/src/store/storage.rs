@@ -1,4 +1,4 @@
-//! What a store implements.
+//! The traits that a store implements.
 
 use std::fmt::Debug;
 
@@ -10,52 +10,55 @@ use crate::key::{Fingerprint, Key, KeyId};
 use crate::ledger::plan::{Loaded, Needs, Numbers, Writes};
 use crate::ledger::{Edit, FailedMessage, Lease, LeasedMessage, MessageNumber, Route};
 
-/// Rows of keys, purchases and messages. See the [module documentation](super) for how to implement it.
+/// Storage for the rows of keys, purchases and messages. The [module documentation](super) explains how to implement
+/// it.
 #[async_trait]
 pub trait Storage: Backend {
-    /// Loads the rows that `needs` names: [`Loaded::absent`], and then every row that exists. Rows may lead to others:
-    /// [`Loaded::missing`] tells of them.
+    /// Loads the rows that `needs` names: start with [`Loaded::absent`], then add every row that exists. Rows may lead
+    /// to further rows, which [`Loaded::missing`] returns.
     ///
-    /// On [`Attempt::Optimistic`] rows may come from a cache, and purchases may be taken for absent without a look: persisting
-    /// tells. Otherwise the rows are read. A store whose rows have versions need not lock them.
+    /// On [`Attempt::Optimistic`], rows may come from a cache and purchases may be assumed absent without a query,
+    /// because persisting detects both mistakes. On later attempts the rows must be read. A store whose rows have
+    /// versions need not lock them.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the rows cannot be read.
     async fn load(&self, needs: &Needs, attempt: Attempt) -> Result<Loaded, StoreError>;
 
-    /// At least `count` numbers that no row has, and none will get from another call. Those of a later call to the same
-    /// server are greater.
+    /// Reserves at least `count` row numbers that are unused and will not be handed out again. Later calls on the same
+    /// server return greater numbers.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if there are none to be had.
+    /// [`StoreError`] if no numbers could be reserved.
     async fn numbers(&self, count: i64) -> Result<Numbers, StoreError>;
 
     /// Persists `writes`, durably. Returns one entry for each of [`Writes::keys`].
     ///
-    /// The rows of a key are written together, if its row still has the version that was loaded and, for a new key, if
-    /// neither its purchase nor its id exists. Otherwise none of them is. Writes that hold an event of a platform, or what one
-    /// came to, are persisted [together](crate::ledger::InboxWrites) or not at all.
+    /// The rows of a key are written together if the key's row still has the version that was loaded, or, for a new
+    /// key, if neither its purchase nor its id exists. Otherwise none of them is written. [Atomic](Writes::is_atomic)
+    /// writes, such as those of [platform events](crate::ledger::InboxWrites), are persisted entirely or not at all.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Conflict`] if writes that are persisted together are not, because a row of theirs has another version or
-    /// exists already. Another [`StoreError`] if nothing was written; [`StoreError::Unknown`] if something may have been.
+    /// [`StoreError::Conflict`] if atomic writes were not persisted because one of their rows has another version or
+    /// already exists. Another [`StoreError`] if nothing was written; [`StoreError::Unknown`] if something may have
+    /// been written.
     async fn persist(&self, writes: &Writes) -> Result<Vec<Persisted>, StoreError>;
 }
 
-/// What became of a key's writes.
+/// What became of the writes of one key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "written or not")]
 pub enum Persisted {
-    /// They are durable.
+    /// The writes are durable.
     Written,
-    /// The row was not the version that was loaded, or the purchase has a key meanwhile. Nothing of them was written.
+    /// Nothing was written: the row no longer has the version that was loaded, or the purchase already has a key.
     Conflict,
 }
 
-/// What a store does beside loading and persisting: it searches, leases messages, starts and ends.
+/// What a store does besides loading and persisting: it searches, leases messages, starts and ends.
 ///
 /// # What becomes of a message
 ///
@@ -68,36 +71,39 @@ pub enum Persisted {
 /// | `Postpone` | waits | its `due` | - 1 | + 1 | none | |
 /// | `Release` | waits | queued at | - 1 | + 1 | none | |
 /// | `Fail` | failed | | | + 1 | its `route` | |
-/// | retried: had failed | waits | `now` | 0 | | none | `now` |
-/// | made due by `retry_messages`: waited with a route | waits | `now` | | | none | |
+/// | failed, then retried | waits | `now` | 0 | | none | `now` |
+/// | waited with a route, then made due by `retry_messages` | waits | `now` | | | none | |
 ///
-/// An empty cell stays as it is. A message that is leased waits again when its lease ends, at that time.
+/// An empty cell means that the value does not change. If a lease ends before its message is completed, the message
+/// waits again and is due at the end of the lease.
 #[async_trait]
 pub trait Backend: Debug + Send + Sync + 'static {
-    /// Registers the secrets that keys of this store are signed with, by their fingerprints, if [`Fingerprint::accepts`]
-    /// accepts them. Writes nothing if all of them are registered.
+    /// Registers the fingerprints of the secrets that sign keys of this store, if [`Fingerprint::accepts`] accepts
+    /// them. Writes nothing if all of them are already registered.
     ///
     /// # Errors
     ///
-    /// [`StoreError::ForeignSecret`] or [`StoreError::RetiredSecret`] for a keyring that is not accepted; nothing is
+    /// [`StoreError::ForeignSecret`] or [`StoreError::RetiredSecret`] if the keyring is not accepted; nothing is
     /// registered then.
     async fn register(&self, keyring: &[Fingerprint]) -> Result<(), StoreError>;
 
-    /// Keys that match `query`, by descending id: an id begins with the time at which it was made.
+    /// Returns the keys that match `query`, by descending id. That is newest first, because an id begins with the time
+    /// at which it was made.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the store cannot be read.
     async fn search(&self, query: &KeyQuery) -> Result<Page<Key, KeyId>, StoreError>;
 
-    /// Leases up to `limit` messages that are due at `now`, by due time and then by number, until `lease_until`. A leased
-    /// message is given to nobody else until its lease ends or it is completed. Each claim counts as an attempt, and has the
-    /// next token: both are durable before this returns.
+    /// Leases up to `limit` messages that are due at `now`, by due time and then by number, until `lease_until`. Nobody
+    /// else gets a leased message until its lease ends or it is completed. Each claim counts as an attempt and gets the
+    /// next token; both are durable before this returns.
     ///
-    /// Several servers' clocks differ: a store that has a clock of its own corrects the times of its callers by it. A time
-    /// that no clock should have written delays no message: one that is due more than [`MAX_RETRY_DELAY`](super::MAX_RETRY_DELAY) after
-    /// `now`, or leased for longer than [`LONGEST_LEASE`](super::LONGEST_LEASE), is due at once, and one that was queued after
-    /// `now` counts as queued now.
+    /// Clocks of several servers differ, so a store with a clock of its own corrects its callers' times by that clock.
+    /// Times that only a wrong clock can have written do not delay messages: a message that is due more than
+    /// [`MAX_RETRY_DELAY`](super::MAX_RETRY_DELAY) after `now`, or leased for longer than
+    /// [`LONGEST_LEASE`](super::LONGEST_LEASE), is due at once, and one that was queued after `now` counts as queued at
+    /// `now`.
     ///
     /// # Errors
     ///
@@ -109,70 +115,72 @@ pub trait Backend: Debug + Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<LeasedMessage>, StoreError>;
 
-    /// Extends `leases` until `lease_until`. A message that was completed or went to somebody else stays as it is.
+    /// Extends `leases` until `lease_until`. A message that was completed or leased again since is left alone.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if some leases were possibly not extended.
+    /// [`StoreError`] if some leases may not have been extended.
     async fn renew_leases(&self, leases: &[Lease], lease_until: DateTime<Utc>) -> Result<(), StoreError>;
 
-    /// Messages that failed for good, by the time in their [`Outcome::Fail`](crate::ledger::Outcome::Fail) and then by number, at most
-    /// `limit`.
+    /// Returns at most `limit` messages that failed for good, by the time in their
+    /// [`Outcome::Fail`](crate::ledger::Outcome::Fail) and then by number.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the store cannot be read.
     async fn failed_messages(&self, limit: usize) -> Result<Vec<FailedMessage>, StoreError>;
 
-    /// Makes a failed message due at the time of `edit`, as if it were queued then, and enters that into the audit log. Returns
-    /// whether there was such a message.
+    /// Makes a message that failed for good due at the time of `edit`, as if it were queued then, and enters that into
+    /// the audit log. Returns whether there was such a message.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the message was possibly not made due.
+    /// [`StoreError`] if the change may not have been saved.
     async fn retry_message(&self, message: MessageNumber, edit: Edit) -> Result<bool, StoreError>;
 
-    /// Makes messages due at `now` that failed by another route than `route`, or by any if that is `None`: those that failed
-    /// for good, as if they were queued now, and those that wait for their next attempt and have a route. Returns how many.
+    /// Makes messages due at `now` that failed by another route than `route`, or by any route if `route` is `None`:
+    /// those that failed for good, as if they were queued at `now`, and those that wait for another attempt and have a
+    /// route. Returns how many messages were made due.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if some were possibly not made due.
+    /// [`StoreError`] if some messages may not have been made due.
     async fn retry_messages(&self, route: Option<Route>, now: DateTime<Utc>) -> Result<u64, StoreError>;
 
-    /// The uses of a key, newest first, as far as they were not pruned; `before` continues a page.
+    /// Returns a page of a key's uses, newest first, without those that were pruned: at most `limit` uses, older than
+    /// `before` if it is given.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the store cannot be read.
     async fn history(&self, id: KeyId, before: Option<UseId>, limit: usize) -> Result<Page<Use, UseId>, StoreError>;
 
-    /// Deletes use records older than `before`, and returns how many; counts are unaffected. A key's history then ends at its
-    /// newest deleted use.
+    /// Deletes use records older than `before`. Returns how many records were deleted; counts do not change. A key's
+    /// history then lists only the uses after the newest deleted one.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if not all may have been deleted.
+    /// [`StoreError`] if some of these records may not have been deleted.
     async fn prune_history(&self, before: DateTime<Utc>) -> Result<u64, StoreError>;
 
-    /// What a shop's desk and the platforms need, if the store keeps that. Without it the desk has no lists and nobody signs in,
-    /// events of platforms are answered 404, buyers cannot ask for lost keys, and each fetch counts, whatever its
-    /// `Idempotency-Key` says.
+    /// Returns the part of the store that the desk and the platforms need; `None` if the store does not have it.
+    /// Without it, the desk has no lists and nobody can sign in, platform events are answered 404, buyers cannot ask
+    /// for lost keys, and every fetch counts, even if it repeats an `Idempotency-Key`.
     fn office(&self) -> Option<&dyn Office>;
 
-    /// Succeeds if the store can answer: what a readiness probe asks.
+    /// Succeeds if the store can answer. Readiness probes call this.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if it cannot.
+    /// [`StoreError`] if the store cannot answer.
     async fn ping(&self) -> Result<(), StoreError>;
 
-    /// Finishes what is under way and closes the store; afterwards every method fails. Called at shutdown.
+    /// Finishes the operations under way and closes the store; afterwards every method fails. Called at shutdown.
     async fn close(&self);
 }
 
-/// What only some stores keep: events of commerce platforms, requests that may be repeated, lists and figures, sign-ins, and
-/// requests of buyers who lost their keys. Whoever implements the five traits has it.
+/// Data that only some stores keep: platform events, requests that may be repeated, lists and figures, sign-ins, and
+/// requests of buyers who lost their keys. Every type that implements these five traits implements this one.
 pub trait Office: Inbox + Requests + Records + SignIns + LostKeys {}
 
 impl<S: Inbox + Requests + Records + SignIns + LostKeys> Office for S {}

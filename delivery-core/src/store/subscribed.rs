@@ -1,4 +1,4 @@
-//! Keys that live as long as a subscription is paid for.
+//! Keys that are valid for as long as a subscription is paid for.
 
 use chrono::{DateTime, Utc};
 
@@ -6,23 +6,25 @@ use super::{Ledger, StoreError};
 use crate::key::Key;
 use crate::ledger::plan::ReferenceId;
 
-/// The subscription that a key was sold by, and that renews it.
+/// The subscription with which a key was sold and that renews the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "it is only read")]
 pub struct Subscribed {
-    /// What the platform calls the subscription.
+    /// The platform's name for the subscription.
     pub subscription: String,
-    /// Until when it is paid, without the days of grace; `None` if no event has said so yet.
+    /// Until when the subscription is paid, without the grace period; `None` if no event has reported this yet.
     pub paid_until: Option<DateTime<Utc>>,
 }
 
 impl Subscribed {
-    /// The subscription of a key; `None` if the key does not renew by itself, or if the store keeps no events.
+    /// Returns the subscription of a key; `None` if the key does not renew automatically, or if the store keeps no
+    /// platform events.
     pub(crate) async fn of(ledger: &dyn Ledger, key: &Key) -> Result<Option<Self>, StoreError> {
         let sale = key.granted().order.as_ref().and_then(ReferenceId::of_sale);
         let (Some(sale), Some(inbox)) = (sale, ledger.office()) else { return Ok(None) };
         let deal = inbox.deal(&sale.source, sale.kind, &sale.name).await?;
-        // By the product, since a key that took the place of another has its order, and the deal knows the first.
+        // The deal is asked for the product, not the key id: a key that replaced another has the same order, but the
+        // deal only knows the first key.
         let subscription = deal.as_ref().and_then(|deal| deal.subscription(sale.name.as_str(), key.product()));
         Ok(subscription.map(|it| Self { subscription: it.name.to_owned(), paid_until: it.paid_until }))
     }

@@ -1,4 +1,4 @@
-//! What a request says.
+//! The body of a webhook request.
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
@@ -34,7 +34,7 @@ struct Data<'k> {
     host_ref: Option<&'k str>,
 }
 
-/// The body of a message about `key` that was queued at `queued_at`, as things are `now`.
+/// Returns the body of a message about `key` that was queued at `queued_at`. The status of the key is that at `now`.
 pub(super) fn body(kind: MessageKind, queued_at: DateTime<Utc>, key: &Key, now: DateTime<Utc>) -> Bytes {
     let granted = key.granted();
     let revoked = key.state().revoked.as_deref();

@@ -1,18 +1,19 @@
-//! Leaving a receiver alone that was just not reached.
+//! A pause after a receiver could not be reached.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// How long a receiver is left alone. Every message for it that is due meanwhile would take a connection, and wait.
+/// The length of the pause. Without it, every due message would take a connection and wait for the receiver.
 const PAUSE: TimeDelta = TimeDelta::seconds(30);
 
-/// Whether a receiver was reached. Clones are the same receiver.
+/// When a receiver was last not reached, if it was not reached since. Clones share this state.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Health(Arc<Mutex<Option<DateTime<Utc>>>>);
 
 impl Health {
-    /// Whether to try it now. After a pause one message tries it, and the others wait for what becomes of that.
+    /// Returns whether a message may be sent to the receiver now. After a pause, only one message may; the others wait
+    /// until that one reaches the receiver, or until another pause is over.
     pub(super) fn may_try(&self, now: DateTime<Utc>) -> bool {
         let mut failed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(since) = *failed else { return true };

@@ -1,8 +1,8 @@
-//! Webhooks: signed requests that tell the host's other programs of keys.
+//! Webhooks: signed requests that tell the host application's other programs about keys.
 //!
-//! A [`Webhook`] is a receiver of the host's: a name, an address and a secret. It is told when a key is issued, revoked or
-//! restored, or has other terms. The message is queued in the same commit, in the outbox, and sent by the worker that sends the
-//! e-mails: no crash loses it, and it is tried again for five days.
+//! A [`Webhook`] is a receiver of such requests: a name, an address and a secret. It gets a message when a key is
+//! issued, revoked or restored, or when its terms change. The message is queued in the outbox in the same commit, and
+//! sent by the worker that also sends the e-mails. No crash loses the message, and it is retried for five days.
 //!
 //! ```
 //! use delivery_core::Delivery;
@@ -21,9 +21,9 @@
 //!
 //! # What a receiver gets
 //!
-//! A POST by the [Standard Webhooks](https://www.standardwebhooks.com) specification, for which there are libraries in a dozen
-//! languages: the headers `webhook-id`, `webhook-timestamp` and `webhook-signature`, and JSON. The key is shown as it is when the
-//! request is made, without its text.
+//! A POST request that follows the [Standard Webhooks](https://www.standardwebhooks.com) specification, for which there
+//! are libraries in a dozen languages. It has the headers `webhook-id`, `webhook-timestamp` and `webhook-signature`,
+//! and a JSON body. The body describes the key as it is when the request is made, without the key's text.
 //!
 //! ```json
 //! {
@@ -38,12 +38,12 @@
 //! }
 //! ```
 //!
-//! `type` is `key.issued`, `key.revoked`, `key.restored` or `key.changed`, and `timestamp` is when the
-//! message was queued, or [queued again](crate::Delivery::retry_message) by hand. A receiver
-//! answers with any status of 200 to 299 within 20 seconds. Anything else, or nothing, is tried again, with the same `webhook-id`:
-//! a receiver that has seen an id before has nothing to do. One that cannot be reached, or takes longer, is left alone for half a
-//! minute. 410 means that the receiver is gone: the message fails at once.
-//! Redirects are not followed. Requests may come in another order than the changes.
+//! `type` is `key.issued`, `key.revoked`, `key.restored` or `key.changed`. `timestamp` is when the message was queued,
+//! or [queued again](crate::Delivery::retry_message) by hand. A receiver answers with any status from 200 to 299 within
+//! 20 seconds. Status 410 means that the receiver is gone: the message fails at once. After any other answer, or none,
+//! the message is sent again with the same `webhook-id`: a receiver can ignore an id that it has seen before. A
+//! receiver that cannot be reached, or takes longer, gets no requests for half a minute. Redirects are not followed.
+//! Requests may arrive in another order than that of the changes.
 
 mod body;
 mod health;
@@ -64,10 +64,11 @@ pub(crate) use self::send::SendError;
 use crate::ledger::{MOST_WEBHOOKS, WebhookName};
 use crate::text::Invalid;
 
-/// Requests to one receiver at once. All receivers together take fewer places than the outbox has, so that e-mails have some.
+/// The most concurrent requests to one receiver. All receivers together take fewer places than the outbox has, so that
+/// some are left for e-mails.
 const PLACES: usize = 24;
 
-/// A receiver of the host's.
+/// A receiver of webhook requests.
 #[derive(Clone)]
 pub struct Webhook {
     name: WebhookName,
@@ -75,42 +76,42 @@ pub struct Webhook {
     secret: WebhookSigningSecret,
     previous: Option<WebhookSigningSecret>,
     health: Health,
-    /// Places for requests that are under way.
+    /// Permits for concurrent requests.
     places: Arc<Semaphore>,
 }
 
-/// All receivers of the host's, at most [`MOST_WEBHOOKS`].
+/// All receivers of the host application, at most [`MOST_WEBHOOKS`].
 #[derive(Debug, Clone)]
 pub struct Webhooks {
     all: Vec<Webhook>,
     client: Client,
 }
 
-/// These webhooks cannot be used together.
+/// Why [`Webhooks::new`] refuses a set of receivers.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum WebhookError {
-    /// There are more than [`MOST_WEBHOOKS`].
+    /// There are more than [`MOST_WEBHOOKS`] receivers.
     #[error("there are more than {MOST_WEBHOOKS} webhooks")]
     TooMany,
-    /// Two have the same name.
+    /// Two receivers have the same name.
     #[error("two webhooks are called {0}")]
     SameName(WebhookName),
-    /// One has an `https` address, and this machine has no certificates to check it by.
+    /// A receiver has an `https` address, and this machine's root certificates cannot be read.
     #[error("this machine's root certificates cannot be read")]
     NoRoots(#[source] std::io::Error),
 }
 
 impl Webhook {
-    /// A receiver at `url`. An `http` address sends buyers' addresses in clear: it is for receivers on the same machine or
-    /// network.
+    /// Returns a receiver at `url`. An `http` address receives buyers' e-mail addresses unencrypted: use one only for
+    /// receivers on the same machine or network.
     ///
-    /// Messages that wait are stored under `name`. They go to whatever address that name has when they are sent; those of a name
-    /// that is gone fail.
+    /// Waiting messages are stored under `name`. They are sent to the address that the name has by then; if no receiver
+    /// has the name any more, they fail.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] unless `url` is such an address, without user and password.
+    /// [`Invalid`] unless `url` is an `http` or `https` address with a host, and without user and password.
     pub fn new(name: WebhookName, url: &str, secret: WebhookSigningSecret) -> Result<Self, Invalid> {
         let is_plain = |url: &Url| {
             let credentials = !url.username().is_empty() || url.password().is_some();
@@ -123,14 +124,14 @@ impl Webhook {
         Ok(Self { name, url, secret, previous: None, health, places })
     }
 
-    /// Also signs with the previous secret. Remove it once the receiver knows the new one.
+    /// Also signs requests with the previous secret. Remove that secret once the receiver knows the new one.
     #[must_use]
     pub fn previous_secret(mut self, secret: WebhookSigningSecret) -> Self {
         self.previous = Some(secret);
         self
     }
 
-    /// Its name.
+    /// Returns the receiver's name.
     #[must_use]
     pub fn name(&self) -> &WebhookName {
         &self.name
@@ -138,11 +139,12 @@ impl Webhook {
 }
 
 impl Webhooks {
-    /// These receivers.
+    /// Returns a set of receivers, for [`Builder::webhooks`](crate::delivery::Builder::webhooks).
     ///
     /// # Errors
     ///
-    /// [`WebhookError`] if they are too many, two have the same name, or `https` cannot be used.
+    /// [`WebhookError`] if there are too many receivers, two have the same name, or a receiver has an `https` address
+    /// and this machine's root certificates cannot be read.
     pub fn new(webhooks: impl IntoIterator<Item = Webhook>) -> Result<Self, WebhookError> {
         let all: Vec<Webhook> = webhooks.into_iter().collect();
         if all.len() > MOST_WEBHOOKS {
@@ -158,7 +160,7 @@ impl Webhooks {
         Ok(Self { all, client })
     }
 
-    /// The names of all receivers.
+    /// Returns the names of all receivers.
     pub(crate) fn names(&self) -> impl Iterator<Item = &WebhookName> {
         self.all.iter().map(Webhook::name)
     }
@@ -166,7 +168,7 @@ impl Webhooks {
 
 impl fmt::Debug for Webhook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The path and the query of an address may be what opens it.
+        // The path and the query of an address may contain a secret.
         f.debug_struct("Webhook").field("name", &self.name).field("host", &self.url.host_str()).finish_non_exhaustive()
     }
 }

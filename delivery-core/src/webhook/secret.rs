@@ -1,4 +1,4 @@
-//! Signing a request, as the [Standard Webhooks](https://www.standardwebhooks.com) specification has it.
+//! Signatures of requests, as specified by [Standard Webhooks](https://www.standardwebhooks.com).
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,18 +10,18 @@ use zeroize::Zeroizing;
 
 use crate::text::Invalid;
 
-/// What a signing secret begins with. The specification allows omitting it.
+/// The prefix of a signing secret. The specification allows omitting it.
 const PREFIX: &str = "whsec_";
 
-/// A secret that requests to one receiver are signed with: `whsec_` and the base64 of 24 to 64 random bytes, as
-/// `printf whsec_; openssl rand -base64 32` prints it.
+/// A secret that signs the requests to one receiver: `whsec_` and the base64 of 24 to 64 random bytes, as printed by
+/// `printf whsec_; openssl rand -base64 32`.
 #[derive(Clone)]
 pub struct WebhookSigningSecret(Zeroizing<Vec<u8>>);
 
 impl WebhookSigningSecret {
-    /// The signature of a request: `v1,` and the base64 of an HMAC-SHA256.
+    /// Returns the signature of a request: `v1,` and the base64 of an HMAC-SHA256.
     pub(super) fn sign(&self, id: &str, timestamp: i64, body: &[u8]) -> Option<String> {
-        // An HMAC takes a key of any length.
+        // HMAC accepts a key of any length, so this never fails.
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).ok()?;
         mac.update(format!("{id}.{timestamp}.").as_bytes());
         mac.update(body);

@@ -1,4 +1,4 @@
-//! Making a request.
+//! Sending requests to receivers.
 
 use std::fmt;
 use std::io;
@@ -21,52 +21,52 @@ use super::{Webhook, Webhooks};
 use crate::clock::Clock;
 use crate::ledger::{LeasedMessage, WebhookName};
 
-/// How long a receiver may take; the specification recommends 15 to 30 seconds.
+/// How long a receiver may take to answer; the specification recommends 15 to 30 seconds.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// How long all addresses of a receiver's host may take to be connected to. Each has its share, and IPv4 and IPv6 are tried
-/// beside each other.
+/// How long connecting to a receiver's host may take, over all addresses of the host. Each address gets a share of that
+/// time, and IPv4 and IPv6 are tried concurrently.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How long a connection is kept for the next request.
+/// How long an idle connection is kept for the next request.
 const IDLE: Duration = Duration::from_secs(15);
-/// How much of an answer is read, so that its connection can be used again. What it says means nothing.
+/// How many bytes of an answer's body are read, so that the connection can be reused. Their content is ignored.
 const ANSWER: usize = 16 * 1024;
-/// How long the rest of an answer may take.
+/// How long reading the body of an answer may take.
 const DRAIN: Duration = Duration::from_secs(2);
 const AGENT: &str = concat!("delivery/", env!("CARGO_PKG_VERSION"));
 
-/// Connections to receivers.
+/// An HTTP client with a pool of connections to receivers.
 #[derive(Clone)]
 pub(super) struct Client(legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>);
 
-/// A message did not arrive, as far as is known.
+/// Why a message was not sent, or may not have arrived.
 #[derive(Debug, Error)]
 pub(crate) enum SendError {
-    /// The host has no webhook of this name.
+    /// The host application has no webhook of this name.
     #[error("there is no webhook called {0}")]
     Unknown(WebhookName),
-    /// The receiver answered 410: it takes no messages any more.
+    /// The receiver answered 410: it accepts no more messages.
     #[error("the receiver is gone (410)")]
     Gone,
-    /// The receiver answered with another status than 200 to 299.
+    /// The receiver answered with a status other than 200 to 299 and 410.
     #[error("the receiver answered {}", .0.as_u16())]
     Refused(StatusCode),
-    /// No answer came.
+    /// The connection failed before an answer arrived.
     #[error("the receiver cannot be reached")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// No answer came in time.
+    /// No answer arrived in time.
     #[error("the receiver took longer than 20 seconds")]
     TooSlow,
-    /// It was not tried: the receiver has as many requests to answer as it gets at once.
+    /// The message was not sent, because as many requests to the receiver are under way as may be at once.
     #[error("the receiver is busy with other messages")]
     Busy,
-    /// It was not tried: another message has just not reached it.
+    /// The message was not sent, because another one has just failed to reach the receiver.
     #[error("the receiver was not reached a moment ago")]
     LeftAlone,
 }
 
 impl Client {
     pub(super) fn new(needs_roots: bool) -> io::Result<Self> {
-        // The provider is named: a host whose other crates bring another one would have two, and no default.
+        // The provider is named: there is no default if another crate of the host application enables a second one.
         let provider = aws_lc_rs::default_provider();
         let builder = HttpsConnectorBuilder::new();
         let builder = if needs_roots {
@@ -116,7 +116,7 @@ impl Webhooks {
         };
         webhook.health.reached();
         let status = answer.status();
-        // An answer that breaks off, or is longer, or slow, was an answer.
+        // The status stands even if the body is cut off, too long or too slow.
         let _ = timeout(DRAIN, Limited::new(answer.into_body(), ANSWER).collect()).await;
         match status {
             status if status.is_success() => Ok(()),
@@ -128,7 +128,7 @@ impl Webhooks {
 
 impl Webhook {
     fn request(&self, message: &LeasedMessage, now: DateTime<Utc>) -> Result<Request<Full<Bytes>>, SendError> {
-        // The part before the @ is what was drawn at random.
+        // The part before the `@` is random, and identifies the message.
         let id = message.message_id.as_str().split('@').next().unwrap_or_default();
         let body = body(message.kind, message.queued_at, &message.key, now);
         let secrets = [Some(&self.secret), self.previous.as_ref()].into_iter().flatten();

@@ -1,4 +1,4 @@
-//! The worker that applies what waits in the inbox, and deletes what is done.
+//! The worker that applies events waiting in the inbox, and deletes old events that are done.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ use crate::redact::redacted;
 use crate::store::{InboxQuery, StoreError};
 use crate::throttle::Throttle;
 
-/// Events that are leased together.
+/// How many events are leased together.
 const GROUP: usize = 64;
-/// How often a seller's addition is tried while others change the same event.
+/// How often applying or dismissing an event for the seller is tried while others keep changing the event.
 const TURNS: usize = 8;
-/// How long a lease holds: a server that crashed has its events applied by another one after it.
+/// How long a lease lasts. If a server crashes, another server applies its events after this time.
 const LEASE: TimeDelta = TimeDelta::minutes(1);
-/// How often to look for what is due.
+/// How often the inbox is polled for events that are due.
 const POLL: Duration = Duration::from_secs(1);
 /// How often to delete what is older.
 const PRUNE: Duration = Duration::from_hours(1);
@@ -69,8 +69,8 @@ impl Delivery {
         }
     }
 
-    /// Applies an event that waits for the seller or was dismissed, with an address and a product where it has none. Returns whether
-    /// there is such an event; one that is done is left as it is.
+    /// Applies an event that waits for the seller or was dismissed. `email` and `product` are used where the event has
+    /// none. Returns whether the event exists; an event that is done is left as it is.
     pub(in crate::delivery) async fn apply_event(
         &self,
         number: i64,
@@ -81,12 +81,13 @@ impl Delivery {
         self.decide(number, by, Some(Added { email, product })).await
     }
 
-    /// Puts an event aside. Returns whether there is such an event; one that is done is left as it is.
+    /// Dismisses an event. Returns whether the event exists; an event that is done is left as it is.
     pub(in crate::delivery) async fn dismiss_event(&self, number: i64, by: &Actor) -> Result<bool, Error> {
         self.decide(number, by, None).await
     }
 
-    /// Has an event applied with what is added to it; without that, dismissed.
+    /// Applies an event with what the seller adds to it, or dismisses it if `added` is `None`. Reads the event again
+    /// if it was changed meanwhile.
     async fn decide(&self, number: i64, by: &Actor, added: Option<Added>) -> Result<bool, Error> {
         let query = InboxQuery { outcome: None, before: number.checked_add(1), limit: 1 };
         for _ in 0..TURNS {
@@ -109,7 +110,8 @@ impl Delivery {
         Err(StoreError::unavailable("others change the event all the time").into())
     }
 
-    /// Puts all that a platform sells under a name aside, past and to come. What is a product's name all the same is sold.
+    /// Dismisses all past and future events about what a platform sells under a name, unless a product that is still
+    /// sold has that name.
     pub(in crate::delivery) async fn dismiss_product(
         &self,
         source: &Source,
@@ -141,7 +143,7 @@ impl Delivery {
         let now = inner.clock.now();
         let entries = inbox.claim_entries(now, now + LEASE, GROUP).await?;
         let count = entries.len();
-        // The others are applied once their leases are over.
+        // Once `goes_on` returns false, the remaining events are left until their leases expire.
         for entry in entries.into_iter().take_while(|_| goes_on()) {
             let id = entry.id.clone();
             if let Err(error) = self.apply_again(entry).await
@@ -158,8 +160,8 @@ impl Delivery {
         self.apply_with(entry, None).await.map(drop)
     }
 
-    /// Applies an event that waits, with what the seller adds to it, and says who that is. Returns whether the event was changed
-    /// meanwhile, so that it is to be read again.
+    /// Applies a waiting event. `seller` is the seller who has it applied, and what the seller adds to it. Returns
+    /// whether the event was changed meanwhile and must be read again.
     async fn apply_with(&self, mut entry: InboxEvent, seller: Option<(&Actor, Added)>) -> Result<bool, Error> {
         let by = seller.as_ref().map(|(by, _)| *by);
         let told = entry.body.as_deref().map(serde_json::from_str::<Told>);
@@ -184,7 +186,7 @@ impl Delivery {
                 match (handling, by) {
                     (Some(handling), by) => signed(handling, by),
                     (None, Some(_)) => return Err(StoreError::unavailable("its products cannot be looked up").into()),
-                    // Once its lease is over.
+                    // The event is applied once its lease expires.
                     (None, None) => return Ok(false),
                 }
             }
@@ -193,7 +195,7 @@ impl Delivery {
         let receipt = self.receipt(entry, Some(step), self.inner.clock.now());
         let receipt = InboundEvent { is_retry: true, by: by.cloned(), ..receipt };
         match self.apply(receipt.clone()).await {
-            // It would fail for ever, and nobody would know.
+            // Without this, the event would fail for ever and the seller would not see it.
             Err(Error::Store(error @ StoreError::Corrupt { .. })) => {
                 let step = Some(Handling::Wait(format!("it cannot be applied: {error}")));
                 self.apply(InboundEvent { step, ..receipt }).await.map(|received| received.is_outdated)
@@ -203,7 +205,7 @@ impl Delivery {
     }
 }
 
-/// The same, with the name of who has it done: the audit log tells who issued its keys.
+/// Writes the person who has the event applied into its sales, so that the audit log shows who issued the keys.
 fn signed(mut handling: Handling, by: Option<&Actor>) -> Handling {
     if let (Handling::Apply(reports), Some(by)) = (&mut handling, by) {
         for report in reports {

@@ -1,4 +1,4 @@
-//! An event as the inbox keeps it.
+//! Turns a notification into an event of the inbox.
 
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 use sha2::{Digest, Sha256};
@@ -11,13 +11,13 @@ use crate::order::Source;
 use crate::platform::{Event, Notification};
 use crate::store::StoreError;
 
-/// How long an event waits that was kept and could not be applied.
+/// How long after an event was received the worker applies it, if it was saved but not applied.
 const LATER: TimeDelta = TimeDelta::seconds(15);
 
-/// What the event says, and not the bytes that said it.
+/// Returns a notification as an event of the inbox, with what was read from its bytes instead of the bytes.
 pub(super) fn kept(source: &Source, notification: &Notification, now: DateTime<Utc>) -> Result<InboxEvent, Error> {
     let Notification { id, kind, is_test, events } = notification;
-    // A name that no store takes is known by its digest.
+    // An id that is not valid as the name of an event is replaced by its digest.
     let digest = || data_encoding::HEXLOWER.encode(&Sha256::digest(id));
     let name = id.parse().or_else(|_| digest().parse());
     let name = name.map_err(|error| StoreError::corrupt_because("the name of an event", error))?;
@@ -44,7 +44,7 @@ pub(super) fn kept(source: &Source, notification: &Notification, now: DateTime<U
     })
 }
 
-/// Writes an address as all addresses are written, so that it can be erased.
+/// Writes an address in the same form as all stored addresses, so that it can be found and erased.
 fn write_alike(event: &mut Event) {
     let email = match event {
         Event::Paid(sale) => sale.buyer.email.as_mut(),

@@ -1,4 +1,4 @@
-//! What commerce platforms report: kept, applied, and applied later where something is missing.
+//! Events of commerce platforms: saved when they are received, applied, and applied later if something is missing.
 
 mod inbox;
 mod kept;
@@ -31,18 +31,18 @@ use crate::store::{InboxQuery, Page, ProductNames, StoreError};
 use crate::telemetry;
 use crate::throttle::Throttle;
 
-/// How long looking up what an event is about may take before the event is kept.
+/// How long receiving an event waits for the lookup of its products, and for waiting events to be made due.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long before an address of a customer a sale was received that is applied at once with it. Such events come with every sale
-/// of some platforms, while any number of sales may wait for the seller.
+/// When a platform reports a customer's address, only waiting events that were received within this time are applied at
+/// once: some platforms report an address with every sale, and any number of older events may wait for the seller.
 const RECENTLY: TimeDelta = TimeDelta::hours(1);
 
-/// The platforms that the service listens to.
+/// The platforms whose events the service accepts.
 pub(crate) struct Platforms {
     mounted: Vec<Mounted>,
     accept_test_events: bool,
     names: Option<Arc<dyn ProductNames>>,
-    /// Wakes the worker that applies what waits.
+    /// Wakes the worker that applies waiting events.
     wake: Arc<Notify>,
 }
 
@@ -50,19 +50,20 @@ struct Mounted {
     name: Source,
     platform: Arc<dyn Platform>,
     room: Mutex<Room>,
-    /// When this server last refused a request in its name, in seconds since 1970; 0: never.
+    /// When this server last refused a request in the platform's name, in seconds since 1970; 0 if it never did.
     refused: AtomicI64,
 }
 
-/// How many new events may be applied at once, so that no more are than the limit of the platform allows.
+/// Limits how many new events are applied at once, so that the platform's limit is not exceeded.
 #[derive(Default)]
 struct Room {
-    /// What the limiter said last: how many more, and how long that is true, by the monotonic clock.
+    /// The limiter's last answer: how many more events it allows, and until when that is valid, by the monotonic
+    /// clock.
     left: Option<(u32, Duration)>,
     under_way: u32,
 }
 
-/// A place among the events that are applied at once.
+/// A place among the events that are being applied. Dropping it makes room for another event.
 struct Place<'m>(&'m Mounted);
 
 impl Platforms {
@@ -81,30 +82,30 @@ impl Platforms {
         Self { mounted, accept_test_events, names, wake: Arc::default() }
     }
 
-    /// What they are called.
+    /// Returns the names of the platforms.
     pub(crate) fn names(&self) -> impl Iterator<Item = &Source> {
         self.mounted.iter().map(|mounted| &mounted.name)
     }
 
-    /// Whether there are any.
+    /// Returns whether there are any platforms.
     #[cfg(feature = "pages")]
     pub(crate) fn is_any(&self) -> bool {
         !self.mounted.is_empty()
     }
 
-    /// The platform that is called so.
+    /// Returns the platform with this name.
     pub(crate) fn named(&self, name: &str) -> Option<&Arc<dyn Platform>> {
         self.mounted.iter().find(|mounted| mounted.name.as_str() == name).map(|mounted| &mounted.platform)
     }
 
-    /// Notes that a request in the name of a platform was refused, which was not signed with its secret.
+    /// Records that a request in a platform's name was refused, because it was not signed with the platform's secret.
     pub(crate) fn refuse(&self, name: &str, at: DateTime<Utc>) {
         if let Some(mounted) = self.mounted.iter().find(|mounted| mounted.name.as_str() == name) {
             mounted.refused.store(at.timestamp(), Ordering::Relaxed);
         }
     }
 
-    /// When this server last refused such a request, since it was started.
+    /// Returns when this server last refused such a request; `None` if it has refused none since it started.
     #[cfg(feature = "pages")]
     pub(crate) fn refused_at(&self, name: &str) -> Option<DateTime<Utc>> {
         let mounted = self.mounted.iter().find(|mounted| mounted.name.as_str() == name)?;
@@ -122,10 +123,10 @@ impl Mounted {
         self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for an event to be applied at once; `None` if it is to be applied later.
+    /// Returns a place for an event to be applied at once; `None` if the event is to be applied later.
     fn enter(&self, now: Duration, limit: u32) -> Option<Place<'_>> {
         let mut room = self.room();
-        // After that time one event at a time finds out how many more there may be.
+        // After `until`, at least one event is let in, so that the limiter is asked again.
         let left = room.left.map_or(limit, |(left, until)| if now < until { left } else { left.max(1) });
         (room.under_way < left).then(|| {
             room.under_way += 1;
@@ -141,15 +142,16 @@ impl Drop for Place<'_> {
 }
 
 impl Delivery {
-    /// Keeps an event of a commerce platform durably, and applies it. When this returns, the platform can be answered. An event
-    /// that was received before changes nothing.
+    /// Saves an event of a commerce platform durably, and applies it. When this returns, the platform can be answered.
+    /// An event that was received before changes nothing.
     ///
-    /// What cannot be applied waits: for the seller, or for the store. So does what is beyond the limit of
-    /// [`Quotas::events`](crate::limit::Quotas::events).
+    /// An event that cannot be applied waits for the seller or for the store. An event beyond the limit of
+    /// [`Quotas::events`](crate::limit::Quotas::events) is applied later.
     ///
     /// # Errors
     ///
-    /// [`Error::Store`] if it may not have been kept; [`StoreError::Unsupported`] if the store keeps no events.
+    /// [`Error::Store`] if the event may not have been saved; [`StoreError::Unsupported`] if the store keeps no
+    /// events.
     pub async fn receive(&self, source: &Source, notification: Notification) -> Result<Received, Error> {
         self.register().await?;
         let inner = &self.inner;
@@ -170,7 +172,8 @@ impl Delivery {
         let receipt = self.receipt(entry, step, now);
         let (entry, notices) = (receipt.entry.clone(), receipt.notices.clone());
         let received = match self.apply(receipt).await {
-            // A commit whose answer was lost is known the second time.
+            // If the first attempt was committed and only its answer was lost, the second finds the event in the
+            // inbox.
             Err(Error::Store(error)) if !is_silent(&error) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, platform = %source, "an event is applied later");
                 let grace = self.grace();
@@ -185,8 +188,8 @@ impl Delivery {
         Ok(received)
     }
 
-    /// What is to be done with an event; `None` if that cannot be found out now. A catalog of the host's that fails, hangs or
-    /// panics loses no event.
+    /// Returns what to do with an event; `None` if that cannot be found out now. No event is lost if a host
+    /// application's catalog fails, hangs or panics.
     async fn looked_up(&self, entry: &InboxEvent, told: Told) -> Option<Handling> {
         static DELAYED: Throttle = Throttle::new();
         let handling = AssertUnwindSafe(self.handling(entry, told)).catch_unwind();
@@ -203,16 +206,16 @@ impl Delivery {
         None
     }
 
-    /// Events of platforms that match `query`, newest first.
+    /// Returns events of platforms that match `query`, newest first.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] if the store keeps no events; another [`StoreError`] if it cannot tell.
+    /// [`StoreError::Unsupported`] if the store keeps no events; another [`StoreError`] if the store cannot be read.
     pub async fn events(&self, query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError> {
         self.inner.ledger.office().ok_or(StoreError::Unsupported)?.entries(query).await
     }
 
-    /// The receipt of an event.
+    /// Returns an event, and what to do with it, in the form that the ledger receives.
     fn receipt(&self, entry: InboxEvent, step: Option<Handling>, at: DateTime<Utc>) -> InboundEvent {
         let delivery = self.clone();
         let notices = Arc::new(move |kind| match kind {
@@ -222,12 +225,11 @@ impl Delivery {
         InboundEvent { entry, is_retry: false, step, at, grace: self.grace(), notices, by: None }
     }
 
-    /// How much longer than it is paid for a key of a subscription lives.
     fn grace(&self) -> TimeDelta {
         TimeDelta::days(self.inner.subscription_grace.days().into())
     }
 
-    /// Receives, and tells of what came of it.
+    /// Passes an event to the ledger, and reports what changed to the log, the metrics and the observers.
     async fn apply(&self, receipt: InboundEvent) -> Result<Received, Error> {
         let (delivery, is_retry) = (self.clone(), receipt.is_retry);
         let work = async move {
@@ -242,7 +244,7 @@ impl Delivery {
                 let order = order.as_ref().map(|order| redacted(order.as_str()));
                 tracing::warn!(platform, event, order, reason, "an event of a platform waits for the seller");
             }
-            // An event that waits is tried each hour, and counts again when it is done.
+            // An event that waits is retried each hour. It is counted when it is new, and again when it is done.
             let outcome = received.entry.outcome;
             if received.is_new || is_retry && outcome != Some(EventOutcome::NeedsAttention) {
                 let outcome = outcome.map_or("kept", EventOutcome::as_str);
@@ -259,9 +261,9 @@ impl Delivery {
                     _ => Observed::TermsChanged { key: key.clone() },
                 });
             }
-            // Sales may have waited for it.
+            // Waiting events may have waited for this one.
             let since = match received.entry.outcome {
-                // The end of a dispute is rare.
+                // Disputes end rarely, so all waiting events of the platform are retried.
                 Some(EventOutcome::Restored) => Some(None),
                 Some(EventOutcome::Remembered) => Some(inner.clock.now().checked_sub_signed(RECENTLY)),
                 _ => None,
@@ -281,7 +283,7 @@ impl Delivery {
         let digest = Sha256::digest(source.as_str());
         let id = digest.iter().take(16).fold(0_u128, |id, byte| id << 8 | u128::from(*byte));
         let subject = Subject { policy: Policy::Events, identity: Identity::Key(id) };
-        // Events are kept, and applied, while nobody can count.
+        // If the limiter fails, events are still saved and applied.
         let Ok(decision) = inner.limiter.admit(&subject, inner.quotas.events).await else {
             mounted.room().left = None;
             return;
@@ -293,8 +295,8 @@ impl Delivery {
         mounted.room().left = Some((left, inner.clock.monotonic() + pause));
     }
 
-    /// Has events applied again that wait for the seller, if they were received at `since` or later: something that they waited
-    /// for may be there now. All are tried again within an hour anyway.
+    /// Makes events due that wait for the seller and were received at `since` or later; without `since`, at any time.
+    /// What they waited for may exist now. Each waiting event is retried within an hour anyway.
     pub(super) async fn retry_events(&self, source: Option<&Source>, since: Option<DateTime<Utc>>) {
         let (inner, source) = (self.inner.clone(), source.cloned());
         let retrying = tokio::spawn(async move {
@@ -308,14 +310,14 @@ impl Delivery {
                 }
             }
         });
-        // Where very many wait, it goes on after the answer.
+        // If very many events wait, this continues in the background after the answer.
         if timeout(PATIENCE, retrying).await.is_err() {
             tracing::info!("many events wait for the seller: they are tried again in the background");
         }
     }
 }
 
-/// Whether the store does not answer: it cannot keep the event either.
+/// Returns whether the store is unavailable, so that it cannot save the event either.
 fn is_silent(error: &StoreError) -> bool {
     matches!(error, StoreError::Unavailable { .. } | StoreError::Full { .. } | StoreError::Unsupported)
 }
@@ -337,7 +339,8 @@ mod tests {
         let platforms = Platforms::new(vec![stripe], false, None);
         let mounted = platforms.mounted(&"stripe".parse().unwrap()).unwrap();
         let at = Duration::from_secs;
-        // What the limiter said: how many are left, until when; the time; how many may be under way at once.
+        // The limiter's answer (how many are left, and until when), the time, and how many events may be applied at
+        // once.
         for (left, now, expected) in [
             (None, 0, 5),
             (Some((3, at(10))), 9, 3),

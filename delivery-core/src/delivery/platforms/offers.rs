@@ -1,4 +1,4 @@
-//! From the lines of an order to keys that may be issued: products found, the buyer's address checked.
+//! Turns the lines of an order into keys that may be issued: finds the products and checks the buyer's address.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::product::{Product, ProductId, RefName};
 use crate::redact::redacted;
 use crate::terms::{Terms, UseLimit, Validity};
 
-/// The most lines of one order, each of which may be a query.
+/// The most lines of an order. Each line may cost a query.
 const MOST_LINES: usize = 500;
 pub(super) const NO_ADDRESS: &str = "it has no e-mail address that a key can be sent to";
-/// How much of a platform's name for a product is shown to the seller, in characters.
+/// How much of a platform's name for a product the seller sees, in characters.
 const SHOWN: usize = 80;
 
-/// A charge, or a word that may have to be sold by.
+/// What was bought, from a charge or from a statement about a subscription whose charges name no product.
 pub(super) struct Buying<'e> {
     pub(super) lines: &'e [Line],
     pub(super) buyer: &'e Buyer,
@@ -31,7 +31,7 @@ pub(super) struct Buying<'e> {
     pub(super) added: &'e Added,
 }
 
-/// What was bought, the keys that may be issued for it, and what of it is missing.
+/// The lines that were bought, the keys that may be issued for them, and what is missing.
 #[derive(Default)]
 pub(super) struct Offered {
     pub(super) lines: Vec<Bought>,
@@ -39,20 +39,21 @@ pub(super) struct Offered {
     pub(super) missing: Option<String>,
 }
 
-/// A product, or why there is none that is sold.
+/// A product, or why none can be sold.
 type MayBeSold = Result<Arc<Product>, NotSold>;
 
 enum NotSold {
     Unknown(String),
     Archived(String),
-    /// The seller has put all of it aside.
+    /// The seller has dismissed everything with this name.
     Dismissed,
-    /// A field that decides cannot be read, such as a fraction of a piece.
+    /// A required field cannot be read, such as a number of pieces that is a fraction.
     Illegible,
 }
 
 impl Delivery {
-    /// The keys that an order may issue, and why some of it has none; `None` if all its lines are dismissed.
+    /// Returns the keys that may be issued for an order, and why some lines have none; `None` if all lines are
+    /// dismissed.
     pub(super) async fn offers(&self, source: &Source, buying: &Buying<'_>) -> Result<Option<Offered>, Error> {
         let mut offered = Offered::default();
         if buying.lines.len() > MOST_LINES {
@@ -97,7 +98,7 @@ impl Delivery {
         Ok(Some(offered))
     }
 
-    /// The products that were sold by a subscription: what a charge may be for that names none.
+    /// Returns the products of a subscription, for a charge that names no product that is sold.
     async fn subscribed(
         &self,
         source: &Source,
@@ -113,7 +114,7 @@ impl Delivery {
         }
     }
 
-    /// The products of a deal that are sold still, one piece each.
+    /// Returns the products of a deal that are still sold, one piece each.
     pub(super) async fn sold(&self, deal: &Deal) -> Result<BTreeMap<ProductId, (Arc<Product>, u64)>, Error> {
         let mut found = BTreeMap::new();
         for id in deal.products().into_iter().take(MOST_PRODUCTS) {
@@ -124,7 +125,7 @@ impl Delivery {
         Ok(found)
     }
 
-    /// How long a product's keys live where nothing says until when they are paid.
+    /// Returns how long a product's keys are valid if no event says until when they are paid.
     fn own(&self, product: &Product) -> Own {
         match (product.terms().validity, self.inner.terms.validity) {
             (Some(Validity::Never), _) => Own::Never,
@@ -152,8 +153,9 @@ impl Delivery {
         Ok(Offer { product: product.id(), pieces, sale })
     }
 
-    /// The products of the lines. What the seller added takes the place of products that are unknown; of those that are archived only
-    /// where no other is missing, since a line whose product was archived later may have its key.
+    /// Returns the products of the lines. The product that the seller added replaces unknown products. It replaces
+    /// archived products only if no product is unknown, because a line whose product was archived later may already
+    /// have its key.
     async fn products_of<'b>(&self, source: &Source, bought: &Buying<'b>) -> Result<Vec<(&'b Line, MayBeSold)>, Error> {
         let mut products = Vec::with_capacity(bought.lines.len());
         for line in bought.lines {
@@ -178,7 +180,8 @@ impl Delivery {
         Ok(products)
     }
 
-    /// The product of a line, or why there is none.
+    /// Returns the product of a line, or why there is none. The seller may have dismissed an unknown or archived
+    /// product by its name.
     async fn product_of(&self, source: &Source, line: &Line) -> Result<MayBeSold, Error> {
         let found = self.product_named(source, line).await?;
         let is_foreign = matches!(found, Err(NotSold::Unknown(_) | NotSold::Archived(_)));
@@ -192,7 +195,7 @@ impl Delivery {
         Ok(found)
     }
 
-    /// The product that a line names.
+    /// Returns the product that a line names, whether or not the name is dismissed.
     async fn product_named(&self, source: &Source, line: &Line) -> Result<MayBeSold, Error> {
         let mut product = None;
         if let Some(names) = &self.inner.platforms.names {
@@ -241,7 +244,7 @@ impl From<NotSold> for String {
     }
 }
 
-/// A line, identified by the platform's number of it or by its place.
+/// Returns a line as the ledger keeps it, identified by the platform's number of it or else by its position.
 fn bought(index: usize, line: &Line, pieces: u64) -> Bought {
     Bought {
         line: line.id.clone().unwrap_or_else(|| format!("#{index}")),
@@ -255,7 +258,7 @@ fn bought(index: usize, line: &Line, pieces: u64) -> Bought {
 }
 
 impl UseLimit {
-    /// The limit of so many pieces, at most [`MAX_USES`](crate::terms::MAX_USES).
+    /// Returns the limit of this number of pieces, at most [`MAX_USES`](crate::terms::MAX_USES).
     fn times(self, pieces: u64) -> Self {
         let Self::Uses(uses) = self else { return self };
         let all = u64::from(uses.get()).saturating_mul(pieces.max(1)).min(crate::terms::MAX_USES.into());

@@ -1,4 +1,4 @@
-//! From what a platform says to what the store is told.
+//! Turns the events of a platform into reports for the ledger.
 
 use chrono::{DateTime, Utc};
 
@@ -12,7 +12,7 @@ use crate::platform::{self, Buyer, Event, Unreadable};
 use crate::store::KeyQuery;
 
 impl Delivery {
-    /// What is to be done with an event.
+    /// Returns what to do with an event of the inbox.
     pub(super) async fn handling(&self, entry: &InboxEvent, told: Told) -> Result<Handling, Error> {
         let source = &entry.id.source;
         let Some(events) = &told.events else { return Ok(Handling::Wait(Unreadable.to_string())) };
@@ -32,9 +32,9 @@ impl Delivery {
         let (mut reports, mut is_dismissed) = (Vec::with_capacity(events.len()), false);
         for event in events {
             match self.report(entry, event, &told.added).await? {
-                // All its lines are dismissed.
+                // All lines of the event are dismissed.
                 None if matches!(event, Event::Paid(_) | Event::Told(_)) => is_dismissed = true,
-                // Either can only be applied alone.
+                // Such an event must be the only one of its notification.
                 None if matches!(event, Event::Customer { .. } | Event::Unshown { .. }) => {
                     return Ok(Handling::Wait(Unreadable.to_string()));
                 }
@@ -52,7 +52,8 @@ impl Delivery {
         Ok(Handling::Apply(reports))
     }
 
-    /// What the store is told by an event: nothing if all its lines are dismissed, or if it can only be applied alone.
+    /// Returns the report of an event; `None` if all its lines are dismissed, or if it must be the only one of its
+    /// notification.
     async fn report(&self, entry: &InboxEvent, event: &Event, added: &Added) -> Result<Option<Report>, Error> {
         let source = &entry.id.source;
         Ok(match event {
@@ -89,8 +90,8 @@ impl Delivery {
         Ok(Some(Report::Charged(Charged { order, at, stands_at, is_open, links, lines, offers, missing })))
     }
 
-    /// The order with which a subscription began that nothing has named yet: the order of the only key of the same buyer and product that
-    /// is not revoked, if no other subscription began with it.
+    /// Returns the order that began a subscription, if nothing has named that order yet: the order of the buyer's only
+    /// key for one of the products, if the key is not revoked and its order belongs to no other subscription.
     async fn began(
         &self,
         source: &Source,
@@ -115,7 +116,7 @@ impl Delivery {
         Ok(None)
     }
 
-    /// What a payment is for that was authorised before, as far as its order is known.
+    /// Returns the report that an authorised payment was captured, with the keys to issue if its order is known.
     async fn captured(
         &self,
         source: &Source,

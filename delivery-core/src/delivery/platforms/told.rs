@@ -1,4 +1,4 @@
-//! What the inbox keeps of an event, in the words of this version or an earlier one.
+//! The content of an event in the inbox, as this version or an earlier one wrote it.
 
 use std::collections::BTreeSet;
 
@@ -9,19 +9,19 @@ use crate::order::OrderId;
 use crate::platform::{Buyer, Event, Line, Links, Sale};
 use crate::product::{ProductId, RefName};
 
-/// What the inbox keeps of an event.
+/// The content of an event in the inbox.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Told {
     pub(super) is_test: bool,
-    /// `None` if it cannot be read.
+    /// `None` if the notification could not be read.
     #[serde(deserialize_with = "events")]
     pub(super) events: Option<Vec<Event>>,
     #[serde(default)]
     pub(super) added: Added,
 }
 
-/// What the seller adds to an event that waits: the buyer's address, where the platform has none that can be used, and the product
-/// of lines that name none that is sold.
+/// What the seller adds to a waiting event: the buyer's address, if the platform gave no usable one, and the product
+/// of lines that name no product that is sold.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Added {
     pub(super) email: Option<Email>,
@@ -33,13 +33,13 @@ impl Told {
         Self { is_test, events, added: Added::default() }
     }
 
-    /// Adds what the seller says, beside what was said before.
+    /// Adds what the seller says. A value that is `None` leaves what the seller added before.
     pub(super) fn add(&mut self, Added { email, product }: Added) {
         self.added.email = email.or(self.added.email.take());
         self.added.product = product.or(self.added.product);
     }
 
-    /// What its lines are called.
+    /// Returns the platform's names for what was bought.
     pub(super) fn names(&self) -> BTreeSet<RefName> {
         let lines = self.events.iter().flatten().filter_map(|event| match event {
             Event::Paid(sale) => Some(&sale.lines),
@@ -50,7 +50,7 @@ impl Told {
     }
 }
 
-/// An event as this version writes it, or as an earlier one did.
+/// An event as this version or an earlier one wrote it.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Stored {
@@ -63,7 +63,7 @@ enum Before {
     Renewed { charge: OrderId, subscription: OrderId, lines: Vec<Line>, buyer: Buyer, references: Links },
 }
 
-/// Events that wait, also those that an earlier version kept.
+/// Reads events as this version or an earlier one wrote them.
 fn events<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Event>>, D::Error> {
     let stored = Option::<Vec<Stored>>::deserialize(deserializer)?;
     let read = |stored: Stored| match stored {
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(written["events"][1]["Refunded"]["extent"], "Full");
     }
 
-    /// As they were written while platforms had names of their own for what the ledger knows.
+    /// Events were written like this while platforms had their own names for what the ledger knows.
     #[test]
     fn events_by_their_former_names_are_read() {
         const NONE: &str = r#""order":null,"payment":null,"invoice":null,"is_first":false"#;

@@ -7,11 +7,11 @@ use crate::post::{NewPost, Post, PostId};
 use crate::product::{NewProduct, Product, ProductId};
 use crate::store::{CatalogEditor, Posts, StoreError};
 
-/// How often a change is tried again that met another one.
+/// How often a change is tried again after a conflict with a concurrent change.
 const ATTEMPTS: usize = 20;
 
 impl Desk<'_> {
-    /// Adds a product.
+    /// Adds a product. Platform events that wait for the seller are retried.
     ///
     /// # Errors
     ///
@@ -23,7 +23,7 @@ impl Desk<'_> {
         Ok(added)
     }
 
-    /// Adds a product, unless one says the same: a form that was sent twice adds one.
+    /// Adds a product, unless an identical one exists: a form that is submitted twice adds one product.
     #[cfg(feature = "pages")]
     pub(crate) async fn add_product_once(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {
         let editor = self.editor()?;
@@ -33,24 +33,25 @@ impl Desk<'_> {
         Ok(added)
     }
 
-    /// Replaces what a product says; `None` if there is no such product. Sales that waited for its names are applied.
+    /// Replaces all fields of a product; returns `None` if there is no such product. Platform events that wait for the
+    /// seller are retried.
     ///
     /// # Errors
     ///
-    /// As [`add_product`](Self::add_product).
+    /// As for [`add_product`](Self::add_product).
     pub async fn update_product(&self, id: ProductId, product: NewProduct) -> Result<Option<Arc<Product>>, StoreError> {
         let updated = self.editor()?.update_product(id, product, None, self.edit()).await?;
         self.delivery.retry_events(None, None).await;
         Ok(updated)
     }
 
-    /// Changes what a product says: `revise` makes what it is to say of what it says. Two who change different fields of it at the
-    /// same time both succeed. `Ok(Ok(None))` if there is no such product.
+    /// Changes a product: `revise` gets the current product and returns its new fields. If two callers change
+    /// different fields at the same time, both succeed. Returns `Ok(Ok(None))` if there is no such product.
     ///
     /// # Errors
     ///
-    /// As [`add_product`](Self::add_product); [`StoreError::Conflict`] if others change it all the time. The inner error is that
-    /// of `revise`; nothing was changed then.
+    /// As for [`add_product`](Self::add_product); [`StoreError::Conflict`] if others keep changing the product. The
+    /// inner error is that of `revise`; nothing was changed then.
     pub async fn revise_product<E>(
         &self,
         id: ProductId,
@@ -64,7 +65,7 @@ impl Desk<'_> {
                 Err(error) => return Ok(Err(error)),
             };
             match editor.update_product(id, revised, Some(product.facts()), self.edit()).await {
-                // What was read may have been cached, which a store does no longer after that.
+                // The product may have been read from a cache. After the conflict, the store reads it anew.
                 Err(StoreError::Conflict { .. }) if attempt < ATTEMPTS => {}
                 updated => {
                     self.delivery.retry_events(None, None).await;
@@ -75,8 +76,8 @@ impl Desk<'_> {
         Err(StoreError::Conflict { source: None })
     }
 
-    /// Archives a product: it is neither listed nor sold any more, and keys sold before still fetch it. Archiving it again changes
-    /// nothing. `None` if there is no such product.
+    /// Archives a product: it is no longer listed or sold, but keys sold before still fetch it. Archiving it again
+    /// changes nothing. Returns `None` if there is no such product.
     ///
     /// # Errors
     ///
@@ -89,12 +90,13 @@ impl Desk<'_> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] if there are no posts; another [`StoreError`] if nothing was added.
+    /// [`StoreError::Unsupported`] if the service has no store for posts; another [`StoreError`] if nothing was added.
     pub async fn add_post(&self, post: NewPost) -> Result<Post, StoreError> {
         self.posts()?.add_post(post, self.edit()).await
     }
 
-    /// Adds a post, unless the newest one says the same: a form that was sent twice adds one.
+    /// Adds a post, unless it differs from the newest one at most in its time: a form that is submitted twice adds one
+    /// post.
     #[cfg(feature = "pages")]
     pub(crate) async fn add_post_once(&self, post: NewPost) -> Result<Post, StoreError> {
         let posts = self.posts()?;
@@ -102,30 +104,32 @@ impl Desk<'_> {
         posts.add_post_once(post, self.edit()).await
     }
 
-    /// The post with this number, published or not; `None` if there is none.
+    /// Returns the post with this number, published or not; `None` if there is none.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] if there are no posts; another [`StoreError`] if the store cannot tell.
+    /// [`StoreError::Unsupported`] if the service has no store for posts; another [`StoreError`] if the post cannot be
+    /// read.
     pub async fn post(&self, id: PostId) -> Result<Option<Post>, StoreError> {
         self.posts()?.post(id).await
     }
 
-    /// Replaces what a post says; `None` if there is no such post.
+    /// Replaces all fields of a post; returns `None` if there is no such post.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] if there are no posts; another [`StoreError`] if nothing was changed.
+    /// [`StoreError::Unsupported`] if the service has no store for posts; another [`StoreError`] if nothing was
+    /// changed.
     pub async fn update_post(&self, id: PostId, post: NewPost) -> Result<Option<Post>, StoreError> {
         self.posts()?.update_post(id, post, None, self.edit()).await
     }
 
-    /// Changes what a post says, as [`revise_product`](Self::revise_product).
+    /// Changes a post, as [`revise_product`](Self::revise_product) changes a product.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] if there are no posts; another [`StoreError`] if nothing was changed. The inner error is that of
-    /// `revise`.
+    /// [`StoreError::Unsupported`] if the service has no store for posts; another [`StoreError`] if nothing was
+    /// changed. The inner error is that of `revise`.
     pub async fn revise_post<E>(
         &self,
         id: PostId,
@@ -150,7 +154,8 @@ impl Desk<'_> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] if there are no posts; another [`StoreError`] if nothing was changed.
+    /// [`StoreError::Unsupported`] if the service has no store for posts; another [`StoreError`] if nothing was
+    /// changed.
     pub async fn delete_post(&self, id: PostId) -> Result<bool, StoreError> {
         self.posts()?.delete_post(id, self.edit()).await
     }

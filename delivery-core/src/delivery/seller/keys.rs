@@ -1,4 +1,4 @@
-//! Looking after keys.
+//! What a seller does with keys.
 
 use chrono::{DateTime, Utc};
 
@@ -11,22 +11,23 @@ use crate::observer::Event;
 use crate::product::ProductId;
 use crate::terms::{OwnTerms, Validity};
 
-/// When a key is to expire.
+/// When a key expires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "a time is counted from the issue or given")]
 pub enum Expiry {
-    /// So long after it was issued.
+    /// This long after the key was issued.
     AfterIssue(Validity),
-    /// At this instant; one of the past expires the key.
+    /// At this instant. An instant in the past expires the key.
     At(DateTime<Utc>),
 }
 
 impl Desk<'_> {
-    /// Issues a key by hand, as [`Delivery::issue_by_hand`](crate::Delivery::issue_by_hand).
+    /// Issues a key by hand, as [`Delivery::issue_by_hand`](crate::Delivery::issue_by_hand) does.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownProduct`], or [`Error::Store`]; nothing was issued then.
+    /// [`Error::UnknownProduct`], or [`Error::Store`]. Nothing was issued then, unless the outcome is
+    /// [unknown](crate::store::StoreError::Unknown).
     pub async fn issue(
         &self,
         product: ProductId,
@@ -52,16 +53,16 @@ impl Desk<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownKey`], [`Error::Refused`] for a key that another one replaced, or [`Error::Store`].
+    /// [`Error::UnknownKey`], [`Error::Refused`] if another key replaced this one, or [`Error::Store`].
     pub async fn restore(&self, key: KeyId) -> Result<Key, Error> {
         self.delivery.change(key, Change::Restore { at: self.now(), by: self.actor.clone() }).await
     }
 
-    /// Gives a key other terms; what is `None` stays as it is.
+    /// Changes the terms of a key. A term that is `None` stays as it is.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownKey`], [`Error::Refused`] for uses that are added to a key without a limit, or [`Error::Store`].
+    /// [`Error::UnknownKey`], [`Error::Refused`] if uses are added to a key without a limit, or [`Error::Store`].
     pub async fn set_terms(
         &self,
         key: KeyId,
@@ -80,11 +81,11 @@ impl Desk<'_> {
         self.delivery.change(key, change).await
     }
 
-    /// Sends a key to its buyer again, to another address if the first was wrong.
+    /// Sends a key to its buyer again. If `email` is given, it first replaces the key's address.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownKey`], [`Error::Refused`] for a revoked key, or [`Error::Store`].
+    /// [`Error::UnknownKey`], [`Error::Refused`] if the key is revoked or its buyer was erased, or [`Error::Store`].
     pub async fn resend(&self, key: KeyId, email: Option<Email>) -> Result<Key, Error> {
         let messages = vec![Notice::email(self.delivery.new_message_id()?, MessageKind::Resend)];
         let corrected = self.delivery.webhooks(MessageKind::KeyChanged)?;
@@ -103,12 +104,13 @@ impl Desk<'_> {
         self.delivery.inner.told(work).await
     }
 
-    /// Withdraws a key whose text leaked, and issues its successor, which is sent to the buyer: with the same limit, count and
-    /// expiry, and for the same purchase. A key that was rotated before is answered with its successor.
+    /// Revokes a key whose text leaked, and issues a successor, which is sent to the buyer. The successor has the same
+    /// limit, count and expiry, and belongs to the same purchase. If the key already has a successor, that one is
+    /// returned.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownKey`], [`Error::Refused`] for a revoked key, or [`Error::Store`].
+    /// [`Error::UnknownKey`], [`Error::Refused`] if the key is revoked for another reason, or [`Error::Store`].
     pub async fn rotate(&self, key: KeyId) -> Result<Issued, Error> {
         let delivery = self.delivery.clone();
         let (inner, at) = (&delivery.inner, self.now());

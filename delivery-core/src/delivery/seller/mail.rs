@@ -1,4 +1,4 @@
-//! A test e-mail.
+//! The test e-mail.
 
 use std::time::Duration;
 
@@ -9,15 +9,16 @@ use crate::email::Email;
 use crate::ledger::MessageId;
 use crate::mail::{MailError, Message};
 
-/// How long a mail server may take.
+/// How long the mail server may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Desk<'_> {
-    /// Sends a test e-mail at once, past the outbox: whoever sets the server up sees whether the mail server took it, and if not, why.
+    /// Sends a test e-mail at once, without the outbox. The person who sets up the server sees whether the
+    /// mail server accepted it, and if not, why.
     ///
     /// # Errors
     ///
-    /// [`MailError`] if it was not taken, or not within 30 s.
+    /// [`MailError`] if the mail server did not accept it, or not within 30 s.
     pub async fn test_mail(&self, to: &Email) -> Result<(), MailError> {
         let inner = &self.delivery.inner;
         let outbox = &inner.outbox;

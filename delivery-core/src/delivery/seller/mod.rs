@@ -1,4 +1,4 @@
-//! What a seller does, under a name that the audit log shows.
+//! What a seller does, under the name that the audit log shows.
 
 mod catalog;
 mod keys;
@@ -18,9 +18,10 @@ use crate::post::{NewPost, Post};
 use crate::product::{Listing, NewProduct, Product, ProductId};
 use crate::store::{KeyQuery, Page, PostQuery, StoreError, Subscribed, Use, UseId};
 
-/// The seller's desk: what a seller looks after, under the name of whoever does it. [`Delivery::desk`] opens it.
+/// The seller's desk: the operations of a seller, under the name of the person at the desk. [`Delivery::desk`] opens
+/// it.
 ///
-/// Every change is one commit with its entry in the audit log.
+/// Every change is committed together with its entry in the audit log.
 #[derive(Debug, Clone, Copy)]
 pub struct Desk<'d> {
     delivery: &'d Delivery,
@@ -28,14 +29,14 @@ pub struct Desk<'d> {
 }
 
 impl Desk<'_> {
-    /// What the audit log says of a change that is made now.
+    /// Returns the actor and the time of a change that is made now, for its entry in the audit log.
     fn edit(&self) -> Edit {
         Edit::new(self.actor.clone(), self.delivery.inner.clock.now())
     }
 }
 
 impl Delivery {
-    /// The desk of a seller: `actor` is the name in the audit log.
+    /// Opens the seller's desk. The audit log shows `actor` as the person who makes the changes.
     #[must_use]
     pub fn desk<'d>(&'d self, actor: &'d Actor) -> Desk<'d> {
         Desk { delivery: self, actor }
@@ -45,44 +46,46 @@ impl Delivery {
     ///
     /// # Errors
     ///
-    /// As [`Desk::add_product`].
+    /// As for [`Desk::add_product`].
     pub async fn add_product(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {
         self.desk(&Actor::admin()).add_product(product).await
     }
 
-    /// Replaces what a product says, as [`Actor::admin`].
+    /// Replaces all fields of a product, as [`Actor::admin`].
     ///
     /// # Errors
     ///
-    /// As [`Desk::update_product`].
+    /// As for [`Desk::update_product`].
     pub async fn update_product(&self, id: ProductId, product: NewProduct) -> Result<Option<Arc<Product>>, StoreError> {
         self.desk(&Actor::admin()).update_product(id, product).await
     }
 
-    /// The product with this number, archived or not; `None` if there is none.
+    /// Returns the product with this number, archived or not; `None` if there is none.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the catalog cannot tell.
+    /// [`StoreError`] if the catalog cannot be read.
     pub async fn product(&self, id: ProductId) -> Result<Option<Arc<Product>>, StoreError> {
         self.inner.catalog.product(id).await
     }
 
-    /// The product that the host [calls](HostRef) so. This is a query each time: a host that needs it with each request keeps
-    /// the [number](crate::product::ProductId).
+    /// Returns the product with the host application's own [name](HostRef) for it; `None` if there is none. Each call
+    /// is a query: a host application that needs the product with each request keeps the
+    /// [number](crate::product::ProductId).
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] if products are managed elsewhere; another [`StoreError`] if the store cannot tell.
+    /// [`StoreError::Unsupported`] if products are managed elsewhere; another [`StoreError`] if the store cannot be
+    /// read.
     pub async fn product_called(&self, host_ref: &HostRef) -> Result<Option<Arc<Product>>, StoreError> {
         self.inner.editor.as_ref().ok_or(StoreError::Unsupported)?.product_called(host_ref).await
     }
 
-    /// All products, by number.
+    /// Returns all products that are not archived, by number.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the catalog cannot tell.
+    /// [`StoreError`] if the catalog cannot be read.
     pub async fn products(&self) -> Result<Arc<Vec<Listing>>, StoreError> {
         self.inner.catalog.products().await
     }
@@ -96,11 +99,11 @@ impl Delivery {
         self.desk(&Actor::admin()).add_post(post).await
     }
 
-    /// Posts that fit `query`, newest first.
+    /// Returns posts that match `query`, newest first; none if the service has no store for posts.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the catalog cannot tell.
+    /// [`StoreError`] if the posts cannot be read.
     pub async fn posts(&self, query: &PostQuery) -> Result<Arc<Vec<Post>>, StoreError> {
         match &self.inner.posts {
             Some(posts) => posts.posts(query).await,
@@ -117,13 +120,13 @@ impl Delivery {
         self.desk(&Actor::admin()).revoke(key, None).await
     }
 
-    /// Revokes a key, restores it, gives it other terms or another address, with its audit entry. Observers are told also if the
-    /// key was so before; webhooks are not.
+    /// Revokes a key, restores it, or changes its terms or address, in one commit with the audit entry. Observers
+    /// are told even if the change leaves the key as it was; webhooks are not.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownKey`], [`Error::Refused`] for uses that are added to a key without a limit and for a key that cannot be
-    /// restored because another one took its place, or [`Error::Store`]. A [`Change::Use`] is counted, or refused, as by
+    /// [`Error::UnknownKey`], [`Error::Refused`] if uses are added to a key without a limit or if a key is restored
+    /// that another key replaced, or [`Error::Store`]. A [`Change::Use`] is counted or refused as by
     /// [`count_use`](Self::count_use).
     pub async fn change(&self, key: KeyId, change: Change) -> Result<Key, Error> {
         type Told = fn(Key) -> Event;
@@ -146,38 +149,38 @@ impl Delivery {
         self.inner.told(work).await
     }
 
-    /// Keys that fit `query`, newest first.
+    /// Returns keys that match `query`, newest first.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the store cannot tell.
+    /// [`StoreError`] if the store cannot be read.
     pub async fn keys(&self, query: &KeyQuery) -> Result<Page<Key, KeyId>, StoreError> {
         self.inner.ledger.search(query).await
     }
 
-    /// The key with this number, revoked or not; `None` if there is none.
+    /// Returns the key with this id, revoked or not; `None` if there is none.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the store cannot tell.
+    /// [`StoreError`] if the store cannot be read.
     pub async fn key(&self, id: KeyId) -> Result<Option<Key>, StoreError> {
         self.inner.ledger.find(id).await
     }
 
-    /// The subscription that a key was sold by, and that renews it; `None` if the key does not renew by itself.
+    /// Returns the subscription that a key was sold by and that renews it; `None` if no subscription renews the key.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the store cannot tell.
+    /// [`StoreError`] if the store cannot be read.
     pub async fn subscription_of(&self, key: &Key) -> Result<Option<Subscribed>, StoreError> {
         Subscribed::of(self.inner.ledger.as_ref(), key).await
     }
 
-    /// When a key was used, newest first; `before` continues a page.
+    /// Returns when a key was used, newest first. `before` is the [`next`](Page::next) of the previous page.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the store cannot tell.
+    /// [`StoreError`] if the store cannot be read.
     pub async fn history(
         &self,
         key: KeyId,

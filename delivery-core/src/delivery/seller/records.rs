@@ -1,4 +1,4 @@
-//! Messages, the audit log, figures, and forgetting a person.
+//! Messages, the audit log, figures, platform events, and the erasure of a person.
 
 use std::time::Duration;
 
@@ -14,48 +14,50 @@ use crate::order::Source;
 use crate::product::{ProductId, RefName};
 use crate::store::{AuditEntry, AuditQuery, Figures, MessageQuery, Office, Page, StoreError, StoredMessage};
 
-/// How long figures are waited for, from when they are asked for. They read every key.
+/// How long a caller waits for figures, including the wait for other callers' figures. Counting reads every key.
 const FIGURES: Duration = Duration::from_mins(5);
 
 impl Desk<'_> {
-    /// Messages that match `query`, newest first.
+    /// Returns messages that match `query`, newest first.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] if the store keeps no records; another [`StoreError`] if it cannot tell.
+    /// [`StoreError::Unsupported`] if the store keeps no records; another [`StoreError`] if the store cannot be read.
     pub async fn messages(&self, query: &MessageQuery) -> Result<Page<StoredMessage, MessageNumber>, StoreError> {
         self.office()?.messages(query).await
     }
 
-    /// Retries a message that failed for good, with its attempts counted anew. Returns whether there was such a message.
+    /// Retries a message that failed for good, and counts its attempts anew. Returns whether there was such a message.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if it may not be retried.
+    /// [`StoreError`] if the change may not have been saved.
     pub async fn retry_message(&self, message: MessageNumber) -> Result<bool, StoreError> {
         let found = self.delivery.inner.ledger.retry_message(message, self.edit()).await?;
         self.delivery.inner.wake.notify_one();
         Ok(found)
     }
 
-    /// Entries of the audit log that match `query`, newest first.
+    /// Returns entries of the audit log that match `query`, newest first.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] if the store keeps no records; another [`StoreError`] if it cannot tell.
+    /// [`StoreError::Unsupported`] if the store keeps no records; another [`StoreError`] if the store cannot be read.
     pub async fn audit(&self, query: &AuditQuery) -> Result<Page<AuditEntry, i64>, StoreError> {
         self.office()?.audit(query).await
     }
 
-    /// How the shop does: keys by product and status, and what happened on each of the last `days` days, today among them.
+    /// Returns the keys by product and status, and what happened on each of the last `days` days, including today.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] if the store keeps no records; another [`StoreError`] if it cannot tell within five minutes.
+    /// [`StoreError::Unsupported`] if the store keeps no records; another [`StoreError`] if the store does not return
+    /// the figures within five minutes.
     pub async fn figures(&self, days: u32) -> Result<Figures, StoreError> {
         let now = self.delivery.inner.clock.now();
         let since = now.checked_sub_signed(TimeDelta::days(i64::from(days.max(1)) - 1)).unwrap_or(now);
-        // One at a time. Who waits for a turn waits no longer than who has it: behind a disk that hangs, that may be many.
+        // One call counts at a time. The timeout includes the wait for the turn: behind a disk that hangs, many calls
+        // may wait.
         let counted = async {
             let _turn = self.delivery.inner.counting.lock().await;
             self.office()?.figures(since, now).await
@@ -63,14 +65,14 @@ impl Desk<'_> {
         timeout(FIGURES, counted).await.map_err(|_| StoreError::unavailable("the figures do not come"))?
     }
 
-    /// Forgets a person: the address becomes `erased-RANDOM@erased.invalid` in keys, messages and the audit log, and what waits to
-    /// be sent to it, or to be applied, is deleted. Nothing is revoked; orders are answered as before. Returns the keys that were
-    /// sent to the address.
+    /// Erases a person. The address becomes `erased-RANDOM@erased.invalid` in keys, messages and the audit log. Unsent
+    /// messages to it are deleted, and so is the content of waiting and dismissed platform events that name it. No key
+    /// is revoked, and repeated orders are answered as before. Returns the keys that were sent to the address.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] if the store keeps no records; another [`StoreError`] if something may be left: it can be
-    /// called again.
+    /// [`StoreError::Unsupported`] if the store keeps no records; another [`StoreError`] if something may be left. The
+    /// call can then be repeated.
     pub async fn erase(&self, email: &Email) -> Result<Vec<KeyId>, StoreError> {
         let inner = &self.delivery.inner;
         let mut random = [0; 10];
@@ -79,7 +81,7 @@ impl Desk<'_> {
         let pseudonym = Email::erased(&random);
         let pseudonym = pseudonym.map_err(|error| StoreError::corrupt_because("a pseudonym", error))?;
         let erased = self.office()?.erase(email, &pseudonym, self.edit()).await;
-        // Also if something is left in the store: each part is forgotten as soon as it can be.
+        // Runs even if the store failed, so that each part is erased as soon as possible.
         let forgotten = inner.outbox.mailer.forget(email).await;
         let erased = erased?;
         forgotten
@@ -99,7 +101,7 @@ impl Desk<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::Store`] if it was possibly not applied.
+    /// [`Error::Store`] if the event may not have been applied.
     pub async fn apply_event(
         &self,
         number: i64,
@@ -109,22 +111,23 @@ impl Desk<'_> {
         self.delivery.apply_event(number, email, product, self.actor).await
     }
 
-    /// Puts an event of a platform aside that waits for the seller, until it is applied after all. Returns whether there is an event
-    /// with this number. One that is done is left as it is.
+    /// Dismisses a platform event that waits for the seller. It can still be [applied](Self::apply_event). Returns
+    /// whether there is an event with this number; an event that is done is left as it is.
     ///
     /// # Errors
     ///
-    /// [`Error::Store`] if it was possibly not dismissed.
+    /// [`Error::Store`] if the event may not have been dismissed.
     pub async fn dismiss_event(&self, number: i64) -> Result<bool, Error> {
         self.delivery.dismiss_event(number, self.actor).await
     }
 
-    /// Puts all events of a product aside that is not sold here, past and to come, by what its platform calls it. Applying one of them
-    /// takes that back. A name of a product that is sold here still sells it.
+    /// Dismisses all past and future events about a product that is not sold here, by the platform's name for it.
+    /// Applying one of the events undoes this. If a product that is sold here has that name, it is still sold.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] if the store keeps no events; another [`StoreError`] if it was possibly not dismissed.
+    /// [`StoreError::Unsupported`] if the store keeps no events; another [`StoreError`] if the change may not have
+    /// been saved.
     pub async fn dismiss_product(&self, source: &Source, name: &RefName) -> Result<(), StoreError> {
         self.delivery.dismiss_product(source, name, self.actor).await
     }

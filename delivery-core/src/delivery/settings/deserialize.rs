@@ -1,4 +1,5 @@
-//! Settings from a table that serde reads: texts, numbers, true or false, and lists for what else is separated by commas.
+//! Reads settings from a table by serde: from texts, numbers and booleans, and from lists if the text is separated by
+//! commas.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ impl<'de> Deserialize<'de> for Settings {
         }
         let value = |name: &str| table.get(&name.to_ascii_lowercase());
         for Setting { name, .. } in Setting::all().filter(|setting| setting.is_secret) {
-            // A number would lose its leading zeros.
+            // A secret that is written as a number would lose its leading zeros.
             let fits = value(name).is_none_or(|value| match value {
                 Value::Text(_) => true,
                 Value::Bare(_) => false,
@@ -36,7 +37,7 @@ impl<'de> Deserialize<'de> for Settings {
 /// A value in a table of settings. Errors name the expected type, but not the value, because it may be a secret.
 enum Value {
     Text(String),
-    /// A number, or true or false.
+    /// A number or a boolean.
     Bare(String),
     List(Vec<String>),
 }

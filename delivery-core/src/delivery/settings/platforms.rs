@@ -1,4 +1,4 @@
-//! The settings of commerce platforms: a platform without a secret does not exist.
+//! The settings of commerce platforms. Setting a platform's secret enables the platform.
 
 use std::sync::Arc;
 
@@ -8,31 +8,33 @@ use crate::delivery::{Builder, SubscriptionGrace};
 use crate::platform::{Platform, Secrets};
 use crate::text::Invalid;
 
-/// The platforms that there are secrets for.
+/// The commerce platforms whose secrets are set.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct PlatformSettings {
-    /// `STRIPE_SECRET`, `SHOPIFY_SECRET`, `LEMONSQUEEZY_SECRET`, `PADDLE_SECRET` with `PADDLE_TOLERANCE` in seconds,
-    /// `GUMROAD_TOKEN` with `GUMROAD_SELLER_ID`, `WOOCOMMERCE_SECRET`, `POLAR_SECRET` and `STANDARD_SECRET`; and beside each
-    /// secret or token the one that it replaces, `STRIPE_SECRET_OLD` and so on.
+    /// The platforms of `STRIPE_SECRET`, `SHOPIFY_SECRET`, `LEMONSQUEEZY_SECRET`, `PADDLE_SECRET` with
+    /// `PADDLE_TOLERANCE` in seconds, `GUMROAD_TOKEN` with `GUMROAD_SELLER_ID`, `WOOCOMMERCE_SECRET`, `POLAR_SECRET`
+    /// and `STANDARD_SECRET`. The previous secret of each, `STRIPE_SECRET_OLD` and so on, is accepted too.
     pub platforms: Vec<Arc<dyn Platform>>,
-    /// `ACCEPT_TEST_EVENTS`: `true` or `false`, the default.
+    /// `ACCEPT_TEST_EVENTS`: whether test events are applied like real ones, `true` or `false`, by default `false`.
     pub accept_test_events: bool,
-    /// `SUBSCRIPTION_GRACE_DAYS`: how many days longer than it is paid for a key of a subscription lives, 0 to 60; 3.
+    /// `SUBSCRIPTION_GRACE_DAYS`: how many days a subscription's key is valid beyond the time that is paid for, 0 to
+    /// 60, by default 3.
     pub subscription_grace: SubscriptionGrace,
 }
 
 impl Builder {
-    /// Takes events of this commerce platform, at [`Endpoint::Platform`](crate::http::Endpoint::Platform) with its name. Of two
-    /// platforms with one name, the later counts. A name that [cannot end a path](crate::http::PlatformPath::new) has no
-    /// endpoint: its events come by [`Delivery::receive`](crate::Delivery::receive).
+    /// Accepts events of this commerce platform, at [`Endpoint::Platform`](crate::http::Endpoint::Platform) with its
+    /// name. Of two platforms with the same name, the one added later is used. A platform whose name [cannot end a
+    /// path](crate::http::PlatformPath::new) has no endpoint: pass its events to
+    /// [`Delivery::receive`](crate::Delivery::receive).
     #[must_use]
     pub fn platform(mut self, platform: impl Platform) -> Self {
         self.platforms.push(Arc::new(platform));
         self
     }
 
-    /// Takes events of every platform that `settings` has a secret for.
+    /// Accepts events of every platform in `settings`, and applies the other settings in it.
     #[must_use]
     pub fn platforms(mut self, settings: PlatformSettings) -> Self {
         let PlatformSettings { platforms, accept_test_events, subscription_grace } = settings;
@@ -41,14 +43,15 @@ impl Builder {
         self
     }
 
-    /// Sets how many days longer than it is paid for a key of a subscription lives; by default 3.
+    /// Sets how many days a subscription's key is valid beyond the time that is paid for; by default 3.
     #[must_use]
     pub fn subscription_grace(mut self, grace: SubscriptionGrace) -> Self {
         self.subscription_grace = grace;
         self
     }
 
-    /// Takes test events of platforms as if they were real: keys are issued for them. By default they are ignored.
+    /// Sets whether test events of platforms are applied like real ones, so that keys are issued for them. By default
+    /// they are ignored.
     #[must_use]
     pub fn accept_test_events(mut self, accept: bool) -> Self {
         self.accept_test_events = accept;
@@ -57,11 +60,12 @@ impl Builder {
 }
 
 impl PlatformSettings {
-    /// Reads these settings by calling `setting` with the name of each. A setting that is absent or empty is none.
+    /// Reads these settings by calling `setting` with the name of each. An empty setting counts as absent.
     ///
     /// # Errors
     ///
-    /// [`SettingError`] names the first setting that makes no sense: a secret that cannot be one, or that replaces none.
+    /// [`SettingError`] names the first setting that is invalid: its value is invalid, or it is an `_OLD` secret
+    /// without the secret that replaces it.
     pub fn read(setting: impl Fn(&'static str) -> Option<String>) -> Result<Self, SettingError> {
         let mut details = Details::default();
         read_rows(DETAILS, &mut details, &setting)?;
@@ -74,7 +78,8 @@ impl PlatformSettings {
     }
 }
 
-/// Makes the platform of a row, if its secret is set. Each of the two secrets must fit the platform by itself.
+/// Makes the platform of a row, if its secret is set. Checks each of the two secrets by itself, so that the error
+/// names the invalid one.
 fn platform(
     row: &PlatformRow,
     details: &Details,

@@ -1,5 +1,5 @@
-//! The table of settings. A row says everything about a setting: the example servers' flags and `--help`, Rocket's configuration and
-//! [`Options::read`] are read from it. To add a setting, add a field to [`Options`] and a row here.
+//! The table of settings. A row says everything about a setting: the example servers' flags and `--help`, Rocket's
+//! configuration and [`Options::read`] all use it. To add a setting, add a field to [`Options`] and a row here.
 
 use std::sync::Arc;
 
@@ -22,13 +22,14 @@ use crate::text::Invalid;
 pub struct Setting {
     /// The name of its environment variable, such as `LIMIT_ADMIN`.
     pub name: &'static str,
-    /// The value where the setting is absent. `None` if it must be set, if it may stay unset, or if `help` says the default.
+    /// The value if the setting is absent. `None` if the setting is required, if it has no default, or if `help`
+    /// states the default.
     pub default: Option<&'static str>,
     /// What the setting means, without a full stop.
     pub help: &'static str,
     /// The heading of its group. `None` for the first group.
     pub heading: Option<&'static str>,
-    /// Whether its value must not be shown.
+    /// Whether the value is secret and must not be shown.
     pub is_secret: bool,
 }
 
@@ -59,7 +60,7 @@ impl Setting {
     }
 }
 
-/// The secrets. A host must set all of them but `ADMIN_TOKENS`.
+/// The secrets. All of them are required, except `ADMIN_TOKENS`.
 pub(super) const SECRETS: [Setting; 4] = [
     Setting::secret(
         "WEBHOOK_SECRET",
@@ -169,7 +170,7 @@ pub(super) static OPTIONS: &[Row<Options>] = &[
     ),
 ];
 
-/// What settings say of platforms beside their secrets.
+/// The settings of platforms other than their secrets.
 #[derive(Default)]
 pub(super) struct Details {
     paddle_tolerance: Option<TimeDelta>,
@@ -205,10 +206,10 @@ pub(super) static DETAILS: &[Row<Details>] = &[
     ),
 ];
 
-/// Makes a platform that has these secrets.
+/// A function that makes a platform with these secrets.
 type Build = fn(&Secrets, &Details) -> Result<Arc<dyn Platform>, Invalid>;
 
-/// A platform that exists once its secret is set.
+/// A platform, which is enabled if its secret is set.
 pub(super) struct PlatformRow {
     pub(super) secret: Setting,
     /// The secret that `secret` replaces. It is accepted too.
@@ -288,7 +289,7 @@ const fn on_platforms(
     Row { setting: Setting::new(name, default, help).under(HEADING), read }
 }
 
-/// `secret` and `old` are a name and its help.
+/// Makes a row from the names and help texts of the two secrets.
 const fn platform([secret, help]: [&'static str; 2], [old, old_help]: [&'static str; 2], build: Build) -> PlatformRow {
     let secret = Setting::secret(secret, help).under(HEADING);
     PlatformRow { secret, old: Setting::secret(old, old_help).under(HEADING), build }
@@ -299,7 +300,7 @@ fn quota(text: &str) -> Result<Quota, Invalid> {
     Quota::per_minute(text.parse().map_err(|_| EXPECTED)?)
 }
 
-/// An address that paths are appended to, and that is mailed to buyers.
+/// Parses a URL that paths are appended to and that buyers see in e-mails. It has no credentials, query or fragment.
 fn web_address(text: &str) -> Result<String, Invalid> {
     let plain = |url: &Url| {
         let credentials = !url.username().is_empty() || url.password().is_some();

@@ -1,4 +1,5 @@
-//! Operations on rows that another transaction has locked: deferred, so that no other operation waits for the lock.
+//! Operations on rows that another transaction has locked. They are deferred, so that no other operation waits for the
+//! lock.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,14 +9,14 @@ use super::{BATCH, Job};
 use crate::store::StoreError;
 use crate::sync::task::{mpsc, now, receive, sleep};
 
-/// How long a deferred operation rests before it is submitted again.
+/// The longest time before deferred operations are tried again.
 const RETRY_DELAY: Duration = Duration::from_millis(20);
-/// How long an operation is deferred for, all in all.
+/// How long an operation may be deferred in total before it is refused.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 pub(super) struct Deferred<O, A> {
     jobs: Vec<Job<O, A>>,
-    /// Resolves when they are due; set while there are some.
+    /// Resolves when the deferred operations are due; `None` while there are none.
     due: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
@@ -26,7 +27,7 @@ impl<O, A> Default for Deferred<O, A> {
 }
 
 impl<O, A> Deferred<O, A> {
-    /// Defers operations; those that were deferred for too long are refused.
+    /// Defers operations. Refuses those that were first deferred [`PATIENCE`] ago or earlier.
     pub(super) fn put(&mut self, jobs: Vec<Job<O, A>>) {
         let now = now();
         for job in jobs {
@@ -34,7 +35,7 @@ impl<O, A> Deferred<O, A> {
             if now.duration_since(since) < PATIENCE {
                 self.jobs.push(Job { since: Some(since), ..job });
             } else {
-                // Nobody may be waiting any more.
+                // The caller may have stopped waiting.
                 drop(job.caller.send(Err(StoreError::Conflict { source: None })));
             }
         }
@@ -43,13 +44,14 @@ impl<O, A> Deferred<O, A> {
         }
     }
 
-    /// Refuses all of them: the database does not answer anybody.
+    /// Refuses all deferred operations, because the database does not answer.
     pub(super) fn refuse(&mut self) {
         self.due = None;
         self.jobs.drain(..).for_each(Job::refuse);
     }
 
-    /// Takes what has come, and what is due; false once nothing will come any more.
+    /// Waits for new or due operations and appends them to `into`. Returns false once the queue is closed and nothing
+    /// is deferred.
     pub(super) async fn receive(&mut self, from: &mut mpsc::Receiver<Job<O, A>>, into: &mut Vec<Job<O, A>>) -> bool {
         let Some(due) = &mut self.due else { return receive(from, into, BATCH).await > 0 };
         tokio::select! {
@@ -61,7 +63,7 @@ impl<O, A> Deferred<O, A> {
             }
             some = receive(from, into, BATCH) => {
                 if some == 0 {
-                    // Nobody else will come.
+                    // The queue is closed, so only the deferred operations remain.
                     due.as_mut().await;
                     self.due = None;
                     into.append(&mut self.jobs);

@@ -1,4 +1,4 @@
-//! The hand-over, with callers that come, go and hang up in every order that a scheduler finds.
+//! Tests of the queue in which callers come, go and hang up in every order that a random scheduler finds.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -11,8 +11,8 @@ use super::*;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, interleave};
 
-/// Remembers what it committed. A batch with the cursed operation is refused as a whole, as a transaction is; the shy one is
-/// left once.
+/// A handler that records what it committed. It refuses a whole batch that contains [`CURSED`], as a transaction would.
+/// It leaves [`SHY`] uncommitted once.
 struct Notes {
     left: bool,
     committed: Arc<Mutex<Vec<u32>>>,
@@ -80,7 +80,7 @@ async fn hand_over() {
         })
         .collect();
     drop(queue);
-    // One hangs up: before it has asked, while it waits, or too late.
+    // Caller 0 hangs up: before it has submitted, while it waits, or too late.
     callers[0].abort();
     let mut answered = Vec::new();
     for (operation, caller) in (0..).zip(callers) {

@@ -1,15 +1,15 @@
-//! Group commit: operations that arrive while a transaction syncs to disk share the next one.
+//! Group commit: operations that arrive while a transaction syncs to disk share the next transaction.
 //!
-//! One task owns the [`BatchHandler`], which owns the database connection. The task takes whatever waits, has it committed as
-//! one batch, and takes the next batch before it wakes the callers of the last. There is no timer: an operation that comes
-//! alone is committed alone and at once, and a thousand that come together share a few syncs. An operation that was handed
-//! over completes even if its caller goes away.
+//! One task owns the [`BatchHandler`], which owns the database connection. The task takes all waiting operations, up to
+//! [`BATCH`], has them committed as one batch, and starts the next batch before it wakes the callers of the last one.
+//! There is no timer: a single operation is committed alone and at once, and a thousand concurrent ones share a few
+//! syncs. A submitted operation completes even if its caller goes away.
 //!
-//! Two things can delay a batch. A row may be locked by another transaction: the operations that need it are deferred and
-//! tried again a little later, so that other operations do not wait until it is released. And a database or disk may not answer: then
-//! all callers get an error after [`STALLED`], and so does every new one until it answers. An operation that was under way
-//! may have been applied: its caller gets [`StoreError::Unknown`]. So does the caller of an operation over which the handler
-//! panics; the handler then starts anew.
+//! Two things can delay a batch. First, another transaction may have locked a row: the operations that need the row are
+//! deferred and retried a little later, so that other operations do not wait for the lock. Second, the database or the
+//! disk may not answer: after [`STALLED`] all callers get an error, and so does every new caller until it answers. An
+//! operation that was under way may have been applied, so its caller gets [`StoreError::Unknown`]. So does the caller
+//! of an operation during which the handler panics; the handler is then restarted.
 
 mod deferred;
 #[cfg(all(test, shuttle))]
@@ -34,33 +34,31 @@ use super::{Attempt, StoreError};
 use crate::sync::task::{mpsc, oneshot, sleep, spawn};
 use crate::telemetry;
 
-/// Operations that may wait for a commit; more are refused, since they would wait for seconds.
+/// The most operations that may wait for a commit. Further ones are refused, because they would wait for seconds.
 const QUEUE: usize = 16 * 1024;
-/// Operations in one commit: large enough to share a sync among every caller, small enough to answer within
-/// milliseconds.
+/// The most operations in one commit: enough for all callers to share a sync, few enough to answer within milliseconds.
 pub(super) const BATCH: usize = 1024;
-/// How long a database may take over a batch, or over its maintenance, before callers are refused.
+/// How long the database may take for a batch, or for maintenance, before callers are refused.
 pub(super) const STALLED: Duration = Duration::from_secs(5);
 
-/// Commits batches. Owned by the queue's task alone.
+/// Commits batches. Only the queue's task owns it.
 pub(super) trait BatchHandler: Send + 'static {
-    /// An operation, as data.
     type Operation: Send + 'static;
-    /// What an operation came to.
     type Answer: Send + 'static;
-    /// Whether operations write: of those that a database does not answer, nobody knows whether they happened.
+    /// Whether operations write. If the database does not answer such an operation, its outcome is unknown.
     const WRITES: bool;
 
-    /// Whether the operation is a batch by itself: one that may take as long as a batch may.
+    /// Returns whether the operation is committed as a batch of its own, because it may take as long as a whole batch
+    /// may.
     fn is_alone(_: &Self::Operation) -> bool {
         false
     }
 
-    /// Commits `operations` in their order. Returns one entry per operation: its answer, or `None` if it was not applied and
-    /// must be submitted again, as the next [`Attempt`]. On an error no operation was applied, unless it is
-    /// [`StoreError::Unknown`].
+    /// Commits `operations` in their order. Returns one entry per operation: its answer, or `None` if the operation was
+    /// not applied and must be submitted again, as the next [`Attempt`]. If this returns an error other than
+    /// [`StoreError::Unknown`], no operation was applied.
     ///
-    /// `after_lock`: a lock was met before, and another one is worth waiting for only for a moment.
+    /// `after_lock` says that these operations met a lock before, so the handler waits only briefly for another one.
     fn commit(
         &mut self,
         operations: &[Self::Operation],
@@ -68,26 +66,26 @@ pub(super) trait BatchHandler: Send + 'static {
         after_lock: bool,
     ) -> impl Future<Output = Result<Vec<Option<Self::Answer>>, StoreError>> + Send;
 
-    /// Whether another transaction is known to hold what the operation needs: the operation is then deferred. One that was
-    /// deferred before, `after_lock`, is tried unless the lock is certain. A database without other writers never holds
-    /// anything.
+    /// Returns whether another transaction is known to lock what the operation needs; the operation is then deferred.
+    /// With `after_lock`, the operation met a lock before, and is tried again unless the lock is certain. If the
+    /// database has no other writers, this is always false.
     fn is_locked(&self, operation: &Self::Operation, after_lock: bool) -> bool;
 
-    /// Learns that this operation met a lock although it was alone.
+    /// Notes that this operation met a lock although no other operation was committed with it.
     fn met_lock(&mut self, operation: &Self::Operation);
 
-    /// Called before each batch is taken, and so after each: maintenance that must not race with a commit.
+    /// Does maintenance that must not run during a commit. Called before each batch, and so after each batch too.
     fn maintain(&mut self) -> impl Future<Output = ()> + Send;
 
-    /// Called after it panicked: it begins anew, from what the database has. One that takes out what it works with has nothing to
-    /// forget.
+    /// Called after the handler panicked: it must continue from the state of the database. A handler need not do
+    /// anything here if it takes its resources out of itself while it uses them, because a panic then drops them.
     fn restart(&mut self) {}
 
     /// Called once, after the last batch.
     fn finish(self) -> impl Future<Output = ()> + Send;
 }
 
-/// The sending end of the queue. When the last one is dropped, what waits is committed and the task ends.
+/// The sending end of the queue. When the last clone is dropped, waiting operations are committed and the task ends.
 #[derive(Debug)]
 pub(super) struct BatchQueue<O, A> {
     queue: mpsc::Sender<Job<O, A>>,
@@ -99,23 +97,23 @@ pub(super) struct BatchQueue<O, A> {
 struct Job<O, A> {
     operation: O,
     caller: Caller<A>,
-    /// When it was first deferred.
+    /// When the operation was first deferred.
     since: Option<Instant>,
 }
 
 impl<O, A> Job<O, A> {
-    /// Refuses the operation: the database does not answer.
+    /// Refuses the operation, because the database does not answer.
     fn refuse(self) {
-        // Nobody may be waiting any more.
+        // The caller may have stopped waiting.
         drop(self.caller.send(Err(silent())));
     }
 }
 
-/// Who waits for an answer.
+/// The channel to the caller that waits for an answer.
 type Caller<A> = oneshot::Sender<Result<A, StoreError>>;
 
 impl<O: Send + 'static, A: Send + 'static> BatchQueue<O, A> {
-    /// Starts the task; the receiver resolves when it has ended.
+    /// Starts the task. The returned receiver resolves when the task has ended.
     pub(super) fn start<H>(handler: H) -> (Self, oneshot::Receiver<()>)
     where
         H: BatchHandler<Operation = O, Answer = A>,
@@ -124,20 +122,20 @@ impl<O: Send + 'static, A: Send + 'static> BatchQueue<O, A> {
         let (ended, end) = oneshot::channel();
         spawn(async move {
             run(handler, jobs).await;
-            // Nobody may be waiting for the end.
+            // The receiver may have been dropped.
             let _ = ended.send(());
         });
         (Self { queue, writes: H::WRITES }, end)
     }
 
-    /// Hands `operation` over and waits for its commit.
+    /// Submits `operation` and waits for its commit.
     pub(super) async fn submit(&self, operation: O) -> Result<A, StoreError> {
         let (caller, committed) = oneshot::channel();
         self.queue.try_send(Job { operation, caller, since: None }).map_err(|refused| match refused {
             mpsc::error::TrySendError::Full(_) => StoreError::unavailable("too many operations wait for the database"),
             mpsc::error::TrySendError::Closed(_) => StoreError::unavailable("closed"),
         })?;
-        // Without an answer the task has ended, and nobody knows how far it came.
+        // The task has ended without an answer, so the outcome of the operation is unknown.
         committed.await.unwrap_or_else(|_| Err(unanswered(self.writes)))
     }
 }
@@ -148,14 +146,14 @@ impl<O, A> Clone for BatchQueue<O, A> {
     }
 }
 
-/// What was answered, and what is deferred.
+/// The answers of a batch, and the jobs to defer.
 type Committed<W> =
     (Answers<<W as BatchHandler>::Answer>, Vec<Job<<W as BatchHandler>::Operation, <W as BatchHandler>::Answer>>);
 
 type Jobs<W> = mpsc::Receiver<Job<<W as BatchHandler>::Operation, <W as BatchHandler>::Answer>>;
 
 async fn run<W: BatchHandler>(mut handler: W, mut jobs: Jobs<W>) {
-    // What has come, and what of it is the next batch.
+    // Received jobs, and those of them that form the next batch.
     let (mut waiting, mut taken) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
     let mut last = Turn::Alone;
     let mut deferred = Deferred::default();
@@ -174,7 +172,7 @@ async fn run<W: BatchHandler>(mut handler: W, mut jobs: Jobs<W>) {
                     return None;
                 }
             } else if waiting.len() < BATCH {
-                // Nobody waits for all of those that are a batch each.
+                // Receives without waiting, because operations with batches of their own are still to be committed.
                 let _ = deferred.receive(&mut jobs, &mut waiting).now_or_never();
             }
             last = take::<W>(&mut waiting, &mut taken, last);
@@ -184,8 +182,8 @@ async fn run<W: BatchHandler>(mut handler: W, mut jobs: Jobs<W>) {
             };
             Some(commit(&mut handler, &mut taken, &mut jobs, refuse).await)
         };
-        // In this order: the next batch is on its way to the disk before the callers of the last one are woken, all of whom
-        // want the processor at once.
+        // The order matters: the next batch is on its way to the disk before the callers of the last one are woken and
+        // all compete for the processor.
         let (next, ()) = join(next, async { drop(answers) }).await;
         let Some((next, left)) = next else { break };
         answers = next;
@@ -194,16 +192,17 @@ async fn run<W: BatchHandler>(mut handler: W, mut jobs: Jobs<W>) {
     handler.finish().await;
 }
 
-/// Who had the last turn.
+/// The kind of the last batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
     /// Operations that shared a commit.
     Shared,
-    /// One that was a batch by itself.
+    /// One operation in a batch of its own.
     Alone,
 }
 
-/// Takes a batch: in turn what shares a commit, and one operation that does not.
+/// Takes the next batch. Batches of operations that share a commit alternate with operations that are a batch of their
+/// own.
 fn take<W: BatchHandler>(
     from: &mut Vec<Job<W::Operation, W::Answer>>,
     into: &mut Vec<Job<W::Operation, W::Answer>>,
@@ -228,7 +227,8 @@ fn take<W: BatchHandler>(
     }
 }
 
-/// Does `work`. When it takes too long, `refuse` refuses who waits for it, and whoever comes meanwhile is refused too.
+/// Runs `work`. If it takes longer than [`STALLED`], calls `refuse` to refuse the waiting callers, and refuses every
+/// new caller until `work` is done.
 async fn within<T, O, A>(
     work: impl Future<Output = T>,
     jobs: &mut mpsc::Receiver<Job<O, A>>,
@@ -248,7 +248,7 @@ async fn within<T, O, A>(
             biased;
             done = &mut work => break done,
             job = jobs.recv(), if open => match job {
-                // Nobody may be waiting any more.
+                // The caller may have stopped waiting.
                 Some(job) => drop(job.caller.send(Err(silent()))),
                 None => open = false,
             },
@@ -262,18 +262,19 @@ fn silent() -> StoreError {
     StoreError::unavailable("the database does not answer")
 }
 
-/// What becomes of an operation whose handler was asked and has not answered.
+/// Returns the error for an operation that was given to the handler and got no answer.
 fn unanswered(writes: bool) -> StoreError {
     if writes { StoreError::Unknown { source: None } } else { silent() }
 }
 
-/// Has a handler that panicked begin anew.
+/// Restarts a handler that panicked.
 fn restart(handler: &mut impl BatchHandler) {
     tracing::error!("a writer or reader of the store panicked, and starts anew");
     handler.restart();
 }
 
-/// Callers and their answers, given on drop: what is committed is answered even if the handler panics over the next batch.
+/// Callers and their answers. The answers are sent on drop, so that committed operations are answered even if the
+/// handler panics during the next batch.
 struct Answers<A>(Vec<(Caller<A>, Result<A, StoreError>)>);
 
 impl<A> Default for Answers<A> {
@@ -285,13 +286,13 @@ impl<A> Default for Answers<A> {
 impl<A> Drop for Answers<A> {
     fn drop(&mut self) {
         for (caller, answer) in self.0.drain(..) {
-            // A caller that went away has its operation done all the same.
+            // The caller may have gone away; its operation is done nevertheless.
             let _ = caller.send(answer);
         }
     }
 }
 
-/// Commits a batch, and returns its answers and what is to be deferred of it. A database that does not answer has its callers refused.
+/// Commits a batch. Returns its answers and the jobs to defer. Refuses all callers if the database does not answer.
 #[cfg_attr(feature = "spans", tracing::instrument(name = "commit", skip_all, fields(operations = taken.len())))]
 async fn commit<W: BatchHandler>(
     handler: &mut W,

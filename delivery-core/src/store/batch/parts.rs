@@ -1,4 +1,4 @@
-//! One batch: committed in several parts if some operations conflict, are refused, or need what is locked.
+//! One batch, committed in several parts if some of its operations conflict, are refused, or need locked rows.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -12,21 +12,22 @@ use crate::store::{Attempt, StoreError};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 pub(super) struct Batch<O, A> {
-    /// Each is committed as one transaction, the last one first.
+    /// The next parts, last one first. Each is committed as one transaction.
     pending: Vec<Part<O>>,
-    /// What was deferred before: tried when nothing else is pending, no more than a batch at a time.
+    /// Operations that were deferred before, at most [`BATCH`](super::BATCH) in a part. They are tried when nothing
+    /// else is pending.
     retrying: Vec<Part<O>>,
     callers: Callers<A>,
 }
 
-/// Some operations of a batch, and what is known of each.
+/// Some operations of a batch, and what is known about them.
 struct Part<O> {
     operations: Vec<O>,
     places: Vec<CallerSlot>,
     attempt: Attempt,
-    /// How often they were tried.
+    /// How often the operations were tried.
     tries: u32,
-    /// Whether they met a lock before.
+    /// Whether the operations met a lock before.
     after_lock: bool,
 }
 
@@ -37,22 +38,24 @@ struct CallerSlot {
     since: Option<Instant>,
 }
 
-/// Locks that a batch waits for, once it has met one: each takes a moment, and keeps everybody else waiting. Enough to find
-/// one operation in a full batch, by halves.
+/// The number of locks that a batch may meet. After that, parts that met a lock before are deferred without being
+/// tried, because each wait for a lock keeps all other callers waiting. The number suffices to find one operation in a
+/// full batch by halving.
 const LOCKS: u32 = 2 + super::BATCH.ilog2();
 
-/// Who waits, by place. Clones are the same callers.
+/// The waiting callers, by place. Clones refer to the same callers.
 pub(super) struct Callers<A>(Arc<Mutex<Waiting<A>>>);
 
 struct Waiting<A> {
     callers: Vec<Option<Caller<A>>>,
-    /// The places of those whose operations are being committed.
+    /// The places of the callers whose operations are being committed.
     running: Vec<usize>,
     refused: bool,
 }
 
 impl<O, A> Batch<O, A> {
-    /// A batch of `jobs`. Those that were deferred before come last, by themselves, since what they need may be locked again.
+    /// Creates a batch of `jobs`. Jobs that were deferred before come last, in parts of their own, because the rows
+    /// that they need may still be locked.
     pub(super) fn new(jobs: impl Iterator<Item = Job<O, A>>) -> Self {
         let (mut first, mut retrying) = (Part::default(), Vec::<Part<O>>::new());
         let mut callers = Vec::new();
@@ -84,8 +87,8 @@ impl<O, A> Batch<O, A> {
         Callers(self.callers.0.clone())
     }
 
-    /// Answers for what was committed or refused, and the jobs that are to be deferred: last those that met a lock alone, so
-    /// that they keep no others from being tried the next time.
+    /// Commits the batch. Returns the answers that are still to be sent, and the jobs to defer. Jobs that met a lock
+    /// alone come last, so that they do not keep others from being tried the next time.
     pub(super) async fn commit<H>(mut self, handler: &mut H) -> (Answers<A>, Vec<Job<O, A>>)
     where
         H: BatchHandler<Operation = O, Answer = A>,
@@ -96,16 +99,16 @@ impl<O, A> Batch<O, A> {
             let part = match (self.pending.pop(), &mut self.retrying) {
                 (Some(part), _) => part,
                 (None, retrying) => {
-                    // The locks that others met are no reason not to try these.
+                    // Locks that other operations met are no reason to leave these untried.
                     locks = 0;
                     let Some(part) = retrying.pop() else { break };
                     part
                 }
             };
-            // Of what was committed before.
+            // Answers the operations that earlier parts committed.
             drop(std::mem::take(&mut answers));
             if self.callers.lock().refused {
-                // What has not begun does not happen any more.
+                // The callers were told that these operations did not happen, so no further part begins.
                 break;
             }
             let (after_lock, budget_spent) = (part.after_lock, part.after_lock && locks >= LOCKS);
@@ -131,7 +134,7 @@ impl<O, A> Batch<O, A> {
                     let (attempt, tries) = (part.attempt.next(), part.tries + 1);
                     let mut left = Part { attempt, tries, after_lock: part.after_lock, ..Part::default() };
                     let mut waiting = self.callers.lock();
-                    // Each has an entry: an operation without an answer was not applied.
+                    // Each operation has an entry; one without an answer was not applied.
                     for ((operation, place), answer) in part.operations.into_iter().zip(part.places).zip(done) {
                         if let Some(answer) = answer {
                             let caller = waiting.callers.get_mut(place.caller).and_then(Option::take);
@@ -155,8 +158,8 @@ impl<O, A> Batch<O, A> {
                         self.pending.push(part);
                         continue;
                     }
-                    // One operation that is refused must not take its neighbours down; on a full disk, those that write
-                    // nothing can be answered.
+                    // One refused operation must not make its neighbours fail. On a full disk, operations that write
+                    // nothing can still be answered.
                     let (first, second) = part.halves(locked);
                     self.pending.push(second);
                     self.pending.push(first);
@@ -168,7 +171,7 @@ impl<O, A> Batch<O, A> {
                 }
                 Err(error) => {
                     if !may_concern_one_operation(&error) {
-                        // The other parts were not begun, and the database would refuse them too.
+                        // The other parts have not begun, and the database would refuse them too.
                         let others = match &error {
                             StoreError::Unknown { .. } => {
                                 StoreError::unavailable("the connection to the database was lost")
@@ -197,7 +200,7 @@ impl<O> Part<O> {
         self.places.push(place);
     }
 
-    /// Those for which it is so, and the others.
+    /// Splits the part into the operations for which `is` holds, and the others.
     fn split(self, is: impl Fn(&O) -> bool) -> (Self, Self) {
         let (attempt, tries, after_lock) = (self.attempt, self.tries, self.after_lock);
         let empty = || Self { attempt, tries, after_lock, ..Self::default() };
@@ -224,15 +227,15 @@ impl<O> Default for Part<O> {
     }
 }
 
-/// Whether an error may concern one operation of several: its neighbours are then tried without it.
+/// Returns whether an error may concern one operation only. The other operations of its part are then tried without it.
 fn may_concern_one_operation(error: &StoreError) -> bool {
-    // On a full disk, operations that write nothing can be answered.
+    // A full disk concerns only operations that write.
     !matches!(error, StoreError::Unavailable { .. } | StoreError::Unknown { .. })
 }
 
 impl<A> Callers<A> {
-    /// Refuses all who still wait. What is being committed may happen all the same: if it `writes`, its callers are told that
-    /// nobody knows.
+    /// Refuses all callers that still wait. Operations that are being committed may happen nevertheless: if they write,
+    /// their callers get [`StoreError::Unknown`].
     pub(super) fn refuse(&self, writes: bool) {
         let mut waiting = self.lock();
         waiting.refused = true;
@@ -240,13 +243,13 @@ impl<A> Callers<A> {
         for (place, caller) in waiting.callers.iter_mut().enumerate() {
             let error = unanswered(writes && running.contains(&place));
             if let Some(caller) = caller.take() {
-                // It may have gone away.
+                // The caller may have stopped waiting.
                 let _ = caller.send(Err(error));
             }
         }
     }
 
-    /// The jobs of those who still wait.
+    /// Returns the jobs of the callers that still wait.
     fn jobs<O>(&self, part: Part<O>) -> impl Iterator<Item = Job<O, A>> {
         let members = part.operations.into_iter().zip(part.places);
         members.filter_map(|(operation, CallerSlot { caller, since })| {

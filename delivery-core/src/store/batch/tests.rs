@@ -1,4 +1,4 @@
-//! What callers may rely on while the writer is busy, or fails.
+//! What callers can rely on while the writer is busy or fails.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use tokio::time::timeout;
 
 use super::*;
 
-/// Commits a batch each time it is let: without the shy operation, which it leaves once. Panics over one with the cursed
-/// operation, and after the commit of one with the doomed operation; it is of no use then until it starts anew. A batch with
-/// the locked operation meets a lock while that is held.
+/// A handler that commits one batch for each permit of its gate. It leaves [`SHY`] uncommitted once. It panics before
+/// the commit of a batch with [`CURSED`], and after the commit of one with [`DOOMED`]; from then on it fails until it
+/// is restarted. A batch with [`LOCKED`] meets a lock while `held` is true.
 struct Gated {
     gate: Arc<Semaphore>,
     left: bool,
@@ -82,7 +82,7 @@ impl BatchHandler for Gated {
     async fn finish(self) {}
 }
 
-/// Two operations in batches of their own, of which only the first may be committed.
+/// Submits two operations in separate batches and lets only the first be committed. Returns their answers.
 async fn one_after_the_other(first: u32, second: u32) -> (Result<u32, StoreError>, Option<Result<u32, StoreError>>) {
     let (gate, queue) = Gated::start();
     let mut first = pin!(queue.submit(first));
@@ -91,7 +91,7 @@ async fn one_after_the_other(first: u32, second: u32) -> (Result<u32, StoreError
     let mut second = pin!(queue.submit(second));
     assert!(second.as_mut().now_or_never().is_none());
     gate.add_permits(1);
-    // The clock stands: its time is over at once if nobody has anything to do, and nothing answers it.
+    // Time is paused: if no task can make progress, it jumps to the end of the timeout.
     let first = timeout(Duration::from_secs(1), first).await.unwrap();
     (first, second.now_or_never())
 }
@@ -132,7 +132,7 @@ async fn what_the_writer_leaves_of_a_batch_comes_again_at_once_and_keeps_nobody_
     });
     yield_now().await;
     gate.add_permits(1);
-    // The clock stands: its time is over at once if nobody has anything to do, and nothing answers it.
+    // Time is paused: if no task can make progress, it jumps to the end of the timeout.
     let others = timeout(Duration::from_secs(1), join(one, other)).await.unwrap();
     assert_eq!((others.0.unwrap(), others.1.unwrap()), (10, 20));
     assert!(!shy.is_finished(), "it waits for the gate");
@@ -149,7 +149,7 @@ async fn what_is_a_batch_by_itself_shares_its_time_with_nobody() {
     };
     let (first, shared, alone) = (ask(0), [ask(1), ask(2)], [ask(ALONE), ask(ALONE), ask(ALONE)]);
     yield_now().await;
-    // Each is committed after four seconds: together they would take longer than a database may.
+    // Each batch is committed after four seconds. Together they take longer than the database may take for one batch.
     for _ in 0..5 {
         tokio::time::sleep(Duration::from_secs(4)).await;
         gate.add_permits(1);
@@ -174,7 +174,7 @@ async fn what_is_a_batch_by_itself_has_its_turn_and_keeps_nobody_waiting_for_ano
     yield_now().await;
     let shared = ask(1);
     yield_now().await;
-    // One that came first, then what came meanwhile, then the others.
+    // First the operation that came first, then the one that came meanwhile, then the others.
     for (batches, is_done) in [(1, [true, false, false, false]), (1, [true, true, false, false]), (2, [true; 4])] {
         gate.add_permits(batches);
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -191,14 +191,14 @@ async fn a_database_that_does_not_answer_has_everybody_refused_and_its_batch_hap
         tokio::spawn(async move { queue.submit(operation).await })
     };
     let (first, later) = (ask(1), ask(2));
-    // Taken for one batch, or for two: the clock goes on by itself when nobody has anything to do.
+    // The two may be in one batch or in two. Time is paused, and advances when no task can make progress.
     for asked in [first, later] {
         assert!(matches!(
             timeout(STALLED + Duration::from_secs(1), asked).await.unwrap().unwrap(),
             Err(StoreError::Unknown { .. })
         ));
     }
-    // Whoever comes now does not wait.
+    // A new caller does not wait.
     let refused = timeout(Duration::from_millis(1), queue.submit(3)).await.unwrap();
     assert!(matches!(refused, Err(StoreError::Unavailable { .. })));
     gate.add_permits(100);
@@ -219,7 +219,7 @@ async fn who_needs_what_somebody_else_holds_keeps_nobody_else_waiting() {
         if number % 2 == 0 {
             asked.await.unwrap().unwrap();
         } else {
-            // It is let go while it waits.
+            // The lock is released while the operation waits.
             assert_eq!(asked.is_finished(), !held.load(Ordering::Relaxed));
             tokio::time::sleep(Duration::from_secs(1)).await;
             held.store(false, Ordering::Relaxed);
@@ -229,7 +229,7 @@ async fn who_needs_what_somebody_else_holds_keeps_nobody_else_waiting() {
     held.store(true, Ordering::Relaxed);
     let refused = timeout(Duration::from_secs(4), ask(LOCKED)).await.unwrap().unwrap();
     assert!(matches!(refused, Err(StoreError::Conflict { .. })), "not for ever");
-    // What waits when the store closes is not forgotten.
+    // Operations that wait when the store closes are still committed.
     let last = ask(LOCKED);
     tokio::time::sleep(Duration::from_millis(100)).await;
     drop(queue);
@@ -237,7 +237,7 @@ async fn who_needs_what_somebody_else_holds_keeps_nobody_else_waiting() {
     assert_eq!(last.await.unwrap().unwrap(), 10 * LOCKED);
 }
 
-/// Several locked operations, wherever they stand among many: the others are found and committed.
+/// Several operations are locked, at various places among many others: all the others are committed.
 #[tokio::test(start_paused = true)]
 async fn many_that_came_with_a_locked_one_are_all_committed_while_it_is_locked() {
     for place in [0, 1, 500, 1_020] {
@@ -261,7 +261,7 @@ async fn many_that_came_with_a_locked_one_are_all_committed_while_it_is_locked()
     }
 }
 
-/// However many waited for a lock, they are committed a batch at a time.
+/// However many operations waited for a lock, they are committed in batches of at most [`BATCH`].
 #[tokio::test(start_paused = true)]
 async fn what_was_put_aside_is_committed_a_batch_at_a_time() {
     let (gate, held, queue) = Gated::start_locked(true);

@@ -1,4 +1,4 @@
-//! Products and posts in memory.
+//! Caches of products and posts.
 
 mod posts;
 mod products;

@@ -1,24 +1,25 @@
-//! Lists of posts that were read. Lists of the same posts in the same versions are one list, read and encoded once.
+//! A cache of post lists. Queries that find the same posts in the same versions share one list, which is read and
+//! encoded once.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::post::{Post, PostId};
 
-/// Lists held at most: those of some categories and limits.
+/// The most lists in the cache. Different categories and limits have different lists.
 const LISTS: usize = 16;
 
-/// The lists that were asked for most recently.
+/// The most recently used lists, newest first.
 #[derive(Debug, Default)]
 pub(in crate::store) struct PostCache(Mutex<VecDeque<Held>>);
 
-/// A post, and how often it was changed.
+/// A post's id, and how often the post was changed.
 pub(in crate::store) type PostVersion = (PostId, i64);
 
 type Held = (Vec<PostVersion>, Arc<Vec<Post>>);
 
 impl PostCache {
-    /// The list of just these posts.
+    /// Returns the list of exactly these posts in these versions.
     pub(in crate::store) fn get(&self, posts: &[PostVersion]) -> Option<Arc<Vec<Post>>> {
         let mut held = self.held();
         let at = held.iter().position(|(versions, _)| versions == posts)?;
@@ -27,7 +28,7 @@ impl PostCache {
         Some(found.1)
     }
 
-    /// Keeps a list of posts in these versions, and answers the one that is kept: of two that were read at once, one.
+    /// Adds a list of posts with these versions, unless the cache already has it. Returns the list in the cache.
     pub(in crate::store) fn keep(&self, versions: Vec<PostVersion>, posts: Vec<Post>) -> Arc<Vec<Post>> {
         self.get(&versions).unwrap_or_else(|| {
             let posts = Arc::new(posts);

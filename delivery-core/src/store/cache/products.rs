@@ -1,7 +1,7 @@
-//! The product cache: products and their list, until something about them changes.
+//! The product cache: products and their list, until a product is added or changed.
 //!
-//! A reader that misses takes note of [`version`](ProductCache::version), reads the database, and offers what it read. If a
-//! product was changed meanwhile, what was offered is not kept: it may be old.
+//! After a miss, a reader notes the [`version`](ProductCache::version), reads the database, and offers what it read. If
+//! a product was changed in the meantime, the cache rejects the offer, because it may be outdated.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,12 +10,12 @@ use crate::order::Source;
 use crate::product::Listing;
 use crate::product::{Product, ProductId, RefName};
 
-/// Bytes of product content held at most.
+/// The most product content in the cache, in bytes.
 const CONTENT: usize = 64 << 20;
-/// Names of products held at most.
+/// The most names in the cache.
 const NAMES: usize = 10_000;
 
-/// Products by number, and the list of them where one store alone changes it.
+/// Products by number and by platform name, and their list if only one store changes it.
 #[derive(Debug, Default)]
 pub(in crate::store) struct ProductCache(Mutex<Held>);
 
@@ -23,9 +23,9 @@ pub(in crate::store) struct ProductCache(Mutex<Held>);
 struct Held {
     products: HashMap<ProductId, Arc<Product>>,
     listing: Option<Arc<Vec<Listing>>>,
-    /// What platforms call products; `None` for a name that no product has.
+    /// Products by the names that platforms have for them; `None` for a name that no product has.
     names: HashMap<(Source, RefName), Option<ProductId>>,
-    /// Bytes of content.
+    /// The content of all cached products, in bytes.
     bytes: usize,
     version: u64,
 }
@@ -39,12 +39,13 @@ impl ProductCache {
         self.held().listing.clone()
     }
 
-    /// Counts changes.
+    /// Returns the number of changes so far.
     pub(in crate::store) fn version(&self) -> u64 {
         self.held().version
     }
 
-    /// Offers a product that was read at `version`, and returns the one to use: of two that were read at once, one.
+    /// Offers a product that was read at `version`. Returns the product to use: if two callers read the same product at
+    /// once, both get the one that was added first.
     pub(in crate::store) fn keep(&self, product: Arc<Product>, version: u64) -> Arc<Product> {
         let mut held = self.held();
         if held.version != version {
@@ -55,7 +56,7 @@ impl ProductCache {
         }
         held.bytes += product.content().len();
         if held.bytes > CONTENT {
-            // More content than fits is in use: start over rather than keep an order of eviction.
+            // The products in use do not fit: empty the cache rather than maintain an order of eviction.
             held.products.clear();
             held.bytes = product.content().len();
         }
@@ -71,13 +72,13 @@ impl ProductCache {
         }
     }
 
-    /// The product of a name, if it is known which one that is, or that there is none.
+    /// Returns the product with a name, or `Some(None)` if no product has the name; `None` if the name is not cached.
     #[expect(clippy::option_option, reason = "not looked up, or looked up and not there")]
     pub(in crate::store) fn named(&self, source: &Source, name: &RefName) -> Option<Option<ProductId>> {
         self.held().names.get(&(source.clone(), name.clone())).copied()
     }
 
-    /// Offers the product of a name, read at `version`.
+    /// Offers the product with a name, read at `version`.
     pub(in crate::store) fn keep_name(
         &self,
         source: &Source,
@@ -94,7 +95,7 @@ impl ProductCache {
         }
     }
 
-    /// Forgets everything: a product was added or changed.
+    /// Empties the cache, because a product was added or changed.
     pub(in crate::store) fn clear(&self) {
         let mut held = self.held();
         *held = Held { version: held.version + 1, ..Held::default() };

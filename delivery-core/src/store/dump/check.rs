@@ -1,4 +1,4 @@
-//! Checking a whole dump before anything is loaded.
+//! Checking a whole dump before any of it is loaded.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek};
@@ -10,20 +10,21 @@ use sha2::{Digest, Sha256};
 use super::{Counts, DumpError, FORMAT, Frame, Progress, TABLES, VERSION};
 use crate::key::Fingerprint;
 
-/// A dump that is whole, to be read from its first row on.
+/// A complete dump, positioned at its first row.
 pub(in crate::store) struct Checked {
     pub(super) rows: BufReader<File>,
     pub(super) counts: Counts,
     pub(super) sha256: [u8; 32],
-    /// Of the lines that were read.
+    /// The hash of the lines read so far.
     hash: Sha256,
     path: PathBuf,
 }
 
-/// The longest that the first line may be: a file that is no dump may have no lines.
+/// The longest first line that is read, in bytes: a file that is not a dump may have no line ends.
 const FIRST_LINE: u64 = 1 << 20;
 
-/// Reads the file to its end: whether it is a dump, and whole, and whether one of these secrets signed its keys.
+/// Reads the whole file. Checks that it is a complete dump and that, if it lists signing secrets, one of `secrets` is
+/// among them.
 pub(in crate::store) fn check(
     path: &Path,
     secrets: &[Fingerprint],
@@ -47,7 +48,7 @@ pub(in crate::store) fn check(
     let start = done;
     let mut signed_by = Vec::new();
     let read = Sha256::new_with_prefix(&line);
-    // Each line is hashed once another has come: the last is not.
+    // A line is hashed once the next one was read, because the last line is not part of the hash.
     let mut before = std::mem::take(&mut line);
     while lines.read_until(b'\n', &mut line).map_err(unreadable)? > 0 {
         hash.update(&before);
@@ -84,7 +85,7 @@ pub(in crate::store) fn check(
     Ok(Checked { rows: lines, counts: first.counts, sha256, hash: read, path: path.to_owned() })
 }
 
-/// The fingerprint of a row of the keyring.
+/// Returns the fingerprint in a row of the keyring; `None` for any other row.
 fn fingerprint(line: &[u8]) -> Option<Fingerprint> {
     let digits = line.strip_prefix(b"{\"row\":\"keyring\",\"fingerprint\":\"")?.strip_suffix(b"\"}\n")?;
     HEXLOWER.decode(digits).ok()?.try_into().ok().map(Fingerprint::from_bytes)
@@ -106,7 +107,7 @@ fn first_line(path: &Path, line: &[u8]) -> Result<Frame, DumpError> {
 }
 
 impl Checked {
-    /// Whether the rows that were read are those that were checked.
+    /// Checks that the rows that were read are the rows that were checked. Returns the dump's SHA-256.
     pub(super) fn finish(self) -> Result<[u8; 32], DumpError> {
         if <[u8; 32]>::from(self.hash.finalize()) == self.sha256 {
             Ok(self.sha256)
@@ -115,7 +116,7 @@ impl Checked {
         }
     }
 
-    /// The next line, without its end.
+    /// Reads the next line. Returns it without its line end.
     pub(super) fn next<'l>(&mut self, line: &'l mut Vec<u8>) -> Result<&'l [u8], DumpError> {
         line.clear();
         let read = self.rows.read_until(b'\n', line);

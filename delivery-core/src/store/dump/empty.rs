@@ -1,9 +1,10 @@
-//! Whether a store is empty.
+//! Checking that a store is empty.
 
 use super::{DumpError, TABLES};
 use crate::store::sql::session::{Session, row};
 
-/// Whether no table has a row. Secrets may be registered, and the desk signed in at: without a key they mean nothing.
+/// Returns whether no table has a row. Registered secrets and sessions at the desk do not count: without keys they mean
+/// nothing.
 pub(in crate::store) async fn is_empty(session: &mut (dyn Session + '_)) -> Result<bool, DumpError> {
     for table in TABLES.iter().filter(|table| !matches!(table.row, "keyring" | "sign_in")) {
         let first = format!("SELECT CAST(1 AS bigint) AS one FROM {} LIMIT 1", table.name);

@@ -1,4 +1,4 @@
-//! Why a store was not dumped or loaded.
+//! Errors of dumping and loading a store.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,9 +11,10 @@ use crate::store::PostgresError;
 use crate::store::SqliteError;
 use crate::store::StoreError;
 
-/// A store was not dumped or not loaded. A load that failed has changed nothing.
+/// An error that kept a store from being dumped or loaded. A load that failed has changed nothing, unless the error is
+/// [`StoreError::Unknown`]: the store is then either loaded or empty.
 ///
-/// It displays as a sentence for the operator, without values of rows.
+/// The message is written for the operator and contains no values of rows.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum DumpError {
@@ -33,7 +34,7 @@ pub enum DumpError {
         #[source]
         source: io::Error,
     },
-    /// The file is no dump.
+    /// The file is not a dump.
     #[error("{} is no dump of a store: its first line does not say so", path.display())]
     NotADump {
         /// The file.
@@ -44,10 +45,10 @@ pub enum DumpError {
     Newer {
         /// The file.
         path: PathBuf,
-        /// The version of its format.
+        /// The version of the file's format.
         version: u32,
     },
-    /// The dump is not whole, or was changed.
+    /// The dump is incomplete or was changed.
     #[error("{} is not whole, or was changed: {why}", path.display())]
     Torn {
         /// The file.
@@ -58,7 +59,7 @@ pub enum DumpError {
     /// A row of the dump cannot be read.
     #[error("line {line} of the dump cannot be read: {why}")]
     Line {
-        /// Its number, beginning with 1.
+        /// The number of the line, from 1.
         line: u64,
         /// What is wrong.
         why: &'static str,
@@ -66,9 +67,9 @@ pub enum DumpError {
     /// A row of the store cannot be written into a dump.
     #[error("row {row} of the {what} cannot be dumped: {why}")]
     Row {
-        /// Which rows: "keys".
+        /// The kind of rows, such as "keys".
         what: &'static str,
-        /// Its place among them, beginning with 1.
+        /// The position of the row among these rows, from 1.
         row: u64,
         /// What is wrong.
         why: &'static str,
@@ -76,10 +77,10 @@ pub enum DumpError {
     /// The store has the tables of an older version.
     #[error("the store has the tables of an older version: start this program's server on it once")]
     Older,
-    /// The store that is to be filled is not empty, or a server has worked on it.
+    /// The target of the load is not empty, or a server has worked on it.
     #[error("the store is not empty, or a server has worked on it: load the dump into a new file, database or schema")]
     NotEmpty,
-    /// Other secrets signed the keys of the dump.
+    /// The keys of the dump were signed with other secrets.
     #[error(
         "the keys of the dump were signed with another secret: load it with the KEY_SECRET of the store it came from"
     )]

@@ -1,4 +1,4 @@
-//! Loading a dump that was checked.
+//! Loading a checked dump.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,17 @@ use super::{DumpError, Dumped, Kind, Progress, TABLES, Table};
 use crate::key::KeyId;
 use crate::store::sql::session::Value;
 
-/// The greatest number that a row may have: the store goes on after it.
+/// The greatest row number that is accepted, so that numbers are left for the rows that the store adds after the load.
 const MAX_ID: i64 = 1 << 62;
 
 /// An empty store that is filled in one transaction.
 #[async_trait]
 pub(in crate::store) trait Target: Send {
-    /// Inserts rows of a table. Each has the values of the table's columns, in their order.
+    /// Inserts rows of a table. Each row has the values of the table's columns, in the columns' order.
     async fn insert(&mut self, table: &'static Table, rows: Vec<Vec<Value>>) -> Result<(), DumpError>;
 }
 
-/// Fills `target`. The caller commits, or throws the target away after an error.
+/// Fills `target` with the rows of the dump. The caller commits, or discards the target after an error.
 pub(in crate::store) async fn load(
     mut checked: Checked,
     target: &mut (dyn Target + '_),
@@ -50,7 +50,7 @@ pub(in crate::store) async fn load(
     Ok(Dumped { rows: loaded, sha256: checked.finish()? })
 }
 
-/// The values of a row, in the order of the table's columns.
+/// Returns the values of a row, in the order of the table's columns.
 fn values(table: &Table, line: &[u8]) -> Result<Vec<Value>, &'static str> {
     let mut fields: BTreeMap<&str, &RawValue> = serde_json::from_slice(line).map_err(|_| "it is no JSON object")?;
     let row = fields.remove("row").and_then(|row| serde_json::from_str::<&str>(row.get()).ok());

@@ -1,8 +1,9 @@
-//! A whole store as one file of text, and a store from such a file: between databases, machines and versions.
+//! Dumps: writing a whole store to one text file, and creating a store from such a file, to move it between databases,
+//! machines and versions.
 //!
-//! A dump is JSON Lines. The first line says what the file is and how many rows it has. Then comes a row a line, table by
-//! table, each table in the order of its keys; fields without a value are left out. The last line has the counts again, and
-//! the SHA-256 of everything before it:
+//! A dump is JSON Lines. The first line names the format and says how many rows of each table follow. The rows follow,
+//! one per line, table by table, each table in the order of its primary key; fields without a value are omitted. The
+//! last line repeats the counts and adds the SHA-256 of everything before it:
 //!
 //! ```text
 //! {"format":"delivery-dump","version":1,"counts":{"keyring":1,"product":2,…}}
@@ -11,11 +12,12 @@
 //! {"format":"delivery-dump","version":1,"counts":{…},"sha256":"…"}
 //! ```
 //!
-//! A dump shows the store as of one instant, also while servers use it. Loading checks the whole file first, and fills an empty
-//! store: all of it, or nothing. A store that was loaded is dumped as the same bytes.
+//! A dump is a snapshot of the store at one instant, even while servers use the store. Loading first checks the whole
+//! file, and then loads all of it into an empty store, or nothing. A dump of a freshly loaded store has the same bytes,
+//! unless servers had registered further signing secrets before the load.
 //!
-//! The secrets that keys are signed with are not in a dump, only their fingerprints. Loading asks for the secrets'
-//! fingerprints, and refuses a dump that other secrets signed.
+//! A dump does not contain the secrets that sign keys, only the secrets' fingerprints. Whoever loads a dump passes the
+//! fingerprints of their own secrets; if none of these is in the dump, the dump is refused.
 
 mod check;
 mod empty;
@@ -31,34 +33,34 @@ pub(in crate::store) use self::load::{Target, load};
 pub(in crate::store) use self::table::{Kind, TABLES, Table};
 pub(in crate::store) use self::write::write;
 
-/// What the first and the last line say the file is.
+/// The name of the format, in the first and the last line.
 const FORMAT: &str = "delivery-dump";
-/// The version of the format. It grows when an older program could not load a dump any more.
+/// The version of the format. It is incremented when older programs cannot load new dumps.
 const VERSION: u32 = 1;
 
-/// How far a dump or a load is.
+/// The progress of a dump or a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "it is only read")]
 pub struct Progress {
-    /// Which rows: "keys". While a file is checked, "bytes checked".
+    /// The rows that are counted, such as "keys", or "bytes checked" while a file is checked.
     pub what: &'static str,
-    /// How many are done.
+    /// How many were processed so far.
     pub done: u64,
-    /// How many there are.
+    /// How many there are in total.
     pub of: u64,
 }
 
-/// What a dump has.
+/// The contents of a dump that was written or loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "it is only read")]
 pub struct Dumped {
-    /// How many rows of each table: "keys".
+    /// The number of rows of each table, by a name such as "keys".
     pub rows: Vec<(&'static str, u64)>,
-    /// The SHA-256 of all but the last line.
+    /// The SHA-256 of all lines but the last.
     pub sha256: [u8; 32],
 }
 
-/// The first line of a dump, and its last, which also has the `sha256`.
+/// The first or the last line of a dump. Only the last one has the `sha256`.
 #[derive(Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 struct Frame {
     format: String,
@@ -68,7 +70,7 @@ struct Frame {
     sha256: Option<String>,
 }
 
-/// How many rows each table has, by the name that a row calls itself.
+/// The number of rows of each table, by the value of their field `row`, in the order of the dump.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Counts(Vec<(String, u64)>);
 
@@ -77,7 +79,6 @@ impl Frame {
         Self { format: FORMAT.to_owned(), version: VERSION, counts, sha256 }
     }
 
-    /// As a line.
     fn line(&self) -> Result<String, DumpError> {
         let line = serde_json::to_string(self).map_err(|error| DumpError::Write { source: error.into() })?;
         Ok(line + "\n")

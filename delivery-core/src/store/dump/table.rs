@@ -1,42 +1,42 @@
-//! The tables of a store as a dump has them: what its rows and their fields are called.
+//! The tables and columns that a dump contains, and the names of their rows and fields in it.
 //!
-//! What follows from other columns is left out, and so is what a server begins anew.
+//! Columns that follow from other columns are omitted, as is state that a server creates anew.
 
-/// A table, whose rows stand in a dump in the order of their keys.
+/// A table. A dump contains its rows in the order of the primary key.
 #[derive(Debug)]
 pub(in crate::store) struct Table {
-    /// What a row calls itself: its field `row`.
+    /// The value of the field `row` in each row.
     pub(super) row: &'static str,
-    /// What people call the rows.
+    /// The name of the rows in messages to the operator.
     pub(super) what: &'static str,
     pub(in crate::store) name: &'static str,
     /// The columns of the primary key.
     pub(super) key: &'static [&'static str],
-    /// The name of each field, the column that it comes from, and what it is.
+    /// For each field: its name, the column that it comes from, and the kind of its values.
     pub(in crate::store) columns: &'static [(&'static str, &'static str, Kind)],
-    /// Rows that are read or written at a time: few of what may be large.
+    /// How many rows are read or written at a time; few if rows may be large.
     pub(super) chunk: usize,
 }
 
-/// What a column is, and so how its values are written.
+/// The kind of a column's values, which determines how they are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Kind {
-    /// A number.
+    /// An integer.
     Number,
-    /// The number of a row: 1 or more.
+    /// The number of a row: an integer of 1 or more.
     Id,
-    /// A number that is 0 or more.
+    /// An integer of 0 or more.
     Count,
     /// 0 or 1, written as `false` or `true`.
     Flag,
-    /// Seconds since 1970, written in RFC 3339.
+    /// Seconds since 1970, written as an RFC 3339 time.
     Seconds,
-    /// Milliseconds since 1970, written in RFC 3339.
+    /// Milliseconds since 1970, written as an RFC 3339 time.
     Milliseconds,
     Text,
-    /// JSON, written as it is.
+    /// JSON, written unchanged.
     Json,
-    /// The bytes of a key's id, written as the API has it.
+    /// The bytes of a key's id, written as the API writes ids.
     KeyId,
     /// Bytes, written in hexadecimal digits.
     Bytes,
@@ -282,13 +282,14 @@ pub(in crate::store) static TABLES: [Table; 16] = [
 ];
 
 impl Table {
-    /// The names of all columns.
+    /// Returns the names of all columns, separated by commas.
     pub(in crate::store) fn column_names(&self) -> String {
         self.columns.iter().map(|(_, column, _)| *column).collect::<Vec<_>>().join(", ")
     }
 
-    /// The next rows of `source`, the table or a view with its columns, after the key `$1, …`, or from the first on; at most
-    /// `limit`.
+    /// Returns a statement that selects the next [`chunk`](Self::chunk) rows of `source`, which is the table or a view
+    /// with its columns. It starts at the first row if `is_first`, otherwise after the row whose primary key is bound
+    /// to the statement's parameters.
     pub(super) fn select(&self, source: &str, is_first: bool) -> String {
         let (columns, key, limit) = (self.column_names(), self.key.join(", "), self.chunk);
         let parameters = (1..=self.key.len()).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ");
@@ -296,7 +297,7 @@ impl Table {
         format!("SELECT {columns} FROM {source} {after} ORDER BY {key} LIMIT {limit}")
     }
 
-    /// The places of the key's columns among all.
+    /// Returns the positions of the primary key's columns among all columns.
     pub(super) fn key_places(&self) -> impl Iterator<Item = usize> {
         self.key.iter().filter_map(|key| self.columns.iter().position(|(_, column, _)| column == key))
     }
@@ -312,7 +313,7 @@ mod tests {
 
     use super::*;
 
-    /// Not dumped: what follows from other columns, or what a server begins anew.
+    /// Columns that are not dumped, because they follow from other columns or a server creates them anew.
     const LEFT_OUT: [&str; 12] = [
         "delivery_count.key",
         "delivery_count.last_use",
@@ -328,7 +329,7 @@ mod tests {
         "delivery_watermark.reserved",
     ];
 
-    /// A column that is added to a table and not to [`TABLES`] would be lost.
+    /// A column that is in a table but not in [`TABLES`] would be lost.
     #[tokio::test]
     async fn every_column_of_the_schema_is_dumped_or_left_out_on_purpose() {
         const COLUMNS: &str = "SELECT t.name || '.' || c.name FROM sqlite_schema t, pragma_table_xinfo(t.name) c \
@@ -338,7 +339,7 @@ mod tests {
         let stored: BTreeSet<String> =
             sqlx::query_scalar(COLUMNS).fetch_all(&mut connection).await.unwrap().into_iter().collect();
         let dumped = TABLES.iter().flat_map(|table| table.columns.iter().map(move |(_, name, _)| (table.name, *name)));
-        // Counts stand in a table of their own, and are read with their keys.
+        // Use counts are in a table of their own, and are dumped with the keys.
         let dumped = dumped.filter(|column| !matches!(column, ("delivery_key", "used" | "last_use")));
         let known: BTreeSet<String> =
             dumped.map(|(table, column)| format!("{table}.{column}")).chain(LEFT_OUT.map(str::to_owned)).collect();

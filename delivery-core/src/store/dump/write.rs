@@ -11,7 +11,8 @@ use crate::store::StoreError;
 use crate::store::sql::rows::{Columns, milliseconds, seconds};
 use crate::store::sql::session::{Session, Value, row};
 
-/// Writes what `session` sees, which must be one snapshot. Keys are read from `keys`, a table or view with their counts.
+/// Writes the rows that `session` sees, which must be in one snapshot. Keys are read from `keys`, a table or view with
+/// their counts.
 pub(in crate::store) async fn write(
     session: &mut (dyn Session + '_),
     keys: &str,
@@ -71,7 +72,7 @@ impl<W: Write> Hashing<W> {
     }
 }
 
-/// Adds a row as a line.
+/// Appends a row to `to`, as a line.
 fn line(table: &Table, values: &[Value], to: &mut Vec<u8>) -> Result<(), &'static str> {
     to.extend_from_slice(b"{\"row\":\"");
     to.extend_from_slice(table.row.as_bytes());

@@ -1,4 +1,4 @@
-//! Products: reading and changing them, and what platforms call them.
+//! Products: reading and changing them, and the names that platforms have for them.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ const PRODUCT_CALLED: &str = concat!("SELECT ", product_columns!(), " FROM deliv
 /// The product that platform `$1` calls `$2`.
 const PRODUCT_NAMED: &str = "SELECT product FROM delivery_product_ref WHERE source = $1 AND name = $2";
 
-/// Products that are not archived and called `$1`.
+/// Products named `$1` that are not archived.
 const PRODUCTS_NAMED: &str =
     concat!("SELECT ", product_columns!(), " FROM delivery_product WHERE name = $1 AND archived = 0 ORDER BY id");
 
@@ -63,7 +63,8 @@ impl<D: Database> Catalog for D {
         let found = self.read(Patience::Usual, |session| session.rows(PRODUCTS, Vec::new())).await?;
         let listing = Arc::new(found.iter().map(rows::listing).collect::<Result<Vec<_>, _>>()?);
         if !self.is_shared() {
-            // Of a database that servers share, the list is read each time: it shows at once what another has added.
+            // If servers share the database, the list is read each time, so that it shows at once what another server
+            // added.
             cache.keep_listing(&listing, version);
         }
         Ok(listing)
@@ -126,7 +127,7 @@ impl<D: Database> CatalogEditor for D {
                 let archive = (ARCHIVE_PRODUCT, values![id.get()]);
                 match change(session, archive, Action::ProductArchived, &edit).await? {
                     Some(archived) => Ok(Some(archived)),
-                    // Or it was archived before.
+                    // The product was archived before, or there is no such product.
                     None => Ok(product(session, PRODUCT, id.get().into()).await?.map(Arc::new)),
                 }
             })
@@ -151,8 +152,8 @@ impl<D: Database> ProductNames for D {
     }
 }
 
-/// On a database that servers share, only the server that holds this row adds something once: each sees what the one before it
-/// has added.
+/// Makes servers that share a database take turns in adding something once: each locks this row, and then sees what the
+/// previous one added.
 pub(super) async fn take_turn(session: &mut (dyn Session + '_)) -> Result<(), StoreError> {
     if session.dialect().is_sqlite() {
         return Ok(());
@@ -169,8 +170,8 @@ async fn add(session: &mut (dyn Session + '_), facts: &NewProduct, edit: &Edit) 
     added.ok_or(StoreError::corrupt("a product that was added and is not there"))
 }
 
-/// Changes a product, and enters that into the audit log. On PostgreSQL a trigger counts the change, for the caches of other
-/// servers.
+/// Changes a product and adds an entry to the audit log. Returns `None` if no row was changed. On PostgreSQL, a trigger
+/// counts the change, so that the caches of other servers notice it.
 async fn change(
     session: &mut (dyn Session + '_),
     (sql, values): (&str, Vec<Value>),
@@ -184,12 +185,12 @@ async fn change(
     Ok(Some(Arc::new(product)))
 }
 
-/// A product of any number, to read the facts from.
+/// Returns a product with an arbitrary number, to read the facts from.
 fn draft(facts: &NewProduct) -> Result<Product, StoreError> {
     Ok(Product::new(rows::product_id(1)?, facts.clone()))
 }
 
-/// What `ADD_PRODUCT` wants.
+/// Returns the parameters of [`ADD_PRODUCT`].
 fn columns(facts: &NewProduct) -> Result<Vec<Value>, StoreError> {
     let product = draft(facts)?;
     Ok(values![

@@ -1,4 +1,4 @@
-//! Forgetting a person.
+//! Erasure of a customer.
 
 use super::rows::{Columns, key_id};
 use super::session::{Session, Stale, log, values};
@@ -8,7 +8,7 @@ use crate::ledger::inbox::names_buyer;
 use crate::ledger::{Action, Edit};
 use crate::store::StoreError;
 
-/// The keys that were sent to address `$1`, which is `$2` by now, or were before it was corrected.
+/// The numbers of keys that had address `$1`: until now, when `$2` replaced it, or until it was corrected.
 macro_rules! whose {
     () => {
         "(SELECT number FROM delivery_key WHERE lower(email) = CAST($2 AS text) \
@@ -31,8 +31,9 @@ macro_rules! contains {
     };
 }
 
-/// Events that wait or were dismissed and may name address `$1`, in lower case, with whether they name a customer of a platform who has
-/// it. They come first: whoever applies one holds its row, and has its keys written before the keys are looked at.
+/// Selects events that wait or were dismissed and may name address `$1`, in lower case. `customers` is 1 if an event
+/// names a platform's customer with that address. The events are locked before the keys are read: a server that applies
+/// an event holds its row until it has written the event's keys.
 const WAITING: &str = concat!(
     "SELECT number, body, CAST(CASE WHEN ",
     customers!(),
@@ -44,17 +45,17 @@ const WAITING: &str = concat!(
     ")"
 );
 
-/// Forgets event `$1`.
+/// Removes the content of event `$1`, so that it is never applied.
 const FORGET_EVENT: &str = "UPDATE delivery_inbox SET body = NULL, due_at = NULL, outcome = 'ignored', \
     reason = 'the customer was erased', version = version + 1 WHERE number = $1";
 
-/// Whether an event of [`WAITING`] is about this person.
+/// Returns whether an event of [`WAITING`] is about the customer with this address.
 fn is_about(row: &impl Columns, email: &Email) -> Result<bool, StoreError> {
     Ok(row.integer("customers")? == 1 || row.text_or_null("body")?.is_some_and(|body| names_buyer(body, email)))
 }
 
-/// Forgets the address in the reasons for which keys were revoked that had it before it was corrected. Returns their ids. It comes
-/// before [`ERASE`], which forgets who had it.
+/// Removes the address from the revocation reasons of keys that had it before it was corrected. Returns the ids of
+/// these keys. Runs before [`ERASE`], which erases from the audit log which keys had the address.
 const ERASE_REASONS: &str = concat!(
     "UPDATE delivery_key SET revoked_reason = CASE WHEN CAST($2 AS text) IS NULL THEN revoked_reason ELSE 'erased' END \
         WHERE number IN ",
@@ -64,8 +65,8 @@ const ERASE_REASONS: &str = concat!(
     " RETURNING id"
 );
 
-/// What forgets address `$1`, in lower case, which `$2` replaces, in this order, once the events that wait are forgotten. The first
-/// one returns the ids of its keys.
+/// The statements that replace address `$1`, in lower case, by `$2`, in this order. They run after waiting events have
+/// been erased. The first one returns the ids of the keys of the address.
 const ERASE: [&str; 6] = [
     concat!(
         "UPDATE delivery_key SET email = CAST($2 AS text), \
@@ -73,10 +74,10 @@ const ERASE: [&str; 6] = [
         contains!("revoked_reason"),
         " THEN 'erased' ELSE revoked_reason END WHERE lower(email) = CAST($1 AS text) RETURNING id"
     ),
-    // Keys that were corrected have another buyer, whom their messages go to.
+    // A key whose address was corrected has another buyer, who still gets its messages.
     "DELETE FROM delivery_message WHERE state = 0 AND lower(recipient) = CAST($1 AS text) \
         AND key IN (SELECT number FROM delivery_key WHERE lower(email) = CAST($2 AS text))",
-    // The reason that a host's own mailer gives may quote the address.
+    // The host application's own mailer may quote the address in the reason for a failure.
     concat!(
         "UPDATE delivery_message SET \
             recipient = CASE WHEN lower(recipient) = CAST($1 AS text) THEN CAST($2 AS text) ELSE recipient END, \
@@ -89,7 +90,7 @@ const ERASE: [&str; 6] = [
         "UPDATE delivery_event SET detail = CASE \
             WHEN lower(detail) = 'was ' || CAST($1 AS text) THEN 'was ' || CAST($2 AS text) ELSE 'erased' END WHERE key IN ",
         whose!(),
-        // An address that contains this one is another person's.
+        // In the entry of a correction, a longer address that contains this one is another person's.
         " AND (lower(detail) = 'was ' || CAST($1 AS text) OR action <> 'email_changed' AND ",
         contains!("detail"),
         ")"
@@ -98,7 +99,7 @@ const ERASE: [&str; 6] = [
     "DELETE FROM delivery_lost WHERE lower(email) = CAST($1 AS text) AND CAST($2 AS text) IS NOT NULL",
 ];
 
-/// Forgets a person. Returns the keys that were sent to the address.
+/// Erases a customer. Returns the ids of the keys of the address.
 pub(super) async fn erase(
     session: &mut (dyn Session + '_),
     (email, pseudonym): (Email, Email),
@@ -111,7 +112,8 @@ pub(super) async fn erase(
             session.execute(FORGET_EVENT, values![event.integer("number")?]).await?;
         }
     }
-    // A server that tells a buyer of something holds the key meanwhile: what was queued by then is erased too.
+    // A server that queues an e-mail about a key locks the key: once the locks are taken, every such e-mail can be seen
+    // and is erased too.
     session.rows(&dialect.locking(LOCK), values![address.as_str()]).await?;
     let both = || values![address.as_str(), pseudonym.as_str()];
     let reasons = session.rows(ERASE_REASONS, both()).await?;

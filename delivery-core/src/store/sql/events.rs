@@ -1,4 +1,4 @@
-//! The inbox: claiming, listing, retrying, dismissing and pruning events of platforms.
+//! The inbox: claims, lists, retries, dismisses and prunes events of platforms.
 
 use std::collections::HashSet;
 
@@ -17,9 +17,10 @@ use crate::product::RefName;
 use crate::store::{Inbox, InboxQuery, MAX_RETRY_DELAY, Page, StoreError};
 use crate::throttle::Throttle;
 
-/// Events that match `query`, below number `$1`, newest first, at most `$2`.
+/// Returns a statement that selects events that match `query`, below number `$1`, newest first, at most `$2`. Of events
+/// that need attention because of the same unknown product, it selects the newest.
 fn entries(query: &InboxQuery) -> String {
-    // The index is found by what stands in the text.
+    // The outcome is part of the text, so that the planner can use the partial index.
     let outcome = match query.outcome {
         None => String::new(),
         Some(EventOutcome::Issued) => " AND i.outcome = 'issued'".to_owned(),
@@ -39,20 +40,20 @@ fn entries(query: &InboxQuery) -> String {
     )
 }
 
-/// The address of customer `$2` of platform `$1`.
+/// Selects the address of customer `$2` of platform `$1`.
 const CUSTOMER: &str = "SELECT email FROM delivery_customer WHERE source = $1 AND reference = $2";
 
-/// Dismisses all that platform `$1` calls `$2`.
+/// Dismisses the name `$2` that platform `$1` has for a product.
 const DISMISS: &str = "INSERT INTO delivery_dismissed (source, name) VALUES ($1, $2) ON CONFLICT DO NOTHING";
 
-/// Dismisses it no longer.
+/// Lifts the dismissal of name `$2` of platform `$1`.
 const LIFT_DISMISSAL: &str = "DELETE FROM delivery_dismissed WHERE source = $1 AND name = $2";
 
-/// A row if it is dismissed.
+/// Finds a row if name `$2` of platform `$1` is dismissed.
 const IS_DISMISSED: &str = "SELECT name FROM delivery_dismissed WHERE source = $1 AND name = $2";
 
-/// Makes events due at `$1` that wait for the seller: of platform `$2` or of all, received at `$3` or later or at any time, from
-/// number `$4` on, at most `$5`.
+/// Makes events that need attention due at `$1`: those of platform `$2` that were received at `$3` or later, from
+/// number `$4` on, at most `$5`. NULL as `$2` or `$3` stands for all platforms or any time.
 const RETRY_ENTRIES: &str = "UPDATE delivery_inbox SET due_at = $1, attempts = 0, version = version + 1 \
     WHERE number IN ( \
         SELECT number FROM delivery_inbox \
@@ -61,15 +62,14 @@ const RETRY_ENTRIES: &str = "UPDATE delivery_inbox SET due_at = $1, attempts = 0
         ORDER BY number LIMIT $5) \
     RETURNING number";
 
-/// How many events were made due, and where the next part begins.
+/// Returns how many events were made due, and where the next part begins if there may be one.
 fn retried(rows: &[impl Columns]) -> Result<(u64, Option<i64>), StoreError> {
     let numbers = rows.iter().map(|row| row.integer("number")).collect::<Result<Vec<_>, _>>()?;
     let last = numbers.iter().max().filter(|_| i64::try_from(numbers.len()) == Ok(AT_ONCE));
     Ok((numbers.len() as u64, last.map(|last| last + 1)))
 }
 
-/// Of the events from number `$1` on and below `$3`, those of the next part, of `$2` events: how many there are, and the last
-/// number.
+/// Counts the first `$2` events from number `$1` on and below `$3`, and finds the last number among them.
 const PART: &str = "SELECT CAST(count(*) AS bigint) AS events, coalesce(max(number), $1) AS last \
     FROM (SELECT number FROM delivery_inbox WHERE number >= $1 AND number < $3 ORDER BY number LIMIT $2) p";
 
@@ -77,7 +77,7 @@ const PART: &str = "SELECT CAST(count(*) AS bigint) AS events, coalesce(max(numb
 const PRUNE_INBOX: &str =
     "DELETE FROM delivery_inbox WHERE number >= $1 AND number <= $2 AND due_at IS NULL AND received_at < $3";
 
-/// How many events are looked at in a turn of pruning or retrying.
+/// The most events in one part of pruning or retrying.
 const AT_ONCE: i64 = 1000;
 
 #[async_trait]
@@ -88,7 +88,7 @@ impl<D: Database> Inbox for D {
         lease_until: DateTime<Utc>,
         limit: usize,
     ) -> Result<Vec<InboxEvent>, StoreError> {
-        // A worker asks every second; a read tells without a commit that nothing is due.
+        // A worker calls this every second. If nothing is due, the read finds that out without a commit.
         let due = values![now.timestamp_millis(), farthest(now), 1];
         if self.read(Patience::Usual, |session| Box::pin(row(session, DUE, due))).await?.is_none() {
             return Ok(Vec::new());
@@ -160,7 +160,8 @@ impl<D: Database> Inbox for D {
     }
 }
 
-/// Events that are due at `$1`, or later than `$2`, which no server has set: at most `$3`.
+/// Selects at most `$3` events that are due at `$1`, or later than `$2`: no server with a correct clock sets so late a
+/// time.
 const DUE: &str = concat!(
     "SELECT ",
     entry_columns!(),
@@ -191,7 +192,8 @@ async fn claim(
     Ok(claimed)
 }
 
-/// Prunes the next part from number `from` on. Returns how many were deleted, and where the part after it begins.
+/// Prunes the part that begins at number `from`. Returns how many events were deleted, and where the next part begins
+/// if there may be one.
 async fn prune(
     session: &mut (dyn Session + '_),
     before: DateTime<Utc>,
@@ -205,13 +207,13 @@ async fn prune(
     Ok((pruned, (events == AT_ONCE).then_some(last + 1)))
 }
 
-/// The farthest due time that is believed.
+/// Returns the latest due time, in milliseconds, that a server with a correct clock may have set.
 fn farthest(now: DateTime<Utc>) -> i64 {
     now.checked_add_signed(MAX_RETRY_DELAY).unwrap_or(DateTime::<Utc>::MAX_UTC).timestamp_millis()
 }
 
-/// The events of `rows`, and the numbers of all rows. One that cannot be read, such as one that another version wrote, does not
-/// keep the others from being applied.
+/// Returns the events of `rows`, and the numbers of all rows. Logs and leaves out an event that cannot be read, such as
+/// one that another version wrote, so that the others are applied.
 fn readable(rows: &[impl Columns]) -> Result<(Vec<InboxEvent>, Vec<i64>), StoreError> {
     static UNREADABLE: Throttle = Throttle::new();
     let (mut read, mut numbers) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
@@ -231,7 +233,7 @@ fn readable(rows: &[impl Columns]) -> Result<(Vec<InboxEvent>, Vec<i64>), StoreE
     Ok((read, numbers))
 }
 
-/// A page of at most `size`, of which one more was asked for.
+/// Makes a page of events. One row more than the page size means that a page follows.
 fn page(rows: &[impl Columns], query: &InboxQuery) -> Result<Page<InboxEvent, i64>, StoreError> {
     let size = query.page_size();
     let items = rows.iter().take(size).map(entry).collect::<Result<Vec<_>, _>>()?;

@@ -11,21 +11,22 @@ use crate::ledger::plan::{Loaded, ReferenceId, number_at};
 use crate::order::OrderRef;
 use crate::store::{ExpiryScan, StoreError};
 
-/// Keys that expire after second `$1` and not after second `$2`, and whose buyers were not told of that time: at most `$3`, those
-/// that expire first. Persons who were forgotten are told nothing. A key that neither was sold for that long nor lasts that long is of no
-/// news.
+/// Selects keys that expire after second `$1` and not after second `$2`, and whose buyers were not told of that time:
+/// at most `$3`, by expiry time. `silent` is 1 for erased customers, who get no e-mail. Skips keys whose validity, as
+/// sold and as changed since, is shorter than the notice period.
 const EXPIRING: &str = "SELECT number, id, product, source, order_id, expires_at, email, \
         CAST(CASE WHEN email LIKE 'erased-%@erased.invalid' THEN 1 ELSE 0 END AS bigint) AS silent FROM delivery_key \
     WHERE state = 0 AND told = 0 AND expires_at > $1 AND expires_at <= $2 \
         AND CASE WHEN granted_until > expires_at THEN granted_until ELSE expires_at END - issued_at >= $2 - $1 \
     ORDER BY expires_at LIMIT $3";
 
-/// The references of the deals of keys that [`EXPIRING`] has found.
+/// Returns the references to the deals of keys found by [`EXPIRING`].
 fn deals_of(rows: &[impl Columns]) -> Result<HashSet<ReferenceId>, StoreError> {
     rows.iter().filter_map(|row| deal_of(row).transpose()).collect()
 }
 
-/// Whether a buyer is told nothing of a key that [`EXPIRING`] has found: the buyer was forgotten, or the key renews by itself.
+/// Returns whether the buyer of a key found by [`EXPIRING`] gets no e-mail: the customer was erased, or the key renews
+/// by itself.
 fn is_silent(row: &impl Columns, deals: &Loaded) -> Result<bool, StoreError> {
     if row.integer("silent")? != 0 {
         return Ok(true);
@@ -43,20 +44,21 @@ fn deal_of(row: &impl Columns) -> Result<Option<ReferenceId>, StoreError> {
     Ok(ReferenceId::of_sale(&order))
 }
 
-/// Whether there is a key to tell of.
+/// Returns whether [`EXPIRING`] finds a key.
 pub(super) async fn are_any(database: &impl Database, scan: &ExpiryScan) -> Result<bool, StoreError> {
     let wanted = values![scan.now.timestamp(), scan.until.timestamp(), 1];
     Ok(database.read(Patience::Usual, |session| Box::pin(row(session, EXPIRING, wanted))).await?.is_some())
 }
 
-/// The most keys that are told of in one transaction: each adds six parameters to a statement.
+/// The most keys in one transaction: each adds four parameters to the statement that queues the e-mails.
 const MOST: usize = 500;
 
-/// Queues the e-mails, and notes with each key of which time its buyer was told. Few statements: keys are held meanwhile.
+/// Queues the e-mails, and stores with each key the expiry time of which its buyer was told. Uses few statements,
+/// because the keys are locked meanwhile.
 pub(super) async fn notify(session: &mut (dyn Session + '_), scan: ExpiryScan) -> Result<usize, StoreError> {
     let dialect = session.dialect();
     let most = limit(scan.limit.min(MOST));
-    // Keys that another server tells of are left to it, and so are those that are being used.
+    // Skips keys for which another server queues e-mails, and keys that are being used.
     let due = dialect.skipping(EXPIRING);
     let due = session.rows(&due, values![scan.now.timestamp(), scan.until.timestamp(), most]).await?;
     if due.is_empty() {

@@ -11,19 +11,20 @@ use crate::ledger::plan::number_at;
 use crate::product::ProductId;
 use crate::store::{Day, Figures, StoreError};
 
-/// Milliseconds of a day.
+/// The length of a day, in milliseconds.
 const DAY: i64 = 86_400_000;
 
-/// How many keys there are by product and state, from the index that has both.
+/// Counts keys by product and state, from the index of both columns.
 const COUNTED: &str = "SELECT product, CAST(state AS bigint) AS state, CAST(count(*) AS bigint) AS keys \
     FROM delivery_key GROUP BY product, state";
 
-/// How many keys of a product others replaced.
+/// Counts the keys of each product that were replaced by other keys.
 const REPLACED: &str = "SELECT product, CAST(count(*) AS bigint) AS keys FROM delivery_key \
     WHERE successor IS NOT NULL GROUP BY product";
 
-/// How many keys have another status at second `$1` than the state they are marked with: they expired since, or were marked by a
-/// server whose clock is ahead. `exhausted` is the condition for keys that are used up.
+/// Counts the keys whose status at second `$1` differs from the state in their row: keys that have expired but are not
+/// marked yet, and keys that a server with a fast clock marked as expired too early. `$exhausted` is the condition for
+/// keys that are used up.
 macro_rules! unmarked_keys {
     ($exhausted:literal) => {
         concat!(
@@ -37,27 +38,27 @@ macro_rules! unmarked_keys {
         )
     };
 }
-/// How many keys were issued on each day from second `$1` on, among the keys from id `$2` on ([`first_id`]). The successor of a
-/// key counts on the day of the first.
+/// Counts the keys issued on each day from second `$1` on, among the keys from id `$2` on ([`first_id`]). A key that
+/// was replaced is not counted: its successor counts, on the day on which the first key was issued.
 const ISSUED: &str = "SELECT issued_at / 86400 AS day, CAST(count(*) AS bigint) AS keys FROM delivery_key \
     WHERE issued_at >= $1 AND id >= $2 AND successor IS NULL GROUP BY 1";
 
-/// An id below those of all keys that were issued at `from`, in milliseconds, or later. An id has the time at which it was made;
-/// an hour is left for servers whose clocks differ.
+/// Returns an id below those of all keys issued at `from`, in milliseconds, or later. An id contains the time at which
+/// it was made. The result is an hour earlier, because servers' clocks may differ.
 fn first_id(from: i64) -> Vec<u8> {
     const HOUR: i64 = 3_600_000;
     KeyId::from_time(u64::try_from(from - HOUR).unwrap_or_default()).as_bytes().to_vec()
 }
 
-/// How many uses there were on each day from `$1` on, among the records from number `$2` on.
+/// Counts the uses on each day from millisecond `$1` on, among the records from number `$2` on.
 const USES: &str = "SELECT at / 86400000 AS day, CAST(count(*) AS bigint) AS uses FROM delivery_use \
     WHERE at >= $1 AND number >= $2 GROUP BY 1";
 
-/// How many keys were revoked on each day from `$1` on, among the entries from number `$2` on.
+/// Counts the keys revoked on each day from millisecond `$1` on, among the audit entries from number `$2` on.
 const REVOCATIONS: &str = "SELECT at / 86400000 AS day, CAST(count(*) AS bigint) AS revoked FROM delivery_event \
     WHERE at >= $1 AND number >= $2 AND action = 'revoked' GROUP BY 1";
 
-/// Counts what happened since the day of `since`, and what there is at `now`.
+/// Counts what happened from the beginning of the day of `since` on, and the keys by their status at `now`.
 pub(super) async fn count(
     session: &mut (dyn Session + '_),
     since: DateTime<Utc>,
@@ -80,7 +81,8 @@ pub(super) async fn count(
     })
 }
 
-/// The number of the first use at `since` or later. SQLite records uses one after another.
+/// Returns the number of the first use at `since`, in milliseconds, or later. This is a binary search: SQLite numbers
+/// uses in the order in which it records them.
 async fn first_use(session: &mut (dyn Session + '_), since: i64) -> Result<i64, StoreError> {
     const NEWEST: &str = "SELECT coalesce(max(number), 0) AS number FROM delivery_use";
     const NEXT: &str = "SELECT number, at FROM delivery_use WHERE number >= $1 ORDER BY number LIMIT 1";
@@ -96,8 +98,8 @@ async fn first_use(session: &mut (dyn Session + '_), since: i64) -> Result<i64, 
     Ok(low)
 }
 
-/// Rows that figures are made of: those of [`COUNTED`], [`REPLACED`], [`unmarked_keys!`], [`ISSUED`], [`USES`] and
-/// [`REVOCATIONS`].
+/// The rows from which figures are computed: those of [`COUNTED`], [`REPLACED`], [`unmarked_keys!`], [`ISSUED`],
+/// [`USES`] and [`REVOCATIONS`].
 struct Counts {
     keys: Vec<Row>,
     replaced: Vec<Row>,
@@ -107,7 +109,7 @@ struct Counts {
     revocations: Vec<Row>,
 }
 
-/// What they come to.
+/// Computes the figures.
 fn figures(found: &Counts) -> Result<Figures, StoreError> {
     const REVOKED: i64 = 3;
     let mut counts: BTreeMap<(ProductId, i64), i64> = BTreeMap::new();
@@ -159,7 +161,7 @@ fn date(day: i64) -> Option<NaiveDate> {
     DateTime::from_timestamp(day.checked_mul(86_400)?, 0).map(|at| at.date_naive())
 }
 
-/// The beginning of the day of `time`, in milliseconds.
+/// Returns the beginning of the UTC day of `time`, in milliseconds.
 fn day_of(time: DateTime<Utc>) -> i64 {
     time.timestamp_millis().div_euclid(DAY) * DAY
 }

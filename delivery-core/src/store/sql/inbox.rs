@@ -1,4 +1,4 @@
-//! Events, deals and references as rows.
+//! Conversion of rows to events, deals and references.
 
 use super::rows::{Columns, milliseconds, parsed};
 use crate::ledger::plan::{DealRow, ReferenceId};
@@ -15,7 +15,6 @@ macro_rules! entry_columns {
 }
 pub(in crate::store) use entry_columns;
 
-/// An event.
 pub(in crate::store) fn entry(row: &impl Columns) -> Result<InboxEvent, StoreError> {
     let due_at = row.integer_or_null("due_at")?.map(milliseconds).transpose()?;
     Ok(InboxEvent {
@@ -34,13 +33,12 @@ pub(in crate::store) fn entry(row: &impl Columns) -> Result<InboxEvent, StoreErr
     })
 }
 
-/// A deal.
 pub(in crate::store) fn deal(row: &impl Columns) -> Result<DealRow, StoreError> {
     let (number, version) = (row.integer("number")?, row.integer("version")?);
     Ok(DealRow { number, version, deal: json(row.text("facts")?)? })
 }
 
-/// A reference, and the number of its deal.
+/// Converts a row to a reference and the number of its deal.
 pub(in crate::store) fn reference(row: &impl Columns) -> Result<(ReferenceId, i64), StoreError> {
     let kind = parsed(row.text("kind")?.parse(), "kind of reference")?;
     let name = parsed(row.text("name")?.parse(), "reference")?;
@@ -55,7 +53,7 @@ fn json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, StoreError> {
     serde_json::from_str(text).map_err(|error| StoreError::corrupt_because("JSON that cannot be read", error))
 }
 
-/// Facts, or ids of keys, as JSON.
+/// Returns `value` as JSON, for a text column.
 pub(in crate::store) fn text(value: &impl serde::Serialize) -> Result<String, StoreError> {
     serde_json::to_string(value).map_err(|error| StoreError::corrupt_because("facts that are no JSON", error))
 }

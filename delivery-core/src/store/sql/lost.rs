@@ -15,11 +15,11 @@ use crate::store::{LOST_PAUSE, LostKeys, LostScan, StoreError};
 /// The oldest requests, at most `$1`.
 const WAITING: &str = "SELECT number, email FROM delivery_lost ORDER BY number LIMIT $1";
 
-/// The newest key of address `$1`, in lower case, that is not revoked. A person who was forgotten is told nothing.
+/// The newest key of address `$1`, in lower case, that is not revoked. Erased customers get no e-mail.
 const NEWEST: &str = "SELECT number, email FROM delivery_key \
     WHERE lower(email) = $1 AND revoked_at IS NULL AND email NOT LIKE 'erased-%@erased.invalid' ORDER BY id DESC LIMIT 1";
 
-/// Whether address `$1`, in lower case, was sent its keys after millisecond `$2`.
+/// Finds a row if an e-mail with lost keys was queued for address `$1`, in lower case, after millisecond `$2`.
 const RECENT: &str = "SELECT k.number FROM delivery_key k JOIN delivery_message m ON m.key = k.number \
     WHERE lower(k.email) = $1 AND m.kind = 'lost' AND m.queued_at > $2 LIMIT 1";
 
@@ -35,7 +35,7 @@ impl<D: Database> LostKeys for D {
     }
 
     async fn answer_lost(&self, scan: LostScan) -> Result<usize, StoreError> {
-        // A writing session holds up buyers on SQLite: mostly there is nothing to do.
+        // Usually there is nothing to do, and on SQLite a write transaction makes buyers wait.
         let any = self.read(Patience::Usual, |session| Box::pin(row(session, WAITING, values![1])));
         if any.await?.is_none() {
             return Ok(0);
@@ -46,13 +46,13 @@ impl<D: Database> LostKeys for D {
 
 async fn answer(session: &mut (dyn Session + '_), scan: LostScan) -> Result<usize, StoreError> {
     let dialect = session.dialect();
-    // Servers take turns: each sees what the one before has sent.
+    // The lock makes servers take turns, so that each server sees the e-mails that the previous one queued.
     let waiting = session.rows(&dialect.locking(WAITING), values![limit(scan.limit.min(MOST))]).await?;
     let skew = skew(session).await?;
     let (now, since) = (scan.now.timestamp_millis() + skew, (scan.now - LOST_PAUSE).timestamp_millis() + skew);
     for request in &waiting {
         let (number, address) = (request.integer("number")?, request.text("email")?.to_ascii_lowercase());
-        // A person who is forgotten meanwhile is not written to.
+        // The lock makes this wait for a concurrent erasure, after which the address has no keys.
         let newest = row(session, &dialect.locking(NEWEST), values![address.as_str()]).await?;
         let recent = row(session, RECENT, values![address, since]).await?;
         if let (Some(key), None) = (newest, recent) {

@@ -1,4 +1,4 @@
-//! Messages that are queued or sent again beside the planner, and the clock that they are due by.
+//! Queueing and resending messages outside the planner, and the clock that decides when messages are due.
 
 use chrono::{DateTime, Utc};
 
@@ -9,7 +9,8 @@ use crate::clock::{Clock, SystemClock};
 use crate::ledger::{Action, Edit, MessageId, MessageKind, MessageNumber, Route};
 use crate::store::StoreError;
 
-/// Queues messages in one statement, due at `now`: each has its number, its key's row, its recipient and its name.
+/// Queues messages in one statement, due at `now` in milliseconds. Each message has its number, the row number of its
+/// key, its recipient and its message id.
 pub(super) async fn queue(
     session: &mut (dyn Session + '_),
     kind: MessageKind,
@@ -35,9 +36,10 @@ pub(super) async fn queue(
     session.execute(&queue, bound).await.map(drop)
 }
 
-/// How far PostgreSQL's clock is ahead of this machine's, in milliseconds; 0 for what a trip may account for. The parameter is
-/// the machine's time. It is added to all times at which messages are due, so that servers whose clocks differ agree. A caller's
-/// clock that is not the machine's, as in tests, keeps its difference to that.
+/// The SQL expression for how far PostgreSQL's clock is ahead of this machine's, in milliseconds. It is 0 if the clocks
+/// differ by at most two seconds, which the network round trip may explain. `$machine` is the parameter with this
+/// machine's time. The skew is added to every due time, so that servers whose clocks differ agree on when a message is
+/// due. If the caller's clock is not this machine's, as in tests, the difference between those two remains.
 macro_rules! skew {
     ($machine:literal) => {
         concat!(
@@ -51,13 +53,14 @@ macro_rules! skew {
 #[cfg(feature = "postgres")]
 pub(in crate::store) use skew as skew_sql;
 
-/// This machine's time, in milliseconds.
+/// Returns this machine's time, in milliseconds.
 #[cfg(feature = "postgres")]
 pub(in crate::store) fn machine() -> i64 {
     SystemClock.now().timestamp_millis()
 }
 
-/// How far the database's clock is ahead of this machine's, in milliseconds. SQLite has none of its own.
+/// Returns how far the database's clock is ahead of this machine's, in milliseconds. Returns 0 for SQLite, which has no
+/// clock of its own.
 pub(super) async fn skew(session: &mut (dyn Session + '_)) -> Result<i64, StoreError> {
     const SKEW: &str = concat!("SELECT ", skew!("$1"), " AS skew");
     if session.dialect().is_sqlite() {
@@ -67,7 +70,7 @@ pub(super) async fn skew(session: &mut (dyn Session + '_)) -> Result<i64, StoreE
     row(session, SKEW, values![now]).await?.ok_or(StoreError::corrupt("a clock without a time"))?.integer("skew")
 }
 
-/// Has a message sent again that failed.
+/// Queues a message again that failed for good. Returns `false` if there is no such message.
 pub(in crate::store) async fn retry(
     database: &impl Database,
     message: MessageNumber,
@@ -87,8 +90,8 @@ pub(in crate::store) async fn retry(
         .await
 }
 
-/// Makes messages due that failed, for good or not yet, by another route than `route`, or all without one. Those that another
-/// server holds are left out.
+/// Makes failed messages due: those that failed for good, and those that wait for another attempt after a failure.
+/// Leaves out messages that failed by `route`, if it is given, and messages that a worker or another server holds.
 pub(in crate::store) async fn retry_all(
     database: &impl Database,
     route: Option<Route>,

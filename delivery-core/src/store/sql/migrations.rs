@@ -1,5 +1,5 @@
-//! Bringing a schema up to date. The scripts that were run stand in the table `_delivery_migrations`, each with the hash of its
-//! text: a script that was released never changes.
+//! Schema migrations. The table `_delivery_migrations` lists the scripts that were run, each with the hash of its text:
+//! a released script never changes.
 
 use sqlx::SqlSafeStr;
 use sqlx::migrate::{Migration, MigrationType, Migrator};
@@ -7,13 +7,13 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 /// A script: its number, its name and its SQL.
 pub(in crate::store) type Script = (i64, &'static str, &'static str);
 
-/// Runs `scripts` in the order of their numbers, each once and in a transaction.
+/// Returns a migrator that runs `scripts` in the order of their numbers, each once and in a transaction.
 pub(in crate::store) fn migrator(scripts: &[Script]) -> Migrator {
     let migration = |(number, name, sql): &Script| {
         Migration::new(*number, (*name).into(), MigrationType::Simple, (*sql).into_sql_str(), false)
     };
     let mut migrator = Migrator::with_migrations(scripts.iter().map(migration).collect());
-    // A host's own migrations, by the same library, may be in the same schema.
+    // The host application may keep its own sqlx migrations in the same schema.
     migrator.dangerous_set_table_name("_delivery_migrations");
     migrator
 }

@@ -1,4 +1,5 @@
-//! What the SQL stores share: their queue of work, statements that both databases understand, and rows as values.
+//! Code that both SQL stores share: the work queue, statements that both databases understand, and the conversion of
+//! rows to values.
 
 mod catalog;
 mod erase;

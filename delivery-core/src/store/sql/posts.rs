@@ -38,16 +38,16 @@ const UPDATE_POST: &str = concat!(
 
 const DELETE_POST: &str = concat!("DELETE FROM delivery_post WHERE id = $1 RETURNING ", post_columns!());
 
-/// Posts until `$1`, newest first, at most `$2`: their numbers and versions, and how long they are, which neither database reads the
-/// content for.
+/// Numbers, versions and content lengths (in bytes) of posts published until `$1`, newest first, at most `$2`. Neither
+/// database reads the content to find its length.
 const POSTS: &str = "SELECT id, version, CAST(octet_length(content) AS bigint) AS length FROM delivery_post \
     WHERE published_at <= $1 ORDER BY published_at DESC, id DESC LIMIT $2";
 
-/// The same, of category `$3`.
+/// Like [`POSTS`], but only posts of category `$3`.
 const POSTS_OF_CATEGORY: &str = "SELECT id, version, CAST(octet_length(content) AS bigint) AS length FROM delivery_post \
     WHERE published_at <= $1 AND category = $3 ORDER BY published_at DESC, id DESC LIMIT $2";
 
-/// The first posts that fit into a list.
+/// Returns the first posts whose contents [fit](fitting) into one list.
 fn listed(rows: &[impl Columns]) -> Result<Vec<PostVersion>, StoreError> {
     let lengths = rows.iter().map(|row| Columns::integer(row, "length"));
     let lengths = lengths.map(|length| length.map(|length| usize::try_from(length).unwrap_or(usize::MAX)));
@@ -147,7 +147,7 @@ async fn add(session: &mut (dyn Session + '_), facts: &NewPost, edit: &Edit) -> 
     added.ok_or(StoreError::corrupt("a post that was added and is not there"))
 }
 
-/// Changes a post, and enters that into the audit log.
+/// Changes a post and adds an entry to the audit log. Returns `None` if there is no such post.
 async fn change(
     session: &mut (dyn Session + '_),
     (sql, values): (&str, Vec<Value>),
@@ -161,9 +161,9 @@ async fn change(
     Ok(Some(post))
 }
 
-/// What `ADD_POST` wants.
+/// Returns the parameters of [`ADD_POST`].
 fn columns(facts: &NewPost) -> Result<Vec<Value>, StoreError> {
-    // A post of any number, to read the facts from.
+    // Any number will do: the post is made only to read its facts.
     let post = Post::new(parsed(PostId::new(1), "post number")?, facts.clone());
     Ok(values![post.title(), post.category().as_str(), post.content(), post.published_at().timestamp()])
 }

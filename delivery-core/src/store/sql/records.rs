@@ -18,7 +18,7 @@ use crate::store::{
     StoredMessage,
 };
 
-/// The longest that figures may take, which read every key.
+/// The time limit of reads with [`Patience::Long`], such as figures, which read every key.
 pub(in crate::store) const FIGURES: Duration = Duration::from_mins(5);
 
 #[async_trait]
@@ -56,7 +56,7 @@ impl<D: Database> Records for D {
     }
 
     async fn notify_expiring(&self, scan: ExpiryScan) -> Result<usize, StoreError> {
-        // A writing session holds up buyers on SQLite: mostly there is nothing to do.
+        // Usually there is nothing to do, and on SQLite a write transaction makes buyers wait.
         if !expiry::are_any(self, &scan).await? {
             return Ok(0);
         }
@@ -71,7 +71,7 @@ impl<D: Database> Records for D {
         }
         let marked = self.write(Patience::Usual, move |session| {
             Box::pin(async move {
-                // Keys that another server marks are left to it, and so are those that are being changed.
+                // Skips keys that another transaction is marking or changing.
                 let unmarked = session.dialect().skipping(unmarked!());
                 let mark = format!("UPDATE delivery_key SET lapsed = expires_at WHERE number IN ({unmarked})");
                 session.execute(&mark, values![now.timestamp(), limit(most)]).await
@@ -88,17 +88,19 @@ impl<D: Database> Records for D {
     }
 }
 
-/// The parameters of a page: what it begins before, its rows and one more, and the key that it is about.
+/// Returns the parameters of a page: the number before which it begins, its number of rows plus one, and its key.
 fn page(before: Option<i64>, size: usize, key: Option<KeyId>) -> Vec<Value> {
     let mut values = values![before.unwrap_or(i64::MAX), limit(size + 1)];
     values.extend(key.map(|key| Value::from(key.as_bytes().to_vec())));
     values
 }
 
-/// Messages below number `$1` that match `query`, newest first, at most `$2`; of the key with id `$3` if it names one.
+/// Returns a statement that selects messages below number `$1` that match `query`, newest first, at most `$2`. If
+/// `query` names a key, `$3` is its id.
 fn messages(query: &MessageQuery) -> String {
     let key = if query.key.is_some() { " AND m.key = (SELECT number FROM delivery_key WHERE id = $3)" } else { "" };
-    // Those that wait or failed are few, and have an index that is not ordered by number: the number of no other is looked at.
+    // Few messages are queued or failed, and their indexes are not ordered by number. `+ 0` keeps the planner from
+    // searching all messages by number.
     let (state, number) = match query.state {
         None => ("", "m.number"),
         Some(MessageState::Queued) => (" AND m.state = 0", "m.number + 0"),
@@ -112,8 +114,8 @@ fn messages(query: &MessageQuery) -> String {
     )
 }
 
-/// Entries of the audit log below number `$1` that match `query`, newest first, at most `$2`; of the key with id `$3` if it names
-/// one.
+/// Returns a statement that selects entries of the audit log below number `$1` that match `query`, newest first, at
+/// most `$2`. If `query` names a key, `$3` is its id.
 fn audit(query: &AuditQuery) -> String {
     let key = if query.key.is_some() { " AND e.key = (SELECT number FROM delivery_key WHERE id = $3)" } else { "" };
     format!(
@@ -123,7 +125,7 @@ fn audit(query: &AuditQuery) -> String {
     )
 }
 
-/// A page of messages, of which one more was asked for.
+/// Makes a page of messages. One row more than `size` means that a page follows.
 fn message_page(rows: &[impl Columns], size: usize) -> Result<Page<StoredMessage, MessageNumber>, StoreError> {
     let items = rows.iter().take(size).map(message).collect::<Result<Vec<_>, _>>()?;
     let next = items.last().map(|message| message.message).filter(|_| rows.len() > size);
@@ -149,7 +151,7 @@ fn message(row: &impl Columns) -> Result<StoredMessage, StoreError> {
     })
 }
 
-/// A page of the audit log, of which one more was asked for.
+/// Makes a page of the audit log. One row more than `size` means that a page follows.
 fn audit_page(rows: &[impl Columns], size: usize) -> Result<Page<AuditEntry, i64>, StoreError> {
     let items = rows.iter().take(size).map(entry).collect::<Result<Vec<_>, _>>()?;
     let next = items.last().map(|entry| entry.number).filter(|_| rows.len() > size);
@@ -168,14 +170,14 @@ fn entry(row: &impl Columns) -> Result<AuditEntry, StoreError> {
     })
 }
 
-/// What waits and what failed.
+/// Counts queued messages, failed messages and events that need attention, and finds the oldest queued message.
 const BACKLOG: &str = "SELECT \
     (SELECT CAST(count(*) AS bigint) FROM delivery_message WHERE state = 0) AS queued, \
     (SELECT min(queued_at) FROM delivery_message WHERE state = 0) AS oldest, \
     (SELECT CAST(count(*) AS bigint) FROM delivery_message WHERE state = 2) AS failed, \
     (SELECT CAST(count(*) AS bigint) FROM delivery_inbox WHERE outcome = 'needs_attention') AS attention";
 
-/// What [`BACKLOG`] has found.
+/// Converts the row of [`BACKLOG`].
 fn backlog(row: &impl Columns) -> Result<Backlog, StoreError> {
     let count = |name| row.integer(name).map(i64::unsigned_abs);
     Ok(Backlog {
@@ -194,14 +196,14 @@ mod tests {
 
     use super::*;
 
-    /// How SQLite goes about a statement.
+    /// Returns SQLite's query plan for a statement.
     async fn explained(connection: &mut SqliteConnection, sql: &str) -> String {
         let explain = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"))).bind(i64::MAX).bind(51);
         let rows = explain.fetch_all(connection).await.unwrap();
         rows.iter().map(|row| row.text("detail").unwrap()).collect::<Vec<_>>().join("\n")
     }
 
-    /// The desk asks for them with every view of its overview.
+    /// The desk runs these queries whenever it shows its overview.
     #[tokio::test]
     async fn messages_that_wait_or_failed_are_found_without_those_that_were_sent() {
         let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();

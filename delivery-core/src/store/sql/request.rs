@@ -1,4 +1,4 @@
-//! Requests that may be repeated, as rows.
+//! Requests with an `Idempotency-Key`, stored in `delivery_request`.
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -9,13 +9,13 @@ use crate::ledger::RequestId;
 use crate::ledger::plan::RequestRow;
 use crate::store::{Requests, StoreError};
 
-/// Requests deleted in one commit of a prune.
+/// The most requests that one commit of a prune deletes.
 const AT_ONCE: i64 = 5_000;
 
 #[async_trait]
 impl<D: Database> Requests for D {
     async fn prune_requests(&self, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        // The time is looked at again: another server may have used the name anew meanwhile.
+        // The time is checked twice: in between, another server may have used the same request id again.
         const PRUNE: &str = "DELETE FROM delivery_request WHERE at < $1 AND (key, request) IN \
             (SELECT key, request FROM delivery_request WHERE at < $1 LIMIT $2)";
         part_by_part(self, move |session, _| {
@@ -28,12 +28,12 @@ impl<D: Database> Requests for D {
     }
 }
 
-/// A request as the databases have it.
+/// Returns a request id as the databases store it, in hexadecimal.
 pub(in crate::store) fn text(request: &RequestId) -> String {
     data_encoding::HEXLOWER.encode(request.as_bytes())
 }
 
-/// A request, of the columns of `delivery_request`.
+/// Converts a row of `delivery_request`.
 pub(in crate::store) fn row(row: &impl Columns) -> Result<RequestRow, StoreError> {
     let request =
         data_encoding::HEXLOWER.decode(row.text("request")?.as_bytes()).ok().and_then(|it| it.try_into().ok());

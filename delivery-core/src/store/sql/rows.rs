@@ -1,4 +1,5 @@
-//! Rows of SQL tables as values. A value that does not parse is [`StoreError::Corrupt`]: only this software writes these tables.
+//! Conversion of SQL rows to values. A value that does not parse is [`StoreError::Corrupt`]: only this software writes
+//! these tables.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::store::StoreError;
 use crate::terms::{OwnTerms, UseLimit, Validity};
 use crate::text::Invalid;
 
-/// The columns of a row, by name; the databases' rows implement it.
+/// A row whose columns are read by name.
 pub(in crate::store) trait Columns {
     fn integer(&self, name: &'static str) -> Result<i64, StoreError>;
     fn integer_or_null(&self, name: &'static str) -> Result<Option<i64>, StoreError>;
@@ -54,7 +55,7 @@ macro_rules! columns {
 }
 pub(in crate::store) use columns;
 
-/// The columns of a key's row `k`: a literal, so that statements are put together at compile time.
+/// The columns of a key that [`key`] reads, of table or view `k`. A macro, so that `concat!` can use it.
 macro_rules! key_columns {
     () => {
         "k.number, k.id, k.secret_version, k.product, k.email, k.source, k.order_id, k.issued_at, k.granted_until, \
@@ -65,7 +66,7 @@ macro_rules! key_columns {
 }
 pub(in crate::store) use key_columns;
 
-/// The columns that [`product`] reads, of `delivery_product`.
+/// The columns of `delivery_product` that [`product`] reads.
 macro_rules! product_columns {
     () => {
         "id, name, description, kind, content, price, days, uses, archived, host_ref, refs, language"
@@ -73,7 +74,6 @@ macro_rules! product_columns {
 }
 pub(in crate::store) use product_columns;
 
-/// A key's row.
 pub(in crate::store) fn key(row: &impl Columns) -> Result<Row, StoreError> {
     let order = match (row.text_or_null("source")?, row.text_or_null("order_id")?) {
         (Some(source), Some(id)) => {
@@ -125,7 +125,7 @@ pub(in crate::store) fn secret_version(stored: i64) -> Result<SecretVersion, Sto
     Ok(SecretVersion::from_stored(version))
 }
 
-/// Fingerprints of signing secrets.
+/// Converts stored bytes to fingerprints of signing secrets. Leaves out those of another length.
 pub(in crate::store) fn fingerprints(stored: Vec<Vec<u8>>) -> Vec<Fingerprint> {
     stored.into_iter().filter_map(|bytes| bytes.try_into().ok()).map(Fingerprint::from_bytes).collect()
 }
@@ -176,7 +176,6 @@ pub(in crate::store) fn post(row: &impl Columns) -> Result<Post, StoreError> {
     Ok(Post::new(parsed(PostId::new(row.integer("id")?), "post number")?, parsed(facts, "content")?))
 }
 
-/// A message that failed for good.
 pub(in crate::store) fn failed_message(row: &impl Columns, key: Key) -> Result<FailedMessage, StoreError> {
     Ok(FailedMessage {
         message: MessageNumber::new(row.integer("message")?),
@@ -189,7 +188,7 @@ pub(in crate::store) fn failed_message(row: &impl Columns, key: Key) -> Result<F
     })
 }
 
-/// A message as its row has it.
+/// Converts a row to a message and its lease.
 pub(in crate::store) fn message(row: &impl Columns, key: Key) -> Result<LeasedMessage, StoreError> {
     Ok(LeasedMessage {
         lease: Lease { message: MessageNumber::new(row.integer("message")?), token: row.integer("token")? },

@@ -1,8 +1,9 @@
-//! Searching for keys: a statement that both databases answer from an index, and how a search goes through its candidates.
+//! Key search: a statement that both databases answer from indexes, and the loop that reads its candidates.
 //!
-//! The column `state` says what is to be found: 0 valid, 1 used up, 2 expired, 3 revoked. It follows from the other columns of
-//! its row, except that time passes without a write: a key has state 2 once [`MARK_EXPIRED`] has marked it. Searches are exact
-//! before that, too: they look for keys that have expired and are not marked yet beside those that are.
+//! Searches use the column `state`: 0 valid, 1 used up, 2 expired, 3 revoked. It follows from the other columns of its
+//! row, with one exception: a key that expires keeps its state until
+//! [`mark_expired`](crate::store::Records::mark_expired) sets it to 2. Searches are exact even before that: they also
+//! look for expired keys that are not marked yet.
 
 use std::future::Future;
 
@@ -11,10 +12,10 @@ use crate::order::Source;
 use crate::store::sql::rows::key_columns;
 use crate::store::{KeyQuery, Page, StoreError};
 
-/// Keys that a search looks through at a time, once the first few were not enough.
+/// The number of keys that a search reads at a time after the first chunk, which is smaller.
 const CHUNK: usize = 1000;
 
-/// The numbers of keys that expired by second `$1` and are not marked, at most `$2`.
+/// Selects the numbers of keys that expired by second `$1` and are not marked as expired, at most `$2`.
 macro_rules! unmarked {
     () => {
         "SELECT number FROM delivery_key WHERE state IN (0, 1) AND told IN (0, 1) AND expires_at <= $1 LIMIT $2"
@@ -22,20 +23,21 @@ macro_rules! unmarked {
 }
 pub(in crate::store) use unmarked;
 
-/// A value of a statement.
+/// A parameter of a [`Candidates`] statement.
 pub(in crate::store) enum Parameter {
     Bytes(Vec<u8>),
     Text(String),
     Integer(i64),
 }
 
-/// A statement that finds candidates.
+/// A statement that finds candidates for a search.
 pub(in crate::store) struct Candidates {
     pub(in crate::store) sql: String,
     pub(in crate::store) parameters: Vec<Parameter>,
 }
 
-/// Binds what a statement wants. It will not come again: its text has the size of its page.
+/// Binds the parameters of a [`Candidates`] statement. Callers do not keep the statement prepared: its text contains
+/// the page size, so it is unlikely to be used again.
 macro_rules! bind_candidates {
     ($query:expr, $parameters:expr) => {
         $parameters.into_iter().fold($query, |query, value| match value {
@@ -47,17 +49,18 @@ macro_rules! bind_candidates {
 }
 pub(in crate::store) use bind_candidates;
 
-/// Keys below id `before`, newest first, at most `most`, by the condition with the best index and by status;
-/// [`KeyQuery::matches`] judges the rest. `table` has keys with their counts.
+/// Returns a statement that finds at most `most` keys below id `before`, newest first. The statement checks the status
+/// and the condition with the best index; the caller checks the rest with [`KeyQuery::matches`]. `table` has keys with
+/// their counts.
 pub(in crate::store) fn candidates(query: &KeyQuery, table: &str, before: Option<KeyId>, most: usize) -> Candidates {
-    // Above every id.
+    // 17 bytes of 255 are greater than every id.
     let below = before.map_or_else(|| vec![u8::MAX; 17], |id| id.as_bytes().to_vec());
     let mut parameters = vec![Parameter::Bytes(below)];
     if let Some((_, at)) = query.status {
         // A key expires at a whole second.
         parameters.push(Parameter::Integer(at.timestamp()));
     }
-    // A statement has parameters that it does not use in no database: the time comes second, or not at all.
+    // Both databases reject unused parameters: the time is `$2` if there is a status, and is not bound otherwise.
     let own = if query.status.is_some() { "$3" } else { "$2" };
     let mut by = |condition: &str, value| {
         parameters.push(value);
@@ -79,7 +82,7 @@ pub(in crate::store) fn candidates(query: &KeyQuery, table: &str, before: Option
             (None, Some(by("k.product = $own", Parameter::Integer(product.get()))))
         }
         KeyQuery { source: Some(source), .. } => {
-            // As the index of all other sources says it.
+            // Repeats the condition of the partial index of all sources but `webhook`, so that the index is used.
             let condition = if *source == Source::webhook() {
                 "k.source = $own"
             } else {
@@ -102,7 +105,8 @@ pub(in crate::store) fn candidates(query: &KeyQuery, table: &str, before: Option
     Candidates { sql, parameters }
 }
 
-/// What narrows the keys of an address or order, of which there are few: no condition that an index could be chosen for.
+/// Returns the status condition for the keys of one order, address or host reference, which are few. No index matches
+/// the condition, so that the planner keeps to the index of the order, address or reference.
 fn among_few(status: Option<Status>) -> &'static str {
     match status {
         None => "",
@@ -112,18 +116,19 @@ fn among_few(status: Option<Status>) -> &'static str {
     }
 }
 
-/// The newest keys of each state that has keys with this status, of a product, of a platform or of all. Each is read from the end
-/// of an index.
+/// Returns statements that together find the newest keys of a status, of those that match `part` (a product or a
+/// source) or of all. There is one statement for each state that such keys have, which reads the end of an index, and
+/// one for keys whose state is out of date.
 fn by_state(status: Option<Status>, part: Option<&str>, most: usize) -> Vec<String> {
     let part = part.unwrap_or_default();
     let of = |state, time| walk(&[state, part, time], most);
-    // No condition that another index could be chosen for.
+    // Written so that the planner cannot choose the index of the product or source.
     let own = part.replace("k.product", "k.product + 0").replace("k.source", "k.source || ''");
-    // A key whose time was marked by a server with a clock that is ahead.
+    // Keys that a server with a fast clock marked as expired too early.
     let marked_early = || sorted(&["k.state = 2", FINITE, "k.expires_at > $2", &own], most);
     let not_marked = || sorted(&["k.state IN (0, 1)", FINITE, "k.expires_at <= $2", &own], most);
     match status {
-        // All keys stand in the index of their ids. Those of a product or a platform are sorted by state first.
+        // The index of ids has all keys. The indexes of products and sources are sorted by state first.
         None if part.is_empty() => vec![of("", "")],
         None => ["k.state = 0", "k.state = 1", "k.state = 2", "k.state = 3"].map(|state| of(state, "")).into(),
         Some(Status::Revoked) => vec![of("k.state = 3", "")],
@@ -133,15 +138,15 @@ fn by_state(status: Option<Status>, part: Option<&str>, most: usize) -> Vec<Stri
     }
 }
 
-/// Keys that expire some day.
+/// The condition for keys that have an expiry date.
 const FINITE: &str = "k.told IN (0, 1)";
 
-/// Keys below `$1`, newest first, along an index that ends with the id.
+/// Selects keys below id `$1`, newest first, along an index that ends with the id.
 fn walk(conditions: &[&str], most: usize) -> String {
     format!("SELECT k.number FROM delivery_key k WHERE k.id < $1{} ORDER BY k.id DESC LIMIT {most}", and(conditions))
 }
 
-/// The same for keys that another index finds, of which there are few: they are read first and sorted then.
+/// Like [`walk`], for a few keys that another index finds: reads them first and then sorts them.
 fn sorted(conditions: &[&str], most: usize) -> String {
     let conditions = and(conditions);
     format!(
@@ -156,9 +161,9 @@ fn and(conditions: &[&str]) -> String {
     said.flat_map(|condition| [" AND ", condition]).collect()
 }
 
-/// Goes through chunks of candidates until a page is full: most are keys that fit, so one chunk is mostly enough.
-/// `candidates` answers those below an id, newest first, and at most so many unless there are more that it knows anyway;
-/// and whether there are others.
+/// Reads chunks of candidates until a page is full. Most candidates match, so one chunk is usually enough. `candidates`
+/// takes an id and a limit: it returns at most that many keys below that id, newest first, and whether there may be
+/// more.
 pub(in crate::store) async fn search<F>(
     query: &KeyQuery,
     candidates: impl Fn(Option<KeyId>, usize) -> F,
@@ -175,7 +180,7 @@ where
         if !more || items.len() > size {
             break;
         }
-        // What is rare must not cost a query for every few rows.
+        // If few candidates match, small chunks would take too many queries.
         chunk = CHUNK.max(chunk);
     }
     let more = items.len() > size;

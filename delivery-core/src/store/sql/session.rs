@@ -1,7 +1,8 @@
-//! One way to both databases, for everything but what customers wait for: searches, lists, the catalog, the inbox.
+//! One interface to both databases for everything but the hot paths: lists, the catalog, the inbox, figures, erasure.
 //!
-//! A [`Session`] takes SQL text and [values](Value), and returns [rows](Row). Both databases understand the texts, or a
-//! [`Dialect`] has the part that differs. A [`Database`] gives sessions: one that reads, or one that writes in a transaction.
+//! A [`Session`] takes SQL text and [values](Value), and returns [rows](Row). Both databases understand the SQL text; a
+//! [`Dialect`] provides the parts that differ. A [`Database`] opens sessions: one that reads, or one that writes in a
+//! transaction.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -19,7 +20,7 @@ use crate::ledger::{Action, Edit};
 use crate::store::StoreError;
 use crate::store::cache::{PostCache, ProductCache};
 
-/// A value that is bound to a parameter, or that a column has. Each knows its type when it is null, which PostgreSQL asks for.
+/// A parameter of a statement, or the value of a column. A NULL parameter keeps its type, which PostgreSQL requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::store) enum Value {
     Integer(Option<i64>),
@@ -42,7 +43,7 @@ pub(in crate::store) struct Row {
     values: Vec<Value>,
 }
 
-/// What the databases say differently.
+/// The SQL dialect of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Dialect {
     #[cfg(feature = "sqlite")]
@@ -51,7 +52,7 @@ pub(in crate::store) enum Dialect {
     Postgres,
 }
 
-/// What is cached elsewhere and has changed.
+/// Cached data that a write has changed.
 #[derive(Debug)]
 pub(in crate::store) enum Stale {
     /// Products, their list or their names.
@@ -61,28 +62,28 @@ pub(in crate::store) enum Stale {
     Keys(Vec<KeyId>),
 }
 
-/// A connection, for as long as one piece of work takes.
+/// A database connection, for the duration of one [`Task`].
 #[async_trait]
 pub(in crate::store) trait Session: Send {
-    /// The rows that a statement returns.
+    /// Executes a statement and returns its rows.
     async fn rows(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError>;
 
     /// Executes a statement. Returns how many rows it changed.
     async fn execute(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError>;
 
-    /// A number that no row has and that is never handed out again. Only for a session that writes.
+    /// Returns a row number that is unused and is never handed out again. Only for a session that writes.
     async fn number(&mut self) -> Result<i64, StoreError>;
 
-    /// The deals that references lead to.
+    /// Loads the deals that `references` lead to.
     async fn deals(&mut self, references: HashSet<ReferenceId>) -> Result<Loaded, StoreError>;
 
-    /// Says what caches must forget once this is committed.
+    /// Notes which cached data is stale once the transaction has committed.
     fn changed(&mut self, stale: Stale);
 
     fn dialect(&self) -> Dialect;
 }
 
-/// Work on a session.
+/// A closure that works on a [`Session`].
 pub(in crate::store) trait Task<T>:
     for<'s> FnOnce(&'s mut (dyn Session + 's)) -> BoxFuture<'s, Result<T, StoreError>> + Send + 'static
 {
@@ -93,39 +94,39 @@ impl<T, W> Task<T> for W where
 {
 }
 
-/// How long a database may take over a piece of work.
+/// How long a task may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Patience {
-    /// As long as a caller waits.
+    /// As long as a caller is willing to wait.
     Usual,
-    /// As long as reading every row takes, or waiting until everybody else lets go of the rows.
+    /// Long enough to read every row, or to wait until other transactions release their row locks.
     Long,
 }
 
-/// A store in a database, as this folder sees it.
+/// What this folder needs from a SQL store.
 pub(in crate::store) trait Database: std::fmt::Debug + Send + Sync + 'static {
-    /// Runs work that only reads. With [`Patience::Long`] it sees the database as of one instant.
+    /// Runs a task that only reads. With [`Patience::Long`], it sees a snapshot of the database.
     fn read<T: Send + 'static>(
         &self,
         patience: Patience,
         work: impl Task<T>,
     ) -> impl Future<Output = Result<T, StoreError>> + Send;
 
-    /// Runs work in a transaction. If the work fails, nothing of it remains. Work that was begun ends even if its caller stops
-    /// waiting.
+    /// Runs a task in a transaction. If the task fails, the transaction is rolled back. A task that has begun runs to
+    /// its end even if the caller stops waiting.
     fn write<T: Send + 'static>(
         &self,
         patience: Patience,
         work: impl Task<T>,
     ) -> impl Future<Output = Result<T, StoreError>> + Send;
 
-    /// Keeps the request of a buyer who lost their keys, made at this millisecond.
+    /// Saves the request of a buyer who lost their keys, made at `at`, in milliseconds.
     fn ask_lost(&self, email: &Email, at: i64) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Makes sure that nothing is left of rows that were overwritten.
+    /// Removes what is left of overwritten rows from the database's files. PostgreSQL leaves this to its vacuum.
     fn ensure_overwritten(&self) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Whether other servers change it too.
+    /// Returns whether other servers change the database too.
     fn is_shared(&self) -> bool;
 
     fn products(&self) -> &ProductCache;
@@ -133,8 +134,8 @@ pub(in crate::store) trait Database: std::fmt::Debug + Send + Sync + 'static {
     fn posts(&self) -> &PostCache;
 }
 
-/// Runs work part by part, so that other work gets its turn between. `part` changes the rows from a number on, and returns how
-/// many those were and where the next part begins.
+/// Runs work part by part, so that other work runs between the parts. `part` takes the row number at which a part
+/// begins. It returns how many rows it changed and, unless this was the last part, where the next one begins.
 pub(in crate::store) async fn part_by_part<P>(database: &impl Database, part: P) -> Result<u64, StoreError>
 where
     P: for<'s> Fn(&'s mut (dyn Session + 's), i64) -> BoxFuture<'s, Result<(u64, Option<i64>), StoreError>>
@@ -155,7 +156,7 @@ where
     }
 }
 
-/// The one row of a statement that returns at most one.
+/// Executes a statement that returns at most one row, and returns that row.
 pub(in crate::store) async fn row(
     session: &mut (dyn Session + '_),
     sql: &str,
@@ -164,7 +165,7 @@ pub(in crate::store) async fn row(
     Ok(session.rows(sql, values).await?.into_iter().next())
 }
 
-/// Adds an entry to the audit log: of a key's row, of a product, or of neither.
+/// Adds an entry to the audit log: about a key, by its row number, about a product, or about neither.
 pub(in crate::store) async fn log(
     session: &mut (dyn Session + '_),
     (key, product): (Option<i64>, Option<i64>),
@@ -187,17 +188,17 @@ impl Dialect {
         }
     }
 
-    /// The statement, which then waits for rows that another server holds, and holds them until it is committed.
+    /// Returns a SELECT that waits for rows which another transaction holds, and that locks its rows until the commit.
     pub(in crate::store) fn locking(self, sql: &str) -> String {
         self.on_postgres(sql, " FOR UPDATE")
     }
 
-    /// The statement, which then leaves out rows that another server holds, and holds the others until it is committed.
+    /// Returns a SELECT that skips rows which another transaction holds, and that locks its rows until the commit.
     pub(in crate::store) fn skipping(self, sql: &str) -> String {
         self.on_postgres(sql, " FOR UPDATE SKIP LOCKED")
     }
 
-    /// `column` is among the [integers](Value::Integers) of `parameter`.
+    /// Returns the condition that `column` is among the [integers](Value::Integers) of `parameter`.
     pub(in crate::store) fn any_of(self, column: &str, parameter: &str) -> String {
         if self.is_sqlite() {
             format!("{column} IN (SELECT value FROM json_each({parameter}))")
@@ -207,7 +208,7 @@ impl Dialect {
     }
 
     fn on_postgres(self, sql: &str, clause: &str) -> String {
-        // SQLite has one writer, and nobody else holds a row.
+        // SQLite has a single writer, so no other transaction holds rows.
         if self.is_sqlite() { sql.to_owned() } else { format!("{sql}{clause}") }
     }
 }
@@ -217,7 +218,7 @@ impl Row {
         Self { names, values }
     }
 
-    /// The values, in the order of the columns.
+    /// Returns the values, in the order of the columns.
     pub(in crate::store) fn into_values(self) -> Vec<Value> {
         self.values
     }
@@ -228,7 +229,7 @@ impl Row {
     }
 }
 
-/// A column that is null although it must not be, or of another type.
+/// Returns the error for a column that has another type, or is NULL although a value is required.
 fn unexpected() -> StoreError {
     StoreError::corrupt("a column of another type")
 }

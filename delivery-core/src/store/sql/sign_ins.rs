@@ -1,4 +1,4 @@
-//! Who is signed in at the desk.
+//! Sign-ins at the desk, stored in `delivery_session`.
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -36,7 +36,7 @@ impl<D: Database> SignIns for D {
     }
 }
 
-/// The session with this id.
+/// Converts a row to the sign-in with this id.
 fn signed_in(id: SignInId, row: &impl Columns) -> Result<SignIn, StoreError> {
     let token = row.bytes("token")?.try_into().map_err(|_| StoreError::corrupt("a token's MAC of another length"))?;
     Ok(SignIn {

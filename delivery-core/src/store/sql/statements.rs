@@ -6,18 +6,19 @@ use super::rows::{Columns, milliseconds};
 use crate::ledger::{FailedMessage, Outcome, Route};
 use crate::store::{Page, StoreError, Use, UseId};
 
-/// A key's uses, newest first, from use number `$1` on: the chain that each use continues.
+/// Selects at most `$2` uses of a key, newest first, from use `$1` on. Each use has the number of the previous one.
 pub(in crate::store) const CHAIN: &str = "WITH RECURSIVE chain (number, at, previous) AS ( \
         SELECT number, at, previous FROM delivery_use WHERE number = $1 \
         UNION ALL \
         SELECT u.number, u.at, u.previous FROM chain c JOIN delivery_use u ON u.number = c.previous) \
     SELECT number, at FROM chain LIMIT $2";
 
-/// The use before use number `$1` of the key with id `$2`.
+/// Selects the number of the use before use `$1` of the key with id `$2`.
 pub(in crate::store) const BEFORE: &str =
     "SELECT u.previous FROM delivery_use u JOIN delivery_key k ON k.number = u.key WHERE u.number = $1 AND k.id = $2";
 
-/// Messages that failed for good, in the order in which they failed, with their keys from the table or view `$keys`.
+/// Selects at most `$1` messages that failed for good, in the order in which they failed, with their keys from the
+/// table or view `$keys`.
 macro_rules! FAILED {
     ($keys:literal) => {
         concat!(
@@ -31,12 +32,11 @@ macro_rules! FAILED {
 }
 pub(in crate::store) use FAILED;
 
-/// Adds entry `$1` to the audit log: of key row `$2`, of product `$3`, at `$4`, by `$5`, what was done and what else there is to
-/// say.
+/// Adds an entry to the audit log: its number, key row, product, time in milliseconds, actor, action and detail.
 pub(in crate::store) const LOG: &str =
     "INSERT INTO delivery_event (number, key, product, at, actor, action, detail) VALUES ($1, $2, $3, $4, $5, $6, $7)";
 
-/// A page of at most `size` from the rows of [`CHAIN`], of which one more was asked for.
+/// Makes a page of at most `size` uses from rows of [`CHAIN`]. One row more than `size` means that a page follows.
 pub(in crate::store) fn history_page(rows: &[impl Columns], size: usize) -> Result<Page<Use, UseId>, StoreError> {
     let at = |row| milliseconds(Columns::integer(row, "at")?).map(|at| Use { at });
     let items = rows.iter().take(size).map(at).collect::<Result<Vec<_>, _>>()?;
@@ -45,7 +45,7 @@ pub(in crate::store) fn history_page(rows: &[impl Columns], size: usize) -> Resu
     Ok(Page { items, next })
 }
 
-/// Those that can be read: one that cannot hides no other.
+/// Returns the messages that can be read. Logs those that cannot.
 pub(in crate::store) fn readable(
     messages: impl Iterator<Item = Result<FailedMessage, StoreError>>,
 ) -> Vec<FailedMessage> {
@@ -55,18 +55,18 @@ pub(in crate::store) fn readable(
     messages.filter_map(|message| message.inspect_err(unreadable).ok()).collect()
 }
 
-/// A route as its column has it.
+/// Returns a route as the database stores it, in hexadecimal.
 pub(in crate::store) fn stored_route(route: Route) -> String {
     data_encoding::HEXLOWER.encode(route.as_bytes())
 }
 
-/// What a message's row becomes when its lease ends.
+/// New values for a message's row when its lease ends.
 pub(in crate::store) struct Completion<'a> {
     pub(in crate::store) state: i64,
-    /// In milliseconds; `None`: when it was queued.
+    /// In milliseconds. `None` makes the message due at the time at which it was queued.
     pub(in crate::store) due_at: Option<i64>,
     pub(in crate::store) reason: Option<&'a str>,
-    /// Attempts to take back.
+    /// The number of attempts to subtract: 1 if the message was not tried.
     pub(in crate::store) given_back: i64,
     pub(in crate::store) route: Option<String>,
 }
@@ -86,7 +86,7 @@ pub(in crate::store) fn completion(outcome: &Outcome) -> Completion<'_> {
     Completion { state, due_at, reason, given_back, route }
 }
 
-/// As a database counts.
+/// Converts a limit to the databases' integer type.
 pub(in crate::store) fn limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,5 @@
-//! What a writer's queue holds: operations, which are planned together, and statements of their own.
+//! The work queue of a database writer. It holds operations, which are planned together, and statements, each of which
+//! runs by itself.
 
 use std::any::Any;
 use std::sync::{Mutex, PoisonError};
@@ -9,15 +10,15 @@ use crate::ledger::operation::{Answer, Operation};
 use crate::store::StoreError;
 use crate::store::batch::BatchQueue;
 
-/// Something for the owner `W` of a database connection to do.
+/// Work for `W`, the owner of a database connection.
 pub(in crate::store) enum Work<W> {
-    /// Planned and persisted together with its neighbours.
+    /// An operation, which is planned and persisted together with the other operations of its batch.
     Operation(Operation),
-    /// Run by itself, once.
+    /// A statement, which runs by itself, once.
     Statement(Statement<W>),
 }
 
-/// What became of it.
+/// The result of [`Work`].
 pub(in crate::store) enum Done {
     /// The answer of an operation.
     Answer(Answer),
@@ -48,7 +49,7 @@ impl<W> Statement<W> {
     }
 }
 
-/// The way to a writer.
+/// A handle that submits work to a writer.
 pub(in crate::store) struct WorkQueue<W>(BatchQueue<Work<W>, Result<Done, StoreError>>);
 
 impl<W: Send + 'static> WorkQueue<W> {
@@ -56,7 +57,7 @@ impl<W: Send + 'static> WorkQueue<W> {
         Self(queue)
     }
 
-    /// Plans and commits an operation together with those that wait.
+    /// Plans and commits an operation together with the other operations in the queue.
     pub(in crate::store) async fn submit(&self, operation: Operation) -> Result<Answer, StoreError> {
         match self.0.submit(Work::Operation(operation)).await?? {
             Done::Answer(answer) => Ok(answer),
@@ -81,8 +82,8 @@ impl<W: Send + 'static> WorkQueue<W> {
         .ok_or(StoreError::corrupt("a statement that returned something else"))
     }
 
-    /// Changes rows part by part, so that other work gets its turn between. `change` changes the next part from a number on, and
-    /// returns how many rows that were and where the part after it begins.
+    /// Changes rows part by part, so that other work runs between the parts. `change` takes the row number at which a
+    /// part begins. It returns how many rows it changed and, unless this was the last part, where the next one begins.
     pub(in crate::store) async fn part_by_part(
         &self,
         change: impl for<'w> Fn(&'w mut W, i64) -> BoxFuture<'w, Result<(u64, Option<i64>), StoreError>>
