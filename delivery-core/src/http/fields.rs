@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use super::Call;
 use super::body::Body;
+use super::describe::Field;
 use crate::error::ErrorCode;
 use crate::text::Invalid;
 
@@ -71,65 +72,68 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns a string; `None` if it is absent, `null` or `""`.
-    pub(super) fn text_of(&self, field: &str) -> Result<Option<String>, Fault> {
+    pub(super) fn text_of(&self, field: Field) -> Result<Option<String>, Fault> {
         let Some(raw) = self.raw(field) else { return Ok(None) };
         let text: String = serde_json::from_str(raw.get())
-            .map_err(|_| Fault::malformed(field, Invalid::expected("must be a string")))?;
+            .map_err(|_| Fault::malformed(field.name, Invalid::expected("must be a string")))?;
         Ok(Some(text).filter(|text| !text.is_empty()))
     }
 
     /// Returns a string, which may be `""`; `None` if it is absent or `null`.
-    pub(super) fn given_text(&self, field: &str) -> Result<Option<String>, Fault> {
+    pub(super) fn given_text(&self, field: Field) -> Result<Option<String>, Fault> {
         let is_given = self.raw(field).is_some();
         Ok(self.text_of(field)?.or_else(|| is_given.then(String::new)))
     }
 
-    pub(super) fn required_text(&self, field: &str) -> Result<String, Fault> {
-        self.text_of(field)?.ok_or_else(|| Fault::missing(field))
+    pub(super) fn required_text(&self, field: Field) -> Result<String, Fault> {
+        self.text_of(field)?.ok_or_else(|| Fault::missing(field.name))
     }
 
     /// Returns a string parsed as `T`; `None` if it is absent, `null` or `""`.
-    pub(super) fn parsed<T: std::str::FromStr<Err = Invalid>>(&self, field: &str) -> Result<Option<T>, Fault> {
-        self.text_of(field)?.map(|text| text.parse()).transpose().map_err(|expected| Fault::malformed(field, expected))
+    pub(super) fn parsed<T: std::str::FromStr<Err = Invalid>>(&self, field: Field) -> Result<Option<T>, Fault> {
+        self.text_of(field)?
+            .map(|text| text.parse())
+            .transpose()
+            .map_err(|expected| Fault::malformed(field.name, expected))
     }
 
     /// Returns an integer converted by `read`; `None` if it is absent or `null`.
     pub(super) fn integer<T>(
         &self,
-        field: &str,
+        field: Field,
         read: impl FnOnce(i64) -> Result<T, Invalid>,
     ) -> Result<Option<T>, Fault> {
-        self.raw(field).map(|raw| integer(field, raw.get(), read)).transpose()
+        self.raw(field).map(|raw| integer(field.name, raw.get(), read)).transpose()
     }
 
     /// Returns a number, parsed from its digits as the client wrote them, without rounding to a float.
-    pub(super) fn number<T: std::str::FromStr<Err = Invalid>>(&self, field: &str) -> Result<Option<T>, Fault> {
+    pub(super) fn number<T: std::str::FromStr<Err = Invalid>>(&self, field: Field) -> Result<Option<T>, Fault> {
         let Some(raw) = self.raw(field) else { return Ok(None) };
         let written = raw.get();
         if !written.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
-            return Err(Fault::malformed(field, Invalid::expected("must be a number")));
+            return Err(Fault::malformed(field.name, Invalid::expected("must be a number")));
         }
-        written.parse().map(Some).map_err(|expected| Fault::malformed(field, expected))
+        written.parse().map(Some).map_err(|expected| Fault::malformed(field.name, expected))
     }
 
-    pub(super) fn boolean(&self, field: &str) -> Result<Option<bool>, Fault> {
+    pub(super) fn boolean(&self, field: Field) -> Result<Option<bool>, Fault> {
         let read = |raw: &RawValue| serde_json::from_str(raw.get());
         let value = self.raw(field).map(read).transpose();
-        value.map_err(|_| Fault::malformed(field, Invalid::expected("must be true or false")))
+        value.map_err(|_| Fault::malformed(field.name, Invalid::expected("must be true or false")))
     }
 
     /// Returns a value deserialized as `T`. If that fails, the error message says `expected`.
     pub(super) fn value<T: serde::de::DeserializeOwned>(
         &self,
-        field: &str,
+        field: Field,
         expected: Invalid,
     ) -> Result<Option<T>, Fault> {
         let read = |raw: &RawValue| serde_json::from_str(raw.get());
-        self.raw(field).map(read).transpose().map_err(|_| Fault::malformed(field, expected))
+        self.raw(field).map(read).transpose().map_err(|_| Fault::malformed(field.name, expected))
     }
 
-    fn raw(&self, field: &str) -> Option<&'a RawValue> {
-        let (_, raw) = self.0.iter().find(|(name, _)| name == field)?;
+    fn raw(&self, field: Field) -> Option<&'a RawValue> {
+        let (_, raw) = self.0.iter().find(|(name, _)| name == field.name)?;
         Some(*raw).filter(|raw| raw.get() != "null")
     }
 }

@@ -27,6 +27,7 @@ mod api;
 mod body;
 mod call;
 mod credential;
+mod describe;
 mod error;
 mod fields;
 mod limits;

@@ -17,6 +17,7 @@ use futures_util::{FutureExt, Stream, stream};
 
 use super::api::{buyer, webhook};
 use super::body::{Keep, read};
+use super::describe::SECRET;
 use super::error::ApiError;
 use super::fields::{Fields, whole};
 use super::limits::{admit, client, forged};
@@ -129,7 +130,7 @@ async fn answer<E>(
             let body = read(row.body, &call.headers, body, strangers).await;
             // Check the secret first, so that an unauthenticated caller learns nothing about the other fields.
             let fields = Fields::parse(Fields::text(call, &body)?)?;
-            let platform = Platform::of(delivery, &fields.required_text("secret")?);
+            let platform = Platform::of(delivery, &fields.required_text(SECRET)?);
             handler(delivery, platform.ok_or(ErrorCode::Unauthorized)?, fields).await
         }
         Handler::SignedWebhook(handler) => {

@@ -4,6 +4,7 @@ use ::http::Method;
 
 use super::Call;
 use super::body::BodyRule;
+use super::describe::{Body, Shape};
 use super::error::Answering;
 use super::fields::{Fault, Fields};
 use super::proof::{Platform, Seller, VerifiedKey};
@@ -75,10 +76,9 @@ pub(super) struct Docs {
     pub(super) description: &'static str,
     /// The parameters in the query, and `Idempotency-Key`.
     pub(super) parameters: &'static [Parameter],
-    /// The name of the schema of the request body.
-    pub(super) body: Option<&'static str>,
-    /// The name of the schema of a successful reply; `None` for the OpenAPI document itself.
-    pub(super) success: Option<&'static str>,
+    pub(super) body: Option<Body>,
+    /// The type of a successful reply; `None` for the OpenAPI document itself.
+    pub(super) success: Option<Shape>,
 }
 
 /// A parameter in the query, or the header field `Idempotency-Key`.

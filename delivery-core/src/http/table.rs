@@ -59,49 +59,49 @@ endpoints! {
     /// Lists the published posts.
     Posts => lists::POSTS;
     /// Adds a product.
-    AddProduct => admin::ADD_PRODUCT;
+    AddProduct => admin::add::ADD_PRODUCT;
     /// Issues a key by hand, without an order.
-    IssueKey => admin::ISSUE_KEY;
+    IssueKey => admin::add::ISSUE_KEY;
     /// Adds a post.
-    AddPost => admin::ADD_POST;
+    AddPost => admin::add::ADD_POST;
     /// Lists keys page by page, with filters.
-    Keys => admin::KEYS;
+    Keys => admin::keys::KEYS;
     /// Returns a key with its history.
-    Key => admin::KEY;
+    Key => admin::keys::KEY;
     /// Revokes a key.
-    RevokeKey => admin::REVOKE;
+    RevokeKey => admin::keys::REVOKE;
     /// Lifts the revocation of a key.
-    RestoreKey => admin::RESTORE;
+    RestoreKey => admin::keys::RESTORE;
     /// Changes the expiry or the use limit of a key.
-    ChangeKey => admin::CHANGE;
+    ChangeKey => admin::keys::CHANGE;
     /// Sends a key to its buyer again, or to a corrected address.
-    ResendKey => admin::RESEND;
+    ResendKey => admin::keys::RESEND;
     /// Replaces a key whose text leaked.
-    RotateKey => admin::ROTATE;
+    RotateKey => admin::keys::ROTATE;
     /// Lists the messages of the outbox.
-    Messages => admin::MESSAGES;
+    Messages => admin::records::MESSAGES;
     /// Queues a failed message for sending again.
-    RetryMessage => admin::RETRY_MESSAGE;
+    RetryMessage => admin::records::RETRY_MESSAGE;
     /// Lists the events that commerce platforms have reported.
-    Inbox => admin::INBOX;
+    Inbox => admin::inbox::INBOX;
     /// Applies an event of a platform again.
-    ApplyEvent => admin::APPLY_EVENT;
+    ApplyEvent => admin::inbox::APPLY_EVENT;
     /// Dismisses an event of a platform, or all events about one product of the platform.
-    DismissEvent => admin::DISMISS_EVENT;
+    DismissEvent => admin::inbox::DISMISS_EVENT;
     /// Lists the entries of the audit log.
-    Events => admin::EVENTS;
+    Events => admin::records::EVENTS;
     /// Changes a product.
-    UpdateProduct => admin::UPDATE_PRODUCT;
+    UpdateProduct => admin::catalog::UPDATE_PRODUCT;
     /// Stops selling a product.
-    ArchiveProduct => admin::ARCHIVE_PRODUCT;
+    ArchiveProduct => admin::catalog::ARCHIVE_PRODUCT;
     /// Changes a post.
-    UpdatePost => admin::UPDATE_POST;
+    UpdatePost => admin::catalog::UPDATE_POST;
     /// Deletes a post.
-    DeletePost => admin::DELETE_POST;
+    DeletePost => admin::catalog::DELETE_POST;
     /// Erases a customer's e-mail address from keys, messages and the audit log.
-    EraseCustomer => admin::ERASE;
+    EraseCustomer => admin::records::ERASE;
     /// Returns daily figures, and the number of keys by product and by status.
-    Stats => admin::STATS;
+    Stats => admin::records::STATS;
     /// Returns the OpenAPI document.
     OpenApi => openapi::DESCRIBE;
 }

@@ -6,6 +6,7 @@ use super::wire;
 use crate::delivery::{Delivery, Error};
 use crate::error::ErrorCode;
 use crate::http::body::BodyRule;
+use crate::http::describe::shape;
 use crate::http::error::ApiError;
 use crate::http::fields::Fault;
 use crate::http::proof::VerifiedKey;
@@ -40,7 +41,7 @@ pub(in crate::http) static VALIDATE: Row = Row {
             header, for addresses end in logs.",
         parameters: &[Parameter::Key],
         body: None,
-        success: Some("Valid"),
+        success: shape!(wire::Valid),
     },
 };
 
@@ -74,7 +75,7 @@ pub(in crate::http) static PRODUCT: Row = Row {
             or in the query: prefer a header, for addresses end in logs.",
         parameters: &[Parameter::Key, Parameter::Product, Parameter::IdempotencyKey],
         body: None,
-        success: Some("Fetched"),
+        success: shape!(wire::Fetched<'_>),
     },
 };
 

@@ -5,6 +5,7 @@ use super::wire;
 use crate::delivery::Delivery;
 use crate::error::ErrorCode;
 use crate::http::body::BodyRule;
+use crate::http::describe::shape;
 use crate::http::error::ApiError;
 use crate::http::fields::Fault;
 use crate::http::row::{Docs, Handler, Parameter, Row, Verb};
@@ -29,7 +30,7 @@ pub(in crate::http) static PRODUCTS: Row = Row {
         description: "All of them, without what keys unlock.",
         parameters: &[],
         body: None,
-        success: Some("Products"),
+        success: shape!(wire::Products<'_>),
     },
 };
 
@@ -47,7 +48,7 @@ pub(in crate::http) static POSTS: Row = Row {
         description: "Those that are published by now, newest first.",
         parameters: &[Parameter::Category, Parameter::Limit],
         body: None,
-        success: Some("Posts"),
+        success: shape!(wire::Posts<'_>),
     },
 };
 

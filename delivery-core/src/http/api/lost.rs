@@ -8,6 +8,7 @@ use crate::email::Email;
 use crate::error::ErrorCode;
 use crate::http::Reply;
 use crate::http::body::BodyRule;
+use crate::http::describe::{Body, CUSTOMER_EMAIL, shape};
 use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields};
 use crate::http::row::{Docs, Handler, Row, Verb};
@@ -16,6 +17,14 @@ use crate::limit::Policy;
 /// The message for every address, so that it does not reveal whether the address has keys.
 pub(in crate::http) const SAME_ANSWER: &str = "If this address has keys, an e-mail with them is on its way. It may take a few minutes. Look into your \
     spam folder too; another one is sent after an hour at the earliest.";
+
+/// The body that names a buyer.
+pub(in crate::http) const THE_CUSTOMER: Body = Body {
+    name: "TheCustomer",
+    about: "A person.",
+    fields: &[CUSTOMER_EMAIL.required()],
+    example: r#"{"customer_email":"ada@example.com"}"#,
+};
 
 pub(in crate::http) static SEND_KEYS: Row = Row {
     path: "/api/resend",
@@ -41,13 +50,13 @@ pub(in crate::http) static SEND_KEYS: Row = Row {
         description: "For a buyer who has lost a key. The answer is the same whether the address has keys or not, and comes after \
             the same work. The e-mail lists all keys of the address that are not revoked, at most once an hour.",
         parameters: &[],
-        body: Some("TheCustomer"),
-        success: Some("Asked"),
+        body: Some(THE_CUSTOMER),
+        success: shape!(wire::Asked),
     },
 };
 
 fn address(fields: &Fields<'_>) -> Result<Email, Fault> {
-    fields.parsed("customer_email")?.ok_or_else(|| Fault::missing("customer_email"))
+    fields.parsed(CUSTOMER_EMAIL)?.ok_or_else(|| Fault::missing(CUSTOMER_EMAIL.name))
 }
 
 async fn send_keys(delivery: &Delivery, email: Email) -> Result<Reply, ApiError> {

@@ -7,6 +7,7 @@ use crate::delivery::Delivery;
 use crate::error::ErrorCode;
 use crate::http::Reply;
 use crate::http::body::BodyRule;
+use crate::http::describe::{Body, CUSTOMER_EMAIL, ORDER_ID, PRODUCT_ID, SECRET, shape};
 use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields};
 use crate::http::proof::Platform;
@@ -41,8 +42,13 @@ pub(in crate::http) static ORDER: Row = Row {
         description: "Issues one key and sends it to the buyer. The same order and product, however often it is sent, is \
             answered with the same key and sends nothing again.",
         parameters: &[],
-        body: Some("Order"),
-        success: Some("Ordered"),
+        body: Some(Body {
+            name: "Order",
+            about: "A paid order, as the platform tells of it.",
+            fields: &[SECRET, ORDER_ID.required(), PRODUCT_ID.required(), CUSTOMER_EMAIL.required()],
+            example: r#"{"secret":"the-platforms-secret","order_id":"2026-1001","product_id":1,"customer_email":"ada@example.com"}"#,
+        }),
+        success: shape!(wire::Ordered<'_>),
     },
 };
 
@@ -56,9 +62,9 @@ fn parse(fields: &Fields<'_>) -> Result<Order, Fault> {
     Ok(Order {
         reference: OrderRef {
             source: Source::webhook(),
-            id: fields.parsed("order_id")?.ok_or_else(missing("order_id"))?,
+            id: fields.parsed(ORDER_ID)?.ok_or_else(missing("order_id"))?,
         },
-        product: fields.integer("product_id", ProductId::new)?.ok_or_else(missing("product_id"))?,
-        email: fields.parsed("customer_email")?.ok_or_else(missing("customer_email"))?,
+        product: fields.integer(PRODUCT_ID, ProductId::new)?.ok_or_else(missing("product_id"))?,
+        email: fields.parsed(CUSTOMER_EMAIL)?.ok_or_else(missing("customer_email"))?,
     })
 }

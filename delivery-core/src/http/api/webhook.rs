@@ -9,6 +9,7 @@ use crate::delivery::Delivery;
 use crate::error::ErrorCode;
 use crate::http::Reply;
 use crate::http::body::BodyRule;
+use crate::http::describe::{Body, shape};
 use crate::http::error::ApiError;
 use crate::http::proof::Event;
 use crate::http::row::{Docs, Handler, Row, Verb};
@@ -107,8 +108,13 @@ pub(in crate::http) static EVENT: Row = Row {
             however often it is sent. A sale issues a key and sends it to the buyer; a refund revokes the key. Only requests that \
             are not signed count against the limit.",
         parameters: &[],
-        body: Some("Event"),
-        success: Some("Received"),
+        body: Some(Body {
+            name: "Event",
+            about: "An event in the platform's own format, byte for byte as it was signed.",
+            fields: &[],
+            example: "{}",
+        }),
+        success: shape!(wire::Received),
     },
 };
 

@@ -30,7 +30,7 @@ pub(super) fn of(endpoint: Endpoint) -> OperationBuilder {
         .operation_id(Some(*id))
         .summary(Some(*summary))
         .description(Some(*description))
-        .request_body(body.map(|schema| request_body(endpoint, schema)));
+        .request_body(body.map(|body| request_body(endpoint, body.name)));
     for parameter in parameters.iter().copied().map(described) {
         operation = operation.parameter(parameter);
     }

@@ -20,7 +20,10 @@ pub(super) fn of(endpoint: Endpoint, success: Value, refusals: &[(ErrorCode, Val
         by_status.entry(refusal.0.status()).or_default().push(refusal);
     }
     let content = match endpoint.row().openapi.success {
-        Some(name) => ContentBuilder::new().schema(Some(Ref::from_schema_name(name))).example(Some(success)).build(),
+        Some(shape) => ContentBuilder::new()
+            .schema(Some(Ref::from_schema_name((shape.add)(&mut Vec::new()))))
+            .example(Some(success))
+            .build(),
         None => ContentBuilder::new()
             .schema(Some(ObjectBuilder::new().description(Some("An OpenAPI document."))))
             .example(Some(json!({ "openapi": "3.1.0" })))

@@ -7,10 +7,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use http::Method;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::responses;
+use super::{bodies, responses};
 use crate::error::ErrorCode;
+use crate::http::describe::Kind;
+use crate::http::row::Parameter;
 use crate::http::{Call, Endpoint, PlatformPath};
 use crate::mail::{MailError, Mailer, Message};
 use crate::platform::{Gumroad, Secrets};
@@ -74,48 +76,38 @@ fn shop(store: &Arc<SqliteStore>, days: i64) -> Delivery {
 }
 
 async fn ask(delivery: &Delivery, endpoint: Endpoint, key: &str) -> Value {
-    let token = format!("Bearer {TOKEN}").parse().unwrap();
-    let token: http::HeaderValue = token;
-    let seller =
-        |body: Value| Call::new(Method::POST).header(http::header::AUTHORIZATION, token.clone()).json(body.to_string());
-    let list = |query: &str| Call::new(Method::GET).header(http::header::AUTHORIZATION, token.clone()).query(query);
-    let call = match endpoint {
-        Endpoint::Validate => Call::new(Method::GET).query(format!("key={key}")),
-        Endpoint::Product => Call::new(Method::GET).query(format!("key={key}&product_id=1")),
-        Endpoint::Order => Call::new(Method::POST).json(
-            json!({ "secret": SECRET, "order_id": "2026-1001", "product_id": 1, "customer_email": "ada@example.com" })
-                .to_string(),
-        ),
-        Endpoint::SendKeys => Call::new(Method::POST).json(json!({ "customer_email": "ada@example.com" }).to_string()),
-        #[cfg(feature = "pages")]
-        Endpoint::Page(_) => unreachable!("a page is not of the API"),
+    let docs = &endpoint.row().openapi;
+    let call = match &docs.body {
         // All platforms get the same replies, so the examples use Gumroad, which needs no signature.
-        Endpoint::Platform(_) => Call::new(Method::POST).query(format!("token={SECRET}")).json("{}"),
-        Endpoint::AddProduct => seller(json!({ "name": "Guide", "content": "# Guide", "price": 9.99 })),
-        Endpoint::IssueKey => seller(json!({ "product_id": 1, "customer_email": "ada@example.com", "max_uses": 1 })),
-        Endpoint::AddPost => seller(json!({ "title": "News", "category": "releases", "content": "A new chapter." })),
-        Endpoint::Products | Endpoint::Posts | Endpoint::OpenApi => Call::new(Method::GET),
-        Endpoint::Keys | Endpoint::Messages | Endpoint::Events | Endpoint::Inbox => list(""),
-        Endpoint::Stats => list("days=1"),
-        Endpoint::Key => list(&format!("id={}", id_of(delivery, key))),
-        Endpoint::RevokeKey => seller(json!({ "id": id_of(delivery, key), "reason": "refunded" })),
-        Endpoint::RestoreKey | Endpoint::ResendKey | Endpoint::RotateKey => {
-            seller(json!({ "id": id_of(delivery, key) }))
+        Some(_) if matches!(endpoint, Endpoint::Platform(_)) => {
+            Call::new(Method::POST).query(format!("token={SECRET}")).json("{}")
         }
-        Endpoint::ChangeKey => seller(json!({ "id": id_of(delivery, key), "add_uses": 5 })),
-        Endpoint::RetryMessage => {
-            let messages = list_of(delivery, Endpoint::Messages, "messages").await;
-            seller(json!({ "id": messages[0]["id"] }))
+        Some(body) => {
+            let mut example = bodies::example(body);
+            if body.fields.iter().any(|field| matches!(field.kind, Kind::KeyId)) {
+                example["id"] = id_of(delivery, key).into();
+            }
+            match endpoint {
+                Endpoint::RetryMessage => example["id"] = newest(delivery, Endpoint::Messages, "messages").await,
+                Endpoint::ApplyEvent => example["id"] = newest(delivery, Endpoint::Inbox, "inbox").await,
+                _ => {}
+            }
+            Call::new(Method::POST).json(example.to_string())
         }
-        Endpoint::ApplyEvent => {
-            let inbox = list_of(delivery, Endpoint::Inbox, "inbox").await;
-            seller(json!({ "id": inbox[0]["id"], "product_id": 1 }))
+        None => {
+            let query = docs.parameters.iter().filter_map(|parameter| match parameter {
+                Parameter::Key => Some(format!("key={key}")),
+                Parameter::Product => Some("product_id=1".to_owned()),
+                Parameter::Id => Some(format!("id={}", id_of(delivery, key))),
+                Parameter::Days => Some("days=1".to_owned()),
+                _ => None,
+            });
+            Call::new(Method::GET).query(query.collect::<Vec<_>>().join("&"))
         }
-        Endpoint::DismissEvent => seller(json!({ "platform": "stripe", "product_ref": "plink_1" })),
-        Endpoint::UpdateProduct => seller(json!({ "id": 1, "price": 12.5 })),
-        Endpoint::ArchiveProduct | Endpoint::DeletePost => seller(json!({ "id": 1 })),
-        Endpoint::UpdatePost => seller(json!({ "id": 1, "title": "Two new chapters" })),
-        Endpoint::EraseCustomer => seller(json!({ "customer_email": "ada@example.com" })),
+    };
+    let call = match docs.tag {
+        "seller" => call.header(http::header::AUTHORIZATION, format!("Bearer {TOKEN}").parse().unwrap()),
+        _ => call,
     };
     let endpoint = match endpoint {
         Endpoint::Platform(_) => Endpoint::Platform(PlatformPath::new("/api/webhook/gumroad").unwrap()),
@@ -128,8 +120,9 @@ fn id_of(delivery: &Delivery, key: &str) -> String {
     delivery.verify(key).unwrap().to_string()
 }
 
-async fn list_of(delivery: &Delivery, endpoint: Endpoint, name: &str) -> Value {
-    Box::pin(ask(delivery, endpoint, "")).await[name].clone()
+/// Returns the id of the newest item of a list.
+async fn newest(delivery: &Delivery, endpoint: Endpoint, list: &str) -> Value {
+    Box::pin(ask(delivery, endpoint, "")).await[list][0]["id"].clone()
 }
 
 /// Returns a service that has issued a key and received a platform event, and the text of the key.

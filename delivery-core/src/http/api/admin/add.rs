@@ -9,6 +9,11 @@ use crate::error::ErrorCode;
 use crate::http::Reply;
 use crate::http::api::wire;
 use crate::http::body::BodyRule;
+use crate::http::describe::{
+    Body, CATEGORY, CONTENT, CUSTOMER_EMAIL, DAYS_FOR_ALL, DAYS_OF_PRODUCT, DESCRIPTION, EXPIRES_DAYS, Field, LANGUAGE,
+    MAX_USES, NAME, PRICE, PRODUCT_ID, PUBLISHED_AT, REFS, SEND_EMAIL, TITLE, TYPE, UNLOCKED, USES_FOR_ALL,
+    USES_OF_PRODUCT, shape,
+};
 use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields};
 use crate::http::proof::Seller;
@@ -54,8 +59,23 @@ pub(in crate::http) static ADD_PRODUCT: Row = Row {
         id: "addProduct",
         summary: "Add a product",
         description: "It can be sold from now on.",
-        body: Some("NewProduct"),
-        success: Some("Added"),
+        body: Some(Body {
+            name: "NewProduct",
+            about: "A product, and the terms of its keys.",
+            fields: &[
+                NAME.required(),
+                DESCRIPTION,
+                TYPE,
+                CONTENT.required().about(UNLOCKED),
+                PRICE,
+                EXPIRES_DAYS.about(DAYS_FOR_ALL),
+                MAX_USES.about(USES_FOR_ALL),
+                LANGUAGE,
+                REFS,
+            ],
+            example: r##"{"name":"Guide","content":"# Guide","price":9.99}"##,
+        }),
+        success: shape!(wire::Added<'_>),
         ..SELLER.openapi
     },
     handler: Handler::Seller(|delivery, seller, fields| Box::pin(add_product(delivery, seller, fields))),
@@ -68,8 +88,19 @@ pub(in crate::http) static ISSUE_KEY: Row = Row {
         id: "issueKey",
         summary: "Issue a key by hand",
         description: "Each call is another key. It is sent to the buyer unless `send_email` is false.",
-        body: Some("NewKey"),
-        success: Some("IssuedByHand"),
+        body: Some(Body {
+            name: "NewKey",
+            about: "A key that the seller issues by hand.",
+            fields: &[
+                PRODUCT_ID.required(),
+                CUSTOMER_EMAIL.required(),
+                EXPIRES_DAYS.about(DAYS_OF_PRODUCT),
+                MAX_USES.about(USES_OF_PRODUCT),
+                SEND_EMAIL,
+            ],
+            example: r#"{"product_id":1,"customer_email":"ada@example.com","max_uses":1}"#,
+        }),
+        success: shape!(wire::IssuedByHand<'_>),
         ..SELLER.openapi
     },
     handler: Handler::Seller(|delivery, seller, fields| Box::pin(issue_key(delivery, seller, fields))),
@@ -82,8 +113,13 @@ pub(in crate::http) static ADD_POST: Row = Row {
         id: "addPost",
         summary: "Add a post",
         description: "It is listed from `published_at` on.",
-        body: Some("NewPost"),
-        success: Some("PostAdded"),
+        body: Some(Body {
+            name: "NewPost",
+            about: "A post.",
+            fields: &[TITLE.required(), CATEGORY.required(), CONTENT.required(), PUBLISHED_AT],
+            example: r#"{"title":"News","category":"releases","content":"A new chapter."}"#,
+        }),
+        success: shape!(wire::PostAdded<'_>),
         ..SELLER.openapi
     },
     handler: Handler::Seller(|delivery, seller, fields| Box::pin(add_post(delivery, seller, fields))),
@@ -91,17 +127,17 @@ pub(in crate::http) static ADD_POST: Row = Row {
 };
 
 async fn add_product(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
-    let checked = |field: &'static str| move |expected: Invalid| Fault::malformed(field, expected);
-    let product = NewProduct::new(fields.required_text("name")?).map_err(checked("name"))?;
-    let product = product.content(fields.required_text("content")?).map_err(checked("content"))?;
-    let description = fields.text_of("description")?.unwrap_or_default();
-    let mut product = product.description(description).map_err(checked("description"))?;
-    if let Some(kind) = fields.text_of("type")? {
-        product = product.kind(kind).map_err(checked("type"))?;
+    let checked = |field: Field| move |expected: Invalid| Fault::malformed(field.name, expected);
+    let product = NewProduct::new(fields.required_text(NAME)?).map_err(checked(NAME))?;
+    let product = product.content(fields.required_text(CONTENT)?).map_err(checked(CONTENT))?;
+    let description = fields.text_of(DESCRIPTION)?.unwrap_or_default();
+    let mut product = product.description(description).map_err(checked(DESCRIPTION))?;
+    if let Some(kind) = fields.text_of(TYPE)? {
+        product = product.kind(kind).map_err(checked(TYPE))?;
     }
-    let product = product.price(fields.number("price")?.unwrap_or_default()).terms(terms(&fields)?);
+    let product = product.price(fields.number(PRICE)?.unwrap_or_default()).terms(terms(&fields)?);
     let mut product = product.refs(refs_of(delivery, &fields)?.unwrap_or_default());
-    if let Some(language) = fields.parsed("language")? {
+    if let Some(language) = fields.parsed(LANGUAGE)? {
         product = product.language(language);
     }
     let has_names = product.has_names();
@@ -110,21 +146,21 @@ async fn add_product(delivery: &Delivery, seller: Seller, fields: Fields<'_>) ->
 }
 
 async fn issue_key(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
-    let product = fields.integer("product_id", ProductId::new)?.ok_or_else(|| Fault::missing("product_id"))?;
-    let email = fields.parsed("customer_email")?.ok_or_else(|| Fault::missing("customer_email"))?;
+    let product = fields.integer(PRODUCT_ID, ProductId::new)?.ok_or_else(|| Fault::missing(PRODUCT_ID.name))?;
+    let email = fields.parsed(CUSTOMER_EMAIL)?.ok_or_else(|| Fault::missing(CUSTOMER_EMAIL.name))?;
     let terms = terms(&fields)?;
-    let send_email = fields.boolean("send_email")?.unwrap_or(true);
+    let send_email = fields.boolean(SEND_EMAIL)?.unwrap_or(true);
     let issued = delivery.desk(seller.actor()).issue(product, email, terms, send_email).await?;
     Ok(Reply::json(&wire::IssuedByHand::of(&issued, send_email)))
 }
 
 async fn add_post(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
-    let checked = |field: &'static str| move |expected: Invalid| Fault::malformed(field, expected);
-    let title = fields.required_text("title")?;
-    let category = Category::new(fields.required_text("category")?).map_err(checked("category"))?;
-    let published_at = timestamp_of(&fields, "published_at")?.unwrap_or_else(|| delivery.inner.clock.now());
-    let post = NewPost::new(title, category, published_at).map_err(checked("title"))?;
-    let post = post.content(fields.required_text("content")?).map_err(checked("content"))?;
+    let checked = |field: Field| move |expected: Invalid| Fault::malformed(field.name, expected);
+    let title = fields.required_text(TITLE)?;
+    let category = Category::new(fields.required_text(CATEGORY)?).map_err(checked(CATEGORY))?;
+    let published_at = timestamp_of(&fields, PUBLISHED_AT)?.unwrap_or_else(|| delivery.inner.clock.now());
+    let post = NewPost::new(title, category, published_at).map_err(checked(TITLE))?;
+    let post = post.content(fields.required_text(CONTENT)?).map_err(checked(CONTENT))?;
     let added = delivery.desk(seller.actor()).add_post(post).await?;
     Ok(Reply::json(&wire::PostAdded::of(&added)))
 }
@@ -133,7 +169,7 @@ async fn add_post(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Re
 pub(super) fn taken(error: StoreError, has_names: bool) -> ApiError {
     match error {
         StoreError::Refused { .. } if has_names => {
-            Fault::malformed("refs", Invalid::expected("must be names that no other product has")).into()
+            Fault::malformed(REFS.name, Invalid::expected("must be names that no other product has")).into()
         }
         error => error.into(),
     }
@@ -144,17 +180,17 @@ pub(in crate::http) fn refs_of(delivery: &Delivery, fields: &Fields<'_>) -> Resu
     const EXPECTED: Invalid = Invalid::expected(
         "must be an object of lists of names, each of 1 to 255 characters without control characters",
     );
-    let Some(given) = fields.value::<Strict>("refs", EXPECTED)? else { return Ok(None) };
+    let Some(given) = fields.value::<Strict>(REFS, EXPECTED)? else { return Ok(None) };
     let mut names = Vec::new();
     for (platform, called) in given.0 {
         let source = platform_named(delivery, &platform)
-            .ok_or_else(|| Fault::malformed("refs", Invalid::expected("must name platforms such as stripe")))?;
+            .ok_or_else(|| Fault::malformed(REFS.name, Invalid::expected("must name platforms such as stripe")))?;
         for name in called {
-            let name = name.parse::<RefName>().map_err(|_| Fault::malformed("refs", EXPECTED))?;
+            let name = name.parse::<RefName>().map_err(|_| Fault::malformed(REFS.name, EXPECTED))?;
             names.push((source.clone(), name));
         }
     }
-    Refs::new(names).map(Some).map_err(|expected| Fault::malformed("refs", expected))
+    Refs::new(names).map(Some).map_err(|expected| Fault::malformed(REFS.name, expected))
 }
 
 /// Returns a platform by its name; `None` unless the crate or the host application supports it.
@@ -195,19 +231,19 @@ impl<'de> serde::Deserialize<'de> for Strict {
 
 pub(in crate::http) fn terms(fields: &Fields<'_>) -> Result<OwnTerms, Fault> {
     Ok(OwnTerms {
-        validity: fields.integer("expires_days", Validity::from_days)?,
-        limit: fields.integer("max_uses", UseLimit::from_count)?,
+        validity: fields.integer(EXPIRES_DAYS, Validity::from_days)?,
+        limit: fields.integer(MAX_USES, UseLimit::from_count)?,
     })
 }
 
 /// Returns an RFC 3339 timestamp in whole seconds, from 1970 to 9999.
-pub(in crate::http) fn timestamp_of(fields: &Fields<'_>, field: &str) -> Result<Option<DateTime<Utc>>, Fault> {
+pub(in crate::http) fn timestamp_of(fields: &Fields<'_>, field: Field) -> Result<Option<DateTime<Utc>>, Fault> {
     const EXPECTED: Invalid =
         Invalid::expected("must be an RFC 3339 timestamp from 1970 to 9999, such as 2026-11-21T10:00:00Z");
     let Some(text) = fields.text_of(field)? else { return Ok(None) };
-    let at = DateTime::parse_from_rfc3339(&text).map_err(|_| Fault::malformed(field, EXPECTED))?.to_utc();
+    let at = DateTime::parse_from_rfc3339(&text).map_err(|_| Fault::malformed(field.name, EXPECTED))?.to_utc();
     // Drops fractions of a second, and a leap second, so that this reply and the list show the same time.
     let at = at.with_nanosecond(0).unwrap_or(at);
     let writable = (DateTime::UNIX_EPOCH..=crate::terms::NEVER).contains(&at);
-    writable.then_some(Some(at)).ok_or_else(|| Fault::malformed(field, EXPECTED))
+    writable.then_some(Some(at)).ok_or_else(|| Fault::malformed(field.name, EXPECTED))
 }

@@ -5,6 +5,10 @@ use super::{COMMAND, done};
 use crate::delivery::Delivery;
 use crate::http::Reply;
 use crate::http::api::wire;
+use crate::http::describe::{
+    Body, CATEGORY, CONTENT, DAYS_KEPT, DESCRIPTION, EXPIRES_DAYS, Field, LANGUAGE, MAX_USES, NAME, NUMBER, PRICE,
+    PUBLISHED_AT, REFS, TITLE, TYPE, UNLOCKED, USES_KEPT, shape,
+};
 use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields};
 use crate::http::proof::Seller;
@@ -20,8 +24,24 @@ pub(in crate::http) static UPDATE_PRODUCT: Row = Row {
         summary: "Change a product",
         description: "What is left out stays as it is. Keys sold before fetch what it says now, on the terms that they were sold \
             with. Sales that waited for its names are applied.",
-        body: Some("ProductUpdate"),
-        success: Some("Added"),
+        body: Some(Body {
+            name: "ProductUpdate",
+            about: "A product, and what it says from now on. What is left out stays.",
+            fields: &[
+                NUMBER,
+                NAME,
+                DESCRIPTION.kept(),
+                TYPE.kept(),
+                CONTENT.about(UNLOCKED),
+                PRICE,
+                EXPIRES_DAYS.about(DAYS_KEPT),
+                MAX_USES.about(USES_KEPT),
+                LANGUAGE,
+                REFS,
+            ],
+            example: r#"{"id":1,"price":12.5}"#,
+        }),
+        success: shape!(wire::Added<'_>),
         ..COMMAND.openapi
     },
     handler: Handler::Seller(|delivery, seller, fields| Box::pin(update_product(delivery, seller, fields))),
@@ -35,8 +55,8 @@ pub(in crate::http) static ARCHIVE_PRODUCT: Row = Row {
         summary: "Stop selling a product",
         description: "It is neither listed nor sold any more. Keys sold before still fetch it, and orders that were paid before \
             are answered with their keys.",
-        body: Some("TheProduct"),
-        success: Some("Added"),
+        body: Some(Body { name: "TheProduct", about: "A product.", fields: &[NUMBER], example: r#"{"id":1}"# }),
+        success: shape!(wire::Added<'_>),
         ..COMMAND.openapi
     },
     handler: Handler::Seller(|delivery, seller, fields| Box::pin(archive(delivery, seller, fields))),
@@ -49,8 +69,13 @@ pub(in crate::http) static UPDATE_POST: Row = Row {
         id: "updatePost",
         summary: "Change a post",
         description: "What is left out stays as it is.",
-        body: Some("PostUpdate"),
-        success: Some("PostAdded"),
+        body: Some(Body {
+            name: "PostUpdate",
+            about: "A post, and what it says from now on. What is left out stays.",
+            fields: &[NUMBER, TITLE, CATEGORY, CONTENT, PUBLISHED_AT.about("From 1970 to 9999.")],
+            example: r#"{"id":1,"title":"Two new chapters"}"#,
+        }),
+        success: shape!(wire::PostAdded<'_>),
         ..COMMAND.openapi
     },
     handler: Handler::Seller(|delivery, seller, fields| Box::pin(update_post(delivery, seller, fields))),
@@ -63,8 +88,8 @@ pub(in crate::http) static DELETE_POST: Row = Row {
         id: "deletePost",
         summary: "Delete a post",
         description: "It is gone.",
-        body: Some("ThePost"),
-        success: Some("Done"),
+        body: Some(Body { name: "ThePost", about: "A post.", fields: &[NUMBER], example: r#"{"id":1}"# }),
+        success: shape!(super::wire::Done),
         ..COMMAND.openapi
     },
     handler: Handler::Seller(|delivery, seller, fields| Box::pin(delete_post(delivery, seller, fields))),
@@ -72,27 +97,27 @@ pub(in crate::http) static DELETE_POST: Row = Row {
 };
 
 async fn update_product(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
-    let checked = |field: &'static str| move |expected: Invalid| Fault::malformed(field, expected);
-    let id = fields.integer("id", ProductId::new)?.ok_or_else(|| Fault::missing("id"))?;
+    let checked = |field: Field| move |expected: Invalid| Fault::malformed(field.name, expected);
+    let id = fields.integer(NUMBER, ProductId::new)?.ok_or_else(|| Fault::missing(NUMBER.name))?;
     // Answer 404 for an unknown product before reporting invalid fields.
     delivery.product(id).await?.ok_or(ApiError::NOT_FOUND)?;
     let refs = refs_of(delivery, &fields)?;
     let revise = |product: &Product| -> Result<_, Fault> {
         let mut facts = product.facts().clone();
-        if let Some(name) = fields.text_of("name")? {
-            facts = facts.name(name).map_err(checked("name"))?;
+        if let Some(name) = fields.text_of(NAME)? {
+            facts = facts.name(name).map_err(checked(NAME))?;
         }
         // An empty description is allowed.
-        if let Some(description) = fields.given_text("description")? {
-            facts = facts.description(description).map_err(checked("description"))?;
+        if let Some(description) = fields.given_text(DESCRIPTION)? {
+            facts = facts.description(description).map_err(checked(DESCRIPTION))?;
         }
-        if let Some(content) = fields.text_of("content")? {
-            facts = facts.content(content).map_err(checked("content"))?;
+        if let Some(content) = fields.text_of(CONTENT)? {
+            facts = facts.content(content).map_err(checked(CONTENT))?;
         }
-        if let Some(kind) = fields.text_of("type")? {
-            facts = facts.kind(kind).map_err(checked("type"))?;
+        if let Some(kind) = fields.text_of(TYPE)? {
+            facts = facts.kind(kind).map_err(checked(TYPE))?;
         }
-        if let Some(price) = fields.number("price")? {
+        if let Some(price) = fields.number(PRICE)? {
             facts = facts.price(price);
         }
         let (new, old) = (terms(&fields)?, product.terms());
@@ -101,7 +126,7 @@ async fn update_product(delivery: &Delivery, seller: Seller, fields: Fields<'_>)
         if let Some(refs) = &refs {
             facts = facts.refs(refs.clone());
         }
-        if let Some(language) = fields.parsed("language")? {
+        if let Some(language) = fields.parsed(LANGUAGE)? {
             facts = facts.language(language);
         }
         Ok(facts)
@@ -112,26 +137,26 @@ async fn update_product(delivery: &Delivery, seller: Seller, fields: Fields<'_>)
 }
 
 async fn archive(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
-    let id = fields.integer("id", ProductId::new)?.ok_or_else(|| Fault::missing("id"))?;
+    let id = fields.integer(NUMBER, ProductId::new)?.ok_or_else(|| Fault::missing(NUMBER.name))?;
     let archived = delivery.desk(seller.actor()).archive_product(id).await?.ok_or(ApiError::NOT_FOUND)?;
     Ok(Reply::json(&wire::Added::of(&archived)))
 }
 
 async fn update_post(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
-    let checked = |field: &'static str| move |expected: Invalid| Fault::malformed(field, expected);
-    let id = fields.integer("id", PostId::new)?.ok_or_else(|| Fault::missing("id"))?;
+    let checked = |field: Field| move |expected: Invalid| Fault::malformed(field.name, expected);
+    let id = fields.integer(NUMBER, PostId::new)?.ok_or_else(|| Fault::missing(NUMBER.name))?;
     let revise = |post: &Post| -> Result<_, Fault> {
         let mut facts = post.facts().clone();
-        if let Some(title) = fields.text_of("title")? {
-            facts = facts.title(title).map_err(checked("title"))?;
+        if let Some(title) = fields.text_of(TITLE)? {
+            facts = facts.title(title).map_err(checked(TITLE))?;
         }
-        if let Some(category) = fields.text_of("category")? {
-            facts = facts.category(Category::new(category).map_err(checked("category"))?);
+        if let Some(category) = fields.text_of(CATEGORY)? {
+            facts = facts.category(Category::new(category).map_err(checked(CATEGORY))?);
         }
-        if let Some(content) = fields.text_of("content")? {
-            facts = facts.content(content).map_err(checked("content"))?;
+        if let Some(content) = fields.text_of(CONTENT)? {
+            facts = facts.content(content).map_err(checked(CONTENT))?;
         }
-        if let Some(at) = timestamp_of(&fields, "published_at")? {
+        if let Some(at) = timestamp_of(&fields, PUBLISHED_AT)? {
             facts = facts.published_at(at);
         }
         Ok(facts)
@@ -141,6 +166,6 @@ async fn update_post(delivery: &Delivery, seller: Seller, fields: Fields<'_>) ->
 }
 
 async fn delete_post(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
-    let id = fields.integer("id", PostId::new)?.ok_or_else(|| Fault::missing("id"))?;
+    let id = fields.integer(NUMBER, PostId::new)?.ok_or_else(|| Fault::missing(NUMBER.name))?;
     done(delivery.desk(seller.actor()).delete_post(id).await?)
 }

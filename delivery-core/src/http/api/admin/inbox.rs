@@ -3,6 +3,7 @@
 use super::add::platform_named;
 use super::{COMMAND, LIST, before, done, explained, number, page_size, parsed, wire};
 use crate::delivery::Delivery;
+use crate::http::describe::{Body, CUSTOMER_EMAIL, PLATFORM, PRODUCT_ID, PRODUCT_REF, ROW_ID, shape};
 use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields};
 use crate::http::proof::Seller;
@@ -19,7 +20,7 @@ pub(in crate::http) static INBOX: Row = Row {
         summary: "Events of platforms",
         description: "Newest first, with what they came to. Events that are done are deleted after thirty days.",
         parameters: &[Parameter::Outcome, Parameter::Before, Parameter::PageSize],
-        success: Some("Inbox"),
+        success: shape!(wire::Inbox<'_>),
         ..LIST.openapi
     },
     handler: Handler::SellerQuery(|delivery, _, call| Box::pin(inbox(delivery, call))),
@@ -33,8 +34,17 @@ pub(in crate::http) static APPLY_EVENT: Row = Row {
         summary: "Apply an event again",
         description: "An event that needs attention, or was dismissed, is applied again, with the address and the product that it did \
             not say. One that is done is left as it is.",
-        body: Some("ApplyEvent"),
-        success: Some("Done"),
+        body: Some(Body {
+            name: "ApplyEvent",
+            about: "An event to apply again.",
+            fields: &[
+                ROW_ID.required(),
+                CUSTOMER_EMAIL.about("The buyer's address, where the event has none."),
+                PRODUCT_ID.about("What was bought, where the event names nothing that is known."),
+            ],
+            example: r#"{"id":"1878913024000000012","product_id":1}"#,
+        }),
+        success: shape!(wire::Done),
         ..COMMAND.openapi
     },
     handler: Handler::Seller(|delivery, seller, fields| Box::pin(apply(delivery, seller, fields))),
@@ -48,8 +58,13 @@ pub(in crate::http) static DISMISS_EVENT: Row = Row {
         summary: "Put an event aside",
         description: "One event, or all events of a product that is not sold here, past and to come: they are `ignored`, because they \
             were `dismissed`. Applying one again takes it back. A name that a product has still sells it.",
-        body: Some("DismissEvent"),
-        success: Some("Done"),
+        body: Some(Body {
+            name: "DismissEvent",
+            about: "An event to put aside, by its `id`; or all of a product, by `platform` and `product_ref`.",
+            fields: &[ROW_ID, PLATFORM, PRODUCT_REF],
+            example: r#"{"platform":"stripe","product_ref":"plink_1"}"#,
+        }),
+        success: shape!(wire::Done),
         ..COMMAND.openapi
     },
     handler: Handler::Seller(|delivery, seller, fields| Box::pin(dismiss(delivery, seller, fields))),
@@ -62,9 +77,9 @@ async fn inbox(delivery: &Delivery, call: &Call) -> Result<Reply, ApiError> {
 }
 
 async fn apply(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
-    let event = number(&fields.required_text("id")?)?;
-    let email = fields.parsed("customer_email")?;
-    let product = fields.integer("product_id", ProductId::new)?;
+    let event = number(&fields.required_text(ROW_ID)?)?;
+    let email = fields.parsed(CUSTOMER_EMAIL)?;
+    let product = fields.integer(PRODUCT_ID, ProductId::new)?;
     if let Some(product) = product {
         let found = delivery.product(product).await?;
         found.filter(|product| !product.is_archived()).ok_or(ApiError::NOT_FOUND)?;
@@ -74,19 +89,19 @@ async fn apply(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Resul
 
 async fn dismiss(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
     let desk = delivery.desk(seller.actor());
-    let (event, platform) = (fields.text_of("id")?, fields.text_of("platform")?);
-    let dismissed = match (event, platform, fields.parsed::<RefName>("product_ref")?) {
+    let (event, platform) = (fields.text_of(ROW_ID)?, fields.text_of(PLATFORM)?);
+    let dismissed = match (event, platform, fields.parsed::<RefName>(PRODUCT_REF)?) {
         (Some(event), None, None) => desk.dismiss_event(number(&event)?).await.map_err(explained)?,
         (Some(_), ..) => return Err(Fault::invalid("Send id, or platform and product_ref, not both.").into()),
         (None, Some(platform), Some(name)) => {
             let source = platform_named(delivery, &platform);
-            let expected = || Fault::malformed("platform", Invalid::expected("must be a platform such as stripe"));
+            let expected = || Fault::malformed(PLATFORM.name, Invalid::expected("must be a platform such as stripe"));
             desk.dismiss_product(&source.ok_or_else(expected)?, &name).await?;
             true
         }
-        (None, None, None) => return Err(Fault::missing("id").into()),
-        (None, None, Some(_)) => return Err(Fault::missing("platform").into()),
-        (None, Some(_), None) => return Err(Fault::missing("product_ref").into()),
+        (None, None, None) => return Err(Fault::missing(ROW_ID.name).into()),
+        (None, None, Some(_)) => return Err(Fault::missing(PLATFORM.name).into()),
+        (None, Some(_), None) => return Err(Fault::missing(PRODUCT_REF.name).into()),
     };
     done(dismissed)
 }

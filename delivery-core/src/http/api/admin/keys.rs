@@ -6,6 +6,9 @@ use super::add::timestamp_of;
 use super::{COMMAND, LIST, explained, page_size, parsed, wire};
 use crate::delivery::{Delivery, Error, Expiry};
 use crate::error::ErrorCode;
+use crate::http::describe::{
+    ADD_USES, Body, CUSTOMER_EMAIL, DAYS_KEPT, EXPIRES_AT, EXPIRES_DAYS, KEY_ID, MAX_USES, REASON, USES_KEPT, shape,
+};
 use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields};
 use crate::http::proof::Seller;
@@ -20,6 +23,14 @@ use crate::text::Invalid;
 
 /// The maximum number of uses, of messages and of audit entries in a key's history.
 const NEWEST: usize = 50;
+
+/// The body of commands about one key.
+const THE_KEY: Body = Body {
+    name: "TheKey",
+    about: "A key.",
+    fields: &[KEY_ID],
+    example: r#"{"id":"019aa8a0-5a00-7a5a-9a5a-5a5a5a5a5a5a"}"#,
+};
 
 pub(in crate::http) static KEYS: Row = Row {
     path: "/api/admin/keys",
@@ -44,7 +55,7 @@ pub(in crate::http) static KEYS: Row = Row {
             Parameter::Before,
             Parameter::PageSize,
         ],
-        success: Some("Keys"),
+        success: shape!(wire::Keys<'_>),
         ..LIST.openapi
     },
     handler: Handler::SellerQuery(|delivery, _, call| Box::pin(keys(delivery, call))),
@@ -69,7 +80,7 @@ pub(in crate::http) static KEY: Row = Row {
         description: "The newest 50 of its uses, messages and audit entries. With the subscription that renews it, if one \
             does.",
         parameters: &[Parameter::Id],
-        success: Some("KeyHistory"),
+        success: shape!(wire::KeyHistory<'_>),
         ..LIST.openapi
     },
     handler: Handler::SellerQuery(|delivery, seller, call| Box::pin(key(delivery, seller, call))),
@@ -82,8 +93,13 @@ pub(in crate::http) static REVOKE: Row = Row {
         id: "revokeKey",
         summary: "Withdraw a key",
         description: "It is treated as unknown from the answer on. Again: no change.",
-        body: Some("RevokeKey"),
-        success: Some("ChangedKey"),
+        body: Some(Body {
+            name: "RevokeKey",
+            about: "A key to withdraw.",
+            fields: &[KEY_ID, REASON],
+            example: r#"{"id":"019aa8a0-5a00-7a5a-9a5a-5a5a5a5a5a5a","reason":"shared in a forum"}"#,
+        }),
+        success: shape!(wire::ChangedKey<'_>),
         ..COMMAND.openapi
     },
     handler: Handler::Seller(|delivery, seller, fields| Box::pin(revoke(delivery, seller, fields))),
@@ -96,8 +112,8 @@ pub(in crate::http) static RESTORE: Row = Row {
         id: "restoreKey",
         summary: "Give a key back",
         description: "Lifts a revocation. Again: no change. A key that was rotated stays withdrawn.",
-        body: Some("TheKey"),
-        success: Some("ChangedKey"),
+        body: Some(THE_KEY),
+        success: shape!(wire::ChangedKey<'_>),
         ..COMMAND.openapi
     },
     handler: Handler::Seller(|delivery, seller, fields| Box::pin(restore(delivery, seller, fields))),
@@ -110,8 +126,13 @@ pub(in crate::http) static CHANGE: Row = Row {
         id: "changeKey",
         summary: "Give a key other terms",
         description: "What is left out stays as it is. A limit below what was used exhausts the key.",
-        body: Some("ChangeKey"),
-        success: Some("ChangedKey"),
+        body: Some(Body {
+            name: "ChangeKey",
+            about: "New terms: one of `expires_days` and `expires_at`, one of `max_uses` and `add_uses`, or both.",
+            fields: &[KEY_ID, EXPIRES_DAYS.about(DAYS_KEPT), EXPIRES_AT, MAX_USES.about(USES_KEPT), ADD_USES],
+            example: r#"{"id":"019aa8a0-5a00-7a5a-9a5a-5a5a5a5a5a5a","add_uses":5}"#,
+        }),
+        success: shape!(wire::ChangedKey<'_>),
         ..COMMAND.openapi
     },
     handler: Handler::Seller(|delivery, seller, fields| Box::pin(change(delivery, seller, fields))),
@@ -124,8 +145,13 @@ pub(in crate::http) static RESEND: Row = Row {
         id: "resendKey",
         summary: "Send a key again",
         description: "A new e-mail to the buyer; to another address if one is given, which corrects it.",
-        body: Some("ResendKey"),
-        success: Some("ChangedKey"),
+        body: Some(Body {
+            name: "ResendKey",
+            about: "A key to send again.",
+            fields: &[KEY_ID, CUSTOMER_EMAIL.about("Where it is sent from now on, if the address was wrong.")],
+            example: r#"{"id":"019aa8a0-5a00-7a5a-9a5a-5a5a5a5a5a5a","customer_email":"ada@example.com"}"#,
+        }),
+        success: shape!(wire::ChangedKey<'_>),
         ..COMMAND.openapi
     },
     handler: Handler::Seller(|delivery, seller, fields| Box::pin(resend(delivery, seller, fields))),
@@ -139,8 +165,8 @@ pub(in crate::http) static ROTATE: Row = Row {
         summary: "Replace a key whose text leaked",
         description: "Withdraws it for good and issues its successor with the same limit, count and expiry, which is sent to the \
             buyer and belongs to the purchase from then on. A key that was rotated before answers with its successor.",
-        body: Some("TheKey"),
-        success: Some("RotatedKey"),
+        body: Some(THE_KEY),
+        success: shape!(wire::RotatedKey<'_>),
         ..COMMAND.openapi
     },
     handler: Handler::Seller(|delivery, seller, fields| Box::pin(rotate(delivery, seller, fields))),
@@ -176,7 +202,7 @@ async fn keys(delivery: &Delivery, call: &Call) -> Result<Reply, ApiError> {
 }
 
 async fn key(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply, ApiError> {
-    let id = parsed::<KeyId>(call, "id")?.ok_or_else(|| Fault::missing("id"))?;
+    let id = parsed::<KeyId>(call, "id")?.ok_or_else(|| Fault::missing(KEY_ID.name))?;
     let desk = delivery.desk(seller.actor());
     let now = delivery.inner.clock.now();
     let key = delivery.key(id).await?.ok_or(ApiError::NOT_FOUND)?;
@@ -199,7 +225,7 @@ fn or_none<T, N>(found: Result<Page<T, N>, StoreError>) -> Result<Vec<T>, StoreE
 }
 
 fn id(fields: &Fields<'_>) -> Result<KeyId, Fault> {
-    fields.parsed("id")?.ok_or_else(|| Fault::missing("id"))
+    fields.parsed(KEY_ID)?.ok_or_else(|| Fault::missing(KEY_ID.name))
 }
 
 fn changed(delivery: &Delivery, key: Result<Key, Error>) -> Result<Reply, ApiError> {
@@ -207,7 +233,7 @@ fn changed(delivery: &Delivery, key: Result<Key, Error>) -> Result<Reply, ApiErr
 }
 
 async fn revoke(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
-    let (id, reason) = (id(&fields)?, fields.parsed("reason")?);
+    let (id, reason) = (id(&fields)?, fields.parsed(REASON)?);
     changed(delivery, delivery.desk(seller.actor()).revoke(id, reason).await)
 }
 
@@ -220,15 +246,15 @@ async fn change(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Resu
     const ONE_EXPIRY: &str = "Send expires_days or expires_at, not both.";
     const ONE_LIMIT: &str = "Send max_uses or add_uses, not both.";
     let id = id(&fields)?;
-    let days = fields.integer("expires_days", Validity::from_days)?;
-    let at: Option<DateTime<Utc>> = timestamp_of(&fields, "expires_at")?;
+    let days = fields.integer(EXPIRES_DAYS, Validity::from_days)?;
+    let at: Option<DateTime<Utc>> = timestamp_of(&fields, EXPIRES_AT)?;
     let expiry = match (days, at) {
         (Some(_), Some(_)) => return Err(Fault::invalid(ONE_EXPIRY).into()),
         (Some(days), None) => Some(Expiry::AfterIssue(days)),
         (None, at) => at.map(Expiry::At),
     };
-    let set = fields.integer("max_uses", UseLimit::from_count)?;
-    let add = fields.integer("add_uses", added)?;
+    let set = fields.integer(MAX_USES, UseLimit::from_count)?;
+    let add = fields.integer(ADD_USES, added)?;
     let limit = match (set, add) {
         (Some(_), Some(_)) => return Err(Fault::invalid(ONE_LIMIT).into()),
         (Some(set), None) => Some(LimitChange::Set(set)),
@@ -248,7 +274,7 @@ fn added(uses: i64) -> Result<Uses, Invalid> {
 }
 
 async fn resend(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
-    let (id, email) = (id(&fields)?, fields.parsed("customer_email")?);
+    let (id, email) = (id(&fields)?, fields.parsed(CUSTOMER_EMAIL)?);
     changed(delivery, delivery.desk(seller.actor()).resend(id, email).await)
 }
 

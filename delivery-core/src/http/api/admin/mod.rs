@@ -1,20 +1,16 @@
 //! The seller's endpoints: `/api/admin/…`.
 
 pub(in crate::http) mod add;
-mod catalog;
-mod inbox;
-mod keys;
-mod records;
+pub(in crate::http) mod catalog;
+pub(in crate::http) mod inbox;
+pub(in crate::http) mod keys;
+pub(in crate::http) mod records;
 pub(in crate::http) mod wire;
 
-pub(in crate::http) use self::add::{ADD_POST, ADD_PRODUCT, ISSUE_KEY};
-pub(in crate::http) use self::catalog::{ARCHIVE_PRODUCT, DELETE_POST, UPDATE_POST, UPDATE_PRODUCT};
-pub(in crate::http) use self::inbox::{APPLY_EVENT, DISMISS_EVENT, INBOX};
-pub(in crate::http) use self::keys::{CHANGE, KEY, KEYS, RESEND, RESTORE, REVOKE, ROTATE};
-pub(in crate::http) use self::records::{ERASE, EVENTS, MESSAGES, RETRY_MESSAGE, STATS};
 use crate::delivery::Error;
 use crate::error::ErrorCode;
 use crate::http::body::BodyRule;
+use crate::http::describe::ROW_ID;
 use crate::http::error::ApiError;
 use crate::http::fields::{Fault, integer};
 use crate::http::row::{Docs, Handler, Row, Verb};
@@ -77,7 +73,7 @@ const MADE_UP: Invalid = Invalid::expected("must be what next said");
 
 /// Parses the id of a row whose id is its row number.
 fn number(text: &str) -> Result<i64, Fault> {
-    integer("id", text, Ok).map_err(|_| Fault::malformed("id", Invalid::expected("must be an id from a list")))
+    integer("id", text, Ok).map_err(|_| Fault::malformed(ROW_ID.name, Invalid::expected("must be an id from a list")))
 }
 
 /// Converts an error for the seller, who is told details that a buyer is not.

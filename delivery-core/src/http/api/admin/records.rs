@@ -2,6 +2,8 @@
 
 use super::{COMMAND, LIST, before, done, number, page_size, parsed, wire};
 use crate::delivery::Delivery;
+use crate::http::api::lost::THE_CUSTOMER;
+use crate::http::describe::{Body, CUSTOMER_EMAIL, ROW_ID, shape};
 use crate::http::error::ApiError;
 use crate::http::fields::{Fault, Fields, integer};
 use crate::http::proof::Seller;
@@ -23,7 +25,7 @@ pub(in crate::http) static MESSAGES: Row = Row {
         summary: "Messages",
         description: "E-mails and the host's webhooks, newest first.",
         parameters: &[Parameter::State, Parameter::Before, Parameter::PageSize],
-        success: Some("Messages"),
+        success: shape!(wire::Messages<'_>),
         ..LIST.openapi
     },
     handler: Handler::SellerQuery(|delivery, seller, call| Box::pin(messages(delivery, seller, call))),
@@ -36,8 +38,13 @@ pub(in crate::http) static RETRY_MESSAGE: Row = Row {
         id: "retryMessage",
         summary: "Send a message that failed",
         description: "Its attempts are counted anew. A message that waits or was sent is left as it is.",
-        body: Some("TheMessage"),
-        success: Some("Done"),
+        body: Some(Body {
+            name: "TheMessage",
+            about: "A message.",
+            fields: &[ROW_ID.required()],
+            example: r#"{"id":"1878913024000000007"}"#,
+        }),
+        success: shape!(wire::Done),
         ..COMMAND.openapi
     },
     handler: Handler::Seller(|delivery, seller, fields| Box::pin(retry(delivery, seller, fields))),
@@ -51,7 +58,7 @@ pub(in crate::http) static EVENTS: Row = Row {
         summary: "The audit log",
         description: "Who changed what, newest first. What was sold is told by the keys themselves.",
         parameters: &[Parameter::OfKey, Parameter::Before, Parameter::PageSize],
-        success: Some("Events"),
+        success: shape!(wire::Events<'_>),
         ..LIST.openapi
     },
     handler: Handler::SellerQuery(|delivery, seller, call| Box::pin(events(delivery, seller, call))),
@@ -65,7 +72,7 @@ pub(in crate::http) static STATS: Row = Row {
         summary: "How the shop does",
         description: "What happened on each of the last days, today first, in UTC; and keys by product and by status.",
         parameters: &[Parameter::Days],
-        success: Some("Stats"),
+        success: shape!(wire::Stats),
         ..LIST.openapi
     },
     handler: Handler::SellerQuery(|delivery, seller, call| Box::pin(stats(delivery, seller, call))),
@@ -79,8 +86,8 @@ pub(in crate::http) static ERASE: Row = Row {
         summary: "Forget a person",
         description: "The address becomes `erased-…@erased.invalid` in keys, messages and the audit log; what waits to be sent or \
             applied is deleted. Nothing is revoked, and orders are answered as before.",
-        body: Some("TheCustomer"),
-        success: Some("Done"),
+        body: Some(THE_CUSTOMER),
+        success: shape!(wire::Done),
         ..COMMAND.openapi
     },
     handler: Handler::Seller(|delivery, seller, fields| Box::pin(erase(delivery, seller, fields))),
@@ -94,7 +101,7 @@ async fn messages(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Re
 }
 
 async fn retry(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
-    let message = MessageNumber::new(number(&fields.required_text("id")?)?);
+    let message = MessageNumber::new(number(&fields.required_text(ROW_ID)?)?);
     let desk = delivery.desk(seller.actor());
     if desk.retry_message(message).await? {
         return done(true);
@@ -123,7 +130,7 @@ async fn stats(delivery: &Delivery, seller: Seller, call: &Call) -> Result<Reply
 }
 
 async fn erase(delivery: &Delivery, seller: Seller, fields: Fields<'_>) -> Result<Reply, ApiError> {
-    let email = fields.parsed("customer_email")?.ok_or_else(|| Fault::missing("customer_email"))?;
+    let email = fields.parsed(CUSTOMER_EMAIL)?.ok_or_else(|| Fault::missing(CUSTOMER_EMAIL.name))?;
     delivery.desk(seller.actor()).erase(&email).await?;
     done(true)
 }
