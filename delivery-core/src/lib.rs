@@ -1,6 +1,6 @@
-//! A seller sells digital products; a commerce platform takes the money and calls a webhook. This crate issues one API key
-//! for that purchase, e-mails it to the buyer, and from then on checks the key and serves the product, counting uses, until
-//! it expires or is used up.
+//! Sells digital products by API keys. A commerce platform takes the money and calls a webhook. This crate issues one
+//! API key for that purchase and e-mails it to the buyer. From then on it checks the key, serves the product and counts
+//! uses, until the key expires or is used up.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -29,46 +29,58 @@
 //! # }
 //! ```
 //!
-//! Mount it with `delivery-axum` or `delivery-rocket`. The modules, lowest layer first:
+//! Mount it with `delivery-axum` or `delivery-rocket`. Five types are all that a host application begins with:
 //!
-//! | module | what it is |
+//! | type | what it is |
 //! |---|---|
-//! | [`clock`], [`entropy`] | time and chance as inputs |
-//! | [`email`], [`order`], [`product`], [`post`], [`terms`], [`secret`] | values, parsed once |
+//! | [`Settings`] | the settings as text, from the environment or a framework's configuration |
+//! | [`Builder`] | puts the service together: stores, mailer, limits, clock, terms |
+//! | [`Delivery`] | the service: one handle, cheap to clone, with every use case |
+//! | [`Running`] | the started service, which sends e-mails until it is stopped |
+//! | [`Error`] | why a use case did not do what was asked |
+//!
+//! Everything else is in its module. The modules, lowest layer first:
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`clock`], [`entropy`] | time and random numbers as inputs |
+//! | [`email`], [`order`], [`product`], [`post`], [`terms`], [`secret`] | values, checked when they are parsed |
+//! | [`key`] | the rules of a key, its text, and the secrets that sign it |
 //! | [`limit`] | exact rate limits |
-//! | [`key`] | the rules of a key, and its text |
 //! | [`seller`] | who may call the seller's endpoints |
-//! | [`store`] | the ports to storage; the stores |
-//! | `look` | what the pages look like; feature `pages` |
-//! | [`platform`] | what the requests of commerce platforms say |
-//! | [`mail`] | the e-mail and its way to the buyer |
-//! | [`observer`] | telling the host what has happened |
-//! | `webhook` | telling its other programs, by signed requests; feature `webhooks` |
+//! | [`ledger`] | the rules of sales and uses: operations and the rows that they write |
+//! | [`store`] | the ports for storage, and the stores |
+//! | `look` | the appearance of the pages; feature `pages` |
+//! | [`platform`] | the webhooks of commerce platforms |
+//! | [`mail`] | e-mails: templates, the outbox, mailers |
+//! | [`observer`] | tells the host application what happened |
+//! | `webhook` | signed requests to the host application's other programs; feature `webhooks` |
 //! | [`delivery`] | the use cases |
-//! | [`http`] | the use cases on the wire, as values |
+//! | [`http`] | the API as values, without a framework |
 //!
 //! # Features
 //!
-//! All are additive and off by default; none changes a signature.
+//! All features are additive and off by default. None changes a signature.
 //!
-//! * `sqlite`: `store::SqliteStore`, the durable store in one file.
-//! * `postgres`: `store::PostgresStore`, which many servers share.
-//! * `redis`: `limit::RedisLimiter`, limits that many servers share.
-//! * `spans`: `tracing` spans `order`, `fetch`, `commit` and `message`, with ids of keys and never their texts.
-//! * `utoipa`: `http::openapi`, the API's description as a value that nests into the host's own.
-//! * `pages`: `look` and `http::Page`, the seller's desk and the buyer's page
-//! * `webhooks`: `webhook::Webhooks`, signed requests to the host's own receivers when keys are issued and changed.
-//! * `smtp`: `mail::SmtpMailer`, and `mail::FolderMailer`, which writes the same messages as `.eml` files.
+//! * `sqlite`: `store::SqliteStore`, a durable store in one file.
+//! * `postgres`: `store::PostgresStore`, a store that many servers share.
+//! * `redis`: `limit::RedisLimiter`, rate limits that many servers share.
+//! * `smtp`: `mail::SmtpMailer`, and `mail::FolderMailer`, which writes `.eml` files.
+//! * `pages`: `look` and `http::Page`, the seller's desk and the buyer's page.
+//! * `webhooks`: `webhook::Webhooks`, signed requests to other programs when keys are issued and changed.
+//! * `spans`: `tracing` spans named `order`, `fetch`, `commit` and `message`. They have ids of keys, never their texts.
+//! * `utoipa`: `http::openapi`, the API's description as a value that can be nested into another one.
 //!
 //! # Metrics
 //!
-//! Counters and histograms go to the facade of the crate `metrics`, for whatever recorder the host installs:
+//! Counters and histograms go to the recorder of the crate `metrics` that the host application installs:
 //! `delivery_requests_total`, `delivery_request_seconds`, `delivery_keys_issued_total`, `delivery_uses_total`,
-//! `delivery_refusals_total`, `delivery_messages_total`, `delivery_platform_events_total`, `delivery_events_dropped_total`,
-//! `delivery_batch_operations`, `delivery_commit_seconds`, `delivery_queue_depth`. [`describe_metrics`] describes them, and
-//! [`Delivery::backlog`] sets gauges of what waits. A use or a sale whose caller goes away before its answer is not counted.
+//! `delivery_refusals_total`, `delivery_messages_total`, `delivery_platform_events_total`,
+//! `delivery_events_dropped_total`, `delivery_batch_operations`, `delivery_commit_seconds`, `delivery_queue_depth`.
+//! [`describe_metrics`] describes them, and [`Delivery::backlog`] sets gauges of messages and events that wait. A use or
+//! a sale is not counted if its caller stops waiting for the answer.
 //!
-//! `delivery-testing` has conformance cases, proptest strategies, and doubles for time, chance and mail.
+//! The crate `delivery-testing` has conformance cases, proptest strategies, and doubles for time, chance and mail.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -106,7 +118,8 @@ mod throttle;
 pub mod webhook;
 
 pub use self::clock::{Clock, SystemClock};
-pub use self::delivery::Delivery;
+#[doc(inline)]
+pub use self::delivery::{Builder, Delivery, Error, Running, Settings};
 pub use self::entropy::{Entropy, SystemEntropy};
 pub use self::error::{ErrorCode, explain};
 pub use self::host_ref::HostRef;

@@ -35,6 +35,28 @@ const LEAST_BODY_BUDGET: usize = 4 << 20;
 /// Builds a [`Delivery`]. The required values are arguments of [`Delivery::builder`]; all others have defaults.
 ///
 /// Every value was checked when it was parsed, so [`build`](Self::build) cannot fail.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use delivery_core::{mail::FolderMailer, product::NewProduct, store::SqliteStore};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let (store, mail) = (folder.path().join("delivery.db"), folder.path().join("mail"));
+/// use delivery_core::{Delivery, limit::{Quota, Quotas}, terms::{Terms, UseLimit, Validity}};
+///
+/// # let store = Arc::new(SqliteStore::open(store).await?);
+/// # let mailer = Arc::new(FolderMailer::open(mail)?);
+/// let delivery = Delivery::builder(store, mailer, "a signing secret that is kept".parse()?)
+///     .webhook_secret("what the platform sends".parse()?)
+///     .admin_token("the-seller-s-token".parse()?)
+///     .base_url("https://shop.example")
+///     .terms(Terms { validity: Validity::from_days(30)?, limit: UseLimit::from_count(10)? })
+///     .quotas(Quotas { product: Quota::per_minute(30)?, ..Quotas::default() })
+///     .build();
+/// # let _: (Delivery, NewProduct) = (delivery, NewProduct::new("Guide")?);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Builder {
     pub(super) stores: Stores,

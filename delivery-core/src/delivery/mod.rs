@@ -58,6 +58,33 @@ use crate::telemetry;
 use crate::terms::Terms;
 
 /// A handle to the whole service. Cloning is cheap, and all clones share one service.
+///
+/// A host application that sells without a webhook calls the use cases directly:
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use delivery_core::{mail::FolderMailer, product::NewProduct, store::SqliteStore};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let (store, mail) = (folder.path().join("delivery.db"), folder.path().join("mail"));
+/// use delivery_core::{Delivery, order::{Order, OrderRef, Source}};
+///
+/// # let store = Arc::new(SqliteStore::open(store).await?);
+/// # let mailer = Arc::new(FolderMailer::open(mail)?);
+/// let delivery = Delivery::builder(store, mailer, "a signing secret that is kept".parse()?).build();
+/// let guide = delivery.add_product(NewProduct::new("Field Guide")?.content("# Birds")?).await?;
+///
+/// let reference = OrderRef { source: Source::webhook(), id: "2026-1001".parse()? };
+/// let order = Order { reference, product: guide.id(), email: "ada@example.com".parse()? };
+/// let issued = delivery.order(order).await?;
+///
+/// let key = delivery.validate(issued.text.expose()).await?;
+/// let product = delivery.fetch(key.id(), guide.id()).await?;
+/// assert_eq!(product.content(), "# Birds");
+/// assert_eq!(delivery.check(key.id()).await?.used(), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Delivery {
     pub(crate) inner: Arc<Inner>,
@@ -118,6 +145,22 @@ pub(crate) struct Inner {
 }
 
 /// Why a use case did not do what was asked.
+///
+/// ```
+/// use delivery_core::{Error, ErrorCode, store::StoreError};
+///
+/// /// What a host application's own page tells a buyer.
+/// fn told(error: &Error) -> String {
+///     match error {
+///         Error::UnknownKey | Error::UnknownProduct => "This key is not valid.".to_owned(),
+///         Error::Refused { refusal, key } => format!("{refusal}; it was used {} times", key.used()),
+///         _ if error.code() == ErrorCode::Unavailable => "Try again in a moment.".to_owned(),
+///         _ => "Something went wrong.".to_owned(),
+///     }
+/// }
+///
+/// assert_eq!(told(&StoreError::unavailable("the disk is full").into()), "Try again in a moment.");
+/// ```
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum Error {

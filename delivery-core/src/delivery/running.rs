@@ -17,6 +17,25 @@ use crate::throttle::Throttle;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A started service. Stop it at shutdown. Dropping it also stops sending, but does not wait for e-mails in progress.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use delivery_core::{mail::FolderMailer, product::NewProduct, store::SqliteStore};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let (store, mail) = (folder.path().join("delivery.db"), folder.path().join("mail"));
+/// use delivery_core::Delivery;
+///
+/// # let store = Arc::new(SqliteStore::open(store).await?);
+/// # let mailer = Arc::new(FolderMailer::open(mail)?);
+/// let delivery = Delivery::builder(store, mailer, "a signing secret that is kept".parse()?).build();
+/// let running = delivery.start().await?;
+/// // Serve requests with the handle `delivery`, until the process is told to stop.
+/// running.stop().await;
+/// # let _ = NewProduct::new("Guide")?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "dropping it stops sending e-mails"]
 pub struct Running {

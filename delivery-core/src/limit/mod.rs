@@ -47,6 +47,11 @@ pub use self::redis::{RedisLimiter, RedisUrlError};
 use crate::text::Invalid;
 
 /// Decides whether a request may pass. See the [module documentation](self) for how to implement it.
+///
+/// # To ensure correctness
+///
+/// * Decide and count in one atomic step for each subject.
+/// * Admit at most the quota in *any* window of its length, and never refuse a request that fits.
 #[async_trait]
 pub trait RateLimiter: Debug + Send + Sync + 'static {
     /// Admits and counts a request of `subject` if it fits into `quota`. Otherwise counts nothing and returns when the

@@ -67,6 +67,12 @@ pub use crate::ledger::{Cause, ChargeRef, Dispute, Extent, Links, Recurrence, Re
 use crate::order::Source;
 
 /// A platform that reports sales in signed requests.
+///
+/// # To ensure correctness
+///
+/// * Verify the signature over the bytes of the body before anything is read from it, in constant time.
+/// * Be pure: the same request at the same time is read the same.
+/// * Give each event an id that every copy of it has, and no other event.
 pub trait Platform: Debug + Send + Sync + 'static {
     /// Returns the platform's name: the last part of the path that the platform calls, and the source of its orders.
     fn name(&self) -> Source;

@@ -15,6 +15,11 @@ use crate::product::{Listing, NewProduct, Product, ProductId, RefName};
 use crate::terms::NEVER;
 
 /// The catalog of products. The [module documentation](super) explains how to implement it.
+///
+/// # To ensure correctness
+///
+/// * Never give the number of a product to another one, not even after it was deleted: keys name it for ever.
+/// * Serve a change within a second on all servers.
 #[async_trait]
 pub trait Catalog: Debug + Send + Sync + 'static {
     /// Returns the product with this number, archived or not. As long as the product does not change, every call must
@@ -36,6 +41,11 @@ pub trait Catalog: Debug + Send + Sync + 'static {
 
 /// A catalog that can be edited. All servers that share the catalog serve a change within a second. A change and its
 /// audit entry are one commit.
+///
+/// # To ensure correctness
+///
+/// * Write a change and its audit entry in one commit.
+/// * Refuse a name that another product has, also if two calls race.
 #[async_trait]
 pub trait CatalogEditor: Catalog + ProductNames {
     /// Adds a product durably and gives it a new number.
@@ -95,6 +105,10 @@ pub trait CatalogEditor: Catalog + ProductNames {
 }
 
 /// The names that commerce platforms have for products.
+///
+/// # To ensure correctness
+///
+/// * Return the same product for a name on every server, and find a new name at once: a sale may follow within a second.
 #[async_trait]
 pub trait ProductNames: Debug + Send + Sync + 'static {
     /// Returns the number of the product that the platform `source` calls `name`, archived or not; `None` if no product
@@ -107,6 +121,10 @@ pub trait ProductNames: Debug + Send + Sync + 'static {
 }
 
 /// Posts that announce something.
+///
+/// # To ensure correctness
+///
+/// * Write a change and its audit entry in one commit.
 #[async_trait]
 pub trait Posts: Debug + Send + Sync + 'static {
     /// Returns the posts that match `query`, newest first. The list ends before the first post with which the contents

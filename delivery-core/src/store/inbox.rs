@@ -23,6 +23,11 @@ pub struct InboxQuery {
 }
 
 /// Platform events, for stores that keep them.
+///
+/// # To ensure correctness
+///
+/// * Lease an event to one caller at a time.
+/// * Keep an event that is not done for ever: prune only what is done.
 #[async_trait]
 pub trait Inbox: Send + Sync {
     /// Leases up to `limit` events that are due at `now`; those that have been due longest are leased first. The leases

@@ -24,6 +24,10 @@ use crate::ledger::{
 ///
 /// Every [`Storage`] is a ledger. `SqliteStore` and `PostgresStore` are ledgers that commit the operations of many
 /// callers at once.
+///
+/// # To ensure correctness
+///
+/// * Answer only what is durable. A store implements [`Storage`], which makes it a ledger, and leaves this trait alone.
 #[async_trait]
 pub trait Ledger: Backend {
     /// Executes an operation. Returns its answer once everything that it wrote is durable. Operations on the same key

@@ -11,6 +11,11 @@ use crate::ledger::MessageId;
 pub const LOST_PAUSE: TimeDelta = TimeDelta::hours(1);
 
 /// Requests of buyers who have lost their keys, for stores that keep them.
+///
+/// # To ensure correctness
+///
+/// * Take the same time for every address.
+/// * Answer a request and delete it in one commit, also if several servers call at once.
 #[async_trait]
 pub trait LostKeys: Send + Sync {
     /// Stores a request, durably. This takes the same time for every address, because whether the address has keys is
@@ -26,6 +31,7 @@ pub trait LostKeys: Send + Sync {
     /// revoked, an e-mail of the kind [`Lost`](crate::ledger::MessageKind::Lost) about the newest such key is queued to the
     /// address in that key. No e-mail is queued if one was queued for a key of the address within [`LOST_PAUSE`] before
     /// `scan.now`. Returns how many requests were deleted.
+    ///
     /// # Errors
     ///
     /// [`StoreError`] if no request was answered.

@@ -14,12 +14,7 @@
 //! leases messages, starts and ends. The store is then a [`Ledger`]. A store contains no rules: the planner decides
 //! what a change, a repeated order or a refusal means, and the store persists the planner's writes.
 //!
-//! Everything else relies on three promises:
-//!
-//! 1. [`persist`](Storage::persist) writes the rows of a key together or not at all, and only if the key's row still
-//!    has the version that was loaded.
-//! 2. A purchase has at most one key, however many calls race: persisting a second one is a conflict.
-//! 3. What a method acknowledges is durable: it survives a crash at the next instruction.
+//! Each trait lists under *To ensure correctness* what everything else relies on.
 //!
 //! The rows of a plan implement serde's traits, so a store may keep them in any format, such as JSON in a file.
 //!

@@ -14,6 +14,11 @@ use crate::product::ProductId;
 use crate::text::Invalid;
 
 /// Messages, audit log and figures, for stores that keep them.
+///
+/// # To ensure correctness
+///
+/// * Queue the e-mail about a key and record its expiry time in one commit.
+/// * Leave an erased address nowhere: neither in rows nor in their indexes, logs or free pages.
 #[async_trait]
 pub trait Records: Send + Sync {
     /// Returns the messages that match `query`, newest first.

@@ -7,6 +7,10 @@ use super::StoreError;
 
 /// Requests that may be repeated, for stores that recognize repetitions: their [`Storage`](super::Storage) loads and
 /// persists [`RequestRow`](crate::ledger::RequestRow)s.
+///
+/// # To ensure correctness
+///
+/// * Persist a request in the commit that counts its use, or a repetition counts again.
 #[async_trait]
 pub trait Requests: Send + Sync {
     /// Deletes requests that were first made before `before`. Returns how many requests were deleted.

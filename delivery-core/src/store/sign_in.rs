@@ -10,6 +10,10 @@ use crate::key::Actor;
 
 /// Sessions at the desk, for stores that keep them. A store compares the ends of sessions only with the times that it
 /// is given, never with a clock of its own.
+///
+/// # To ensure correctness
+///
+/// * Find no session on any server once [`sign_out`](Self::sign_out) has returned.
 #[async_trait]
 pub trait SignIns: Send + Sync {
     /// Stores a session, durably.

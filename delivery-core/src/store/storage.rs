@@ -12,6 +12,13 @@ use crate::ledger::{Edit, FailedMessage, Lease, LeasedMessage, MessageNumber, Ro
 
 /// Storage for the rows of keys, purchases and messages. The [module documentation](super) explains how to implement
 /// it.
+///
+/// # To ensure correctness
+///
+/// * Write the rows of a key together or not at all, and only if the key's row still has the version that was loaded.
+/// * Never give a purchase a second key, however many calls race: report a conflict.
+/// * Return only when what was written survives a crash.
+/// * Never hand out a row number twice, not even after a restart.
 #[async_trait]
 pub trait Storage: Backend {
     /// Loads the rows that `needs` names: start with [`Loaded::absent`], then add every row that exists. Rows may lead
@@ -76,6 +83,12 @@ pub enum Persisted {
 ///
 /// An empty cell means that the value does not change. If a lease ends before its message is completed, the message
 /// waits again and is due at the end of the lease.
+///
+/// # To ensure correctness
+///
+/// * Lease a message to one caller at a time, and increase its token with each lease.
+/// * Return only when what was changed survives a crash.
+/// * Compare times only with those that the caller gives, corrected by the store's own clock if it has one.
 #[async_trait]
 pub trait Backend: Debug + Send + Sync + 'static {
     /// Registers the fingerprints of the secrets that sign keys of this store, if [`Fingerprint::accepts`] accepts
@@ -181,6 +194,10 @@ pub trait Backend: Debug + Send + Sync + 'static {
 
 /// Data that only some stores keep: platform events, requests that may be repeated, lists and figures, sign-ins, and
 /// requests of buyers who lost their keys. Every type that implements these five traits implements this one.
+///
+/// # To ensure correctness
+///
+/// * Implement the five traits on the same rows: what one of them writes, the others see at once.
 pub trait Office: Inbox + Requests + Records + SignIns + LostKeys {}
 
 impl<S: Inbox + Requests + Records + SignIns + LostKeys> Office for S {}
