@@ -82,7 +82,6 @@ pub struct Sale {
     /// The buyer.
     pub buyer: Buyer,
     /// The platform's other references to the sale, by which other events may name it.
-    #[serde(alias = "references")]
     pub links: Links,
 }
 
@@ -93,7 +92,6 @@ pub struct Word {
     /// When the statement was true, by the platform's clock, in whole seconds.
     pub at: DateTime<Utc>,
     /// The subscription, and the order that began it if the statement names that order.
-    #[serde(alias = "references")]
     pub links: Links,
     /// What the subscription is for. Empty if the platform does not say, or if the statement is about the whole
     /// subscription.

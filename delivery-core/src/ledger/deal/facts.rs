@@ -27,8 +27,7 @@ pub(super) struct Charge {
     pub(super) payment: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) invoice: Option<String>,
-    /// The subscriptions that the charge pays for: several if the order began several. An empty name stands for a name
-    /// that an earlier version did not store.
+    /// The subscriptions that the charge pays for: several if the order began several.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) subscriptions: BTreeSet<String>,
     /// Whether it is a guess that this order began its subscription. The guess holds until a report names the order.
@@ -130,20 +129,12 @@ impl Charge {
         self.payment = self.payment.take().or_else(|| name(&links.payment));
         self.invoice = self.invoice.take().or_else(|| name(&links.invoice));
         self.subscriptions.extend(name(&links.subscription));
-        self.forget_nameless();
         self.is_first |= links.is_first;
-    }
-
-    /// Removes the empty name once a real name is known.
-    fn forget_nameless(&mut self) {
-        if self.subscriptions.len() > 1 {
-            self.subscriptions.remove("");
-        }
     }
 
     /// Records the guess that this order began the subscription.
     pub(super) fn guess(&mut self, links: &Links) {
-        self.is_guessed |= self.subscriptions.iter().all(String::is_empty);
+        self.is_guessed |= self.subscriptions.is_empty();
         self.link(&Links { subscription: links.subscription.clone(), ..Links::default() });
     }
 
@@ -165,7 +156,6 @@ impl Charge {
         self.payment = self.payment.take().or(other.payment);
         self.invoice = self.invoice.take().or(other.invoice);
         self.subscriptions.extend(other.subscriptions);
-        self.forget_nameless();
         self.is_guessed |= other.is_guessed;
         self.is_first |= other.is_first;
         self.buy(other.lines);

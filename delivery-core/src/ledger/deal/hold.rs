@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use super::paid::Paid;
 use super::step::{Step, Why};
 use super::view::{PaidUntil, View, last};
-use super::{Cause, Kept, Set};
+use super::{Cause, Kept};
 use crate::product::ProductId;
 use crate::terms::NEVER;
 
@@ -55,11 +55,9 @@ impl<'d> View<'d> {
             return kept.set.as_ref().map_or(kept.own, |set| Some(set.until));
         }
         if self.is_for_ever(kept.product) {
-            return Some(kept.set.as_ref().filter(|set| !set.is_granted).map_or(NEVER, |set| set.until));
+            return Some(kept.set.as_ref().map_or(NEVER, |set| set.until));
         }
-        let all = || ends.iter().map(|(_, end)| end);
-        let is_overruled = |set: &&Set| !(set.is_granted && all().any(|end| end.is_named));
-        let Some(set) = kept.set.as_ref().filter(is_overruled) else { return last(all()) };
+        let Some(set) = &kept.set else { return last(ends.iter().map(|(_, end)| end)) };
         let is_later = |paid: &Paid<'_>, end: &PaidUntil| {
             let known = paid.names().filter_map(|part| set.known.get(part)).max();
             known.is_none_or(|known| end.paid > *known)

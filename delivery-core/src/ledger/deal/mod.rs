@@ -10,7 +10,6 @@
 //! A platform reports *charges*, *refunds* and *disputes*, and makes *statements* about subscriptions ([`Word`]). A
 //! deal is pure: it knows neither clock nor store, and returns what is to be done to keys as [`Step`]s.
 
-mod before;
 mod facts;
 mod hold;
 mod note;
@@ -44,7 +43,7 @@ use crate::product::ProductId;
 
 /// Everything that a platform has reported about one sale or subscription, and the keys that were issued for it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(from = "before::Stored")]
+#[serde(default)]
 pub struct Deal {
     /// Orders and charges, by the platform's number.
     #[serde(rename = "sales", skip_serializing_if = "BTreeMap::is_empty")]
@@ -75,7 +74,7 @@ struct Kept {
     order: String,
     /// The number of pieces whose uses the key has.
     pieces: u64,
-    /// When the key expires, as far as the deal knows; `None` for a key that an earlier version issued.
+    /// When the key expires, as far as the deal knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     until: Option<DateTime<Utc>>,
     /// When the key expires by the product's own validity.
@@ -87,8 +86,7 @@ struct Kept {
     /// Whether the key was revoked because a payment for it is disputed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_disputed: bool,
-    /// An expiry date that overrides what was known as paid when it was set. The seller set it, or an earlier version
-    /// granted it.
+    /// An expiry date that the seller set. It overrides what was known as paid when it was set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     set: Option<Set>,
 }
@@ -100,9 +98,6 @@ struct Set {
     /// Until when each charge was known to pay when the date was set.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     known: BTreeMap<String, DateTime<Utc>>,
-    /// Whether an earlier version granted the date. The first charge that names a date then replaces it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    is_granted: bool,
 }
 
 /// The subscription that renews a key.

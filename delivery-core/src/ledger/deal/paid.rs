@@ -59,7 +59,7 @@ impl<'d> Paid<'d> {
     }
 
     pub(super) fn is_of(&self, subscription: Option<&str>) -> bool {
-        matches!((self.subscription, subscription), (Some(a), Some(b)) if is_same(a, b))
+        matches!((self.subscription, subscription), (Some(a), Some(b)) if a == b)
     }
 
     /// Returns whether a subscription's line is for a time before the payment, such as usage that is billed afterwards.
@@ -117,12 +117,6 @@ impl<'d> Paid<'d> {
     pub(super) fn own(&self, product: ProductId) -> Option<Own> {
         self.lines().filter(|line| line.product == Some(product)).find_map(|line| line.own)
     }
-}
-
-/// Returns whether two names may be of the same subscription. An empty name stands for one that an earlier version did
-/// not store, and matches every name.
-pub(super) fn is_same(one: &str, other: &str) -> bool {
-    one == other || one.is_empty() || other.is_empty()
 }
 
 /// Returns the term with the latest end among those of the lines.

@@ -1,7 +1,7 @@
 //! Reports of platforms about sales.
 
 use chrono::{DateTime, Utc};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::reference::{ChargeRef, Links, ReferenceKind};
 use super::term::{Own, Standing, Term};
@@ -139,7 +139,7 @@ pub struct Refund {
     /// The charge that was refunded.
     pub of: ChargeRef,
     /// Further references of the charge, by which its sale is found if `of` is not known.
-    #[serde(default, alias = "references")]
+    #[serde(default)]
     pub links: Links,
     /// How much was refunded.
     pub extent: Extent,
@@ -171,20 +171,6 @@ fn all() -> Extent {
     Extent::Full
 }
 
-/// Reads a name, or the first of the names that an earlier version stored.
-fn first<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Stored {
-        Name(String),
-        Names(Vec<String>),
-    }
-    Ok(match Stored::deserialize(deserializer)? {
-        Stored::Name(name) => name,
-        Stored::Names(names) => names.into_iter().next().unwrap_or_default(),
-    })
-}
-
 /// How much was refunded or is disputed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_enums, reason = "what platforms say")]
@@ -211,14 +197,12 @@ pub enum Extent {
 #[expect(clippy::exhaustive_structs, reason = "whoever reports builds it")]
 pub struct Returned {
     /// The line's identity within the order, if the platform says which line it was.
-    // The aliases are the names under which an earlier version stored these fields.
-    #[serde(default, alias = "id", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<String>,
     /// The platform's most specific name for the line; empty if the platform has none.
-    #[serde(default, alias = "names", deserialize_with = "first")]
+    #[serde(default)]
     pub name: String,
     /// The number of refunded pieces. A number above that of the line stands for all pieces.
-    #[serde(alias = "quantity")]
     pub pieces: u64,
     /// The refunded amount in the platform's smallest unit, if the platform reports refunds as amounts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -230,10 +214,8 @@ pub struct Returned {
 #[expect(clippy::exhaustive_enums, reason = "what platforms say")]
 pub enum Cause {
     /// The seller refunded the payment.
-    #[serde(alias = "refund")]
     Refund,
     /// The order was cancelled after it was paid.
-    #[serde(alias = "cancellation")]
     Cancellation,
 }
 

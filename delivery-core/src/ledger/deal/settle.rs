@@ -79,16 +79,15 @@ impl Deal {
         self.keys.push(Kept { until, own, ..kept });
     }
 
-    /// Returns expiry dates that the deal did not set: the seller set them, or an earlier version granted them. Each
-    /// overrides what is known as paid so far.
+    /// Returns expiry dates that the deal did not set, but the seller. Each overrides what is known as paid so far.
     fn dates_set(&self, view: &View<'_>, expiry: &dyn Fn(KeyId) -> Option<DateTime<Utc>>) -> Vec<(usize, Set)> {
         let set = self.keys.iter().enumerate().filter_map(|(index, kept)| {
             let until = expiry(kept.key).filter(|until| Some(*until) != kept.until)?;
-            let (is_granted, mut known) = (kept.until.is_none(), BTreeMap::new());
+            let mut known = BTreeMap::new();
             for (paid, end) in view.ends_of(kept) {
-                known.extend(paid.names().filter(|_| !is_granted).map(|part| (part.to_owned(), end.paid)));
+                known.extend(paid.names().map(|part| (part.to_owned(), end.paid)));
             }
-            Some((index, Set { until, known, is_granted }))
+            Some((index, Set { until, known }))
         });
         set.collect()
     }

@@ -11,7 +11,7 @@ use std::ops::Bound;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::facts::Said;
-use super::paid::{Paid, is_same};
+use super::paid::Paid;
 use super::term::{Own, Standing, Term, later};
 use super::{Deal, Recurrence};
 use crate::product::ProductId;
@@ -92,9 +92,6 @@ impl<'d> View<'d> {
     fn by_subscription(&self, paid: Paid<'d>) -> Vec<Paid<'d>> {
         let names = paid.parts.iter().flat_map(|(_, charge, _)| &charge.subscriptions).map(String::as_str);
         let mut names: BTreeSet<&'d str> = names.collect();
-        if names.len() > 1 {
-            names.remove("");
-        }
         if names.len() < 2 {
             return vec![Paid { subscription: names.pop_first(), ..paid }];
         }
@@ -160,7 +157,7 @@ impl<'d> View<'d> {
     }
 
     fn words(&self, subscription: Option<&'d str>) -> impl Iterator<Item = &'d Said> {
-        let of = move |said: &&Said| subscription.is_some_and(|subscription| is_same(&said.subscription, subscription));
+        let of = move |said: &&Said| subscription.is_some_and(|subscription| said.subscription == subscription);
         self.deal.words.iter().filter(of)
     }
 

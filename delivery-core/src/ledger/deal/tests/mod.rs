@@ -1,6 +1,5 @@
 //! Deals have the same result in whatever order their reports come, and however often.
 
-mod before;
 mod hostile;
 mod lines;
 mod money;
