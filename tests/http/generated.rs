@@ -239,5 +239,6 @@ fn body() -> impl Strategy<Value = (String, Option<&'static str>)> {
         2 => select(vec![Some("application/x-www-form-urlencoded"), Some("application/json; charset=utf-8"), Some("text/plain"), Some("")]),
     ];
     let long = (60_000..70_000_usize).prop_map(|length| " ".repeat(length));
-    (prop_oneof![6 => whole.prop_map(str::to_owned), 2 => damaged, 1 => long], kind)
+    let priced = any::<f64>().prop_map(|price| product.replace("1.50", &price.to_string()));
+    (prop_oneof![6 => whole.prop_map(str::to_owned), 2 => damaged, 1 => priced, 1 => long], kind)
 }
