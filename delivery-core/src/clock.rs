@@ -30,12 +30,12 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, SecondsFormat, SubsecRound, Utc};
 
-/// Where the time comes from. See the [module documentation](self) for how to implement it.
+/// A source of time. See the [module documentation](self) for how to implement it.
 pub trait Clock: Debug + Send + Sync + 'static {
-    /// The current time of day.
+    /// Returns the current date and time.
     fn now(&self) -> DateTime<Utc>;
 
-    /// Time elapsed since some fixed instant of this process; never decreases.
+    /// Returns the time elapsed since some fixed instant of this process. It never decreases.
     fn monotonic(&self) -> Duration;
 }
 
@@ -62,7 +62,7 @@ fn instant_now() -> Instant {
     Instant::now()
 }
 
-/// Writes an instant the way every answer and e-mail shows it: RFC 3339, UTC, whole seconds, `Z`.
+/// Formats an instant as every response and e-mail shows it: RFC 3339, UTC, whole seconds, `Z`.
 ///
 /// ```
 /// # use chrono::DateTime;
@@ -74,7 +74,7 @@ pub fn timestamp(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-/// Drops the fraction of a second, so that the stored time is the time shown.
+/// Drops the fraction of a second, so that the stored time equals the time shown.
 pub(crate) fn whole_seconds(at: DateTime<Utc>) -> DateTime<Utc> {
     at.trunc_subsecs(0)
 }

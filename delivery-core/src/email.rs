@@ -1,4 +1,4 @@
-//! A buyer's e-mail address, parsed once.
+//! A buyer's e-mail address, validated when it is parsed.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,64 +16,66 @@ const MAX_BYTES: usize = 254;
 /// The longest local part (RFC 5321, 4.5.3.1.1).
 const MAX_LOCAL: usize = 64;
 
-/// What addresses end with whose persons were forgotten.
+/// What the address of an erased customer ends with.
 const ERASED: &str = "@erased.invalid";
 
 const EXPECTED: Invalid = Invalid::expected("must be an e-mail address such as buyer@example.com");
 
 /// An e-mail address a key can be sent to.
 ///
-/// An address has at most 254 bytes and one `@`. The local part is a dot-atom of at most 64 bytes, which may also
-/// contain letters, marks and digits of any script (RFC 6531). Its dots may also follow each other or stand at its end,
-/// as in addresses that Japanese carriers gave out. It is kept as written, except that it is normalised to
-/// NFC. The domain is a DNS host name with at least one dot, in lower case and with its labels in ASCII form
-/// (`bücher.example` becomes `xn--bcher-kva.example`). Display names, quoted local parts, IP addresses, control and
-/// format characters are refused, so that an address cannot inject a header, a second recipient or an SMTP command.
-/// White space around an address is dropped, line breaks and characters without width too: they come along when it is copied.
+/// An address has at most 254 bytes and one `@`. The local part has at most 64 bytes: ASCII characters that RFC 5322
+/// allows in an atom, letters, marks and digits of any script (RFC 6531), and dots. It does not begin with a dot, but
+/// dots may follow each other or end it, as in addresses that Japanese carriers gave out. It is normalised to NFC and
+/// otherwise kept as written. The domain is a DNS host name with at least one dot, in lower case and with its labels in
+/// ASCII form (`bücher.example` becomes `xn--bcher-kva.example`). Display names, quoted local parts, IP addresses,
+/// control and format characters are refused, so that an address cannot inject a header, a second recipient or an SMTP
+/// command. White space, line breaks and zero-width characters around an address are dropped, because copying often
+/// adds them.
 ///
-/// `Debug` shows only the domain, since logs are often kept for longer than they are needed.
+/// `Debug` shows only the domain, because logs are often kept longer than personal data should be.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Email(String);
 
 impl Email {
-    /// The address as text.
+    /// Returns the address as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether both are one address, without regard to the case of ASCII letters. Mail servers that tell letters apart are
-    /// unheard of (RFC 5321, 2.4), and buyers do not.
+    /// Compares two addresses, ignoring the case of ASCII letters. Buyers do not care about case, and hardly any mail
+    /// server does (RFC 5321, 2.4).
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.0.eq_ignore_ascii_case(&other.0)
     }
 
-    /// What an address becomes when its person is forgotten.
+    /// Returns the address that replaces a buyer's address when the buyer's data is erased.
     pub(crate) fn erased(random: &str) -> Result<Self, Invalid> {
         format!("erased-{random}{ERASED}").parse()
     }
 
-    /// Whether it stands for somebody who was forgotten: no mail reaches `.invalid` (RFC 2606).
+    /// Returns whether this address replaced that of an erased buyer. No mail can reach `.invalid` (RFC 2606).
     #[must_use]
     pub fn is_erased(&self) -> bool {
         self.0.starts_with("erased-") && self.0.ends_with(ERASED)
     }
 
-    /// The part before the `@`.
+    /// Returns the part before the `@`.
     #[must_use]
     pub fn local(&self) -> &str {
         self.0.rsplit_once('@').map_or("", |(local, _)| local)
     }
 
-    /// The part before the `@` as SMTP commands and e-mails have it: in quotes if its dots need them (RFC 5321, 4.1.2).
+    /// Returns the part before the `@` as SMTP commands and e-mail headers need it: quoted if its dots require that
+    /// (RFC 5321, 4.1.2).
     #[must_use]
     pub fn quoted_local(&self) -> Cow<'_, str> {
         let local = self.local();
         if local.split('.').any(str::is_empty) { format!("\"{local}\"").into() } else { local.into() }
     }
 
-    /// The part behind the `@`, lower-case ASCII.
+    /// Returns the part after the `@`, in lower-case ASCII.
     #[must_use]
     pub fn domain(&self) -> &str {
         self.0.rsplit_once('@').map_or("", |(_, domain)| domain)
@@ -94,7 +96,7 @@ impl FromStr for Email {
             return Err(EXPECTED);
         }
         let address = format!("{local}@{}", host_name(domain)?);
-        // The ASCII form of a domain can be longer than what was written.
+        // The ASCII form of a domain can be longer than the form that was parsed.
         if address.len() > MAX_BYTES { Err(EXPECTED) } else { Ok(Self(address)) }
     }
 }
@@ -111,25 +113,25 @@ impl fmt::Debug for Email {
     }
 }
 
-/// `atext` of RFC 5322, 3.2.3.
+/// Whether RFC 5322, 3.2.3, lists the character as `atext`.
 fn is_atext(c: char) -> bool {
     c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(c)
 }
 
-/// `dot-atom-text` of RFC 5322, 3.2.3.
+/// Whether the text is a `dot-atom-text` of RFC 5322, 3.2.3, of at most [`MAX_LOCAL`] bytes.
 pub(crate) fn is_dot_atom(local: &str) -> bool {
     local.len() <= MAX_LOCAL && local.split('.').all(|atom| !atom.is_empty() && atom.chars().all(is_atext))
 }
 
-/// Like [`is_dot_atom`], but allows letters, marks and digits beyond ASCII (RFC 6531, 3.3, which also allows symbols
-/// and spaces: these are refused), and dots anywhere but at the beginning.
+/// Like [`is_dot_atom`], but also accepts letters, marks and digits beyond ASCII, and dots anywhere but at the
+/// beginning. RFC 6531, 3.3, also allows symbols and spaces; they are refused here.
 fn is_local_part(local: &str) -> bool {
     let word = |c: char| {
         let category = CodePointMapData::<GeneralCategory>::new().get(c);
         GeneralCategoryGroup::Letter
             .union(GeneralCategoryGroup::Mark)
             .union(GeneralCategoryGroup::DecimalNumber)
-            // Such as the Chinese zero.
+            // For example the Chinese zero.
             .union(GeneralCategoryGroup::LetterNumber)
             .contains(category)
     };
@@ -138,14 +140,15 @@ fn is_local_part(local: &str) -> bool {
         && local.chars().all(|c| c == '.' || is_atext(c) || !c.is_ascii() && word(c))
 }
 
-/// The ASCII form of a host name with a dot whose last label is not a number (that would be an IP address).
+/// Returns the ASCII form of a host name. The name must have a dot, and its last label must not be a number, as in an
+/// IP address.
 pub(crate) fn host_name(domain: &str) -> Result<String, Invalid> {
     let ascii = ascii_domain(domain).ok_or(EXPECTED)?;
     let (_, top) = ascii.rsplit_once('.').ok_or(EXPECTED)?;
     if top.bytes().all(|byte| byte.is_ascii_digit()) { Err(EXPECTED) } else { Ok(ascii) }
 }
 
-/// The ASCII form of a domain, with or without a dot.
+/// Returns the ASCII form of a domain, with or without a dot.
 pub(crate) fn ascii_domain(domain: &str) -> Option<String> {
     if domain.chars().any(char::is_control) {
         return None;
@@ -164,7 +167,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// An accepted address can be written into a header and into an SMTP command unchanged, and parses to itself.
+        /// An accepted address can be written unchanged into a header and an SMTP command, and parses to itself.
         #[test]
         fn what_is_accepted_is_harmless_and_parses_to_itself(text in "[ -~äß。\u{0}-\u{a0}\u{200b}\u{202e}]{0,30}(@[a-z.äß-]{0,20})?") {
             if let Ok(email) = text.parse::<Email>() {
@@ -210,7 +213,7 @@ mod tests {
             ("\u{202a}ada@example.com\u{202c}", "ada@example.com"),
             ("\u{2067}\u{61c}ada@example.com\u{180e}\u{2069}", "ada@example.com"),
             ("\u{2065}ada@example.com\u{2800}\u{e0001}", "ada@example.com"),
-            // Marks and letters that nobody sees are part of a name.
+            // Invisible marks and letters inside a name are kept.
             ("葛\u{e0100}城@example.jp", "葛\u{e0100}城@example.jp"),
             ("二〇二四@例子.中国", "二〇二四@xn--fsqu00a.xn--fiqs8s"),
             ("a..b@docomo.ne.jp", "a..b@docomo.ne.jp"),

@@ -5,8 +5,8 @@
 //!
 //! # Implementing `Entropy`
 //!
-//! Fill every byte. An implementation used in production must be unpredictable: a key's id is 74 random bits beside a
-//! timestamp. (Keys cannot be forged even when ids are guessed, because they carry a MAC; but ids must not repeat.)
+//! Fill every byte. An implementation used in production must be unpredictable: a key's id consists of a timestamp and
+//! 74 random bits. Ids must not repeat, but a guessed id does not help to forge a key, because a key carries a MAC.
 //!
 //! ```
 //! use delivery_core::Entropy;
@@ -24,13 +24,14 @@ use std::fmt::Debug;
 
 use rand::Rng;
 
-/// Where random bytes come from. See the [module documentation](self) for how to implement it.
+/// A source of random bytes. See the [module documentation](self) for how to implement it.
 pub trait Entropy: Debug + Send + Sync + 'static {
     /// Overwrites every byte of `bytes` with a random one.
     fn fill(&self, bytes: &mut [u8]);
 }
 
-/// The thread-local CSPRNG of the `rand` crate (ChaCha12, seeded and reseeded by the operating system): the default.
+/// The thread-local CSPRNG of the `rand` crate (ChaCha12, seeded and reseeded by the operating system), used by
+/// default.
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub struct SystemEntropy;
@@ -42,7 +43,7 @@ impl Entropy for SystemEntropy {
     }
 }
 
-/// A number in `0.0..1.0`, of 32 random bits.
+/// Returns a number in `0.0..1.0` with 32 random bits.
 pub(crate) fn fraction(entropy: &dyn Entropy) -> f64 {
     let mut bytes = [0; 4];
     entropy.fill(&mut bytes);

@@ -1,4 +1,4 @@
-//! The error codes of the API: code, HTTP status and a message that is safe to show to any client.
+//! The error codes of the API, each with an HTTP status and a message that is safe to show to any client.
 
 use std::fmt;
 
@@ -12,32 +12,32 @@ pub enum ErrorCode {
     InvalidParams,
     /// The key is not valid.
     InvalidKey,
-    /// A wrong webhook secret, a wrong or missing admin token.
+    /// The webhook secret is wrong, or the admin token is wrong or missing.
     Unauthorized,
     /// The key has expired.
     ExpiredKey,
-    /// The key's uses are spent.
+    /// All uses of the key are spent.
     ExceededUses,
     /// The key unlocks another product.
     WrongProduct,
-    /// The resource is not found.
+    /// The resource does not exist.
     NotFound,
-    /// The endpoint takes another method.
+    /// The endpoint does not accept this HTTP method.
     MethodNotAllowed,
-    /// The body is over the limit.
+    /// The body is larger than the endpoint accepts.
     PayloadTooLarge,
-    /// The body is not JSON.
+    /// The body is not `application/json` in UTF-8, or it is compressed.
     UnsupportedMediaType,
-    /// Too many requests.
+    /// The caller exceeded a rate limit.
     RateLimited,
-    /// An internal error of the service.
+    /// The service failed; the caller did nothing wrong.
     Internal,
     /// The database is unavailable, full, or shutting down.
     Unavailable,
 }
 
 impl ErrorCode {
-    /// Every code.
+    /// All codes.
     pub const ALL: [Self; 14] = [
         Self::MissingParams,
         Self::InvalidParams,
@@ -55,19 +55,19 @@ impl ErrorCode {
         Self::Unavailable,
     ];
 
-    /// The code on the wire.
+    /// Returns the code as the API writes it, such as `INVALID_KEY`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         self.row().0
     }
 
-    /// The HTTP status.
+    /// Returns the HTTP status that belongs to the code.
     #[must_use]
     pub fn status(self) -> u16 {
         self.row().1
     }
 
-    /// The default message, for errors without a more specific one.
+    /// Returns the default message, for errors without a more specific one.
     #[must_use]
     pub fn message(self) -> &'static str {
         self.row().2
@@ -101,13 +101,14 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// Formats an error with its causes, each once, for a log or an operator.
+/// Formats an error and its causes, separated by colons, for a log or an operator. A cause that the text already ends
+/// with is not repeated.
 #[must_use]
 pub fn explain(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |said, cause| {
         let cause = cause.to_string();
-        // Some libraries repeat their cause in their own words.
+        // Some errors already contain the text of their cause.
         if said.ends_with(&cause) { said } else { format!("{said}: {cause}") }
     })
 }

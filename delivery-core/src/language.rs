@@ -1,24 +1,24 @@
-//! The language of what buyers read.
+//! The language of e-mails to buyers.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::text::Invalid;
 
-/// A language of e-mails, such as `en` or `pt-br`: a tag by [BCP 47](https://www.rfc-editor.org/info/bcp47) of at most 35
-/// characters. It is kept in lower case, since tags are compared so.
+/// A language of e-mails, such as `en` or `pt-br`: a [BCP 47](https://www.rfc-editor.org/info/bcp47) tag of at most 35
+/// characters, kept in lower case because tags are compared without regard to case.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Language(String);
 
 impl Language {
-    /// The tag, in lower case.
+    /// Returns the tag in lower case.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The tag and what stands in for it, the closest first: `zh-hant-tw`, `zh-hant`, `zh`, as
-    /// [RFC 4647](https://www.rfc-editor.org/rfc/rfc4647#section-3.4) looks languages up.
+    /// Returns the tag and its fallbacks, the closest first, such as `zh-hant-tw`, `zh-hant`, `zh`: the lookup of
+    /// [RFC 4647](https://www.rfc-editor.org/rfc/rfc4647#section-3.4).
     pub fn lookup(&self) -> impl Iterator<Item = &str> {
         std::iter::successors(Some(self.as_str()), |tag| tag.rsplit_once('-').map(|(shorter, _)| shorter))
     }

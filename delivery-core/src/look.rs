@@ -30,7 +30,7 @@ use crate::text::{Invalid, line};
 const SCRIPT: &str = include_str!("look/key.js");
 const STYLE: &str = include_str!("look/style.css");
 
-/// The look of the pages. The default is a shop called "Digital Delivery" in blue.
+/// What the pages look like. The default is a shop called "Digital Delivery" in blue.
 #[derive(Clone)]
 pub struct Look {
     name: String,
@@ -57,7 +57,8 @@ impl Look {
         }
     }
 
-    /// Sets the colour of buttons and links. Where it is too light or too dark to read, the pages use a shade of it.
+    /// Sets the colour of buttons and links. Where the colour is too light or too dark to read, the pages use another
+    /// shade of it.
     #[must_use]
     pub fn colour(self, colour: Colour) -> Self {
         Self { colour, ..self }

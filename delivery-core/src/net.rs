@@ -1,4 +1,4 @@
-//! Reaching other machines at whichever of their addresses answers.
+//! Connects to other machines, at whichever of their addresses responds first.
 
 use std::future::Future;
 use std::io;
@@ -10,7 +10,8 @@ use futures_util::stream::FuturesUnordered;
 use tokio::net::lookup_host;
 use tokio::time::sleep;
 
-/// Connects to a host. Each of its addresses is tried, the next one a moment after the one before it: RFC 8305.
+/// Connects to a host. Tries its addresses one after the other, each with a short head start before the next (RFC
+/// 8305).
 #[cfg(feature = "smtp")]
 pub(crate) async fn connect(host: &str, port: u16) -> io::Result<tokio::net::TcpStream> {
     connect_to_any(addresses(host, port).await?).await
@@ -18,7 +19,7 @@ pub(crate) async fn connect(host: &str, port: u16) -> io::Result<tokio::net::Tcp
 
 #[cfg(feature = "smtp")]
 async fn connect_to_any(addresses: Vec<SocketAddr>) -> io::Result<tokio::net::TcpStream> {
-    /// RFC 8305, 8: the recommended delay.
+    /// The delay that RFC 8305, section 8, recommends.
     const HEAD_START: Duration = Duration::from_millis(250);
     let mut addresses = addresses.into_iter();
     let nowhere = || io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
@@ -26,13 +27,13 @@ async fn connect_to_any(addresses: Vec<SocketAddr>) -> io::Result<tokio::net::Tc
     race(HEAD_START, first, addresses, tokio::net::TcpStream::connect).await
 }
 
-/// The addresses of a host, IPv4 and IPv6 in turn.
+/// Returns the addresses of a host, alternating between IPv4 and IPv6.
 pub(crate) async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-    // A URL has an IPv6 address in brackets.
+    // In a URL, an IPv6 address stands in brackets.
     Ok(in_turn(lookup_host((host.trim_matches(['[', ']']), port)).await?.collect()))
 }
 
-/// The same addresses, the two families in turn. The first one stays the first.
+/// Reorders addresses so that the two families alternate. The first address stays first.
 fn in_turn(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let is_v6 = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (same, other): (Vec<_>, Vec<_>) = addresses.into_iter().partition(|address| address.is_ipv6() == is_v6);
@@ -46,8 +47,8 @@ fn in_turn(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     ordered
 }
 
-/// The first success of all attempts. The next attempt begins after a head start, or at once when one has failed. Where all
-/// fail, the error is that of the first failure.
+/// Returns the result of the first attempt that succeeds. The next attempt starts after `head_start`, or as soon as an
+/// attempt fails. If all attempts fail, returns the error of the first failure.
 pub(crate) async fn race<C, T, E, F: Future<Output = Result<T, E>>>(
     head_start: Duration,
     first: C,
@@ -87,7 +88,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_first_that_answers_wins_and_a_dead_one_holds_nobody_up() {
         const HEAD_START: Duration = Duration::from_millis(250);
-        // What each candidate does: it is silent, fails, or answers, so many milliseconds after its start.
+        // What an attempt does: it never ends, fails or succeeds; and after how many milliseconds.
         type Does = (Option<Result<&'static str, &'static str>>, u64);
         let attempt = |(does, after): Does| async move {
             sleep(Duration::from_millis(after)).await;
@@ -109,7 +110,7 @@ mod tests {
             let begin = tokio::time::Instant::now();
             let (first, others) = candidates.split_first().unwrap();
             assert_eq!(race(HEAD_START, *first, others.iter().copied(), attempt).await, expected);
-            // Each timer of tokio may be a millisecond late.
+            // Each Tokio timer may be a millisecond late.
             let waited = begin.elapsed().as_millis();
             assert!((after..after + 10).contains(&waited), "{expected:?} after {waited} ms");
         }
@@ -120,7 +121,7 @@ mod tests {
     async fn a_host_is_reached_at_whichever_of_its_addresses_listens() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let there = listener.local_addr().unwrap();
-        // Nobody listens at this one.
+        // Nothing listens at this address.
         let dead = SocketAddr::from(([127, 0, 0, 2], there.port()));
         for addresses in [vec![there], vec![there, dead], vec![dead, there], vec![dead, dead, there]] {
             let reached = connect_to_any(addresses).await.unwrap();

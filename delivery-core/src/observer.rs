@@ -1,9 +1,10 @@
-//! Telling the host what has happened.
+//! Tells the host application what has happened.
 //!
-//! An [`Observer`] is told of each event after the commit that made it true. It runs in a thread of its own, behind a queue of
-//! [`QUEUE`] events: a slow observer delays nobody. When the queue is full, events are dropped and
-//! [counted](crate::Delivery::dropped_events). An event is told at most once, and those that wait when the process dies are lost:
-//! what must not be lost belongs into the host's own transaction.
+//! An [`Observer`] is told of each event after the commit that made it true. Observers run in a thread of their own,
+//! behind a queue of [`QUEUE`] events, so that a slow observer delays no request. When the queue is full, events are
+//! dropped and [counted](crate::Delivery::dropped_events). Each event is delivered at most once, and events that wait
+//! in the queue are lost when the process dies. Work that must not be lost belongs in the host application's own
+//! transaction.
 //!
 //! ```
 //! use delivery_core::observer::{Event, Observer};
@@ -39,81 +40,81 @@ use crate::ledger::MessageKind;
 use crate::telemetry;
 use crate::throttle::Throttle;
 
-/// How many events may wait for the observers: some seconds of a busy server, in a few megabytes.
+/// How many events may wait for the observers: what a busy server produces in some seconds, a few megabytes.
 pub const QUEUE: usize = 16_384;
 
-/// How long to wait with a flush while the queue is full.
+/// How long a flush waits before it tries again, while the queue is full.
 const FLUSH_AGAIN: Duration = Duration::from_millis(5);
 
-/// Something that has happened. More kinds come with later versions.
+/// Something that has happened. Later versions may add kinds.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Event {
-    /// A key was issued: for an order, by hand, or in a transaction of the host's that it told of as
-    /// [committed](crate::Delivery::committed).
+    /// A key was issued: for an order, by hand, or in a transaction of the host application, once it has called
+    /// [`committed`](crate::Delivery::committed).
     Issued {
-        /// The key.
+        /// The new key.
         key: Key,
     },
     /// A use was counted.
     Used {
-        /// The key after it.
+        /// The key after the use.
         key: Key,
     },
-    /// A key was refused, with the code that the API answers with.
+    /// A key was refused, with the error code of the response.
     Refused {
-        /// Which key; `None` for a text that was not signed here.
+        /// The key's id; `None` for a text that this service did not sign.
         key: Option<KeyId>,
-        /// Why.
+        /// The reason.
         code: ErrorCode,
     },
     /// A key was revoked.
     Revoked {
-        /// The key after it.
+        /// The key after the revocation.
         key: Key,
     },
     /// A revocation was lifted.
     Restored {
-        /// The key after it.
+        /// The key after the change.
         key: Key,
     },
-    /// A key has other terms.
+    /// A key's terms were changed.
     TermsChanged {
-        /// The key after it.
+        /// The key with its new terms.
         key: Key,
     },
     /// The address of a key's buyer was corrected.
     EmailChanged {
-        /// The key after it.
+        /// The key with the new address.
         key: Key,
     },
-    /// A mail server took an e-mail, or a receiver a webhook.
+    /// A mail server accepted an e-mail, or a receiver accepted a webhook.
     MessageSent {
-        /// The key it is about.
+        /// The key that the message is about.
         key: KeyId,
-        /// What it says.
+        /// The kind of the message.
         kind: MessageKind,
-        /// At which attempt, from 1.
+        /// The number of the successful attempt, from 1.
         attempt: u32,
     },
-    /// An e-mail or a webhook was given up.
+    /// An e-mail or a webhook failed and will not be retried.
     MessageFailed {
-        /// The key it is about.
+        /// The key that the message is about.
         key: KeyId,
-        /// What it says.
+        /// The kind of the message.
         kind: MessageKind,
-        /// Why, without secrets.
+        /// The reason, without secrets.
         reason: String,
     },
 }
 
-/// Is told of events. A panic is caught and logged; the next event is told all the same.
+/// Receives events. A panic in an observer is caught and logged; later events are still delivered.
 pub trait Observer: Debug + Send + Sync + 'static {
-    /// Takes note of `event`. Events of one server come in the order in which it learned of them.
+    /// Handles `event`. Events of one server arrive in the order in which that server learned of them.
     fn observe(&self, event: &Event);
 }
 
-/// The queue to the observers; without any, nothing is done.
+/// The queue to the observers; `None` if there are no observers.
 #[derive(Clone, Default)]
 pub(crate) struct Observers(Option<Arc<Queue>>);
 
@@ -124,7 +125,7 @@ struct Queue {
 
 enum Told {
     Event(Event),
-    /// All before it were told.
+    /// Is answered once all earlier events have been handled.
     Flush(oneshot::Sender<()>),
 }
 
@@ -145,7 +146,7 @@ impl Observers {
         Self(Some(Arc::new(Queue { sender, dropped: AtomicU64::new(0) })))
     }
 
-    /// Tells of an event, which is made only if somebody wants to know.
+    /// Queues the event that `event` returns. Without observers, `event` is not called.
     pub(crate) fn tell(&self, event: impl FnOnce() -> Event) {
         static DROPPED: Throttle = Throttle::new();
         let Some(queue) = &self.0 else { return };
@@ -166,7 +167,7 @@ impl Observers {
         self.0.as_ref().map_or(0, |queue| queue.dropped.load(Ordering::Relaxed))
     }
 
-    /// Waits until the events so far were told.
+    /// Waits until the observers have handled all events that were queued before.
     pub(crate) async fn flush(&self) {
         let Some(queue) = &self.0 else { return };
         let (told, flushed) = oneshot::channel();
@@ -176,7 +177,7 @@ impl Observers {
             told = back;
             tokio::time::sleep(FLUSH_AGAIN).await;
         }
-        // An error means that there is no thread.
+        // An error means that the thread could not be started.
         let _ = flushed.await;
     }
 }
@@ -186,7 +187,7 @@ fn tell(observers: &[Arc<dyn Observer>], events: &Receiver<Told>) {
         let event = match told {
             Told::Event(event) => event,
             Told::Flush(flushed) => {
-                // Nobody may be waiting any more.
+                // The caller of `flush` may have been cancelled.
                 let _ = flushed.send(());
                 continue;
             }

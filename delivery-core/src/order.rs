@@ -6,26 +6,27 @@ use crate::email::Email;
 use crate::product::ProductId;
 
 crate::text::line_type! {
-    /// A commerce platform's own number for an order: 1 to 255 characters without control characters, compared exactly.
+    /// The number that a commerce platform gives an order: 1 to 255 characters without control characters, compared
+    /// exactly.
     OrderId, 255
 }
 
 crate::text::line_type! {
-    /// Which platform an order number comes from, so that two platforms can use the same number: 1 to 64 characters without
-    /// control characters.
+    /// The platform that an order number comes from, so that two platforms can use the same number: 1 to 64 characters
+    /// without control characters.
     Source, 64
 }
 
-/// Identifies one order, however often and through whatever channel it is reported.
+/// Identifies one order, no matter how often and through which channel it is reported.
 ///
-/// Together with the product it identifies a purchase: at most one key is ever issued for each (source, order,
+/// An order reference and a product identify a purchase: at most one key is ever issued for each (source, order,
 /// product).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "a pair; a host writes it as a literal")]
 pub struct OrderRef {
-    /// The platform.
+    /// The platform that the order comes from.
     pub source: Source,
-    /// The platform's number.
+    /// The platform's number for the order.
     pub id: OrderId,
 }
 
@@ -33,11 +34,11 @@ pub struct OrderRef {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "what a webhook carries; a host writes it as a literal")]
 pub struct Order {
-    /// Which order.
+    /// The identity of the order.
     pub reference: OrderRef,
-    /// What was bought.
+    /// The product that was bought.
     pub product: ProductId,
-    /// Who bought it.
+    /// The buyer's address.
     pub email: Email,
 }
 
@@ -46,7 +47,7 @@ impl Source {
         Self(platform.into())
     }
 
-    /// Orders that come through `POST /api/webhook/order`.
+    /// Returns the source of orders that arrive at `POST /api/webhook/order`.
     #[must_use]
     pub fn webhook() -> Self {
         Self("webhook".into())

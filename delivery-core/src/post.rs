@@ -6,7 +6,7 @@ use crate::clock::whole_seconds;
 use crate::product::checked_content;
 use crate::text::{Invalid, line};
 
-/// A post's number: 1 or more, given by the catalog.
+/// A post's number, 1 or more, assigned by the catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PostId(i64);
 
@@ -23,7 +23,7 @@ pub struct NewPost {
     published_at: DateTime<Utc>,
 }
 
-/// A post under its number.
+/// A post with its number.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Post {
     id: PostId,
@@ -31,16 +31,16 @@ pub struct Post {
 }
 
 impl PostId {
-    /// Reads a post's number.
+    /// Makes a post's number from an integer.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] below 1.
+    /// [`Invalid`] if `id` is less than 1.
     pub fn new(id: i64) -> Result<Self, Invalid> {
         if id >= 1 { Ok(Self(id)) } else { Err(Invalid::expected("must be an integer of 1 or more")) }
     }
 
-    /// The number, 1 or more.
+    /// Returns the number, 1 or more.
     #[must_use]
     pub fn get(self) -> i64 {
         self.0
@@ -48,7 +48,7 @@ impl PostId {
 }
 
 impl Category {
-    /// Reads a category.
+    /// Checks the name of a category.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl Category {
         }
     }
 
-    /// The category's name.
+    /// Returns the category's name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -70,7 +70,8 @@ impl Category {
 }
 
 impl NewPost {
-    /// A post that is published at `published_at`, rounded down to whole seconds. It is not listed before that time.
+    /// Makes a post that is published at `published_at`, rounded down to whole seconds. The post is not listed before
+    /// that time.
     ///
     /// # Errors
     ///
@@ -83,7 +84,7 @@ impl NewPost {
         Ok(Self { title, category, content: String::new(), published_at: whole_seconds(published_at) })
     }
 
-    /// Sets the title, by the rule of [`new`](Self::new).
+    /// Sets the title, which must satisfy the same rule as in [`new`](Self::new).
     ///
     /// # Errors
     ///
@@ -100,18 +101,18 @@ impl NewPost {
         self
     }
 
-    /// Sets when it is published, rounded down to whole seconds.
+    /// Sets when the post is published, rounded down to whole seconds.
     #[must_use]
     pub fn published_at(mut self, published_at: DateTime<Utc>) -> Self {
         self.published_at = whole_seconds(published_at);
         self
     }
 
-    /// Sets the text: at most 1 MiB, no control characters but line breaks and tabs.
+    /// Sets the text: at most 1 MiB, no control characters except line breaks and tabs.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] for anything else.
+    /// [`Invalid`] for any other text.
     pub fn content(mut self, content: impl Into<String>) -> Result<Self, Invalid> {
         self.content = checked_content(content.into())?;
         Ok(self)
@@ -119,43 +120,43 @@ impl NewPost {
 }
 
 impl Post {
-    /// A post under its number.
+    /// Makes a post from its number and its content.
     #[must_use]
     pub fn new(id: PostId, facts: NewPost) -> Self {
         Self { id, facts }
     }
 
-    /// What it says, without its number.
+    /// Returns everything but the number.
     #[must_use]
     pub fn facts(&self) -> &NewPost {
         &self.facts
     }
 
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub fn id(&self) -> PostId {
         self.id
     }
 
-    /// The title, one line.
+    /// Returns the title, which is one line.
     #[must_use]
     pub fn title(&self) -> &str {
         &self.facts.title
     }
 
-    /// The category.
+    /// Returns the category.
     #[must_use]
     pub fn category(&self) -> &Category {
         &self.facts.category
     }
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn content(&self) -> &str {
         &self.facts.content
     }
 
-    /// When it is, or was, published.
+    /// Returns when the post is, or was, published.
     #[must_use]
     pub fn published_at(&self) -> DateTime<Utc> {
         self.facts.published_at

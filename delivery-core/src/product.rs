@@ -18,7 +18,7 @@ use crate::text::{Invalid, line, prose};
 /// The largest content of a product or post, in bytes: 1 MiB.
 pub const MAX_CONTENT: usize = 1 << 20;
 
-/// A product's number: 1 or more.
+/// A product's number, 1 or more, assigned by the catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProductId(i64);
 
@@ -39,7 +39,7 @@ pub struct NewProduct {
 /// A product that can be sold and fetched.
 ///
 /// A catalog should return the same `Arc<Product>` each time where possible: the product caches its encoded response,
-/// so that a fetch copies no content.
+/// so that a fetch does not copy the content.
 #[derive(Debug, Clone)]
 pub struct Product {
     id: ProductId,
@@ -48,24 +48,24 @@ pub struct Product {
     encoded: OnceLock<Bytes>,
 }
 
-/// A product as a list shows it: without its content.
+/// A product without its content, as lists show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it")]
 pub struct Listing {
-    /// The number.
+    /// The product's number.
     pub id: ProductId,
-    /// The name.
+    /// The product's name.
     pub name: String,
     /// The description; may be empty.
     pub description: String,
-    /// The type.
+    /// The product's type, such as `digital`.
     pub kind: String,
-    /// The price.
+    /// The product's price.
     pub price: Price,
 }
 
 impl Listing {
-    /// The entry of `product` in a list.
+    /// Returns the list entry for `product`.
     #[must_use]
     pub fn of(product: &Product) -> Self {
         Self {
@@ -79,16 +79,16 @@ impl Listing {
 }
 
 impl ProductId {
-    /// Reads a product's number.
+    /// Makes a product's number from an integer.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] below 1.
+    /// [`Invalid`] if `id` is less than 1.
     pub fn new(id: i64) -> Result<Self, Invalid> {
         if id >= 1 { Ok(Self(id)) } else { Err(Invalid::expected("must be an integer of 1 or more")) }
     }
 
-    /// The number, 1 or more.
+    /// Returns the number, 1 or more.
     #[must_use]
     pub fn get(self) -> i64 {
         self.0
@@ -102,14 +102,13 @@ impl fmt::Display for ProductId {
 }
 
 impl NewProduct {
-    /// A digital product without description, free of charge, on the host's default terms.
+    /// Makes a product of type `digital` without description and content, free of charge, with the default terms.
     ///
-    /// `name` has 1 to 200 characters and no control characters; `content`, usually Markdown, has 1 byte to
-    /// [`MAX_CONTENT`] and no control characters but line breaks and tabs.
+    /// `name` has 1 to 200 characters and no control characters. Set the content with [`content`](Self::content).
     ///
     /// # Errors
     ///
-    /// [`Invalid`] if `name` breaks this rule. [`content`](Self::content) checks `content`.
+    /// [`Invalid`] for any other name.
     pub fn new(name: impl Into<String>) -> Result<Self, Invalid> {
         let name = name.into();
         if !line(&name, 1, 200) {
@@ -129,12 +128,11 @@ impl NewProduct {
         })
     }
 
-    /// Whether this is its name.
     pub(crate) fn is_called(&self, name: &str) -> bool {
         self.name == name
     }
 
-    /// Sets the name, by the rule of [`new`](Self::new).
+    /// Sets the name, which must satisfy the same rule as in [`new`](Self::new).
     ///
     /// # Errors
     ///
@@ -144,21 +142,22 @@ impl NewProduct {
         Ok(self)
     }
 
-    /// Sets what the buyer gets: at most [`MAX_CONTENT`] bytes, no control characters but line breaks and tabs.
+    /// Sets the content that the buyer gets, usually Markdown: at most [`MAX_CONTENT`] bytes, no control characters
+    /// except line breaks and tabs.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] for anything else.
+    /// [`Invalid`] for any other text.
     pub fn content(mut self, content: impl Into<String>) -> Result<Self, Invalid> {
         self.content = checked_content(content.into())?;
         Ok(self)
     }
 
-    /// Sets the description: at most 2,000 characters, no control characters but line breaks and tabs.
+    /// Sets the description: at most 2,000 characters, no control characters except line breaks and tabs.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] for anything else.
+    /// [`Invalid`] for any other text.
     pub fn description(mut self, description: impl Into<String>) -> Result<Self, Invalid> {
         self.description = description.into();
         if self.description.chars().count() <= 2000 && prose(&self.description) {
@@ -172,7 +171,7 @@ impl NewProduct {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] for anything else.
+    /// [`Invalid`] for any other text.
     pub fn kind(mut self, kind: impl Into<String>) -> Result<Self, Invalid> {
         self.kind = kind.into();
         if line(&self.kind, 1, 64) {
@@ -196,26 +195,27 @@ impl NewProduct {
         self
     }
 
-    /// Sets the language of e-mails about it; by default the shop's.
+    /// Sets the language of e-mails about the product. The default is the shop's language.
     #[must_use]
     pub fn language(mut self, language: Language) -> Self {
         self.language = Some(language);
         self
     }
 
-    /// Sets what the host calls it. No two products of a store are called the same.
+    /// Sets the host application's own name for the product. No two products of a store may have the same name.
     #[must_use]
     pub fn host_ref(mut self, host_ref: HostRef) -> Self {
         self.host_ref = Some(host_ref);
         self
     }
 
-    /// Whether it has names on platforms.
+    /// Whether the product has names on commerce platforms.
     pub(crate) fn has_names(&self) -> bool {
         !self.refs.is_empty()
     }
 
-    /// Sets what commerce platforms call it. No two products of a store have the same name on one platform.
+    /// Sets the names that commerce platforms use for the product. On one platform, no two products of a store may have
+    /// the same name.
     #[must_use]
     pub fn refs(mut self, refs: Refs) -> Self {
         self.refs = refs;
@@ -224,93 +224,93 @@ impl NewProduct {
 }
 
 impl Product {
-    /// A product under its number.
+    /// Makes a product from its number and its facts. It is not archived.
     #[must_use]
     pub fn new(id: ProductId, facts: NewProduct) -> Self {
         Self { id, facts, is_archived: false, encoded: OnceLock::new() }
     }
 
-    /// The same product, archived or not.
+    /// Returns the product with `is_archived` set.
     #[must_use]
     pub fn archived(self, is_archived: bool) -> Self {
         Self { is_archived, ..self }
     }
 
-    /// Whether the product is archived. An archived product is no longer listed or sold, but is still served to keys
-    /// that were sold before.
+    /// Returns whether the product is archived. An archived product is no longer listed or sold, but keys that were
+    /// sold before can still fetch it.
     #[must_use]
     pub fn is_archived(&self) -> bool {
         self.is_archived
     }
 
-    /// What it says, without its number.
+    /// Returns everything but the number and whether the product is archived.
     #[must_use]
     pub fn facts(&self) -> &NewProduct {
         &self.facts
     }
 
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub fn id(&self) -> ProductId {
         self.id
     }
 
-    /// The name, one line.
+    /// Returns the name, which is one line.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.facts.name
     }
 
-    /// The description; may be empty.
+    /// Returns the description; may be empty.
     #[must_use]
     pub fn description(&self) -> &str {
         &self.facts.description
     }
 
-    /// The type, called `type` on the wire.
+    /// Returns the type, called `type` in the API.
     #[must_use]
     pub fn kind(&self) -> &str {
         &self.facts.kind
     }
 
-    /// What the buyer gets.
+    /// Returns the content that the buyer gets.
     #[must_use]
     pub fn content(&self) -> &str {
         &self.facts.content
     }
 
-    /// The price.
+    /// Returns the price.
     #[must_use]
     pub fn price(&self) -> Price {
         self.facts.price
     }
 
-    /// The terms of the keys issued for this product, as far as it has its own.
+    /// Returns the terms of the keys issued for this product. The default terms apply where a term is unset.
     #[must_use]
     pub fn terms(&self) -> OwnTerms {
         self.facts.terms
     }
 
-    /// The language of e-mails about it, if it is not the shop's.
+    /// Returns the language of e-mails about the product; `None` for the shop's language.
     #[must_use]
     pub fn language(&self) -> Option<&Language> {
         self.facts.language.as_ref()
     }
 
-    /// What the host calls it, if the host said so.
+    /// Returns the host application's own name for the product, if it has set one.
     #[must_use]
     pub fn host_ref(&self) -> Option<&HostRef> {
         self.facts.host_ref.as_ref()
     }
 
-    /// What commerce platforms call it.
+    /// Returns the names that commerce platforms use for the product.
     #[must_use]
     pub fn refs(&self) -> &Refs {
         &self.facts.refs
     }
 
-    /// The encoded response for this product, created on first use and cached: escaping 2 KB costs half as much as a
-    /// request.
+    /// Returns the encoded response for this product. It is created on first use and cached, because escaping 2 KB
+    /// costs half as much as a request.
     pub(crate) fn encoded(&self, encode: impl FnOnce(&Self) -> Bytes) -> Bytes {
         self.encoded.get_or_init(|| encode(self)).clone()
     }
@@ -324,7 +324,7 @@ impl PartialEq for Product {
 
 impl Eq for Product {}
 
-/// The rule for the content of products and posts.
+/// Checks the content of a product or a post.
 pub(crate) fn checked_content(content: String) -> Result<String, Invalid> {
     if content.len() <= MAX_CONTENT && prose(&content) {
         Ok(content)

@@ -1,7 +1,7 @@
-//! Words from outside, such as a platform's order number or a panic's message, without keys and e-mail addresses.
+//! Hides keys and e-mail addresses in text from outside, such as a platform's order number or the message of a panic.
 //!
-//! Either may be encoded. They are looked for in the text as people would read it ([`decoded`]), and hidden where they stand in
-//! the text as it came. What a mail server says is not cleaned but left out: `mail::smtp` repeats its codes alone.
+//! Keys and addresses may be encoded. They are searched for in the [decoded] text and hidden at their places in the
+//! original text. The replies of mail servers do not pass through here: `mail::smtp` repeats only their codes.
 
 mod address;
 mod decoded;
@@ -13,10 +13,10 @@ use tokio::task::JoinError;
 
 use self::decoded::Glyph;
 
-/// `text` with `…` in the place of each key, whatever its prefix, and of each e-mail address. Control characters become spaces,
-/// since not every database keeps them.
+/// Replaces each key, whatever its prefix, and each e-mail address in `text` by `…`. Control characters become spaces,
+/// because not every database stores them.
 ///
-/// For what comes from outside, such as a mail provider's answer or a panic's message, on its way to a log:
+/// Use it for text from outside that goes to a log, such as the response of a mail provider or the message of a panic:
 ///
 /// ```
 /// use delivery_core::redacted;
@@ -24,9 +24,10 @@ use self::decoded::Glyph;
 /// assert_eq!(redacted("550 <ada@example.com>: unknown"), "550 <…>: unknown");
 /// ```
 ///
-/// Also hidden are keys and addresses in capitals, in quoted-printable, percent-encoded, with HTML's entities, or with characters
-/// that nobody sees, and keys whose end is missing. Not hidden are those that were altered further, such as a key in groups of four
-/// symbols, in base64 or with a blank inside: do not log what may hold such. The digits of a digest stay.
+/// Also hidden are keys and addresses in capitals, in quoted-printable or percent-encoding, with HTML entities or with
+/// invisible characters, and keys whose end is missing. Keys and addresses that were altered further are not hidden,
+/// for example a key in base64, in groups of four symbols, or with a blank inside: do not log text that may contain
+/// them. Hexadecimal digests are not hidden.
 #[must_use]
 pub fn redacted(text: &str) -> String {
     let glyphs = decoded::glyphs(text);
@@ -36,7 +37,7 @@ pub fn redacted(text: &str) -> String {
     hidden.sort_unstable_by_key(|place| place.start);
     let (mut shown, mut end) = (String::with_capacity(text.len()), 0);
     for place in hidden {
-        // What overlaps is one.
+        // Overlapping places become one `…`.
         if place.start >= end {
             shown.push_str(text.get(end..place.start).unwrap_or_default());
             shown.push('…');
@@ -47,12 +48,12 @@ pub fn redacted(text: &str) -> String {
     shown.replace(char::is_control, " ")
 }
 
-/// Why a task has ended. A panic's message may quote anything.
+/// Returns why a task has ended, redacted, because the message of a panic may quote anything.
 pub(crate) fn why(ended: &JoinError) -> String {
     redacted(&ended.to_string())
 }
 
-/// The bytes of the text that stand for some of its characters.
+/// Returns the bytes of the original text that the glyphs in `range` stand for.
 fn place(glyphs: &[Glyph], range: Range<usize>) -> Option<Range<usize>> {
     let glyphs = glyphs.get(range)?;
     Some(glyphs.first()?.at.start..glyphs.last()?.at.end)
@@ -70,7 +71,7 @@ mod tests {
     #[tokio::test]
     async fn a_panic_tells_nobodys_address() {
         fn panics() {
-            // Without the hook, which would print it.
+            // `resume_unwind` does not call the panic hook, which would print the message.
             std::panic::resume_unwind(Box::new("no row of ada@example.com"));
         }
         let said = why(&tokio::spawn(async { panics() }).await.unwrap_err());
@@ -120,7 +121,7 @@ mod tests {
         }
     }
 
-    /// Each character written by `write`.
+    /// Writes each character of `key` with `write`.
     fn each(key: &str, write: impl Fn(&mut String, char)) -> String {
         key.chars().fold(String::new(), |mut text, c| {
             write(&mut text, c);
@@ -128,7 +129,7 @@ mod tests {
         })
     }
 
-    /// A key as it may be quoted.
+    /// Returns the ways in which a key may be quoted.
     fn altered(key: &str) -> Vec<String> {
         let mut all = vec![
             key.to_owned(),

@@ -9,10 +9,11 @@ use zeroize::Zeroizing;
 
 use crate::text::Invalid;
 
-/// The shortest secret that is accepted, in characters.
+/// The shortest accepted secret, in characters.
 pub const MIN_SECRET: usize = 16;
 
-/// The bits of a secret that cannot be found by guessing, with a margin: NIST SP 800-131A requires 112 bits for a key.
+/// An estimate below this number of bits means that a secret may be guessable. NIST SP 800-131A requires 112 bits for a
+/// key, which leaves a margin.
 const STRONG: f64 = 112.0;
 
 const EXPECTED: Invalid = Invalid::expected("must be at least 16 characters without control characters");
@@ -25,12 +26,12 @@ pub struct WebhookSecret(Digested);
 #[derive(Clone)]
 pub struct AdminToken(Digested);
 
-/// A secret that keys are signed with; zeroised when dropped.
+/// A secret that signs keys. It is zeroised when dropped.
 #[derive(Clone)]
 pub struct SigningSecret(Zeroizing<String>);
 
-/// A secret of which only the SHA-256 digest is kept: comparing digests takes the same time for secrets of any length,
-/// wherever they differ.
+/// A secret of which only the SHA-256 digest is kept. Comparing digests takes the same time, whatever the length of the
+/// presented secret and wherever it differs.
 #[derive(Clone)]
 struct Digested([u8; 32]);
 
@@ -50,7 +51,7 @@ fn acceptable(secret: &str) -> bool {
 }
 
 impl WebhookSecret {
-    /// Whether this is the secret; constant time.
+    /// Compares `presented` with the secret, in constant time.
     #[must_use]
     pub fn matches(&self, presented: &str) -> bool {
         self.0.matches(presented.as_bytes())
@@ -58,13 +59,13 @@ impl WebhookSecret {
 }
 
 impl AdminToken {
-    /// Whether this is the token; constant time.
+    /// Compares `presented` with the token, in constant time.
     #[must_use]
     pub fn matches(&self, presented: &[u8]) -> bool {
         self.0.matches(presented)
     }
 
-    /// The SHA-256 digest of the token.
+    /// Returns the SHA-256 digest of the token.
     #[cfg(feature = "pages")]
     pub(crate) fn digest(&self) -> &[u8; 32] {
         &self.0.0
@@ -76,7 +77,7 @@ impl AdminToken {
 }
 
 impl SigningSecret {
-    /// The secret itself, for deriving keys from it.
+    /// Returns the secret itself, to derive keys from it.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -84,9 +85,9 @@ impl SigningSecret {
 }
 
 impl SigningSecret {
-    /// Whether the secret may have fewer than [`STRONG`] bits. The estimate is its length times the base-2 logarithm of
-    /// its number of distinct characters. The estimate is too high for words and dates, and too low for a short random
-    /// text.
+    /// Estimates whether the secret has fewer than [`STRONG`] bits. The estimate is the secret's length times the
+    /// base-2 logarithm of its number of distinct characters. It is too high for words and dates, and too low for a
+    /// short random text.
     pub(crate) fn is_guessable(&self) -> bool {
         let distinct: std::collections::HashSet<char> = self.0.chars().collect();
         let bits = self.0.chars().map(|_| f64::from(u32::try_from(distinct.len()).unwrap_or(u32::MAX)).log2());

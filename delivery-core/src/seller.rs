@@ -1,13 +1,14 @@
 //! Who may call the seller's endpoints.
 //!
-//! An [`AdminToken`] lets in whoever sends it. A host whose sellers sign in already implements [`Seller`] on that instead:
+//! An [`AdminToken`] admits every caller that presents it. If a host application already signs its sellers in, it
+//! implements [`Seller`] instead:
 //!
 //! ```
 //! use async_trait::async_trait;
 //! use delivery_core::key::Actor;
 //! use delivery_core::seller::{Head, Seller};
 //!
-//! /// Whom the host's own middleware has signed in, as it leaves it with the request.
+//! /// The user that the host application's middleware has signed in and put into the request's extensions.
 //! #[derive(Clone)]
 //! struct User { name: String, is_staff: bool }
 //!
@@ -35,32 +36,34 @@ pub use self::tokens::AdminTokens;
 use crate::key::Actor;
 use crate::secret::AdminToken;
 
-/// Tells who a caller of the seller's endpoints is.
+/// Identifies the caller of a seller endpoint.
 ///
-/// A host that goes by cookies must refuse requests from other sites itself: the endpoints take JSON alone, which a form of
-/// another site cannot send, and check no `Origin`.
+/// An implementation that relies on cookies must itself refuse requests from other sites. The endpoints do not check
+/// `Origin`. They accept only JSON, which an HTML form on another site cannot send.
 #[async_trait]
 pub trait Seller: Debug + Send + Sync + 'static {
-    /// Who the caller is, for the audit log; `None` to answer 401. Called after the limit per address. It must not tell
-    /// callers apart by the time it takes.
+    /// Returns who the caller is, for the audit log; `None` for a 401 response. It is called after the rate limit per
+    /// client address. The time it takes must not reveal anything about the caller.
     async fn authenticate(&self, head: &Head<'_>) -> Option<Actor>;
 
-    /// The tokens that open the pages of the desk, whose sign-in form takes one of them. `None`, unless said otherwise: whoever is
-    /// [authenticated](Self::authenticate) is at the desk, and signs in and out where the host says.
+    /// Returns the tokens that the desk's sign-in form accepts. With `None`, the default, the desk has no sign-in form:
+    /// it admits every caller that [`authenticate`](Self::authenticate) accepts, and the host application signs sellers
+    /// in and out.
     fn tokens(&self) -> Option<AdminTokens> {
         None
     }
 }
 
-/// What is known of a caller.
+/// The head of a request, from which a seller is identified.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Head<'c> {
     /// The header fields, in the order sent.
     pub headers: &'c HeaderMap,
-    /// What the host's middleware left with the request. Rocket has no such thing: it is empty there.
+    /// What the host application's middleware has attached to the request. It is empty with Rocket, which has no such
+    /// extensions.
     pub extensions: &'c Extensions,
-    /// The address at the other end of the connection; `None` if the host does not know it.
+    /// The address at the other end of the connection; `None` if the host application does not know it.
     pub peer: Option<IpAddr>,
 }
 
@@ -69,8 +72,8 @@ impl<'c> Head<'c> {
         Self { headers, extensions, peer }
     }
 
-    /// The token of `Authorization: Bearer`. `None` for another scheme, for none, and for two: a caller cannot tell them
-    /// apart.
+    /// Returns the token of an `Authorization: Bearer` header; `None` if the header is missing, comes twice, or has
+    /// another scheme.
     #[must_use]
     pub fn bearer(&self) -> Option<&'c str> {
         let mut values = self.headers.get_all(header::AUTHORIZATION).iter();

@@ -1,5 +1,5 @@
 //! Locks, atomics and channels: those of the standard library and Tokio or, with `--cfg shuttle`, those of a scheduler
-//! that tries one interleaving after the other. To run such tests:
+//! that runs a test in many interleavings. To run such tests:
 //! `cargo rustc -p delivery-core --lib --profile test -- --cfg shuttle`.
 
 #[cfg(not(shuttle))]
@@ -26,20 +26,20 @@ pub(crate) mod task {
         task::spawn,
     };
 
-    /// The runtime's time, which tests may pause.
+    /// Returns the runtime's time, which tests may pause.
     #[expect(clippy::disallowed_methods, reason = "how long an operation waits is measured on the runtime's clock")]
     pub(crate) fn now() -> tokio::time::Instant {
         tokio::time::Instant::now()
     }
 
-    /// Never ends: no time passes in an interleaving.
+    /// Never ends, because no time passes in an interleaving.
     #[cfg(shuttle)]
     pub(crate) async fn sleep(_: std::time::Duration) {
         std::future::pending().await
     }
 
-    /// Waits for the next message, and takes up to `most` messages that are there by then. Returns their number, or 0
-    /// once all senders are gone.
+    /// Waits for the next message, then takes up to `most` of the messages that have arrived. Returns their number, or
+    /// 0 once all senders are dropped.
     #[cfg(not(shuttle))]
     pub(crate) async fn receive<T>(from: &mut mpsc::Receiver<T>, into: &mut Vec<T>, most: usize) -> usize {
         from.recv_many(into, most).await
@@ -56,7 +56,7 @@ pub(crate) mod task {
     }
 }
 
-/// Runs `test` in `schedules` random interleavings. An interleaving that fails is printed, so that it can be replayed.
+/// Runs `test` in `schedules` random interleavings. Prints an interleaving that fails, so that it can be replayed.
 #[cfg(all(test, shuttle))]
 pub(crate) fn interleave(schedules: usize, test: impl Fn() + Send + Sync + 'static) {
     let mut config = shuttle::Config::new();

@@ -1,6 +1,6 @@
-//! Metrics, by the facade of the crate `metrics`: without a recorder, nothing is measured.
+//! Metrics, recorded with the `metrics` crate. Nothing is recorded unless the host application installs a recorder.
 //!
-//! No label grows with users: endpoints, codes and outcomes have few values.
+//! The number of label values does not grow with users: endpoints, codes and outcomes have few values.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use ::metrics::{Gauge, Unit, counter, describe_counter, describe_gauge, describe
 use crate::clock::{Clock, SystemClock};
 use crate::error::ErrorCode;
 
-/// Tells the recorder that is installed what each metric means, such as for the `# HELP` lines of Prometheus.
+/// Describes each metric to the installed recorder, for example for the `# HELP` lines of Prometheus.
 pub fn describe_metrics() {
     for (name, unit, text) in COUNTERS {
         describe_counter!(name, unit, text);
@@ -20,7 +20,8 @@ pub fn describe_metrics() {
     for (name, unit, text) in GAUGES {
         describe_gauge!(name, unit, text);
     }
-    // From the first on: a rate over a time in which a counter appears misses what it began with.
+    // Start these counters at 0: if a counter first appears with a higher value, Prometheus' `rate` misses that
+    // increase.
     counter!("delivery_keys_issued_total").increment(0);
     counter!("delivery_uses_total").increment(0);
     for outcome in ["sent", "retried", "failed"] {
@@ -50,7 +51,7 @@ const GAUGES: [(&str, Unit, &str); 5] = [
     ("delivery_platform_events_waiting", Unit::Count, "Events of commerce platforms that need the seller's attention"),
 ];
 
-/// When something began.
+/// The time at which a measured operation began.
 #[derive(Clone, Copy)]
 pub(crate) struct Started(Duration);
 
@@ -87,7 +88,8 @@ pub(crate) fn platform_event(platform: &str, outcome: &'static str) {
     counter!("delivery_platform_events_total", "platform" => platform.to_owned(), "outcome" => outcome).increment(1);
 }
 
-/// What waits to be sent, what failed, what waits for the seller, and how old the oldest is that waits to be sent.
+/// Sets the gauges for messages that wait to be sent, messages that failed, platform events that need the seller, and
+/// the age of the oldest waiting message.
 pub(crate) fn backlog([queued, failed, needs_attention]: [u64; 3], oldest: Option<chrono::TimeDelta>) {
     #[expect(clippy::cast_precision_loss, reason = "no store has as many rows as a float can count")]
     let set = |gauge: Gauge, count: u64| gauge.set(count as f64);

@@ -1,4 +1,4 @@
-//! What a key allows: for how long, and how often.
+//! The terms of a key: how long it is valid, and how often it may be used.
 
 use std::num::{NonZeroU16, NonZeroU32};
 
@@ -9,21 +9,21 @@ use crate::text::Invalid;
 
 /// The longest validity in days: a century.
 pub const MAX_DAYS: u16 = 36_500;
-/// The largest use limit that is not "unlimited": what a signed 32-bit column holds.
+/// The largest use limit, apart from "unlimited": what a signed 32-bit column can hold.
 pub const MAX_USES: u32 = i32::MAX as u32;
 
-/// The instant shown for a key that never expires, `9999-12-31T23:59:59Z`: the last second RFC 3339 can write.
+/// The expiry shown for a key that never expires, `9999-12-31T23:59:59Z`: the last second that RFC 3339 can express.
 pub const NEVER: DateTime<Utc> = match DateTime::from_timestamp(253_402_300_799, 0) {
     Some(never) => never,
     None => DateTime::<Utc>::MAX_UTC,
 };
 
-/// How long a key is valid from its issue.
+/// How long a key is valid after it was issued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Validity {
-    /// So many times 24 hours, 1 to [`MAX_DAYS`].
+    /// For this number of 24-hour days, 1 to [`MAX_DAYS`].
     Days(Days),
-    /// For ever; shown as [`NEVER`].
+    /// For ever. The expiry is shown as [`NEVER`].
     Never,
 }
 
@@ -34,7 +34,7 @@ pub struct Days(NonZeroU16);
 /// How often a key may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UseLimit {
-    /// Exactly so many times, 1 to [`MAX_USES`].
+    /// Up to this many times, 1 to [`MAX_USES`].
     Uses(Uses),
     /// Without a limit.
     Unlimited,
@@ -44,18 +44,17 @@ pub enum UseLimit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Uses(NonZeroU32);
 
-/// The terms a key is issued under.
+/// The terms under which a key is issued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_structs, reason = "a key has exactly these two terms; a host writes them as a literal")]
 pub struct Terms {
-    /// How long it is valid.
+    /// How long the key is valid.
     pub validity: Validity,
-    /// How often it may be used.
+    /// How often the key may be used.
     pub limit: UseLimit,
 }
 
-/// Terms that may be left unset. An unset term of a request is taken from the product, and then from the host's
-/// default.
+/// Terms that may be unset. A term that a request leaves unset is taken from the product, else from the default terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[expect(clippy::exhaustive_structs, reason = "mirrors `Terms`")]
 pub struct OwnTerms {
@@ -66,7 +65,7 @@ pub struct OwnTerms {
 }
 
 impl Validity {
-    /// Reads the number that the API uses: 1 to [`MAX_DAYS`] days, or -1 for never.
+    /// Converts the number that the API uses: 1 to [`MAX_DAYS`] days, or -1 for never.
     ///
     /// # Errors
     ///
@@ -80,7 +79,7 @@ impl Validity {
         days.map(|days| Self::Days(Days(days))).ok_or(EXPECTED)
     }
 
-    /// The number the API shows: days, or -1 for never.
+    /// Returns the number that the API shows: days, or -1 for never.
     #[must_use]
     pub fn as_days(self) -> i64 {
         match self {
@@ -89,7 +88,7 @@ impl Validity {
         }
     }
 
-    /// The instant from which a key issued at `issued_at` is expired: whole seconds, never beyond [`NEVER`].
+    /// Returns the instant at which a key issued at `issued_at` expires, in whole seconds and at most [`NEVER`].
     #[must_use]
     pub fn expiry(self, issued_at: DateTime<Utc>) -> DateTime<Utc> {
         match self {
@@ -102,7 +101,7 @@ impl Validity {
 }
 
 impl Days {
-    /// The number, 1 to [`MAX_DAYS`].
+    /// Returns the number of days, 1 to [`MAX_DAYS`].
     #[must_use]
     pub fn get(self) -> u16 {
         self.0.get()
@@ -110,7 +109,7 @@ impl Days {
 }
 
 impl UseLimit {
-    /// Reads the number that the API uses: 1 to [`MAX_USES`], or -1 for unlimited.
+    /// Converts the number that the API uses: 1 to [`MAX_USES`] uses, or -1 for unlimited.
     ///
     /// # Errors
     ///
@@ -124,7 +123,7 @@ impl UseLimit {
         count.map(|count| Self::Uses(Uses(count))).ok_or(EXPECTED)
     }
 
-    /// The number the API shows: uses, or -1 for unlimited.
+    /// Returns the number that the API shows: uses, or -1 for unlimited.
     #[must_use]
     pub fn as_count(self) -> i64 {
         match self {
@@ -133,7 +132,7 @@ impl UseLimit {
         }
     }
 
-    /// Whether a key that was used `used` times may be used once more.
+    /// Returns whether a key that was used `used` times may be used once more.
     #[must_use]
     pub fn allows(self, used: u64) -> bool {
         match self {
@@ -144,13 +143,13 @@ impl UseLimit {
 }
 
 impl Uses {
-    /// The number, 1 to [`MAX_USES`].
+    /// Returns the number of uses, 1 to [`MAX_USES`].
     #[must_use]
     pub fn get(self) -> u32 {
         self.0.get()
     }
 
-    /// The sum, at most [`MAX_USES`].
+    /// Returns the sum, at most [`MAX_USES`].
     #[must_use]
     pub fn saturating_add(self, more: Self) -> Self {
         let sum = self.0.saturating_add(more.get());
@@ -159,7 +158,7 @@ impl Uses {
 }
 
 impl Default for Terms {
-    /// 365 days, unlimited.
+    /// Returns 365 days and unlimited uses.
     fn default() -> Self {
         let year = NonZeroU16::new(365).unwrap_or(NonZeroU16::MIN);
         Self { validity: Validity::Days(Days(year)), limit: UseLimit::Unlimited }
@@ -167,13 +166,13 @@ impl Default for Terms {
 }
 
 impl OwnTerms {
-    /// These terms, with what they leave out taken from `other`.
+    /// Returns these terms; each unset term is taken from `other`.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self { validity: self.validity.or(other.validity), limit: self.limit.or(other.limit) }
     }
 
-    /// These terms, with what they leave out taken from `default`.
+    /// Returns these terms; each unset term is taken from `default`.
     #[must_use]
     pub fn unwrap_or(self, default: Terms) -> Terms {
         Terms { validity: self.validity.unwrap_or(default.validity), limit: self.limit.unwrap_or(default.limit) }

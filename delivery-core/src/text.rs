@@ -1,10 +1,10 @@
-//! The rules for text from outside: its length and its characters.
+//! Rules for the length and the characters of text from outside.
 
 use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory};
 use icu_properties::{CodePointMapData, CodePointSetData};
 use thiserror::Error;
 
-/// A value was refused. The error says what would have been accepted, and never repeats the value.
+/// A value was refused. The error says what is accepted, and never repeats the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{expected}")]
 pub struct Invalid {
@@ -12,47 +12,49 @@ pub struct Invalid {
 }
 
 impl Invalid {
-    /// An error that says what is accepted, as a phrase that follows the field's name: `"must be …"`.
+    /// Makes an error that says what is accepted, as a phrase that follows the field's name: `"must be …"`.
     #[must_use]
     pub const fn expected(expected: &'static str) -> Self {
         Self { expected }
     }
 }
 
-/// Accepts `text` of `min..=max` characters without control characters.
+/// Whether `text` has `min..=max` characters and no control characters.
 pub(crate) fn line(text: &str, min: usize, max: usize) -> bool {
-    // A character takes at most four bytes: a long text is refused without being counted.
+    // A character takes at most four bytes, so an overlong text can be refused without counting its characters.
     text.len() <= max * 4 && (min..=max).contains(&text.chars().count()) && !text.chars().any(char::is_control)
 }
 
-/// Whether nobody sees this character, which is no letter and no mark. It comes along when text is copied, or says where a word may
-/// be broken, or in which direction it runs.
+/// Whether a character is invisible and neither a letter nor a mark. Such characters are copied along with text, allow
+/// a line break inside a word, or set the direction of writing.
 pub(crate) fn is_invisible(c: char) -> bool {
-    // The Braille pattern without dots is a symbol that looks like a blank.
+    // The Braille pattern without dots is a symbol, but looks like a blank.
     c == '\u{2800}'
         || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(c)
             && matches!(CodePointMapData::new().get(c), GeneralCategory::Format | GeneralCategory::Unassigned)
 }
 
-/// What is said of a URL that [is cut short](is_cut_short).
+/// The message for a URL that [is cut short](is_cut_short).
 #[cfg(any(feature = "postgres", feature = "redis", feature = "smtp"))]
 pub(crate) const UNESCAPED: &str = "has a user name or a password with a character that must be percent-encoded: \
     / is %2F, ? is %3F, # is %23, @ is %40";
 
-/// Whether the password in a URL seems to have a `/`, `?` or `#` in it. The host would end there, and an `@` comes later.
+/// Whether the password in a URL seems to contain an unescaped `/`, `?` or `#`: the host would end there, but an `@`
+/// follows.
 #[cfg(any(feature = "postgres", feature = "redis", feature = "smtp"))]
 pub(crate) fn is_cut_short(url: &str) -> bool {
     let cut = url.split_once("://").and_then(|(_, rest)| rest.split_once(['/', '?', '#']));
     cut.is_some_and(|(before, after)| !before.is_empty() && after.contains('@'))
 }
 
-/// Accepts `text` whose only control characters are line breaks and tabs.
+/// Whether `text` has no control characters except line breaks and tabs.
 pub(crate) fn prose(text: &str) -> bool {
     !text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
 }
 
-/// Defines a type for a line of text of 1 to `$max` characters without control characters, kept as it was written and
-/// compared exactly. `but` adds what else is refused: the words for the error, and a function.
+/// Defines a type for one line of text: 1 to `$max` characters without control characters, kept as written and compared
+/// exactly. `but` takes an additional rule: its words for the error message, and a function that returns whether a text
+/// is refused.
 macro_rules! line_type {
     ($(#[$doc:meta])* $name:ident, $max:literal $(, but $unless:literal, $is_refused:path)?) => {
         $(#[$doc])*
@@ -60,7 +62,7 @@ macro_rules! line_type {
         pub struct $name(std::sync::Arc<str>);
 
         impl $name {
-            /// The text as it was written.
+            /// Returns the text as it was written.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -93,7 +95,7 @@ macro_rules! line_type {
 }
 pub(crate) use line_type;
 
-/// Implements serde for types that are read from text and show it by `as_str`.
+/// Implements serde for types that are parsed from text with `FromStr` and shown as text with `as_str`.
 macro_rules! serde_as_text {
     ($($type:ty),+ $(,)?) => { $(
         impl serde::Serialize for $type {
@@ -112,7 +114,7 @@ macro_rules! serde_as_text {
 }
 pub(crate) use serde_as_text;
 
-/// Implements serde for types that are made from a number, by `$read`, and show it by `$show`.
+/// Implements serde for types that `$read` makes from a number and `$show` converts back.
 macro_rules! serde_as_number {
     ($type:ty, $number:ty, $read:expr, $show:expr) => {
         impl serde::Serialize for $type {

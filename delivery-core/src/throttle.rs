@@ -1,5 +1,5 @@
-//! Writes a log line at most once a second: a failure that affects many requests at once is logged once, with the
-//! number of suppressed lines.
+//! Limits a log line to one a second. A failure that affects many requests at once is then logged once, with the number
+//! of suppressed lines.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,7 +8,7 @@ use crate::clock::{Clock, SystemClock};
 /// The shortest time between two lines, in milliseconds.
 const PAUSE: u64 = 1000;
 
-/// One kind of line.
+/// Limits one kind of log line.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     /// When the next line may be written, in milliseconds of the monotonic clock.
@@ -21,7 +21,7 @@ impl Throttle {
         Self { next: AtomicU64::new(0), suppressed: AtomicU64::new(0) }
     }
 
-    /// If a line may be written now, returns the number of lines suppressed since the last one; `None` otherwise.
+    /// Returns the number of lines suppressed since the last one if a line may be written now, `None` otherwise.
     pub(crate) fn admit(&self) -> Option<u64> {
         self.admit_at(u64::try_from(SystemClock.monotonic().as_millis()).unwrap_or(u64::MAX))
     }

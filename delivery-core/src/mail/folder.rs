@@ -1,4 +1,4 @@
-//! Writes e-mails as files, for hosts without a mail server.
+//! Writes e-mails to files, for host applications without a mail server.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -14,10 +14,10 @@ use crate::email::Email;
 
 /// Writes each message as an `.eml` file into a folder. Mail programs open such files.
 ///
-/// The folder (mode 0700) and the files (0600) are readable by their owner alone: they contain keys. A file is named
-/// after its `Message-ID`, so that an e-mail sent twice is one file. A file is complete and synced when it appears.
-/// Only one task writes at a time, and it writes all messages that are waiting by then: they share one sync of the
-/// folder, which leaves more of the disk's capacity to the store.
+/// On Unix, only their owner can read the folder (mode 0700) and the files (0600), because they contain keys. A file is
+/// named after its `Message-ID`, so that an e-mail sent twice is one file. A file is complete and synced when it
+/// appears. Only one task writes at a time. It writes all messages that are waiting, with a single sync of the folder,
+/// which leaves more of the disk's capacity to the store.
 #[derive(Clone)]
 pub struct FolderMailer {
     folder: PathBuf,
@@ -25,7 +25,7 @@ pub struct FolderMailer {
     turn: Arc<Turn<()>>,
 }
 
-/// An e-mail that is not written yet.
+/// An e-mail that has not been written yet.
 struct Waiting {
     name: String,
     bytes: Vec<u8>,
@@ -37,7 +37,7 @@ impl FolderMailer {
     ///
     /// # Errors
     ///
-    /// [`io::Error`] if it cannot be made.
+    /// [`io::Error`] if the folder cannot be created.
     pub fn open(folder: impl Into<PathBuf>) -> io::Result<Self> {
         let folder = folder.into();
         let mut builder = fs::DirBuilder::new();
@@ -76,7 +76,7 @@ impl Mailer for FolderMailer {
     /// Deletes the files of e-mails to `address`.
     async fn forget(&self, address: &Email) -> Result<(), MailError> {
         let _turn = self.turn.clone().lock_owned().await;
-        // Whoever waits to have an e-mail written is told that it was not.
+        // Dropping a waiting e-mail also drops its channel, so that its `send` returns an error.
         self.waiting().retain(|waiting| !mime::is_to(&waiting.bytes, address));
         let (folder, address) = (self.folder.clone(), address.clone());
         let forgotten = tokio::task::spawn_blocking(move || forget(&folder, &address)).await;
@@ -85,7 +85,7 @@ impl Mailer for FolderMailer {
     }
 }
 
-/// Deletes e-mails to `address`, and those that a crash left unfinished.
+/// Deletes the files of e-mails to `address`, including temporary files that a crash left behind.
 fn forget(folder: &Path, address: &Email) -> io::Result<()> {
     for file in fs::read_dir(folder)? {
         let path = file?.path();
@@ -112,7 +112,7 @@ fn write(folder: &Path, messages: Vec<Waiting>) {
     if appeared.is_empty() {
         return;
     }
-    // A rename is durable only after the folder has been synced.
+    // A rename is durable only after the folder was synced.
     let durable = File::open(folder).and_then(|folder| folder.sync_all());
     for written in appeared {
         // `io::Error` cannot be cloned, so each waiting sender gets an error with the same kind and text.

@@ -1,4 +1,4 @@
-//! A [`Message`] as MIME, by lettre.
+//! Writes a [`Message`] as MIME, with lettre.
 
 use lettre::address::Envelope;
 use lettre::message::header::{ContentTransferEncoding, ContentType, HeaderName, HeaderValue, Headers, To};
@@ -37,24 +37,24 @@ pub(super) fn compose(message: &Message) -> Result<Mime, MailError> {
         .map_err(|error| MailError::permanent("the message cannot be put together").because(error))
 }
 
-/// An address as it is written in the envelope and in the header.
+/// Returns the address for the envelope and the header.
 fn address(email: &Email) -> Address {
     // lettre's own check rejects a combining mark after a letter. The address was checked when it was parsed.
     Address::new_dangerous(email.quoted_local(), email.domain())
 }
 
-/// Whether a composed message goes to `email`, in any case of its ASCII letters.
+/// Whether a composed message is addressed to `email`, ignoring the case of ASCII letters.
 pub(super) fn is_to(composed: &[u8], email: &Email) -> bool {
     let mut expected = Headers::new();
     expected.set(To::from(Mailboxes::from(Mailbox::new(None, address(email)))));
     let (expected, composed) = (expected.to_string(), String::from_utf8_lossy(composed));
     let header = composed.split("\r\n\r\n").next().unwrap_or_default();
-    // A line that is folded goes on with a space.
+    // A folded header line continues with a space.
     let unfolded = |text: &str| text.replace("\r\n ", " ").trim_end().to_ascii_lowercase();
     unfolded(header).split("\r\n").any(|line| line == unfolded(&expected))
 }
 
-/// Always uses quoted-printable: every line is then short and ASCII, and no bare CR reaches the wire, after which
+/// Encodes a body, always in quoted-printable: every line is then short and ASCII, and there is no bare CR, after which
 /// lettre before 0.11.24 would not escape a dot (RUSTSEC-2026-0561).
 fn part(kind: ContentType, text: &str) -> Result<SinglePart, MailError> {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");

@@ -63,8 +63,8 @@ use crate::ledger::MessageId;
 use crate::redact::redacted;
 
 /// How long one attempt to send may take: the ten minutes that a mail server has for its last reply (RFC 5321,
-/// 4.5.3.2.6), plus the steps before it. An attempt that is cancelled may have been successful. Of a
-/// suspension of this process at most 15 seconds count.
+/// 4.5.3.2.6), plus the steps before it. An attempt that is cancelled may have been successful. If the process is
+/// suspended, at most 15 seconds of the suspension count.
 pub const SEND_TIMEOUT: Duration = Duration::from_mins(12);
 
 /// Sends a message. See the [module documentation](self) for how to implement it.
@@ -77,11 +77,12 @@ pub trait Mailer: fmt::Debug + Send + Sync + 'static {
     /// [`MailError`] if the message was not accepted, or not confirmed; permanent if no later attempt can succeed.
     async fn send(&self, message: &Message) -> Result<(), MailError>;
 
-    /// Deletes what it keeps of messages to `address`, in any case of its ASCII letters, since the person is to be forgotten. A mailer that keeps nothing has nothing to do.
+    /// Deletes everything that the mailer keeps of messages to `address`, ignoring the case of ASCII letters, because
+    /// the person's data is to be erased. The default does nothing, for mailers that keep no messages.
     ///
     /// # Errors
     ///
-    /// [`MailError`] if something may be left; it is called again.
+    /// [`MailError`] if something may be left. The call is then repeated.
     async fn forget(&self, address: &Email) -> Result<(), MailError> {
         let _ = address;
         Ok(())
@@ -92,9 +93,9 @@ pub trait Mailer: fmt::Debug + Send + Sync + 'static {
 #[derive(Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a mailer must see every field")]
 pub struct Message {
-    /// Who sends it.
+    /// The sender.
     pub from: Sender,
-    /// Who gets it. SMTP and headers have its [local part in quotes](Email::quoted_local) if its dots need them.
+    /// The recipient. SMTP commands and headers need its [quoted local part](Email::quoted_local).
     pub to: Email,
     /// The subject, one line.
     pub subject: String,
@@ -104,14 +105,15 @@ pub struct Message {
     pub html: String,
     /// The `Message-ID`, the same for each attempt to send this e-mail.
     pub message_id: MessageId,
-    /// When it was rendered.
+    /// When the message was rendered.
     pub date: DateTime<Utc>,
 }
 
 /// The message was not accepted, or its acceptance was not confirmed.
 ///
-/// The text of the error is stored with the e-mail, and logged with its cause. Keys and e-mail addresses [are hidden](crate::redacted)
-/// in both. They must contain neither other secrets nor the body: do not repeat the words of a server that may quote the e-mail.
+/// The text of the error is stored with the e-mail, and logged together with its cause. Keys and e-mail addresses [are
+/// hidden](crate::redacted) in both. Neither may contain other secrets or the body of the message, so do not repeat a
+/// server's reply, which may quote the e-mail.
 #[derive(Debug, Error)]
 #[error("{reason}")]
 pub struct MailError {
@@ -121,7 +123,7 @@ pub struct MailError {
     source: Option<Cause>,
 }
 
-/// What an error and its causes say.
+/// The text of an error and its causes.
 #[derive(Debug, Error)]
 #[error("{0}")]
 struct Cause(String);
@@ -143,31 +145,32 @@ pub enum Failure {
 }
 
 impl MailError {
-    /// A failure that may be temporary.
+    /// Makes an error for a failure that may be temporary.
     #[must_use]
     pub fn transient(reason: impl Into<String>) -> Self {
         Self::new(Failure::Transient, reason)
     }
 
-    /// A failure that no later attempt can fix.
+    /// Makes an error for a failure that no later attempt can fix.
     #[must_use]
     pub fn permanent(reason: impl Into<String>) -> Self {
         Self::new(Failure::Permanent, reason)
     }
 
-    /// A failure that seems permanent but may have a cause that the seller can fix.
+    /// Makes an error for a failure that seems permanent but may have a cause that the seller can fix.
     #[must_use]
     pub fn doubtful(reason: impl Into<String>) -> Self {
         Self::new(Failure::Doubtful, reason)
     }
 
-    /// The message was handed over, and nobody confirmed it.
+    /// Makes an error for a message that was handed over, but whose acceptance was not confirmed.
     #[must_use]
     pub fn unconfirmed(reason: impl Into<String>) -> Self {
         Self::new(Failure::Unconfirmed, reason)
     }
 
-    /// Something failed before the message was handed to anybody, such as the host's own database.
+    /// Makes an error for a failure before the message was handed over, such as one of the host application's own
+    /// database.
     #[must_use]
     pub fn not_tried(reason: impl Into<String>) -> Self {
         Self::new(Failure::NotTried, reason)
@@ -178,7 +181,7 @@ impl MailError {
         Self { kind, reason: redacted(&reason), source: None }
     }
 
-    /// The same failure with its cause, for the log.
+    /// Adds the cause, for the log.
     #[must_use]
     pub fn because(self, source: impl Error + Send + Sync + 'static) -> Self {
         self.because_of(&source)
@@ -188,13 +191,13 @@ impl MailError {
         Self { source: Some(Cause(redacted(&explain(source)))), ..self }
     }
 
-    /// What it means for the next attempt.
+    /// Returns what the failure means for the next attempt.
     #[must_use]
     pub fn kind(&self) -> Failure {
         self.kind
     }
 
-    /// Whether no later attempt can succeed.
+    /// Returns whether no later attempt can succeed.
     #[must_use]
     pub fn is_permanent(&self) -> bool {
         self.kind == Failure::Permanent

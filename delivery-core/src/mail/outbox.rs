@@ -1,4 +1,4 @@
-//! The worker that sends what is due: e-mails, and the webhooks of the host's.
+//! The worker that sends due messages: e-mails, and webhooks of the host application.
 
 mod attempt;
 mod outcome;
@@ -33,25 +33,25 @@ const GROUP: usize = CONCURRENCY / 2;
 /// A smaller group waits until this time has passed since the last group. No buyer notices the delay. Without it,
 /// orders that arrive one after the other would each wait for two commits of the outbox.
 const GATHER: Duration = Duration::from_millis(25);
-/// How many renewals a lease lasts: the store may be unavailable for two before a lease expires.
+/// A lease lasts for this many renewal intervals: two renewals in a row may fail before it expires.
 const RENEWALS: u32 = 3;
 /// How often the queue is polled without a wake-up, for due retries and for e-mails that other servers have queued.
 const POLL: Duration = Duration::from_secs(1);
-/// How long e-mails in progress may take when the outbox stops. E-mails whose leases are released then are sent after
-/// the next start, with the same `Message-ID`.
+/// How long e-mails in progress may take when the outbox stops. Then they are cut off. Those whose leases are released
+/// are sent after the next start, with the same `Message-ID`.
 const GRACE: Duration = Duration::from_secs(10);
 /// Sends e-mails: leases the messages that are due, renders them, sends them and completes the leases.
 ///
-/// An e-mail that fails is tried again after 5 s, 1 min, 5 min, 30 min, 2 h, 5 h, 10 h and then every 12 h up to day 5,
-/// with a random extension of each delay. An e-mail that may have been accepted is tried again after 2 h, 5 h and so
-/// on. An e-mail that can never be sent is marked as failed, logged with its reason, and kept for
-/// [`failed_messages`](crate::Delivery::failed_messages). E-mails do not wait for each other. Webhooks are sent
-/// alike, except that one that may have arrived is sent again soon: its receiver knows it by its id.
+/// An e-mail that fails is retried after 5 s, 1 min, 5 min, 30 min, 2 h, 5 h, 10 h and then every 12 h up to day 5,
+/// with a random extension of each delay. An e-mail that may have been accepted is retried after 2 h, 5 h and so on. An
+/// e-mail that can never be sent is marked as failed, logged with its reason, and kept for
+/// [`failed_messages`](crate::Delivery::failed_messages). E-mails do not wait for each other. Webhooks are sent in the
+/// same way, except that a webhook that may have arrived is retried soon: its receiver recognises the repeated id.
 pub struct Outbox {
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) catalog: Arc<dyn Catalog>,
     pub(crate) mailer: Arc<dyn Mailer>,
-    /// How long an e-mail is this server's after the last renewal.
+    /// How long a lease lasts after it was taken or renewed.
     pub(crate) lease: Duration,
     pub(crate) keyring: Arc<Keyring>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -59,7 +59,7 @@ pub struct Outbox {
     pub(crate) templates: Templates,
     pub(crate) sender: Sender,
     pub(crate) base_url: String,
-    /// Whether there is a page for buyers below it.
+    /// Whether there is a buyer's page at `base_url`.
     pub(crate) has_page: bool,
     pub(crate) language: Language,
     pub(crate) route: Route,
@@ -73,17 +73,17 @@ pub struct Outbox {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Worked {
-    /// E-mails that a mail server took.
+    /// E-mails that a mail server accepted.
     pub sent: usize,
-    /// E-mails that will be tried again.
+    /// E-mails that will be retried.
     pub deferred: usize,
-    /// E-mails that failed and will not be tried again.
+    /// E-mails that failed and will not be retried.
     pub failed: usize,
 }
 
 impl Outbox {
-    /// Sends all e-mails that are due now, and returns when none is left. For tests, and for hosts with their own
-    /// scheduler.
+    /// Sends all e-mails that are due now, and returns when none is left. For tests, and for host applications with
+    /// their own scheduler.
     ///
     /// # Errors
     ///
@@ -133,7 +133,7 @@ impl Outbox {
         // `asked`: there may be unclaimed e-mails. `more`: the last claim used all free slots, so that more are likely.
         let (mut asked, mut more) = (true, false);
         while !*stop.borrow() {
-            // Read once: the timer may elapse at any moment.
+            // Read this only once: the timer may elapse at any moment.
             let mut gathered = gathering.is_elapsed();
             let complete = under_way.ended.len() >= GROUP || gathered && !under_way.ended.is_empty();
             if complete {
@@ -190,7 +190,7 @@ impl Outbox {
         }
     }
 
-    /// Leases as many e-mails as there is room for, starts sending them, and returns whether more may be due.
+    /// Leases as many e-mails as there is room for, starts to send them, and returns whether more may be due.
     async fn claim(self: &Arc<Self>, under_way: &mut UnderWay) -> Result<bool, StoreError> {
         let room = under_way.room();
         let now = self.clock.now();
@@ -212,8 +212,8 @@ impl Outbox {
         Ok(more)
     }
 
-    /// The outcome of an e-mail that is still being sent when the outbox stops. If sending has taken long, the mail
-    /// server may already have the message.
+    /// Decides the outcome of an e-mail that is still being sent when the outbox stops. If sending has taken long, the
+    /// mail server may already have the message.
     fn cut_off(&self, sending: Sending) -> (LeasedMessage, Outcome) {
         if !sending.is_long() {
             return (sending.message, Outcome::Release);

@@ -1,4 +1,4 @@
-//! When to try an e-mail again.
+//! Decides when an e-mail is retried.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -12,19 +12,21 @@ const LATER: u32 = 12 * 3600;
 const HOURS: usize = 4;
 /// RFC 5321, 4.5.4.1: "the give-up time generally needs to be at least 4-5 days".
 const GIVE_UP: TimeDelta = TimeDelta::days(5);
-/// An e-mail with fewer attempts than this is not given up, whatever the clock says. The delays lead to at least this
-/// many attempts within [`GIVE_UP`].
+/// An e-mail is not given up before this many attempts, whatever the clock says. The delays lead to at least this many
+/// attempts within [`GIVE_UP`].
 const FEWEST: u32 = 15;
-/// An e-mail is given up after this many attempts, whatever the clock says: the clock must then be far behind.
+/// An e-mail is given up after this many attempts, whatever the clock says. It gets here only if the clock is far
+/// behind.
 const MOST: u32 = 60;
 /// How long an e-mail is retried after a refusal that is probably final.
 const DOUBT: TimeDelta = TimeDelta::days(1);
-/// Attempts that the delays lead to within [`DOUBT`]. Fewer attempts at that age show that the clock has jumped.
+/// The number of attempts that the delays lead to within [`DOUBT`]. Fewer attempts at that age show that the clock has
+/// jumped.
 const IN_DOUBT: u32 = 7;
 /// Each delay is extended at random by up to a fifth, so that e-mails that failed together are not all retried
 /// together.
 const JITTER: f64 = 0.2;
-/// The longest delay, in seconds. A store treats a due time that is further ahead as the error of some clock.
+/// The longest delay, in seconds. A store takes a due time further ahead for the error of some clock.
 const LONGEST: f64 = 13.0 * 3600.0 - 60.0;
 
 /// Returns when to retry an e-mail whose `attempt`th attempt (from 1) failed at `now`, or `None` if the e-mail is to be
@@ -66,7 +68,7 @@ mod tests {
         "2026-11-21T10:00:00Z".parse().unwrap()
     }
 
-    /// The times of all attempts, in seconds.
+    /// Returns the times of all attempts, in seconds after the e-mail was queued.
     fn tries(failure: Failure, chance: f64) -> Vec<i64> {
         let (mut now, mut attempt, mut times) = (queued(), 1, vec![0]);
         while let Some(due) = due(failure, attempt, (queued(), now), chance) {

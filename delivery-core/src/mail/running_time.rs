@@ -1,18 +1,18 @@
 //! Time limits that count only the time in which this process runs.
 //!
-//! A process may be suspended for an hour: by a signal, or with its virtual machine. When it goes on, all its timers have
-//! elapsed, although nobody was slow. An e-mail whose reply is about to be read would then be recorded as unconfirmed,
-//! and its buyer would wait for hours.
+//! A process may be suspended for an hour: by a signal, or together with its virtual machine. When it resumes, all its
+//! timers have elapsed, although no server was slow. An e-mail whose reply has just arrived would then be recorded as
+//! unconfirmed, and its buyer would wait for hours.
 
 use std::future::Future;
 use std::time::Duration;
 
 use tokio::time::sleep;
 
-/// The time is counted in pieces of this length. A suspension uses up one piece, however long it is.
+/// Time is counted in pieces of this length. A suspension uses up one piece, however long it is.
 const PIECE: Duration = Duration::from_secs(15);
 
-/// The output of `work`, or `None` if it takes longer than `limit`, which is a multiple of [`PIECE`].
+/// Returns the output of `work`, or `None` if it takes longer than `limit`, which is a multiple of [`PIECE`].
 pub(super) async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
     debug_assert!(limit >= PIECE && limit.as_secs().is_multiple_of(PIECE.as_secs()), "{limit:?}");
     let elapsed = async {
@@ -41,7 +41,7 @@ mod tests {
         #[expect(clippy::disallowed_methods, reason = "the paused clock of the runtime")]
         let begin = tokio::time::Instant::now();
         assert_eq!(within(limit, pending::<()>()).await, None);
-        // Each timer of tokio may be a millisecond late.
+        // Each Tokio timer may be a millisecond late.
         let waited = begin.elapsed();
         assert!(waited >= limit && waited < limit + Duration::from_millis(100), "{waited:?}");
     }

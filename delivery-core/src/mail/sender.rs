@@ -1,4 +1,4 @@
-//! Who e-mails come from.
+//! The sender of e-mails.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ const MAX_DOMAIN: usize = 200;
 const EXPECTED: Invalid =
     Invalid::expected("must be an address such as shop@example.com or Shop Name <shop@example.com>");
 
-/// The sender of e-mails: an address, with or without a name before it. Unlike a buyer's, its domain needs no dot.
+/// The sender of e-mails: an address, optionally preceded by a name. Unlike a buyer's address, its domain needs no dot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sender {
     name: Option<String>,
@@ -19,19 +19,19 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// The name shown, one line without quotes or angle brackets.
+    /// Returns the name shown, one line without quotes or angle brackets.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// The address.
+    /// Returns the address.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// The part of the address behind the `@`.
+    /// Returns the part of the address after the `@`.
     #[must_use]
     pub fn domain(&self) -> &str {
         self.address.rsplit_once('@').map_or("", |(_, domain)| domain)

@@ -1,4 +1,4 @@
-//! E-mails by SMTP.
+//! Sends e-mails by SMTP.
 
 mod connections;
 mod exchange;
@@ -25,22 +25,22 @@ use super::{MailError, Mailer, Message, mime};
 use crate::email::host_name;
 use crate::text::{Invalid, UNESCAPED, is_cut_short};
 
-/// Sends through one SMTP server, over connections that stay open for some seconds for the next e-mail.
+/// Sends e-mails through one SMTP server. Connections stay open for some seconds, so that the next e-mail can use them.
 ///
 /// Parsed from a URL: `smtps://user:password@host:465` for implicit TLS, `smtp://user:password@host:587?tls=required`
 /// for STARTTLS, `smtp://host:port` without TLS for this machine only, `smtp://host:port?tls=none` without TLS for any
 /// host. Reserved characters in the user name and the password must be percent-encoded. Certificates are verified
 /// against the system's roots.
 ///
-/// Mail servers are greeted with the domain of the sender if that is a DNS name, else with the name of this machine. Give a
-/// [name](Self::helo) to servers that refuse both.
+/// In EHLO, the mailer names the domain of the sender if that is a DNS name, else the name of this machine. If a server
+/// refuses both, set a [name](Self::helo).
 #[derive(Clone)]
 pub struct SmtpMailer {
     connections: Arc<Connections>,
     helo: Option<ClientId>,
 }
 
-/// The URL is not that of an SMTP server. The error repeats no part of the URL, which may contain a password.
+/// The URL does not name an SMTP server. The error repeats no part of the URL, which may contain a password.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SmtpError {
@@ -49,18 +49,18 @@ pub enum SmtpError {
         "must be smtp://user:password@host:587?tls=required, smtps://user:password@host:465 or, on this machine, smtp://localhost:25"
     )]
     Malformed,
-    /// The password has a character that ends the host of a URL.
+    /// The user name or the password contains an unescaped character that ends the host of a URL.
     #[error("{UNESCAPED}")]
     Unescaped,
     /// With this URL, keys and the password would be sent over a network without encryption.
     #[error("smtp:// to another machine needs ?tls=required, or ?tls=none if keys and password may travel in clear")]
     Clear,
-    /// The host has no name that a certificate could have, or this machine has no usable root certificates.
+    /// The host is not a name for which a certificate can be issued, or this machine has no usable root certificates.
     #[error("TLS cannot be set up for this host")]
     Tls(#[source] Box<dyn Error + Send + Sync>),
 }
 
-/// TLS that verifies the certificate of `host` against the system's roots.
+/// Returns a TLS configuration that verifies the certificate of `host` against the system's roots.
 fn secured(host: &str) -> Result<Tls, SmtpError> {
     let refused = |source: Box<dyn Error + Send + Sync>| SmtpError::Tls(source);
     let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(|error| refused(error.into()))?;
@@ -116,13 +116,13 @@ impl FromStr for SmtpMailer {
 }
 
 impl SmtpMailer {
-    /// Whether `url` names a mail server on this machine, such as one for trying out the service.
+    /// Returns whether `url` names a mail server on this machine, for example one for trying out the service.
     #[must_use]
     pub fn is_loopback(url: &str) -> bool {
         Url::parse(url).is_ok_and(|url| is_this_machine(&url))
     }
 
-    /// Greets the mail server with this name, in EHLO.
+    /// Sets the name that the mailer uses in EHLO.
     ///
     /// # Errors
     ///
@@ -132,11 +132,11 @@ impl SmtpMailer {
         Ok(Self { helo: Some(ClientId::Domain(name)), ..self })
     }
 
-    /// Connects, secures the connection and signs in as for an e-mail, and sends none.
+    /// Connects, secures the connection and signs in as for an e-mail, but sends no e-mail.
     ///
     /// # Errors
     ///
-    /// [`MailError`] whose source says what the server or the system replied.
+    /// [`MailError`] if this fails. The source of the error says what the server or the system replied.
     pub async fn check(&self) -> Result<(), MailError> {
         self.connections.check(&self.helo.clone().unwrap_or_default()).await.map_err(SendError::meaning)
     }

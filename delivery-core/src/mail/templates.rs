@@ -1,8 +1,8 @@
-//! What e-mails look like: a subject, a plain text and HTML for each kind and language.
+//! The templates of e-mails: a subject, a plain text and an HTML body for each kind and language.
 //!
 //! A template is called `KIND.PART`, or `KIND.LANGUAGE.PART` for a language other than English. `KIND` is one of
-//! `purchase`, `resend`, `successor`, `expiring` and `revoked`; `PART` is `subject`, `txt` or `html`. A name that begins with an
-//! underscore is a piece that templates include, import or extend.
+//! `purchase`, `resend`, `successor`, `expiring` and `revoked`; `PART` is `subject`, `txt` or `html`. A name that
+//! begins with an underscore belongs to a fragment that templates include, import or extend.
 
 mod ours;
 mod values;
@@ -20,37 +20,47 @@ use crate::email::Email;
 use crate::language::Language;
 use crate::ledger::MessageKind;
 
-/// The kinds of e-mails.
+/// The kinds of e-mails that have templates of their own.
 const KINDS: [MessageKind; 5] =
     [MessageKind::Purchase, MessageKind::Resend, MessageKind::Successor, MessageKind::Expiring, MessageKind::Revoked];
 const PARTS: [&str; 3] = ["subject", "txt", "html"];
-/// The language of templates without one in their name.
+/// The language of a template whose name contains no language.
 const ENGLISH: &str = "en";
 
-/// The templates of e-mails, in [minijinja](https://docs.rs/minijinja)'s language. `Default` has ours, in English and German.
+/// The templates of e-mails, written for [minijinja](https://docs.rs/minijinja). `Default` has the built-in templates,
+/// in English and German.
 ///
-/// A template is named `KIND.PART`, such as `purchase.html`, or `KIND.LANGUAGE.PART`, such as `purchase.de.html`; without a language
-/// it is English. `KIND` is `purchase`, `resend`, `successor`, `expiring` or `revoked`; `PART` is `subject`, `txt` or `html`. Names that begin
-/// with `_` are pieces for `include`, `import` and `extends`; ours are `_layout.html`, `_parts.html`, `_key.txt`, `_words.txt` and
-/// `_words.de.txt`.
+/// A template is named `KIND.PART`, such as `purchase.html`, or `KIND.LANGUAGE.PART`, such as `purchase.de.html`. A
+/// name without a language stands for English. `KIND` is `purchase`, `resend`, `successor`, `expiring` or `revoked`;
+/// `PART` is `subject`, `txt` or `html`. Names that begin with `_` are fragments for `include`, `import` and `extends`;
+/// the built-in ones are `_layout.html`, `_parts.html`, `_key.txt`, `_words.txt` and `_words.de.txt`.
 ///
-/// Templates may use `keys`, a list of which only `resend` ever has more than one. Each has `key` (the key's text), `product.id`,
-/// `product.name`, `product.description`, `expires_at` (RFC 3339), `ends` (`year`, `month`, `day` and `time`, in UTC; none if the
-/// key never expires), `subscribed` (whether a subscription renews the key: then it is valid as long as that runs, and `ends` is only
-/// until when it is paid, with the days of grace), `status` (`valid`, `expired` or `exhausted`), `max_uses` and `remaining_uses` (-1:
-/// unlimited) and `used_count`. What the first key has can be used without `keys[0]` too. There are also `email`, `language`,
-/// `base_url` (no slash at its end), `page` (the address of the buyer's page; none if there is none) and, in the bodies, `subject`.
-/// An undefined name is an error, not an empty string. Every value is escaped in templates and pieces whose names end with `.html`; a
-/// macro escapes as the template that calls it. Values are never interpreted as template code.
+/// Every template has the variables `email` (the recipient), `language`, `base_url` (without a slash at its end) and
+/// `page` (the URL of the buyer's page; none if there is no such page); the bodies also have `subject`. The variable
+/// `keys` is a list, which has more than one item only in `resend`. The fields of the first item are also variables of
+/// their own. Each item has:
 ///
-/// A template should put the key into a link only after `#`, as `page ~ "#" ~ key`: mail scanners open links, and URLs end up in logs,
-/// but what follows `#` is sent to no server. Mail providers that count clicks put an address of their own in the place of a link,
-/// and that would hold the key: they leave a link alone that has `clicktracking="off"`, `data-disable-tracking="true"` and
-/// `ses:no-track` before its `href`.
+/// * `key`: the key's text
+/// * `product.id`, `product.name`, `product.description`
+/// * `expires_at` (RFC 3339), and `ends` with `year`, `month`, `day` and `time`, in UTC; `ends` is none if the key
+///   never expires
+/// * `subscribed`: whether a subscription renews the key. The key is then valid as long as the subscription runs, and
+///   `ends` is only the end of the time paid for, including the days of grace
+/// * `status`: `valid`, `expired` or `exhausted`
+/// * `max_uses` and `remaining_uses` (-1: unlimited), `used_count`
+///
+/// An undefined name is an error, not an empty string. Every value is escaped in templates and fragments whose names
+/// end with `.html`; a macro escapes values as the template that calls it does. Values are never interpreted as
+/// template code.
+///
+/// A template should put the key into a link only after `#`, as in `page ~ "#" ~ key`. Mail scanners open links and
+/// URLs end up in logs, but browsers send no server what follows the `#`. Mail providers that count clicks replace a
+/// link by a URL of their own, which would contain the key. They leave a link alone if `clicktracking="off"`,
+/// `data-disable-tracking="true"` and `ses:no-track` precede its `href`.
 #[derive(Debug, Clone)]
 pub struct Templates {
     environment: Arc<Environment<'static>>,
-    /// What precedes the part in the names: `purchase`, `purchase.de`.
+    /// What precedes the part in the templates' names: `purchase`, `purchase.de`.
     stems: BTreeSet<String>,
 }
 
@@ -65,7 +75,7 @@ pub struct TemplateError {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
-/// What an e-mail looks like.
+/// The parts of a rendered e-mail.
 pub(super) struct Rendered {
     pub(super) subject: String,
     pub(super) text: String,
@@ -73,12 +83,13 @@ pub(super) struct Rendered {
 }
 
 impl Templates {
-    /// Ours, with `templates` added or in the places of those of the same name. Each is rendered with example values.
+    /// Returns the built-in templates with `templates` added. A template with the name of a built-in one replaces it.
+    /// Each template is rendered with example values to find errors.
     ///
     /// # Errors
     ///
-    /// [`TemplateError`] if a name is none that a template can have, a template has a syntax error or uses an undefined name, a
-    /// subject is empty, or a kind in a language lacks one of its three parts.
+    /// [`TemplateError`] if a name does not have the form that the [type](Self) describes, a template has a syntax
+    /// error or uses an undefined name, a subject is empty, or a kind in a language lacks one of its three parts.
     ///
     /// ```
     /// use delivery_core::mail::Templates;
@@ -122,12 +133,13 @@ impl Templates {
         Ok(templates)
     }
 
-    /// Ours, with the files of a folder added or in the places of those of the same name. Files whose names begin with a dot
-    /// are left alone.
+    /// Returns the built-in templates with the files of a folder added. A file with the name of a built-in template
+    /// replaces it. Files whose names begin with a dot are ignored.
     ///
     /// # Errors
     ///
-    /// As [`replacing`](Self::replacing), and if the folder or a file in it cannot be read as text in UTF-8.
+    /// As for [`replacing`](Self::replacing), and if the folder or a file in it cannot be read, or a file is not UTF-8
+    /// text.
     pub fn from_folder(folder: impl AsRef<Path>) -> Result<Self, TemplateError> {
         let unread = |name: &Path, error| TemplateError {
             template: name.display().to_string(),
@@ -148,14 +160,14 @@ impl Templates {
         Self::replacing(templates)
     }
 
-    /// Whether there are templates in this language, of any kind.
+    /// Returns whether there are templates of any kind in this language, or in one that its tag falls back to.
     #[must_use]
     pub fn speak(&self, language: &Language) -> bool {
         language.lookup().any(|tag| KINDS.iter().any(|kind| self.stems.contains(&stem(*kind, tag))))
     }
 
-    /// The e-mail of this kind about `keys`, of which there is one at least. It is in the language of the first product, else
-    /// in `language`, else in English.
+    /// Renders an e-mail about `keys`, of which there must be at least one. It is in the language of the first product
+    /// if there are templates for it, else in `language`, else in English.
     pub(super) fn render(
         &self,
         kind: MessageKind,
@@ -175,11 +187,11 @@ impl Templates {
             let rendered = self.environment.get_template(&name).and_then(|template| template.render(values));
             rendered.map_err(|error| TemplateError::unusable(&name, error))
         };
-        // Join the lines of the subject, whatever a host's template contains: a subject is one line.
+        // Join the lines of the subject, because a host application's template may contain line breaks.
         let subject = render("subject", values)?.split_whitespace().collect::<Vec<_>>().join(" ");
         let values = context! { subject => subject.as_str(), ..values.clone() };
-        // The engine escapes slashes. A slash needs no escape, and some mail programs and filters do not know a link with
-        // escaped ones. What a value holds is not changed: an `&` of its own is `&amp;` here.
+        // minijinja escapes slashes. A slash needs no escaping, and some mail programs and filters do not recognise a
+        // link with escaped slashes. Values are not changed: an `&#x2f;` in a value has become `&amp;#x2f;`.
         let html = render("html", &values)?.replace("&#x2f;", "/");
         Ok(Rendered { text: render("txt", &values)?, html, subject })
     }
@@ -187,11 +199,11 @@ impl Templates {
 
 impl Default for Templates {
     fn default() -> Self {
-        // Compiled and tried once: a program may have many services.
+        // Compiled and checked once, because a program may build many services.
         static BUILT_IN: LazyLock<Templates> = LazyLock::new(|| {
             let none: [(&str, &str); 0] = [];
-            // The tests below render the built-in templates. Without templates sending fails, the failure is logged, and the
-            // e-mails are retried.
+            // Cannot fail: the tests below render the built-in templates. If it did, each attempt to send would fail
+            // and be logged, and the e-mails would be retried.
             Templates::replacing(none)
                 .unwrap_or_else(|_| Templates { environment: Arc::new(Environment::new()), stems: BTreeSet::new() })
         });
@@ -218,17 +230,17 @@ impl TemplateError {
     }
 }
 
-/// What the names of templates of a kind in a language begin with.
+/// Returns what precedes the part in the names of the templates for a kind and a language.
 fn stem(kind: MessageKind, language: &str) -> String {
     if language == ENGLISH { kind.template().to_owned() } else { format!("{}.{language}", kind.template()) }
 }
 
-/// What the name of a template has before its part; `None` if it is not the name of one.
+/// Returns what precedes the part in a template's name; `None` if no template can have the name.
 fn stem_of(name: &str) -> Option<&str> {
     let (stem, _) = name.rsplit_once('.').filter(|(_, part)| PARTS.contains(part))?;
     let (kind, language) = stem.split_once('.').unwrap_or((stem, ENGLISH));
     let is_kind = KINDS.iter().any(|known| known.as_str() == kind);
-    // In lower case, as languages are compared, and English has no other name.
+    // Language tags are compared in lower case, and a name for English contains no tag.
     let is_language = language.parse::<Language>().is_ok_and(|read| read.as_str() == language)
         && (language != ENGLISH || !stem.contains('.'));
     (is_kind && is_language).then_some(stem)

@@ -12,7 +12,7 @@ use crate::text::Invalid;
 pub struct Price(Decimal);
 
 impl Price {
-    /// The amount, without trailing zeros.
+    /// Returns the amount, without trailing zeros.
     #[must_use]
     pub fn amount(self) -> Decimal {
         self.0
@@ -35,11 +35,11 @@ impl TryFrom<Decimal> for Price {
 impl FromStr for Price {
     type Err = Invalid;
 
-    /// Reads a JSON number: `9.99`, `1e2`.
+    /// Parses a number as JSON writes it: `9.99`, `1e2`.
     fn from_str(text: &str) -> Result<Self, Invalid> {
         let parsed = Decimal::from_str_exact(text).or_else(|_| Decimal::from_scientific(text));
-        // A number that `Decimal` cannot represent is far outside the range, so the error message about the range is
-        // right for it.
+        // A number that `Decimal` cannot represent is far outside the range, so the error message about the range fits
+        // it.
         Self::try_from(parsed.unwrap_or(Decimal::NEGATIVE_ONE))
     }
 }

@@ -1,10 +1,10 @@
-//! Where e-mail addresses stand in a text.
+//! Finds e-mail addresses in a text.
 
 use std::ops::Range;
 
 use super::decoded::Glyph;
 
-/// Finds addresses, also those whose `@` is encoded.
+/// Returns the places of all addresses, including those whose `@` is encoded.
 pub(super) fn find(text: &[Glyph]) -> Vec<Range<usize>> {
     let signs = text.iter().enumerate().filter(|(_, glyph)| glyph.c == '@');
     signs
@@ -17,14 +17,14 @@ pub(super) fn find(text: &[Glyph]) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// How many characters in a row may be part of an address. An encoded character does not end an address, since `=5b` may be meant
-/// literally; an encoded angle bracket does.
+/// Returns the number of leading characters that may be part of an address. An encoded character does not end an
+/// address, because `=5b` may be meant literally. An encoded angle bracket does.
 fn length<'t>(text: impl Iterator<Item = &'t Glyph>) -> usize {
     let belongs = |c: char| !c.is_whitespace() && !c.is_control() && !"<>()[],;:\"\\@".contains(c);
     text.take_while(|glyph| belongs(glyph.c) || glyph.is_encoded() && !matches!(glyph.c, '<' | '>')).count()
 }
 
-/// Whether a text begins with a host's name: `163.com`, and not the `960` of `size=40960`.
+/// Whether a text begins with a host name, such as `163.com`; the `960` of `size=40960` is no host name.
 fn is_host(text: &[Glyph]) -> bool {
     let name: String =
         text.iter().map(|glyph| glyph.c).take_while(|c| c.is_alphanumeric() || matches!(c, '.' | '-')).collect();

@@ -1,14 +1,14 @@
-//! A text as people would read it: quoted-printable, percent-encoding and HTML's entities decoded, without what nobody sees.
+//! Decodes quoted-printable, percent-encoding and HTML entities in a text, and drops invisible characters.
 
 use std::ops::Range;
 
 use crate::text::is_invisible;
 
-/// What is quoted may be encoded twice, such as a link in an e-mail.
+/// How often a text is decoded: a link in a quoted e-mail, for example, is encoded twice.
 const TIMES: usize = 2;
-/// The longest entity, in characters.
+/// The longest name of an entity, in characters.
 const LONGEST: usize = 16;
-/// Entities for the characters of keys and addresses, for what encloses them, and for what nobody sees.
+/// The entities of characters that occur in keys and addresses, that enclose them, or that are invisible.
 const ENTITIES: [(&str, char); 13] = [
     ("amp", '&'),
     ("commat", '@'),
@@ -25,7 +25,7 @@ const ENTITIES: [(&str, char); 13] = [
     ("zwnj", '\u{200c}'),
 ];
 
-/// A character of the text, and the bytes that stand for it.
+/// A decoded character, and the bytes of the original text that stand for it.
 #[derive(Debug, Clone)]
 pub(super) struct Glyph {
     pub(super) c: char,
@@ -33,13 +33,13 @@ pub(super) struct Glyph {
 }
 
 impl Glyph {
-    /// Whether the text has more bytes for the character than it needs.
+    /// Whether the original text has more bytes for the character than its UTF-8 form needs.
     pub(super) fn is_encoded(&self) -> bool {
         self.at.len() > self.c.len_utf8()
     }
 }
 
-/// The characters of `text`.
+/// Decodes `text`.
 pub(super) fn glyphs(text: &str) -> Vec<Glyph> {
     let glyphs = text.char_indices().map(|(at, c)| Glyph { c, at: at..at + c.len_utf8() }).collect();
     (0..TIMES).fold(glyphs, |glyphs: Vec<Glyph>, _| decode(&glyphs))
@@ -59,7 +59,8 @@ fn decode(encoded: &[Glyph]) -> Vec<Glyph> {
     glyphs
 }
 
-/// What is encoded by `first` and so many of what follows it; no character if nobody sees it.
+/// Decodes one character whose encoding begins with `first`. Returns the character (`None` for a soft line break and
+/// for a byte beyond ASCII) and the number of glyphs of `rest` that belong to it.
 fn read(first: char, rest: &[Glyph]) -> Option<(Option<char>, usize)> {
     match first {
         '=' => byte(rest).or_else(|| Some((None, line_break(rest)?))),
@@ -69,20 +70,20 @@ fn read(first: char, rest: &[Glyph]) -> Option<(Option<char>, usize)> {
     }
 }
 
-/// What two hexadecimal digits stand for. A byte that is not ASCII is part of a character that no key has.
+/// Decodes two hexadecimal digits. A byte beyond ASCII is dropped: it belongs to a character that no key contains.
 fn byte(rest: &[Glyph]) -> Option<(Option<char>, usize)> {
     let [high, low, ..] = rest else { return None };
     let byte = u8::try_from(high.c.to_digit(16)? * 16 + low.c.to_digit(16)?).ok()?;
     Some((byte.is_ascii().then_some(char::from(byte)), 2))
 }
 
-/// The end of a line that quoted-printable broke, in characters.
+/// Returns the length of a soft line break of quoted-printable after its `=`, in characters.
 fn line_break(rest: &[Glyph]) -> Option<usize> {
     let blanks = rest.iter().take_while(|glyph| matches!(glyph.c, ' ' | '\t' | '\r')).count();
     (rest.get(blanks)?.c == '\n').then_some(blanks + 1)
 }
 
-/// What stands behind `&` in an entity.
+/// Decodes an HTML entity after its `&`.
 fn entity(rest: &[Glyph]) -> Option<(Option<char>, usize)> {
     let of_entity = |c: &char| c.is_ascii_alphanumeric() || *c == '#';
     let name: String = rest.iter().map(|glyph| glyph.c).take_while(of_entity).take(LONGEST).collect();

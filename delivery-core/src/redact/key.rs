@@ -1,17 +1,18 @@
-//! Where keys stand in a text.
+//! Finds keys in a text.
 
 use std::ops::Range;
 
 use super::decoded::Glyph;
 
-/// A key that is cut off before this symbol tells next to nothing of its signature: version and number take 29 symbols.
+/// The fewest symbols by which a prefixed key is found. Shorter pieces reveal next to nothing of the signature: version
+/// and id alone take 29 symbols.
 const CUT_OFF: usize = 32;
-/// A run of this many symbols is a key even without its prefix.
+/// A run of this many symbols counts as a key even without a prefix.
 const LONG: usize = 40;
-/// The longest prefix of a key, in characters.
-const PREFIX: usize = 12;
+/// The longest part of a key's prefix that is hidden, in characters.
+const PREFIX: usize = 16;
 
-/// Finds keys, also those that lack their prefix or their end.
+/// Returns the places of all keys, including those that lack their prefix or their end.
 pub(super) fn find(text: &[Glyph]) -> Vec<Range<usize>> {
     let is_key = |run: &Range<usize>| {
         let is_prefixed =
@@ -21,7 +22,7 @@ pub(super) fn find(text: &[Glyph]) -> Vec<Range<usize>> {
     runs(text).filter(is_key).map(|run| beginning(text, run.start)..run.end).collect()
 }
 
-/// The longest runs of symbols.
+/// Returns the longest runs of symbols.
 fn runs(text: &[Glyph]) -> impl Iterator<Item = Range<usize>> {
     let mut end = 0;
     text.chunk_by(|one, next| is_symbol(one.c) == is_symbol(next.c)).filter_map(move |chunk| {
@@ -31,17 +32,17 @@ fn runs(text: &[Glyph]) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// A symbol of a key, in either case.
+/// Whether the character is a symbol of a key, in either case.
 fn is_symbol(c: char) -> bool {
     c.is_ascii_alphanumeric() && !matches!(c.to_ascii_lowercase(), 'i' | 'l' | 'o' | 'u')
 }
 
-/// Whether all of it is hexadecimal, as digests are: not one key in 10¹⁴ is.
+/// Whether all symbols are hexadecimal digits, as in a digest. Fewer than one key in 10¹⁴ looks like that.
 fn is_digest(text: &[Glyph], run: &Range<usize>) -> bool {
     text.get(run.clone()).unwrap_or_default().iter().all(|glyph| glyph.c.is_ascii_hexdigit())
 }
 
-/// Where the key begins whose symbols begin here: at its prefix, if it has one.
+/// Returns where the key begins whose symbols begin at `symbols`: at its prefix, if there is one.
 fn beginning(text: &[Glyph], symbols: usize) -> usize {
     let back = || text.get(..symbols).unwrap_or_default().iter().rev().map(|glyph| glyph.c);
     if back().next() != Some('_') {

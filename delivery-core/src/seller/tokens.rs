@@ -1,4 +1,4 @@
-//! Admin tokens with names: each seller has one, and the audit log tells who did what.
+//! Named admin tokens: each seller has a token, and the audit log shows who did what.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,9 +11,9 @@ use crate::key::Actor;
 use crate::secret::AdminToken;
 use crate::text::Invalid;
 
-/// The longest name.
+/// The longest name, in characters.
 const LONGEST: usize = 32;
-/// Names that mean somebody else in the audit log.
+/// Names with another meaning in the audit log.
 const TAKEN: [&str; 3] = ["admin", "buyer", "system"];
 
 const EXPECTED: Invalid = Invalid::expected(
@@ -21,19 +21,20 @@ const EXPECTED: Invalid = Invalid::expected(
      comes once, and is not admin, buyer or system; a token has at least 16 characters of visible ASCII, and comes once",
 );
 
-/// Tokens of several sellers, each with a name that the audit log shows.
+/// The tokens of several sellers, each with a name that the audit log shows.
 ///
-/// `FromStr` reads `alice:TOKEN,bob:TOKEN`. A name is 1 to 32 of `a` to `z`, `0` to `9` and `-`, and not `admin`, `buyer` or
-/// `system`. A token is at least 16 characters of visible ASCII without a comma.
+/// `FromStr` parses `alice:TOKEN,bob:TOKEN`. A name consists of 1 to 32 characters of `a` to `z`, `0` to `9` and `-`,
+/// and is not `admin`, `buyer` or `system`. A token has at least 16 characters of visible ASCII and no comma. Each name
+/// and each token may occur only once.
 #[derive(Clone, Default)]
 pub struct AdminTokens(Vec<(Actor, AdminToken)>);
 
 impl AdminTokens {
-    /// These tokens, and one whose bearer is [`Actor::admin`].
+    /// Adds a token whose bearer is [`Actor::admin`].
     ///
     /// # Errors
     ///
-    /// [`Invalid`] if somebody with a name has the same token: the audit log could not tell the two apart.
+    /// [`Invalid`] if a named seller already has this token: the audit log could not tell the two apart.
     pub fn with_admin(mut self, token: AdminToken) -> Result<Self, Invalid> {
         if self.0.iter().any(|(_, other)| token.is(other)) {
             return Err(Invalid::expected("must not have the token of ADMIN_TOKEN under another name"));
@@ -42,13 +43,13 @@ impl AdminTokens {
         Ok(self)
     }
 
-    /// Whose tokens there are, each with its SHA-256 digest.
+    /// Returns the bearer and the SHA-256 digest of each token.
     #[cfg(feature = "pages")]
     pub(crate) fn each(&self) -> impl Iterator<Item = (&Actor, &[u8; 32])> {
         self.0.iter().map(|(actor, token)| (actor, token.digest()))
     }
 
-    /// Whose token it is. It takes the same time for every token, and for none.
+    /// Returns the bearer of the presented token, in the same time for every token, known or not.
     fn bearer(&self, presented: &[u8]) -> Option<&Actor> {
         let mut found = u32::MAX;
         for (index, (_, token)) in (0_u32..).zip(&self.0) {

@@ -13,9 +13,9 @@ use crate::mail::templates::{Place, Shown};
 use crate::mail::{MailError, Message, SEND_TIMEOUT};
 use crate::store::{ExpiryScan, KeyQuery, StoreError, Subscribed};
 
-/// How long the store or the catalog may take over one thing that an e-mail says.
+/// How long each read from the store or the catalog may take while an e-mail is rendered.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
-/// Keys that one e-mail lists at most, the newest: a longer one is cut off by mail programs.
+/// The most keys in one e-mail. The newest are listed; mail programs cut off longer e-mails.
 const MOST_KEYS: usize = 200;
 
 impl Outbox {
@@ -28,12 +28,13 @@ impl Outbox {
     ) -> Result<(), MailError> {
         let sent = match &message.recipient {
             Recipient::Email(_) => {
-                // The address may have been corrected since the message was queued, and a wrong one may be somebody's.
+                // Use the key's address: it may have been corrected since the message was queued, and the wrong address
+                // may be that of another person.
                 let rendered = self.render(message, message.key.email()).await?;
                 handed_over.get_or_init(|| SystemClock.monotonic());
                 within(SEND_TIMEOUT, self.mailer.send(&rendered)).await
             }
-            // It has time limits of its own.
+            // Webhooks have time limits of their own.
             Recipient::Webhook(name) => return self.post(message, name).await,
         };
         sent.unwrap_or_else(|| Err(MailError::unconfirmed("sending took longer than twelve minutes and was cut off")))
@@ -47,7 +48,7 @@ impl Outbox {
             Some(webhooks) => webhooks.send(name, message, self.clock.as_ref()).await,
             None => Err(SendError::Unknown(name.clone())),
         };
-        // What a receiver may have got is sent again soon: it knows the message by its id.
+        // Retry soon even if the receiver may have got the message: it recognises the repeated id.
         sent.map_err(|error| match error {
             SendError::Unknown(_) | SendError::Gone => MailError::permanent(error.to_string()),
             SendError::Unreachable(source) => {
@@ -66,7 +67,7 @@ impl Outbox {
         Err(MailError::permanent(format!("there is no webhook called {name}")))
     }
 
-    /// Whether the key can be used until the time that an e-mail about that was queued for.
+    /// Whether the key is still valid, and still expires at the time for which the reminder was queued.
     fn expires_as_told(&self, message: &LeasedMessage) -> bool {
         let (key, now) = (&message.key, self.clock.now());
         let domain = message.message_id.as_str().rsplit_once('@').map_or("", |(_, domain)| domain).to_owned();
@@ -74,12 +75,12 @@ impl Outbox {
         key.check(now).is_ok() && scan.name(key.id(), key.expires_at()).is_ok_and(|name| name == message.message_id)
     }
 
-    /// Why an e-mail is not true any more. It may have waited for days.
+    /// Returns the reason why an e-mail is no longer true, if there is one. It may have waited for days.
     pub(super) fn outdated(&self, message: &LeasedMessage) -> Option<&'static str> {
         let (key, kind) = (&message.key, message.kind);
         match &message.recipient {
             Recipient::Email(_) if key.email().is_erased() => Some("the buyer was forgotten"),
-            // It brings whatever keys the address has.
+            // The e-mail lists all keys that the address has now.
             Recipient::Email(_) if kind == MessageKind::Lost => None,
             Recipient::Email(_) if kind.brings_key() && key.successor().is_some() => {
                 Some("another key took the place of this one")
@@ -137,7 +138,7 @@ impl Outbox {
         })
     }
 
-    /// The keys of an address that are not revoked, newest first.
+    /// Returns up to [`MOST_KEYS`] keys of an address, newest first, without revoked ones.
     async fn keys_of(&self, email: &Email) -> Result<Vec<Key>, MailError> {
         let mut query = KeyQuery { email: Some(email.clone()), limit: MOST_KEYS, ..KeyQuery::default() };
         let mut keys: Vec<Key> = Vec::new();
@@ -154,7 +155,8 @@ impl Outbox {
     }
 }
 
-/// What the store or the catalog answers within its time. An e-mail that cannot be written is tried again in a minute.
+/// Awaits a read from the store or the catalog, with a time limit. If the read fails, the e-mail is retried in a
+/// minute.
 async fn read<T>(what: &str, answer: impl Future<Output = Result<T, StoreError>>) -> Result<T, MailError> {
     let answer = within(READ_TIMEOUT, answer).await;
     let answer = answer.unwrap_or_else(|| Err(StoreError::unavailable("no answer in time")));

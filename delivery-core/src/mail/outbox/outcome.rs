@@ -1,4 +1,4 @@
-//! What becomes of a message after an attempt to send it.
+//! Decides what becomes of a message after an attempt to send it.
 
 use chrono::TimeDelta;
 
@@ -11,10 +11,10 @@ use crate::observer::Event;
 use crate::telemetry;
 use crate::throttle::Throttle;
 
-/// How long to wait with a message that was not tried because something on our side failed.
+/// How long a message waits that was not tried because something on our side failed.
 const SOON: TimeDelta = TimeDelta::minutes(1);
-/// Attempts to store an outcome, a second apart. After the last attempt the lease expires, and the message would be sent
-/// again.
+/// The number of attempts to store an outcome, a second apart. After the last attempt the lease expires, and the
+/// message is sent again.
 pub(super) const COMPLETE_ATTEMPTS: usize = 600;
 
 /// How an attempt ended.
@@ -25,7 +25,7 @@ pub(super) enum End {
 }
 
 impl Outbox {
-    /// Decides what becomes of a message, and logs it.
+    /// Decides what becomes of a message, and logs the decision.
     pub(super) fn judge(&self, message: &LeasedMessage, result: Result<(), MailError>) -> (Outcome, End) {
         let now = self.clock.now();
         let (key, kind, attempt) = (message.key.id(), message.kind.as_str(), message.attempt);
@@ -39,7 +39,7 @@ impl Outbox {
             }
             Err(error) => error,
         };
-        // Keys and addresses are hidden in a `MailError`: it may be in the log and in the store.
+        // A `MailError` hides keys and addresses, so it may be logged and stored.
         let (reason, said) = (error.to_string(), explain(&error));
         if error.kind() == Failure::NotTried {
             let due = now.checked_add_signed(SOON).unwrap_or(now);
@@ -74,7 +74,7 @@ impl Outbox {
         }
     }
 
-    /// Takes note of an outcome that is stored.
+    /// Counts an outcome that has been stored, and tells observers.
     fn note(&self, message: &LeasedMessage, outcome: Outcome) {
         let (key, kind, attempt) = (message.key.id(), message.kind, message.attempt);
         match outcome {
@@ -87,7 +87,7 @@ impl Outbox {
                 self.observers.tell(|| Event::MessageFailed { key, kind, reason });
             }
             Outcome::Retry { .. } => telemetry::message("retried"),
-            // Nothing was tried.
+            // No attempt was made.
             Outcome::Postpone { .. } | Outcome::Release => {}
         }
     }

@@ -1,4 +1,4 @@
-//! E-mails that are being sent.
+//! Messages that are being sent.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -11,31 +11,32 @@ use crate::ledger::{Lease, LeasedMessage, Outcome, Recipient};
 use crate::mail::MailError;
 use crate::redact::why;
 
-/// E-mails in progress at once, not counting those in progress for longer than [`LONG`]. Webhooks do not count: a receiver that
-/// is slow delays no e-mail.
+/// The most e-mails in progress at once, not counting those in progress for longer than [`LONG`]. Webhooks do not
+/// count, so that a slow receiver delays no e-mail.
 pub(super) const CONCURRENCY: usize = 16;
-/// E-mails in progress at once, counting all of them.
+/// The most messages in progress at once, counting all of them.
 pub(super) const MOST: usize = 256;
-/// So long after it was handed to the mailer, the mail server has the message, and may take up to ten minutes to reply. The
-/// e-mail then no longer counts towards [`CONCURRENCY`], so that other e-mails can be sent meanwhile.
+/// This long after an e-mail was handed to the mailer, the mail server is assumed to have it, and may take up to ten
+/// minutes to reply. The e-mail then no longer counts towards [`CONCURRENCY`], so that other e-mails can be sent
+/// meanwhile.
 pub(super) const LONG: Duration = Duration::from_secs(75);
 
 /// A message that is being sent.
 pub(super) struct Sending {
     pub(super) message: LeasedMessage,
-    /// When an e-mail was handed to the mailer.
+    /// When the e-mail was handed to the mailer, on the monotonic clock.
     pub(super) handed_over: Arc<OnceLock<Duration>>,
 }
 
-/// E-mails in progress. Each is sent by its own task, so that a panic affects no other e-mail.
+/// The messages in progress. Each is sent by its own task, so that a panic affects no other message.
 #[derive(Default)]
 pub(super) struct UnderWay {
     pub(super) tasks: JoinSet<Result<(), MailError>>,
     pub(super) messages: HashMap<task::Id, Sending>,
-    /// The e-mails that have ended, with their outcomes. The store does not know these outcomes yet.
+    /// The messages whose sending has ended, with their outcomes. The store does not know these outcomes yet.
     pub(super) ended: Vec<(LeasedMessage, Outcome)>,
     pub(super) completing: JoinSet<()>,
-    /// The e-mails whose outcomes are being stored, with these outcomes.
+    /// The messages whose outcomes are being stored, with these outcomes.
     pub(super) incomplete: HashMap<task::Id, (LeasedMessage, Outcome)>,
 }
 
@@ -50,8 +51,9 @@ impl Sending {
 }
 
 impl UnderWay {
-    /// Takes over the new lease of a message whose last lease has expired here: its renewal came too late. Returns `false`
-    /// if the message is not in progress. Sending it a second time would bring its recipient another copy.
+    /// Takes over the new lease of a message that is still in progress: its old lease has expired, because the renewal
+    /// came too late. Returns `false` if the message is not in progress. To send it a second time would deliver another
+    /// copy.
     pub(super) fn resume(&mut self, leased: &LeasedMessage) -> bool {
         let number = leased.lease.message;
         let sending = self.messages.values_mut().map(|sending| &mut sending.message);
@@ -60,7 +62,7 @@ impl UnderWay {
             message.lease = leased.lease;
             return true;
         }
-        // The store ignores an outcome that comes with the expired lease.
+        // The store ignores an outcome that arrives with the expired lease, so store the outcome again.
         let mut incomplete = self.incomplete.values();
         let Some((message, outcome)) = incomplete.find(|(message, _)| message.lease.message == number) else {
             return false;
@@ -69,7 +71,7 @@ impl UnderWay {
         true
     }
 
-    /// The leases to renew.
+    /// Returns the leases to renew.
     pub(super) fn leases(&self) -> Vec<Lease> {
         let sending = self.messages.values().map(|sending| &sending.message);
         let known = sending.chain(self.ended.iter().chain(self.incomplete.values()).map(|(message, _)| message));

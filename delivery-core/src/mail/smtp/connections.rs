@@ -1,8 +1,8 @@
-//! Connections to the mail server, kept for the next e-mail.
+//! Connections to the mail server, kept open for the next e-mail.
 //!
-//! A connection is reused only after the exchange over it has ended. If sending an e-mail is cancelled, its connection
-//! is dropped: the next e-mail would read the late replies as its own, and could be recorded as sent without being
-//! sent. lettre's own pool reuses such a connection.
+//! A connection is reused only after the exchange over it has ended. If the sending of an e-mail is cancelled, its
+//! connection is dropped. Otherwise the next e-mail would read the late replies as its own, and could be recorded as
+//! sent without being sent. lettre's own pool does reuse such connections.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -22,19 +22,19 @@ use super::wire::Wire;
 use crate::mail::running_time::within;
 use crate::net;
 
-/// How long a server may take to confirm that it is still there.
+/// How long a server may take to show that it still responds.
 const ANSWER: Duration = Duration::from_secs(5);
-/// An idle connection is closed after one to two times this interval. Mail servers would wait for minutes, but have
-/// other clients to serve.
+/// An idle connection is closed after one to two times this interval. Mail servers would wait for minutes, but they
+/// also have other clients to serve.
 const IDLE: Duration = Duration::from_secs(10);
-/// E-mails over one connection: several mail servers allow a hundred.
+/// The most e-mails sent over one connection. Several mail servers allow a hundred.
 const MESSAGES: u32 = 100;
 
 /// How the connection to the server is secured.
 pub(super) enum Security {
-    /// In clear.
+    /// Without encryption.
     None,
-    /// From the first byte.
+    /// With TLS from the first byte.
     Implicit(Tls),
     /// With STARTTLS. If the server does not offer it, nothing is sent.
     StartTls(Tls),
@@ -72,7 +72,7 @@ struct Open {
     connection: AsyncSmtpConnection,
     wire: Wire,
     messages: u32,
-    /// Idle since before the last cleanup.
+    /// Whether the connection has been idle since before the last cleanup.
     unused: bool,
 }
 
@@ -85,7 +85,7 @@ impl Connections {
         &self.server
     }
 
-    /// Sends a message over an idle connection or, if there is none, over a new one, which begins with `hello`.
+    /// Sends a message over an idle connection or, if there is none, over a new one, which sends `hello` in EHLO.
     pub(super) async fn send(self: &Arc<Self>, message: &Message, hello: &ClientId) -> Result<(), SendError> {
         let text = message.formatted();
         let mut open = within(BEFORE, self.ready_for(message, &text, hello)).await.ok_or(SendError::Slow)??;
@@ -99,14 +99,14 @@ impl Connections {
         Ok(())
     }
 
-    /// Opens a connection, and ends it.
+    /// Opens a connection and closes it.
     pub(super) async fn check(&self, hello: &ClientId) -> Result<(), SendError> {
         let open = within(BEFORE, self.server.connect(hello)).await.ok_or(SendError::Slow)?;
         quit(open.map_err(SendError::Connect)?).await;
         Ok(())
     }
 
-    /// A connection whose server has accepted sender and recipient.
+    /// Returns a connection over which the server has accepted the sender and the recipient.
     async fn ready_for(self: &Arc<Self>, message: &Message, text: &[u8], hello: &ClientId) -> Result<Open, SendError> {
         if let Some(mut open) = self.idle().await {
             match self.name(&mut open, message, text).await {
@@ -116,12 +116,12 @@ impl Connections {
             }
         }
         let mut open = self.server.connect(hello).await.map_err(SendError::Connect)?;
-        // A refusal ends the connection too.
+        // On a refusal, `open` is dropped, which closes the connection.
         self.name(&mut open, message, text).await?;
         Ok(open)
     }
 
-    /// Names sender and recipient to the server, and records the recipient that the server accepts.
+    /// Names the sender and the recipient to the server, and records the recipient if the server accepts it.
     async fn name(&self, open: &mut Open, message: &Message, text: &[u8]) -> Result<(), SendError> {
         let recipient = message.envelope().to().first().map(ToString::to_string);
         match exchange::envelope(&mut open.connection, message.envelope(), text).await {
@@ -130,8 +130,8 @@ impl Connections {
                 Ok(())
             }
             Err(SendError::Recipient { error, .. }) => {
-                // Each accepted recipient is evidence for one refusal only: the server may have begun to refuse every
-                // recipient.
+                // Use each accepted recipient as evidence for only one refusal: the server may have begun to refuse all
+                // recipients.
                 let accepted = self.kept().accepted.take();
                 Err(SendError::Recipient { others: accepted.is_some() && accepted != recipient, error })
             }
@@ -139,7 +139,7 @@ impl Connections {
         }
     }
 
-    /// A connection whose server still answers.
+    /// Returns an idle connection whose server still responds.
     async fn idle(&self) -> Option<Open> {
         loop {
             let mut open = self.kept().idle.pop()?;
@@ -173,8 +173,8 @@ impl Connections {
 impl Server {
     async fn connect(&self, hello: &ClientId) -> Result<Open, ConnectError> {
         let stream = net::connect(&self.host, self.port).await?;
-        // lettre writes an e-mail and its final dot separately. Without this option the dot would wait until the e-mail
-        // is acknowledged, which the server may delay by 40 ms.
+        // lettre writes an e-mail and its final dot separately. With Nagle's algorithm, the dot would wait until the
+        // server acknowledges the e-mail, which the server may delay by 40 ms.
         stream.set_nodelay(true)?;
         let mut wire = Wire::new(stream);
         match &self.security {
@@ -199,19 +199,19 @@ impl Server {
 }
 
 impl Tls {
-    /// Upgrades a connection, over which lettre then reads `greeting`.
+    /// Upgrades a connection to TLS. lettre then first reads `greeting`.
     async fn over(&self, wire: Wire, greeting: &str) -> Result<Wire, ConnectError> {
         wire.secured(&self.connector, self.host.clone(), greeting).await.map_err(ConnectError::Tls)
     }
 }
 
-/// Reads the greeting, and says EHLO.
+/// Reads the server's greeting and sends EHLO.
 async fn greeted(wire: &Wire, hello: &ClientId) -> Result<AsyncSmtpConnection, ConnectError> {
     let greeted = AsyncSmtpConnection::connect_with_transport(Box::new(wire.clone()), hello).await;
     greeted.map_err(if wire.is_written() { ConnectError::Hello } else { ConnectError::Greeting })
 }
 
-/// Closes idle connections until none is left.
+/// Closes connections that stay idle. Returns when none is left.
 async fn cleanup(connections: Weak<Connections>) {
     loop {
         tokio::time::sleep(IDLE).await;

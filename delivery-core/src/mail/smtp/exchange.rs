@@ -1,6 +1,7 @@
-//! One e-mail over one connection, and what a refusal at each step means.
+//! Sends one e-mail over one connection, and decides what a refusal at each step means.
 //!
-//! Nothing of a reply is repeated but its [codes](Codes): a server's words may quote the e-mail or its recipient, in any encoding.
+//! Of a server's reply, only the [codes](Codes) are repeated: the text may quote the e-mail or its recipient, in any
+//! encoding.
 
 use std::fmt;
 use std::io;
@@ -19,32 +20,32 @@ use super::wire::Wire;
 use crate::mail::MailError;
 use crate::mail::running_time::within;
 
-/// How long the steps before the message may take. If they take longer, nothing has been sent yet, and the e-mail is
-/// tried again soon.
+/// How long the steps before the message may take. If they take longer, nothing has been sent, and the e-mail is
+/// retried soon.
 pub(super) const BEFORE: Duration = Duration::from_mins(1);
 /// How long the message and the reply to it may take: RFC 5321, 4.5.3.2.6, asks clients to wait ten minutes, since the
 /// server may be delivering the message meanwhile.
 pub(super) const MESSAGE: Duration = Duration::from_mins(10);
 
-/// The reply to DATA. No other command and no message gets it.
+/// The reply code to DATA. The server gives it to no other command and to no message.
 const GO_ON: u16 = 354;
 
-/// What is said of a connection that was not made, or ended too early.
+/// The error message if no connection was established, or a connection ended too early.
 const BROKEN_OFF: &str = "the mail server cannot be reached or broke off";
 
 /// The e-mail was not accepted, or its acceptance was not confirmed.
 #[derive(Debug, Error)]
 pub(super) enum SendError {
-    /// There is no connection. This says nothing about the e-mail.
+    /// No connection could be established. This says nothing about the e-mail.
     #[error("connection error")]
     Connect(#[source] ConnectError),
-    /// A refusal of the sender or of e-mails as such.
+    /// The server refused the sender, or e-mails in general.
     #[error("refused before the recipient was named")]
     Sender(SmtpError),
-    /// A refusal of this recipient. `others` says whether the server has accepted other recipients lately.
+    /// The server refused this recipient. `others` says whether it accepted another recipient most recently.
     #[error("the recipient was refused")]
     Recipient { others: bool, error: SmtpError },
-    /// A refusal of the message.
+    /// The server refused the message.
     #[error("the message was refused")]
     Message(SmtpError),
     /// The address needs SMTPUTF8 (RFC 6531), which the server does not offer.
@@ -53,7 +54,7 @@ pub(super) enum SendError {
     /// The whole message was sent, but no reply came.
     #[error("no reply to the message")]
     Unconfirmed,
-    /// DATA got the reply to an earlier command: the server has replied twice to something.
+    /// The reply to DATA belongs to an earlier command: the server has replied twice to a command.
     #[error("the server's replies do not match the commands")]
     OutOfStep,
     /// The server took too long before the message was sent.
@@ -61,22 +62,22 @@ pub(super) enum SendError {
     Slow,
 }
 
-/// Why there is no connection over which an e-mail could be sent.
+/// Why no connection for e-mails could be established.
 #[derive(Debug, Error)]
 pub(super) enum ConnectError {
-    /// No address of the server answers.
+    /// No address of the server responds.
     #[error("no connection")]
     Unreachable(#[from] io::Error),
-    /// TLS does not come about: the certificate is not trusted, or the connection ended.
+    /// TLS could not be negotiated: the certificate is not trusted, or the connection ended.
     #[error("no TLS")]
     Tls(io::Error),
-    /// The server greets with a refusal.
+    /// The server's greeting is a refusal.
     #[error("refused by the greeting")]
     Greeting(SmtpError),
     /// The server refuses EHLO, or the name in it.
     #[error("EHLO was refused")]
     Hello(SmtpError),
-    /// The server knows no STARTTLS.
+    /// The server does not offer STARTTLS.
     #[error("STARTTLS is not offered")]
     NoStartTls,
     /// The server refuses STARTTLS.
@@ -88,7 +89,7 @@ pub(super) enum ConnectError {
 }
 
 impl ConnectError {
-    /// What the operator is told.
+    /// Returns the message that the operator sees.
     fn told(&self) -> String {
         use rustls::CertificateError::{Expired, ExpiredContext, NotValidForName, NotValidForNameContext};
         let (error, refused) = match self {
@@ -96,7 +97,7 @@ impl ConnectError {
             Self::Tls(error) => {
                 let said = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
                 return match said {
-                    // The names in a certificate are the server's words too.
+                    // Do not show the server's certificate names: the server chooses them.
                     Some(rustls::Error::InvalidCertificate(error)) => match error {
                         Expired | ExpiredContext { .. } => "the mail server's certificate has expired",
                         NotValidForName | NotValidForNameContext { .. } => {
@@ -126,7 +127,7 @@ impl ConnectError {
     }
 }
 
-/// Names sender and recipient to the server. Nothing is delivered before [`message`] is called.
+/// Sends the sender, the recipient and DATA to the server. Nothing is delivered before [`message`] is called.
 pub(super) async fn envelope(
     connection: &mut AsyncSmtpConnection,
     envelope: &Envelope,
@@ -168,8 +169,8 @@ pub(super) async fn message(connection: &mut AsyncSmtpConnection, wire: &Wire, t
 }
 
 impl SendError {
-    /// Whether the same e-mail may succeed at once on another connection, because the server rejects commands on this
-    /// one, or closed it.
+    /// Whether the same e-mail may succeed at once over another connection, because the server rejects commands on this
+    /// one, or has closed it.
     pub(super) fn is_of_the_connection(&self) -> bool {
         match self {
             Self::Sender(error) | Self::Recipient { error, .. } => !error.is_permanent(),
@@ -178,10 +179,10 @@ impl SendError {
         }
     }
 
-    /// What the error means for the e-mail.
+    /// Decides what the error means for the e-mail.
     ///
     /// Only a reply about this recipient is final. A blocked sender, a refused login or an exhausted quota affects
-    /// every e-mail and can be fixed by the seller. E-mails are retried meanwhile.
+    /// every e-mail, and the seller can fix it. Meanwhile, the e-mails are retried.
     pub(super) fn meaning(self) -> MailError {
         match self {
             Self::Recipient { others, ref error } => match (Codes::of(error), about_the_recipient(error)) {
@@ -234,7 +235,7 @@ struct Codes {
 }
 
 impl Codes {
-    /// `None` if the server did not reply, or not as SMTP has it.
+    /// Returns the codes of a refusal; `None` if the server did not reply, or its reply is not valid SMTP.
     fn of(error: &SmtpError) -> Option<Self> {
         let basic = error.status()?.into();
         let is_number = |part: &str| matches!(part.len(), 1..=3) && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -256,7 +257,7 @@ impl fmt::Display for Codes {
     }
 }
 
-/// The words of a reply. Never to be repeated.
+/// Returns the text of a reply, which must never be repeated.
 fn said(error: &SmtpError) -> String {
     std::error::Error::source(error).map(ToString::to_string).unwrap_or_default()
 }
@@ -268,9 +269,9 @@ enum Certainty {
     No,
 }
 
-/// Whether a refusal at RCPT is about the recipient: by the enhanced status code if the server gives one of class 5 (RFC 3463,
-/// 3.2 and 3.3), else by the plain one. Servers also reply 550, 551 or 553 if they refuse the sender or the relaying,
-/// or if a quota is exhausted. The text of the reply may say so.
+/// Decides whether a refusal of RCPT is about the recipient. If the server gives an enhanced status code of class 5
+/// (RFC 3463, 3.2 and 3.3), that code decides, else the reply code. Servers also reply 550, 551 or 553 if they refuse
+/// the sender or relaying, or if a quota is exhausted; the text of the reply may then say so.
 fn about_the_recipient(error: &SmtpError) -> Certainty {
     const NO_SUCH_MAILBOX: [&str; 6] = ["5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.2.1"];
     const ABOUT_US: [&str; 16] = [

@@ -1,8 +1,9 @@
-//! The stream to a mail server, in clear or in TLS, below lettre.
+//! The stream to a mail server, with or without TLS, that lettre reads and writes.
 //!
-//! lettre reads replies as UTF-8, and refuses long lines, lines without a text, which RFC 5321 (4.2) allows, and lines that end in LF
-//! alone. Such a confirmation would count as a failure, and the e-mail would be sent again and again. lettre also knows the names of
-//! extensions in capitals alone. This stream therefore writes replies as lettre reads them.
+//! lettre reads replies as UTF-8. It rejects long lines, lines that end in LF alone, and lines without text, which RFC
+//! 5321, 4.2, allows. If it rejected a confirmation in this way, the e-mail would be sent again and again. lettre also
+//! recognises the names of extensions only in capitals. This stream therefore rewrites replies into a form that lettre
+//! accepts.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,21 +19,21 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-/// Digits of a reply's code.
+/// The number of digits of a reply code.
 const CODE: usize = 3;
-/// Bytes kept of each line of a reply. lettre accepts 1,000 bytes including the line ending.
+/// The number of bytes kept of each line of a reply. lettre accepts 1,000 bytes including the line ending.
 const LINE: usize = 900;
 /// The end of a message, which lettre writes in a separate call.
 const DOT: &[u8] = b"\r\n.\r\n";
-/// Bytes kept of all lines of a reply. lettre reads a reply from its beginning with each line.
+/// The most bytes kept of a reply; a longer one is an error. For each line, lettre parses the reply from its beginning.
 const REPLY: usize = 8 * 1024;
-/// Bytes read of a reply at most, with those that are not kept.
+/// The most bytes read of a reply, including those that are not kept.
 const READ_OF_REPLY: usize = 128 * 1024;
-/// Read at once, in bytes.
+/// The number of bytes to read at once.
 const READ: usize = 2048;
 
-/// A connection. Clones share it, so that it can still be queried, or upgraded to TLS, after lettre has dropped its
-/// clone.
+/// A connection. Its clones share one stream, so that the connection can still be queried, or upgraded to TLS, after
+/// lettre has dropped its clone.
 #[derive(Debug, Clone)]
 pub(super) struct Wire {
     inner: Arc<Mutex<Inner>>,
@@ -42,7 +43,7 @@ pub(super) struct Wire {
 
 #[derive(Debug)]
 struct Inner {
-    /// `None` after the stream was taken for TLS.
+    /// `None` once the stream has been taken for TLS.
     stream: Option<Stream>,
     replies: Replies,
 }
@@ -53,19 +54,19 @@ enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// Writes replies as lettre reads them.
+/// Rewrites replies into a form that lettre accepts.
 #[derive(Debug, Default)]
 struct Replies {
-    /// Bytes of the line so far.
+    /// The number of bytes of the current line so far.
     column: usize,
-    /// Whether the line so far is a code without a text, or with one that nothing is kept of.
+    /// Whether the current line so far is a code without text, or with text of which nothing is kept.
     is_code: bool,
     /// Whether the last command was EHLO.
     is_hello: bool,
-    /// Bytes read, and kept of them, since the last command.
+    /// The number of bytes read since the last command. `kept` counts the rewritten bytes.
     read: usize,
     kept: usize,
-    /// Ready to be read by lettre.
+    /// The rewritten bytes that lettre has not read yet.
     ready: std::collections::VecDeque<u8>,
 }
 
@@ -80,8 +81,8 @@ impl Wire {
         Self { inner: Arc::new(Mutex::new(inner)), written: Arc::default(), dot_sent: Arc::default() }
     }
 
-    /// Upgrades the connection to TLS. lettre reads `greeting` before any byte of the server: it waits for a greeting,
-    /// and the server sends none after STARTTLS.
+    /// Upgrades the connection to TLS. lettre waits for a greeting, but the server sends none after STARTTLS, so lettre
+    /// first reads `greeting`.
     pub(super) async fn secured(
         self,
         tls: &TlsConnector,
@@ -95,13 +96,13 @@ impl Wire {
         Ok(Self::over(Stream::Tls(Box::new(tls.connect(host, stream).await?)), greeting))
     }
 
-    /// Whether a command was sent. Until then the server has only greeted.
+    /// Whether a command was sent. Before that, the server can only have greeted.
     pub(super) fn is_written(&self) -> bool {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Whether the dot that ends a message was sent since the last call. Once the dot was sent, the server may have
-    /// accepted the message.
+    /// Whether the dot that ends a message was sent since the last call. Once it was sent, the server may have accepted
+    /// the message.
     pub(super) fn dot_sent(&self) -> bool {
         self.dot_sent.swap(false, Ordering::Relaxed)
     }
@@ -135,7 +136,7 @@ impl Replies {
                     self.keep(b"\r\n");
                     self.column = 0;
                 }
-                // It ends a line, or stands inside one.
+                // Drop CR, at the end of a line and inside one: each line gets a new CR and LF at its end.
                 b'\r' => {}
                 byte => {
                     let is_of_code = match self.column {

@@ -1,4 +1,4 @@
-//! The templates that are built in.
+//! The built-in templates.
 
 macro_rules! built_in {
     ($($name:literal),* $(,)?) => {
@@ -6,7 +6,7 @@ macro_rules! built_in {
     };
 }
 
-/// Their names and sources; pieces first.
+/// The names and sources of the built-in templates, fragments first.
 pub(super) const ALL: &[(&str, &str)] = built_in![
     "_layout.html",
     "_parts.html",

@@ -5,12 +5,12 @@ use crate::key::{Key, KeyId, KeyState, Keyring, NewKey, Prefix};
 use crate::product::{NewProduct, Product, ProductId};
 use crate::terms::{Terms, UseLimit, Validity};
 
-/// An e-mail about as many keys as there are names.
+/// Renders an e-mail about one key for each product name in `names`.
 fn message(kind: MessageKind, names: &[&str], terms: Terms, used: u64, language: Option<&str>) -> Rendered {
     message_after((0, false), kind, names, (terms, used), language)
 }
 
-/// The same, so many days after the keys were issued, which a subscription may renew.
+/// The same, `days` days after the keys were issued. `is_subscribed` says whether a subscription renews them.
 fn message_after(
     (days, is_subscribed): (i64, bool),
     kind: MessageKind,
@@ -113,7 +113,7 @@ fn several_keys_come_in_one_email() {
         for part in ["Here are your keys again", "Field Guide", "Atlas", "3 of 5 uses are left.", "product_id=2"] {
             assert!(body.contains(part), "{part} in {body}");
         }
-        // Each is shown, and once more in its link and in its command.
+        // Each key occurs three times: as text, in its link and in its command.
         assert_eq!(body.matches("dlv_").count(), 6, "{body}");
     }
 }
@@ -127,7 +127,7 @@ fn values_are_neither_markup_nor_code() {
             assert!(message.html.contains("{{ key }}"), "{}", message.html);
             assert!(!message.html.contains("<script>") && !message.html.contains("<b>"));
             assert!(!message.text.contains("&lt;") && !message.subject.contains("&lt;"), "{}", message.text);
-            // What escapes its own pieces would show them.
+            // A template that escapes its own fragments would show their markup.
             assert!(!message.html.contains("&lt;td") && !message.html.contains("&lt;p "), "{}", message.html);
         }
     }
@@ -197,7 +197,7 @@ fn faulty_templates_are_refused_at_once() {
         (vec![("purchase.subject", "{{ product.name")], Some("purchase.subject of e-mails is unusable")),
         (vec![("purchase.html", "{% if %}")], Some("is unusable")),
         (vec![("purchase.html", "{% include 'nowhere' %}")], Some("is unusable")),
-        // Not every key has an end.
+        // `ends` is none for a key that never expires.
         (vec![("purchase.txt", "{{ ends.day }}")], Some("is unusable")),
         (vec![("_layout.html", "{{ nothing }}")], Some("is unusable")),
         (vec![("purchase.subject", "{{ '' }}\n")], Some("purchase.subject of e-mails is empty")),

@@ -1,4 +1,4 @@
-//! The values that templates may use.
+//! The variables that templates may use.
 
 use chrono::{DateTime, Datelike, Utc};
 use minijinja::{Value, context};
@@ -8,33 +8,33 @@ use crate::key::{Key, KeyText, Status};
 use crate::product::Product;
 use crate::terms::NEVER;
 
-/// A key that an e-mail shows, with what was sold.
+/// A key that an e-mail shows, with its product.
 #[derive(Clone, Copy)]
 pub(in crate::mail) struct Shown<'a> {
     pub(in crate::mail) key: &'a Key,
-    /// What it is at the time of the e-mail.
+    /// The key's status when the e-mail is rendered.
     pub(in crate::mail) status: Status,
     pub(in crate::mail) text: &'a KeyText,
-    /// Whether a subscription renews it.
+    /// Whether a subscription renews the key.
     pub(in crate::mail) is_subscribed: bool,
     pub(in crate::mail) product: &'a Product,
 }
 
-/// Where buyers find the shop.
+/// The URLs of the shop.
 #[derive(Clone, Copy)]
 pub(in crate::mail) struct Place<'a> {
     pub(in crate::mail) base_url: &'a str,
-    /// Whether there is a page for buyers.
+    /// Whether there is a buyer's page at `base_url`.
     pub(in crate::mail) has_page: bool,
 }
 
-/// The values of an e-mail to `email`.
+/// Returns the variables of an e-mail to `email`.
 pub(super) fn values(keys: &[Shown<'_>], email: &str, place: Place<'_>, language: &str) -> Value {
     all(keys.iter().map(|shown| value(*shown)).collect(), (email, place, language))
 }
 
-/// Examples that every template must take: a key that ends and is used, one that does neither, one that has expired, one that a
-/// subscription renews, and several; with a page for buyers and without.
+/// Returns examples with which every template must render: a key that expires and was used, a key without expiry and
+/// use limit, an expired key, a key that a subscription renews, and several keys. One example has no buyer's page.
 pub(super) fn examples() -> [Value; 6] {
     let example = |ends: bool, status: Status, subscribed: bool| {
         let at = "2027-11-21T10:00:00Z".parse().unwrap_or(DateTime::UNIX_EPOCH);
