@@ -39,6 +39,7 @@ pub use self::orders::Issued;
 pub(crate) use self::recent::Recent;
 pub use self::running::Running;
 pub use self::seller::{Desk, Expiry};
+pub(crate) use self::settings::PLATFORMS;
 pub use self::settings::PlatformSettings;
 pub use self::settings::{Options, Setting, SettingError, Settings};
 pub use self::stores::Stores;

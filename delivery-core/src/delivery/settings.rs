@@ -2,15 +2,19 @@
 //! a framework's configuration, or from anything that serde reads.
 
 mod deserialize;
+mod platform_table;
 mod platforms;
 mod rows;
+mod setting;
 
 use ipnet::IpNet;
 use thiserror::Error;
 
+pub(crate) use self::platform_table::PLATFORMS;
 pub use self::platforms::PlatformSettings;
-pub use self::rows::Setting;
-use self::rows::{OPTIONS, Row, SECRETS};
+use self::rows::{OPTIONS, SECRETS};
+use self::setting::Row;
+pub use self::setting::Setting;
 use super::expiry::ExpiryNotice;
 use crate::key::Keyring;
 use crate::language::Language;

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error as _};
+use serde_json::Value as Json;
 
 use super::{Setting, Settings};
 
@@ -34,7 +35,7 @@ impl<'de> Deserialize<'de> for Settings {
     }
 }
 
-/// A value in a table of settings. Errors name the expected type, but not the value, because it may be a secret.
+/// A value in a table of settings.
 enum Value {
     Text(String),
     /// A number or a boolean.
@@ -44,56 +45,20 @@ enum Value {
 
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(AnyValue)
-    }
-}
-
-struct AnyValue;
-
-const EXPECTED: &str = "a text, a number, true or false, or a list of texts";
-
-impl<'de> Visitor<'de> for AnyValue {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(EXPECTED)
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
-        Ok(Value::Text(text.to_owned()))
-    }
-
-    fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
-        Ok(Value::Bare(number.to_string()))
-    }
-
-    fn visit_i64<E>(self, number: i64) -> Result<Value, E> {
-        Ok(Value::Bare(number.to_string()))
-    }
-
-    fn visit_i128<E>(self, number: i128) -> Result<Value, E> {
-        Ok(Value::Bare(number.to_string()))
-    }
-
-    fn visit_u128<E>(self, number: u128) -> Result<Value, E> {
-        Ok(Value::Bare(number.to_string()))
-    }
-
-    fn visit_f64<E>(self, number: f64) -> Result<Value, E> {
-        Ok(Value::Bare(number.to_string()))
-    }
-
-    fn visit_bool<E>(self, flag: bool) -> Result<Value, E> {
-        Ok(Value::Bare(flag.to_string()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
-        let mut entries = Vec::new();
-        while let Some(entry) = list.next_element()? {
-            let Value::Text(entry) = entry else { return Err(A::Error::custom("a list of settings holds texts")) };
-            entries.push(entry);
+        // The errors do not repeat the value, because it may be a secret.
+        let text = |entry| match entry {
+            Json::String(text) => Ok(text),
+            _ => Err(D::Error::custom("a list of settings holds texts")),
+        };
+        match Json::deserialize(deserializer)? {
+            Json::String(text) => Ok(Self::Text(text)),
+            Json::Number(number) => Ok(Self::Bare(number.to_string())),
+            Json::Bool(flag) => Ok(Self::Bare(flag.to_string())),
+            Json::Array(list) => list.into_iter().map(text).collect::<Result<_, _>>().map(Self::List),
+            Json::Null | Json::Object(_) => {
+                Err(D::Error::custom("a setting is a text, a number, true or false, or a list of texts"))
+            }
         }
-        Ok(Value::List(entries))
     }
 }
 
@@ -101,7 +66,7 @@ impl<'de> Visitor<'de> for AnyValue {
 mod tests {
     use std::collections::BTreeSet;
 
-    use serde_json::{Value as Json, json};
+    use serde_json::json;
 
     use super::*;
     use crate::delivery::Options;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::rows::{DETAILS, Details, PLATFORMS, PlatformRow};
+use super::platform_table::{DETAILS, Details, PLATFORMS, PlatformRow};
 use super::{SettingError, given, read_rows};
 use crate::delivery::{Builder, SubscriptionGrace};
 use crate::platform::{Platform, Secrets};
@@ -70,7 +70,7 @@ impl PlatformSettings {
         let mut details = Details::default();
         read_rows(DETAILS, &mut details, &setting)?;
         let mut platforms = Vec::new();
-        for row in PLATFORMS {
+        for row in &PLATFORMS {
             platforms.extend(platform(row, &details, &setting)?);
         }
         let Details { accept_test_events, subscription_grace, .. } = details;

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::wire;
-use crate::delivery::Delivery;
+use crate::delivery::{Delivery, PLATFORMS};
 use crate::error::ErrorCode;
 use crate::http::Reply;
 use crate::http::body::BodyRule;
@@ -25,16 +25,16 @@ pub struct PlatformPath(&'static str);
 
 impl PlatformPath {
     /// The paths of the platforms that this crate supports.
-    pub const BUILT_IN: [Self; 8] = [
-        Self("/api/webhook/stripe"),
-        Self("/api/webhook/shopify"),
-        Self("/api/webhook/lemonsqueezy"),
-        Self("/api/webhook/paddle"),
-        Self("/api/webhook/gumroad"),
-        Self("/api/webhook/woocommerce"),
-        Self("/api/webhook/polar"),
-        Self("/api/webhook/standard"),
-    ];
+    #[expect(clippy::indexing_slicing, reason = "it is made when this is compiled")]
+    pub const BUILT_IN: [Self; PLATFORMS.len()] = {
+        let mut paths = [Self(""); PLATFORMS.len()];
+        let mut at = 0;
+        while at < paths.len() {
+            paths[at] = Self(PLATFORMS[at].path);
+            at += 1;
+        }
+        paths
+    };
 
     /// Returns the path of a platform that the host application adds, such as `/api/webhook/fastspring`. The name
     /// after `/api/webhook/` must consist of lower-case letters, digits and hyphens, and must not be `order`, which is

@@ -9,6 +9,7 @@ use utoipa::openapi::{ContentBuilder, HttpMethod, Ref, Required};
 
 use super::bodies::{LINE, UUID};
 
+use crate::delivery::PLATFORMS;
 use crate::http::Endpoint;
 use crate::http::row::{Docs, Handler, Parameter};
 use crate::ledger::EventOutcome;
@@ -52,45 +53,20 @@ pub(super) fn of(endpoint: Endpoint) -> OperationBuilder {
 fn signed(operation: OperationBuilder, endpoint: Endpoint) -> OperationBuilder {
     let Endpoint::Platform(path) = endpoint else { return operation };
     let operation = operation.operation_id(Some(format!("{}Event", path.name())));
-    let fields: &[(&str, &str)] = match path.name() {
-        "stripe" => {
-            &[("Stripe-Signature", "`t=` and the time, `v1=` and the HMAC-SHA256 of time, `.` and body in hex.")]
-        }
-        "shopify" => &[
-            ("X-Shopify-Hmac-Sha256", "The HMAC-SHA256 of the body in base64."),
-            ("X-Shopify-Topic", "What happened, such as `orders/paid`."),
-            ("X-Shopify-Shop-Domain", "The shop."),
-            ("X-Shopify-API-Version", "The version of the platform's API."),
-            ("X-Shopify-Webhook-Id", "The same for each copy of an event."),
-        ],
-        "lemonsqueezy" => &[("X-Signature", "The HMAC-SHA256 of the body in hex.")],
-        "paddle" => {
-            &[("Paddle-Signature", "`ts=` and the time, `h1=` and the HMAC-SHA256 of time, `:` and body in hex.")]
-        }
-        "gumroad" => {
-            let token = ObjectBuilder::new().schema_type(Type::String).min_length(Some(16));
-            return operation.parameter(query("token", Required::True, "What the seller put into the address.", token));
-        }
-        "woocommerce" => &[
-            ("X-WC-Webhook-Signature", "The HMAC-SHA256 of the body in base64."),
-            ("X-WC-Webhook-Topic", "What happened, such as `order.updated`."),
-        ],
-        "polar" | "standard" => &[
-            ("webhook-id", "The same for each copy of an event."),
-            ("webhook-timestamp", "The time, in seconds since 1970."),
-            ("webhook-signature", "`v1,` and the HMAC-SHA256 of id, `.`, time, `.` and body in base64."),
-        ],
-        // How the host application's own platforms sign is unknown.
-        _ => &[],
-    };
-    fields.iter().fold(operation, |operation, (name, description)| {
-        let field = ParameterBuilder::new()
-            .name(*name)
-            .parameter_in(ParameterIn::Header)
-            .required(Required::True)
-            .description(Some(*description))
-            .schema(Some(ObjectBuilder::new().schema_type(Type::String)));
-        operation.parameter(field)
+    let row = PLATFORMS.iter().find(|row| row.path == path.path());
+    // How the host application's own platforms sign is unknown.
+    row.iter().flat_map(|row| row.signed_by).fold(operation, |operation, (name, description)| {
+        let text = ObjectBuilder::new().schema_type(Type::String);
+        operation.parameter(match name.strip_prefix('?') {
+            Some(name) => query(name, Required::True, description, text.min_length(Some(16))),
+            None => ParameterBuilder::new()
+                .name(*name)
+                .parameter_in(ParameterIn::Header)
+                .required(Required::True)
+                .description(Some(*description))
+                .schema(Some(text))
+                .build(),
+        })
     })
 }
 
@@ -164,7 +140,7 @@ fn described(parameter: Parameter) -> path::Parameter {
             query("days", Required::False, "How many days, today among them.", days)
         }
         Parameter::Outcome => {
-            let outcomes = EventOutcome::ALL.map(EventOutcome::as_str);
+            let outcomes = EventOutcome::ALL.iter().map(|outcome| outcome.as_str());
             query("outcome", Required::False, "That came to this.", text().enum_values(Some(outcomes)))
         }
     }

@@ -1,0 +1,199 @@
+//! The table of commerce platforms. A row says everything about a platform besides its file in
+//! [`platform`](crate::platform): where it calls, how it signs, its settings, and how it is made.
+
+use std::sync::Arc;
+
+use chrono::TimeDelta;
+
+use super::setting::{Row, Setting, set};
+use crate::delivery::SubscriptionGrace;
+use crate::platform::{
+    Gumroad, LemonSqueezy, Paddle, Platform, Polar, Secrets, Shopify, Standard, Stripe, WooCommerce,
+};
+use crate::text::Invalid;
+
+/// The settings of platforms other than their secrets.
+#[derive(Default)]
+pub(super) struct Details {
+    pub(super) paddle_tolerance: Option<TimeDelta>,
+    pub(super) gumroad_seller: Option<String>,
+    pub(super) accept_test_events: bool,
+    pub(super) subscription_grace: SubscriptionGrace,
+}
+
+pub(super) static DETAILS: &[Row<Details>] = &[
+    on_platforms(
+        "PADDLE_TOLERANCE",
+        Some("5"),
+        "Seconds that a Paddle signature may be old, 1 to 3600",
+        |details, text| set(&mut details.paddle_tolerance, seconds(text).map(Some)),
+    ),
+    on_platforms(
+        "GUMROAD_SELLER_ID",
+        None,
+        "Your seller_id on Gumroad: events with another one are refused",
+        |details, text| set(&mut details.gumroad_seller, seller(text).map(Some)),
+    ),
+    on_platforms(
+        "ACCEPT_TEST_EVENTS",
+        Some("false"),
+        "Whether test purchases get real keys, true or false",
+        |details, text| set(&mut details.accept_test_events, flag(text)),
+    ),
+    on_platforms(
+        "SUBSCRIPTION_GRACE_DAYS",
+        Some("3"),
+        "Days that a key of a subscription lives longer than it is paid for, 0 to 60",
+        |details, text| set(&mut details.subscription_grace, text.parse()),
+    ),
+];
+
+/// The heading of the settings of platforms.
+pub(super) const HEADING: &str = "Commerce platforms";
+
+const fn on_platforms(
+    name: &'static str,
+    default: Option<&'static str>,
+    help: &'static str,
+    read: fn(&mut Details, &str) -> Result<(), Invalid>,
+) -> Row<Details> {
+    Row { setting: Setting::new(name, default, help).under(HEADING), read }
+}
+
+/// A function that makes a platform with these secrets.
+type Build = fn(&Secrets, &Details) -> Result<Arc<dyn Platform>, Invalid>;
+
+/// A platform, which is enabled if its secret is set.
+pub(crate) struct PlatformRow {
+    /// The path that the platform calls. It ends with the platform's name.
+    pub(crate) path: &'static str,
+    /// The header fields by which the platform authenticates its requests, and what they have in them. A name that
+    /// begins with `?` is that of a parameter in the query.
+    #[cfg_attr(
+        not(all(test, feature = "sqlite")),
+        expect(dead_code, reason = "a test makes the OpenAPI document of it")
+    )]
+    pub(crate) signed_by: &'static [(&'static str, &'static str)],
+    pub(super) secret: Setting,
+    /// The secret that `secret` replaces. It is accepted too.
+    pub(super) old: Setting,
+    pub(super) build: Build,
+}
+
+const STANDARD_WEBHOOKS: &[(&str, &str)] = &[
+    ("webhook-id", "The same for each copy of an event."),
+    ("webhook-timestamp", "The time, in seconds since 1970."),
+    ("webhook-signature", "`v1,` and the HMAC-SHA256 of id, `.`, time, `.` and body in base64."),
+];
+
+pub(crate) const PLATFORMS: [PlatformRow; 8] = [
+    platform(
+        "/api/webhook/stripe",
+        &[("Stripe-Signature", "`t=` and the time, `v1=` and the HMAC-SHA256 of time, `.` and body in hex.")],
+        [
+            "STRIPE_SECRET",
+            "Signing secret of the Stripe endpoint, whsec_… Without a platform's secret its address answers 404",
+        ],
+        ["STRIPE_SECRET_OLD", "Previous Stripe secret, also accepted while you replace it"],
+        |secrets, _| Ok(Arc::new(Stripe::new(secrets))),
+    ),
+    platform(
+        "/api/webhook/shopify",
+        &[
+            ("X-Shopify-Hmac-Sha256", "The HMAC-SHA256 of the body in base64."),
+            ("X-Shopify-Topic", "What happened, such as `orders/paid`."),
+            ("X-Shopify-Shop-Domain", "The shop."),
+            ("X-Shopify-API-Version", "The version of the platform's API."),
+            ("X-Shopify-Webhook-Id", "The same for each copy of an event."),
+        ],
+        ["SHOPIFY_SECRET", "Secret that Shopify signs webhooks with"],
+        ["SHOPIFY_SECRET_OLD", "Previous Shopify secret, also accepted while you replace it"],
+        |secrets, _| Ok(Arc::new(Shopify::new(secrets))),
+    ),
+    platform(
+        "/api/webhook/lemonsqueezy",
+        &[("X-Signature", "The HMAC-SHA256 of the body in hex.")],
+        ["LEMONSQUEEZY_SECRET", "Signing secret of the Lemon Squeezy webhook"],
+        ["LEMONSQUEEZY_SECRET_OLD", "Previous Lemon Squeezy secret, also accepted while you replace it"],
+        |secrets, _| Ok(Arc::new(LemonSqueezy::new(secrets))),
+    ),
+    platform(
+        "/api/webhook/paddle",
+        &[("Paddle-Signature", "`ts=` and the time, `h1=` and the HMAC-SHA256 of time, `:` and body in hex.")],
+        ["PADDLE_SECRET", "Secret key of the Paddle Billing notification destination, pdl_ntfset_…"],
+        ["PADDLE_SECRET_OLD", "Previous Paddle secret, also accepted while you replace it"],
+        |secrets, details| {
+            let tolerance = details.paddle_tolerance.unwrap_or(Paddle::TOLERANCE);
+            Ok(Arc::new(Paddle::new(secrets).tolerance(tolerance)))
+        },
+    ),
+    platform(
+        "/api/webhook/gumroad",
+        &[("?token", "What the seller put into the address.")],
+        [
+            "GUMROAD_TOKEN",
+            "Token in the address that Gumroad calls, /api/webhook/gumroad?token=…, at least 16 characters",
+        ],
+        ["GUMROAD_TOKEN_OLD", "Previous Gumroad token, also accepted while you replace it"],
+        |tokens, details| {
+            let gumroad = Gumroad::new(tokens)?;
+            Ok(Arc::new(match &details.gumroad_seller {
+                Some(seller) => gumroad.seller(seller.clone()),
+                None => gumroad,
+            }))
+        },
+    ),
+    platform(
+        "/api/webhook/woocommerce",
+        &[
+            ("X-WC-Webhook-Signature", "The HMAC-SHA256 of the body in base64."),
+            ("X-WC-Webhook-Topic", "What happened, such as `order.updated`."),
+        ],
+        ["WOOCOMMERCE_SECRET", "Secret of the WooCommerce webhooks"],
+        ["WOOCOMMERCE_SECRET_OLD", "Previous WooCommerce secret, also accepted while you replace it"],
+        |secrets, _| Ok(Arc::new(WooCommerce::new(secrets))),
+    ),
+    platform(
+        "/api/webhook/polar",
+        STANDARD_WEBHOOKS,
+        ["POLAR_SECRET", "Secret of the Polar webhook endpoint"],
+        ["POLAR_SECRET_OLD", "Previous Polar secret, also accepted while you replace it"],
+        |secrets, _| Ok(Arc::new(Polar::new(secrets))),
+    ),
+    platform(
+        "/api/webhook/standard",
+        STANDARD_WEBHOOKS,
+        [
+            "STANDARD_SECRET",
+            "Secret of any sender of Standard Webhooks, such as Svix: base64, after whsec_ or without it",
+        ],
+        ["STANDARD_SECRET_OLD", "Previous Standard Webhooks secret, also accepted while you replace it"],
+        |secrets, _| Ok(Arc::new(Standard::new(secrets)?)),
+    ),
+];
+
+const fn platform(
+    path: &'static str,
+    signed_by: &'static [(&'static str, &'static str)],
+    [secret, help]: [&'static str; 2],
+    [old, old_help]: [&'static str; 2],
+    build: Build,
+) -> PlatformRow {
+    let secret = Setting::secret(secret, help).under(HEADING);
+    PlatformRow { path, signed_by, secret, old: Setting::secret(old, old_help).under(HEADING), build }
+}
+
+fn seller(text: &str) -> Result<String, Invalid> {
+    let is_name = !text.contains(char::is_whitespace);
+    is_name.then(|| text.to_owned()).ok_or(Invalid::expected("must be your seller_id, without spaces"))
+}
+
+fn seconds(text: &str) -> Result<TimeDelta, Invalid> {
+    const EXPECTED: Invalid = Invalid::expected("must be 1 to 3600 seconds");
+    let seconds = text.parse::<u16>().ok().filter(|seconds| (1..=3600).contains(seconds)).ok_or(EXPECTED)?;
+    Ok(TimeDelta::seconds(seconds.into()))
+}
+
+fn flag(text: &str) -> Result<bool, Invalid> {
+    text.parse().map_err(|_| Invalid::expected("must be true or false"))
+}

@@ -1,0 +1,60 @@
+//! A setting, and a row of a table of settings.
+
+use crate::text::Invalid;
+
+/// A setting, as a program's `--help` shows it.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Setting {
+    /// The name of its environment variable, such as `LIMIT_ADMIN`.
+    pub name: &'static str,
+    /// The value if the setting is absent. `None` if the setting is required, if it has no default, or if `help`
+    /// states the default.
+    pub default: Option<&'static str>,
+    /// What the setting means, without a full stop.
+    pub help: &'static str,
+    /// The heading of its group. `None` for the first group.
+    pub heading: Option<&'static str>,
+    /// Whether the value is secret and must not be shown.
+    pub is_secret: bool,
+}
+
+impl Setting {
+    /// Makes a setting of the first group whose value may be shown.
+    #[must_use]
+    pub const fn new(name: &'static str, default: Option<&'static str>, help: &'static str) -> Self {
+        Self { name, default, help, heading: None, is_secret: false }
+    }
+
+    /// Makes a secret of the first group, which has no default.
+    #[must_use]
+    pub const fn secret(name: &'static str, help: &'static str) -> Self {
+        Self { is_secret: true, ..Self::new(name, None, help) }
+    }
+
+    /// Moves the setting to another group.
+    #[must_use]
+    pub const fn under(self, heading: &'static str) -> Self {
+        Self { heading: Some(heading), ..self }
+    }
+}
+
+/// A setting, and how its text is read into a `T`.
+pub(super) struct Row<T> {
+    pub(super) setting: Setting,
+    pub(super) read: fn(&mut T, &str) -> Result<(), Invalid>,
+}
+
+pub(super) const fn row<T>(
+    name: &'static str,
+    default: Option<&'static str>,
+    help: &'static str,
+    read: fn(&mut T, &str) -> Result<(), Invalid>,
+) -> Row<T> {
+    Row { setting: Setting::new(name, default, help), read }
+}
+
+pub(super) fn set<T>(field: &mut T, value: Result<T, Invalid>) -> Result<(), Invalid> {
+    *field = value?;
+    Ok(())
+}
