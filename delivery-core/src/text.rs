@@ -95,6 +95,34 @@ macro_rules! line_type {
 }
 pub(crate) use line_type;
 
+/// Gives the variants of an enum their names, for stores and the API: `as_str`, `FromStr` and `ALL`.
+macro_rules! names {
+    ($type:ident, $expected:literal, { $($variant:ident = $name:literal),+ $(,)? }) => {
+        impl $type {
+            /// Every variant.
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// Returns the name, on the wire and in a store.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = crate::text::Invalid;
+
+            fn from_str(name: &str) -> Result<Self, crate::text::Invalid> {
+                let named = Self::ALL.iter().copied().find(|known| known.as_str() == name);
+                named.ok_or(crate::text::Invalid::expected($expected))
+            }
+        }
+    };
+}
+pub(crate) use names;
+
 /// Implements serde for types that are parsed from text with `FromStr` and shown as text with `as_str`.
 macro_rules! serde_as_text {
     ($($type:ty),+ $(,)?) => { $(

@@ -13,8 +13,6 @@ use crate::text::Invalid;
 const AT_ONCE: usize = 32;
 /// The most keys that are marked in one commit.
 const MARKED_AT_ONCE: usize = 256;
-const EXPECTED: Invalid = Invalid::expected("must be 0 to 365 days");
-const GRACE_EXPECTED: Invalid = Invalid::expected("must be 0 to 60 days");
 
 /// The notice period: how many days before a key expires its buyer is notified. A buyer gets no notice if the key is
 /// valid for less than the notice period, or if a subscription renews the key.
@@ -23,38 +21,6 @@ const GRACE_EXPECTED: Invalid = Invalid::expected("must be 0 to 60 days");
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ExpiryNotice(u16);
 
-impl ExpiryNotice {
-    /// Returns a notice period of this many days.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`] if `days` is more than 365.
-    pub fn new(days: u16) -> Result<Self, Invalid> {
-        if days <= 365 { Ok(Self(days)) } else { Err(EXPECTED) }
-    }
-
-    /// Returns the number of days, 0 to 365.
-    #[must_use]
-    pub fn days(self) -> u16 {
-        self.0
-    }
-}
-
-impl Default for ExpiryNotice {
-    /// 14 days.
-    fn default() -> Self {
-        Self(14)
-    }
-}
-
-impl FromStr for ExpiryNotice {
-    type Err = Invalid;
-
-    fn from_str(days: &str) -> Result<Self, Invalid> {
-        Self::new(days.parse().map_err(|_| EXPECTED)?)
-    }
-}
-
 /// The grace period: how many days a subscription's key is valid beyond the time that is paid for. The key then works
 /// while the next charge is late.
 ///
@@ -62,37 +28,45 @@ impl FromStr for ExpiryNotice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SubscriptionGrace(u16);
 
-impl SubscriptionGrace {
-    /// Returns a grace period of this many days.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`] if `days` is more than 60.
-    pub fn new(days: u16) -> Result<Self, Invalid> {
-        if days <= 60 { Ok(Self(days)) } else { Err(GRACE_EXPECTED) }
-    }
+/// Implements a number of days from 0 to `$most`, with this default.
+macro_rules! days {
+    ($type:ident, $most:literal, $default:literal, $expected:literal) => {
+        impl $type {
+            #[doc = concat!("Makes the period of this many days, 0 to ", $most, ".")]
+            ///
+            /// # Errors
+            ///
+            #[doc = concat!("[`Invalid`] if `days` is more than ", $most, ".")]
+            pub fn new(days: u16) -> Result<Self, Invalid> {
+                if days <= $most { Ok(Self(days)) } else { Err(Invalid::expected($expected)) }
+            }
 
-    /// Returns the number of days, 0 to 60.
-    #[must_use]
-    pub fn days(self) -> u16 {
-        self.0
-    }
+            #[doc = concat!("Returns the number of days, 0 to ", $most, ".")]
+            #[must_use]
+            pub fn days(self) -> u16 {
+                self.0
+            }
+        }
+
+        impl Default for $type {
+            #[doc = concat!($default, " days.")]
+            fn default() -> Self {
+                Self($default)
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = Invalid;
+
+            fn from_str(days: &str) -> Result<Self, Invalid> {
+                Self::new(days.parse().map_err(|_| Invalid::expected($expected))?)
+            }
+        }
+    };
 }
 
-impl Default for SubscriptionGrace {
-    /// 3 days.
-    fn default() -> Self {
-        Self(3)
-    }
-}
-
-impl FromStr for SubscriptionGrace {
-    type Err = Invalid;
-
-    fn from_str(days: &str) -> Result<Self, Invalid> {
-        Self::new(days.parse().map_err(|_| GRACE_EXPECTED)?)
-    }
-}
+days!(ExpiryNotice, 365, 14, "must be 0 to 365 days");
+days!(SubscriptionGrace, 60, 3, "must be 0 to 60 days");
 
 impl Delivery {
     pub(super) async fn notify_while(&self, goes_on: impl Fn() -> bool + Send) -> Result<usize, StoreError> {

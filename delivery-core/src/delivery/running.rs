@@ -1,13 +1,11 @@
 //! Starting and stopping a service.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::Delivery;
-use crate::mail::Outbox;
 use crate::redact::why;
 use crate::store::{Backlog, StoreError};
 use crate::telemetry;
@@ -70,9 +68,12 @@ impl Delivery {
             }
         }
         let (stop, stopped) = watch::channel(false);
-        let inbox = tokio::spawn(supervise_inbox(self.clone(), stopped.clone()));
-        let chores = tokio::spawn(supervise_chores(self.clone(), stopped.clone()));
-        let worker = tokio::spawn(supervise(self.inner.outbox.clone(), stopped));
+        let (events, periodic, outbox) = (self.clone(), self.clone(), inner.outbox.clone());
+        let apply = move |stop| events.clone().apply_all(stop);
+        let inbox = tokio::spawn(supervise("platform events", stopped.clone(), apply));
+        let tidy = move |stop| periodic.clone().do_chores(stop);
+        let chores = tokio::spawn(supervise("periodic work", stopped.clone(), tidy));
+        let worker = tokio::spawn(supervise("e-mails", stopped, move |stop| outbox.clone().run(stop)));
         Ok(Running { delivery: self.clone(), stop, worker, chores, inbox })
     }
 
@@ -153,33 +154,15 @@ impl Delivery {
     }
 }
 
-/// Restarts the outbox worker if it panics, so that a panic in a host application's store does not silently stop
-/// e-mails.
-async fn supervise(outbox: Arc<Outbox>, stop: watch::Receiver<bool>) {
-    while let Err(error) = tokio::spawn(outbox.clone().run(stop.clone())).await {
-        let error = why(&error);
-        tracing::error!(error, "the outbox panicked and starts again; its e-mails are sent once their leases are over");
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
-}
-
-/// Restarts the worker of the inbox if it panics.
-async fn supervise_inbox(delivery: Delivery, stop: watch::Receiver<bool>) {
-    while let Err(error) = tokio::spawn(delivery.clone().apply_all(stop.clone())).await {
-        let error = why(&error);
-        tracing::error!(
-            error,
-            "the inbox panicked and starts again; its events are applied once their leases are over"
-        );
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
-}
-
-/// Restarts the worker for periodic work if it panics.
-async fn supervise_chores(delivery: Delivery, stop: watch::Receiver<bool>) {
-    while let Err(error) = tokio::spawn(delivery.clone().do_chores(stop.clone())).await {
-        let error = why(&error);
-        tracing::error!(error, "the worker that tells buyers of keys that expire panicked and starts again");
+/// Runs a worker, and starts it again after a panic, so that a panic in a host application's store does not silently
+/// stop e-mails. What the worker had leased is leased again once its leases are over.
+async fn supervise<F: Future<Output = ()> + Send + 'static>(
+    worker: &'static str,
+    stop: watch::Receiver<bool>,
+    run: impl Fn(watch::Receiver<bool>) -> F,
+) {
+    while let Err(error) = tokio::spawn(run(stop.clone())).await {
+        tracing::error!(error = why(&error), worker, "a worker panicked and starts again");
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }

@@ -148,18 +148,12 @@ pub enum Status {
     Exhausted,
 }
 
-impl Status {
-    /// Returns the name in the API: `valid`, `revoked`, `expired` or `exhausted`.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Valid => "valid",
-            Self::Revoked => "revoked",
-            Self::Expired => "expired",
-            Self::Exhausted => "exhausted",
-        }
-    }
-}
+crate::text::names!(Status, "must be valid, expired, exhausted or revoked", {
+    Valid = "valid",
+    Revoked = "revoked",
+    Expired = "expired",
+    Exhausted = "exhausted",
+});
 
 impl Key {
     /// Returns the key after `change`.

@@ -1,12 +1,9 @@
 //! Entries of the audit log: who did what, and when.
 
-use std::str::FromStr;
-
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::key::Actor;
-use crate::text::Invalid;
 
 /// The action that an audit entry records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -68,71 +65,35 @@ pub struct Edit {
 }
 
 impl Action {
-    const ALL: [Self; 20] = [
-        Self::Issued,
-        Self::Revoked,
-        Self::Restored,
-        Self::TermsChanged,
-        Self::EmailChanged,
-        Self::Rotated,
-        Self::PartlyRefunded,
-        Self::Resent,
-        Self::MessageRetried,
-        Self::ProductAdded,
-        Self::ProductUpdated,
-        Self::ProductArchived,
-        Self::PostAdded,
-        Self::PostUpdated,
-        Self::PostDeleted,
-        Self::CustomerErased,
-        Self::EventApplied,
-        Self::Dismissed,
-        Self::DismissalLifted,
-        Self::SignInRefused,
-    ];
-
     /// Returns the action for dismissing the events of a product, or for lifting the dismissal.
     #[must_use]
     pub fn of_dismissal(is_dismissed: bool) -> Self {
         if is_dismissed { Self::Dismissed } else { Self::DismissalLifted }
     }
-
-    /// Returns the name on the wire and in a store.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Issued => "issued",
-            Self::Revoked => "revoked",
-            Self::Restored => "restored",
-            Self::TermsChanged => "terms_changed",
-            Self::EmailChanged => "email_changed",
-            Self::Rotated => "rotated",
-            Self::PartlyRefunded => "partly_refunded",
-            Self::Resent => "resent",
-            Self::MessageRetried => "message_retried",
-            Self::ProductAdded => "product_added",
-            Self::ProductUpdated => "product_updated",
-            Self::ProductArchived => "product_archived",
-            Self::PostAdded => "post_added",
-            Self::PostUpdated => "post_updated",
-            Self::PostDeleted => "post_deleted",
-            Self::CustomerErased => "customer_erased",
-            Self::EventApplied => "event_applied",
-            Self::Dismissed => "dismissed",
-            Self::DismissalLifted => "dismissal_lifted",
-            Self::SignInRefused => "sign_in_refused",
-        }
-    }
 }
 
-impl FromStr for Action {
-    type Err = Invalid;
-
-    fn from_str(name: &str) -> Result<Self, Invalid> {
-        let named = Self::ALL.into_iter().find(|action| action.as_str() == name);
-        named.ok_or(Invalid::expected("must be an action of the audit log"))
-    }
-}
+crate::text::names!(Action, "must be an action of the audit log", {
+    Issued = "issued",
+    Revoked = "revoked",
+    Restored = "restored",
+    TermsChanged = "terms_changed",
+    EmailChanged = "email_changed",
+    Rotated = "rotated",
+    PartlyRefunded = "partly_refunded",
+    Resent = "resent",
+    MessageRetried = "message_retried",
+    ProductAdded = "product_added",
+    ProductUpdated = "product_updated",
+    ProductArchived = "product_archived",
+    PostAdded = "post_added",
+    PostUpdated = "post_updated",
+    PostDeleted = "post_deleted",
+    CustomerErased = "customer_erased",
+    EventApplied = "event_applied",
+    Dismissed = "dismissed",
+    DismissalLifted = "dismissal_lifted",
+    SignInRefused = "sign_in_refused",
+});
 
 impl Edit {
     /// Creates an edit without further detail.

@@ -1,14 +1,11 @@
 //! Events of commerce platforms, stored before they are acknowledged, and their outcomes.
 
-use std::str::FromStr;
-
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::email::Email;
 use crate::key::KeyId;
 use crate::order::{OrderId, Source};
-use crate::text::Invalid;
 
 crate::text::line_type! {
     /// A platform's name for an event, unique among the platform's events: 1 to 255 characters without control
@@ -143,43 +140,16 @@ fn mentions(text: &str, email: &str) -> bool {
 /// The beginning of the reason of an event that waits for a product.
 pub const UNKNOWN_PRODUCT: &str = "no product has the reference ";
 
-impl EventOutcome {
-    pub(crate) const ALL: [Self; 9] = [
-        Self::Issued,
-        Self::Renewed,
-        Self::Ended,
-        Self::Revoked,
-        Self::Restored,
-        Self::PartialRefund,
-        Self::Remembered,
-        Self::NeedsAttention,
-        Self::Ignored,
-    ];
-
-    /// Returns the name on the wire and in a store.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Issued => "issued",
-            Self::Renewed => "renewed",
-            Self::Ended => "ended",
-            Self::Revoked => "revoked",
-            Self::Restored => "restored",
-            Self::PartialRefund => "partial_refund",
-            Self::Remembered => "remembered",
-            Self::NeedsAttention => "needs_attention",
-            Self::Ignored => "ignored",
-        }
-    }
-}
-
-impl FromStr for EventOutcome {
-    type Err = Invalid;
-
-    fn from_str(name: &str) -> Result<Self, Invalid> {
-        let named = Self::ALL.into_iter().find(|outcome| outcome.as_str() == name);
-        named.ok_or(Invalid::expected("must be the outcome of an event"))
-    }
-}
+crate::text::names!(EventOutcome, "must be the outcome of an event", {
+    Issued = "issued",
+    Renewed = "renewed",
+    Ended = "ended",
+    Revoked = "revoked",
+    Restored = "restored",
+    PartialRefund = "partial_refund",
+    Remembered = "remembered",
+    NeedsAttention = "needs_attention",
+    Ignored = "ignored",
+});
 
 crate::text::serde_as_text!(EventOutcome);

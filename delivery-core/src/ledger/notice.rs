@@ -118,19 +118,6 @@ impl FromStr for MessageId {
 }
 
 impl MessageKind {
-    const ALL: [Self; 10] = [
-        Self::Purchase,
-        Self::Resend,
-        Self::Lost,
-        Self::Successor,
-        Self::Expiring,
-        Self::Revoked,
-        Self::KeyIssued,
-        Self::KeyRevoked,
-        Self::KeyRestored,
-        Self::KeyChanged,
-    ];
-
     /// Returns whether the message delivers a key, which the buyer lacks until the message arrives.
     #[must_use]
     pub fn brings_key(self) -> bool {
@@ -146,24 +133,20 @@ impl MessageKind {
             kind => kind.as_str(),
         }
     }
-
-    /// Returns the name that a store keeps. For a webhook it is also the `type` that the receiver reads.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Purchase => "purchase",
-            Self::Resend => "resend",
-            Self::Lost => "lost",
-            Self::Successor => "successor",
-            Self::Expiring => "expiring",
-            Self::Revoked => "revoked",
-            Self::KeyIssued => "key.issued",
-            Self::KeyRevoked => "key.revoked",
-            Self::KeyRestored => "key.restored",
-            Self::KeyChanged => "key.changed",
-        }
-    }
 }
+
+crate::text::names!(MessageKind, "must be a kind of message", {
+    Purchase = "purchase",
+    Resend = "resend",
+    Lost = "lost",
+    Successor = "successor",
+    Expiring = "expiring",
+    Revoked = "revoked",
+    KeyIssued = "key.issued",
+    KeyRevoked = "key.revoked",
+    KeyRestored = "key.restored",
+    KeyChanged = "key.changed",
+});
 
 impl Notice {
     /// Creates the e-mail that delivers a key to its buyer.
@@ -222,15 +205,6 @@ impl Serialize for Recipient {
 impl<'de> Deserialize<'de> for Recipient {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-impl FromStr for MessageKind {
-    type Err = Invalid;
-
-    fn from_str(name: &str) -> Result<Self, Invalid> {
-        let named = Self::ALL.into_iter().find(|kind| kind.as_str() == name);
-        named.ok_or(Invalid::expected("must be a kind of message"))
     }
 }
 

@@ -15,14 +15,12 @@ use std::sync::{Arc, LazyLock};
 use minijinja::{Environment, UndefinedBehavior, Value, context};
 use thiserror::Error;
 
+use self::ours::KINDS;
 pub(super) use self::values::{Place, Shown};
 use crate::email::Email;
 use crate::language::Language;
 use crate::ledger::MessageKind;
 
-/// The kinds of e-mails that have templates of their own.
-const KINDS: [MessageKind; 5] =
-    [MessageKind::Purchase, MessageKind::Resend, MessageKind::Successor, MessageKind::Expiring, MessageKind::Revoked];
 const PARTS: [&str; 3] = ["subject", "txt", "html"];
 /// The language of a template whose name contains no language.
 const ENGLISH: &str = "en";
@@ -104,7 +102,7 @@ impl Templates {
     ) -> Result<Self, TemplateError> {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        let ours = ours::ALL.iter().map(|(name, source)| (Cow::Borrowed(*name), Cow::Borrowed(*source)));
+        let ours = ours::all().map(|(name, source)| (Cow::Borrowed(name), Cow::Borrowed(source)));
         let theirs = templates.into_iter().map(|(name, source)| (Cow::Owned(name.into()), Cow::Owned(source.into())));
         let mut stems = BTreeSet::new();
         let mut names = BTreeSet::new();
@@ -163,7 +161,7 @@ impl Templates {
     /// Returns whether there are templates of any kind in this language, or in one that its tag falls back to.
     #[must_use]
     pub fn speak(&self, language: &Language) -> bool {
-        language.lookup().any(|tag| KINDS.iter().any(|kind| self.stems.contains(&stem(*kind, tag))))
+        language.lookup().any(|tag| KINDS.iter().any(|(kind, _)| self.stems.contains(&stem(*kind, tag))))
     }
 
     /// Renders an e-mail about `keys`, of which there must be at least one. It is in the language of the first product
@@ -239,7 +237,7 @@ fn stem(kind: MessageKind, language: &str) -> String {
 fn stem_of(name: &str) -> Option<&str> {
     let (stem, _) = name.rsplit_once('.').filter(|(_, part)| PARTS.contains(part))?;
     let (kind, language) = stem.split_once('.').unwrap_or((stem, ENGLISH));
-    let is_kind = KINDS.iter().any(|known| known.as_str() == kind);
+    let is_kind = KINDS.iter().any(|(known, _)| known.as_str() == kind);
     // Language tags are compared in lower case, and a name for English contains no tag.
     let is_language = language.parse::<Language>().is_ok_and(|read| read.as_str() == language)
         && (language != ENGLISH || !stem.contains('.'));

@@ -1,7 +1,6 @@
 //! Records: messages, the audit log and figures; and the erasure of customers.
 
 use std::fmt;
-use std::str::FromStr;
 
 use async_trait::async_trait;
 use chrono::{DateTime, NaiveDate, Utc};
@@ -11,7 +10,6 @@ use crate::email::Email;
 use crate::key::{Actor, KeyId, Status};
 use crate::ledger::{Action, Edit, MessageId, MessageKind, MessageNumber, Recipient};
 use crate::product::ProductId;
-use crate::text::Invalid;
 
 /// Messages, audit log and figures, for stores that keep them.
 ///
@@ -280,26 +278,11 @@ impl AuditQuery {
     }
 }
 
-impl MessageState {
-    /// Returns the name in the API: `queued`, `sent` or `failed`.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Sent => "sent",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-impl FromStr for MessageState {
-    type Err = Invalid;
-
-    fn from_str(name: &str) -> Result<Self, Invalid> {
-        let named = [Self::Queued, Self::Sent, Self::Failed].into_iter().find(|state| state.as_str() == name);
-        named.ok_or(Invalid::expected("must be queued, sent or failed"))
-    }
-}
+crate::text::names!(MessageState, "must be queued, sent or failed", {
+    Queued = "queued",
+    Sent = "sent",
+    Failed = "failed",
+});
 
 impl fmt::Display for MessageState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

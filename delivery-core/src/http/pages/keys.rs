@@ -51,19 +51,15 @@ async fn listed(visit: &PageRequest<'_>, seller: &SignedIn) -> Result<Reply, Api
         product_id: product_id(visit, "product_id")?.map(|id| id.to_string()).unwrap_or_default(),
         source: text("source")?.unwrap_or_default().trim().to_owned(),
     };
-    let status = match filters.status.as_str() {
-        "" => None,
-        "valid" => Some(Status::Valid),
-        "expired" => Some(Status::Expired),
-        "exhausted" => Some(Status::Exhausted),
-        "revoked" => Some(Status::Revoked),
-        _ => return Err(ApiError::MALFORMED),
-    };
+    let status = Some(filters.status.as_str()).filter(|status| !status.is_empty()).map(str::parse::<Status>);
     let source = Some(filters.source.as_str()).filter(|source| !source.is_empty()).map(str::parse);
     let query = KeyQuery {
         product: product_id(visit, "product_id")?,
         source: source.transpose().map_err(|_| ApiError::MALFORMED)?,
-        status: status.map(|status| (status, visit.delivery.inner.clock.now())),
+        status: status
+            .transpose()
+            .map_err(|_| ApiError::MALFORMED)?
+            .map(|status| (status, visit.delivery.inner.clock.now())),
         before: parameter(visit, "before")?,
         limit: PAGE,
         ..KeyQuery::default()

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, Datelike, NaiveDate, Utc};
+use chrono::{DateTime, NaiveDate, Utc};
 use minijinja::{Value, context};
 
 use super::{ApiError, PageRequest, SignedIn};
@@ -74,13 +74,12 @@ pub(super) async fn preview(delivery: &Delivery, markdown: &str) -> Result<Value
 
 /// Formats a day without its year, such as `5 May`.
 pub(super) fn day_and_month(date: NaiveDate) -> String {
-    let month = MONTHS.get(date.month0() as usize).copied().unwrap_or_default();
-    format!("{} {month}", date.day())
+    date.format("%-d %B").to_string()
 }
 
 /// Formats a day, such as `5 May 2026`.
 pub(super) fn day(at: DateTime<Utc>) -> String {
-    format!("{} {}", day_and_month(at.date_naive()), at.year())
+    at.format("%-d %B %Y").to_string()
 }
 
 /// Returns a time as text for people, and in RFC 3339 for programs.
@@ -88,21 +87,6 @@ pub(super) fn time(at: DateTime<Utc>) -> Value {
     let text = format!("{}, {} UTC", day(at), at.format("%H:%M"));
     context! { iso => timestamp(crate::clock::whole_seconds(at)), text }
 }
-
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
 
 /// Returns the expiry of a key; none for a key that never expires.
 pub(super) fn end(at: DateTime<Utc>) -> Value {

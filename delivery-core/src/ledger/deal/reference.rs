@@ -46,29 +46,12 @@ pub enum ReferenceKind {
     Subscription,
 }
 
-impl ReferenceKind {
-    const ALL: [Self; 4] = [Self::Order, Self::Payment, Self::Invoice, Self::Subscription];
-
-    /// Returns the name that a store keeps.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Order => "order",
-            Self::Payment => "payment",
-            Self::Invoice => "invoice",
-            Self::Subscription => "subscription",
-        }
-    }
-}
-
-impl std::str::FromStr for ReferenceKind {
-    type Err = crate::text::Invalid;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        let named = Self::ALL.into_iter().find(|kind| kind.as_str() == name);
-        named.ok_or(crate::text::Invalid::expected("must be a kind of reference"))
-    }
-}
+crate::text::names!(ReferenceKind, "must be a kind of reference", {
+    Order = "order",
+    Payment = "payment",
+    Invoice = "invoice",
+    Subscription = "subscription",
+});
 
 crate::text::serde_as_text!(ReferenceKind);
 
@@ -97,6 +80,6 @@ impl Links {
 
     pub(crate) fn references(&self) -> impl Iterator<Item = (ReferenceKind, &OrderId)> {
         let named = [&self.order, &self.payment, &self.invoice, &self.subscription];
-        ReferenceKind::ALL.into_iter().zip(named).filter_map(|(kind, id)| Some((kind, id.as_ref()?)))
+        ReferenceKind::ALL.iter().copied().zip(named).filter_map(|(kind, id)| Some((kind, id.as_ref()?)))
     }
 }

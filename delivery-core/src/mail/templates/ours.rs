@@ -1,46 +1,42 @@
-//! The built-in templates.
+//! The built-in templates. A kind of e-mail is a row of [`KINDS`] and its six files.
 
-macro_rules! built_in {
-    ($($name:literal),* $(,)?) => {
-        &[$(($name, include_str!($name))),*]
+use crate::ledger::MessageKind;
+
+macro_rules! file {
+    ($($name:literal),+) => {
+        (concat!($($name),+), include_str!(concat!($($name),+)))
     };
 }
 
-/// The names and sources of the built-in templates, fragments first.
-pub(super) const ALL: &[(&str, &str)] = built_in![
-    "_layout.html",
-    "_parts.html",
-    "_key.txt",
-    "_words.txt",
-    "_words.de.txt",
-    "purchase.subject",
-    "purchase.txt",
-    "purchase.html",
-    "purchase.de.subject",
-    "purchase.de.txt",
-    "purchase.de.html",
-    "resend.subject",
-    "resend.txt",
-    "resend.html",
-    "resend.de.subject",
-    "resend.de.txt",
-    "resend.de.html",
-    "successor.subject",
-    "successor.txt",
-    "successor.html",
-    "successor.de.subject",
-    "successor.de.txt",
-    "successor.de.html",
-    "expiring.subject",
-    "expiring.txt",
-    "expiring.html",
-    "expiring.de.subject",
-    "expiring.de.txt",
-    "expiring.de.html",
-    "revoked.subject",
-    "revoked.txt",
-    "revoked.html",
-    "revoked.de.subject",
-    "revoked.de.txt",
-    "revoked.de.html",
+macro_rules! kind {
+    ($kind:ident, $name:literal) => {
+        (
+            MessageKind::$kind,
+            [
+                file!($name, ".subject"),
+                file!($name, ".txt"),
+                file!($name, ".html"),
+                file!($name, ".de.subject"),
+                file!($name, ".de.txt"),
+                file!($name, ".de.html"),
+            ],
+        )
+    };
+}
+
+const FRAGMENTS: [(&str, &str); 5] =
+    [file!("_layout.html"), file!("_parts.html"), file!("_key.txt"), file!("_words.txt"), file!("_words.de.txt")];
+
+/// The kinds of e-mails that have templates of their own, with the names and sources of their templates.
+pub(super) const KINDS: [(MessageKind, [(&str, &str); 6]); 5] = [
+    kind!(Purchase, "purchase"),
+    kind!(Resend, "resend"),
+    kind!(Successor, "successor"),
+    kind!(Expiring, "expiring"),
+    kind!(Revoked, "revoked"),
 ];
+
+/// Returns the names and sources of all built-in templates, fragments first.
+pub(super) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
+    FRAGMENTS.into_iter().chain(KINDS.into_iter().flat_map(|(_, templates)| templates))
+}

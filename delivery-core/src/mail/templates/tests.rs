@@ -88,7 +88,7 @@ fn an_email_of_each_kind_says_what_happened() {
 
 #[test]
 fn links_are_written_plainly_and_left_alone_by_who_counts_clicks() {
-    for kind in KINDS {
+    for (kind, _) in KINDS {
         for language in ["en", "de"] {
             let html = message(kind, &["A/B &#x2f; C"], Terms::default(), 0, Some(language)).html;
             assert!(html.contains("A/B &amp;#x2f; C") && !html.contains("&#x2f;"), "{html}");
@@ -120,7 +120,7 @@ fn several_keys_come_in_one_email() {
 
 #[test]
 fn values_are_neither_markup_nor_code() {
-    for kind in KINDS {
+    for (kind, _) in KINDS {
         for names in [&["<script>alert('{{ key }}')</script>"][..], &["<script>{{ key }}</script>", "<b>"][..]] {
             let message = message(kind, names, Terms::default(), 0, None);
             assert!(message.html.contains("&lt;script&gt;"), "{}", message.html);

@@ -39,12 +39,6 @@ impl BatchHandler for Notes {
         Ok(operations.iter().map(|operation| done(&operation).then_some(operation * 10)).collect())
     }
 
-    fn is_locked(&self, _: &u32, _: bool) -> bool {
-        false
-    }
-
-    fn met_lock(&mut self, _: &u32) {}
-
     async fn maintain(&mut self) {
         shuttle::future::yield_now().await;
     }

@@ -69,20 +69,29 @@ pub(super) trait BatchHandler: Send + 'static {
     /// Returns whether another transaction is known to lock what the operation needs; the operation is then deferred.
     /// With `after_lock`, the operation met a lock before, and is tried again unless the lock is certain. If the
     /// database has no other writers, this is always false.
-    fn is_locked(&self, operation: &Self::Operation, after_lock: bool) -> bool;
+    fn is_locked(&self, _operation: &Self::Operation, _after_lock: bool) -> bool {
+        false
+    }
 
     /// Notes that this operation met a lock although no other operation was committed with it.
-    fn met_lock(&mut self, operation: &Self::Operation);
+    fn met_lock(&mut self, _operation: &Self::Operation) {}
 
     /// Does maintenance that must not run during a commit. Called before each batch, and so after each batch too.
-    fn maintain(&mut self) -> impl Future<Output = ()> + Send;
+    fn maintain(&mut self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
 
     /// Called after the handler panicked: it must continue from the state of the database. A handler need not do
     /// anything here if it takes its resources out of itself while it uses them, because a panic then drops them.
     fn restart(&mut self) {}
 
     /// Called once, after the last batch.
-    fn finish(self) -> impl Future<Output = ()> + Send;
+    fn finish(self) -> impl Future<Output = ()> + Send
+    where
+        Self: Sized,
+    {
+        std::future::ready(())
+    }
 }
 
 /// The sending end of the queue. When the last clone is dropped, waiting operations are committed and the task ends.

@@ -67,19 +67,9 @@ impl BatchHandler for Gated {
         Ok(operations.iter().map(|operation| (left || *operation != SHY).then_some(operation * 10)).collect())
     }
 
-    fn is_locked(&self, _: &u32, _: bool) -> bool {
-        false
-    }
-
-    fn met_lock(&mut self, _: &u32) {}
-
-    async fn maintain(&mut self) {}
-
     fn restart(&mut self) {
         self.is_broken = false;
     }
-
-    async fn finish(self) {}
 }
 
 /// Submits two operations in separate batches and lets only the first be committed. Returns their answers.

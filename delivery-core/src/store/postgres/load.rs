@@ -145,15 +145,6 @@ impl BatchHandler for Finder {
         Ok(ids.iter().map(|id| Some(found.get(id).cloned())).collect())
     }
 
-    /// Returns false: a reader waits for no lock.
-    fn is_locked(&self, _: &KeyId, _: bool) -> bool {
-        false
-    }
-
-    fn met_lock(&mut self, _: &KeyId) {}
-
-    async fn maintain(&mut self) {}
-
     async fn finish(self) {
         if let Some(session) = self.session {
             // The session has only read: a failure to close it does no harm.

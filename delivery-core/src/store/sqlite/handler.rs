@@ -221,13 +221,6 @@ impl BatchHandler for Writer {
         Ok(answers)
     }
 
-    /// Returns false: this process has the only writer.
-    fn is_locked(&self, _: &Work<Self>, _: bool) -> bool {
-        false
-    }
-
-    fn met_lock(&mut self, _: &Work<Self>) {}
-
     async fn maintain(&mut self) {
         static NOT_FLUSHED: Throttle = Throttle::new();
         static NOT_COPIED: Throttle = Throttle::new();

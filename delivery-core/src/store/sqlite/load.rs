@@ -70,15 +70,6 @@ impl BatchHandler for Loader {
         Ok(ids.iter().map(|id| Some(found.get(id).cloned())).collect())
     }
 
-    /// Returns false: a reader waits for no lock.
-    fn is_locked(&self, _: &KeyId, _: bool) -> bool {
-        false
-    }
-
-    fn met_lock(&mut self, _: &KeyId) {}
-
-    async fn maintain(&mut self) {}
-
     async fn finish(self) {
         if let Some(connection) = self.connection {
             // The connection has only read: a failure to close it does no harm.

@@ -33,15 +33,4 @@ impl BatchHandler for Gathering {
         self.0.run(move |writer| Box::pin(work(writer))).await?;
         Ok(vec![Some(()); asks.len()])
     }
-
-    /// Returns false: this process has the only writer.
-    fn is_locked(&self, _: &(String, i64), _: bool) -> bool {
-        false
-    }
-
-    fn met_lock(&mut self, _: &(String, i64)) {}
-
-    async fn maintain(&mut self) {}
-
-    async fn finish(self) {}
 }

@@ -176,17 +176,7 @@ pub(in crate::http) static ROTATE: Row = Row {
 async fn keys(delivery: &Delivery, call: &Call) -> Result<Reply, ApiError> {
     let product = query::parameter(call, "product_id")?;
     let product = product.map(|text| crate::http::fields::integer("product_id", &text, ProductId::new)).transpose()?;
-    let status = match query::parameter(call, "status")?.as_deref() {
-        None => None,
-        Some("valid") => Some(Status::Valid),
-        Some("expired") => Some(Status::Expired),
-        Some("exhausted") => Some(Status::Exhausted),
-        Some("revoked") => Some(Status::Revoked),
-        Some(_) => {
-            let expected = Invalid::expected("must be valid, expired, exhausted or revoked");
-            return Err(Fault::malformed("status", expected).into());
-        }
-    };
+    let status = parsed::<Status>(call, "status")?;
     let now = delivery.inner.clock.now();
     let query = KeyQuery {
         email: parsed(call, "email")?,
