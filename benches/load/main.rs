@@ -1,6 +1,6 @@
 //! Side by side, under load from a process of its own: this service, the bare frameworks, and a server as one writes it by
 //! hand. `cargo build --release --examples && cargo bench -p delivery-benches --bench load` takes
-//! some 25 minutes, needs `wrk`, and makes tables and a plot. `-- --only order` is a part of it; `paced`, `itself`, `plot` and
+//! some 25 minutes, needs `wrk`, and prints tables. `-- --only order` is a part of it; `paced`, `itself`, `connections` and
 //! `overload` are names of parts too.
 //!
 //! Rounds of all servers alternate, so that what the machine does besides meets all of them; medians are shown, with the
@@ -16,12 +16,9 @@ mod itself;
 mod open;
 mod overload;
 mod pace;
-mod plot;
 mod report;
 mod sink;
 mod wrk;
-
-use std::path::PathBuf;
 
 use clap::Parser;
 
@@ -47,9 +44,6 @@ struct Arguments {
     /// Serve as this contender, from this folder or database: what this program calls itself with
     #[arg(long, hide = true, num_args = 2)]
     serve: Option<Vec<String>>,
-    /// Where the plot goes
-    #[arg(long, default_value = concat!(env!("CARGO_TARGET_TMPDIR"), "/load.svg"))]
-    plot: PathBuf,
     /// What `cargo bench` says
     #[arg(long, hide = true)]
     bench: bool,
@@ -111,8 +105,8 @@ const SCENARIOS: [Scenario; 9] = [
     },
 ];
 
-/// Where throughput against connections is plotted.
-const PLOTTED: [u32; 5] = [1, 4, 16, 64, 256];
+/// The numbers of connections at which throughput is compared.
+const CONNECTIONS: [u32; 5] = [1, 4, 16, 64, 256];
 
 fn main() {
     let arguments = Arguments::parse();
@@ -152,26 +146,24 @@ fn main() {
     if "itself".contains(&arguments.only) {
         itself::print(&ground);
     }
-    if "plot".contains(&arguments.only) {
-        draw(&ground, &arguments);
+    if "connections".contains(&arguments.only) {
+        against_connections(&ground, &arguments);
     }
     ground.disk();
     overload::print(&ground, arguments.seconds, &arguments.only);
 }
 
-/// Throughput of counted fetches against connections.
-fn draw(ground: &Ground, arguments: &Arguments) {
+/// Prints the throughput of counted fetches against connections.
+fn against_connections(ground: &Ground, arguments: &Arguments) {
     let servers =
         [Contender::AxumJson, Contender::RocketJson, Contender::Hand, Contender::OursOnAxum, Contender::OursOnRocket];
-    let curves = servers.map(|contender| {
+    println!("\ncounted fetches a second at {CONNECTIONS:?} connections");
+    for contender in servers {
         let server = ground.start(contender);
         ground.warm_up(&server);
-        let points = PLOTTED.map(|connections| {
-            (connections, ground.press(&server, Load::Fetch, connections, arguments.seconds).per_second)
-        });
+        let speeds = CONNECTIONS
+            .map(|connections| ground.press(&server, Load::Fetch, connections, arguments.seconds).per_second.round());
         server.terminate();
-        (contender.name(), points)
-    });
-    plot::draw(&arguments.plot, &curves);
-    println!("\nthroughput of counted fetches against connections: {}", arguments.plot.display());
+        println!("{}: {speeds:?}", contender.name());
+    }
 }
