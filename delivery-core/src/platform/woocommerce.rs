@@ -168,7 +168,8 @@ fn line(item: &Value) -> Option<Line> {
     (!line.names.is_empty()).then_some(line)
 }
 
-/// Returns the number of an object; `None` for 0, which WooCommerce writes for no object, and for anything but digits.
+/// Returns the number of an object. Returns `None` if it is missing, if it is not all digits, or if it is 0: WooCommerce
+/// writes 0 if there is no object.
 fn number(value: &Value, pointer: &str) -> Option<OrderId> {
     id(value, pointer).ok()?.filter(|id| id.as_str() != "0" && id.as_str().bytes().all(|byte| byte.is_ascii_digit()))
 }
