@@ -96,8 +96,8 @@ impl Builder {
         Delivery { inner: Arc::new(inner) }
     }
 
-    /// Returns the fingerprint of the sender and the mail route. The digest includes the pepper, so that nobody who
-    /// reads the store can find a password in the mail route by guessing.
+    /// Returns the fingerprint of the sender and the mail route. The digest includes `pepper`, which is secret. Without
+    /// it, somebody who reads the store could find a password in the mail route by guessing.
     fn route(&self, pepper: &[u8]) -> Route {
         let digest = Sha256::new_with_prefix(pepper)
             .chain_update(self.sender.to_string())

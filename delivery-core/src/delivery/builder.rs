@@ -26,7 +26,7 @@ use crate::terms::Terms;
 #[cfg(feature = "webhooks")]
 use crate::webhook::Webhooks;
 
-/// The default duration of an outbox lease.
+/// The default of [`Builder::mail_lease`]: how long a server's lease on an e-mail lasts.
 const MAIL_LEASE: Duration = Duration::from_secs(45);
 
 /// The minimum of [`Builder::body_budget`], in bytes.
@@ -100,8 +100,8 @@ impl fmt::Debug for Hidden {
 }
 
 impl Delivery {
-    /// Returns a builder with all required values: the stores, the mailer, and the keyring that signs keys. `stores`
-    /// is an `Arc` of one store that keeps everything, or [`Stores`].
+    /// Returns a builder with all required values: the stores, the mailer, and the keyring that signs keys. `stores` is
+    /// either an `Arc` of one store that keeps everything, or a value of type [`Stores`].
     ///
     /// By default the service has only the endpoints for buyers. [`webhook_secret`](Builder::webhook_secret) adds the
     /// endpoint for paid orders; [`admin_token`](Builder::admin_token) or [`seller`](Builder::seller) adds the
@@ -161,7 +161,7 @@ impl Builder {
         self
     }
 
-    /// Accepts callers that send this token, as `Authorization: Bearer`, as the seller.
+    /// Gives callers the rights of the seller if they send this token as `Authorization: Bearer`.
     #[must_use]
     pub fn admin_token(self, token: AdminToken) -> Self {
         self.seller(Arc::new(token))
@@ -197,15 +197,15 @@ impl Builder {
         self
     }
 
-    /// Sets the rate limits; by default those of [`Quotas::default`].
+    /// Sets the rate limits. The default is [`Quotas::default`].
     #[must_use]
     pub fn quotas(mut self, quotas: Quotas) -> Self {
         self.quotas = quotas;
         self
     }
 
-    /// Sets the terms of keys for which neither the request nor the product sets terms; by default 365 days with
-    /// unlimited uses.
+    /// Sets the default terms of keys. They apply to a key if neither the request nor the product sets terms. Without
+    /// this call, such keys are valid for 365 days and can be used without limit.
     #[must_use]
     pub fn terms(mut self, terms: Terms) -> Self {
         self.terms = terms;
@@ -226,46 +226,48 @@ impl Builder {
         self
     }
 
-    /// Sets the language of e-mails about products that do not set their own; by default English. A language without
-    /// templates falls back to English.
+    /// Sets the language of e-mails about products that have no language of their own. The default is English. A
+    /// language without templates falls back to English.
     #[must_use]
     pub fn language(mut self, language: Language) -> Self {
         self.language = language;
         self
     }
 
-    /// Sets how many days before a key expires its buyer is notified; by default 14.
+    /// Sets the notice period: how many days in advance buyers are notified that their key expires. The default is 14
+    /// days.
     #[must_use]
     pub fn expiry_notice(mut self, notice: ExpiryNotice) -> Self {
         self.expiry_notice = notice;
         self
     }
 
-    /// Sets how long this server's lease on an e-mail lasts unless the server renews it; by default 45 seconds. If
-    /// the server crashes, another server sends the e-mail after this time. No lease expires while the store is
-    /// unavailable for less than two thirds of this time.
+    /// Sets how long a lease on an e-mail lasts. The default is 45 seconds. A server leases the e-mails that it sends,
+    /// and renews these leases meanwhile, so that no other server sends the same e-mails. If the server crashes,
+    /// another server sends the e-mails after this time. A store that is unavailable for less than two thirds of this
+    /// time causes no lease to expire.
     #[must_use]
     pub fn mail_lease(mut self, lease: Duration) -> Self {
         self.mail_lease = lease;
         self
     }
 
-    /// Sets how many bytes request bodies may hold together before their senders are authenticated; by default 32
-    /// MiB, and at least 4 MiB, because one body may hold 1 MiB. Beyond this budget, the body that has been open
-    /// longest is dropped, and its request is answered 503.
+    /// Sets a memory budget: how many bytes all request bodies together may hold while their senders are not
+    /// authenticated yet. The default is 32 MiB. The minimum is 4 MiB, because one body may hold 1 MiB. If the bodies
+    /// exceed the budget, the body that has been open longest is dropped, and its request is answered 503.
     ///
-    /// A genuine event whose body takes several round trips can therefore be dropped if a stranger sends the whole
-    /// budget meanwhile. The platform then sends the event again. The larger the budget, the more a stranger has to
-    /// send.
+    /// An attacker can therefore cause a genuine event to be dropped. To do so, the attacker has to fill the whole
+    /// budget while the body of the event is still arriving, which takes several round trips. The platform then sends
+    /// the event again. The larger the budget, the more an attacker has to send.
     #[must_use]
     pub fn body_budget(mut self, bytes: usize) -> Self {
         self.body_budget = bytes.max(LEAST_BODY_BUDGET);
         self
     }
 
-    /// Sets the URL at which the API is mounted, such as `https://shop.example`. Buyers see it in e-mails. The
-    /// default templates tell buyers to fetch the product at `/api/product` below this URL, so a host application
-    /// that serves products on a route of its own sets [`templates`](Self::templates) too.
+    /// Sets the URL at which the API is mounted, such as `https://shop.example`. Buyers see it in e-mails. The default
+    /// templates tell buyers to fetch the product at `/api/product` below this URL, so a host application that serves
+    /// products on a route of its own must set [`templates`](Self::templates) too.
     #[must_use]
     pub fn base_url(mut self, base_url: impl Into<String>) -> Self {
         let base_url: String = base_url.into();
@@ -277,16 +279,16 @@ impl Builder {
         self
     }
 
-    /// Identifies the mail route, in addition to the sender: `route` contains the settings of the mail server, and
-    /// may contain a password. If the route or the sender has changed, the next [start](Delivery::start) retries
-    /// failed messages, webhooks included.
+    /// Identifies the mail route: the way that e-mails take, given by the sender and by `route`. `route` is a text with
+    /// the settings of the mail server, which may contain a password. If the mail route has changed since messages
+    /// failed, the next [start](Delivery::start) retries these messages, including webhooks.
     #[must_use]
     pub fn mail_route(mut self, route: impl Into<String>) -> Self {
         self.mail_route = Hidden(Zeroizing::new(route.into()));
         self
     }
 
-    /// Applies all of `options`. The base URL stays as it is if `options` has none.
+    /// Applies all settings in `options`. If `options` has no base URL, the builder's base URL stays as it is.
     #[must_use]
     pub fn options(self, options: Options) -> Self {
         let Options { sender, base_url, language, expiry_notice, trusted_proxies, quotas, terms, platforms } = options;
@@ -301,7 +303,7 @@ impl Builder {
             .terms(terms)
     }
 
-    /// Trusts `X-Forwarded-For` from these networks; by default from no network.
+    /// Trusts the header `X-Forwarded-For` of requests from these networks. By default no network is trusted.
     #[must_use]
     pub fn trusted_proxies(mut self, networks: Vec<IpNet>) -> Self {
         self.trusted_proxies = networks;
@@ -315,7 +317,7 @@ impl Builder {
         self
     }
 
-    /// Adds an observer, which is told of events.
+    /// Adds an observer. It is notified of events, such as a key that was issued.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observers.push(observer);
@@ -330,7 +332,7 @@ impl Builder {
         self
     }
 
-    /// Sends signed requests about keys to the host application's other programs: see [`webhook`](crate::webhook).
+    /// Sends signed requests about keys to other programs of the host application. See [`webhook`](crate::webhook).
     #[cfg(feature = "webhooks")]
     #[must_use]
     pub fn webhooks(mut self, webhooks: Webhooks) -> Self {

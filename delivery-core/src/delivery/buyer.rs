@@ -57,8 +57,8 @@ impl Delivery {
     /// # Errors
     ///
     /// [`Error::UnknownKey`], [`Error::Refused`] (checked in this order: expired, wrong product, exhausted), or
-    /// [`Error::Store`]. If there is no such product, [`Error::UnknownProduct`] takes the place of wrong product and
-    /// exhausted.
+    /// [`Error::Store`]. If there is no such product, and the key is valid and has not expired, the error is
+    /// [`Error::UnknownProduct`]. This holds even if the key is for another product, or is exhausted.
     #[cfg_attr(feature = "spans", tracing::instrument(name = "fetch", skip_all, fields(%key, %product)))]
     pub async fn fetch(&self, key: KeyId, product: ProductId) -> Result<Arc<Product>, Error> {
         // Look up the product first: no use must be counted for a product that cannot be served.
@@ -70,12 +70,14 @@ impl Delivery {
         self.count_use(key, product).await.map(|_| found)
     }
 
-    /// Does the same as [`fetch`](Self::fetch) for a request that its client may repeat because the answer was lost.
+    /// Does the same as [`fetch`](Self::fetch), for a client that may repeat its request because the answer was lost.
     /// Within 24 hours, the next ten requests with the same identity and the same key return the product without
-    /// counting a use; every further repetition counts one. A repetition succeeds even if the key has expired or was
-    /// used up since, for whatever reason, because the use was counted while the key was valid. It is refused if the
-    /// key was revoked since, because the money may have been refunded. If the store does not keep
+    /// counting a use. Each further repetition counts a use. If the store does not keep
     /// [requests](crate::store::Requests), every request counts a use.
+    ///
+    /// A repetition succeeds even if the key has expired or was used up since the first request, because the use was
+    /// counted while the key was valid. A repetition is refused if the key was revoked since, because the money may
+    /// have been refunded.
     ///
     /// # Errors
     ///
@@ -106,7 +108,7 @@ impl Delivery {
         self.inner.told(work).await.map(|()| found)
     }
 
-    /// Returns what [`fetch`](Self::fetch) would return, without counting a use, for HEAD requests.
+    /// Returns what [`fetch`](Self::fetch) would return, but counts no use. This is meant for HEAD requests.
     ///
     /// # Errors
     ///
@@ -148,7 +150,8 @@ impl Delivery {
         self.inner.ledger.find(id).await?.ok_or(Error::UnknownKey)
     }
 
-    /// Returns the error for an unknown product. An unknown, revoked or expired key takes precedence over it.
+    /// Returns the error for a request with an unknown product. If the key itself is unknown, revoked or expired, the
+    /// error says that instead.
     async fn without_product(&self, id: KeyId, product: ProductId) -> Error {
         let key = match self.find(id).await {
             Ok(key) => key,

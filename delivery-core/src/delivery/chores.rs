@@ -53,11 +53,11 @@ impl Delivery {
             tokio::select! {
                 () = tokio::time::sleep(POLL) => {}
                 () = self.inner.asked.notified() => {}
-                // An error means that the sender was dropped without a stop signal.
+                // `Err` means that the sending half of the `stop` channel was dropped without a stop signal.
                 changed = stop.changed() => if changed.is_err() { break },
             }
         }
-        // Of the last minute. If the store fails, the log tells of them nevertheless.
+        // Report the wrong sign-ins of the last minute. If the store fails, they are at least in the log.
         let _ = self.maintenance().report_wrong_sign_ins().await;
     }
 }

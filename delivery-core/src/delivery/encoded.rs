@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crate::post::Post;
 use crate::product::Listing;
 
-/// How many encoded lists of posts are kept although no client is reading them.
+/// The maximum number of encoded lists of posts that are kept although no client is reading them.
 const RECENT: usize = 16;
 
 /// The encoded public lists.
@@ -21,8 +21,9 @@ pub(crate) struct EncodedLists {
     seed: RandomState,
 }
 
-/// Encoded lists of posts, by a hash of their whole content, because a host application's catalog may change a post.
-/// The seed of the hash is secret. A list that is the same `Arc` as before needs no hash.
+/// Encoded lists of posts. Each list is identified by a hash of its whole content, because a host application's store
+/// may change a post under the same number. The seed of the hash is secret. A list that is the same `Arc` as before is
+/// found without computing the hash.
 #[derive(Default)]
 struct EncodedPosts {
     recent: VecDeque<Recent>,
@@ -33,7 +34,7 @@ struct EncodedPosts {
 /// A list that was encoded, and its bytes.
 type Recent = (Weak<Vec<Post>>, Arc<Vec<u8>>);
 
-/// A reader's reference to the bytes.
+/// A reference to the bytes of an encoded list, held by a client that reads them.
 struct Share(Arc<Vec<u8>>);
 
 impl AsRef<[u8]> for Share {
@@ -66,8 +67,8 @@ impl EncodedLists {
 }
 
 impl EncodedPosts {
-    /// Caches the bytes of a list and returns the cached bytes. If a list was encoded twice at once, one of the two is
-    /// kept.
+    /// Caches the bytes of a list and returns the cached bytes. If two callers have encoded the same list at the same
+    /// time, only one of the two results is kept.
     fn keep(&mut self, posts: &Arc<Vec<Post>>, hash: u64, bytes: Arc<Vec<u8>>) -> Arc<Vec<u8>> {
         let bytes = self.alive.get(&hash).and_then(Weak::upgrade).unwrap_or(bytes);
         self.recent.push_front((Arc::downgrade(posts), bytes.clone()));
@@ -77,7 +78,7 @@ impl EncodedPosts {
         bytes
     }
 
-    /// Returns the bytes of a list that was encoded as the same `Arc`.
+    /// Returns the cached bytes of a list, if the list is the same `Arc` as one that was encoded before.
     fn of_list(&self, posts: &Arc<Vec<Post>>) -> Option<Arc<Vec<u8>>> {
         let same =
             |known: &Weak<Vec<Post>>| std::ptr::eq(known.as_ptr(), Arc::as_ptr(posts)) && known.strong_count() > 0;

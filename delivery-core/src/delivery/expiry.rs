@@ -9,26 +9,27 @@ use super::Delivery;
 use crate::store::{ExpiryScan, StoreError};
 use crate::text::Invalid;
 
-/// The most keys whose e-mails are queued in one commit. The store does nothing else during the commit.
+/// The maximum number of keys whose e-mails are queued in one commit. More would delay other operations, because the
+/// store does nothing else during the commit.
 const AT_ONCE: usize = 32;
-/// The most keys that are marked in one commit.
+/// The maximum number of keys that are marked as expired in one commit.
 const MARKED_AT_ONCE: usize = 256;
 
-/// The notice period: how many days before a key expires its buyer is notified. A buyer gets no notice if the key is
-/// valid for less than the notice period, or if a subscription renews the key.
+/// The notice period: how many days in advance buyers are notified that their key expires. A buyer gets no notice if
+/// the key is valid for less than the notice period, or if a subscription renews the key.
 ///
 /// `FromStr` reads 0 to 365. With 0 nobody is notified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ExpiryNotice(u16);
 
-/// The grace period: how many days a subscription's key is valid beyond the time that is paid for. The key then works
-/// while the next charge is late.
+/// The grace period: how many days a subscription's key is valid beyond the time that is paid for. The key therefore
+/// still works if the next charge is late.
 ///
 /// `FromStr` reads 0 to 60.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SubscriptionGrace(u16);
 
-/// Implements a number of days from 0 to `$most`, with this default.
+/// Implements a type that holds a number of days, from 0 to `$most`. Its default is `$default` days.
 macro_rules! days {
     ($type:ident, $most:literal, $default:literal, $expected:literal) => {
         impl $type {
@@ -85,7 +86,7 @@ impl Delivery {
             if taken < AT_ONCE {
                 break;
             }
-            // Other operations that wait for the store go first.
+            // Let other operations that wait for the store go first.
             tokio::task::yield_now().await;
         }
         Ok(all)

@@ -4,7 +4,7 @@ use super::Delivery;
 use crate::email::Email;
 use crate::store::{LostScan, StoreError};
 
-/// The most requests that are answered in one commit.
+/// The maximum number of requests that are answered in one commit. More would delay other operations of the store.
 const AT_ONCE: usize = 32;
 
 impl Delivery {

@@ -11,7 +11,7 @@ use crate::ledger::{Action, Edit, IDEMPOTENCY_WINDOW};
 use crate::mail::Outbox;
 use crate::store::StoreError;
 
-/// How long an event stays in the inbox after it was received, if it is done.
+/// How long a platform event that is done stays in the inbox, counted from when it was received.
 const EVENTS_KEPT: TimeDelta = TimeDelta::days(30);
 
 /// The background work of a service. A [started](Delivery::start) service does all of it except
@@ -93,7 +93,7 @@ impl Maintenance<'_> {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if some may remain.
+    /// [`StoreError`] if some of these events may remain.
     pub async fn prune_events(&self) -> Result<u64, StoreError> {
         let inner = &self.delivery.inner;
         let Some(inbox) = inner.ledger.office() else { return Ok(0) };
@@ -104,7 +104,7 @@ impl Maintenance<'_> {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if some may remain.
+    /// [`StoreError`] if some of these requests may remain.
     pub async fn prune_requests(&self) -> Result<u64, StoreError> {
         let inner = &self.delivery.inner;
         let Some(requests) = inner.ledger.office() else { return Ok(0) };
@@ -117,7 +117,7 @@ impl Maintenance<'_> {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if some may remain.
+    /// [`StoreError`] if some of these sessions may remain.
     pub async fn prune_sign_ins(&self) -> Result<u64, StoreError> {
         let inner = &self.delivery.inner;
         let Some(sign_ins) = inner.ledger.office() else { return Ok(0) };
@@ -125,12 +125,12 @@ impl Maintenance<'_> {
         sign_ins.prune_sign_ins(now.checked_sub_signed(TimeDelta::days(1)).unwrap_or(now)).await
     }
 
-    /// Reports sign-ins as the seller with a wrong token since the last call: one line in the log and one entry in the
-    /// audit log, with their number. Returns the number.
+    /// Reports how many sign-ins as the seller had a wrong token since the last call. The report is one line in the log
+    /// and one entry in the audit log. Returns this number.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if they may not be in the audit log. The next call reports them again.
+    /// [`StoreError`] if the report may be missing in the audit log. The next call then reports these sign-ins again.
     pub async fn report_wrong_sign_ins(&self) -> Result<u64, StoreError> {
         let inner = &self.delivery.inner;
         let count = inner.wrong_sign_ins.swap(0, Ordering::Relaxed);

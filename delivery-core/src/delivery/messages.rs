@@ -1,4 +1,4 @@
-//! Messages: the ids of those that are queued with a commit, and retries of those that failed.
+//! Messages: makes the ids of messages that are about to be queued, and retries messages that failed.
 
 use super::Delivery;
 use crate::key::{Actor, KeyId};
@@ -15,8 +15,8 @@ impl Delivery {
         self.inner.ledger.failed_messages(limit).await
     }
 
-    /// Retries all messages that failed for good, and all that wait for their next attempt, except those that a mail
-    /// server may have accepted. Returns how many messages were made due.
+    /// Retries all messages that failed for good, and messages that wait for their next attempt. A waiting e-mail that
+    /// a mail server may already have accepted is left out. Returns how many messages were made due.
     ///
     /// # Errors
     ///
@@ -46,7 +46,8 @@ impl Delivery {
         self.id_of(&KeyId::random(self.inner.clock.as_ref(), self.inner.entropy.as_ref()).to_string())
     }
 
-    /// Returns a message for each of the host application's webhooks, to be queued in the commit that it announces.
+    /// Makes a message for each of the host application's webhooks. The caller queues these messages in the same commit
+    /// as the change that they announce.
     pub(super) fn webhooks(&self, kind: MessageKind) -> Result<Vec<Notice>, StoreError> {
         let notice = |name: &crate::ledger::WebhookName| {
             let random = KeyId::random(self.inner.clock.as_ref(), self.inner.entropy.as_ref());

@@ -1,7 +1,7 @@
 //! The use cases: what a buyer, a commerce platform and a seller can do.
 //!
-//! [`Delivery`] is the handle that a host application keeps and clones. It knows nothing of HTTP:
-//! [`http`](crate::http) serves it over HTTP, and a host application may also call it directly.
+//! [`Delivery`] is the handle that a host application keeps and clones. The handle itself does not use HTTP:
+//! [`http`](crate::http) serves its operations over HTTP, and a host application may also call them directly.
 
 mod build;
 mod builder;
@@ -132,13 +132,14 @@ pub(crate) struct Inner {
     pub(crate) tokens: Option<crate::seller::AdminTokens>,
     #[cfg(feature = "pages")]
     pub(crate) counted: std::sync::Mutex<recent::Counted>,
-    /// Held while a form adds a product or a post, so that a form that is submitted twice adds only one. Servers that
-    /// share a store take turns in the store.
+    /// Held while a form of the desk adds a product or a post. A form that is submitted twice then adds only one
+    /// product or post. This lock works within one server. For servers that share a store, the store lets one of them
+    /// add at a time.
     #[cfg(feature = "pages")]
     pub(crate) adding: Mutex<()>,
-    /// Held while the seller's figures are counted, which reads all keys: only one call counts at a time.
+    /// Held while the seller's figures are counted. Counting reads all keys, so only one call may count at a time.
     pub(crate) counting: Mutex<()>,
-    /// How many sign-ins with a wrong token were not reported yet.
+    /// The number of sign-ins with a wrong token since the last report about them.
     pub(crate) wrong_sign_ins: AtomicU64,
     pub(crate) observers: Observers,
     /// The names of the host application's webhooks.
@@ -185,8 +186,9 @@ pub enum Error {
 }
 
 impl Inner {
-    /// Runs `work`, which tells observers what it did. If there are observers, `work` runs to its end even if the
-    /// caller goes away: a commit that has begun still happens, and observers must be told of it.
+    /// Runs `work`, which commits a change and then notifies the observers. If there are observers, `work` runs to its
+    /// end even if the caller is cancelled. Otherwise a commit that has begun could still happen, and the observers
+    /// would not be notified of it.
     pub(crate) async fn told<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
         if !self.observers.any() {
             return work.await;
@@ -195,13 +197,13 @@ impl Inner {
             Ok(done) => done,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
-                // The runtime is shutting down, and drops this caller too.
+                // The task was cancelled, because the runtime is shutting down. The runtime will drop this caller too.
                 Err(_) => std::future::pending().await,
             },
         }
     }
 
-    /// Records a use of key `id` that was counted or refused, in the metrics and for observers.
+    /// Records in the metrics, and for observers, that a use of key `id` was counted or refused.
     pub(crate) fn note_use(&self, id: KeyId, used: &Result<Key, Error>) {
         match used {
             Ok(key) => {
@@ -228,7 +230,7 @@ impl Inner {
 }
 
 impl Error {
-    /// Returns the error code with which the API answers.
+    /// Returns the error code that the API sends for this error.
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         match self {

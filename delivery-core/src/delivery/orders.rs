@@ -148,7 +148,7 @@ impl Delivery {
         Ok(NewSale::new(NewKey { order, ..key }, messages))
     }
 
-    /// Returns the key that an order already has, although its product is no longer sold.
+    /// Returns the key that was issued earlier for this order and product, if there is one.
     async fn issued_before(&self, product: ProductId, order: Option<OrderRef>) -> Result<Option<Key>, Error> {
         let Some(order) = order else { return Ok(None) };
         let OrderRef { source, id } = order;

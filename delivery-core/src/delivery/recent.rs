@@ -19,11 +19,11 @@ const PATIENCE: Duration = Duration::from_millis(10);
 /// The figures, or why there are none.
 #[derive(Debug, Clone)]
 pub(crate) enum Recent {
-    /// The figures at this time.
+    /// The figures, and the time to which they apply.
     Known(DateTime<Utc>, Arc<Figures>),
     /// The figures are being counted, and there are no earlier ones.
     Counting,
-    /// The store could not count them.
+    /// The store could not count the figures.
     Failed,
 }
 
@@ -35,8 +35,8 @@ pub(crate) struct Counted {
 }
 
 impl Delivery {
-    /// Returns the figures of the last `days` days. If they are a minute old, starts a new count; if that takes longer
-    /// than 10 ms, returns the previous figures.
+    /// Returns the figures of the last `days` days. If the last figures are at least a minute old, starts a new count.
+    /// If this count takes longer than 10 ms, returns the last figures.
     pub(crate) async fn recent_figures(&self, days: u32) -> Recent {
         let now = self.inner.clock.monotonic();
         let known = {

@@ -11,10 +11,11 @@ use crate::store::{Backlog, StoreError};
 use crate::telemetry;
 use crate::throttle::Throttle;
 
-/// How long [`Delivery::close`] waits for observers.
+/// The maximum time that [`Delivery::close`] waits for observers.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A started service. Stop it at shutdown. Dropping it also stops sending, but does not wait for e-mails in progress.
+/// A started service. Call [`stop`](Self::stop) at shutdown. Dropping it also stops sending, but does not wait for
+/// e-mails in progress.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -51,12 +52,13 @@ impl Delivery {
     ///
     /// # Errors
     ///
-    /// [`StoreError::ForeignSecret`] if the store was created with other secrets, [`StoreError::RetiredSecret`] if
-    /// the newest secret that it was used with is missing; another [`StoreError`] if the store does not respond.
+    /// [`StoreError::ForeignSecret`] if the store was created with other secrets. [`StoreError::RetiredSecret`] if the
+    /// keyring lacks the newest secret with which the store was used. Another [`StoreError`] if the store does not
+    /// respond.
     pub async fn start(&self) -> Result<Running, StoreError> {
         self.register().await?;
         let inner = &self.inner;
-        // The service starts even if the store is full or temporarily unavailable.
+        // If this fails, start the service nevertheless: the store may be full or temporarily unavailable.
         match inner.ledger.retry_messages(Some(inner.outbox.route), inner.clock.now()).await {
             Ok(0) => {}
             Ok(messages) => {
@@ -77,7 +79,7 @@ impl Delivery {
         Ok(Running { delivery: self.clone(), stop, worker, chores, inbox })
     }
 
-    /// Answers if the store answers: for a readiness probe.
+    /// Checks that the store responds. This is meant for a readiness probe.
     ///
     /// # Errors
     ///
@@ -93,7 +95,8 @@ impl Delivery {
 
     /// Counts the messages that wait or failed, and the platform events that need the seller. Also sets the gauges
     /// `delivery_messages_queued`, `delivery_messages_failed`, `delivery_message_oldest_seconds` and
-    /// `delivery_platform_events_waiting`: call this before metrics are collected. It reads no rows of sent messages.
+    /// `delivery_platform_events_waiting`, so call this before metrics are collected. The call reads no rows of sent
+    /// messages.
     ///
     /// # Errors
     ///
@@ -109,9 +112,9 @@ impl Delivery {
         Ok(backlog)
     }
 
-    /// Closes the store, and waits up to five seconds for observers. Call this after the last request is answered:
-    /// later requests are answered 503. Without this call, the store cleans up when the last handle is dropped or at
-    /// the next start. Acknowledged operations are safe either way.
+    /// Closes the store, and waits up to five seconds for observers. Call this after the last request is answered,
+    /// because later requests are answered 503. Without this call, the store cleans up when the last handle is dropped
+    /// or at the next start. Acknowledged operations are safe with and without this call.
     pub async fn close(&self) {
         self.inner.ledger.close().await;
         if tokio::time::timeout(PATIENCE, self.flush_observers()).await.is_err() {
@@ -131,13 +134,14 @@ impl Delivery {
     }
 
     /// Checks that the store was created with a secret of the keyring. After the first success, further calls do
-    /// nothing. [`start`](Self::start) does this too; a host application that starts the service later can call this
-    /// to find out sooner.
+    /// nothing. [`start`](Self::start) makes the same check. A host application that starts the service later can call
+    /// this method to detect wrong secrets sooner.
     ///
     /// # Errors
     ///
-    /// [`StoreError::ForeignSecret`] if the store was created with other secrets, [`StoreError::RetiredSecret`] if
-    /// the newest secret that it was used with is missing; another [`StoreError`] if the store does not respond.
+    /// [`StoreError::ForeignSecret`] if the store was created with other secrets. [`StoreError::RetiredSecret`] if the
+    /// keyring lacks the newest secret with which the store was used. Another [`StoreError`] if the store does not
+    /// respond.
     pub async fn register(&self) -> Result<(), StoreError> {
         let inner = &self.inner;
         let register = || async {
@@ -155,7 +159,7 @@ impl Delivery {
 }
 
 /// Runs a worker, and starts it again after a panic, so that a panic in a host application's store does not silently
-/// stop e-mails. What the worker had leased is leased again once its leases are over.
+/// stop e-mails. Messages and events that the worker had leased are leased again after these leases have expired.
 async fn supervise<F: Future<Output = ()> + Send + 'static>(
     worker: &'static str,
     stop: watch::Receiver<bool>,

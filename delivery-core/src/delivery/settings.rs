@@ -28,7 +28,7 @@ use crate::text::Invalid;
 /// All settings that can be given as text. `Deserialize` reads a table whose keys are the names in lower case. Its
 /// values are strings or numbers, or lists for settings whose text is separated by commas. An unknown name is an error.
 ///
-/// A host application without the endpoints that need a secret reads only [`Options`], and starts with
+/// A host application that does not serve the endpoints that need a secret reads only [`Options`], and starts with
 /// [`Delivery::builder`](crate::Delivery::builder).
 ///
 /// ```
@@ -47,7 +47,8 @@ use crate::text::Invalid;
 pub struct Settings {
     /// `WEBHOOK_SECRET`, at least 16 characters.
     pub webhook_secret: WebhookSecret,
-    /// `ADMIN_TOKEN`, at least 16 characters, and `ADMIN_TOKENS`, each with the name of its bearer.
+    /// `ADMIN_TOKEN`, at least 16 characters, and the tokens in `ADMIN_TOKENS`, each of which has the name of its
+    /// bearer.
     pub admin_tokens: AdminTokens,
     /// `KEY_SECRET`: secrets of at least 16 characters, newest first, separated by commas.
     pub keyring: Keyring,
@@ -65,15 +66,16 @@ pub struct Options {
     pub base_url: Option<String>,
     /// `LANGUAGE`: the language of e-mails about products that do not set their own, such as `de`.
     pub language: Language,
-    /// `EXPIRY_NOTICE_DAYS`: how many days before a key expires its buyer is notified, 0 to 365, by default 14. With 0
-    /// nobody is notified.
+    /// `EXPIRY_NOTICE_DAYS`: how many days in advance buyers are notified that their key expires. 0 to 365, by default
+    /// 14. With 0 nobody is notified.
     pub expiry_notice: ExpiryNotice,
     /// `TRUSTED_PROXIES`: networks or addresses whose `X-Forwarded-For` is trusted, separated by commas.
     pub trusted_proxies: Vec<IpNet>,
     /// `LIMIT_PRODUCT`, `LIMIT_VALIDATE`, `LIMIT_WEBHOOK`, `LIMIT_ADMIN`, `LIMIT_FAILURES`, `LIMIT_RESEND`, `LIMIT_DESK`:
     /// requests per minute. `LIMIT_EVENTS`: events per minute and platform.
     pub quotas: Quotas,
-    /// `KEY_DAYS`, 1 to 36500, or -1 for ever; and `KEY_USES`, 1 to 2147483647, or -1 for no limit.
+    /// The default terms of keys. `KEY_DAYS`: how many days a key is valid, 1 to 36500, or -1 for ever. `KEY_USES`: how
+    /// often a key can be used, 1 to 2147483647, or -1 for no limit.
     pub terms: Terms,
     /// The commerce platforms whose secrets are set.
     pub platforms: PlatformSettings,
@@ -123,7 +125,7 @@ impl Settings {
 }
 
 impl Options {
-    /// Reads only these settings, as [`Settings::read`] does.
+    /// Reads the settings that have defaults, in the same way as [`Settings::read`].
     ///
     /// # Errors
     ///
@@ -135,7 +137,7 @@ impl Options {
     }
 }
 
-/// Returns the text of a setting, unless it is absent or empty.
+/// Returns the text of a setting. Returns `None` if the setting is absent or empty.
 fn given(setting: impl Fn(&'static str) -> Option<String>, name: &'static str) -> Option<String> {
     setting(name).filter(|text| !text.is_empty())
 }
@@ -148,7 +150,7 @@ fn read<T>(
     given(setting, name).map(|text| parse(&text).map_err(|expected| SettingError { name, expected })).transpose()
 }
 
-/// Reads each row's setting into `target`, which keeps its defaults for the settings that are absent.
+/// Reads each row's setting into `target`. If a setting is absent, `target` keeps its default.
 fn read_rows<T>(
     rows: &[Row<T>],
     target: &mut T,

@@ -16,8 +16,8 @@ pub struct Stores {
     pub editor: Option<Arc<dyn CatalogEditor>>,
     /// The store of posts; `None` if the service has no posts.
     pub posts: Option<Arc<dyn Posts>>,
-    /// The commerce platforms' names for products; `None` if platform events can name products only by their numbers in
-    /// this service.
+    /// The store of the names that commerce platforms have for products. If it is `None`, platform events can name a
+    /// product only by its number in this service.
     pub names: Option<Arc<dyn ProductNames>>,
 }
 

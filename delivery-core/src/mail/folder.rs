@@ -15,9 +15,9 @@ use crate::email::Email;
 /// Writes each message as an `.eml` file into a folder. Mail programs open such files.
 ///
 /// On Unix, only their owner can read the folder (mode 0700) and the files (0600), because they contain keys. A file is
-/// named after its `Message-ID`, so that an e-mail sent twice is one file. A file is complete and synced when it
-/// appears. Only one task writes at a time. It writes all messages that are waiting, with a single sync of the folder,
-/// which leaves more of the disk's capacity to the store.
+/// named after its `Message-ID`, so that an e-mail that is sent twice is only one file. A file is complete and synced
+/// when it appears. Only one task writes at a time. It writes all messages that are waiting, with a single sync of the
+/// folder, which leaves more of the disk's capacity to the store.
 #[derive(Clone)]
 pub struct FolderMailer {
     folder: PathBuf,
@@ -105,7 +105,7 @@ fn write(folder: &Path, messages: Vec<Waiting>) {
         let renamed = || fs::rename(&unfinished, folder.join(format!("{name}.eml")));
         match fill(&unfinished, &bytes).and_then(|()| renamed()) {
             Ok(()) => appeared.push(written),
-            // The receiver may have been dropped.
+            // The receiver of the result is gone if the `send` that waits for it was cancelled. This is no failure.
             Err(error) => drop(written.send(Err(error))),
         }
     }

@@ -54,8 +54,8 @@ pub(super) fn is_to(composed: &[u8], email: &Email) -> bool {
     unfolded(header).split("\r\n").any(|line| line == unfolded(&expected))
 }
 
-/// Encodes a body, always in quoted-printable: every line is then short and ASCII, and there is no bare CR, after which
-/// lettre before 0.11.24 would not escape a dot (RUSTSEC-2026-0561).
+/// Encodes a body, always as quoted-printable, so that every line is short and ASCII. The encoded body also contains no
+/// bare CR. This matters, because lettre before 0.11.24 does not escape a dot after a bare CR (RUSTSEC-2026-0561).
 fn part(kind: ContentType, text: &str) -> Result<SinglePart, MailError> {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let body = Body::new_with_encoding(text, ContentTransferEncoding::QuotedPrintable)

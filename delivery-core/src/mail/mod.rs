@@ -1,4 +1,4 @@
-//! The outbox: sends each committed key to its buyer by e-mail.
+//! The outbox: sends each key to its buyer by e-mail, after the key was committed to the store.
 //!
 //! An e-mail is queued in the same transaction as its key. The [`Outbox`] leases the messages that are due, renders
 //! them, hands them to a [`Mailer`] outside any transaction, and completes each lease with the outcome.
@@ -74,15 +74,17 @@ pub trait Mailer: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`MailError`] if the message was not accepted, or not confirmed; permanent if no later attempt can succeed.
+    /// [`MailError`] if the message was not accepted, or if its acceptance was not confirmed. The error is permanent
+    /// only if no later attempt can succeed.
     async fn send(&self, message: &Message) -> Result<(), MailError>;
 
-    /// Deletes everything that the mailer keeps of messages to `address`, ignoring the case of ASCII letters, because
-    /// the person's data is to be erased. The default does nothing, for mailers that keep no messages.
+    /// Erases a person's data: deletes everything that the mailer keeps of messages to `address`. Addresses that differ
+    /// only in the case of ASCII letters count as the same. The default implementation does nothing. It suits mailers
+    /// that keep no messages.
     ///
     /// # Errors
     ///
-    /// [`MailError`] if something may be left. The call is then repeated.
+    /// [`MailError`] if some of the data may be left. The call can then be repeated.
     async fn forget(&self, address: &Email) -> Result<(), MailError> {
         let _ = address;
         Ok(())
@@ -112,8 +114,8 @@ pub struct Message {
 /// The message was not accepted, or its acceptance was not confirmed.
 ///
 /// The text of the error is stored with the e-mail, and logged together with its cause. Keys and e-mail addresses [are
-/// hidden](crate::redacted) in both. Neither may contain other secrets or the body of the message, so do not repeat a
-/// server's reply, which may quote the e-mail.
+/// hidden](crate::redacted) in both. Other secrets, and the body of the message, must not occur in the error or its
+/// cause. So do not repeat a server's reply, which may quote the e-mail.
 #[derive(Debug, Error)]
 #[error("{reason}")]
 pub struct MailError {
@@ -132,15 +134,17 @@ struct Cause(String);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The mail server was not contacted, because something on our side failed. Retried after a minute.
+    /// The mail server was not contacted, because something on our side failed. The message is retried after a minute.
     NotTried,
-    /// The failure may be temporary. Retried soon, and for days.
+    /// The failure may be temporary. The message is retried soon, and for days.
     Transient,
-    /// The refusal seems to concern the recipient, but may concern the sender. Retried for a day.
+    /// The mail server's refusal seems to concern the recipient, but may concern the sender. The message is retried for
+    /// a day.
     Doubtful,
-    /// The message may have been accepted. Retried after hours, since each attempt may deliver another copy.
+    /// The message may have been accepted. It is retried only after hours, because each attempt may deliver another
+    /// copy.
     Unconfirmed,
-    /// No later attempt can succeed.
+    /// No later attempt can succeed. The message is not retried.
     Permanent,
 }
 
@@ -169,8 +173,8 @@ impl MailError {
         Self::new(Failure::Unconfirmed, reason)
     }
 
-    /// Makes an error for a failure before the message was handed over, such as one of the host application's own
-    /// database.
+    /// Makes an error for a failure before the message was handed over. An example is a failure of the host
+    /// application's own database.
     #[must_use]
     pub fn not_tried(reason: impl Into<String>) -> Self {
         Self::new(Failure::NotTried, reason)

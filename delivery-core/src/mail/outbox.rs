@@ -27,18 +27,22 @@ use crate::observer::Observers;
 use crate::store::{Catalog, Ledger, StoreError};
 use crate::throttle::Throttle;
 
-/// E-mails are claimed without delay if there is room for this many, and completed without delay once this many have
-/// ended. Each claim and each completion is a commit, which is too expensive for a single e-mail.
+/// The number of e-mails that are worth a commit of their own. Due e-mails are leased without delay if there is room
+/// for this many. Outcomes are stored without delay if there are this many. Smaller groups are delayed by [`GATHER`],
+/// because a commit is too expensive for a single e-mail.
 const GROUP: usize = CONCURRENCY / 2;
-/// A smaller group waits until this time has passed since the last group. No buyer notices the delay. Without it,
-/// orders that arrive one after the other would each wait for two commits of the outbox.
+/// A group of fewer than [`GROUP`] e-mails waits until this time has passed since the last group. Without this delay,
+/// each of several orders that arrive one after the other would wait for two commits of the outbox. No buyer notices
+/// the delay.
 const GATHER: Duration = Duration::from_millis(25);
-/// A lease lasts for this many renewal intervals: two renewals in a row may fail before it expires.
+/// The number of renewal intervals in the duration of a lease. With three intervals, two renewals in a row may fail
+/// before a lease expires.
 const RENEWALS: u32 = 3;
-/// How often the queue is polled without a wake-up, for due retries and for e-mails that other servers have queued.
+/// How often the queue is read if nothing wakes the worker. These reads find retries that have fallen due, and e-mails
+/// that other servers have queued.
 const POLL: Duration = Duration::from_secs(1);
-/// How long e-mails in progress may take when the outbox stops. Then they are cut off. Those whose leases are released
-/// are sent after the next start, with the same `Message-ID`.
+/// How long the outbox waits for the e-mails in progress when it stops. E-mails that take longer are cut off. If the
+/// lease of such an e-mail is released, the e-mail is sent after the next start, with the same `Message-ID`.
 const GRACE: Duration = Duration::from_secs(10);
 /// Sends e-mails: leases the messages that are due, renders them, sends them and completes the leases.
 ///
@@ -46,7 +50,8 @@ const GRACE: Duration = Duration::from_secs(10);
 /// with a random extension of each delay. An e-mail that may have been accepted is retried after 2 h, 5 h and so on. An
 /// e-mail that can never be sent is marked as failed, logged with its reason, and kept for
 /// [`failed_messages`](crate::Delivery::failed_messages). E-mails do not wait for each other. Webhooks are sent in the
-/// same way, except that a webhook that may have arrived is retried soon: its receiver recognises the repeated id.
+/// same way, with one difference: a webhook that may have arrived is retried soon, because its receiver recognises the
+/// repeated id.
 pub struct Outbox {
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) catalog: Arc<dyn Catalog>,
@@ -87,7 +92,8 @@ impl Outbox {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the queue cannot be read. The e-mails sent until then are completed.
+    /// [`StoreError`] if the queue cannot be read. The outcomes of the e-mails that were sent before the error are
+    /// stored.
     pub async fn work(self: &Arc<Self>) -> Result<Worked, StoreError> {
         let mut worked = Worked::default();
         let mut under_way = UnderWay::default();
@@ -102,7 +108,8 @@ impl Outbox {
                 () = &mut renewal => {
                     self.renew(&under_way).await;
                     renewal.set(tokio::time::sleep(self.lease / RENEWALS));
-                    // Do not wait for the e-mails that are still being sent: they may take minutes.
+                    // Store the outcomes so far. Do not wait for the e-mails that are still being sent, because they
+                    // may take minutes.
                     self.settle_ended(&mut under_way);
                     continue;
                 }
@@ -130,7 +137,8 @@ impl Outbox {
         let mut under_way = UnderWay::default();
         let mut renewal = pin!(tokio::time::sleep(self.lease / RENEWALS));
         let mut gathering = pin!(tokio::time::sleep(Duration::ZERO));
-        // `asked`: there may be unclaimed e-mails. `more`: the last claim used all free slots, so that more are likely.
+        // `asked` says that e-mails may be due that are not leased yet. `more` says that the last call of `claim`
+        // filled all free slots, so that more e-mails are probably due.
         let (mut asked, mut more) = (true, false);
         while !*stop.borrow() {
             // Read this only once: the timer may elapse at any moment.
@@ -167,7 +175,7 @@ impl Outbox {
                 () = &mut gathering, if gathers => {}
                 () = self.wake.notified(), if !asked => asked = true,
                 () = tokio::time::sleep(POLL), if !asked => asked = true,
-                // An error means that the sender was dropped without a stop signal.
+                // `Err` means that the sending half of the `stop` channel was dropped without a stop signal.
                 changed = stop.changed() => if changed.is_err() { break },
             }
         }
@@ -178,7 +186,7 @@ impl Outbox {
         }
     }
 
-    /// Waits for all e-mails in progress, and completes each one as soon as it ends.
+    /// Waits for all e-mails in progress. Stores the outcome of each e-mail as soon as its sending ends.
     async fn finish(self: &Arc<Self>, under_way: &mut UnderWay) {
         self.settle_ended(under_way);
         while let Some(joined) = under_way.tasks.join_next_with_id().await {
@@ -212,8 +220,9 @@ impl Outbox {
         Ok(more)
     }
 
-    /// Decides the outcome of an e-mail that is still being sent when the outbox stops. If sending has taken long, the
-    /// mail server may already have the message.
+    /// Decides the outcome of an e-mail that is still being sent when the outbox stops. Usually its lease is released,
+    /// so that it is sent after the next start. If sending has taken long, the mail server may already have the
+    /// message, and the outcome is that of an unconfirmed e-mail.
     fn cut_off(&self, sending: Sending) -> (LeasedMessage, Outcome) {
         if !sending.is_long() {
             return (sending.message, Outcome::Release);
@@ -239,7 +248,7 @@ impl Outbox {
         }
     }
 
-    /// Records the outcome of an e-mail whose task has ended.
+    /// Decides the outcome of an e-mail whose sending task has ended, and puts it into `under_way.ended` to be stored.
     fn end(&self, under_way: &mut UnderWay, joined: Result<(task::Id, Result<(), MailError>), JoinError>) -> End {
         let (id, result) = match joined {
             Ok(ended) => ended,
@@ -251,8 +260,8 @@ impl Outbox {
         end
     }
 
-    /// Stores the outcomes of the e-mails that have ended. Each is stored by its own task; the tasks start together, so
-    /// that they share a commit.
+    /// Starts to store the outcomes of the e-mails whose sending has ended. Each outcome is stored by a task of its
+    /// own. The tasks start together, so that the store can write all outcomes in one commit.
     fn settle_ended(self: &Arc<Self>, under_way: &mut UnderWay) {
         for (message, outcome) in under_way.ended.drain(..) {
             let (outbox, kept) = (self.clone(), (message.clone(), outcome.clone()));

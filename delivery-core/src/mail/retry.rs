@@ -8,29 +8,31 @@ use super::Failure;
 /// [`LATER`] applies to all further failures.
 const DELAYS: [u32; 7] = [5, 60, 5 * 60, 30 * 60, 2 * 3600, 5 * 3600, 10 * 3600];
 const LATER: u32 = 12 * 3600;
-/// How many of the delays are skipped after an attempt that may have been successful.
+/// The number of [`DELAYS`] that are skipped after an attempt that may have been successful. The first delay is then
+/// two hours.
 const HOURS: usize = 4;
-/// RFC 5321, 4.5.4.1: "the give-up time generally needs to be at least 4-5 days".
+/// How long an e-mail is retried, counted from when it was queued. RFC 5321, 4.5.4.1: "the give-up time generally needs
+/// to be at least 4-5 days".
 const GIVE_UP: TimeDelta = TimeDelta::days(5);
-/// An e-mail is not given up before this many attempts, whatever the clock says. The delays lead to at least this many
-/// attempts within [`GIVE_UP`].
+/// The minimum number of attempts before an e-mail is given up because of its age. The delays lead to at least this
+/// many attempts within [`GIVE_UP`]. Fewer attempts at that age show that the clock has jumped.
 const FEWEST: u32 = 15;
-/// An e-mail is given up after this many attempts, whatever the clock says. It gets here only if the clock is far
+/// The maximum number of attempts, whatever the clock says. An e-mail reaches this number only if the clock is far
 /// behind.
 const MOST: u32 = 60;
 /// How long an e-mail is retried after a refusal that is probably final.
 const DOUBT: TimeDelta = TimeDelta::days(1);
-/// The number of attempts that the delays lead to within [`DOUBT`]. Fewer attempts at that age show that the clock has
-/// jumped.
+/// The minimum number of attempts before an e-mail is given up because it is older than [`DOUBT`]. The delays lead to
+/// this many attempts within that time. Fewer attempts at that age show that the clock has jumped.
 const IN_DOUBT: u32 = 7;
 /// Each delay is extended at random by up to a fifth, so that e-mails that failed together are not all retried
 /// together.
 const JITTER: f64 = 0.2;
-/// The longest delay, in seconds. A store takes a due time further ahead for the error of some clock.
+/// The maximum delay, in seconds. If a due time is further ahead, a store assumes that a clock was wrong.
 const LONGEST: f64 = 13.0 * 3600.0 - 60.0;
 
-/// Returns when to retry an e-mail whose `attempt`th attempt (from 1) failed at `now`, or `None` if the e-mail is to be
-/// given up. `chance` in `0.0..1.0` determines the jitter.
+/// Returns when to retry an e-mail that failed at `now`. Returns `None` if the e-mail is to be given up. `attempt` is
+/// the number of the attempt that failed, counted from 1. `chance` in `0.0..1.0` determines the jitter.
 pub(super) fn due(
     failure: Failure,
     attempt: u32,
@@ -53,7 +55,7 @@ pub(super) fn due(
     if due <= last {
         Some(due)
     } else if now < last {
-        // The last attempt is made on day five itself, once.
+        // Make one last attempt, exactly five days after the e-mail was queued.
         Some(last.min(due))
     } else {
         (attempt < FEWEST).then_some(due)

@@ -126,17 +126,18 @@ impl SmtpMailer {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] unless `name` is a DNS name with a dot, such as `shop.example`.
+    /// [`Invalid`] if `name` is not a DNS name with a dot, such as `shop.example`.
     pub fn helo(self, name: &str) -> Result<Self, Invalid> {
         let name = host_name(name).map_err(|_| Invalid::expected("must be a DNS name such as shop.example"))?;
         Ok(Self { helo: Some(ClientId::Domain(name)), ..self })
     }
 
-    /// Connects, secures the connection and signs in as for an e-mail, but sends no e-mail.
+    /// Checks that the mail server can be used: connects, secures the connection and signs in as for an e-mail, but
+    /// sends no e-mail.
     ///
     /// # Errors
     ///
-    /// [`MailError`] if this fails. The source of the error says what the server or the system replied.
+    /// [`MailError`] if one of these steps fails. The source of the error says what the server or the system replied.
     pub async fn check(&self) -> Result<(), MailError> {
         self.connections.check(&self.helo.clone().unwrap_or_default()).await.map_err(SendError::meaning)
     }

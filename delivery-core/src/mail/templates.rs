@@ -48,17 +48,17 @@ const ENGLISH: &str = "en";
 /// * `max_uses` and `remaining_uses` (-1: unlimited), `used_count`
 ///
 /// An undefined name is an error, not an empty string. Every value is escaped in templates and fragments whose names
-/// end with `.html`; a macro escapes values as the template that calls it does. Values are never interpreted as
-/// template code.
+/// end with `.html`. A macro escapes values in the same way as the template that calls the macro. Values are never
+/// interpreted as template code.
 ///
 /// A template should put the key into a link only after `#`, as in `page ~ "#" ~ key`. Mail scanners open links and
 /// URLs end up in logs, but browsers send no server what follows the `#`. Mail providers that count clicks replace a
-/// link by a URL of their own, which would contain the key. They leave a link alone if `clicktracking="off"`,
+/// link by a URL of their own, which would contain the key. They do not replace a link if `clicktracking="off"`,
 /// `data-disable-tracking="true"` and `ses:no-track` precede its `href`.
 #[derive(Debug, Clone)]
 pub struct Templates {
     environment: Arc<Environment<'static>>,
-    /// What precedes the part in the templates' names: `purchase`, `purchase.de`.
+    /// The names of the templates without the `PART` at their ends, such as `purchase` and `purchase.de`.
     stems: BTreeSet<String>,
 }
 
@@ -158,14 +158,15 @@ impl Templates {
         Self::replacing(templates)
     }
 
-    /// Returns whether there are templates of any kind in this language, or in one that its tag falls back to.
+    /// Returns whether there are templates of at least one kind in this language, or in a more general language to
+    /// which its tag falls back.
     #[must_use]
     pub fn speak(&self, language: &Language) -> bool {
         language.lookup().any(|tag| KINDS.iter().any(|(kind, _)| self.stems.contains(&stem(*kind, tag))))
     }
 
-    /// Renders an e-mail about `keys`, of which there must be at least one. It is in the language of the first product
-    /// if there are templates for it, else in `language`, else in English.
+    /// Renders an e-mail about `keys`, which must not be empty. The language of the e-mail is the first of these for
+    /// which there are templates: the language of the first key's product, then `language`, then English.
     pub(super) fn render(
         &self,
         kind: MessageKind,
@@ -189,7 +190,8 @@ impl Templates {
         let subject = render("subject", values)?.split_whitespace().collect::<Vec<_>>().join(" ");
         let values = context! { subject => subject.as_str(), ..values.clone() };
         // minijinja escapes slashes. A slash needs no escaping, and some mail programs and filters do not recognise a
-        // link with escaped slashes. Values are not changed: an `&#x2f;` in a value has become `&amp;#x2f;`.
+        // link with escaped slashes. This replacement changes no value: if a value contains the text `&#x2f;`,
+        // minijinja has escaped that text to `&amp;#x2f;`.
         let html = render("html", &values)?.replace("&#x2f;", "/");
         Ok(Rendered { text: render("txt", &values)?, html, subject })
     }
@@ -200,8 +202,8 @@ impl Default for Templates {
         // Compiled and checked once, because a program may build many services.
         static BUILT_IN: LazyLock<Templates> = LazyLock::new(|| {
             let none: [(&str, &str); 0] = [];
-            // Cannot fail: the tests below render the built-in templates. If it did, each attempt to send would fail
-            // and be logged, and the e-mails would be retried.
+            // This cannot fail, because the tests of this module render the built-in templates. If it failed
+            // nevertheless, each attempt to send an e-mail would fail and be logged, and the e-mails would be retried.
             Templates::replacing(none)
                 .unwrap_or_else(|_| Templates { environment: Arc::new(Environment::new()), stems: BTreeSet::new() })
         });
@@ -228,17 +230,17 @@ impl TemplateError {
     }
 }
 
-/// Returns what precedes the part in the names of the templates for a kind and a language.
+/// Returns the common beginning of the names of the templates for a kind and a language, such as `purchase.de`.
 fn stem(kind: MessageKind, language: &str) -> String {
     if language == ENGLISH { kind.template().to_owned() } else { format!("{}.{language}", kind.template()) }
 }
 
-/// Returns what precedes the part in a template's name; `None` if no template can have the name.
+/// Returns a template's name without the `PART` at its end. Returns `None` if no template can have this name.
 fn stem_of(name: &str) -> Option<&str> {
     let (stem, _) = name.rsplit_once('.').filter(|(_, part)| PARTS.contains(part))?;
     let (kind, language) = stem.split_once('.').unwrap_or((stem, ENGLISH));
     let is_kind = KINDS.iter().any(|(known, _)| known.as_str() == kind);
-    // Language tags are compared in lower case, and a name for English contains no tag.
+    // A tag must be in lower case, because tags are compared in lower case. A name for English must contain no tag.
     let is_language = language.parse::<Language>().is_ok_and(|read| read.as_str() == language)
         && (language != ENGLISH || !stem.contains('.'));
     (is_kind && is_language).then_some(stem)

@@ -17,15 +17,17 @@ use crate::redact::redacted;
 use crate::store::{InboxQuery, StoreError};
 use crate::throttle::Throttle;
 
-/// How many events are leased together.
+/// The maximum number of events that are leased together.
 const GROUP: usize = 64;
-/// How often applying or dismissing an event for the seller is tried while others keep changing the event.
+/// The maximum number of attempts to apply or dismiss an event for the seller. An attempt fails if somebody else
+/// changes the event at the same time.
 const TURNS: usize = 8;
-/// How long a lease lasts. If a server crashes, another server applies its events after this time.
+/// How long a lease on events lasts. If a server crashes, another server applies the events that it had leased after
+/// this time.
 const LEASE: TimeDelta = TimeDelta::minutes(1);
 /// How often the inbox is polled for events that are due.
 const POLL: Duration = Duration::from_secs(1);
-/// How often to delete what is older.
+/// How often old events are deleted.
 const PRUNE: Duration = Duration::from_hours(1);
 
 impl Delivery {
@@ -63,14 +65,15 @@ impl Delivery {
             tokio::select! {
                 () = self.inner.platforms.wake.notified() => {}
                 () = tokio::time::sleep(POLL) => {}
-                // An error means that the sender was dropped without a stop signal.
+                // `Err` means that the sending half of the `stop` channel was dropped without a stop signal.
                 changed = stop.changed() => if changed.is_err() { break },
             }
         }
     }
 
-    /// Applies an event that waits for the seller or was dismissed. `email` and `product` are used where the event has
-    /// none. Returns whether the event exists; an event that is done is left as it is.
+    /// Applies the event `number` if it waits for the seller or was dismissed. An event that is done is left as it is.
+    /// If the event has no usable address or no product that is sold, `email` and `product` are used instead. Returns
+    /// whether there is an event with this number.
     pub(in crate::delivery) async fn apply_event(
         &self,
         number: i64,
@@ -81,13 +84,15 @@ impl Delivery {
         self.decide(number, by, Some(Added { email, product })).await
     }
 
-    /// Dismisses an event. Returns whether the event exists; an event that is done is left as it is.
+    /// Dismisses the event `number` if it waits for the seller. An event that is done is left as it is. Returns whether
+    /// there is an event with this number.
     pub(in crate::delivery) async fn dismiss_event(&self, number: i64, by: &Actor) -> Result<bool, Error> {
         self.decide(number, by, None).await
     }
 
-    /// Applies an event with what the seller adds to it, or dismisses it if `added` is `None`. Reads the event again
-    /// if it was changed meanwhile.
+    /// Carries out the seller's decision about an event. If `added` is given, applies the event with what the seller
+    /// adds to it. If `added` is `None`, dismisses the event. If the event was changed meanwhile, reads it and tries
+    /// again.
     async fn decide(&self, number: i64, by: &Actor, added: Option<Added>) -> Result<bool, Error> {
         let query = InboxQuery { outcome: None, before: number.checked_add(1), limit: 1 };
         for _ in 0..TURNS {
@@ -110,8 +115,8 @@ impl Delivery {
         Err(StoreError::unavailable("others change the event all the time").into())
     }
 
-    /// Dismisses all past and future events about what a platform sells under a name, unless a product that is still
-    /// sold has that name.
+    /// Dismisses all past and future events about what a platform sells under a name. Events about a product that is
+    /// still sold here are not dismissed, even if it has that name.
     pub(in crate::delivery) async fn dismiss_product(
         &self,
         source: &Source,
@@ -143,7 +148,8 @@ impl Delivery {
         let now = inner.clock.now();
         let entries = inbox.claim_entries(now, now + LEASE, GROUP).await?;
         let count = entries.len();
-        // Once `goes_on` returns false, the remaining events are left until their leases expire.
+        // Once `goes_on` returns `false`, leave the remaining events. A worker applies them after their leases have
+        // expired.
         for entry in entries.into_iter().take_while(|_| goes_on()) {
             let id = entry.id.clone();
             if let Err(error) = self.apply_again(entry).await
@@ -160,8 +166,9 @@ impl Delivery {
         self.apply_with(entry, None).await.map(drop)
     }
 
-    /// Applies a waiting event. `seller` is the seller who has it applied, and what the seller adds to it. Returns
-    /// whether the event was changed meanwhile and must be read again.
+    /// Applies an event that waits or was dismissed. If the seller wants the event applied, `seller` contains this
+    /// person and what the person adds to the event. Returns whether the event was changed meanwhile and must be read
+    /// again.
     async fn apply_with(&self, mut entry: InboxEvent, seller: Option<(&Actor, Added)>) -> Result<bool, Error> {
         let by = seller.as_ref().map(|(by, _)| *by);
         let told = entry.body.as_deref().map(serde_json::from_str::<Told>);
@@ -186,7 +193,7 @@ impl Delivery {
                 match (handling, by) {
                     (Some(handling), by) => signed(handling, by),
                     (None, Some(_)) => return Err(StoreError::unavailable("its products cannot be looked up").into()),
-                    // The event is applied once its lease expires.
+                    // Leave the event as it is. A worker applies it after its lease has expired.
                     (None, None) => return Ok(false),
                 }
             }
@@ -195,7 +202,8 @@ impl Delivery {
         let receipt = self.receipt(entry, Some(step), self.inner.clock.now());
         let receipt = InboundEvent { is_retry: true, by: by.cloned(), ..receipt };
         match self.apply(receipt.clone()).await {
-            // Without this, the event would fail for ever and the seller would not see it.
+            // Let the event wait for the seller. Otherwise the event would fail at each retry, and the seller would not
+            // see it.
             Err(Error::Store(error @ StoreError::Corrupt { .. })) => {
                 let step = Some(Handling::Wait(format!("it cannot be applied: {error}")));
                 self.apply(InboundEvent { step, ..receipt }).await.map(|received| received.is_outdated)
@@ -205,7 +213,8 @@ impl Delivery {
     }
 }
 
-/// Writes the person who has the event applied into its sales, so that the audit log shows who issued the keys.
+/// Writes the seller who wants the event applied into the sales of the event, so that the audit log shows who issued
+/// the keys. Changes nothing if `by` is `None`.
 fn signed(mut handling: Handling, by: Option<&Actor>) -> Handling {
     if let (Handling::Apply(reports), Some(by)) = (&mut handling, by) {
         for report in reports {

@@ -11,10 +11,11 @@ use crate::order::Source;
 use crate::platform::{Event, Notification};
 use crate::store::StoreError;
 
-/// How long after an event was received the worker applies it, if it was saved but not applied.
+/// The delay until the worker applies an event that was saved, but not applied, when it was received.
 const LATER: TimeDelta = TimeDelta::seconds(15);
 
-/// Returns a notification as an event of the inbox, with what was read from its bytes instead of the bytes.
+/// Converts a notification to an event of the inbox. The event contains what was read from the platform's bytes, but
+/// not the bytes themselves.
 pub(super) fn kept(source: &Source, notification: &Notification, now: DateTime<Utc>) -> Result<InboxEvent, Error> {
     let Notification { id, kind, is_test, events } = notification;
     // An id that is not valid as the name of an event is replaced by its digest.
@@ -44,7 +45,8 @@ pub(super) fn kept(source: &Source, notification: &Notification, now: DateTime<U
     })
 }
 
-/// Writes an address in the same form as all stored addresses, so that it can be found and erased.
+/// Rewrites the e-mail address of an event into the form that all stored addresses have, so that it can be found and
+/// erased.
 fn write_alike(event: &mut Event) {
     let email = match event {
         Event::Paid(sale) => sale.buyer.email.as_mut(),

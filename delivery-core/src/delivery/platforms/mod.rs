@@ -1,4 +1,5 @@
-//! Events of commerce platforms: saved when they are received, applied, and applied later if something is missing.
+//! Receives the events of commerce platforms. Each event is saved, and applied at once if possible. Otherwise it waits
+//! and is applied later.
 
 mod inbox;
 mod kept;
@@ -31,10 +32,12 @@ use crate::store::{InboxQuery, Page, ProductNames, StoreError};
 use crate::telemetry;
 use crate::throttle::Throttle;
 
-/// How long receiving an event waits for the lookup of its products, and for waiting events to be made due.
+/// The time limit for each of two steps in receiving an event: looking up its products, and making older events due
+/// that wait for the seller. After this time, the first step is given up, and the second continues in the background.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// When a platform reports a customer's address, only waiting events that were received within this time are applied at
-/// once: some platforms report an address with every sale, and any number of older events may wait for the seller.
+/// The maximum age of the waiting events that are retried at once when a platform reports a customer's address. Some
+/// platforms report an address with every sale, and any number of older events may wait for the seller. To retry all of
+/// them with each sale would be too expensive.
 const RECENTLY: TimeDelta = TimeDelta::hours(1);
 
 /// The platforms whose events the service accepts.
@@ -50,20 +53,22 @@ struct Mounted {
     name: Source,
     platform: Arc<dyn Platform>,
     room: Mutex<Room>,
-    /// When this server last refused a request in the platform's name, in seconds since 1970; 0 if it never did.
+    /// When this server last refused a request in the platform's name because of its signature, in seconds since 1970.
+    /// 0 if it has refused none since it started.
     refused: AtomicI64,
 }
 
-/// Limits how many new events are applied at once, so that the platform's limit is not exceeded.
+/// Limits how many new events of a platform are applied concurrently, so that they do not exceed the platform's rate
+/// limit.
 #[derive(Default)]
 struct Room {
-    /// The limiter's last answer: how many more events it allows, and until when that is valid, by the monotonic
-    /// clock.
+    /// The rate limiter's last answer: how many more events it allows, and until when this number is valid, by the
+    /// monotonic clock.
     left: Option<(u32, Duration)>,
     under_way: u32,
 }
 
-/// A place among the events that are being applied. Dropping it makes room for another event.
+/// The permission to apply one event now. It is counted in `Room::under_way` until it is dropped.
 struct Place<'m>(&'m Mounted);
 
 impl Platforms {
@@ -105,7 +110,8 @@ impl Platforms {
         }
     }
 
-    /// Returns when this server last refused such a request; `None` if it has refused none since it started.
+    /// Returns when this server last refused a request in the platform's name because of its signature. Returns `None`
+    /// if it has refused none since it started.
     #[cfg(feature = "pages")]
     pub(crate) fn refused_at(&self, name: &str) -> Option<DateTime<Utc>> {
         let mounted = self.mounted.iter().find(|mounted| mounted.name.as_str() == name)?;
@@ -123,10 +129,11 @@ impl Mounted {
         self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a place for an event to be applied at once; `None` if the event is to be applied later.
+    /// Returns the permission to apply an event at once. Returns `None` if the rate limiter allows no more events than
+    /// are already being applied. The event is then applied later.
     fn enter(&self, now: Duration, limit: u32) -> Option<Place<'_>> {
         let mut room = self.room();
-        // After `until`, at least one event is let in, so that the limiter is asked again.
+        // After `until`, the limiter's answer is out of date. Allow at least one event then.
         let left = room.left.map_or(limit, |(left, until)| if now < until { left } else { left.max(1) });
         (room.under_way < left).then(|| {
             room.under_way += 1;
@@ -142,16 +149,17 @@ impl Drop for Place<'_> {
 }
 
 impl Delivery {
-    /// Saves an event of a commerce platform durably, and applies it. When this returns, the platform can be answered.
-    /// An event that was received before changes nothing.
+    /// Saves an event of a commerce platform durably, and applies it if possible. When this returns `Ok`, the event
+    /// cannot be lost any more, and the host application can answer the platform. An event that was already received
+    /// before changes nothing.
     ///
-    /// An event that cannot be applied waits for the seller or for the store. An event beyond the limit of
-    /// [`Quotas::events`](crate::limit::Quotas::events) is applied later.
+    /// An event that cannot be applied yet waits until the seller adds what is missing, or until the store responds
+    /// again. An event beyond the limit of [`Quotas::events`](crate::limit::Quotas::events) is applied later.
     ///
     /// # Errors
     ///
-    /// [`Error::Store`] if the event may not have been saved; [`StoreError::Unsupported`] if the store keeps no
-    /// events.
+    /// [`Error::Store`] if the event may not have been saved. It contains [`StoreError::Unsupported`] if the store
+    /// keeps no events.
     pub async fn receive(&self, source: &Source, notification: Notification) -> Result<Received, Error> {
         self.register().await?;
         let inner = &self.inner;
@@ -172,8 +180,8 @@ impl Delivery {
         let receipt = self.receipt(entry, step, now);
         let (entry, notices) = (receipt.entry.clone(), receipt.notices.clone());
         let received = match self.apply(receipt).await {
-            // If the first attempt was committed and only its answer was lost, the second finds the event in the
-            // inbox.
+            // Save the event without applying it. This is safe, because the first attempt may have been committed
+            // although its answer was lost: the second attempt then finds the event in the inbox and changes nothing.
             Err(Error::Store(error)) if !is_silent(&error) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, platform = %source, "an event is applied later");
                 let grace = self.grace();
@@ -188,8 +196,9 @@ impl Delivery {
         Ok(received)
     }
 
-    /// Returns what to do with an event; `None` if that cannot be found out now. No event is lost if a host
-    /// application's catalog fails, hangs or panics.
+    /// Looks up the products of an event, and returns what to do with the event. Returns `None` if the lookup fails,
+    /// takes too long or panics, as it may with a host application's own catalog. The event is not lost then: it is
+    /// applied later.
     async fn looked_up(&self, entry: &InboxEvent, told: Told) -> Option<Handling> {
         static DELAYED: Throttle = Throttle::new();
         let handling = AssertUnwindSafe(self.handling(entry, told)).catch_unwind();
@@ -215,7 +224,7 @@ impl Delivery {
         self.inner.ledger.office().ok_or(StoreError::Unsupported)?.entries(query).await
     }
 
-    /// Returns an event, and what to do with it, in the form that the ledger receives.
+    /// Combines an event and `step`, which says what to do with the event, into the form that the ledger receives.
     fn receipt(&self, entry: InboxEvent, step: Option<Handling>, at: DateTime<Utc>) -> InboundEvent {
         let delivery = self.clone();
         let notices = Arc::new(move |kind| match kind {
@@ -244,7 +253,8 @@ impl Delivery {
                 let order = order.as_ref().map(|order| redacted(order.as_str()));
                 tracing::warn!(platform, event, order, reason, "an event of a platform waits for the seller");
             }
-            // An event that waits is retried each hour. It is counted when it is new, and again when it is done.
+            // Count an event in the metrics when it is new, and again when a retry completes it. A waiting event is
+            // retried each hour. Do not count the retries that leave it waiting.
             let outcome = received.entry.outcome;
             if received.is_new || is_retry && outcome != Some(EventOutcome::NeedsAttention) {
                 let outcome = outcome.map_or("kept", EventOutcome::as_str);
@@ -261,9 +271,10 @@ impl Delivery {
                     _ => Observed::TermsChanged { key: key.clone() },
                 });
             }
-            // Waiting events may have waited for this one.
+            // Retry other events that may have waited for what this event brought. `since` restricts the retry to those
+            // that were received at that time or later.
             let since = match received.entry.outcome {
-                // Disputes end rarely, so all waiting events of the platform are retried.
+                // Retry all waiting events of the platform. This is not too expensive, because disputes end rarely.
                 Some(EventOutcome::Restored) => Some(None),
                 Some(EventOutcome::Remembered) => Some(inner.clock.now().checked_sub_signed(RECENTLY)),
                 _ => None,
@@ -276,7 +287,7 @@ impl Delivery {
         self.inner.told(work).await
     }
 
-    /// Counts a new event against the limit of its platform.
+    /// Counts a new event in the rate limiter, and keeps the limiter's answer for the next events of the platform.
     async fn count(&self, source: &Source) {
         let inner = &self.inner;
         let Some(mounted) = inner.platforms.mounted(source) else { return };
@@ -295,8 +306,10 @@ impl Delivery {
         mounted.room().left = Some((left, inner.clock.monotonic() + pause));
     }
 
-    /// Makes events due that wait for the seller and were received at `since` or later; without `since`, at any time.
-    /// What they waited for may exist now. Each waiting event is retried within an hour anyway.
+    /// Retries events that wait for the seller, because what they waited for may exist now: makes them due, so that the
+    /// worker applies them soon. If `source` is given, retries only events of this platform. If `since` is given,
+    /// retries only events that were received at that time or later. Without this call, each waiting event is retried
+    /// within an hour.
     pub(super) async fn retry_events(&self, source: Option<&Source>, since: Option<DateTime<Utc>>) {
         let (inner, source) = (self.inner.clone(), source.cloned());
         let retrying = tokio::spawn(async move {
@@ -310,14 +323,15 @@ impl Delivery {
                 }
             }
         });
-        // If very many events wait, this continues in the background after the answer.
+        // If very many events wait, return before all of them are due. The task continues in the background.
         if timeout(PATIENCE, retrying).await.is_err() {
             tracing::info!("many events wait for the seller: they are tried again in the background");
         }
     }
 }
 
-/// Returns whether the store is unavailable, so that it cannot save the event either.
+/// Returns whether the store cannot save anything at the moment. A second attempt to save the event would then fail
+/// too.
 fn is_silent(error: &StoreError) -> bool {
     matches!(error, StoreError::Unavailable { .. } | StoreError::Full { .. } | StoreError::Unsupported)
 }

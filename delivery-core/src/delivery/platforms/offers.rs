@@ -1,4 +1,5 @@
-//! Turns the lines of an order into keys that may be issued: finds the products and checks the buyer's address.
+//! Prepares the keys that may be issued for an order: finds the product of each line of the order, and the buyer's
+//! address.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,13 +17,14 @@ use crate::product::{Product, ProductId, RefName};
 use crate::redact::redacted;
 use crate::terms::{Terms, UseLimit, Validity};
 
-/// The most lines of an order. Each line may cost a query.
+/// The maximum number of lines of an order. More would be too expensive, because each line may cost a query.
 const MOST_LINES: usize = 500;
 pub(super) const NO_ADDRESS: &str = "it has no e-mail address that a key can be sent to";
-/// How much of a platform's name for a product the seller sees, in characters.
+/// The maximum number of characters that the seller sees of a platform's name for a product.
 const SHOWN: usize = 80;
 
-/// What was bought, from a charge or from a statement about a subscription whose charges name no product.
+/// What was bought, according to an event of a platform. The event is either a charge, or a statement about a
+/// subscription, for subscriptions whose charges name no product.
 pub(super) struct Buying<'e> {
     pub(super) lines: &'e [Line],
     pub(super) buyer: &'e Buyer,
@@ -39,21 +41,21 @@ pub(super) struct Offered {
     pub(super) missing: Option<String>,
 }
 
-/// A product, or why none can be sold.
+/// The product of a line, or the reason why no product can be sold for the line.
 type MayBeSold = Result<Arc<Product>, NotSold>;
 
 enum NotSold {
     Unknown(String),
     Archived(String),
-    /// The seller has dismissed everything with this name.
+    /// The seller has dismissed everything that the platform sells under this name.
     Dismissed,
-    /// A required field cannot be read, such as a number of pieces that is a fraction.
+    /// A required field of the line cannot be read. An example is a number of pieces that is a fraction.
     Illegible,
 }
 
 impl Delivery {
-    /// Returns the keys that may be issued for an order, and why some lines have none; `None` if all lines are
-    /// dismissed.
+    /// Prepares the keys that may be issued for what was bought, and says why there is no key for some lines. Returns
+    /// `None` if the seller has dismissed the products of all lines.
     pub(super) async fn offers(&self, source: &Source, buying: &Buying<'_>) -> Result<Option<Offered>, Error> {
         let mut offered = Offered::default();
         if buying.lines.len() > MOST_LINES {
@@ -98,7 +100,8 @@ impl Delivery {
         Ok(Some(offered))
     }
 
-    /// Returns the products of a subscription, for a charge that names no product that is sold.
+    /// Returns the products of the subscription to which a charge belongs. This is needed if the charge itself names no
+    /// product that is sold here.
     async fn subscribed(
         &self,
         source: &Source,
@@ -114,7 +117,8 @@ impl Delivery {
         }
     }
 
-    /// Returns the products of a deal that are still sold, one piece each.
+    /// Returns the products of one sale or subscription, with one piece of each. Leaves out the products that are no
+    /// longer sold.
     pub(super) async fn sold(&self, deal: &Deal) -> Result<BTreeMap<ProductId, (Arc<Product>, u64)>, Error> {
         let mut found = BTreeMap::new();
         for id in deal.products().into_iter().take(MOST_PRODUCTS) {
@@ -125,7 +129,7 @@ impl Delivery {
         Ok(found)
     }
 
-    /// Returns how long a product's keys are valid if no event says until when they are paid.
+    /// Returns how long a product's keys are valid if no event says until when they are paid for.
     fn own(&self, product: &Product) -> Own {
         match (product.terms().validity, self.inner.terms.validity) {
             (Some(Validity::Never), _) => Own::Never,
@@ -153,8 +157,9 @@ impl Delivery {
         Ok(Offer { product: product.id(), pieces, sale })
     }
 
-    /// Returns the products of the lines. The product that the seller added replaces unknown products. It replaces
-    /// archived products only if no product is unknown, because a line whose product was archived later may already
+    /// Returns each line with its product. If the seller has added a product to the event, the added product replaces
+    /// each product that is unknown or cannot be read. If there is no such product, the added product replaces each
+    /// archived product. Otherwise archived products stay, because a line whose product was archived later may already
     /// have its key.
     async fn products_of<'b>(&self, source: &Source, bought: &Buying<'b>) -> Result<Vec<(&'b Line, MayBeSold)>, Error> {
         let mut products = Vec::with_capacity(bought.lines.len());
@@ -180,8 +185,8 @@ impl Delivery {
         Ok(products)
     }
 
-    /// Returns the product of a line, or why there is none. The seller may have dismissed an unknown or archived
-    /// product by its name.
+    /// Returns the product of a line, or why there is none. An unknown or archived product counts as dismissed if the
+    /// seller has dismissed one of its names.
     async fn product_of(&self, source: &Source, line: &Line) -> Result<MayBeSold, Error> {
         let found = self.product_named(source, line).await?;
         let is_foreign = matches!(found, Err(NotSold::Unknown(_) | NotSold::Archived(_)));
@@ -195,7 +200,8 @@ impl Delivery {
         Ok(found)
     }
 
-    /// Returns the product that a line names, whether or not the name is dismissed.
+    /// Returns the product that a line names, or why there is none. Does not check whether the seller has dismissed the
+    /// name.
     async fn product_named(&self, source: &Source, line: &Line) -> Result<MayBeSold, Error> {
         let mut product = None;
         if let Some(names) = &self.inner.platforms.names {
@@ -244,7 +250,8 @@ impl From<NotSold> for String {
     }
 }
 
-/// Returns a line as the ledger keeps it, identified by the platform's number of it or else by its position.
+/// Converts a line to the form in which the ledger keeps it. The line is identified by the platform's number for it. If
+/// the line has no number, it is identified by its position in the order.
 fn bought(index: usize, line: &Line, pieces: u64) -> Bought {
     Bought {
         line: line.id.clone().unwrap_or_else(|| format!("#{index}")),
@@ -258,7 +265,8 @@ fn bought(index: usize, line: &Line, pieces: u64) -> Bought {
 }
 
 impl UseLimit {
-    /// Returns the limit of this number of pieces, at most [`MAX_USES`](crate::terms::MAX_USES).
+    /// Returns the use limit for this number of pieces: the limit of one piece times `pieces`, at most
+    /// [`MAX_USES`](crate::terms::MAX_USES).
     fn times(self, pieces: u64) -> Self {
         let Self::Uses(uses) = self else { return self };
         let all = u64::from(uses.get()).saturating_mul(pieces.max(1)).min(crate::terms::MAX_USES.into());

@@ -34,7 +34,7 @@ impl Delivery {
             match self.report(entry, event, &told.added).await? {
                 // All lines of the event are dismissed.
                 None if matches!(event, Event::Paid(_) | Event::Told(_)) => is_dismissed = true,
-                // Such an event must be the only one of its notification.
+                // An event of these types must be the only event of its notification. That case was handled above.
                 None if matches!(event, Event::Customer { .. } | Event::Unshown { .. }) => {
                     return Ok(Handling::Wait(Unreadable.to_string()));
                 }
@@ -52,8 +52,8 @@ impl Delivery {
         Ok(Handling::Apply(reports))
     }
 
-    /// Returns the report of an event; `None` if all its lines are dismissed, or if it must be the only one of its
-    /// notification.
+    /// Converts an event to a report for the ledger. Returns `None` if the seller has dismissed the products of all its
+    /// lines. Also returns `None` for `Unshown` and `Customer`, for which there is no report.
     async fn report(&self, entry: &InboxEvent, event: &Event, added: &Added) -> Result<Option<Report>, Error> {
         let source = &entry.id.source;
         Ok(match event {
@@ -90,8 +90,9 @@ impl Delivery {
         Ok(Some(Report::Charged(Charged { order, at, stands_at, is_open, links, lines, offers, missing })))
     }
 
-    /// Returns the order that began a subscription, if nothing has named that order yet: the order of the buyer's only
-    /// key for one of the products, if the key is not revoked and its order belongs to no other subscription.
+    /// Finds the order that probably began a subscription, if no event has named that order yet. This is the order of
+    /// the buyer's only key for one of the products in `offers`. The key must not be revoked, and its order must belong
+    /// to no other subscription.
     async fn began(
         &self,
         source: &Source,
@@ -116,7 +117,8 @@ impl Delivery {
         Ok(None)
     }
 
-    /// Returns the report that an authorised payment was captured, with the keys to issue if its order is known.
+    /// Makes the report that a payment was captured which was only authorised before. If the order of the payment is
+    /// known, the report contains the keys to issue.
     async fn captured(
         &self,
         source: &Source,

@@ -1,4 +1,4 @@
-//! The content of an event in the inbox.
+//! The content of an event in the inbox: what the platform's notification says, and what the seller has added.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::email::Email;
 use crate::platform::Event;
 use crate::product::{ProductId, RefName};
 
-/// The content of an event in the inbox.
+/// The content of an event in the inbox: what the platform's notification says, and what the seller has added.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Told {
     pub(super) is_test: bool,
@@ -18,8 +18,8 @@ pub(super) struct Told {
     pub(super) added: Added,
 }
 
-/// What the seller adds to a waiting event: the buyer's address, if the platform gave no usable one, and the product
-/// of lines that name no product that is sold.
+/// What the seller adds to an event. The address is used if the platform gave no usable address of the buyer. The
+/// product is used for lines that name no product that is sold here.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Added {
     pub(super) email: Option<Email>,
@@ -31,7 +31,7 @@ impl Told {
         Self { is_test, events, added: Added::default() }
     }
 
-    /// Adds what the seller says. A value that is `None` leaves what the seller added before.
+    /// Adds what the seller says about the event. If a value is `None`, the value that the seller added before stays.
     pub(super) fn add(&mut self, Added { email, product }: Added) {
         self.added.email = email.or(self.added.email.take());
         self.added.product = product.or(self.added.product);

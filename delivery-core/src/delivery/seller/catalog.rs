@@ -7,23 +7,25 @@ use crate::post::{NewPost, Post, PostId};
 use crate::product::{NewProduct, Product, ProductId};
 use crate::store::{CatalogEditor, Posts, StoreError};
 
-/// How often a change is tried again after a conflict with a concurrent change.
+/// The maximum number of times that a change is retried after a conflict with a concurrent change.
 const ATTEMPTS: usize = 20;
 
 impl Desk<'_> {
-    /// Adds a product. Platform events that wait for the seller are retried.
+    /// Adds a product. Then retries platform events that wait for the seller, because they may have waited for this
+    /// product.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] if products are managed elsewhere; [`StoreError::Refused`] if another product has one of its
-    /// names; another [`StoreError`] if nothing was added.
+    /// [`StoreError::Unsupported`] if products are managed elsewhere; [`StoreError::Refused`] if another product has
+    /// one of the names of this product; another [`StoreError`] if nothing was added.
     pub async fn add_product(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {
         let added = self.editor()?.add_product(product, self.edit()).await?;
         self.delivery.retry_events(None, None).await;
         Ok(added)
     }
 
-    /// Adds a product, unless an identical one exists: a form that is submitted twice adds one product.
+    /// Adds a product, unless an identical product exists. A form that is submitted twice therefore adds only one
+    /// product.
     #[cfg(feature = "pages")]
     pub(crate) async fn add_product_once(&self, product: NewProduct) -> Result<Arc<Product>, StoreError> {
         let editor = self.editor()?;
@@ -33,8 +35,8 @@ impl Desk<'_> {
         Ok(added)
     }
 
-    /// Replaces all fields of a product; returns `None` if there is no such product. Platform events that wait for the
-    /// seller are retried.
+    /// Replaces all fields of a product. Returns `None` if there is no such product. Then retries platform events that
+    /// wait for the seller, because they may have waited for this change.
     ///
     /// # Errors
     ///
@@ -51,7 +53,7 @@ impl Desk<'_> {
     /// # Errors
     ///
     /// As for [`add_product`](Self::add_product); [`StoreError::Conflict`] if others keep changing the product. The
-    /// inner error is that of `revise`; nothing was changed then.
+    /// inner error is the one that `revise` returned. In that case nothing was changed.
     pub async fn revise_product<E>(
         &self,
         id: ProductId,
@@ -65,7 +67,8 @@ impl Desk<'_> {
                 Err(error) => return Ok(Err(error)),
             };
             match editor.update_product(id, revised, Some(product.facts()), self.edit()).await {
-                // The product may have been read from a cache. After the conflict, the store reads it anew.
+                // Try again. The product may have been read from an outdated cache. After the conflict, the store reads
+                // it anew.
                 Err(StoreError::Conflict { .. }) if attempt < ATTEMPTS => {}
                 updated => {
                     self.delivery.retry_events(None, None).await;
@@ -76,8 +79,8 @@ impl Desk<'_> {
         Err(StoreError::Conflict { source: None })
     }
 
-    /// Archives a product: it is no longer listed or sold, but keys sold before still fetch it. Archiving it again
-    /// changes nothing. Returns `None` if there is no such product.
+    /// Archives a product: it is no longer listed or sold, but keys that were sold before can still fetch it. Archiving
+    /// it again changes nothing. Returns `None` if there is no such product.
     ///
     /// # Errors
     ///
@@ -95,8 +98,8 @@ impl Desk<'_> {
         self.posts()?.add_post(post, self.edit()).await
     }
 
-    /// Adds a post, unless it differs from the newest one at most in its time: a form that is submitted twice adds one
-    /// post.
+    /// Adds a post, unless the newest post is the same, apart from its time. A form that is submitted twice therefore
+    /// adds only one post.
     #[cfg(feature = "pages")]
     pub(crate) async fn add_post_once(&self, post: NewPost) -> Result<Post, StoreError> {
         let posts = self.posts()?;
@@ -129,7 +132,7 @@ impl Desk<'_> {
     /// # Errors
     ///
     /// [`StoreError::Unsupported`] if the service has no store for posts; another [`StoreError`] if nothing was
-    /// changed. The inner error is that of `revise`.
+    /// changed. The inner error is the one that `revise` returned.
     pub async fn revise_post<E>(
         &self,
         id: PostId,

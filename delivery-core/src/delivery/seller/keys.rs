@@ -105,8 +105,8 @@ impl Desk<'_> {
     }
 
     /// Revokes a key whose text leaked, and issues a successor, which is sent to the buyer. The successor has the same
-    /// limit, count and expiry, and belongs to the same purchase. If the key already has a successor, that one is
-    /// returned.
+    /// limit, count and expiry, and belongs to the same purchase. If the key already has a successor, returns that
+    /// successor.
     ///
     /// # Errors
     ///

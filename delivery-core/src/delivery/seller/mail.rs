@@ -9,7 +9,7 @@ use crate::email::Email;
 use crate::ledger::MessageId;
 use crate::mail::{MailError, Message};
 
-/// How long the mail server may take.
+/// The time limit for sending the test e-mail.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Desk<'_> {
@@ -18,7 +18,7 @@ impl Desk<'_> {
     ///
     /// # Errors
     ///
-    /// [`MailError`] if the mail server did not accept it, or not within 30 s.
+    /// [`MailError`] if the mail server did not accept the test e-mail within 30 s.
     pub async fn test_mail(&self, to: &Email) -> Result<(), MailError> {
         let inner = &self.delivery.inner;
         let outbox = &inner.outbox;

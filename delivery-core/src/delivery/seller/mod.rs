@@ -1,4 +1,4 @@
-//! What a seller does, under the name that the audit log shows.
+//! What a seller does. The audit log shows who did it.
 
 mod catalog;
 mod keys;
@@ -18,8 +18,8 @@ use crate::post::{NewPost, Post};
 use crate::product::{Listing, NewProduct, Product, ProductId};
 use crate::store::{KeyQuery, Page, PostQuery, StoreError, Subscribed, Use, UseId};
 
-/// The seller's desk: the operations of a seller, under the name of the person at the desk. [`Delivery::desk`] opens
-/// it.
+/// The seller's desk: the operations of a seller. The audit log shows them under the name of the person at the desk.
+/// [`Delivery::desk`] opens the desk.
 ///
 /// Every change is committed together with its entry in the audit log.
 #[derive(Debug, Clone, Copy)]
@@ -70,7 +70,7 @@ impl Delivery {
     }
 
     /// Returns the product with the host application's own [name](HostRef) for it; `None` if there is none. Each call
-    /// is a query: a host application that needs the product with each request keeps the
+    /// is a query: a host application that needs the product with each request should keep its
     /// [number](crate::product::ProductId).
     ///
     /// # Errors
@@ -99,7 +99,7 @@ impl Delivery {
         self.desk(&Actor::admin()).add_post(post).await
     }
 
-    /// Returns posts that match `query`, newest first; none if the service has no store for posts.
+    /// Returns posts that match `query`, newest first. Returns an empty list if the service has no store for posts.
     ///
     /// # Errors
     ///
@@ -120,14 +120,14 @@ impl Delivery {
         self.desk(&Actor::admin()).revoke(key, None).await
     }
 
-    /// Revokes a key, restores it, or changes its terms or address, in one commit with the audit entry. Observers
-    /// are told even if the change leaves the key as it was; webhooks are not.
+    /// Revokes a key, restores it, or changes its terms or address, in one commit with the audit entry. Observers are
+    /// notified even if the change leaves the key as it was. Webhooks are sent only if the key has changed.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownKey`], [`Error::Refused`] if uses are added to a key without a limit or if a key is restored
-    /// that another key replaced, or [`Error::Store`]. A [`Change::Use`] is counted or refused as by
-    /// [`count_use`](Self::count_use).
+    /// [`Error::UnknownKey`], [`Error::Refused`] or [`Error::Store`]. A change is refused if it adds uses to a key
+    /// without a limit, or if it restores a key that was replaced by another key. A [`Change::Use`] is counted or
+    /// refused as [`count_use`](Self::count_use) does.
     pub async fn change(&self, key: KeyId, change: Change) -> Result<Key, Error> {
         type Told = fn(Key) -> Event;
         let (kind, event): (_, Told) = match &change {
@@ -167,7 +167,8 @@ impl Delivery {
         self.inner.ledger.find(id).await
     }
 
-    /// Returns the subscription that a key was sold by and that renews it; `None` if no subscription renews the key.
+    /// Returns the subscription with which a key was sold and which renews the key. Returns `None` if no subscription
+    /// renews the key.
     ///
     /// # Errors
     ///

@@ -14,7 +14,8 @@ use crate::order::Source;
 use crate::product::{ProductId, RefName};
 use crate::store::{AuditEntry, AuditQuery, Figures, MessageQuery, Office, Page, StoreError, StoredMessage};
 
-/// How long a caller waits for figures, including the wait for other callers' figures. Counting reads every key.
+/// The maximum time that a caller waits for figures. It includes the wait until the figures of other callers are
+/// counted. This can take long, because counting reads every key.
 const FIGURES: Duration = Duration::from_mins(5);
 
 impl Desk<'_> {
@@ -56,8 +57,8 @@ impl Desk<'_> {
     pub async fn figures(&self, days: u32) -> Result<Figures, StoreError> {
         let now = self.delivery.inner.clock.now();
         let since = now.checked_sub_signed(TimeDelta::days(i64::from(days.max(1)) - 1)).unwrap_or(now);
-        // One call counts at a time. The timeout includes the wait for the turn: behind a disk that hangs, many calls
-        // may wait.
+        // Only one call counts at a time. The timeout includes the wait for the turn, because many calls may wait if
+        // the disk hangs.
         let counted = async {
             let _turn = self.delivery.inner.counting.lock().await;
             self.office()?.figures(since, now).await
@@ -66,13 +67,14 @@ impl Desk<'_> {
     }
 
     /// Erases a person. The address becomes `erased-RANDOM@erased.invalid` in keys, messages and the audit log. Unsent
-    /// messages to it are deleted, and so is the content of waiting and dismissed platform events that name it. No key
-    /// is revoked, and repeated orders are answered as before. Returns the keys that were sent to the address.
+    /// messages to the address are deleted. The content of waiting and dismissed platform events that name the address
+    /// is deleted too. No key is revoked, and repeated orders are answered as before. Returns the keys that were sent
+    /// to the address.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] if the store keeps no records; another [`StoreError`] if something may be left. The
-    /// call can then be repeated.
+    /// [`StoreError::Unsupported`] if the store keeps no records; another [`StoreError`] if some of the person's data
+    /// may be left. The call can then be repeated.
     pub async fn erase(&self, email: &Email) -> Result<Vec<KeyId>, StoreError> {
         let inner = &self.delivery.inner;
         let mut random = [0; 10];
@@ -95,9 +97,10 @@ impl Desk<'_> {
 }
 
 impl Desk<'_> {
-    /// Applies an event of a platform that waits for the seller or was dismissed, with what it did not say: the buyer's address, and the
-    /// product of what was bought. Returns whether there is an event with this [number](crate::ledger::InboxEvent::number). One that is
-    /// done is left as it is. If all that it sells was dismissed, that is taken back.
+    /// Applies an event of a platform that waits for the seller or was dismissed. `email` and `product` add what the
+    /// event does not say: the buyer's address, and the product that was bought. If the seller has dismissed everything
+    /// that the event is about, this undoes that dismissal. An event that is done is left as it is. Returns whether
+    /// there is an event with this [number](crate::ledger::InboxEvent::number).
     ///
     /// # Errors
     ///
@@ -111,8 +114,8 @@ impl Desk<'_> {
         self.delivery.apply_event(number, email, product, self.actor).await
     }
 
-    /// Dismisses a platform event that waits for the seller. It can still be [applied](Self::apply_event). Returns
-    /// whether there is an event with this number; an event that is done is left as it is.
+    /// Dismisses a platform event that waits for the seller. The event can still be [applied](Self::apply_event) later.
+    /// An event that is done is left as it is. Returns whether there is an event with this number.
     ///
     /// # Errors
     ///
@@ -122,7 +125,8 @@ impl Desk<'_> {
     }
 
     /// Dismisses all past and future events about a product that is not sold here, by the platform's name for it.
-    /// Applying one of the events undoes this. If a product that is sold here has that name, it is still sold.
+    /// [Applying](Self::apply_event) one of these events undoes this. If a product that is sold here has that name,
+    /// events about it are not dismissed.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! Reads settings from a table by serde: from texts, numbers and booleans, and from lists if the text is separated by
-//! commas.
+//! Reads [`Settings`] from a table, with serde. A value of the table is a text, a number, a boolean or a list of texts.
+//! A list is read as one text, in which its entries are separated by commas.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
-//! The table of commerce platforms. A row says everything about a platform besides its file in
-//! [`platform`](crate::platform): where it calls, how it signs, its settings, and how it is made.
+//! The table of commerce platforms. A platform's own file in [`platform`](crate::platform) reads its events. The
+//! platform's row here says the rest: which path the platform calls, how it signs its requests, its settings, and how
+//! it is made.
 
 use std::sync::Arc;
 
@@ -67,8 +68,8 @@ type Build = fn(&Secrets, &Details) -> Result<Arc<dyn Platform>, Invalid>;
 pub(crate) struct PlatformRow {
     /// The path that the platform calls. It ends with the platform's name.
     pub(crate) path: &'static str,
-    /// The header fields by which the platform authenticates its requests, and what they have in them. A name that
-    /// begins with `?` is that of a parameter in the query.
+    /// The header fields by which the platform authenticates its requests: the name and the content of each field. A
+    /// name that begins with `?` stands for a query parameter instead of a header field.
     #[cfg_attr(
         not(all(test, feature = "sqlite")),
         expect(dead_code, reason = "a test makes the OpenAPI document of it")

@@ -15,11 +15,12 @@ use crate::store::{ExpiryScan, KeyQuery, StoreError, Subscribed};
 
 /// How long each read from the store or the catalog may take while an e-mail is rendered.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
-/// The most keys in one e-mail. The newest are listed; mail programs cut off longer e-mails.
+/// The maximum number of keys in one e-mail. If a buyer has more keys, only the newest are listed. Mail programs would
+/// cut off a longer e-mail.
 const MOST_KEYS: usize = 200;
 
 impl Outbox {
-    /// Sends the message, and notes in `handed_over` when an e-mail was handed to the mailer.
+    /// Sends the message. If it is an e-mail, writes into `handed_over` when it was handed to the mailer.
     #[cfg_attr(feature = "spans", tracing::instrument(name = "message", skip_all, fields(key = %message.key.id(), attempt = message.attempt)))]
     pub(super) async fn deliver(
         &self,
@@ -48,7 +49,8 @@ impl Outbox {
             Some(webhooks) => webhooks.send(name, message, self.clock.as_ref()).await,
             None => Err(SendError::Unknown(name.clone())),
         };
-        // Retry soon even if the receiver may have got the message: it recognises the repeated id.
+        // Retry soon, even if the receiver may already have got the message. This is safe, because the receiver
+        // recognises the repeated id.
         sent.map_err(|error| match error {
             SendError::Unknown(_) | SendError::Gone => MailError::permanent(error.to_string()),
             SendError::Unreachable(source) => {
@@ -67,7 +69,8 @@ impl Outbox {
         Err(MailError::permanent(format!("there is no webhook called {name}")))
     }
 
-    /// Whether the key is still valid, and still expires at the time for which the reminder was queued.
+    /// Returns whether a reminder that a key expires is still true: the key is valid, and still expires at the time for
+    /// which the reminder was queued.
     fn expires_as_told(&self, message: &LeasedMessage) -> bool {
         let (key, now) = (&message.key, self.clock.now());
         let domain = message.message_id.as_str().rsplit_once('@').map_or("", |(_, domain)| domain).to_owned();
@@ -75,12 +78,13 @@ impl Outbox {
         key.check(now).is_ok() && scan.name(key.id(), key.expires_at()).is_ok_and(|name| name == message.message_id)
     }
 
-    /// Returns the reason why an e-mail is no longer true, if there is one. It may have waited for days.
+    /// Returns why the content of an e-mail is no longer true. Returns `None` if it is still true. This is checked
+    /// before sending, because the e-mail may have waited for days.
     pub(super) fn outdated(&self, message: &LeasedMessage) -> Option<&'static str> {
         let (key, kind) = (&message.key, message.kind);
         match &message.recipient {
             Recipient::Email(_) if key.email().is_erased() => Some("the buyer was forgotten"),
-            // The e-mail lists all keys that the address has now.
+            // This e-mail is never outdated: it lists the keys that the address has when the e-mail is rendered.
             Recipient::Email(_) if kind == MessageKind::Lost => None,
             Recipient::Email(_) if kind.brings_key() && key.successor().is_some() => {
                 Some("another key took the place of this one")
@@ -138,7 +142,7 @@ impl Outbox {
         })
     }
 
-    /// Returns up to [`MOST_KEYS`] keys of an address, newest first, without revoked ones.
+    /// Returns the keys of an address that are not revoked, newest first, at most [`MOST_KEYS`].
     async fn keys_of(&self, email: &Email) -> Result<Vec<Key>, MailError> {
         let mut query = KeyQuery { email: Some(email.clone()), limit: MOST_KEYS, ..KeyQuery::default() };
         let mut keys: Vec<Key> = Vec::new();

@@ -11,7 +11,7 @@ use crate::observer::Event;
 use crate::telemetry;
 use crate::throttle::Throttle;
 
-/// How long a message waits that was not tried because something on our side failed.
+/// The delay until a message is tried again that could not be tried at all, because something on our side failed.
 const SOON: TimeDelta = TimeDelta::minutes(1);
 /// The number of attempts to store an outcome, a second apart. After the last attempt the lease expires, and the
 /// message is sent again.

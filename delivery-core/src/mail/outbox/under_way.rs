@@ -11,14 +11,14 @@ use crate::ledger::{Lease, LeasedMessage, Outcome, Recipient};
 use crate::mail::MailError;
 use crate::redact::why;
 
-/// The most e-mails in progress at once, not counting those in progress for longer than [`LONG`]. Webhooks do not
-/// count, so that a slow receiver delays no e-mail.
+/// The maximum number of e-mails in progress at once. An e-mail that was handed to the mailer longer than [`LONG`] ago
+/// does not count. Webhooks do not count either, so that a slow receiver delays no e-mail.
 pub(super) const CONCURRENCY: usize = 16;
-/// The most messages in progress at once, counting all of them.
+/// The maximum number of messages in progress at once, counting all e-mails and all webhooks.
 pub(super) const MOST: usize = 256;
-/// This long after an e-mail was handed to the mailer, the mail server is assumed to have it, and may take up to ten
-/// minutes to reply. The e-mail then no longer counts towards [`CONCURRENCY`], so that other e-mails can be sent
-/// meanwhile.
+/// The time after which the mail server is assumed to have an e-mail that was handed to the mailer. The server may then
+/// take up to ten minutes to reply. Meanwhile the e-mail does not count towards [`CONCURRENCY`], so that other e-mails
+/// can be sent.
 pub(super) const LONG: Duration = Duration::from_secs(75);
 
 /// A message that is being sent.
@@ -51,9 +51,9 @@ impl Sending {
 }
 
 impl UnderWay {
-    /// Takes over the new lease of a message that is still in progress: its old lease has expired, because the renewal
-    /// came too late. Returns `false` if the message is not in progress. To send it a second time would deliver another
-    /// copy.
+    /// Handles a message that was leased again. If the message is still in progress, its old lease has expired, because
+    /// the renewal came too late. The message then takes over the new lease and is not sent a second time, which would
+    /// deliver another copy. Returns `false` if the message is not in progress, so that it has to be sent.
     pub(super) fn resume(&mut self, leased: &LeasedMessage) -> bool {
         let number = leased.lease.message;
         let sending = self.messages.values_mut().map(|sending| &mut sending.message);
@@ -62,7 +62,8 @@ impl UnderWay {
             message.lease = leased.lease;
             return true;
         }
-        // The store ignores an outcome that arrives with the expired lease, so store the outcome again.
+        // The outcome of the message is being stored with the expired lease, so the store ignores it. Store the outcome
+        // again, with the new lease.
         let mut incomplete = self.incomplete.values();
         let Some((message, outcome)) = incomplete.find(|(message, _)| message.lease.message == number) else {
             return false;

@@ -2,7 +2,7 @@
 //!
 //! A connection is reused only after the exchange over it has ended. If the sending of an e-mail is cancelled, its
 //! connection is dropped. Otherwise the next e-mail would read the late replies as its own, and could be recorded as
-//! sent without being sent. lettre's own pool does reuse such connections.
+//! sent without being sent. lettre's own pool is not used here, because it does reuse such connections.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -22,12 +22,12 @@ use super::wire::Wire;
 use crate::mail::running_time::within;
 use crate::net;
 
-/// How long a server may take to show that it still responds.
+/// The time limit for the server's replies to the commands that test and close a connection.
 const ANSWER: Duration = Duration::from_secs(5);
-/// An idle connection is closed after one to two times this interval. Mail servers would wait for minutes, but they
-/// also have other clients to serve.
+/// The interval at which idle connections are cleaned up. A connection is closed when it has been idle for one to two
+/// intervals. Mail servers would keep it open for minutes, but they also have other clients to serve.
 const IDLE: Duration = Duration::from_secs(10);
-/// The most e-mails sent over one connection. Several mail servers allow a hundred.
+/// The maximum number of e-mails that are sent over one connection. Several mail servers allow at most a hundred.
 const MESSAGES: u32 = 100;
 
 /// How the connection to the server is secured.
@@ -85,7 +85,8 @@ impl Connections {
         &self.server
     }
 
-    /// Sends a message over an idle connection or, if there is none, over a new one, which sends `hello` in EHLO.
+    /// Sends a message over an idle connection. If there is none, opens a new connection and sends the name `hello` in
+    /// EHLO.
     pub(super) async fn send(self: &Arc<Self>, message: &Message, hello: &ClientId) -> Result<(), SendError> {
         let text = message.formatted();
         let mut open = within(BEFORE, self.ready_for(message, &text, hello)).await.ok_or(SendError::Slow)??;
@@ -99,7 +100,7 @@ impl Connections {
         Ok(())
     }
 
-    /// Opens a connection and closes it.
+    /// Checks that a connection to the server can be established, by opening and closing one.
     pub(super) async fn check(&self, hello: &ClientId) -> Result<(), SendError> {
         let open = within(BEFORE, self.server.connect(hello)).await.ok_or(SendError::Slow)?;
         quit(open.map_err(SendError::Connect)?).await;
@@ -130,8 +131,8 @@ impl Connections {
                 Ok(())
             }
             Err(SendError::Recipient { error, .. }) => {
-                // Use each accepted recipient as evidence for only one refusal: the server may have begun to refuse all
-                // recipients.
+                // A recipient that was accepted is evidence that the server does not refuse all recipients. Use this
+                // evidence for one refusal only, because the server may begin to refuse all recipients at any time.
                 let accepted = self.kept().accepted.take();
                 Err(SendError::Recipient { others: accepted.is_some() && accepted != recipient, error })
             }
@@ -161,7 +162,8 @@ impl Connections {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes and returns the connections that were not used since the last cleanup, and whether any others are left.
+    /// Removes the connections that were not used since the last cleanup. Returns them, and whether other connections
+    /// are left.
     fn unused(&self) -> (Vec<Open>, bool) {
         let mut kept = self.kept();
         let unused = kept.idle.extract_if(.., |open| std::mem::replace(&mut open.unused, true)).collect();
@@ -199,7 +201,7 @@ impl Server {
 }
 
 impl Tls {
-    /// Upgrades a connection to TLS. lettre then first reads `greeting`.
+    /// Upgrades a connection to TLS. lettre then first reads `greeting`, before what the server sends.
     async fn over(&self, wire: Wire, greeting: &str) -> Result<Wire, ConnectError> {
         wire.secured(&self.connector, self.host.clone(), greeting).await.map_err(ConnectError::Tls)
     }

@@ -1,7 +1,7 @@
 //! Sends one e-mail over one connection, and decides what a refusal at each step means.
 //!
-//! Of a server's reply, only the [codes](Codes) are repeated: the text may quote the e-mail or its recipient, in any
-//! encoding.
+//! Error messages repeat only the [codes](Codes) of a server's reply. They never repeat its text, because the text may
+//! quote the e-mail or its recipient, in any encoding.
 
 use std::fmt;
 use std::io;
@@ -20,14 +20,15 @@ use super::wire::Wire;
 use crate::mail::MailError;
 use crate::mail::running_time::within;
 
-/// How long the steps before the message may take. If they take longer, nothing has been sent, and the e-mail is
-/// retried soon.
+/// The time limit for all steps before the message itself, such as connecting, signing in and naming the recipient. If
+/// these steps take longer, the message has not been sent, so the e-mail can be retried soon.
 pub(super) const BEFORE: Duration = Duration::from_mins(1);
-/// How long the message and the reply to it may take: RFC 5321, 4.5.3.2.6, asks clients to wait ten minutes, since the
-/// server may be delivering the message meanwhile.
+/// The time limit for sending the message and receiving the reply to it. RFC 5321, 4.5.3.2.6, asks clients to wait ten
+/// minutes for this reply, because the server may deliver the message before it replies.
 pub(super) const MESSAGE: Duration = Duration::from_mins(10);
 
-/// The reply code to DATA. The server gives it to no other command and to no message.
+/// The code of a positive reply to the command DATA. Servers use it for nothing else, so any other positive code shows
+/// that the reply belongs to another command.
 const GO_ON: u16 = 354;
 
 /// The error message if no connection was established, or a connection ended too early.
@@ -42,7 +43,8 @@ pub(super) enum SendError {
     /// The server refused the sender, or e-mails in general.
     #[error("refused before the recipient was named")]
     Sender(SmtpError),
-    /// The server refused this recipient. `others` says whether it accepted another recipient most recently.
+    /// The server refused this recipient. `others` is `true` if the server accepted another recipient just before, so
+    /// that it does not seem to refuse all recipients.
     #[error("the recipient was refused")]
     Recipient { others: bool, error: SmtpError },
     /// The server refused the message.
@@ -54,7 +56,7 @@ pub(super) enum SendError {
     /// The whole message was sent, but no reply came.
     #[error("no reply to the message")]
     Unconfirmed,
-    /// The reply to DATA belongs to an earlier command: the server has replied twice to a command.
+    /// The reply to DATA belongs to an earlier command, because the server has replied twice to one of the commands.
     #[error("the server's replies do not match the commands")]
     OutOfStep,
     /// The server took too long before the message was sent.
@@ -97,7 +99,7 @@ impl ConnectError {
             Self::Tls(error) => {
                 let said = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
                 return match said {
-                    // Do not show the server's certificate names: the server chooses them.
+                    // Do not show the names in the certificate: the server chooses them, so they may contain anything.
                     Some(rustls::Error::InvalidCertificate(error)) => match error {
                         Expired | ExpiredContext { .. } => "the mail server's certificate has expired",
                         NotValidForName | NotValidForNameContext { .. } => {
@@ -156,7 +158,7 @@ pub(super) async fn envelope(
 
 /// Sends the message itself.
 pub(super) async fn message(connection: &mut AsyncSmtpConnection, wire: &Wire, text: &[u8]) -> Result<(), SendError> {
-    // Clear the flag: earlier messages on this connection have been answered.
+    // Reading the flag clears it. An earlier message on this connection may have set it, and that message was answered.
     wire.dot_sent();
     match within(MESSAGE, connection.message(text)).await {
         Some(Ok(reply)) if reply.code().severity == Severity::PositiveCompletion => Ok(()),
@@ -169,8 +171,8 @@ pub(super) async fn message(connection: &mut AsyncSmtpConnection, wire: &Wire, t
 }
 
 impl SendError {
-    /// Whether the same e-mail may succeed at once over another connection, because the server rejects commands on this
-    /// one, or has closed it.
+    /// Returns whether the error may be due to this connection: the server has closed it, or rejects commands on it.
+    /// The same e-mail may then succeed at once over a new connection.
     pub(super) fn is_of_the_connection(&self) -> bool {
         match self {
             Self::Sender(error) | Self::Recipient { error, .. } => !error.is_permanent(),
@@ -179,7 +181,7 @@ impl SendError {
         }
     }
 
-    /// Decides what the error means for the e-mail.
+    /// Decides what the error means for the e-mail: whether the e-mail is retried, and when.
     ///
     /// Only a reply about this recipient is final. A blocked sender, a refused login or an exhausted quota affects
     /// every e-mail, and the seller can fix it. Meanwhile, the e-mails are retried.
@@ -257,7 +259,7 @@ impl fmt::Display for Codes {
     }
 }
 
-/// Returns the text of a reply, which must never be repeated.
+/// Returns the text of a server's reply. Never log, store or show this text: it may quote the e-mail or its recipient.
 fn said(error: &SmtpError) -> String {
     std::error::Error::source(error).map(ToString::to_string).unwrap_or_default()
 }
@@ -269,9 +271,11 @@ enum Certainty {
     No,
 }
 
-/// Decides whether a refusal of RCPT is about the recipient. If the server gives an enhanced status code of class 5
-/// (RFC 3463, 3.2 and 3.3), that code decides, else the reply code. Servers also reply 550, 551 or 553 if they refuse
-/// the sender or relaying, or if a quota is exhausted; the text of the reply may then say so.
+/// Decides how certain it is that a refusal of the command RCPT is about the recipient.
+///
+/// If the server gives an enhanced status code of class 5 (RFC 3463, 3.2 and 3.3), that code decides. Otherwise the
+/// reply code and the text of the reply decide. Servers reply 550, 551 or 553 if there is no such recipient, but also
+/// if they refuse the sender or relaying, or if a quota is exhausted. The text may then contain a word of `ABOUT_US`.
 fn about_the_recipient(error: &SmtpError) -> Certainty {
     const NO_SUCH_MAILBOX: [&str; 6] = ["5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.2.1"];
     const ABOUT_US: [&str; 16] = [

@@ -21,15 +21,18 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 /// The number of digits of a reply code.
 const CODE: usize = 3;
-/// The number of bytes kept of each line of a reply. lettre accepts 1,000 bytes including the line ending.
+/// The maximum number of bytes that are kept of each line of a reply. lettre accepts at most 1,000 bytes, including the
+/// line ending.
 const LINE: usize = 900;
-/// The end of a message, which lettre writes in a separate call.
+/// The bytes that end a message. lettre writes them in a separate call.
 const DOT: &[u8] = b"\r\n.\r\n";
-/// The most bytes kept of a reply; a longer one is an error. For each line, lettre parses the reply from its beginning.
+/// The maximum number of bytes that are kept of a reply. A longer reply is an error. More would cost too much time,
+/// because lettre parses a reply from its beginning again for each further line.
 const REPLY: usize = 8 * 1024;
-/// The most bytes read of a reply, including those that are not kept.
+/// The maximum number of bytes that are read of a reply, including the bytes that are not kept. A longer reply is an
+/// error.
 const READ_OF_REPLY: usize = 128 * 1024;
-/// The number of bytes to read at once.
+/// The maximum number of bytes to read at once.
 const READ: usize = 2048;
 
 /// A connection. Its clones share one stream, so that the connection can still be queried, or upgraded to TLS, after
@@ -43,7 +46,7 @@ pub(super) struct Wire {
 
 #[derive(Debug)]
 struct Inner {
-    /// `None` once the stream has been taken for TLS.
+    /// `None` after the stream was taken out to be upgraded to TLS.
     stream: Option<Stream>,
     replies: Replies,
 }
@@ -59,11 +62,13 @@ enum Stream {
 struct Replies {
     /// The number of bytes of the current line so far.
     column: usize,
-    /// Whether the current line so far is a code without text, or with text of which nothing is kept.
+    /// Whether the current line so far is a code without visible text. Spaces, and bytes that are not ASCII, do not
+    /// count as visible text.
     is_code: bool,
     /// Whether the last command was EHLO.
     is_hello: bool,
-    /// The number of bytes read since the last command. `kept` counts the rewritten bytes.
+    /// The number of bytes that the server has sent since the last command. The next field, `kept`, counts the bytes of
+    /// their rewritten form.
     read: usize,
     kept: usize,
     /// The rewritten bytes that lettre has not read yet.
@@ -81,8 +86,8 @@ impl Wire {
         Self { inner: Arc::new(Mutex::new(inner)), written: Arc::default(), dot_sent: Arc::default() }
     }
 
-    /// Upgrades the connection to TLS. lettre waits for a greeting, but the server sends none after STARTTLS, so lettre
-    /// first reads `greeting`.
+    /// Upgrades the connection to TLS. lettre first reads `greeting`, then what the server sends. After STARTTLS,
+    /// `greeting` stands in for the server's greeting: lettre waits for one, but the server sends none.
     pub(super) async fn secured(
         self,
         tls: &TlsConnector,
@@ -96,13 +101,13 @@ impl Wire {
         Ok(Self::over(Stream::Tls(Box::new(tls.connect(host, stream).await?)), greeting))
     }
 
-    /// Whether a command was sent. Before that, the server can only have greeted.
+    /// Returns whether a command was sent to the server. If not, the server's last reply can only be its greeting.
     pub(super) fn is_written(&self) -> bool {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Whether the dot that ends a message was sent since the last call. Once it was sent, the server may have accepted
-    /// the message.
+    /// Returns whether the dot that ends a message was sent since the last call of this function. If it was sent, the
+    /// server may have accepted the message.
     pub(super) fn dot_sent(&self) -> bool {
         self.dot_sent.swap(false, Ordering::Relaxed)
     }
@@ -130,7 +135,8 @@ impl Replies {
             match *byte {
                 b'\n' => {
                     if self.is_code && self.column >= CODE {
-                        // `250` becomes `250 -`, and `250-` becomes `250--`.
+                        // lettre rejects a code without text, so add a text: `250` becomes `250 -`, and `250-` becomes
+                        // `250--`.
                         self.keep(if self.column == CODE { b" -" } else { b"-" });
                     }
                     self.keep(b"\r\n");

@@ -1,4 +1,4 @@
-//! The built-in templates. A kind of e-mail is a row of [`KINDS`] and its six files.
+//! The built-in templates. Each kind of e-mail has one row in [`KINDS`] and six files.
 
 use crate::ledger::MessageKind;
 

@@ -10,7 +10,8 @@ fn message(kind: MessageKind, names: &[&str], terms: Terms, used: u64, language:
     message_after((0, false), kind, names, (terms, used), language)
 }
 
-/// The same, `days` days after the keys were issued. `is_subscribed` says whether a subscription renews them.
+/// Renders an e-mail as [`message`] does, but `days` days after the keys were issued. `is_subscribed` says whether a
+/// subscription renews the keys.
 fn message_after(
     (days, is_subscribed): (i64, bool),
     kind: MessageKind,

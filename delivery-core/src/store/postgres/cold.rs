@@ -1,4 +1,5 @@
-//! PostgreSQL's [`sql::session`](crate::store::sql::session), for everything that customers do not wait for.
+//! PostgreSQL's implementation of [`sql::session`](crate::store::sql::session), which serves everything that customers
+//! do not wait for: lists, figures, erasure and the like.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -107,7 +108,8 @@ impl Database for PostgresStore {
     async fn write<T: Send + 'static>(&self, patience: Patience, work: impl Task<T>) -> Result<T, StoreError> {
         let queue = self.maintenance()?;
         let written = queue.run(move |session| Box::pin(write(session, patience, work))).await;
-        // After an error, products may still have changed. If this caller is gone by then, the watch notices a change.
+        // Clears the cache of products even after an error, because products may have changed nevertheless. If this
+        // caller is gone by then, the task in `watch` notices the change.
         match written {
             Ok((done, stale)) => {
                 if stale.iter().any(|stale| matches!(stale, Stale::Products)) {
@@ -129,7 +131,7 @@ impl Database for PostgresStore {
         Ok(())
     }
 
-    /// Does nothing: vacuuming is left to the database.
+    /// Does nothing: the database removes deleted rows itself when it vacuums.
     async fn ensure_overwritten(&self) -> Result<(), StoreError> {
         Ok(())
     }

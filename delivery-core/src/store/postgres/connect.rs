@@ -15,24 +15,28 @@ use super::schema::{PATIENCE, SchemaConfig, check, check_migrated, ensure_durabl
 use super::session::{Lent, Session};
 use crate::store::StoreError;
 
-/// Pooled connections for searches and lists; finding keys and writing have their own.
+/// The number of pooled connections for searches and lists. Finding keys and writing use other connections.
 const READERS: u32 = 4;
 /// How long connecting, or waiting for a free connection, may take before the answer is "unavailable".
 pub(super) const ACQUIRE: Duration = Duration::from_secs(2);
-/// How long a batch may take in all. A server that is frozen does not even report a timeout.
+/// How long a batch may take in total. The store measures this itself, because a frozen server does not even report a
+/// timeout.
 pub(super) const BATCH: Duration = Duration::from_secs(5);
-/// Settings of a session. The server's own timeouts, in milliseconds, are below [`BATCH`], so that its errors are seen.
+/// The settings of each session of the store's own. The server's timeouts for statements, locks and idle transactions,
+/// in milliseconds, are shorter than [`BATCH`]. So the server reports its error before the store stops waiting.
 const SESSION: [(&str, &str); 10] = [
     ("statement_timeout", "4000"),
     // The role or the database may default to another isolation level, under which servers miss each other's commits.
     ("default_transaction_isolation", "read committed"),
     ("default_transaction_read_only", "off"),
-    // Longer than another server's commit. After a timeout, the operations on the locked row are deferred, and no other
-    // operation waits for it.
+    // How long a statement waits for a lock. This is longer than the commit of another server takes. After the timeout,
+    // the operations that need the locked row are deferred, and no other operation waits for the row.
     ("lock_timeout", "100"),
-    // For a server that died while it held a row lock.
+    // If a process that uses the store stops in the middle of a transaction, its row locks are released after this
+    // time.
     ("idle_in_transaction_session_timeout", "2500"),
-    // For a server whose machine or network vanished: its locks are released within a minute.
+    // If the machine or the network of a process that uses the store vanishes, its row locks are released within a
+    // minute.
     ("tcp_keepalives_idle", "30"),
     ("tcp_keepalives_interval", "10"),
     ("tcp_keepalives_count", "3"),
@@ -40,27 +44,30 @@ const SESSION: [(&str, &str); 10] = [
     ("application_name", "delivery"),
 ];
 
-/// For statements that no customer waits for: they wait for a lock as long as a deferred operation does.
+/// Lets a transaction wait longer for locks, because no customer waits for its statements. The queue defers an
+/// operation that met a lock for just as long before it refuses the operation.
 pub(super) const PATIENT: &str = "SET LOCAL lock_timeout = '3s'";
 
-/// For figures, which read every key in one snapshot: a key that is marked or replaced meanwhile counts once.
+/// Settings of a transaction that computes figures from all keys. It reads a single snapshot, so that a key that is
+/// marked as expired, or is replaced, during the transaction is counted exactly once.
 pub(super) const AT_LENGTH: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = '60s'; SET LOCAL enable_seqscan = on; \
     SET LOCAL plan_cache_mode = force_custom_plan";
 
 /// Settings of sessions that find and change keys. They run the same few statements, each for a few rows found by
-/// index. Generic plans save the planning, which takes longer than the execution, and without sequential scans the plan
-/// still fits after a small table has grown.
+/// index. Generic plans save the planning, which takes longer than the execution. Sequential scans are off, so that a
+/// plan that was made for a small table is still good after the table has grown.
 const SERVING: [Setting; 5] = [
     ("plan_cache_mode", "force_generic_plan"),
     ("enable_seqscan", "off"),
-    // A table of one row has no index and is scanned even so, at a cost estimate that would make PostgreSQL compile the
-    // query first, which takes a tenth of a second and more.
+    // A table with a single row has no index, so it is scanned sequentially even with `enable_seqscan` off. The
+    // estimated cost is then so high that PostgreSQL would compile the query first, which takes a tenth of a second or
+    // more.
     ("jit", "off"),
     ("enable_hashjoin", "off"),
     ("enable_mergejoin", "off"),
 ];
 
-/// Settings that a transaction on a connection of the host application makes for itself.
+/// Settings of each transaction on a connection of the host application. They end with the transaction.
 const LENT: [(&str, &str); 4] = [
     ("statement_timeout", "4000"),
     ("lock_timeout", "100"),
@@ -80,14 +87,14 @@ struct Shared {
 }
 
 enum Source {
-    /// The store's own sessions: five that write and find, and a pool of readers.
+    /// The store's own sessions: five that write and find keys, and a pool of readers for searches and lists.
     Own { hosts: RwLock<Arc<Hosts>>, readers: PgPool },
     /// The host application's pool, and the statements that begin a transaction there.
     Lent { pool: PgPool, begin: String },
 }
 
 impl Sessions {
-    /// Returns a source of the store's own sessions, in a schema that is prepared for this server.
+    /// Prepares the schema, and returns a source of the store's own sessions, which use this schema.
     pub(super) async fn own(hosts: Hosts, place: SchemaConfig) -> Result<Self, PostgresError> {
         let hosts = hosts.map(|options| in_schema(options, &place.schema));
         let (session, readers_options) = prepare_schema(&hosts, &place).await?;
@@ -151,7 +158,8 @@ impl Sessions {
                 let tried = hosts.read().unwrap_or_else(PoisonError::into_inner).clone();
                 let connected = timeout(ACQUIRE, tried.connect(&SERVING)).await.map_err(silent)?;
                 let (session, options) = connected.map_err(store_error)?;
-                // Readers follow to the host and address that answers, unless other options were set in the meantime.
+                // From now on, readers connect to the host and address that has just answered. If other options were
+                // set in the meantime, readers use those.
                 let current = hosts.read().unwrap_or_else(PoisonError::into_inner);
                 if Arc::ptr_eq(&tried, &current) {
                     readers.set_connect_options(options);
@@ -186,11 +194,12 @@ impl Sessions {
         }
     }
 
-    /// Closes the readers' sessions; the host application's pool stays open.
+    /// Closes the sessions for searches and lists. The host application's pool stays open.
     pub(super) async fn close(&self) {
         self.0.is_closed.store(true, atomic::Ordering::Relaxed);
         if let Source::Own { readers, .. } = &self.0.source {
-            // Closing waits for every session, and one into a network that vanished would take minutes.
+            // Closing waits for every session. If the network has vanished, that would take minutes, so there is a time
+            // limit.
             let _ = timeout(BATCH, readers.close()).await;
         }
     }

@@ -1,4 +1,4 @@
-//! Dumping a schema, also while servers use it, and filling one from a dump.
+//! Dumping the store in a schema, also while servers use the store, and loading a dump into a schema.
 
 use std::io::Write;
 use std::path::Path;
@@ -22,12 +22,12 @@ use crate::store::dump::{self, Checked, DumpError, Dumped, Kind, Progress, TABLE
 use crate::store::sql::session::Value;
 
 impl PostgresOptions {
-    /// Writes the store in the schema of the database at `url` to `to` as a [dump](DumpError), also while servers use
-    /// it. Calls `progress` now and then. Returns what was written.
+    /// Writes a [dump](DumpError) of the store in this schema of the database at `url` to `to`, also while servers use
+    /// the store. Calls `progress` now and then. Returns what was written.
     ///
     /// # Errors
     ///
-    /// [`DumpError`]; what was written to `to` by then is not a complete dump.
+    /// [`DumpError`]. What was written to `to` before the error is not a complete dump.
     pub async fn dump(
         self,
         url: &str,
@@ -53,15 +53,18 @@ impl PostgresOptions {
         Ok(dumped)
     }
 
-    /// Fills the schema of the database at `url` from the dump in the file `from`. Creates and migrates the schema as
-    /// needed; it must be empty, but servers that have not sold anything yet may be connected. Everything is one
-    /// transaction: a load that fails or is killed has changed nothing and can be repeated. `keyring` has the
-    /// fingerprints of the secrets that the store will be used with. Calls `progress` now and then.
+    /// Loads the dump in the file `from` into the schema of the database at `url`. Creates and migrates the schema as
+    /// needed. The schema must be empty. Servers may be connected to it, if they have not sold anything yet. All rows
+    /// are loaded in one transaction: if a load fails or is killed, the schema is still empty, and the load can be
+    /// repeated.
+    ///
+    /// `keyring` contains the fingerprints of the secrets with which the store will be used. Calls `progress` now and
+    /// then.
     ///
     /// # Errors
     ///
-    /// [`DumpError`]; nothing was changed, except possibly with [`StoreError::Unknown`]: the store is then either
-    /// loaded or empty.
+    /// [`DumpError`]. Nothing was loaded, except possibly after [`StoreError::Unknown`]: the store is then either
+    /// completely loaded or empty.
     pub async fn load(
         self,
         from: impl AsRef<Path>,
@@ -76,7 +79,8 @@ impl PostgresOptions {
         let mut transaction = connection.begin().await.map_err(store_error)?;
         let loaded = fill(checked, &mut transaction, keyring, progress).await?;
         transaction.commit().await.map_err(|error| StoreError::unknown(store_error(error)))?;
-        // The store is loaded from here on. If this fails, the database analyzes the tables by itself, later.
+        // The store is loaded by now, so an error from here on is only logged. If the tables are not analyzed here, the
+        // database does so later.
         let analyze = format!("ANALYZE {}", names());
         if let Err(error) = connection.execute(AssertSqlSafe(analyze)).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "the store is loaded, and was not analyzed");
@@ -92,8 +96,9 @@ async fn fill(
     keyring: &[Fingerprint],
     progress: impl FnMut(Progress) + Send,
 ) -> Result<Dumped, DumpError> {
-    // Locks the sequence, so that other servers wait for numbers until the load is committed. A server that has already
-    // taken numbers might use those of the dump's rows: `UNUSED` finds that out.
+    // Locks the sequence of row numbers, so that other servers wait for numbers until the load is committed. A server
+    // that has taken numbers before might use numbers that rows of the dump have. `UNUSED` finds out whether any were
+    // taken.
     const NUMBERS: &str = "ALTER SEQUENCE delivery_number CACHE 1";
     const UNUSED: &str = "SELECT NOT is_called FROM delivery_number";
     const REGISTERED: &str = "DELETE FROM delivery_keyring";
@@ -105,7 +110,8 @@ async fn fill(
     if !is_unused || !is_empty {
         return Err(DumpError::NotEmpty);
     }
-    // The keyring must fit the secrets that waiting servers have registered as well as those of the dump.
+    // `keyring` is checked twice: here with the secrets that connected servers have registered, and after loading with
+    // the secrets of the dump.
     let (fits, known) = acceptance(&mut Session::Host(connection), keyring).await?;
     connection.execute(REGISTERED).await.map_err(store_error)?;
     let loaded = dump::load(checked, &mut Filling(connection), progress).await?;
@@ -130,9 +136,12 @@ fn names() -> String {
     TABLES.iter().map(|table| table.name).collect::<Vec<_>>().join(", ")
 }
 
-/// The sequences, each with a query for its next number. Keys may refer to uses that were pruned and to a product that
-/// was deleted, and nothing else may get these numbers. The row numbers of tables that are listed by time have such a
-/// number in their lower 30 bits. The latest row need not have the greatest, because clocks are set back.
+/// The sequences, each with a query for its next number. The queries also take the numbers that keys refer to. A key
+/// may refer to a use that was pruned or to a product that was deleted, and nothing else may get such a number.
+///
+/// Tables that are listed by time have row numbers with the time in their upper bits. Their lower 30 bits are the
+/// number from the sequence. The latest row need not have the greatest number there, because clocks are set back, so
+/// the query takes the maximum of the lower bits.
 const SEQUENCES: [(&str, &str); 4] = [
     (
         "ALTER SEQUENCE delivery_number",

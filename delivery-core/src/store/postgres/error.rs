@@ -25,7 +25,7 @@ pub enum PostgresError {
          host, hostaddr, port, dbname, user, password, application_name, options, connect_timeout and target_session_attrs"
     )]
     Parameter {
-        /// The name of the parameter, which is not a part of a password.
+        /// The name of the parameter. A name that may be a part of a password is not reported.
         name: String,
     },
     /// A parameter of the address has a value that cannot be used.
@@ -54,7 +54,7 @@ pub enum PostgresError {
     /// The server accepts the connection but does not answer: it is frozen, or it is not PostgreSQL.
     #[error("the PostgreSQL server does not answer within 15 seconds")]
     Silent,
-    /// The server would lose what it acknowledges.
+    /// The server is set so that it would lose acknowledged writes in a crash.
     #[error("PostgreSQL has {setting} = off, and would lose keys and uses that were acknowledged: set it on")]
     NotDurable {
         /// The setting.
@@ -114,7 +114,7 @@ pub enum PostgresError {
 }
 
 impl PostgresError {
-    /// Converts an error of using `schema`.
+    /// Converts an error that occurred while the store in `schema` was opened.
     pub(super) fn while_opening(schema: &str, source: sqlx::Error) -> Self {
         // insufficient_privilege, invalid_schema_name
         if matches!(code(&source).as_deref(), Some("42501" | "3F000")) {
@@ -123,7 +123,7 @@ impl PostgresError {
         Self::Unreachable { source }
     }
 
-    /// Converts an error of migrating `schema`.
+    /// Converts an error that occurred while `schema` was migrated.
     pub(super) fn while_migrating(schema: &str, error: MigrateError) -> Self {
         match error {
             MigrateError::VersionMissing(step) | MigrateError::VersionTooNew(step, _) => Self::NewerSchema { step },
@@ -135,9 +135,10 @@ impl PostgresError {
     }
 }
 
-/// Converts an error that occurred while the store was in use, by the error classes of PostgreSQL's Appendix A.
+/// Converts an error that occurred while the store was in use. Appendix A of PostgreSQL's manual lists the error codes.
 ///
-/// A refused statement stays refused. A lock that another transaction holds is a conflict. Everything else may pass.
+/// An invalid statement or row is refused, and will be refused again. If another transaction holds a lock, the error is
+/// a conflict. Data that cannot be read is corrupt. Every other error may pass by itself.
 pub(super) fn store_error(error: sqlx::Error) -> StoreError {
     let Some(code) = code(&error) else {
         return match error {
@@ -160,8 +161,8 @@ pub(super) fn store_error(error: sqlx::Error) -> StoreError {
     }
 }
 
-/// Returns whether a statement that failed with this error may have been executed even so: its reply was lost, or the
-/// server is shutting down. Any other error from the server means that nothing has happened.
+/// Returns whether a statement that failed with this error may have been executed nevertheless. That is so if its reply
+/// was lost, or if the server is shutting down. After any other error from the server, nothing has happened.
 pub(super) fn may_have_happened(error: &StoreError) -> bool {
     let StoreError::Unavailable { source, .. } = error else { return false };
     let source = source.as_ref().and_then(|source| source.downcast_ref::<sqlx::Error>());

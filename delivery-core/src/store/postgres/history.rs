@@ -12,10 +12,12 @@ use crate::store::sql::rows::Columns;
 use crate::store::sql::statements::{self, BEFORE, CHAIN, limit};
 use crate::store::{Page, StoreError, Use, UseId, page_size};
 
-/// Use records that a prune looks at in one commit.
+/// The maximum number of use records that a prune looks at in one commit. More would delay other work that no customer
+/// waits for, such as e-mails.
 const PRUNE: usize = 10_000;
 
-/// Returns a page of a key's uses by following their chain, from the one before `before` on, or from the newest.
+/// Returns a page of a key's uses, newest first. Each use names the use before it, so the page is read by following
+/// this chain. It begins with the newest use, or, if `before` is given, with the one before `before`.
 pub(super) async fn history(
     sessions: Sessions,
     id: KeyId,
@@ -44,8 +46,8 @@ pub(super) async fn history(
     .await
 }
 
-/// Deletes the uses made before `before` among the next [`PRUNE`] uses, from number `from` on. Returns how many it
-/// deleted, and the `from` of the next call.
+/// Looks at the next [`PRUNE`] uses, from number `from` on, and deletes those that were made before `before`. Returns
+/// how many it deleted, and the `from` of the next call, or `None` after the last uses.
 pub(super) async fn prune(
     session: &mut Session<'_>,
     before: DateTime<Utc>,

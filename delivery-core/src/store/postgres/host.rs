@@ -14,22 +14,24 @@ use crate::ledger::plan::Loaded;
 use crate::ledger::{Answer, Issue, NewSale, Operation};
 use crate::store::{Persisted, StoreError};
 
-/// How often issuing is tried if another transaction commits the same order in the meantime.
+/// The number of times that issuing is tried. The first time fails if another transaction commits the same order in the
+/// meantime.
 const LOOKS: usize = 2;
 
 impl PostgresStore {
-    /// Issues a key inside the host application's transaction: purchase, key and message are committed with it, or none
-    /// of them is. The connection must be to this store's database, with a transaction open. For an order that already
-    /// has a key, for example from a webhook, returns that key.
+    /// Issues a key inside a transaction of the host application. If the transaction is committed, the purchase, the
+    /// key and the message are committed with it; otherwise nothing of them remains. `transaction` must be a connection
+    /// to this store's database, with a transaction open. If the order already has a key, for example from a webhook,
+    /// returns that key.
     ///
-    /// The work is done within a savepoint. After an error nothing of it remains, and the transaction can go on as it
-    /// was, with its own `search_path`. If another transaction is inserting the same order, this waits for it, as long
-    /// as the transaction's `lock_timeout` allows.
+    /// The work is done within a savepoint. After an error nothing of the work remains, and the transaction can go on
+    /// as before, with its own `search_path`. If another transaction is inserting the same order, this method waits for
+    /// it, as long as the `lock_timeout` of `transaction` allows.
     ///
     /// If the future is dropped before it ends, roll the transaction back: part of the work may have been done.
     ///
-    /// Prepare the sale [with the service](crate::Delivery::prepare), and tell it [when the transaction is
-    /// committed](crate::Delivery::committed):
+    /// Before, [prepare the sale](crate::Delivery::prepare) with the service. After the commit, [tell the
+    /// service](crate::Delivery::committed) about it:
     ///
     /// ```no_run
     /// # async fn example(
@@ -50,9 +52,12 @@ impl PostgresStore {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Refused`] without an open transaction. [`StoreError::Conflict`] if a lock was not released in
-    /// time, or if the transaction is repeatable read or serializable and another one has issued the key in the
-    /// meantime. Nothing was written.
+    /// - [`StoreError::Refused`] if no transaction is open.
+    /// - [`StoreError::Conflict`] if a lock was not released in time.
+    /// - [`StoreError::Conflict`] also if `transaction` is repeatable read or serializable, and another transaction has
+    ///   issued the key in the meantime.
+    ///
+    /// Nothing was written after an error.
     pub async fn issue_in(&self, transaction: &mut PgConnection, sale: &NewSale) -> Result<Issue, StoreError> {
         transaction.execute("SAVEPOINT delivery_issue").await.map_err(|error| {
             // no_active_sql_transaction

@@ -10,7 +10,8 @@ use tokio::time::timeout;
 
 use crate::net::{addresses, race};
 
-/// How long a host or an address is tried before the next one joins. Several fit into the time for connecting.
+/// How long a host or an address is tried before the next one is tried too, at the same time. This is short, so that
+/// several fit into the time limit for connecting.
 const HEAD_START: Duration = Duration::from_millis(500);
 
 /// A setting of a session: its name and its value.
@@ -36,14 +37,14 @@ impl Hosts {
         Self { first, others, patience }
     }
 
-    /// Returns the same hosts with other options.
+    /// Returns the hosts after applying `change` to the options of each.
     pub(super) fn map(self, change: impl Fn(PgConnectOptions) -> PgConnectOptions) -> Self {
         let Self { first, others, patience } = self;
         Self { first: change(first), others: others.into_iter().map(&change).collect(), patience }
     }
 
-    /// Connects to whichever host answers first. Returns the session, and the options that lead to that host, without
-    /// `settings`. Of several hosts, skips read-only standbys.
+    /// Connects to whichever host answers first, and applies `settings` to the session. Returns the session, and the
+    /// options that lead to its host, without `settings`. If there are several hosts, skips read-only standbys.
     pub(super) async fn connect(
         &self,
         settings: &'static [Setting],
@@ -75,9 +76,9 @@ impl Hosts {
 
 /// Connects to one host, at whichever of its addresses answers first.
 ///
-/// The driver tries the addresses of a name one after another, and gives up on a silent one only after minutes, so the
-/// other addresses are tried here at the same time. With `sslmode=verify-full` they are not, since only the driver can
-/// check that a certificate belongs to the name.
+/// The driver tries the addresses of a host name one after another, and gives up on a silent address only after
+/// minutes. So the other addresses are tried here at the same time. With `sslmode=verify-full` they are not tried here,
+/// because only the driver can check that a certificate belongs to the host name.
 async fn connect(
     options: PgConnectOptions,
     settings: &'static [Setting],
@@ -91,7 +92,8 @@ async fn connect(
     Ok((session, options))
 }
 
-/// Connects by the host's name, or to whichever of its `others` answers first.
+/// Connects with the options `by_name`, which contain the host's name, or with one of `others`, which contain the
+/// host's other addresses. Uses whichever answers first.
 async fn first_of(
     by_name: PgConnectOptions,
     others: Vec<PgConnectOptions>,
@@ -101,8 +103,9 @@ async fn first_of(
         let connected = options.clone().options(settings.iter().copied()).connect().await;
         match connected {
             Ok(session) => Ok(Ok((session, options))),
-            // An error that the server itself reports would be the same at another address. If the client does not send
-            // the host's name, however, a server that stands for many may refuse it although it accepts the name.
+            // If the server itself reports an error, it would report the same at another address, so this error is
+            // final. It is not final if the client connected by address. A server that stands for many may then refuse
+            // the client, although it would accept a client that sends the host's name.
             Err(refused @ sqlx::Error::Database(_)) if has_name => Ok(Err(refused)),
             Err(error) => Err(error),
         }
@@ -117,7 +120,7 @@ async fn other_addresses(options: &PgConnectOptions) -> Vec<PgConnectOptions> {
     if !is_name || matches!(options.get_ssl_mode(), PgSslMode::VerifyFull) {
         return Vec::new();
     }
-    // The driver reports a name that is unknown.
+    // If the name is unknown, there are no addresses here, and the driver reports the error.
     let found = addresses(host, options.get_port()).await.unwrap_or_default();
     found.iter().skip(1).map(|address| options.clone().host(&address.ip().to_string())).collect()
 }

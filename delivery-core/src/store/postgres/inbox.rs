@@ -1,7 +1,11 @@
-//! The inbox: platform events, deals, references and customers, written in the transaction of the keys they change.
+//! The inbox: platform events, and what they write besides keys. A *deal* is everything that a platform has reported
+//! about one sale. A *reference* is a platform's name for something that belongs to the sale, and leads to the deal.
+//! All of this is written in the transaction of the keys that the events change.
 //!
-//! Events of one sale meet at the row of its deal, which is locked, or at the index of references if there is no deal
-//! yet. The transaction that inserts a reference second writes nothing; its next attempt finds the deal of the first.
+//! Several servers may receive events of the same sale at once. If the sale already has a deal, each server locks the
+//! deal's row, so one waits for the other. If there is no deal yet, each inserts a reference, and the index of
+//! references accepts only one of them. The transaction that comes second writes nothing, and its next attempt finds
+//! the deal that the first one has inserted.
 
 use std::collections::HashSet;
 
@@ -14,8 +18,8 @@ use crate::ledger::plan::{InboxWrites, Loaded, Needs, ReferenceId};
 use crate::store::StoreError;
 use crate::store::sql::inbox::{deal, entry, entry_columns, reference, text};
 
-/// Loads the rows that `needs` names and the rows that they lead to, except new keys and purchases. Locks events, then
-/// deals, then keys.
+/// Loads the rows that `needs` names, and the rows that these lead to. Does not load new keys and purchases. Locks
+/// events first, then deals, then keys.
 pub(super) async fn lock(
     session: &mut Session<'_>,
     needs: &Needs,
@@ -56,7 +60,7 @@ pub(super) async fn lock(
         } else if keys.is_empty() {
             return Ok(());
         } else {
-            // Repeated only if a key was replaced in the meantime.
+            // This step is repeated only if a key was replaced by a new key in the meantime.
             for row in load::locked_lines(session, &keys).await? {
                 versions.invalidate(&row.key.id());
                 loaded.insert(row);
@@ -107,8 +111,9 @@ pub(super) async fn deals(session: &mut Session<'_>, references: HashSet<Referen
     }
 }
 
-/// Writes everything that events change except keys. Returns whether all of it was written: another server may have
-/// inserted the same event, or a reference, in the meantime. If it returns false, the transaction must be rolled back.
+/// Writes everything that platform events change, except keys. Returns whether all of it was written. If another server
+/// has inserted the same event or the same reference in the meantime, returns false, and the transaction must be rolled
+/// back.
 pub(super) async fn persist(session: &mut Session<'_>, writes: &InboxWrites) -> Result<bool, StoreError> {
     const EVENTS: &str = "WITH new AS ( \
             SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], \

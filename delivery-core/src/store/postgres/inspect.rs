@@ -1,4 +1,4 @@
-//! Inspecting a schema, also while servers use it. Nothing changes.
+//! Inspecting a schema without changing it, also while servers use it.
 
 use std::cmp::Ordering;
 

@@ -17,7 +17,7 @@ pub(super) async fn add(session: &mut Session<'_>, keyring: &[Fingerprint]) -> R
     session.query(ADD).bind(fingerprints).execute(&mut **session).await.map(drop).map_err(store_error)
 }
 
-/// Returns whether the schema accepts `keyring`, and all registered fingerprints.
+/// Returns two things: whether the schema accepts `keyring`, and all fingerprints that are registered.
 pub(super) async fn acceptance(
     session: &mut Session<'_>,
     keyring: &[Fingerprint],
@@ -33,7 +33,8 @@ pub(super) async fn acceptance(
 pub(super) async fn register(session: &mut Session<'_>, keyring: &[Fingerprint]) -> Result<Acceptance, StoreError> {
     let mut transaction = session.begin().await.map_err(store_error)?;
     transaction.execute(PATIENT).await.map_err(store_error)?;
-    // If two servers with different secrets start on an empty schema at once, one is refused.
+    // Without the lock, two servers that start at once on an empty schema, with different secrets, would both be
+    // accepted.
     transaction.execute("LOCK TABLE delivery_keyring IN SHARE ROW EXCLUSIVE MODE").await.map_err(store_error)?;
     let mut inside = Session::Host(&mut transaction);
     let (acceptance, known) = acceptance(&mut inside, keyring).await?;

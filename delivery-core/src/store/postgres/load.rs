@@ -14,7 +14,7 @@ use crate::store::batch::BatchHandler;
 use crate::store::sql::rows;
 use crate::store::{Attempt, StoreError};
 
-/// Loads the rows of the keys that exist.
+/// Loads the rows of the keys with these ids. A key that does not exist is left out.
 pub(super) async fn keys(
     session: &mut Session<'_>,
     ids: impl IntoIterator<Item = &KeyId>,
@@ -92,10 +92,10 @@ pub(super) async fn ask<'a>(
     session.query(statement).bind(ids).fetch_all(&mut **session).await.map_err(store_error)
 }
 
-/// Finds keys for callers. Keys requested while a query runs are found together by the next one.
+/// Finds keys for callers. While a query runs, further requests wait, and the next query finds all their keys together.
 pub(super) struct Finder {
     sessions: Sessions,
-    /// A session of the store's own, between two queries.
+    /// The store's own session, while no query uses it.
     session: Option<Session<'static>>,
 }
 
@@ -105,14 +105,14 @@ impl Finder {
     }
 
     async fn find(&mut self, ids: &[KeyId]) -> Result<Vec<Row>, StoreError> {
-        // An idle session may have been cut off: the query is then repeated on a new one.
+        // An idle session may have been cut off. The query is then repeated on a new session below.
         if let Some(mut session) = self.session.take() {
             match timeout(BATCH, keys(&mut session, ids)).await {
                 Ok(Ok(found)) => {
                     self.session = Some(session);
                     return Ok(found);
                 }
-                // The session is fine.
+                // The session can be used again.
                 Ok(Err(error)) if !matches!(error, StoreError::Unavailable { .. }) => {
                     self.session = Some(session);
                     return Err(error);

@@ -1,9 +1,12 @@
-//! Rows that another transaction has locked: an operator's `SELECT … FOR UPDATE`, or that of a server that froze.
+//! Rows that another transaction has locked, for example the transaction of an operator's `SELECT … FOR UPDATE`, or of
+//! a server that froze.
 //!
-//! The writer waits for a lock for a tenth of a second. Then it asks which keys of its batch are locked, and operations
-//! on those keys are deferred until the locks are released; all others go on without waiting. An order that another
-//! transaction is inserting has no row yet. It is found by trying the batch in parts, and operations that need it
-//! within a second are deferred too.
+//! The writer waits for a lock for a tenth of a second. Then it asks the database which keys of its batch are locked.
+//! Operations on these keys are deferred until the locks are released. All other operations go on without waiting.
+//!
+//! An order that another transaction is inserting has no row yet, so the database cannot be asked about it. Instead the
+//! batch is tried again in parts, until an operation meets the lock alone. Its order then counts as locked for a
+//! second, and operations that need this order are deferred too.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -19,7 +22,7 @@ use crate::store::sql::rows;
 
 /// How often to ask whether keys are still locked.
 const QUERY_INTERVAL: Duration = Duration::from_millis(20);
-/// How long an order, a message or an event is assumed to be locked.
+/// How long an order, a message or an event counts as locked after an operation has met a lock on it.
 const LOCKED: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
@@ -27,7 +30,7 @@ pub(super) struct LockedRows {
     keys: HashSet<KeyId>,
     /// When the database was last asked which keys are locked.
     looked: Option<Duration>,
-    /// Orders, messages and events that are assumed to be locked, and until when.
+    /// Orders, messages and events that count as locked, each with the time until which it does.
     others: HashMap<Other, Duration>,
 }
 
@@ -59,19 +62,21 @@ impl LockedRows {
             && Other::of(operation).and_then(|other| self.others.get(&other)).is_some_and(|until| now < *until)
     }
 
-    /// Notes that an operation met a lock although it was alone.
+    /// Notes that an operation met a lock although no other operation was tried with it. Its order, message or event
+    /// counts as locked for a while.
     pub(super) fn add(&mut self, operation: &Operation, now: Duration) {
         self.others.retain(|_, until| now < *until);
         self.others.extend(Other::of(operation).map(|other| (other, now + LOCKED)));
     }
 
-    /// Notes that a batch with these keys met a lock.
+    /// Notes that a batch with these keys met a lock, so each of them may be locked.
     pub(super) fn suspect(&mut self, keys: impl Iterator<Item = KeyId>) {
         self.keys.extend(keys);
         self.looked = None;
     }
 
-    /// Returns the keys to ask about, if it is time.
+    /// Returns the keys to ask the database about. Returns `None` if there are none, or if the database was asked a
+    /// moment ago.
     pub(super) fn due(&self, now: Duration) -> Option<HashSet<KeyId>> {
         let due = self.looked.is_none_or(|looked| now.saturating_sub(looked) >= QUERY_INTERVAL);
         (due && !self.keys.is_empty()).then(|| self.keys.clone())

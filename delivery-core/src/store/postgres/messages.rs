@@ -56,7 +56,7 @@ pub(super) async fn claim(
     for row in &found {
         match message(row) {
             Ok(message) => messages.push(message),
-            // An unreadable message fails, so that it does not block the others for ever.
+            // A message that cannot be read is marked as failed, so that it does not block the others for ever.
             Err(error) => {
                 tracing::error!(error = &error as &dyn std::error::Error, "a message cannot be read, and has failed");
                 let fail = session.query(FAIL).bind(now.timestamp_millis()).bind(row.integer("message")?);
@@ -71,10 +71,12 @@ fn message(row: &PgRow) -> Result<LeasedMessage, StoreError> {
     rows::message(row, rows::key(row)?.key)
 }
 
-/// Ends leases and writes the outcomes of their messages. Leaves messages alone that somebody else has leased since.
+/// Ends leases, and writes the outcomes of their messages. If a message was leased again since, leaves the message
+/// alone.
 pub(super) async fn complete(session: &mut Session<'_>, completed: &[(Lease, Outcome)]) -> Result<(), StoreError> {
-    // Every server locks rows in the order of their numbers. `+ 0` keeps the planner from scanning the index of all
-    // queued messages, which may be 100,000, so that it looks up each message by its number.
+    // `completed` is sorted, because every server locks rows in the order of their numbers. `+ 0` makes the planner
+    // look up each message by its number. Without it, the planner might scan the index of all queued messages, which
+    // may be 100,000.
     const COMPLETE: &str = concat!(
         "WITH clock AS (SELECT ",
         skew!("$8"),

@@ -1,16 +1,20 @@
 //! The store that many servers share: keys, orders, messages, products and posts in a schema of PostgreSQL.
 //!
 //! ```text
-//! change, issue    ──► two work queues ──► writers: load, plan, persist in one statement a kind ──► answers
-//! receive          ──► a work queue of their own ──► a writer: lock, load, plan, persist in a transaction ──► answers
+//! change, issue    ──► two work queues ──► writers: load, plan, persist with a statement per kind of write ──► answers
+//! receive          ──► a work queue of its own ──► a writer: lock, load, plan, persist in a transaction ──► answers
 //! claim, prune, …  ──► a work queue of their own, so that no customer waits for them
-//! find             ──► finder: one query for all keys that are asked for meanwhile
+//! find             ──► finder: one query for all keys that were requested during the last query
 //! search, lists    ──► a few pooled sessions
 //! ```
 //!
-//! Another server may change any row at any time. So a writer writes a key only if its row still has the
-//! [version](version_cache) that the plan began with, a unique index gives each order one key, and messages are leased
-//! with `SKIP LOCKED`, so that servers share the sending. A batch whose answer was lost is [resolved](resolve).
+//! Another server may change any row at any time. Therefore:
+//!
+//! - A writer writes a key only if the key's row still has the [version](version_cache) with which the batch was
+//!   planned.
+//! - A unique index ensures that an order has only one key for each product.
+//! - Messages are leased with `SKIP LOCKED`, so that servers share the sending.
+//! - If the answer to a batch is lost, the writer [finds out](resolve) what the batch has written.
 
 mod cold;
 mod connect;
@@ -69,9 +73,9 @@ const SCHEMA: &str = "delivery";
 
 /// A store of keys, orders, messages, products and posts in PostgreSQL 14 or newer, shared by any number of servers.
 ///
-/// While the database is unavailable, every method fails with [`StoreError::Unavailable`] within seconds, and works
-/// again as soon as the database has recovered. A server opens at most nine sessions, or uses the host application's
-/// pool: see [`PostgresOptions`].
+/// While the database is unavailable, every method fails with [`StoreError::Unavailable`] within seconds. The methods
+/// work again as soon as the database has recovered. A process that uses the store opens at most nine sessions, or uses
+/// the host application's pool: see [`PostgresOptions`].
 pub struct PostgresStore {
     tasks: Mutex<Option<Tasks>>,
     ended: Mutex<Vec<oneshot::Receiver<()>>>,
@@ -82,9 +86,11 @@ pub struct PostgresStore {
 }
 
 struct Tasks {
-    /// Writers of customers' operations. While one waits for its commit, the other gathers; more writers bring no gain.
+    /// The writers of customers' operations. While one writer waits for its commit, the other gathers operations. More
+    /// than two writers are not faster.
     writers: [WorkQueue<Session<'static>>; 2],
-    /// Writer of platform events, key rotations and fetches, whose batches are written completely or not at all.
+    /// The writer of platform events, key rotations and fetches. Each of its batches is written completely or not at
+    /// all.
     receiver: WorkQueue<Session<'static>>,
     maintenance: WorkQueue<Session<'static>>,
     finder: BatchQueue<KeyId, Option<Key>>,
@@ -101,7 +107,8 @@ impl PostgresStore {
         Self::options().connect(url).await
     }
 
-    /// Connects with the driver's own options, for example for certificates, sockets, or passwords from elsewhere.
+    /// Connects with the driver's own options, for example to use certificates, a socket, or a password that is not
+    /// part of an address.
     ///
     /// # Errors
     ///
@@ -110,7 +117,8 @@ impl PostgresStore {
         Self::options().connect_with(options).await
     }
 
-    /// Uses the host application's pool. [`PostgresOptions`] says what that costs, and how to go through a pooler.
+    /// Uses the host application's pool. [`PostgresOptions`] describes what that costs, and how to connect through a
+    /// pooler such as PgBouncer.
     ///
     /// # Errors
     ///
@@ -126,8 +134,9 @@ impl PostgresStore {
         PostgresOptions::new()
     }
 
-    /// Uses these options for new connections, for example after a password or the host has changed. Open sessions
-    /// stay. Has no effect on the host application's pool, whose options the application sets itself.
+    /// Uses these options for new connections, for example after a password or the host has changed. Connections that
+    /// are already open are kept. Has no effect on the host application's pool, because the application itself sets the
+    /// options of its pool.
     pub fn set_connect_options(&self, options: PgConnectOptions) {
         self.sessions.set_options(options);
     }
@@ -158,7 +167,8 @@ impl PostgresStore {
         tasks.as_ref().map(|tasks| pick(tasks).clone()).ok_or(StoreError::unavailable("closed"))
     }
 
-    /// Returns the writer for a key, always the same one, so that changes to the key meet in a batch, not at its row.
+    /// Returns the writer for a key. A key always has the same writer, so that several changes to the key can share a
+    /// batch and do not wait for each other's row lock.
     fn writer(&self, id: KeyId) -> Result<WorkQueue<Session<'static>>, StoreError> {
         self.task(|Tasks { writers: [first, second], .. }| if id.as_u128().is_multiple_of(2) { first } else { second })
     }
@@ -175,14 +185,15 @@ impl Drop for PostgresStore {
     }
 }
 
-/// Runs `work` in its own task, so that it ends even if its caller stops waiting. Aborts it after [`connect::BATCH`].
+/// Runs `work` in its own task, so that it runs to its end even if its caller stops waiting. Aborts it after
+/// [`connect::BATCH`].
 async fn detached<T: Send + 'static>(
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> Result<T, StoreError> {
     detached_for(connect::BATCH, work).await
 }
 
-/// Runs `work` in its own task, so that it ends even if its caller stops waiting. Aborts it after `limit`.
+/// Runs `work` in its own task, so that it runs to its end even if its caller stops waiting. Aborts it after `limit`.
 async fn detached_for<T: Send + 'static>(
     limit: Duration,
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,

@@ -17,11 +17,13 @@ use crate::key::Fingerprint;
 use crate::store::Inspection;
 use crate::text::is_cut_short;
 
-/// Address parameters that are passed to the driver. The driver's alternative spellings of them are not accepted.
+/// The parameters of an address that are passed on to the driver. The driver also knows other spellings of them, which
+/// are refused.
 const PARAMETERS: [&str; 9] =
     ["sslmode", "sslrootcert", "sslcert", "sslkey", "dbname", "user", "password", "application_name", "options"];
 
-/// Options for connecting a [`PostgresStore`]: by default to the schema `delivery`, created and migrated as needed.
+/// Options for connecting a [`PostgresStore`]. By default the store uses the schema `delivery`, and creates and
+/// migrates it as needed.
 ///
 /// # Whose connections
 ///
@@ -30,9 +32,9 @@ const PARAMETERS: [&str; 9] =
 /// | [`connect`](Self::connect), [`connect_with`](Self::connect_with) | at most nine of its own | one trip to the server | no: its settings are startup parameters |
 /// | [`with_pool`](Self::with_pool) | one of the pool's for each transaction | some sixteen trips | transaction mode |
 ///
-/// The store's own sessions have settings and prepared statements that outlive a transaction, so a write is one
-/// statement. On a connection of the host application's pool everything happens inside a transaction, and nothing stays
-/// behind.
+/// The settings and prepared statements of the store's own sessions outlive a transaction, so a write needs only one
+/// statement. On a connection from the host application's pool, everything happens inside a transaction, and neither
+/// settings nor prepared statements stay behind on the connection.
 ///
 /// # Example: the host's pool
 ///
@@ -47,13 +49,19 @@ const PARAMETERS: [&str; 9] =
 ///
 /// # Example: PgBouncer in transaction mode
 ///
-/// Migrating needs a session, so it bypasses the pooler, once, before the servers start. The driver sends a startup
-/// parameter that PgBouncer refuses unless it is configured with `ignore_startup_parameters = extra_float_digits`.
+/// Migrating needs a whole session, which PgBouncer in transaction mode does not provide. So migrate once, over a
+/// direct connection, before the servers start.
 ///
-/// The store's own statements leave nothing behind. The driver names every other statement, whatever the size of its
-/// cache, and the names of two clients collide in one session of the server. So run your statements with
-/// `persistent(false)` inside a transaction, or let PgBouncer manage the names (`max_prepared_statements`, from 1.21
-/// on), or let it forget them after each transaction (`server_reset_query_always = 1`).
+/// The driver sends a startup parameter that PgBouncer refuses by default. Configure PgBouncer with
+/// `ignore_startup_parameters = extra_float_digits`.
+///
+/// The store's own statements are prepared without a name and leave nothing behind. Your own statements may: the driver
+/// gives each of them a name, whatever the size of its statement cache. If PgBouncer runs two clients in the same
+/// session of the server, their names collide there. There are three remedies:
+///
+/// - Run your statements with `persistent(false)` inside a transaction.
+/// - Let PgBouncer manage the names (`max_prepared_statements`, from version 1.21 on).
+/// - Let PgBouncer forget the names after each transaction (`server_reset_query_always = 1`).
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -80,16 +88,16 @@ impl PostgresOptions {
         Self { schema: SCHEMA.to_owned(), migrates: true }
     }
 
-    /// Uses this schema: 1 to 63 lower-case letters, digits and underscores, beginning with a letter. Services that
-    /// share a database need a schema each.
+    /// Uses the schema with this name. The name has 1 to 63 lower-case letters, digits and underscores, and begins with
+    /// a letter. If several services share a database, each needs a schema of its own.
     #[must_use]
     pub fn schema(mut self, schema: impl Into<String>) -> Self {
         self.schema = schema.into();
         self
     }
 
-    /// Expects the schema to be [migrated](Self::migrate) already, for example by a deployment step whose user may
-    /// change tables.
+    /// Does not migrate the schema when the store connects. The schema must be up to date already, for example because
+    /// a deployment step [migrates](Self::migrate) it as a database user that may change tables.
     #[must_use]
     pub fn without_migrating(mut self) -> Self {
         self.migrates = false;
@@ -98,15 +106,17 @@ impl PostgresOptions {
 
     /// Connects to the database at `url`, `postgres://user:password@host:5432/database`.
     ///
-    /// Several hosts, `host1:5432,host2:5432`, are tried in order, like all addresses of a name: the next one half a
-    /// second after the previous one, or at once when that has failed. Of several hosts, standbys are skipped. With
-    /// `sslmode=verify-full` the addresses of a name are tried one after another, so a silent address delays those
-    /// after it.
+    /// `url` may list several hosts, `host1:5432,host2:5432`. They are tried in order: each one half a second after the
+    /// one before it, or at once if the one before it has failed. The addresses of a host name are tried in the same
+    /// way. If several hosts are listed, standby servers are skipped.
+    ///
+    /// With `sslmode=verify-full`, the addresses of a host name are tried strictly one after another, so an address
+    /// that does not answer delays the addresses after it.
     ///
     /// The parameters are those of libpq: `sslmode`, `sslrootcert` (also `system`), `sslcert`, `sslkey`,
     /// `channel_binding`, `host` (also the folder of a socket), `hostaddr`, `port`, `dbname`, `user`, `password`,
     /// `application_name`, `options`, `connect_timeout` (for each host, within the store's own limits) and
-    /// `target_session_attrs`. The driver does not support channel binding: `channel_binding=require` is taken as
+    /// `target_session_attrs`. The driver does not support channel binding, so `channel_binding=require` is treated as
     /// `sslmode=verify-full`.
     ///
     /// # Errors
@@ -117,8 +127,9 @@ impl PostgresOptions {
         Ok(PostgresStore::start(sessions))
     }
 
-    /// Connects with the driver's own options, for example for certificates, sockets, or passwords from elsewhere.
-    /// Settings of the session that the store depends on, such as `search_path` and timeouts, are set in addition.
+    /// Connects with the driver's own options, for example to use certificates, a socket, or a password that is not
+    /// part of an address. In addition, the store sets the session settings that it depends on, such as `search_path`
+    /// and timeouts.
     ///
     /// Call [`PostgresStore::set_connect_options`] when the password changes.
     ///
@@ -130,13 +141,16 @@ impl PostgresOptions {
         Ok(PostgresStore::start(sessions))
     }
 
-    /// Uses the host application's pool for everything but migrating. Migrating opens a connection of its own with the
-    /// pool's options, whose role must be allowed to create a schema, unless [the deployment
-    /// migrates](Self::without_migrating). [`close`](crate::store::Backend::close) leaves the pool open.
+    /// Uses the host application's pool for everything except migrating. For migrating, the store opens a separate
+    /// connection with the pool's options. The role in these options must be allowed to create a schema, unless [the
+    /// deployment migrates the schema](Self::without_migrating). [`close`](crate::store::Backend::close) leaves the
+    /// pool open.
     ///
-    /// Writing and finding keys take up to five of the pool's connections, and each search or list one more. A call
-    /// that finds none free within two seconds is refused. A host application that calls the service while it holds a
-    /// connection itself needs two: call [`prepare`](crate::Delivery::prepare) before the transaction begins.
+    /// Writing and finding keys take up to five of the pool's connections. Each search or list takes one more. A call
+    /// that gets no free connection within two seconds is refused.
+    ///
+    /// If the host application holds a connection of the pool while it calls the service, it needs two connections at
+    /// once. To avoid this, call [`prepare`](crate::Delivery::prepare) before the transaction begins.
     ///
     /// # Errors
     ///
@@ -178,13 +192,14 @@ impl PostgresOptions {
 pub(super) fn address(url: &str) -> Result<Hosts, PostgresError> {
     let known = ["postgres://", "postgresql://"].iter().find_map(|scheme| url.strip_prefix(scheme));
     let rest = known.ok_or(PostgresError::Malformed)?;
-    // The parameters may contain an `@`.
+    // Only the part before the `?` is checked, because parameters may contain an `@`.
     if url.contains('#') || is_cut_short(url.split('?').next().unwrap_or_default()) {
         return Err(PostgresError::Unescaped);
     }
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     let (user, listed) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
-    // The driver knows one host. It gets each host as a parameter, which replaces `localhost` in the address.
+    // The driver connects to one host at a time. So the address is parsed with `localhost` in place of the listed
+    // hosts, and each host is added later as the parameter `host`, which takes precedence.
     let mut base = Url::parse(&format!("postgres://{user}localhost{path}")).map_err(|_| PostgresError::Malformed)?;
     let words = words(&base).map_err(|error| if is_cut_short(url) { PostgresError::Unescaped } else { error })?;
     let listed: Option<(Vec<_>, Vec<_>)> = listed.split(',').map(host_and_port).collect();
@@ -224,7 +239,7 @@ struct Words {
     ports: Vec<String>,
     /// Time limit for connecting to one host.
     patience: Option<Duration>,
-    /// Parameters for the driver.
+    /// Parameters that are passed on to the driver.
     driver: Vec<(String, String)>,
 }
 
@@ -253,9 +268,10 @@ fn words(url: &Url) -> Result<Words, PostgresError> {
                 return Err(wrong("target_session_attrs", "must be read-write, primary or any: the store writes"));
             }
             "target_session_attrs" => {}
-            // The system's roots are always trusted.
+            // The driver trusts the system's root certificates anyway, so `system` only switches verification on.
             "sslrootcert" if value == "system" => verifies = true,
-            // The driver would log an unknown parameter with its value, and go on without it.
+            // Only known parameters are passed on. The driver would ignore an unknown one, and would log its value,
+            // which may be a secret.
             _ if PARAMETERS.contains(&&*name) || name.starts_with("options[") => {
                 words.driver.push((name.into_owned(), value.into_owned()));
             }
@@ -272,7 +288,7 @@ fn words(url: &Url) -> Result<Words, PostgresError> {
     Ok(words)
 }
 
-/// Parses one host of an authority. Either part may be empty.
+/// Parses one entry in an address's list of hosts. Returns the host and the port, each of which may be empty.
 fn host_and_port(text: &str) -> Option<(String, String)> {
     let (host, port) = text.rsplit_once(':').filter(|(_, port)| !port.contains(']')).unwrap_or((text, ""));
     let host = percent_decode_str(host.trim_matches(['[', ']'])).decode_utf8().ok()?;

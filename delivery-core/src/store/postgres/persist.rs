@@ -1,14 +1,15 @@
 //! Persisting a batch: one statement for completed messages, one for new keys and one for changed keys.
 //!
-//! Each statement writes all rows that belong to its keys, and returns the numbers of the keys that it has written. It
-//! leaves out a key, with all its rows, if the key's row no longer has the version that was loaded, or if its purchase
-//! has got a key in the meantime. Outside a transaction each statement commits by itself, so persisting a batch of
-//! uses, or of orders, is one trip.
+//! A statement for keys writes all rows that belong to its keys, and returns the numbers of the keys that it has
+//! written. It leaves out a key, with all its rows, in two cases: if the key's row no longer has the version that was
+//! loaded, or if another key was issued for the same purchase in the meantime. Outside a transaction each statement
+//! commits by itself. So a batch of uses, or a batch of orders, is persisted in one trip to the server.
 //!
-//! Within a statement, every server takes locks in the same order: messages by number, purchases by name, keys by
-//! number. A transaction that locks keys first locks them by number too, and waits for no other key after that. A batch
-//! that receives events, rotates keys or has requests that may be repeated locks events, then deals, then keys with
-//! their successors, each by number, before it writes.
+//! All servers take locks in the same order, so that no two wait for each other. A statement locks messages by number,
+//! purchases by name, and keys by number. A transaction that locks keys first also locks them by number, and waits for
+//! no other key after that. A batch that receives events, rotates keys, or has requests that may be repeated takes all
+//! its locks before it writes: first events, then [deals](super::inbox), then keys with their successors, each by
+//! number.
 
 use std::collections::HashSet;
 
@@ -24,7 +25,7 @@ use crate::ledger::plan::{KeyWrite, PurchaseId, Writes};
 use crate::store::sql::messages::{machine, skew_sql as skew};
 use crate::store::{Persisted, StoreError};
 
-/// Inserts the uses `$1` to `$5` of the keys that the statement has `written`.
+/// SQL that inserts the uses in the parameters `$1` to `$5`, as far as the statement has `written` their keys.
 macro_rules! uses {
     () => {
         "used AS ( \
@@ -35,7 +36,8 @@ macro_rules! uses {
     };
 }
 
-/// Updates keys to the states `$6` to `$14`, the addresses `$28` and the successors `$29`.
+/// SQL that updates keys. The parameters `$6` to `$14` have their versions and states, `$28` their e-mail addresses,
+/// and `$29` their successors.
 macro_rules! change {
     () => {
         "WITH written AS ( \
@@ -52,7 +54,7 @@ macro_rules! change {
     };
 }
 
-/// Inserts the messages `$21` to `$26`; `$27` is the machine's time.
+/// SQL that inserts the messages in the parameters `$21` to `$26`. The parameter `$27` is this machine's time.
 macro_rules! messages {
     () => {
         concat!(
@@ -67,7 +69,7 @@ macro_rules! messages {
     };
 }
 
-/// Inserts the audit entries `$15` to `$20`.
+/// SQL that inserts the audit entries in the parameters `$15` to `$20`.
 macro_rules! events {
     () => {
         ", logged AS ( \
@@ -84,7 +86,8 @@ macro_rules! written {
     };
 }
 
-/// Updates keys of which only the count has changed, the most frequent case. `$6` to `$9` are their rows.
+/// Updates keys of which only the count of uses has changed. This is the most frequent case. The parameters `$6` to
+/// `$9` have the keys' rows.
 const COUNT: &str = concat!(
     "WITH written AS ( \
         UPDATE delivery_key k SET used = c.used, last_use = c.last_use, version = k.version + 1, \
@@ -132,8 +135,9 @@ const ISSUE: &str = concat!(
 ///
 /// # Errors
 ///
-/// The error of a statement that was refused. Outside a transaction, if an earlier statement has already written
-/// something, the keys of the refused statement count as conflicts instead, and are tried again by themselves.
+/// The error of a statement that was refused. If an earlier statement has already committed a part of the batch, there
+/// is no error: the keys of the refused statement count as conflicts, and are tried again without the others.
+/// [`StoreError::Unknown`] if a statement has failed, but may have been executed nevertheless.
 pub(super) async fn persist(
     session: &mut Session<'_>,
     writes: &Writes,
@@ -201,10 +205,12 @@ async fn run(
         let successors = units.iter().map(|(_, write)| write.row.key.successor().map(|id| id.to_string()));
         query = query.bind(emails.collect::<Vec<_>>()).bind(successors.collect::<Vec<_>>());
     }
-    // Reads to the end, not just the one row: what follows the row says whether the transaction was committed.
+    // Reads the whole reply, although it has only one row. What follows the row says whether the statement was
+    // committed.
     let told = query.fetch_all(&mut **session).await.map_err(store_error)?;
     let told = told.first().and_then(|row| row.try_get::<Option<Vec<i64>>, _>("numbers").ok());
-    // The statement is committed, so no error may cause a retry.
+    // The statement was executed. Any other error would make the caller try it again, so `Unknown` is returned if the
+    // reply cannot be read.
     Ok(told.ok_or(StoreError::Unknown { source: None })?.unwrap_or_default())
 }
 

@@ -1,4 +1,5 @@
-//! Searching, on a few pooled sessions. Each search is a task of its own, which ends even if its caller leaves.
+//! Searching, on a few pooled sessions. Each search runs in a task of its own, to its end even if its caller stops
+//! waiting.
 
 use sqlx::AssertSqlSafe;
 
@@ -34,7 +35,8 @@ async fn candidates(
 pub(super) async fn ping(sessions: Sessions) -> Result<(), StoreError> {
     detached(async move {
         let mut session = sessions.read().await?;
-        // A server that would lose what it acknowledges fails the ping, since it has every write refused.
+        // The ping also fails if the server would lose acknowledged writes in a crash, because the store then refuses
+        // every write.
         ensure_durable(&mut session).await?;
         session.finish().await.map_err(store_error)
     })

@@ -1,4 +1,4 @@
-//! Requests that buyers may repeat.
+//! Requests that buyers may repeat, because the requests came with an `Idempotency-Key`.
 
 use super::error::store_error;
 use super::session::Session;
@@ -25,8 +25,8 @@ pub(super) async fn load(session: &mut Session<'_>, needs: &Needs, loaded: &mut 
     Ok(())
 }
 
-/// Writes requests. Returns whether all were written: another server may have answered one in the meantime. If it
-/// returns false, the transaction must be rolled back.
+/// Writes requests. Returns whether all were written. If another server has answered one of the requests in the
+/// meantime, returns false, and the transaction must be rolled back.
 pub(super) async fn persist(session: &mut Session<'_>, requests: &[RequestRow]) -> Result<bool, StoreError> {
     const REQUESTS: &str = "WITH new AS ( \
             SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[]) \

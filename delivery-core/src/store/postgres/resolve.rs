@@ -1,12 +1,13 @@
 //! Finding out what a batch whose answer was lost has written.
 //!
-//! The plan chose the numbers of the rows it writes, so a row that exists was written by it. A row that does not exist
-//! may still be written: the lost session's statement may be waiting in the server. So the versions of the keys are
-//! incremented first. A statement that runs later finds another version and writes nothing, so a row that is missing
-//! then will never exist.
+//! The batch's plan chose the numbers of the rows that the batch writes. So if a row with such a number exists, the
+//! batch has written it. If it does not exist, it may still be written later, because the statement of the lost session
+//! may be waiting in the server. Therefore the versions of the keys are incremented first. If the lost statement runs
+//! after that, it finds other versions and writes nothing. So a row that is missing after that will never exist.
 //!
-//! A new key needs no such step. Issuing it again is safe: its purchase, or its id, can have only one row. Completing a
-//! message again is safe too: its lease has a fencing token.
+//! A new key needs no such step. Issuing it again is safe, because its purchase and its id can have only one row each.
+//! Completing a message again is safe too, because the lease of the message has a fencing token, which is valid only
+//! once.
 
 use std::collections::HashSet;
 
@@ -16,8 +17,8 @@ use super::session::Session;
 use crate::ledger::plan::{KeyWrite, Writes};
 use crate::store::{Persisted, StoreError};
 
-/// Returns which of [`Writes::keys`] were written. The lost statement can no longer write the others, except new keys,
-/// which may safely be issued again.
+/// Returns for each of [`Writes::keys`] whether it was written. After this call, the lost statement can no longer write
+/// the other keys. It can still write new keys, but these may safely be issued again.
 pub(super) async fn resolve(session: &mut Session<'_>, writes: &Writes) -> Result<Vec<Persisted>, StoreError> {
     const INCREMENT: &str = "UPDATE delivery_key SET version = version + 1 FROM \
         (SELECT number FROM delivery_key WHERE number = ANY($1) ORDER BY number FOR UPDATE) k \

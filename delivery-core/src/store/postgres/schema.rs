@@ -23,16 +23,16 @@ const MIGRATIONS: &[Script] = &[
     (3, "transfer", include_str!("migrations/0003_transfer.sql")),
 ];
 
-/// A schema, whose name has only letters, digits and underscores, and whether the store migrates it.
+/// The name of a schema, and whether the store migrates it. The name has only letters, digits and underscores.
 #[derive(Debug, Clone)]
 pub(super) struct SchemaConfig {
     pub(super) schema: String,
     pub(super) migrates: bool,
 }
 
-/// Makes sure that the server keeps what it acknowledges and that the schema is up to date. Migrates the schema, unless
-/// the deployment does. Any number of servers may do so at once. Sets no statement or lock timeout on the returned
-/// session.
+/// Connects, checks that the server can be used, and makes sure that the schema is up to date. Creates and migrates the
+/// schema if `place` says so; otherwise fails if it is not up to date. Any number of servers may do so at once. The
+/// returned session has no statement timeout and no lock timeout.
 pub(super) async fn prepare_schema(
     hosts: &Hosts,
     place: &SchemaConfig,
@@ -66,7 +66,8 @@ pub(super) async fn newest_migration(session: &mut Session<'_>, schema: &str) ->
     }
 }
 
-/// Compares a schema's newest migration with the newest one known here. Fails if the schema's is newer.
+/// Compares `newest`, the newest migration of a schema, with the newest migration known here. Fails if `newest` is
+/// newer.
 pub(super) fn compare(newest: i64) -> Result<Ordering, PostgresError> {
     let needed = MIGRATIONS.last().map_or(0, |(number, ..)| *number);
     match newest.cmp(&needed) {
@@ -83,9 +84,9 @@ pub(super) async fn check_migrated(session: &mut Session<'_>, schema: &str) -> R
     }
 }
 
-/// Returns whether the server keeps what it acknowledges, and sets the session to wait for that: if
-/// `synchronous_commit` was switched off for the role or the server since the start, a crash would lose the last
-/// orders. On a connection of the host application it is set for the transaction only.
+/// Returns whether the server is set to keep acknowledged writes after a crash. Also switches `synchronous_commit` on
+/// for the session if it is off. It may have been switched off for the role or the server since the start, and a crash
+/// would then lose the last orders. On a connection of the host application it is switched on for the transaction only.
 pub(super) async fn is_durable(session: &mut Session<'_>) -> Result<bool, StoreError> {
     const SQL: &str = "SELECT current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on' AND \
         set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' \
@@ -94,7 +95,7 @@ pub(super) async fn is_durable(session: &mut Session<'_>) -> Result<bool, StoreE
     session.scalar(SQL).bind(is_lent).fetch_one(&mut **session).await.map_err(store_error)
 }
 
-/// Refuses a server that would lose what it acknowledges.
+/// Fails if the server is set so that it would lose acknowledged writes in a crash.
 pub(super) async fn ensure_durable(session: &mut Session<'_>) -> Result<(), StoreError> {
     const LOSES: &str = "the database has fsync or full_page_writes off, and would lose what it acknowledges";
     if is_durable(session).await? { Ok(()) } else { Err(StoreError::unavailable(LOSES)) }
@@ -122,9 +123,9 @@ pub(super) async fn check(session: &mut Session<'_>) -> Result<(), PostgresError
     Ok(())
 }
 
-/// Creates the schema if it is missing. A user who may not create schemas needs one that exists.
+/// Creates the schema if it is missing. If it exists, the user need not have the right to create schemas.
 async fn make_schema(session: &mut PgConnection, schema: &str) -> Result<(), sqlx::Error> {
-    // `IF NOT EXISTS` alone fails if two servers run it at the same moment.
+    // The lock is necessary, because `CREATE SCHEMA IF NOT EXISTS` can fail if two servers run it at the same moment.
     const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('delivery schema ' || $1, 0))";
     const EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)";
     let mut transaction = session.begin().await?;

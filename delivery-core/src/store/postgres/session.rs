@@ -1,8 +1,10 @@
-//! A database session: one of the store's own, which lasts, or a transaction on a connection of the host application.
+//! A connection to run statements on: a session of the store's own, which lasts, or a transaction on a connection of
+//! the host application.
 //!
-//! The store's own session gets its settings at the start and keeps prepared statements. On a connection of the host
-//! application nothing may stay behind: settings apply to the transaction, and statements are prepared without a name.
-//! A pooler in transaction mode may give the next transaction to another session of the server.
+//! A session of the store's own gets its settings when it starts, and keeps prepared statements. On a connection of the
+//! host application, nothing may stay behind after the transaction, because a pooler may run the next transaction in
+//! another session of the server. So settings apply to the transaction only, and statements are prepared without a
+//! name.
 
 use std::ops::{Deref, DerefMut};
 
@@ -37,8 +39,8 @@ pub(super) enum Begun<'s> {
 }
 
 impl Lent {
-    /// Takes a connection, and executes `begin` on it. If its future is dropped, nothing is left behind, not even a
-    /// place among those who wait for a connection.
+    /// Takes a connection from the pool, and executes the statements in `begin` on it. If the returned future is
+    /// dropped before it completes, no transaction stays open, and no place in the pool's waiting line stays taken.
     pub(super) async fn begin(pool: &PgPool, begin: String) -> Result<Self, sqlx::Error> {
         let mut lent = Self { connection: pool.acquire().await?, is_open: true };
         sqlx::raw_sql(AssertSqlSafe(begin)).execute(&mut *lent.connection).await?;
@@ -61,7 +63,8 @@ impl Drop for Lent {
 }
 
 impl Begun<'_> {
-    /// Commits a transaction on a session of the store's own. Leaves a transaction open that was open before.
+    /// Commits the transaction if it was begun on a session of the store's own. If it is a transaction that was already
+    /// open, leaves it open.
     pub(super) async fn commit(self) -> Result<(), sqlx::Error> {
         match self {
             Self::Own(transaction) => transaction.commit().await,
@@ -91,7 +94,8 @@ impl DerefMut for Begun<'_> {
 }
 
 impl Session<'_> {
-    /// Returns a statement; only a session of the store's own keeps it prepared.
+    /// Returns a statement to run on this session. A session of the store's own keeps it prepared; another connection
+    /// does not.
     pub(super) fn query<'q>(&self, sql: impl SqlSafeStr) -> Query<'q, Postgres, PgArguments> {
         sqlx::query(sql).persistent(self.is_ours())
     }
@@ -113,7 +117,8 @@ impl Session<'_> {
         if self.is_ours() { (**self).begin().await.map(Begun::Own) } else { Ok(Begun::Open(self)) }
     }
 
-    /// Commits the open transaction. Returns the session if it is one of the store's own, to be used again.
+    /// Commits the open transaction, but leaves it open if the caller ends it. Returns the session if it is one of the
+    /// store's own, to be used again.
     pub(super) async fn commit(mut self) -> Result<Option<Self>, sqlx::Error> {
         if self.is_ours() {
             self.execute("COMMIT").await?;
@@ -122,7 +127,8 @@ impl Session<'_> {
         self.finish().await.map(|()| None)
     }
 
-    /// Rolls the open transaction back. Returns the session if it is one of the store's own, to be used again.
+    /// Rolls the open transaction back, but leaves it open if the caller ends it. Returns the session if it is one of
+    /// the store's own, to be used again.
     pub(super) async fn roll_back(mut self) -> Result<Option<Self>, sqlx::Error> {
         match self {
             Self::Lent(lent) => lent.end("ROLLBACK").await.map(|()| None),
@@ -135,7 +141,8 @@ impl Session<'_> {
         }
     }
 
-    /// Ends the work. Commits the transaction if it is one on a connection from the host application's pool.
+    /// Ends the work on this session. If the session is a transaction on a connection from the host application's pool,
+    /// commits it.
     pub(super) async fn finish(self) -> Result<(), sqlx::Error> {
         match self {
             Self::Lent(lent) => lent.end("COMMIT").await,
@@ -143,7 +150,8 @@ impl Session<'_> {
         }
     }
 
-    /// Closes a session of the store's own, or ends the work on another.
+    /// Closes the connection of an [`Own`](Self::Own) session. For any other session, only [ends the
+    /// work](Self::finish).
     pub(super) async fn close(self) -> Result<(), sqlx::Error> {
         match self {
             Self::Own(session) => session.close().await,

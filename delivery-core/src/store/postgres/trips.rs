@@ -1,13 +1,17 @@
-//! How a batch is attempted: loaded, planned and persisted, on as many trips as the [`Attempt`] needs.
+//! Writing a batch: its rows are loaded, and the batch is planned and persisted. The [`Attempt`] decides how:
 //!
-//! | attempt | rows | written |
+//! | attempt | how rows are loaded | when a key is written |
 //! |---|---|---|
-//! | optimistic | from the version cache; purchases are assumed absent | if the versions are the same |
-//! | reloaded | read | if the versions are the same |
-//! | locking | locked, then read, in a transaction | always, except a purchase that was made in the meantime |
+//! | optimistic | from the version cache; purchases are assumed absent | if its row has the version that was loaded |
+//! | reloaded | read from the database | if its row has the version that was loaded |
+//! | locking | locked, then read, in a transaction | always, unless its purchase got another key in the meantime |
 //!
-//! On the host application's connections every attempt is locking. Keys are also locked first, whatever the attempt,
-//! after a batch met a lock and while another server writes the same keys.
+//! The following batches are written as in a locking attempt, whatever their attempt is:
+//!
+//! - every batch on a connection of the host application;
+//! - a batch that must be written completely or not at all, such as one with platform events;
+//! - a batch with operations that met a lock before;
+//! - the next batches after another server has changed a key between this server's read and its write.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -31,11 +35,14 @@ use crate::ledger::operation::{Answer, Operation, Plan, needs, plan};
 use crate::ledger::plan::{Loaded, Needs, Numbers, Row};
 use crate::store::{Attempt, Persisted, StoreError};
 
-/// Number of batches that lock keys first, after another server wrote a key between its read and its write here.
+/// The number of batches for which keys are locked before they are read, once another server has changed a key between
+/// this server's read and its write. More such conflicts are likely to follow.
 const LOCK_FIRST: u32 = 64;
-/// After a batch met a lock, it is tried in parts, and each part waits for the same lock no longer than this.
+/// The lock timeout for operations that have met a lock before. Their batch is tried again in parts, and each part that
+/// needs the locked row waits for this time.
 const HURRY: &str = "SET LOCAL lock_timeout = '5ms'";
-/// How long to find out what became of a batch whose answer was lost. Callers are refused after five seconds.
+/// How long the writer tries to find out what a batch has written if its answer was lost. This is shorter than five
+/// seconds, after which the callers are refused.
 const RESOLVE: Duration = Duration::from_secs(4);
 
 impl Writer {
@@ -59,7 +66,8 @@ impl Writer {
         }
     }
 
-    /// Writes rows that still have the versions that the plan began with.
+    /// Loads rows without locking them, plans the batch, and writes each key whose row still has the version that was
+    /// loaded.
     async fn write_versions(
         &mut self,
         operations: &[&Operation],
@@ -131,7 +139,8 @@ impl Writer {
             Ok((planned, persisted))
         };
         match timeout(BATCH, work).await {
-            // An atomic batch with a conflict is rolled back, and written with the next attempt.
+            // If an atomic batch has a conflict, nothing of it may be written. It is rolled back, and its operations
+            // are tried again.
             Ok(Ok((planned, persisted))) if planned.writes.is_atomic() && persisted.contains(&Persisted::Conflict) => {
                 let rolled_back = timeout(BATCH, session.roll_back()).await;
                 self.session = rolled_back.ok().and_then(Result::ok).flatten();
@@ -140,7 +149,9 @@ impl Writer {
             Ok(Ok((planned, persisted))) => {
                 match timeout(BATCH, session.commit()).await {
                     Ok(Ok(session)) => self.session = session,
-                    // Receiving an event, rotating a key and making a request again are safe to repeat.
+                    // It is unknown whether the batch was committed, so the callers get an error. They can safely try
+                    // again: an atomic batch receives events, rotates keys or makes requests, which are all safe to
+                    // repeat.
                     Ok(Err(_)) | Err(_) if planned.writes.is_atomic() => {
                         return Err(StoreError::Unknown { source: None });
                     }
@@ -148,7 +159,8 @@ impl Writer {
                 }
                 Ok(self.publish(planned, &persisted, &needs.keys))
             }
-            // A refused statement leaves the session usable; after any other error the state of the session is unknown.
+            // If the server has refused a statement, the session can be used again. After any other error the state of
+            // the session is unknown, so it is dropped.
             Ok(Err(error)) => {
                 if !matches!(error, StoreError::Unavailable { .. } | StoreError::Unknown { .. }) {
                     let rolled_back = timeout(BATCH, session.roll_back()).await;
@@ -170,7 +182,8 @@ impl Writer {
         plan(operations.iter().copied(), loaded, &mut self.numbers)
     }
 
-    /// Returns the answers of what was persisted, and caches the rows with their new versions.
+    /// Called after persisting: caches the written rows with their new versions, and returns the answers. The answer is
+    /// `None` for an operation that must be tried again because its key was not written.
     fn publish(&mut self, planned: Plan, persisted: &[Persisted], read: &HashSet<KeyId>) -> Vec<Option<Answer>> {
         let is_written = |unit: usize| persisted.get(unit) == Some(&Persisted::Written);
         let (mut written, mut conflicted) = (Vec::new(), Vec::new());
@@ -194,8 +207,9 @@ impl Writer {
         planned.answers(is_written)
     }
 
-    /// Reads `keys` in addition to the `cached` rows and, with `reload`, everything else that the batch needs. Reserves
-    /// `wanted` row numbers. On a new session the cached rows are read too.
+    /// Reads `keys`, and returns their rows together with the `cached` rows. If `reload` is given, reads everything
+    /// that the batch needs instead. Reserves `wanted` row numbers. If the session has to be replaced by a new one, the
+    /// cached rows are read again too.
     async fn read(
         &mut self,
         keys: &HashSet<KeyId>,
@@ -203,7 +217,7 @@ impl Writer {
         reload: Option<&Needs>,
         wanted: i64,
     ) -> Result<(Session<'static>, Vec<Row>), StoreError> {
-        // An idle session may have been cut off: it is then replaced by a new one.
+        // An idle session may have been cut off. It is then replaced by a new one below.
         if let Some(mut session) = self.session.take() {
             let asked = async {
                 if keys.is_empty() && reload.is_none() && !self.versions.is_awake(SystemClock.monotonic()) {
@@ -214,7 +228,7 @@ impl Writer {
             };
             match timeout(ACQUIRE, asked).await {
                 Ok(Ok(rows)) => return Ok((session, rows.into_iter().chain(cached).collect())),
-                // The session is fine, but a row cannot be read or a table is locked.
+                // The session can be used again: a row cannot be read, or a table is locked.
                 Ok(Err(error)) if !matches!(error, StoreError::Unavailable { .. }) => {
                     self.session = Some(session);
                     return Err(error);
@@ -246,7 +260,7 @@ impl Writer {
             };
             match timeout(RESOLVE, asked).await {
                 Ok(Ok((session, persisted))) => {
-                    // The versions were incremented, so nothing of this is cached.
+                    // Finding out has incremented the versions of the keys, so the planned rows are not cached.
                     self.session = session;
                     return Ok(planned.answers(|unit| persisted.get(unit) == Some(&Persisted::Written)));
                 }
@@ -271,7 +285,8 @@ async fn reserve(numbers: &mut Numbers, session: &mut Session<'_>, wanted: i64) 
         return Ok(());
     }
     if session.is_ours() {
-        // Has plans made anew now and then: a table of three rows may have grown since.
+        // Makes the server plan its prepared statements again now and then. A plan may have been made when a table had
+        // three rows, and the table may have grown since.
         session.execute("DISCARD PLANS").await.map_err(store_error)?;
     }
     while numbers.left() < wanted {
@@ -291,7 +306,8 @@ async fn read(
     Ok(rows)
 }
 
-/// Returns whether the database replied with an error that does not pass, for example as a read-only standby.
+/// Returns whether the database replied with an error that would occur again, for example because it is a read-only
+/// standby.
 fn is_lasting(error: &StoreError) -> bool {
     !matches!(error, StoreError::Conflict { .. }) && !may_have_happened(error)
 }

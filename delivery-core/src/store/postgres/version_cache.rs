@@ -1,7 +1,8 @@
 //! The version cache: rows as this server's last batches left them, so that most batches need not read their rows.
 //!
-//! A cached row may be stale, since another server may have written it. It is therefore used only for statements that
-//! write a key if its row still has the cached version. A refusal is never based on it.
+//! A cached row may be stale, because another server may have changed the key. So a batch that uses cached rows writes
+//! a key only if its row in the database still has the cached version. An operation is never refused because of a row
+//! that may be stale.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -11,12 +12,13 @@ use quick_cache::unsync::Cache;
 use crate::key::KeyId;
 use crate::ledger::plan::Row;
 
-/// Maximum number of cached rows in each writer: about 300 bytes each.
+/// The maximum number of cached rows in each writer. A row takes about 300 bytes.
 const KEYS: usize = 1 << 16;
-/// Batches for which a key is read from the database after another server has written it, since that server probably
-/// goes on using it.
+/// The number of batches that read a key from the database, not from the cache, after another server has changed the
+/// key. That server probably goes on using the key.
 const READ_AGAIN: u32 = 64;
-/// A session that was idle this long may have been cut off. A read notices that, and does no harm.
+/// How long after its last use a session counts as alive. A session that was idle for longer may have been cut off.
+/// Then rows are read first, not taken from the cache: if the session is dead, the read notices that and does no harm.
 const AWAKE: Duration = Duration::from_millis(500);
 
 pub(super) struct VersionCache {
@@ -27,7 +29,7 @@ pub(super) struct VersionCache {
 
 struct Cached {
     row: Row,
-    /// Remaining batches that must not use the row.
+    /// The number of further batches that must not use the row.
     invalid: u32,
 }
 
@@ -38,7 +40,7 @@ impl Default for VersionCache {
 }
 
 impl VersionCache {
-    /// Removes the keys that are cached from `keys`, and returns their rows. The keys that are left must be read.
+    /// Returns the cached rows of `keys`, and removes their keys from `keys`. The keys that are left must be read.
     pub(super) fn take(&mut self, keys: &mut HashSet<KeyId>, now: Duration) -> Vec<Row> {
         let mut cached = Vec::new();
         if !self.is_awake(now) {
@@ -80,7 +82,7 @@ impl VersionCache {
         }
     }
 
-    /// Notes that another server has written the key.
+    /// Notes that another server has changed the key, so that the next batches read it.
     pub(super) fn contended(&mut self, id: &KeyId) {
         if let Some(mut known) = self.keys.get_mut(id) {
             known.invalid = READ_AGAIN;

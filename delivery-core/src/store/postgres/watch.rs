@@ -10,7 +10,8 @@ use super::error::store_error;
 use crate::store::StoreError;
 use crate::store::cache::ProductCache;
 
-/// How often to check whether another server has changed a product: the promise is a second.
+/// How often to check whether another server has changed a product. The store promises to notice a change within a
+/// second.
 const WATCH: Duration = Duration::from_millis(500);
 
 /// Clears the cache when another server has changed a product. Runs until it is aborted. While the database does not
@@ -20,7 +21,7 @@ pub(super) async fn watch(sessions: Sessions, cache: Arc<ProductCache>) {
     loop {
         tokio::time::sleep(WATCH).await;
         let Ok(version) = timeout(ACQUIRE, version(&sessions)).await else { continue };
-        // The first check clears the cache too: what was cached before it may be older.
+        // The first check clears the cache too, because products that were cached before it may be outdated.
         if let Ok(version) = version
             && known.replace(version) != Some(version)
         {

@@ -19,22 +19,23 @@ use crate::store::sql::{Done, Statement, Work};
 use crate::store::{Attempt, StoreError};
 use crate::throttle::Throttle;
 
-/// Pause before a database that was unavailable is tried again.
+/// How long a writer pauses before it tries to use a database again that was unavailable.
 pub(super) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
-/// How often to check that the database is durable: a setting that is switched off is noticed within this time.
+/// How often to check that the database is set to keep acknowledged writes after a crash. If such a setting is switched
+/// off, a writer notices it within this time, or with its next batch.
 const SETTINGS_INTERVAL: Duration = Duration::from_secs(5);
-/// The owner of a session that writes, for a share of this server's operations.
+/// A writer. It owns a session that writes, and carries out a share of this server's operations.
 pub(super) struct Writer {
     pub(super) sessions: Sessions,
-    /// A session of the store's own, between two batches. `None` while the server is unavailable, and after a batch
-    /// whose outcome is unknown.
+    /// The store's own session, while no batch uses it. `None` while the server is unavailable, and after a batch whose
+    /// outcome is unknown. Always `None` if the store uses the host application's pool.
     pub(super) session: Option<Session<'static>>,
     pub(super) numbers: Numbers,
     pub(super) versions: VersionCache,
     pub(super) locked: LockedRows,
     /// Whether the last batch found the database unavailable.
     pub(super) is_unavailable: bool,
-    /// Remaining batches for which keys are locked before they are read.
+    /// The number of further batches for which keys are locked before they are read.
     pub(super) lock_first: u32,
     /// When durability was last checked.
     pub(super) looked: Duration,
@@ -54,16 +55,19 @@ impl Writer {
         }
     }
 
-    /// Opens a new session. Forgets what an earlier session learned: a crash may have taken back its block of numbers.
+    /// Opens a new session. Forgets the row numbers and the cached rows of the session before: if the server has
+    /// crashed, it may hand out the same block of numbers again.
     pub(super) async fn connect(&mut self) -> Result<Session<'static>, StoreError> {
         self.numbers = Numbers::default();
         self.versions = VersionCache::default();
         self.sessions.serve().await
     }
 
-    /// Begins a transaction, on a new session if the idle one was cut off: nothing has happened on that one yet.
+    /// Begins a transaction. If the idle session was cut off, begins the transaction on a new session. This is safe,
+    /// because nothing was written on the idle session yet.
     pub(super) async fn begin(&mut self) -> Result<Session<'static>, StoreError> {
-        // The role or the database may have another default, under which concurrent orders do not see each other.
+        // The isolation level is named, because the role or the database may have another default, under which
+        // concurrent orders do not see each other.
         const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
         if let Some(mut session) = self.session.take()
             && matches!(timeout(ACQUIRE, session.execute(BEGIN)).await, Ok(Ok(_)))
@@ -79,14 +83,14 @@ impl Writer {
         Ok(session)
     }
 
-    /// Called after a batch met a lock: finds out which of its keys are locked.
+    /// Finds out which keys of a batch are locked. Called after the batch has met a lock.
     async fn find_locked(&mut self, operations: &[&Operation]) {
         self.locked.suspect(operations.iter().filter_map(|operation| operation.key()));
         self.look_at_locked().await;
     }
 
-    /// Checks now and then that the server still keeps what it acknowledges. Otherwise drops the session, so that
-    /// nothing is committed on that server.
+    /// Checks now and then that the server would still keep acknowledged writes after a crash. If it would not, drops
+    /// the session, so that nothing is committed on that server.
     async fn look_at_durability(&mut self) {
         let now = SystemClock.monotonic();
         if now.saturating_sub(self.looked) < SETTINGS_INTERVAL {
@@ -94,13 +98,13 @@ impl Writer {
         }
         self.looked = now;
         let Some(mut session) = self.session.take() else { return };
-        // Otherwise the next batch fails to connect, with the reason.
+        // If the check fails, the next batch connects again. That fails too, and its error names the reason.
         if let Ok(Ok(true)) = timeout(ACQUIRE, is_durable(&mut session)).await {
             self.session = Some(session);
         }
     }
 
-    /// Asks which of the keys that were locked still are, if it is time to ask.
+    /// Asks the database which of the locked keys are still locked, if it is time to ask again.
     async fn look_at_locked(&mut self) {
         let now = SystemClock.monotonic();
         let Some(keys) = self.locked.due(now) else { return };
@@ -111,9 +115,9 @@ impl Writer {
         let Some(mut session) = session else { return self.locked.forget() };
         match timeout(ACQUIRE, locked::locked(&mut session, &keys)).await {
             Ok(Ok(locked)) => self.locked.keep(locked, now),
-            // The whole table is locked.
+            // The whole table is locked, so all these keys are.
             Ok(Err(StoreError::Conflict { .. })) => self.locked.keep(keys, now),
-            // The next batch finds out what is wrong.
+            // The keys count as free. If something is wrong with the database, the next batch finds out.
             Ok(Err(_)) | Err(_) => return self.locked.forget(),
         }
         if session.is_ours() {
@@ -123,9 +127,10 @@ impl Writer {
         }
     }
 
-    /// Runs a single statement, outside of batches of operations.
+    /// Runs a single statement that is not part of a batch of operations.
     async fn run(&mut self, statement: &Statement<Session<'static>>) -> Result<Done, StoreError> {
-        // An idle session may have been cut off. Nothing has happened on it yet, so a new one can replace it.
+        // An idle session may have been cut off, so it is pinged first. If it does not answer, a new session replaces
+        // it. This is safe, because the statement was not sent yet.
         let idle = match self.session.take() {
             Some(mut session) => matches!(timeout(ACQUIRE, session.ping()).await, Ok(Ok(()))).then_some(session),
             None => None,
@@ -150,7 +155,7 @@ impl Writer {
                 Err(_) => Err(StoreError::Unknown { source: None }),
             },
             Err(error) => {
-                // If this fails, the connection is closed.
+                // If the rollback fails, the connection is closed.
                 let _ = timeout(BATCH, session.roll_back()).await;
                 Err(error)
             }
@@ -175,7 +180,7 @@ impl BatchHandler for Writer {
         after_lock: bool,
     ) -> Result<Vec<Option<Self::Answer>>, StoreError> {
         static REFUSED: Throttle = Throttle::new();
-        // Checked before a batch, since this writer may have been idle for hours.
+        // Checks before the batch, because this writer may have been idle for hours.
         self.look_at_durability().await;
         let operations: Vec<&Operation> = work.iter().filter_map(Work::operation).collect();
         let written =
@@ -185,7 +190,7 @@ impl BatchHandler for Writer {
         }
         let is_unavailable = matches!(written, Err(StoreError::Unavailable { .. } | StoreError::Unknown { .. }));
         let was_unavailable = self.is_unavailable;
-        // A batch without operations has not asked the database.
+        // Without operations, the database was not used, and nothing new is known about it.
         if !operations.is_empty() {
             self.is_unavailable = is_unavailable;
         }
@@ -228,7 +233,8 @@ impl BatchHandler for Writer {
     async fn maintain(&mut self) {
         self.look_at_locked().await;
         if self.is_unavailable {
-            // Waiting operations are then refused together: no storm of sessions on a database that is just starting.
+            // Operations that wait during this pause are refused together. Without the pause, each would open a session
+            // on a database that may be just starting.
             tokio::time::sleep(RECONNECT_DELAY).await;
         }
     }
@@ -239,7 +245,7 @@ impl BatchHandler for Writer {
 
     async fn finish(self) {
         if let Some(session) = self.session {
-            // Acknowledged operations are already committed.
+            // An error does no harm, because acknowledged operations are already committed.
             let _ = timeout(BATCH, session.close()).await;
         }
     }

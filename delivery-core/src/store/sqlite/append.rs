@@ -1,8 +1,10 @@
 //! Appending use records, the most frequent write.
 //!
-//! The rows are parameters of one statement. Passed as JSON in one parameter, each row would be parsed three times,
-//! which took four fifths of the database's time for a use. SQLite has to prepare each statement, so there are
-//! statements only for powers of two; unused rows are null and filtered out.
+//! All rows are written by one statement, in which each value is a parameter. If the rows were JSON in a single
+//! parameter, each row would be parsed three times, which took four fifths of the database's time for a use.
+//!
+//! SQLite has to prepare a statement for each number of rows, so there are statements only for powers of two. The rows
+//! that are left over are null, and the statement filters them out.
 
 use std::sync::LazyLock;
 
@@ -13,7 +15,7 @@ use crate::ledger::plan::NewUse;
 use crate::store::StoreError;
 use crate::store::batch::BATCH;
 
-/// Statements for 1, 2, 4 … rows.
+/// The statements for 1, 2, 4 … rows.
 static STATEMENTS: LazyLock<Vec<String>> = LazyLock::new(|| {
     let sizes = (0..=BATCH.next_power_of_two().ilog2()).map(|power| 1 << power);
     let statement = |rows| {

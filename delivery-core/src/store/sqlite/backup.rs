@@ -1,8 +1,8 @@
 //! Copying a store that may be in use by a server, in another process or in this one.
 //!
-//! SQLite makes the copy from one snapshot of the file (`VACUUM INTO`), which contains everything acknowledged before
-//! the copy began. The server goes on writing meanwhile. Its write-ahead log cannot restart before the copy is made,
-//! and grows with every write.
+//! SQLite makes the copy from one snapshot of the file (`VACUUM INTO`), which contains everything that was acknowledged
+//! before the copy began. The server goes on writing meanwhile. Until the copy is made, the server cannot begin to
+//! overwrite its write-ahead log, so the log grows with every write.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -28,16 +28,19 @@ pub struct Backup {
 
 impl SqliteStore {
     /// Copies the store in the file `from` to the file `to`, also while a server has `from` open. The copy contains
-    /// everything that was acknowledged before the call. It is a single file that can be opened in place of `from`. It
-    /// is made beside `to`, read in full, and only then replaces an older copy at `to`. On Unix only its owner can read
-    /// it. A call that is killed leaves a file `to.new.…` behind.
+    /// everything that was acknowledged before the call. It is a single file that can be opened in place of `from`. On
+    /// Unix only its owner can read it.
     ///
-    /// No database file contains the secrets that keys are signed with: back them up too.
+    /// The copy is first made under another name in the same folder, and is read in full. Only then does it replace an
+    /// older copy at `to`. A call that is killed leaves a file `to.new.…` behind.
+    ///
+    /// The copy does not contain the secrets with which keys are signed, because they are in no database file. Back
+    /// them up too.
     ///
     /// # Errors
     ///
     /// [`SqliteError`] if there is no store in `from`, if `to` is a store in use, or if the copy cannot be written or
-    /// read. A file at `to` is then unchanged, unless only the final sync of its directory failed.
+    /// read. A file at `to` is unchanged then, unless everything succeeded except the final sync of its directory.
     pub async fn back_up(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Backup, SqliteError> {
         back_up(from.as_ref(), to.as_ref()).await
     }
@@ -63,7 +66,8 @@ async fn back_up(from: &Path, to: &Path) -> Result<Backup, SqliteError> {
     })
 }
 
-/// Refuses to replace `from` itself and stores in use: files that are locked or have a log or journal beside them.
+/// Refuses to replace `from` itself, and refuses to replace a store in use. A store is in use if its file is locked, or
+/// if there is a log or a journal next to the file.
 fn refuse_a_store_in_use(from: &Path, to: &Path) -> Result<(), SqliteError> {
     let Ok(there) = to.canonicalize() else { return Ok(()) };
     let is_itself = from.canonicalize().is_ok_and(|from| from == there);

@@ -1,8 +1,8 @@
 //! What the store knows without a query: keys, products, posts, and counts that are not flushed.
 //!
 //! The key cache holds keys exactly as the last commit left them. Only the writer replaces an entry, after its commit.
-//! A reader that misses reads the row and offers it through a placeholder; if the writer has committed a change of that
-//! key in the meantime, the writer's entry stays.
+//! If a reader does not find a key, it adds a placeholder to the cache, reads the row, and puts the row in the place.
+//! If the writer has committed a change of the key in the meantime, the writer's entry stays.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::key::KeyId;
 use crate::ledger::plan::Row;
 use crate::store::cache::{PostCache, ProductCache};
 
-/// Maximum number of cached keys: about 500 bytes each, 130 MB in all.
+/// The maximum number of cached keys. A key takes about 500 bytes, so all take 130 MB.
 const KEYS: usize = 1 << 18;
 
 pub(super) struct Cache {

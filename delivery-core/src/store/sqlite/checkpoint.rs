@@ -1,10 +1,12 @@
 //! Checkpoints: copying the write-ahead log into the file while the writer goes on.
 //!
-//! By default SQLite checkpoints in whichever commit finds a thousand pages in the log, and every caller waits for
-//! thousands of writes and their sync. Here a separate connection copies and syncs while commits go on. Because of
-//! these commits it never catches up entirely, so the writer copies the few remaining pages between two batches, and
-//! its next commit restarts the log. The log stays at a few times [`THRESHOLD`]. It keeps its size on disk, so that a
-//! commit overwrites existing space and need not sync a new file length.
+//! By default SQLite makes a checkpoint in whichever commit finds a thousand pages in the log. Every caller then waits
+//! for thousands of writes and their sync. Here a separate connection copies and syncs while commits go on. Because of
+//! these commits, it never catches up entirely. So the writer itself copies the few remaining pages between two
+//! batches, and its next commit begins to overwrite the log from the start.
+//!
+//! The log does not grow beyond a few times [`THRESHOLD`]. It keeps its size on disk, so that a commit overwrites
+//! existing space and need not sync a new file length.
 
 use std::sync::Arc;
 
@@ -17,25 +19,28 @@ use super::lock::Lock;
 use crate::store::StoreError;
 use crate::store::sql::rows::Columns;
 
-/// Pages in the log at which a checkpoint begins: 8 MiB. A start after a crash reads them in about ten milliseconds.
+/// The number of pages in the log at which a checkpoint begins. They are 8 MiB, which a start after a crash reads in
+/// about ten milliseconds.
 const THRESHOLD: i64 = 2048;
-/// Batches between two checks of the log's size.
+/// The number of batches between two checks of the log's size.
 const CHECK_EVERY: u32 = 64;
-/// Remaining pages that the writer copies itself, which takes some milliseconds.
+/// The maximum number of remaining pages that the writer copies itself. This takes some milliseconds.
 const LEFT_OVER: i64 = THRESHOLD / 4;
-/// Pages in the log at which the writer copies everything: the disk is too slow for a checkpoint beside it to catch up.
+/// The number of pages in the log at which the writer copies everything itself. The disk is then too slow for the
+/// separate connection to catch up.
 const TOO_MANY: i64 = 16 * THRESHOLD;
 
 /// The state of checkpoints: whether one is due or under way.
 #[derive(Default)]
 pub(super) struct Checkpoints {
-    /// Batches since the last check.
+    /// The number of batches since the last check.
     batches: u32,
     under_way: Option<JoinHandle<Result<(), StoreError>>>,
 }
 
 impl Checkpoints {
-    /// Called after each batch: begins a checkpoint that is due, and completes one that has ended beside the writer.
+    /// Called after each batch. Begins a checkpoint on a separate connection if one is due. Once that has ended, copies
+    /// the remaining pages on the writer's connection if they are few, or begins another checkpoint.
     pub(super) async fn maintain(
         &mut self,
         writer: &mut SqliteConnection,

@@ -1,4 +1,5 @@
-//! Sessions for everything that customers do not wait for: the [`sql::session`](crate::store::sql::session) of SQLite.
+//! SQLite's implementation of [`sql::session`](crate::store::sql::session), which serves everything that customers do
+//! not wait for: lists, figures, erasure and the like.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -20,18 +21,18 @@ use crate::store::cache::{PostCache, ProductCache};
 use crate::store::sql::records::FIGURES;
 use crate::store::sql::session::{Database, Dialect, Patience, Row, Session, Stale, Task, Value};
 
-/// Row numbers that one piece of work takes at most.
+/// The maximum number of row numbers that one task may take. They are reserved before the task begins.
 const NUMBERS: i64 = 10_000;
 
 pub(super) struct Cold<'c> {
     connection: &'c mut SqliteConnection,
-    /// The last number taken and the highest that may be taken; `None` for a session that only reads.
+    /// The row number that was taken last, and the highest one that may be taken. `None` for a session that only reads.
     numbers: Option<(&'c mut i64, i64)>,
     stale: Vec<Stale>,
 }
 
 impl<'c> Cold<'c> {
-    /// A session that only reads.
+    /// Returns a session that only reads.
     pub(super) fn reading(connection: &'c mut SqliteConnection) -> Self {
         Self { connection, numbers: None, stale: Vec::new() }
     }
@@ -137,7 +138,7 @@ impl Database for SqliteStore {
 
 async fn read<T>(store: &SqliteStore, limit: Duration, work: impl Task<T>) -> Result<T, StoreError> {
     timely_for(limit, async {
-        // One transaction, and so one snapshot.
+        // All reads of the task are in one transaction, so they see one snapshot.
         let mut snapshot = store.readers.begin().await.map_err(store_error)?;
         work(&mut Cold::reading(&mut snapshot)).await
     })
@@ -145,7 +146,7 @@ async fn read<T>(store: &SqliteStore, limit: Duration, work: impl Task<T>) -> Re
 }
 
 async fn write<T>(writer: &mut Writer, work: impl Task<T>) -> Result<T, StoreError> {
-    // Outside the transaction, so that a rollback does not undo the reservation.
+    // The numbers are reserved outside the transaction, so that a rollback does not undo the reservation.
     writer.reserve(NUMBERS).await?;
     let mut transaction = writer.connection.begin().await.map_err(store_error)?;
     let last = writer.newest + NUMBERS;
@@ -161,7 +162,8 @@ async fn write<T>(writer: &mut Writer, work: impl Task<T>) -> Result<T, StoreErr
                 for id in &keys {
                     writer.cache.keys.remove(id);
                 }
-                // The work is committed, so an error here is not the work's: the keys are read when they are next needed.
+                // The task is already committed, so it must not fail because of an error here. In that case the keys
+                // are read when they are next needed.
                 for row in load::keys(&mut writer.connection, &writer.cache, &keys).await.unwrap_or_default() {
                     writer.cache.keys.insert(row.key.id(), row);
                 }

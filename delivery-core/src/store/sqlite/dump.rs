@@ -1,4 +1,4 @@
-//! Dumping a file, also while a server has it open, and making a file from a dump.
+//! Dumping the store in a database file, also while a server has the file open, and making a database file from a dump.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -21,12 +21,12 @@ use crate::store::dump::{self, Checked, DumpError, Dumped, Kind, Progress, Table
 use crate::store::sql::session::Value;
 
 impl SqliteStore {
-    /// Writes the store in the file `from` to `to` as a [dump](DumpError), also while a server has the file open. Calls
+    /// Writes a [dump](DumpError) of the store in the file `from` to `to`, also while a server has the file open. Calls
     /// `progress` now and then. Returns what was written.
     ///
     /// # Errors
     ///
-    /// [`DumpError`]; what was written to `to` by then is not a complete dump.
+    /// [`DumpError`]. What was written to `to` before the error is not a complete dump.
     pub async fn dump(
         from: impl AsRef<Path>,
         to: impl Write + Send,
@@ -51,14 +51,16 @@ impl SqliteStore {
         Ok(dumped)
     }
 
-    /// Makes the file `to` from the dump in the file `from`. There must be no store at `to`, or an empty one that no
-    /// server has open. The new file is built beside `to` and replaces it once complete: a load that fails or is killed
-    /// has changed nothing and can be repeated. `keyring` has the fingerprints of the secrets that the store will be
-    /// used with. Calls `progress` now and then.
+    /// Makes the database file `to` from the dump in the file `from`. If there is a store at `to`, it must be empty,
+    /// and no server may have it open. The new file is built under another name in the same folder, and is moved to
+    /// `to` once it is complete. So a load that fails or is killed has changed nothing and can be repeated.
+    ///
+    /// `keyring` contains the fingerprints of the secrets with which the store will be used. Calls `progress` now and
+    /// then.
     ///
     /// # Errors
     ///
-    /// [`DumpError`]; nothing was changed.
+    /// [`DumpError`]. Nothing was changed.
     pub async fn load(
         from: impl AsRef<Path>,
         to: impl AsRef<Path>,
@@ -68,14 +70,15 @@ impl SqliteStore {
         let (to, mut progress) = (to.as_ref(), progress);
         let checked = dump::check(from.as_ref(), keyring, &mut progress)?;
         let was_there = to.exists();
-        // Held until the new file is in place, so that no server opens the store meanwhile.
+        // The lock is held until the new file is in place, so that no server opens the store meanwhile.
         let lock = Lock::take(to).await?;
-        // Follows a symbolic link.
+        // If `to` is a symbolic link, the file to which it leads is replaced, not the link.
         let to = to.canonicalize().unwrap_or_else(|_| to.to_owned());
         let loaded = put(checked, &to, keyring, progress).await;
         if loaded.is_err() {
             let _ = fs::remove_file(beside(&to));
-            // Taking the lock created this file. It stays if somebody else has made a store of it.
+            // Taking the lock has created an empty file at `to`. It is removed, unless somebody else has made a store
+            // of it.
             if !was_there && to.metadata().is_ok_and(|file| file.len() == 0) {
                 let _ = fs::remove_file(&to);
             }
@@ -94,10 +97,11 @@ async fn put(
 ) -> Result<Dumped, DumpError> {
     let new = beside(to);
     refuse_a_store(to).await?;
-    // Left by a load that was killed.
+    // A load that was killed may have left this file.
     let _ = fs::remove_file(&new);
     let loaded = fill(checked, &new, keyring, progress).await?;
-    // SQLite would apply the log that a killed process left for the old, empty store to the new file.
+    // A process that was killed may have left the log of an old, empty store. SQLite would apply this log to the new
+    // file.
     for end in ["-wal", "-shm"] {
         let _ = fs::remove_file(with_end(to, end));
     }
@@ -108,7 +112,9 @@ async fn put(
     Ok(loaded)
 }
 
-/// Keys with their counts: that of the newest use above the watermark, or else the flushed one.
+/// Creates a view of the keys with their counts of uses. Uses up to the watermark are flushed, which means that they
+/// are counted in `delivery_count`. If a key has newer uses, its count is in the newest of them; otherwise it is the
+/// flushed count.
 const COUNTED: &str = "\
     CREATE TEMP TABLE delivery_newest AS SELECT key, max(number) AS number, used FROM main.delivery_use \
         WHERE number > (SELECT number FROM main.delivery_watermark) GROUP BY key; \
@@ -139,9 +145,10 @@ async fn fill(
     secrets: &[Fingerprint],
     progress: impl FnMut(Progress) + Send,
 ) -> Result<Dumped, DumpError> {
-    // A key may refer to a use that was pruned or to a product that was deleted: their numbers must not be reused. The row
-    // numbers of tables that are listed by time have such a number in their lower 30 bits. The latest row need not have the
-    // greatest, because clocks are set back.
+    // Makes sure that new rows do not get numbers that are in use or that keys refer to. A key may refer to a use that
+    // was pruned or to a product that was deleted. Tables that are listed by time have row numbers with the time in
+    // their upper bits, and a number like those of other rows in their lower 30 bits. The latest row need not have the
+    // greatest number there, because clocks are set back.
     const NUMBERS: [&str; 4] = [
         "UPDATE delivery_watermark SET number = max((SELECT coalesce(max(number), 0) FROM delivery_use), \
             (SELECT coalesce(max(last_use), 0) FROM delivery_count))",
@@ -157,7 +164,7 @@ async fn fill(
     ];
     let failed = |source| SqliteError::while_opening(new.to_owned(), source);
     make(new).map_err(|source| SqliteError::Other { path: new.to_owned(), source: Box::new(source) })?;
-    // Nobody else sees the file before it is complete and synced, so it needs no rollback journal.
+    // The file needs no rollback journal, because nobody else sees it before it is complete and synced.
     let options = SqliteConnectOptions::new().filename(new).disable_statement_logging();
     let options = options.pragma("journal_mode", "OFF").pragma("synchronous", "OFF").pragma("cache_size", "-200000");
     let mut connection = options.connect().await.map_err(failed)?;
@@ -188,7 +195,7 @@ impl Target for Filling<'_> {
             WHERE value->>1 > 0 OR value->>2 IS NOT NULL";
         const EXHAUSTED: &str = "UPDATE delivery_key SET exhausted = 1 WHERE number IN \
             (SELECT value->>0 FROM json_each(?) WHERE value->>3 >= 0 AND value->>1 >= value->>3)";
-        // SQLite keeps the counts in a table of their own.
+        // In SQLite the counts are not in `delivery_key`, but in a table of their own.
         let is_count = |column: &str| table.name == "delivery_key" && matches!(column, "used" | "last_use");
         let columns = table.columns.iter().enumerate().filter(|(_, (_, column, _))| !is_count(column));
         let (names, values): (Vec<&str>, Vec<String>) = columns
@@ -220,7 +227,7 @@ impl Target for Filling<'_> {
     }
 }
 
-/// A value in the JSON form that SQLite reads.
+/// A value that serializes to JSON in the form that the SQL statements here read. Bytes are hexadecimal text.
 struct Cell<'v>(&'v Value);
 
 impl Serialize for Cell<'_> {

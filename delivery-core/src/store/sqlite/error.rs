@@ -63,7 +63,8 @@ pub enum SqliteError {
         /// The file.
         path: PathBuf,
     },
-    /// The copy could not be made. An older copy is still there, unless only the final sync of its directory failed.
+    /// The copy could not be made. An older copy at the same place is unchanged, unless everything succeeded except the
+    /// final sync of its directory.
     #[error("the copy {} cannot be made", path.display())]
     Backup {
         /// The file of the copy.
@@ -101,12 +102,12 @@ pub enum SqliteError {
 }
 
 impl SqliteError {
-    /// Converts an error of opening `path`.
+    /// Converts an error that occurred while the file at `path` was opened.
     pub(super) fn while_opening(path: PathBuf, source: sqlx::Error) -> Self {
         match primary_code(&source) {
             // SQLITE_BUSY
             Some(5) => Self::InUse { path },
-            // SQLITE_PERM, SQLITE_READONLY, SQLITE_CANTOPEN: the directory is known to exist.
+            // SQLITE_PERM, SQLITE_READONLY, SQLITE_CANTOPEN. The directory exists: that was checked before.
             Some(3 | 8 | 14) => Self::ReadOnly { path, source: Box::new(source) },
             // SQLITE_CORRUPT, SQLITE_NOTADB
             Some(11 | 26) => Self::NotADatabase { path, source },
@@ -115,7 +116,7 @@ impl SqliteError {
         }
     }
 
-    /// Converts an error of migrating `path`.
+    /// Converts an error that occurred while the file at `path` was migrated.
     pub(super) fn while_migrating(path: PathBuf, error: MigrateError) -> Self {
         match error {
             MigrateError::VersionMissing(step) | MigrateError::VersionTooNew(step, _) => {
@@ -131,8 +132,8 @@ impl SqliteError {
 
 /// Converts an error that occurred while the store was in use.
 ///
-/// Errors of the file, the disk or the machine may pass: [`StoreError::Unavailable`]. Errors of a statement or a row do
-/// not.
+/// An error of the file, the disk or the machine may pass, so it is [`StoreError::Unavailable`] or
+/// [`StoreError::Full`]. An error of a statement or a row does not pass by itself.
 pub(super) fn store_error(error: sqlx::Error) -> StoreError {
     match primary_code(&error) {
         // SQLITE_ERROR, SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_RANGE

@@ -1,9 +1,12 @@
 //! Flushing: writing pending counts to `delivery_count`, many at a time.
 //!
-//! A counted use appends one row when it happens. Once there are many such rows, a pass writes the pending counts in
-//! the order of their keys, one chunk between two batches. A chunk is an idempotent upsert: of two counts of a key, the
-//! one with the later use stays. When the pass ends, the watermark moves to the row number that was the newest when the
-//! pass began. A crash in the middle repeats the pass: recovery reads the newest use of each key above the watermark.
+//! Each counted use appends one row to `delivery_use` when it happens. Once there are many such rows, a *pass* writes
+//! the pending counts in the order of their keys, one chunk between two batches. Writing a chunk again does no harm: of
+//! two counts of a key, the one with the later use stays. When the pass ends, the watermark moves to the row number
+//! that was the newest when the pass began. All uses up to the watermark are flushed.
+//!
+//! After a crash in the middle of a pass, recovery reads the newest use of each key above the watermark, and the pass
+//! is repeated.
 
 use std::collections::HashMap;
 
@@ -17,21 +20,26 @@ use super::writer::{Pass, Writer};
 use crate::store::StoreError;
 use crate::store::sql::rows::Columns;
 
-/// Uses after which a pass begins. With ten million keys, each page that a pass writes then takes about four counts. A
-/// start after a crash reads the uses of at most two passes, in about a tenth of a second.
+/// The number of uses after which a pass begins. With ten million keys, a pass then writes about four counts to each
+/// page that it changes. After a crash, the next start reads the uses of at most two passes, which takes about a tenth
+/// of a second.
 pub(super) const PASS_THRESHOLD: usize = 1 << 17;
-/// Smallest number of keys in a chunk while commits wait: some milliseconds.
+/// The minimum number of keys in a chunk that is written between two batches. Commits wait for it, for some
+/// milliseconds.
 const CHUNK: usize = 1024;
-/// Uses since the last chunk after which the next one is due.
+/// The number of uses after a chunk, after which the next chunk is due.
 const PACE: usize = CHUNK / 2;
-/// Keys flushed for each use since the last chunk, so that a pass ends long before the next one should begin.
+/// The number of keys that a chunk flushes for each use since the last chunk. With two, a pass ends long before the
+/// next one should begin.
 const AHEAD: usize = 2;
-/// Keys in a chunk when everything is flushed and nobody waits.
+/// The number of keys in a chunk when everything is flushed at the end, and no commit waits.
 const ALL: usize = 16 * 1024;
 
-/// Loads the counts that are not flushed, at the start or after a lost connection. Returns the state before a pass.
+/// Loads the counts that are not flushed, at the start or after a lost connection. Returns the state in which no pass
+/// has begun.
 pub(super) async fn recover(connection: &mut SqliteConnection, cache: &Cache) -> Result<Pass, StoreError> {
-    // One JSON text: a result row per key would take ten times as long. SQLite takes `used` from the row of max().
+    // The result is one JSON text, because a result row for each key would take ten times as long. SQLite takes `used`
+    // from the row that has the `max(number)`.
     const COUNTS: &str = "SELECT json_group_array(json_array(key, used, last_use, uses)) AS counts FROM ( \
         SELECT key, used, max(number) AS last_use, count(*) AS uses FROM delivery_use \
         WHERE number > (SELECT number FROM delivery_watermark) GROUP BY key)";
@@ -44,13 +52,14 @@ pub(super) async fn recover(connection: &mut SqliteConnection, cache: &Cache) ->
     Ok(Pass::recovered(waiting))
 }
 
-/// Called after each batch: begins a pass once `at` uses wait, and writes the next chunk when it is due.
+/// Called after each batch. Begins a pass if at least `at` uses are waiting, and writes the next chunk if it is due.
 pub(super) async fn maintain(writer: &mut Writer, at: usize) -> Result<(), StoreError> {
     if writer.pass.until.is_none() {
         if writer.pass.waiting < at {
             return Ok(());
         }
-        // Sorting takes milliseconds: lets the callers whose uses are committed get their answers first.
+        // Beginning a pass sorts the counts, which takes milliseconds. Before that, the callers whose uses are
+        // committed get their answers.
         tokio::task::yield_now().await;
         let newest = writer.newest;
         writer.pass.begin(&writer.cache, newest);
@@ -75,7 +84,8 @@ pub(super) async fn all(writer: &mut Writer) -> Result<(), StoreError> {
     }
 }
 
-/// Flushes a chunk of at most `most` keys. Returns true, without flushing, once the watermark has reached `until`.
+/// Flushes the uses up to number `until`, one chunk of at most `most` keys in each call. Returns false after a chunk.
+/// Returns true, without flushing, once the watermark has reached `until`.
 pub(super) async fn drain(writer: &mut Writer, until: i64, most: usize) -> Result<bool, StoreError> {
     if watermark(&mut writer.connection).await? >= until {
         return Ok(true);
@@ -88,7 +98,8 @@ pub(super) async fn drain(writer: &mut Writer, until: i64, most: usize) -> Resul
     Ok(false)
 }
 
-/// Writes the next keys of the current pass, at most `most`; moves the watermark when the pass ends.
+/// Writes the counts of the next keys of the current pass, at most `most`. If these are the last, moves the watermark
+/// and ends the pass.
 async fn chunk(writer: &mut Writer, most: usize) -> Result<(), StoreError> {
     const UPSERT: &str = "INSERT INTO delivery_count (key, used, last_use) \
         SELECT value->>0, value->>1, value->>2 FROM json_each(?) WHERE true \
@@ -106,7 +117,7 @@ async fn chunk(writer: &mut Writer, most: usize) -> Result<(), StoreError> {
     pass.counts.truncate(left);
     pass.uses = 0;
     if left == 0 {
-        // Not in one transaction with the upsert: a crash between them only repeats the pass.
+        // This need not be in one transaction with the upsert, because a crash between them only repeats the pass.
         let to = sqlx::query(MOVE).bind(pass.until);
         to.execute(&mut writer.connection).await.map_err(store_error)?;
         pass.until = None;

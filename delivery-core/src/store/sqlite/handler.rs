@@ -1,4 +1,5 @@
-//! What the [`Writer`] does with a batch: it loads, plans and persists it, and then publishes it to the caches.
+//! Committing a batch: the [`Writer`] loads the rows that the batch needs, plans the batch, persists the planned rows,
+//! and then publishes them to the caches.
 
 use std::sync::Arc;
 
@@ -34,7 +35,8 @@ impl Writer {
         let mut writer =
             Self { connection, cache, newest, reserved, pass, prune_until, is_lost, options, checkpoints, lock };
         match messages::end_leases(&mut writer.connection).await {
-            // A full disk can still be read, and the leases then end by themselves.
+            // If the disk is full, the store can still be read. The leases then end by themselves, when their time is
+            // over.
             Err(StoreError::Full { .. }) => tracing::warn!("no space is left on the disk: nothing can be sold or sent"),
             ended => ended?,
         }
@@ -42,7 +44,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Continues on a new connection: the state of the old one is unknown.
+    /// Continues on a new connection, because the state of the old one is unknown.
     async fn reconnect(&mut self) -> Result<(), StoreError> {
         self.connection = self.options.connect().await.map_err(store_error)?;
         self.recover().await?;
@@ -69,8 +71,9 @@ impl Writer {
         let needs = needs(operations.iter().copied());
         let wanted = operations.iter().map(|operation| operation.numbers()).sum();
         let mut numbers = Numbers::block(self.newest + 1, wanted);
-        // Assumes that a single order is new, without looking it up. If it is not, the primary key of the purchases
-        // refuses the batch, and nothing has changed.
+        // If the batch has a single order, assumes that the order is new, without looking it up. If the order already
+        // has a key, the primary key of the table of purchases refuses the batch. Nothing has changed then, and the
+        // batch is planned again below, with the purchase.
         let mut refused = None;
         if needs.purchases.len() == 1 {
             let planned = self.plan(operations, &needs, false, &mut numbers).await?;
@@ -83,7 +86,8 @@ impl Writer {
         }
         let planned = self.plan(operations, &needs, true, &mut numbers).await?;
         match refused {
-            // An order that already has a key can be answered even while nothing can be written.
+            // Nothing could be written just now. If the new plan writes nothing, because the order already has a key,
+            // it can be answered nevertheless.
             Some(error @ (StoreError::Unavailable { .. } | StoreError::Full { .. })) if !planned.writes.is_empty() => {
                 return Err(error);
             }
@@ -93,7 +97,8 @@ impl Writer {
         Ok(self.publish(planned, numbers.newest()))
     }
 
-    /// Plans the operations on cached or loaded rows. Loads the existing purchases only if `purchases` is true.
+    /// Plans the operations with rows from the cache or, if they are not cached, from the file. Loads the existing
+    /// purchases only if `purchases` is true.
     async fn plan(
         &mut self,
         operations: &[&Operation],
@@ -102,7 +107,8 @@ impl Writer {
         numbers: &mut Numbers,
     ) -> Result<Plan, StoreError> {
         let (mut loaded, mut missing) = (Loaded::absent(needs), Vec::new());
-        // A sale made by hand has no purchase: whether an earlier attempt has made it is known from its key.
+        // A sale that was made by hand has no purchase. So its key is looked up: if the key exists, an earlier attempt
+        // has made the sale.
         let by_hand = operations.iter().filter_map(|operation| match operation {
             Operation::Issue(sale) if sale.key.order.is_none() => Some(&sale.key.id),
             _ => None,
@@ -129,7 +135,7 @@ impl Writer {
         plan(operations.iter().copied(), loaded, numbers)
     }
 
-    /// Loads the rows that loaded rows refer to, until none is missing.
+    /// Loads the rows to which the loaded rows refer, and the rows to which these refer in turn, until none is missing.
     async fn follow(&mut self, loaded: &mut Loaded) -> Result<(), StoreError> {
         loop {
             let missing = loaded.missing();
@@ -166,7 +172,7 @@ impl Writer {
     fn publish(&mut self, planned: Plan, newest: i64) -> Vec<Option<Answer>> {
         self.newest = newest;
         let Writes { keys, uses, .. } = &planned.writes;
-        // Uses are in the order of their numbers, so a key's newest count stays.
+        // Uses are in the order of their numbers. If a key has several, its newest count is inserted last, and stays.
         let count = |used: u64, last_use| Count { used, last_use };
         self.cache.pending.extend(uses.iter().map(|used| (used.key, count(used.used, used.number))));
         self.pass.pace(uses.len());

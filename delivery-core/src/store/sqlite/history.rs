@@ -11,14 +11,15 @@ use crate::store::sql::rows::Columns;
 use crate::store::sql::statements::{self, BEFORE, CHAIN, limit};
 use crate::store::{Page, StoreError, Use, UseId, page_size};
 
-/// Use numbers that a prune looks at in one commit.
+/// The number of use numbers that a prune looks at in one commit. Customers' operations wait for this commit.
 const PRUNE: i64 = 10_000;
-/// The `from` with which a prune continues while it still has to flush.
+/// The value of `from` with which [`prune`] is called again while it still has to flush counts.
 const FLUSHING: i64 = -1;
-/// Keys flushed in one commit while a prune waits.
+/// The number of keys whose counts are flushed in one commit before a prune may delete.
 const FLUSH: usize = 4096;
 
-/// Returns a page of a key's uses by following their chain, from use number `newest` on.
+/// Returns a page of a key's uses, newest first. Each use names the use before it, so the page is read by following
+/// this chain, from use number `newest` on.
 pub(super) async fn history(
     readers: &SqlitePool,
     newest: Option<i64>,
@@ -29,17 +30,18 @@ pub(super) async fn history(
     statements::history_page(&chain.fetch_all(readers).await.map_err(store_error)?, size)
 }
 
-/// Returns the number of the use before `before` of the same key.
+/// Returns the number of the use that a key had before the use `before`.
 pub(super) async fn previous_use(readers: &SqlitePool, id: KeyId, before: UseId) -> Result<Option<i64>, StoreError> {
     let previous = sqlx::query_scalar(BEFORE).bind(before.get()).bind(id.as_bytes().as_slice());
     Ok(previous.fetch_optional(readers).await.map_err(store_error)?.flatten())
 }
 
-/// Deletes the uses made before `before` among the next [`PRUNE`] numbers, from number `from` on. Returns how many it
-/// deleted and the `from` of the next call.
+/// Looks at the next [`PRUNE`] use numbers, from number `from` on, and deletes the uses that were made before `before`.
+/// Returns how many it deleted, and the `from` of the next call, or `None` after the last part.
 ///
-/// Only flushed uses may be deleted: the others are the redo log. If some of these others are old, the first calls only
-/// flush, a chunk each, until everything that was there at the first call (`from` 0) is flushed.
+/// Only flushed uses may be deleted, because the counts of the other uses are stored nowhere else. If some uses that
+/// are not flushed are old enough to be deleted, the first calls only flush, one chunk each. They end when all uses are
+/// flushed that existed at the first call, which has the `from` 0.
 pub(super) async fn prune(
     writer: &mut Writer,
     before: DateTime<Utc>,

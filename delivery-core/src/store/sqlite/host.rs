@@ -21,7 +21,8 @@ use crate::ledger::plan::{Loaded, Numbers};
 use crate::ledger::{Answer, Issue, NewSale, Operation};
 use crate::store::StoreError;
 
-/// How long a transaction of the host application may take. All other writes wait for it, at most five seconds.
+/// How long a transaction of the host application may take. All other writes wait for it, and are refused after five
+/// seconds.
 const LONGEST: Duration = Duration::from_secs(4);
 
 /// A transaction of the host application: a connection that also [issues](Self::issue) keys.
@@ -29,18 +30,21 @@ const LONGEST: Duration = Duration::from_secs(4);
 pub struct SqliteTransaction<'t> {
     connection: &'t mut SqliteConnection,
     cache: &'t Cache,
-    /// The highest row number in use, those of this transaction included.
+    /// The highest row number in use, including the numbers that this transaction has used.
     newest: &'t mut i64,
 }
 
 impl SqliteStore {
-    /// Runs `work` in a transaction on the connection that writes. The host application's tables in the same file and
-    /// the keys are committed together if `work` returns `Ok`; otherwise everything is rolled back.
+    /// Runs `work` in a transaction on the connection that writes. If `work` returns `Ok`, its changes to the host
+    /// application's tables in the same file are committed, together with the keys that it has issued. Otherwise
+    /// everything is rolled back.
     ///
-    /// Nothing else is written meanwhile, so `work` should execute its statements and return. After four seconds it is
-    /// rolled back. `work` must not call the store or the service, which would wait for it; [prepare the
-    /// sale](crate::Delivery::prepare) before. It must not end the transaction; a transaction that it
-    /// [begins](sqlx::Connection::begin) inside is a savepoint.
+    /// Nothing else is written while `work` runs, so it should execute its statements and return. After four seconds
+    /// its transaction is rolled back.
+    ///
+    /// `work` must not call the store or the service, because they would wait for `work` to end. [Prepare the
+    /// sale](crate::Delivery::prepare) before the transaction. `work` must not end the transaction. If it
+    /// [begins](sqlx::Connection::begin) another transaction inside, that is a savepoint.
     ///
     /// ```no_run
     /// # async fn example(
@@ -61,11 +65,11 @@ impl SqliteStore {
     /// # Errors
     ///
     /// The error that `work` returns, or a [`StoreError`] if the transaction could not begin or be committed. Nothing
-    /// was written then, except possibly with [`StoreError::Unknown`].
+    /// was written after an error, except possibly after [`StoreError::Unknown`].
     ///
     /// # Panics
     ///
-    /// If `work` panics. Its transaction is rolled back, and the store goes on.
+    /// If `work` panics. Its transaction is rolled back, and the store can still be used.
     pub async fn transaction<T, E, F>(&self, work: F) -> Result<T, E>
     where
         T: Send + 'static,
@@ -80,7 +84,8 @@ impl SqliteStore {
     }
 }
 
-/// Row numbers reserved for a transaction, more than it can use before it is cut off.
+/// The number of row numbers that are reserved for a transaction. It is more than a transaction can use within its time
+/// limit.
 const MOST_NUMBERS: i64 = 10_000_000;
 
 /// The result of the host application's work, or the payload of its panic.
@@ -94,8 +99,8 @@ where
     if ended.is_err() {
         writer.is_lost |= !rolled_back(&mut writer.connection).await;
     }
-    // SQLite ends a transaction by itself when the disk is full, for example. The driver then still takes it for open,
-    // and only another connection can begin a new one.
+    // SQLite ends a transaction by itself in some cases, for example when the disk is full. The driver does not notice,
+    // and cannot begin a new transaction on this connection. So the next batch opens another connection.
     writer.is_lost |= writer.connection.is_in_transaction();
     ended
 }
@@ -119,23 +124,25 @@ where
         return Ok(worked);
     }
     if let Err(error) = transaction.commit().await {
-        // If the host application has ended the transaction itself, the outcome is unknown: the rows are read again.
+        // If the host application has ended the transaction itself, its outcome is unknown. The next batch then opens
+        // another connection, and reads the rows again.
         writer.is_lost = has_ended(&error) || !rolled_back(&mut writer.connection).await;
         let error = store_error(error);
         return Err(if writer.is_lost { StoreError::unknown(error) } else { error });
     }
-    // No key goes into the cache: the host application may have rolled back to a savepoint before it was issued.
+    // The issued keys are not added to the cache, because the host application may have undone some of them by rolling
+    // back to a savepoint.
     writer.newest = numbers;
     Ok(worked)
 }
 
 impl SqliteTransaction<'_> {
-    /// Issues a key inside the transaction. For an order that already has a key, returns that key.
+    /// Issues a key inside the transaction. If the order already has a key, returns that key.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if nothing was written. The transaction goes on, unless SQLite has ended it, for example because
-    /// the disk is [full](StoreError::Full).
+    /// [`StoreError`]. No key was issued then. The transaction can go on, unless SQLite has ended it, for example
+    /// because the disk is [full](StoreError::Full).
     pub async fn issue(&mut self, sale: &NewSale) -> Result<Issue, StoreError> {
         let Self { connection, cache, newest } = self;
         let operation = Operation::Issue(Box::new(sale.clone()));

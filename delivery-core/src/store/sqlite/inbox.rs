@@ -1,4 +1,5 @@
-//! Platform events, deals, references and customers: loading them, and the rows that `batch.sql` writes.
+//! The inbox: platform events, and what they write besides keys: deals, references and customers. This module loads
+//! their rows, and prepares the rows that `batch.sql` writes.
 
 use std::collections::HashSet;
 
@@ -69,7 +70,8 @@ pub(super) async fn deals(
     Ok(loaded)
 }
 
-/// Returns a batch's parameter `inbox`, which has its requests too, or `None` if there is nothing to write.
+/// Returns the parameter `inbox` for the statement of a batch in `batch.sql`. It contains what platform events write
+/// besides keys, and the requests that may be repeated. Returns `None` if there is nothing to write.
 pub(super) fn rows(writes: &InboxWrites, requests: &[RequestRow]) -> Result<Option<String>, StoreError> {
     #[derive(Serialize)]
     struct Rows<E, D, R, C, A, Q> {

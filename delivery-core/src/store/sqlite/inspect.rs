@@ -1,4 +1,4 @@
-//! Inspecting a file, also while a server has it open. Nothing of the store changes.
+//! Inspecting a file without changing its store, also while a server has the file open.
 
 use std::path::Path;
 use std::time::Duration;
@@ -43,15 +43,15 @@ async fn inspect(path: &Path, secrets: &[Fingerprint]) -> Result<Inspection, Sql
     Ok(inspection)
 }
 
-/// Returns options that read the file without creating files beside it. A `-wal` file means that a program has it open
-/// for writing, so the file is then not treated as immutable.
+/// Returns options for reading the file at `path` without creating other files next to it. If there is a `-wal` file, a
+/// program has the file open for writing, so the file is not treated as immutable.
 fn untouched(path: &Path) -> SqliteConnectOptions {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     reading(path).immutable(!Path::new(&log).exists())
 }
 
-/// Returns options that read a file which a server may be writing.
+/// Returns options for reading a file that a server may be writing at the same time.
 pub(super) fn reading(path: &Path) -> SqliteConnectOptions {
     let options = SqliteConnectOptions::new().filename(path).read_only(true).create_if_missing(false);
     options.busy_timeout(Duration::from_secs(5)).disable_statement_logging()

@@ -1,4 +1,4 @@
-//! Rows as one parameter of a statement.
+//! JSON text, in which many rows are one parameter of a statement.
 
 use crate::store::StoreError;
 

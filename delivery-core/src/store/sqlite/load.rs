@@ -1,4 +1,5 @@
-//! Loading keys that are not cached. Keys requested while a query runs are loaded together by the next one.
+//! Loading keys that are not cached. While a query runs, further requests wait, and the next query loads all their keys
+//! together.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::store::batch::{BatchHandler, BatchQueue};
 use crate::store::sql::rows;
 use crate::store::{Attempt, StoreError};
 
-/// Two loaders, each for half of the keys, so that reads of pages that are not in memory overlap.
+/// Two loaders, each for half of the keys. If both have to read from the disk, they do so at the same time.
 #[derive(Clone)]
 pub(super) struct Loaders([BatchQueue<KeyId, Option<Row>>; 2]);
 
@@ -29,7 +30,8 @@ impl Loaders {
         (Self([first, second]), [first_end, second_end])
     }
 
-    /// Loads a key that was not cached a moment ago.
+    /// Returns the row of a key that was not cached a moment ago. Loads the row and adds it to the cache, unless it is
+    /// cached by now.
     pub(super) async fn load(&self, cache: &Cache, id: KeyId) -> Result<Option<Row>, StoreError> {
         let place = match cache.keys.get_value_or_guard_async(&id).await {
             Ok(row) => return Ok(Some(row)),
@@ -40,7 +42,7 @@ impl Loaders {
         let Some(row) = loader.submit(id).await? else { return Ok(None) };
         match place.insert(row.clone()) {
             Ok(()) => Ok(Some(row)),
-            // The writer has changed the key in the meantime: its entry is newer.
+            // The writer has changed the key in the meantime, so the row in the cache is newer.
             Err(_) => Ok(Some(cache.keys.get(&id).unwrap_or(row))),
         }
     }
@@ -49,7 +51,7 @@ impl Loaders {
 struct Loader {
     options: SqliteConnectOptions,
     cache: Arc<Cache>,
-    /// `None` before the first query and after one that failed.
+    /// `None` before the first query, and after a query that failed.
     connection: Option<SqliteConnection>,
 }
 
@@ -78,7 +80,7 @@ impl BatchHandler for Loader {
     }
 }
 
-/// Loads the rows of the keys that exist, with their newest counts.
+/// Loads the rows of the keys with these ids, with their newest counts. A key that does not exist is left out.
 pub(super) async fn keys(
     connection: &mut SqliteConnection,
     cache: &Cache,

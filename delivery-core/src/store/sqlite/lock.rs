@@ -1,9 +1,11 @@
-//! The lock that gives one process, and one store in it, a database file.
+//! The lock on a database file, which ensures that only one process, and only one store in that process, uses the file.
 //!
-//! On Unix the lock is on the file itself (`flock`, which SQLite does not use), so neither another name of the file nor
-//! deleting a lock file gets around it. POSIX has a trap here: when a process closes *any* descriptor of a file, it
-//! loses the locks that SQLite holds on that file. So a file that this process already has open is recognised by device
-//! and inode without opening it, and [`Lock`] is dropped last.
+//! On Unix the lock is on the database file itself (`flock`, which SQLite does not use). So neither another name of the
+//! file nor the deletion of a lock file gets around the lock.
+//!
+//! POSIX has a trap here: when a process closes *any* descriptor of a file, it loses the locks that SQLite holds on
+//! that file. So a file that this process already has open is not opened again; it is recognised by its device and
+//! inode. And a [`Lock`] is dropped only after SQLite has closed the file.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
@@ -11,8 +13,9 @@ use std::time::Duration;
 
 use super::SqliteError;
 
-/// How often a held lock is tried again, and after what pause. A program that this process is starting has copies of
-/// all descriptors between `fork` and `exec`, and so holds the lock of a store that was closed in the meantime.
+/// How often a lock that somebody holds is tried again, with a [`PAUSE`] between two tries. A lock may be held for a
+/// moment although its store is closed. When this process starts another program, that program has copies of all
+/// descriptors between `fork` and `exec`, and holds the lock with them.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(25);
 
@@ -30,7 +33,7 @@ impl Lock {
     pub(super) async fn take(path: &Path) -> Result<Self, SqliteError> {
         for _ in 0..TRIES {
             let lock = Self::take_once(path).await?;
-            // The file may have been replaced while this waited for the lock.
+            // The file may have been replaced while this call waited for the lock.
             if lock.is_at(path) {
                 return Ok(lock);
             }
@@ -88,7 +91,8 @@ fn open(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)
 }
 
-/// Opens a lock file beside the database file: on other systems a lock on the file itself would keep SQLite out too.
+/// Opens a lock file next to the database file. On systems other than Unix, a lock on the database file itself would
+/// keep SQLite out too.
 #[cfg(not(unix))]
 fn open(path: &Path) -> std::io::Result<File> {
     let mut beside = path.as_os_str().to_owned();
@@ -106,17 +110,17 @@ mod claim {
 
     use super::super::SqliteError;
 
-    /// Device and inode.
+    /// The device and the inode of a file, which identify it.
     type Identity = (u64, u64);
 
     static OPEN: Mutex<BTreeSet<Identity>> = Mutex::new(BTreeSet::new());
 
-    /// A file that this process has open; dropping the claim releases it.
+    /// A record that this process has a file open. Dropping it removes the record.
     #[derive(Debug)]
     pub(super) struct Claim(Identity);
 
     impl Claim {
-        /// Claims the file at `path`; returns `None` if it does not exist yet.
+        /// Records that this process has the file at `path` open. Returns `None` if the file does not exist yet.
         pub(super) fn of_existing(path: &Path) -> Result<Option<Self>, SqliteError> {
             fs::metadata(path).ok().map(|metadata| Self::new(&metadata, path)).transpose()
         }

@@ -12,7 +12,8 @@ use crate::store::{Attempt, StoreError};
 /// A queue of requests, each an e-mail address and a time in milliseconds.
 pub(super) type Asks = BatchQueue<(String, i64), ()>;
 
-/// Starts a queue that commits all waiting requests at once, so that a sale waits for one commit, not for many.
+/// Starts a queue that commits all waiting requests at once. So a sale that comes after many requests waits for one
+/// commit, not for many.
 pub(super) fn gather(writer: WorkQueue<Writer>) -> (Asks, oneshot::Receiver<()>) {
     BatchQueue::start(Gathering(writer))
 }

@@ -1,5 +1,5 @@
-//! The message queue in SQL. A lease is a due time in the future and a fencing token. Each claim of a message
-//! increments its token, and only the lease with the newest token completes the message (in `batch.sql`).
+//! The message queue in SQL. Leasing a message sets its due time to the end of the lease, and increments its fencing
+//! token. Only the lease with the newest token can complete the message (in `batch.sql`).
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sqlx::SqlitePool;
@@ -16,8 +16,9 @@ use crate::store::sql::rows::{self, Columns};
 use crate::store::sql::statements::{self, FAILED, limit};
 use crate::store::{LONGEST_LEASE, MAX_RETRY_DELAY, StoreError};
 
-/// Leases messages that are due. Nobody else writes between the two statements. The limit is a sum because SQLite looks
-/// at a bare parameter when it plans a statement, and would plan it anew for each value.
+/// Leases messages that are due. No transaction is necessary, because nobody else writes between the two statements.
+/// The limit in the SQL is a sum, `?4 + 0`. SQLite looks at a bare parameter when it plans a statement, and would plan
+/// the statement again for each value.
 pub(super) async fn claim(
     writer: &mut Writer,
     (now, lease_until): (DateTime<Utc>, DateTime<Utc>),
@@ -46,7 +47,7 @@ pub(super) async fn claim(
     for row in &found {
         match message(row, &pending) {
             Ok(message) => messages.push(message),
-            // An unreadable message fails, so that it does not block the others for ever.
+            // A message that cannot be read is marked as failed, so that it does not block the others for ever.
             Err(error) => {
                 tracing::error!(error = &error as &dyn std::error::Error, "a message cannot be read, and has failed");
                 let fail = sqlx::query(FAIL).bind(now.timestamp_millis()).bind(row.integer("message")?);
@@ -76,14 +77,15 @@ pub(super) async fn are_due(readers: &SqlitePool, now: DateTime<Utc>) -> Result<
     due.fetch_one(readers).await.map_err(store_error)
 }
 
-/// Returns `now`, the latest due time and the latest end of a lease that are believed, in milliseconds. Messages with
-/// later ones are due at once.
+/// Returns three times in milliseconds: `now`, the latest plausible due time, and the latest plausible end of a lease.
+/// A message with a later time is due at once, because only a wrong clock can have written that time.
 fn bounds(now: DateTime<Utc>) -> [i64; 3] {
     [TimeDelta::zero(), MAX_RETRY_DELAY, LONGEST_LEASE]
         .map(|ahead| now.checked_add_signed(ahead).unwrap_or(DateTime::<Utc>::MAX_UTC).timestamp_millis())
 }
 
-/// Ends all leases at the start. One process owns the file, so their holders are gone; their messages are due at once.
+/// Ends all leases when the store starts. Only one process owns the file, so those who held the leases are gone. The
+/// messages are due at once.
 pub(super) async fn end_leases(connection: &mut SqliteConnection) -> Result<(), StoreError> {
     const END: &str = "UPDATE delivery_message SET leased = 0, due_at = queued_at, token = token + 1 WHERE leased = 1";
     sqlx::query(END).execute(connection).await.map(drop).map_err(store_error)

@@ -1,15 +1,15 @@
-//! The embedded store: one SQLite file, owned by one process, with every count on disk before it is answered.
+//! The embedded store: one SQLite file, which one process owns. Every counted use is on disk before it is answered.
 //!
 //! ```text
-//! find             ──► key cache ──► loaders: one query for all keys that are asked for meanwhile
+//! find             ──► key cache ──► loaders: one query for all keys that were requested during the last query
 //! change, issue, … ──► work queue ──► writer: load, plan, persist in one statement ──► key cache ──► answer
 //! search, lists    ──► a few pooled connections
 //! ```
 //!
-//! One task writes; readers run beside it. The [`cache`] holds the keys in use exactly as the last commit left them. A
-//! counted use appends one row to `delivery_use`, with the count after it; [`flush`] writes the [`pending`] counts to
-//! `delivery_count` later, many at a time. [`checkpoint`] copies committed pages from the write-ahead log into the file
-//! while the writer goes on.
+//! One task writes, and others read at the same time. The [`cache`] holds the keys in use exactly as the last commit
+//! left them. Each counted use appends one row to `delivery_use`, which contains the key's new count. Later, [`flush`]
+//! writes the [`pending`] counts to `delivery_count`, many at a time. [`checkpoint`] copies committed pages from the
+//! write-ahead log into the file while the writer goes on.
 
 mod append;
 mod backup;
@@ -70,12 +70,14 @@ use crate::ledger::{Answer, Edit, FailedMessage, Lease, LeasedMessage, MessageNu
 
 /// A store of keys, orders, messages, products and posts in one SQLite file that this process owns.
 ///
-/// Commits survive a crash of the process or the machine: the store sets WAL with `synchronous=FULL` and reads both
-/// back when it opens the file. A lock on the file refuses a second process, or a second store in this one, under
-/// whatever name the file is opened; several servers share a PostgreSQL database instead. On Unix a new file is
-/// readable by its owner alone.
+/// Commits survive a crash of the process or the machine: when the store opens the file, it sets the journal mode WAL
+/// with `synchronous=FULL`, and checks that SQLite has accepted both. On Unix a new file is readable by its owner
+/// alone.
 ///
-/// Call [`close`](Backend::close) at shutdown, or drop the last handle inside the runtime; acknowledged operations are
+/// The file is locked while it is open. A second process, or a second store in the same process, cannot open it,
+/// whatever name it uses for the file. If several servers need the same store, use a PostgreSQL database instead.
+///
+/// At shutdown, call [`close`](Backend::close), or drop the last handle inside the runtime. Acknowledged operations are
 /// safe either way.
 ///
 /// The bundled SQLite syncs with `fsync`. On Linux, setting `LIBSQLITE3_FLAGS=-DHAVE_FDATASYNC=1` in the build
@@ -124,12 +126,13 @@ impl SqliteStore {
     }
 }
 
-/// Stops waiting for a read after [`STALLED`], if the disk hangs. The read itself ends when the disk answers.
+/// Runs `read`, but stops waiting for it after [`STALLED`], because the disk may hang. The query itself ends when the
+/// disk answers.
 async fn timely<T>(read: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
     timely_for(STALLED, read).await
 }
 
-/// Stops waiting for a read after `limit`.
+/// Runs `read`, but stops waiting for it after `limit`.
 async fn timely_for<T>(limit: Duration, read: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
     let read = tokio::time::timeout(limit, read).await;
     read.unwrap_or_else(|_| Err(StoreError::unavailable("the disk does not answer")))
@@ -176,7 +179,7 @@ impl Backend for SqliteStore {
         limit: usize,
     ) -> Result<Vec<LeasedMessage>, StoreError> {
         let times @ (now, _) = (self.clock.corrected(now), self.clock.corrected(lease_until));
-        // A worker asks every second; a read without a commit shows whether anything is due.
+        // A worker calls this every second, mostly when nothing is due. A read shows that without a commit.
         if !timely(messages::are_due(&self.readers, now)).await? {
             return Ok(Vec::new());
         }

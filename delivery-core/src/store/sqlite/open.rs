@@ -1,4 +1,5 @@
-//! Opening a store: lock, version, journal, schema, and the counts not flushed when the process last ended.
+//! Opening a store: takes the lock, checks SQLite's version and journal, migrates the schema, and recovers the counts
+//! that were not flushed when the process last ended.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -17,9 +18,10 @@ use crate::store::batch::BatchQueue;
 use crate::store::clock::SteadyClock;
 use crate::store::sql::{Script, WorkQueue, migrator};
 
-/// 3.51.3 has the fix of the WAL-reset bug, which could corrupt a database: <https://sqlite.org/wal.html#walresetbug>.
+/// The oldest version of SQLite that is accepted. Version 3.51.3 fixed the WAL-reset bug, which could corrupt a
+/// database: <https://sqlite.org/wal.html#walresetbug>.
 const OLDEST: [u32; 3] = [3, 51, 3];
-/// Pooled connections that read beside the writer; a query holds one for a fraction of a millisecond.
+/// The number of pooled connections for searches and lists. A query holds a connection for a fraction of a millisecond.
 const READERS: u32 = 4;
 /// How long a reader waits for a connection before it is answered "unavailable".
 const ACQUIRE: Duration = Duration::from_secs(3);
@@ -71,7 +73,7 @@ pub(super) async fn open(path: &Path) -> Result<SqliteStore, SqliteError> {
 
 /// Locks the file at `path`, checks it, and brings its schema up to date.
 pub(super) async fn prepare(path: &Path) -> Result<Opened, SqliteError> {
-    // A symbolic link leads to the same file and the same lock.
+    // If `path` is a symbolic link, the file to which it leads is locked and opened.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let lock = Lock::take(&path).await?;
     let failed = |source| SqliteError::while_opening(path.clone(), source);
@@ -80,12 +82,13 @@ pub(super) async fn prepare(path: &Path) -> Result<Opened, SqliteError> {
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
-        // Not by whichever commit fills the log: see `checkpoint`.
+        // Switches off SQLite's own checkpoints, which would delay whichever commit fills the log. `checkpoint` does
+        // them instead.
         .pragma("wal_autocheckpoint", "0")
         .busy_timeout(BUSY)
         // Overwrites deleted data, so that nothing about an erased person stays in the file.
         .pragma("secure_delete", "1")
-        // For the host application's tables; this store's tables have no foreign keys.
+        // Foreign keys are enforced for the host application's tables. This store's tables have none.
         .foreign_keys(true)
         .disable_statement_logging();
     let mut writer = options.connect().await.map_err(failed)?;
@@ -98,7 +101,7 @@ pub(in crate::store) async fn migrate(writer: &mut SqliteConnection) -> Result<(
     migrator(MIGRATIONS).run_direct(None, writer, false).await
 }
 
-/// Reads back the settings that durability depends on.
+/// Checks the version of SQLite, and that SQLite has accepted the settings on which durability depends.
 async fn check(writer: &mut SqliteConnection, path: &Path) -> Result<(), SqliteError> {
     let row = sqlx::query(
         "SELECT sqlite_version() AS version, (SELECT journal_mode FROM pragma_journal_mode) AS journal, \

@@ -1,8 +1,11 @@
 //! Counts that are committed but not yet flushed to `delivery_count`, by the numbers of their keys.
 //!
-//! Every count is absolute: how often the key was used, and its newest use. A count only grows, so of two counts of a
-//! key the one with the later use is newer. A reader takes a [`Snapshot`] first, then reads rows, and keeps the newer
-//! count of each key. A flush cannot remove a count in between, since a snapshot holds the maps themselves.
+//! Every count is absolute: it says how often the key was used in total, and which use was the newest. A count only
+//! grows, so of two counts of a key, the one with the later use is newer.
+//!
+//! A reader first takes a [`Snapshot`], and then reads rows. For each key it uses the newer of two counts: that in the
+//! snapshot, and that in the row. A flush cannot remove a count between these two steps, because a snapshot shares the
+//! maps themselves.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,11 +22,11 @@ pub(super) struct Count {
 
 type Counts = Arc<Mutex<HashMap<i64, Count>>>;
 
-/// The counts since the last flush began, and the counts that it writes.
+/// The counts since the last flush began, and the counts that this flush writes.
 #[derive(Debug, Default)]
 pub(super) struct Pending(Mutex<Snapshot>);
 
-/// The counts that are pending at one moment. Newer counts of the same keys may still be added to it.
+/// The counts that are pending at one moment. Newer counts may still be added to a snapshot while a reader has it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Snapshot {
     newer: Counts,
@@ -40,7 +43,8 @@ impl Pending {
         lock(&self.0).clone()
     }
 
-    /// Begins a flush: forgets the counts of the previous one, and returns those to write, by ascending key number.
+    /// Begins a flush. Forgets the counts of the flush before, and returns the counts to write, by ascending key
+    /// number.
     pub(super) fn begin_flush(&self) -> Vec<(i64, Count)> {
         let mut both = lock(&self.0);
         both.older = std::mem::take(&mut both.newer);
@@ -57,7 +61,8 @@ impl Pending {
 }
 
 impl Snapshot {
-    /// Returns `row` with the newer of its own and its pending count. The snapshot must be older than the row.
+    /// Returns `row` with the newer of two counts: that in the row, and that in this snapshot. The snapshot must have
+    /// been taken before the row was read.
     pub(super) fn newest(&self, row: Row) -> Row {
         let pending = [&self.newer, &self.older].into_iter().find_map(|counts| lock(counts).get(&row.number).copied());
         let Some(Count { used, last_use }) = pending.filter(|count| Some(count.last_use) > row.last_use) else {

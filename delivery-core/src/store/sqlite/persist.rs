@@ -11,7 +11,8 @@ use crate::ledger::plan::{KeyWrite, NewAuditEntry, NewMessage, NewUse, Writes};
 use crate::store::StoreError;
 use crate::store::sql::statements::{Completion, completion};
 
-/// Returns whether use records contain all changes. If the key is used up, its row changes too, for searches.
+/// Returns whether the use records contain all changes of the key, so that its row need not be written. If the key is
+/// used up, its row must change too, so that searches find it as used up.
 fn is_use_record_enough(write: &KeyWrite) -> bool {
     let state = write.row.key.state();
     write.is_only_counted() && state.limit.allows(state.used)
@@ -24,7 +25,7 @@ pub(super) async fn persist(connection: &mut SqliteConnection, writes: &Writes) 
     let are_alone = writes.completed.is_empty() && writes.events.is_empty() && writes.messages.is_empty();
     let are_alone = are_alone && writes.requests.is_empty();
     if are_only_counted && are_alone && writes.inbox.is_empty() {
-        // The use records alone hold these counts.
+        // Only counts have changed, and the use records contain them.
         return append(connection, &writes.uses).await;
     }
     let new = writes.keys.iter().filter(|write| write.loaded.is_none());
@@ -73,7 +74,7 @@ fn key(write: &KeyWrite) -> impl Serialize + use<'_> {
     )
 }
 
-/// Returns the key's state and address. The use records hold its count.
+/// Returns a row with the key's state and e-mail address. Its count is not in this row, but in the use records.
 fn state(write: &KeyWrite) -> impl Serialize + use<'_> {
     let state = write.row.key.state();
     let revoked = state.revoked.as_deref();

@@ -1,4 +1,5 @@
-//! Readers beside the writer. Each is a single statement, so dropping its future halfway leaves nothing behind.
+//! Reading while the writer writes. Each query is a single statement, so dropping its future halfway leaves no
+//! transaction open.
 
 use sqlx::{AssertSqlSafe, SqlitePool};
 

@@ -1,4 +1,4 @@
-//! Requests that buyers may repeat.
+//! Requests that buyers may repeat, because the requests came with an `Idempotency-Key`.
 
 use serde::Serialize;
 use sqlx::sqlite::SqliteConnection;
@@ -32,7 +32,7 @@ pub(super) async fn load(
     Ok(())
 }
 
-/// Returns the requests as rows for a batch's parameter.
+/// Returns the rows of the requests for the parameter `inbox` of the statement in `batch.sql`.
 pub(super) fn rows(requests: &[RequestRow]) -> Vec<impl Serialize + use<>> {
     let row =
         |row: &RequestRow| (row.key, text(&row.request), row.product.get(), row.at.timestamp_millis(), row.repeats);

@@ -11,12 +11,14 @@ use super::open::BUSY;
 use crate::store::StoreError;
 use crate::store::sql::rows::Columns;
 
-/// How often emptying the log is attempted, and the pause between two attempts: three seconds in all.
+/// How often emptying the log is tried. With the pause of [`READING`] between two tries, this takes three seconds in
+/// total.
 const ATTEMPTS: u32 = 60;
 const READING: Duration = Duration::from_millis(50);
 
 impl SqliteStore {
-    /// Removes old pages from the file and its log. Other writes get their turn between two attempts.
+    /// Removes the old contents of changed pages from the file and its log, so that erased data is gone. Tries this
+    /// several times if somebody reads the old contents. Other writes get their turn between two tries.
     ///
     /// # Errors
     ///
@@ -35,8 +37,9 @@ impl SqliteStore {
     }
 }
 
-/// Copies the write-ahead log into the file and empties it; until then both contain the old pages. Returns false,
-/// without waiting, while somebody reads the old pages, such as a backup or a program that copies the log.
+/// Copies the write-ahead log into the file and empties the log. Until then both contain old pages, with data that was
+/// erased. If somebody still reads the old pages, such as a backup or a program that copies the log, returns false
+/// without waiting.
 async fn truncate_wal(connection: &mut SqliteConnection) -> Result<bool, StoreError> {
     connection.execute("PRAGMA busy_timeout = 0").await.map_err(store_error)?;
     let checkpoint = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(&mut *connection).await;

@@ -13,19 +13,20 @@ use super::lock::Lock;
 use super::pending::Count;
 use crate::store::StoreError;
 
-/// How many extra numbers a reservation takes.
+/// The number of row numbers that a reservation takes beyond those that are needed at the moment.
 const AHEAD: i64 = 1_000_000;
 
 /// The owner of the connection that writes.
 pub(super) struct Writer {
     pub(super) connection: SqliteConnection,
     pub(super) cache: Arc<Cache>,
-    /// The highest row number that is in use or was reserved before the last start.
+    /// The highest row number that is in use. After a start, the highest number that was reserved before the start.
     pub(super) newest: i64,
     /// The highest number reserved in the database: see [`reserve`](Self::reserve).
     pub(super) reserved: i64,
     pub(super) pass: Pass,
-    /// The use number up to which a prune has to flush before it deletes.
+    /// The number of the use up to which counts must be flushed before a prune may delete uses. `None` if no prune
+    /// waits for that.
     pub(super) prune_until: Option<i64>,
     /// Whether the state of the connection is unknown. The next batch then opens another one.
     pub(super) is_lost: bool,
@@ -35,11 +36,12 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Reserves `wanted` row numbers in the database, and a large block beyond them so that it seldom has to.
+    /// Makes sure that `wanted` row numbers are reserved in the database. If they are not, reserves a large block
+    /// beyond them too, so that this seldom needs a write.
     ///
-    /// After a restart, numbering continues behind the reserved numbers. The rows alone cannot tell the highest number
-    /// used: in tables that are listed by time, row numbers have the time in their upper bits, and after the clock was
-    /// set back the highest of them is not the newest.
+    /// After a restart, numbering continues behind the reserved numbers. The rows alone do not tell the highest number
+    /// used. In tables that are listed by time, row numbers have the time in their upper bits. After the clock was set
+    /// back, the highest of these row numbers is not the newest.
     pub(super) async fn reserve(&mut self, wanted: i64) -> Result<(), StoreError> {
         const RESERVE: &str = "UPDATE delivery_watermark SET reserved = ?";
         if self.newest + wanted > self.reserved {
@@ -57,26 +59,26 @@ impl fmt::Debug for Writer {
     }
 }
 
-/// The current flush pass.
+/// The state of the current pass of [`flush`](super::flush), which writes pending counts in chunks.
 #[derive(Debug, Default)]
 pub(super) struct Pass {
-    /// Counts to write, by descending key number: the next chunk is taken from the end.
+    /// The counts that are still to be written, by descending key number, so that the next chunk is taken from the end.
     pub(super) counts: Vec<(i64, Count)>,
     /// The number that the watermark moves to when the pass ends; `None` between passes.
     pub(super) until: Option<i64>,
-    /// Uses since the last pass began.
+    /// The number of uses since the last pass began.
     pub(super) waiting: usize,
-    /// Uses since the last chunk.
+    /// The number of uses since the last chunk.
     pub(super) uses: usize,
 }
 
 impl Pass {
-    /// Returns the state between two passes, when a start has found `waiting` uses above the watermark.
+    /// Returns the state in which no pass has begun, after a start that has found `waiting` uses above the watermark.
     pub(super) fn recovered(waiting: usize) -> Self {
         Self { waiting, ..Self::default() }
     }
 
-    /// Counts `uses` that were committed.
+    /// Adds `uses`, the number of uses that a batch has committed.
     pub(super) fn pace(&mut self, uses: usize) {
         (self.waiting, self.uses) = (self.waiting + uses, self.uses + uses);
     }
@@ -88,8 +90,8 @@ impl Pass {
     }
 }
 
-/// Rolls back, and returns whether no transaction is open any more. If the disk is full, SQLite has rolled back
-/// already.
+/// Rolls the transaction back. Returns whether no transaction is open afterwards. That includes the case that SQLite
+/// has already rolled back by itself, for example because the disk is full.
 pub(super) async fn rolled_back(connection: &mut SqliteConnection) -> bool {
     match connection.execute("ROLLBACK").await {
         Ok(_) => true,

@@ -25,7 +25,7 @@ enum Step {
     Use(Vec<u8>),
     Chunk,
     All,
-    /// Deletes the use records, which flushes them first.
+    /// Prunes the use records. This first flushes their counts.
     Prune,
     /// The disk is full during a flush.
     Full,
@@ -136,7 +136,7 @@ async fn run(steps: Vec<Step>) {
                 for pages in [pages, 1 << 30] {
                     let limit = sqlx::AssertSqlSafe(format!("PRAGMA max_page_count = {pages}"));
                     writer.connection.execute(limit).await.unwrap();
-                    // Counts are right whether the flush needs another page or not.
+                    // The flush fails if it needs another page. The counts are right whether it fails or not.
                     let _ = all(&mut writer).await;
                 }
             }
@@ -193,7 +193,7 @@ async fn readers_see_counts_rise_and_never_fall_while_they_are_flushed() {
         }
     });
     let (mut passes, mut round) = (0, 0);
-    // Runs until the writer and the reader have both done enough side by side.
+    // Runs until the writer has ended enough passes, and the reader has read often enough at the same time.
     while (passes <= 100 || *counted.borrow() <= 100) && !reading.is_finished() {
         round += 1;
         let answers = spend(&mut writer, &(0..KEYS).collect::<Vec<_>>()).await;
@@ -216,7 +216,7 @@ async fn counts_are_flushed_as_fast_as_they_come_however_many_come_at_once() {
         let mut writer = start(&folder.path().join("x.db")).await;
         let mut watermark = 0;
         for size in sizes.repeat(120) {
-            // Each use is of a different key: the most work for a flush.
+            // Each use is of a different key, which makes the most work for a flush.
             let first = writer.newest + 1;
             writer.newest += i64::try_from(size).unwrap();
             let counts = (first..=writer.newest).map(|number| (number, Count { used: 1, last_use: number }));

@@ -183,7 +183,7 @@ async fn one_operation_that_the_database_refuses_takes_no_other_down() {
     };
     issue(new_key(1)).await.unwrap();
     let other = NewKey { email: "b@example.com".parse().unwrap(), ..new_key(1) };
-    // Another key of the same id is refused; its neighbours in the batch are committed all the same.
+    // A different key with the same id is refused. The other keys in the batch are committed nevertheless.
     let (one, twice, two) = tokio::join!(issue(new_key(2)), issue(other), issue(new_key(3)));
     assert!(one.is_ok() && two.is_ok());
     assert!(matches!(twice, Err(StoreError::Refused { .. })));
